@@ -59,7 +59,7 @@ func watchLauncher(env Environ, launcher string, log *slog.Logger) *launcherWatc
 		log.Debug("the launcher is not watched: it is no ancestor of this process")
 	}
 	if port := srunPort(env, launcher); port != 0 && listens(port) {
-		log.Debug("watching srun", "port", port)
+		log.Debug("watching the launcher", "name", "srun")
 		failure := fault.New(fault.RankLost, "its launcher srun has died")
 		go poll(ctx, func() bool { return !listens(port) }, func() { w.report(failure) })
 	}

@@ -107,7 +107,6 @@ var withoutVariables = []string{"sh", "-c", `export -p >env.$$; exec env -i sh -
 
 func ends() []end {
 	torchrun := way{"torchrun", "torchrun", agent, here, ""}
-	storing := way{"torchrun", "torchrun", storingAgent, here, ""}
 	shell := []string{"sh", "-c", `"$@"; echo "the shell goes on"`, "sh"}
 	contained := []string{"unshare", "-pf", "--mount-proc"}
 	// As in containers whose init does not have the rank's variables.
@@ -120,7 +119,6 @@ func ends() []end {
 		{wayNamed("hydra"), "hydra's proxy, behind what drops the variables", named("hydra_pmi_proxy", false), withoutVariables, `its launcher hydra_pmi_proxy \(process \d+\) has died`},
 		{wayNamed("srun pmi2"), "slurmstepd of one node, behind what drops the variables", parentOfRank(2, 2), withoutVariables, `its launcher slurmstepd \(process \d+\) has died`},
 		{torchrun, "torchrun's agent, behind what drops the variables", itself, withoutVariables, `its launcher (sh|torchrun) \(process \d+\) has died`},
-		{storing, "an agent with a store, behind what drops the variables", itself, withoutVariables, `its launcher \w+ \(process \d+\) has died`},
 		{wayNamed("srun none"), "all of srun, in a container with an init", named("srun", false), withInit, srunDied},
 		{wayNamed("srun none"), "all of srun, in a container, plain", named("srun", false), contained, srunDied},
 		{wayNamed("srun pmi2"), "all of srun, in a container, PMI-2", named("srun", false), contained, srunDied},

@@ -240,7 +240,7 @@ func findLauncher(env Environ, launcher string) (chain []ancestor) {
 		if a.carries(pairs) {
 			continue
 		}
-		if slices.Contains(names, a.name) || isAgent(launcher, a.name) {
+		if slices.Contains(names, a.name) || nearest == 0 && isAgent(launcher, a.name) {
 			return chain
 		}
 		nearest = cmp.Or(nearest, len(chain))

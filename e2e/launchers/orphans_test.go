@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -216,6 +217,71 @@ func killLauncher(t *testing.T, e end, stay string) {
 	case f != nil && e.culprit != "" && (f.Kind != fault.RankLost || !regexp.MustCompile("^"+e.culprit+"$").MatchString(f.Cause)):
 		t.Errorf("failure %+v, want kind %d and %s", *f, fault.RankLost, e.culprit)
 	}
+}
+
+// Under a wrapper that takes its time srun may be dead before perigee looks for it.
+func TestDeathOfSrunBeforehand(t *testing.T) {
+	for _, c := range []struct {
+		name, mpi string
+		wrapper   []string
+	}{
+		{"none", "none", nil}, {"pmi2", "pmi2", nil}, {"pmix", "pmix", nil},
+		{"none, behind what drops the variables", "none", withoutVariables}, {"pmi2, behind what drops the variables", "pmi2", withoutVariables},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			words, env := wayNamed("srun "+c.mpi).command(t, ranks)
+			const slow = `echo $$ >pid.$SLURM_PROCID.new; mv pid.$SLURM_PROCID.new pid.$SLURM_PROCID
+until [ -e go ]; do sleep 0.02; done
+exec "$@" >out.$SLURM_PROCID 2>&1`
+			p := start(t, harness.Command{Dir: dir, Env: env, Argv: slices.Concat(words, []string{"sh", "-c", slow, "sh"}, c.wrapper,
+				[]string{harness.Program, "run", harness.Script(t, "stay.lua"), "--engine", "shm"})})
+			files := func() []string {
+				found, _ := filepath.Glob(filepath.Join(dir, "pid.?"))
+				return found
+			}
+			p.Until("all tasks", func() bool { return len(files()) == ranks })
+			var tasks []int
+			for _, f := range files() {
+				data, _ := os.ReadFile(f)
+				pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				tasks = append(tasks, pid)
+			}
+			sruns := named("srun", false)(t, p)
+			for _, pid := range sruns { // one that outlives the other ends the step
+				harness.Signal(t, pid, syscall.SIGSTOP)
+			}
+			if err := harness.WaitFor("stop of srun", func() bool { return !slices.ContainsFunc(sruns, runs) }); err != nil {
+				t.Fatal(err)
+			}
+			for _, pid := range sruns {
+				kill(t, pid)
+			}
+			if err := harness.WaitFor("end of srun", func() bool { return !slices.ContainsFunc(sruns, alive) }); err != nil {
+				t.Fatal(err)
+			}
+			watch := harness.StartWatch()
+			if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := harness.WaitFor("end of the ranks", func() bool { return !slices.ContainsFunc(tasks, alive) }); err != nil {
+				t.Fatal(err)
+			}
+			watch.Check(t, "the end of the ranks", time.Now(), atOnce, 0)
+			out, _ := os.ReadFile(filepath.Join(dir, "out.0"))
+			harness.Contains(t, "output of rank 0", string(out), "its launcher srun has died")
+		})
+	}
+}
+
+// runs reports whether a process has not ended and is not stopped.
+func runs(pid int) bool {
+	s, err := procfs.ReadStat(procfs.Dir(pid))
+	return err == nil && !s.Ended() && s.State != 'T'
 }
 
 // Unprivileged containers make a user namespace for each rank, and the kernel keeps these from each other's memory.

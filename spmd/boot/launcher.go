@@ -52,13 +52,14 @@ func watchLauncher(env Environ, launcher string, log *slog.Logger) *launcherWatc
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	w := &launcherWatch{died: make(chan struct{}), stop: stop}
-	if chain := findLauncher(env, launcher); len(chain) > 0 {
+	chain := findLauncher(env, launcher)
+	if len(chain) > 0 {
 		w.watchProcesses(ctx, chain, log)
 		continueWithoutParent()
 	} else {
 		log.Debug("the launcher is not watched: it is no ancestor of this process")
 	}
-	if port := srunPort(env, launcher); port != 0 && listens(port) {
+	if port := srunPort(env, launcher); port != 0 && (listens(port) || sharesNetwork(chain)) {
 		log.Debug("watching the launcher", "name", "srun")
 		failure := fault.New(fault.RankLost, "its launcher srun has died")
 		go poll(ctx, func() bool { return !listens(port) }, func() { w.report(failure) })
@@ -358,6 +359,18 @@ func listens(port int) bool {
 		f.Close()
 	}
 	return false
+}
+
+// sharesNetwork reports whether the last of these processes, slurmstepd, is in this process's network namespace, and not
+// outside of a container's: then srun, if it runs on this host and lives, is seen to listen. Namespaces have their own
+// files below /proc/PID/net.
+func sharesNetwork(chain []ancestor) bool {
+	if len(chain) == 0 {
+		return false
+	}
+	own, errOwn := os.Stat("/proc/self/net/tcp")
+	its, errIts := os.Stat(procfs.Dir(chain[len(chain)-1].pid) + "/net/tcp")
+	return errOwn == nil && errIts == nil && os.SameFile(own, its)
 }
 
 // NodeCommand is the TORCHELASTIC_RUN_ID of ranks that the command of a node has started, as torchrun's agent does.

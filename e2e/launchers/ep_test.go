@@ -99,7 +99,7 @@ func checkObituary(t *testing.T, path, launcher string) {
 	case doc.Status != result.Partial:
 		t.Errorf("status %s", doc.Status)
 	case f == nil && launcher == "srun": // Slurm may kill the ranks before they notice
-	case f == nil || f.Kind != fault.RankLost || !regexp.MustCompile(`^its launcher `+launcher+` \(process \d+\) has died$`).
+	case f == nil || f.Kind != fault.RankLost || !regexp.MustCompile(`^its launcher `+launcher+`( \(process \d+\))? has died$`).
 		MatchString(f.Cause):
 		t.Errorf("failure %+v, want that of %s", f, launcher)
 	}

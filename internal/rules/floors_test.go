@@ -10,7 +10,7 @@ var floors = []string{
 	internal/pack
 	internal/pace internal/page/pagetest internal/regular internal/rules internal/sbom internal/secret
 	internal/serving/pareto internal/size internal/slurm internal/stats internal/traffic
-	internal/traffic/stream internal/version spmd/boot/ancestry spmd/clock spmd/host
+	internal/traffic/stream internal/version spmd/clock spmd/host
 	spmd/spmdtest spmd/wire tools/disagg/benchlog`,
 	`internal/atomicfile internal/cli internal/conf internal/expr internal/logs internal/page internal/table
 	internal/traffic/matrix internal/traffic/series nixl nixl/internal/pages nixl/internal/process scenarios spmd/boot/pmix spmd/boot/watch

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
-	"perigee/spmd/boot/ancestry"
 	"perigee/spmd/boot/watch"
 )
 
@@ -137,7 +136,7 @@ func RankOf(env Environ) (launcher string, slurms bool) {
 		return "", false
 	}
 	launcher, _, _ = nearest(env, starters) // what is wrong with its variables Started says
-	return launcher, launcher == "slurm" || launcher == "pmi2" || launcher == "pmix" && slurmsPMIx(env)
+	return launcher, ofSlurm(env, launcher)
 }
 
 // distance is how far away a launcher is that has left its variables: how many ancestors of this process have them,
@@ -151,20 +150,32 @@ func distance(env Environ, launcher string) int {
 	case names == nil:
 		return math.MaxInt - 1
 	}
-	depth, name := ancestry.Depth(pairsOf(env, names), func(name string) bool {
-		return slices.Contains(launcherNames, name) || isAgent(launcher, name)
-	})
+	pairs := pairsOf(env, names)
+	depth, name := 0, ""
+	for a := range ancestors {
+		if a.carries(pairs) {
+			depth++
+			continue
+		}
+		if isLauncherName(a.name) || isAgent(launcher, a.name) {
+			name = a.name
+			break
+		}
+		name = cmp.Or(name, a.name)
+	}
 	if passesOn(env, launcher, name) {
 		depth++
 	}
 	return depth
 }
 
-// launcherNames are the kernel's names of the processes that start ranks, of at most 15 characters. Others, such as
-// a link to mpirun that is called otherwise, are known if nothing that drops variables is between.
-var launcherNames = []string{
-	"slurmstepd", "hydra_pmi_proxy", "orted", "prted", "prterun", "mpirun", "mpiexec", "orterun", "mpirun.openmpi",
-	"mpiexec.openmpi", "prte", "flux-shell", "torchrun", "pt_elastic",
+func isLauncherName(name string) bool {
+	for _, names := range launcherNames {
+		if slices.Contains(names, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // passesOn reports whether the process above those with a launcher's variables has not given them, though it lacks
@@ -173,7 +184,7 @@ var launcherNames = []string{
 func passesOn(env Environ, launcher, name string) bool {
 	switch name {
 	case "slurmstepd":
-		return launcher != "slurm" && launcher != "pmi2" && (launcher != "pmix" || !slurmsPMIx(env))
+		return !ofSlurm(env, launcher)
 	case "hydra_pmi_proxy":
 		return launcher != "pmi1"
 	}
@@ -185,10 +196,10 @@ func ofOtherStep(env Environ, launcher string) bool {
 	id := ""
 	switch {
 	case launcher == "slurm":
-		return isOtherStep(env, ancestry.Title("slurmstepd"))
+		return isOtherStep(env, title("slurmstepd"))
 	case launcher == "pmi2", launcher == "pmi1" && !isOpen(variable(env, "PMI_FD")):
 		id = variable(env, "PMI_JOBID") // JOB.STEP
-	case launcher == "pmix" && slurmsPMIx(env): // others' names may have dots, too
+	case launcher == "pmix" && ofSlurm(env, launcher): // others' names may have dots, too
 		id = variable(env, "PMIX_NAMESPACE") // slurm.pmix.JOB.STEP
 	}
 	job, step := variable(env, "SLURM_JOB_ID"), variable(env, "SLURM_STEP_ID")
@@ -263,18 +274,15 @@ func Join(ctx context.Context, env Environ, watch Watcher) (*Process, error) {
 		return nil, fault.New(fault.Launch, "this process was not started as a rank: no launcher's variables are set").
 			WithHint("start it with perigee run -n N, srun, mpirun, mpiexec or torchrun")
 	}
-	v, err := watchLauncher(env, launcher, watch.log())
-	if err != nil {
-		return nil, err
-	}
-	ctx, stop := v.bound(ctx)
+	w := watchLauncher(env, launcher, watch.log())
+	ctx, stop := w.bound(ctx)
 	defer stop()
 	p, err := c(ctx, watch)
 	if err != nil {
-		v.end()
+		w.end()
 		return nil, err
 	}
-	v.protect(p)
+	w.protect(p)
 	return p, nil
 }
 

@@ -35,8 +35,8 @@ all ranks have come rank 0 stops listening.
 
 # Death of the launcher
 
-Package ancestry finds the launcher's process; the type vigil waits for its end, first while the
-ranks meet, then for the Monitor. See docs/launchers.md for what is watched under which
-launcher, and what may be detached.
+Each rank watches the process of its launcher, first while the ranks meet, then for the
+Monitor (launcher.go). See docs/launchers.md for what is watched under which launcher, and for
+PERIGEE_NO_WATCH.
 */
 package boot

@@ -21,7 +21,8 @@ type Origin struct {
 
 // telltale are the variables that any of the launchers, or the user, may set.
 var telltale = slices.Concat(
-	[]string{EnvLauncher, EnvIface, EnvSecret, EnvMungeSocket, EnvPMIxLibrary, EnvRank, EnvSize, EnvControl},
+	[]string{EnvLauncher, EnvIface, EnvNoWatch, EnvSecret, EnvMungeSocket, EnvPMIxLibrary},
+	[]string{EnvRank, EnvSize, EnvControl},
 	torchrunVariables, []string{"LOCAL_RANK", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE"},
 	[]string{"PMIX_RANK", "PMIX_NAMESPACE"}, pmixServers,
 	[]string{"PMI_FD", "PMI_RANK", "PMI_SIZE", "PMI_PORT", "PMI_ID", "PMI_JOBID"},

@@ -69,11 +69,11 @@ func (r rendezvous) join(ctx context.Context, watch Watcher) (*Process, error) {
 	if r.rank == 0 {
 		p, _, err = r.lead(ctx)
 	} else {
-		look := r.lookOut(ctx)
+		absent := r.watchSiblings(ctx)
 		p, err = r.follow(ctx)
-		look.stop()
-		if missing := look.found.Load(); err != nil && missing != nil && slices.ContainsFunc(*missing, absent.isZero) {
-			err = look.blame(ctx, err)
+		absent.stop()
+		if err != nil && absent.has(0) {
+			err = absent.explain(ctx, err)
 		}
 	}
 	return p, r.asFailure(err)

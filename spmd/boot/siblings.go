@@ -35,14 +35,11 @@ type siblings struct {
 
 // siblingsOf returns nil where ranks cannot be told by their variables.
 func siblingsOf(env Environ, launcher string, rank int) *siblings {
-	namespace, _ := env("PMIX_NAMESPACE")
-	s := &siblings{proc: "/proc", self: procfs.OwnProgram, rank: rank}
+	s := &siblings{proc: "/proc", self: procfs.OwnProgram, rank: rank, number: "PMIX_RANK"}
 	names := []string{"PMIX_NAMESPACE"}
-	s.number = "PMIX_RANK"
-	if launcher == "slurm" || launcher == "pmi2" || strings.HasPrefix(namespace, "slurm.pmix.") {
+	if ofSlurm(env, launcher) {
 		s.number, names = "SLURM_PROCID", []string{"SLURM_JOB_ID", "SLURM_STEP_ID"}
-		list, _ := env("SLURM_GTIDS")
-		for word := range strings.SplitSeq(list, ",") {
+		for word := range strings.SplitSeq(variable(env, "SLURM_GTIDS"), ",") {
 			r, err := strconv.Atoi(word)
 			if err != nil {
 				s.expected = nil
@@ -52,7 +49,7 @@ func siblingsOf(env Environ, launcher string, rank int) *siblings {
 		}
 	}
 	for _, name := range names {
-		value, _ := env(name)
+		value := variable(env, name)
 		if value == "" {
 			return nil
 		}
@@ -66,8 +63,6 @@ type absent struct {
 	rank int
 	how  string
 }
-
-func (a absent) isZero() bool { return a.rank == 0 }
 
 // look returns the siblings that cannot have come: they have ended, are stopped, or run something else than this
 // program. first says that of those that have come, this rank included, this is the lowest.
@@ -93,24 +88,20 @@ func (s *siblings) look() (missing []absent, first bool) {
 	return missing, first
 }
 
-// processes lists the processes of each sibling. Root can read what those of all users say of themselves, and believes
-// its own only.
+// processes lists the folders in /proc of the processes of each sibling.
 func (s *siblings) processes() map[int][]string {
 	dirs, _ := filepath.Glob(filepath.Join(s.proc, "[0-9]*"))
 	found := map[int][]string{}
 	for _, dir := range dirs {
-		if !ownProcess(dir) {
-			continue
-		}
 		data, err := os.ReadFile(filepath.Join(dir, "environ"))
 		if err != nil {
-			continue // gone
+			continue // it has ended, or is another user's
 		}
 		rank, all := -1, 0
 		for kv := range bytes.SplitSeq(data, []byte{0}) {
 			if value, ok := bytes.CutPrefix(kv, []byte(s.number+"=")); ok {
-				if rank, err = strconv.Atoi(string(value)); err != nil {
-					rank = -1
+				if n, err := strconv.Atoi(string(value)); err == nil {
+					rank = n
 				}
 			}
 			if slices.Contains(s.same, string(kv)) {
@@ -123,16 +114,6 @@ func (s *siblings) processes() map[int][]string {
 		}
 	}
 	return found
-}
-
-// ownProcess reports whether a process was started by this user: a program that others may run as this user has the
-// variables of those.
-func ownProcess(dir string) bool {
-	status, _ := os.ReadFile(filepath.Join(dir, "status"))
-	_, after, _ := strings.Cut(string(status), "\nUid:")
-	uids, _, _ := strings.Cut(after, "\n")
-	own := strconv.Itoa(os.Geteuid())
-	return slices.Equal(strings.Fields(uids), []string{own, own, own, own}) // real, effective, saved, of files
 }
 
 // trouble says why a rank with these processes cannot have come; "" if it may have.
@@ -175,37 +156,44 @@ func describe(missing []absent) string {
 	return strings.Join(parts, "; ")
 }
 
-// lookout looks at the siblings once, before time is up: ranks that give up end at about the same time.
-type lookout struct {
+// absence looks once which siblings are missing, before time is up: ranks that give up end at about the same time.
+type absence struct {
 	rendezvous
 	timer *time.Timer
 	found atomic.Pointer[[]absent] // nil until it has looked
 }
 
-func (r rendezvous) lookOut(ctx context.Context) *lookout {
-	l := &lookout{rendezvous: r}
+// watchSiblings begins to wait for the time to look.
+func (r rendezvous) watchSiblings(ctx context.Context) *absence {
+	a := &absence{rendezvous: r}
 	if deadline, bounded := ctx.Deadline(); bounded && r.siblings != nil {
-		l.timer = time.AfterFunc(time.Until(deadline)*3/4, func() {
+		a.timer = time.AfterFunc(time.Until(deadline)*3/4, func() {
 			missing, _ := r.siblings.look()
-			l.found.Store(&missing)
+			a.found.Store(&missing)
 		})
 	}
-	return l
+	return a
 }
 
-func (l *lookout) stop() {
-	if l.timer != nil {
-		l.timer.Stop()
+func (a *absence) stop() {
+	if a.timer != nil {
+		a.timer.Stop()
 	}
 }
 
-// blame names the sibling because of which time is up, if there is one.
-func (l *lookout) blame(ctx context.Context, err error) error {
-	missing, here := l.found.Load(), cmp.Or(l.node, host.Name())
+// has reports whether a rank was missing when this looked.
+func (a *absence) has(rank int) bool {
+	missing := a.found.Load()
+	return missing != nil && slices.ContainsFunc(*missing, func(m absent) bool { return m.rank == rank })
+}
+
+// explain names the missing sibling where time is up.
+func (a *absence) explain(ctx context.Context, err error) error {
+	missing, here := a.found.Load(), cmp.Or(a.node, host.Name())
 	if missing == nil || !timeIsUp(ctx) || fault.KindOf(err) != fault.Launch {
 		return err
 	}
-	if len(*missing) == 0 && l.oneHost {
+	if len(*missing) == 0 && a.oneHost {
 		return err
 	}
 	if len(*missing) == 0 {
@@ -219,6 +207,6 @@ func (l *lookout) blame(ctx context.Context, err error) error {
 	}
 	return watch.Failure{
 		Rank: first.rank, Host: here, Phase: "start", Kind: fault.Launch, Alone: true,
-		Cause: fmt.Sprintf("%s; rank %d waited (%v)", cause, l.rank, err),
+		Cause: fmt.Sprintf("%s; rank %d waited (%v)", cause, a.rank, err),
 	}
 }

@@ -12,15 +12,12 @@ import (
 func TestSiblings(t *testing.T) {
 	proc := t.TempDir()
 	program, shell := filepath.Join(proc, "perigee"), filepath.Join(proc, "sh")
-	own := os.Geteuid()
-	users := []int{own, own, own, own}
 	process := func(pid int, exe, state, step string, rank int) {
 		dir := filepath.Join(proc, fmt.Sprint(pid))
 		environ := fmt.Sprintf("A=b\x00SLURM_PROCID=%d\x00SLURM_JOB_ID=7\x00SLURM_STEP_ID=%s\x00", rank, step)
 		for _, err := range []error{
 			os.Mkdir(dir, 0o700), os.Symlink(exe, filepath.Join(dir, "exe")),
 			os.WriteFile(filepath.Join(dir, "environ"), []byte(environ), 0o600),
-			os.WriteFile(filepath.Join(dir, "status"), fmt.Appendf(nil, "Name:\ta\nUid:\t%d\t%d\t%d\t%d\nGid:\t0", users[0], users[1], users[2], users[3]), 0o600),
 			os.WriteFile(filepath.Join(dir, "stat"), fmt.Appendf(nil, "%d (a) b) %s 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20", pid, state), 0o600),
 		} {
 			if err != nil {
@@ -39,14 +36,10 @@ func TestSiblings(t *testing.T) {
 	process(31, program, "T", "0", 3)
 	process(40, shell, "S", "0", 4)
 	process(50, shell, "T", "0", 5)
-	process(60, program, "T", "0", 6)                 // on another node
-	process(70, program, "T", "1", 2)                 // of another step
-	process(80, program, "T", "0", 1)                 // this rank
-	process(90, shell, "S", "0", -200)                // no rank
-	users = []int{own + 1, own + 1, own + 1, own + 1} // another user, who knows the numbers of the job
-	process(91, program, "T", "0", 2)
-	users = []int{own + 1, own, own, own} // and has started a program that runs as this user
-	process(92, program, "T", "0", 0)
+	process(60, program, "T", "0", 6)  // on another node
+	process(70, program, "T", "1", 2)  // of another step
+	process(80, program, "T", "0", 1)  // this rank
+	process(90, shell, "S", "0", -200) // no rank
 	env := environ(vars("SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_GTIDS=0,1,2,3,4,5"))
 	s := siblingsOf(env, "pmi2", 1)
 	s.proc, s.self = proc, program

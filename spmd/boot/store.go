@@ -88,8 +88,8 @@ func (r rendezvous) invite(ctx context.Context, b store) (*Process, error) {
 		card = offer{Failure: failure.Error()}
 	}
 	err := publish(b, card)
-	look := r.lookOut(ctx)
-	defer look.stop()
+	absent := r.watchSiblings(ctx)
+	defer absent.stop()
 	if err == nil {
 		err = r.fence(b)
 	}
@@ -101,7 +101,7 @@ func (r rendezvous) invite(ctx context.Context, b store) (*Process, error) {
 	}
 	if err != nil {
 		leader.Close()
-		return nil, look.blame(ctx, storeFailure(ctx, r.launcher, "announce where to meet", err))
+		return nil, absent.explain(ctx, storeFailure(ctx, r.launcher, "announce where to meet", err))
 	}
 	return p, nil
 }
@@ -128,8 +128,8 @@ func (r rendezvous) fence(b store) error {
 // accept reads rank 0's offer and follows it.
 func (r rendezvous) accept(ctx context.Context, b store) (*Process, error) {
 	var card offer
-	look := r.lookOut(ctx)
-	defer look.stop()
+	absent := r.watchSiblings(ctx)
+	defer absent.stop()
 	err := r.fence(b)
 	if err == nil {
 		card, err = readOffer(b)
@@ -138,7 +138,7 @@ func (r rendezvous) accept(ctx context.Context, b store) (*Process, error) {
 		err = b.Done()
 	}
 	if err != nil {
-		return nil, look.blame(ctx, storeFailure(ctx, r.launcher, "learn where to meet", err))
+		return nil, absent.explain(ctx, storeFailure(ctx, r.launcher, "learn where to meet", err))
 	}
 	if card.Failure != "" {
 		return nil, fault.New(fault.Launch, "rank 0 has failed: %s", card.Failure)

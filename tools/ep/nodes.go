@@ -193,10 +193,7 @@ func (n *nodes) run(ctx context.Context, streams cli.Streams, args []string) err
 	}
 	ctx, again, stop := run.UntilSignal(ctx)
 	defer stop()
-	ctx, release, err := boot.UnderSrun(ctx, os.LookupEnv)
-	if err != nil {
-		return err
-	}
+	ctx, release := boot.UnderSrun(ctx, os.LookupEnv)
 	defer release()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

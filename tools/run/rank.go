@@ -61,11 +61,7 @@ func (j Job) runRank(ctx context.Context, streams cli.Streams, env boot.Environ)
 	}()
 	r := &reporter{err: streams.Err}
 	if boot.OfNodeCommand(env) {
-		under, release, err := boot.UnderSrun(ctx, env)
-		if err != nil {
-			r.print(err)
-			return cli.Reported{Err: err}
-		}
+		under, release := boot.UnderSrun(ctx, env)
 		defer release()
 		ctx = under
 	}

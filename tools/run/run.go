@@ -106,10 +106,7 @@ func (j Job) launch(ctx context.Context, streams cli.Streams, env boot.Environ) 
 	}
 	ctx, again, stop := UntilSignal(ctx)
 	defer stop()
-	ctx, release, err := boot.UnderSrun(ctx, os.LookupEnv) // the user has said that a task of srun is no rank
-	if err != nil {
-		return err
-	}
+	ctx, release := boot.UnderSrun(ctx, os.LookupEnv) // the user has said that a task of srun is no rank
 	defer release()
 	r := &reporter{err: streams.Err}
 	if flags.Iface != "" {

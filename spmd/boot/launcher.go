@@ -361,9 +361,9 @@ func listens(port int) bool {
 	return false
 }
 
-// sharesNetwork reports whether the last of these processes, slurmstepd, is in this process's network namespace, and not
-// outside of a container's: then srun, if it runs on this host and lives, is seen to listen. Namespaces have their own
-// files below /proc/PID/net.
+// sharesNetwork reports whether the last of these processes, slurmstepd, is in this process's network namespace, and
+// not outside of a container's: then srun, if it runs on this host and lives, is seen to listen. Namespaces have
+// their own files below /proc/PID/net.
 func sharesNetwork(chain []ancestor) bool {
 	if len(chain) == 0 {
 		return false

@@ -7,7 +7,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/conf"
 	"perigee/internal/fault"
-	"perigee/internal/regular"
+	"perigee/internal/file"
 	"perigee/internal/traffic/load"
 )
 
@@ -33,7 +33,7 @@ type files struct {
 	Access
 	inputs   map[string]bool // that the user has named to read
 	matrices map[string]bool // that the user's configurations name, to load as matrices
-	readable regular.Folders // below which files may be read
+	readable []string        // below which files may be read
 	outputs  map[string]bool
 	written  map[string]bool // of the outputs
 	storage  map[string]bool // where transfers may make files
@@ -48,7 +48,7 @@ func newFiles() files {
 func (r *Runtime) Permit(a Access) {
 	r.files.Access = a
 	if a.Folder != "" {
-		r.files.readable.Add(a.Folder)
+		r.files.readable = append(r.files.readable, a.Folder)
 	}
 	for _, o := range r.Options {
 		path, ok := a.Named[o.key()].(string)
@@ -60,7 +60,7 @@ func (r *Runtime) Permit(a Access) {
 			r.files.storage[path] = true
 		case o.Type == "path":
 			r.files.inputs[path] = true
-			r.files.readable.Add(regular.FolderOf(path))
+			r.files.readable = append(r.files.readable, file.Folder(path))
 		}
 	}
 }
@@ -82,7 +82,7 @@ func (f *files) mayRead(path string) error {
 	if err := f.notOver(path); err != nil {
 		return err
 	}
-	if f.AllowIO || f.inputs[path] || f.readable.Hold(path) {
+	if f.AllowIO || f.inputs[path] || file.Below(path, f.readable) {
 		return nil
 	}
 	return notReadable(path)
@@ -94,8 +94,8 @@ func notReadable(path string) error {
 }
 
 // opened refuses a file that is another than mayRead has looked at: there may be a link in its place since.
-func (f *files) opened(path string, file *os.File) error {
-	if f.AllowIO || f.inputs[path] || f.readable.HoldOpen(file) {
+func (f *files) opened(path string, opened *os.File) error {
+	if f.AllowIO || f.inputs[path] || file.Below(opened.Name(), f.readable) {
 		return nil
 	}
 	return notReadable(path)
@@ -145,7 +145,7 @@ func (f *files) mayStore(ops map[int]load.StorageOp) error {
 		}
 		op.Below = f.readable
 		ops[rank] = op
-		if !f.readable.Hold(op.Path) {
+		if !file.Below(op.Path, f.readable) {
 			return fault.New(fault.Script, "the scenario may not use %s for transfers", op.Path).
 				WithHint("let the user name it with an option of type storage, place it beside or below the configuration, or run with --allow-io")
 		}

@@ -1,6 +1,8 @@
+// Package regular says who else could have written what is loaded as code. It goes with the checks of package capi.
 package regular
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,9 +11,14 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
+
+const mostLinks = 40 // as many as Linux follows
+
+var errLoop = errors.New("too many symbolic links")
 
 // Guarded returns an error, which names the place, unless what is found at a path is in the hands of root and this user
 // alone: the file or folder itself, all folders above it, and all links on the way. No other user owns them, and
@@ -137,3 +144,18 @@ func listed(file string, is func(fields []string) bool) bool {
 	}
 	return false
 }
+
+func trusted(uid uint32) bool { return uid == 0 || uid == uint32(os.Geteuid()) }
+
+// outsider is the number of users who have none in this process's user namespace, or that of root, if all have one.
+var outsider = sync.OnceValue(func() uint32 {
+	users, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil || string(bytes.Join(bytes.Fields(users), []byte(" "))) == "0 0 4294967295" {
+		return 0
+	}
+	var number uint32 = 65534
+	if text, err := os.ReadFile("/proc/sys/kernel/overflowuid"); err == nil {
+		fmt.Sscan(string(text), &number)
+	}
+	return number
+})

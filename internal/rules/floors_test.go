@@ -12,7 +12,8 @@ var floors = []string{
 	internal/serving/pareto internal/size internal/slurm internal/stats internal/traffic
 	internal/traffic/stream internal/version spmd/boot/ancestry spmd/clock spmd/host
 	spmd/spmdtest spmd/wire tools/disagg/benchlog`,
-	`internal/atomicfile internal/cli internal/conf internal/expr internal/logs internal/page internal/table
+	`internal/file`,
+	`internal/cli internal/conf internal/expr internal/logs internal/page internal/table
 	internal/traffic/matrix internal/traffic/series nixl nixl/internal/pages nixl/internal/process scenarios spmd/boot/pmix spmd/boot/watch
 	tools/disagg/accuracy tools/disagg/pattern`,
 	`internal/model internal/moe internal/result internal/trace internal/traffic/load internal/traffic/overlap nixl/device

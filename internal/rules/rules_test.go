@@ -142,7 +142,7 @@ func TestSeparateParts(t *testing.T) {
 // What reads a result needs nothing of what has measured it: below internal/result are pure packages only. Of traffic
 // these are its vocabulary, the bytes between ranks and the stamps of runs, which measure nothing and send nothing.
 func TestResultIsPure(t *testing.T) {
-	pure := []string{"internal/result", "internal/atomicfile", "internal/fault", "internal/heap", "internal/pack",
+	pure := []string{"internal/result", "internal/fault", "internal/file", "internal/heap", "internal/pack",
 		"internal/plaintext", "internal/regular", "internal/size", "internal/stats", "internal/traffic/matrix", "internal/traffic/series", "internal/version"}
 	for _, p := range goList(t, "-deps", "./internal/result") {
 		if name, ours := strings.CutPrefix(p.ImportPath, "perigee/"); ours && !slices.Contains(pure, name) {

@@ -2,9 +2,7 @@ package capi
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,7 +10,6 @@ import (
 	"strings"
 
 	"perigee/internal/fault"
-	"perigee/internal/regular"
 )
 
 // libraryName is the file name of NIXL's C interface.
@@ -168,14 +165,10 @@ func inFolder(dir string) []string {
 	return found
 }
 
-// isFile reports whether a path leads to a file that can be loaded. Reading what else there is might never end.
+// isFile reports whether a path leads to a regular file.
 func isFile(path string) bool {
-	f, err := regular.Open(path)
-	if err != nil {
-		return errors.Is(err, fs.ErrPermission)
-	}
-	f.Close()
-	return true
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // newest returns the path with the highest version, the first of equals, or "".

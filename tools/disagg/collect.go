@@ -8,13 +8,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
-	"perigee/internal/regular"
+	"perigee/internal/file"
 	"perigee/internal/table"
 	"perigee/internal/version"
 	"perigee/tools/disagg/accuracy"
@@ -103,6 +104,24 @@ func (r *session) alone(t *batch.Task, d *done, f func()) {
 		}
 	}()
 	f()
+}
+
+// defect is the error of a panic, which the deferred function that calls it has recovered from.
+func defect(p any) *fault.Error {
+	at := "somewhere"
+	callers := make([]uintptr, 100)
+	frames := runtime.CallersFrames(callers[:runtime.Callers(1, callers)])
+	for panicked, more := false, true; more; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		if own := strings.HasPrefix(f.Function, "perigee/"); own && panicked {
+			at = fmt.Sprintf("%s:%d", filepath.Base(f.File), f.Line)
+			break
+		}
+		panicked = panicked || f.Function == "runtime.gopanic"
+	}
+	return fault.New(fault.Internal, "panic: %v, at %s", p, at).
+		WithHint("this is a defect of perigee; please report it with what it read")
 }
 
 // judge reads the logs of a task.
@@ -301,7 +320,7 @@ func (r *session) summary(t *batch.Task) Case {
 	case res != nil:
 		c.GPUs = res.Prefill.GPUs() + res.Decode.GPUs() + res.Agg.GPUs()
 	}
-	if text, err := regular.Inside(d.dir).Read(filepath.Join(d.dir, launch.Effective), mostVerdict); err == nil {
+	if text, err := file.Read(filepath.Join(d.dir, launch.Effective), mostVerdict); err == nil {
 		c.Config = fmt.Sprintf("%x", sha256.Sum256(text))
 	}
 	if r.Probe {

@@ -27,7 +27,7 @@ type CompareCmd struct {
 }
 
 // Run compares the figures of two runs.
-func (c *CompareCmd) Run(s cli.Streams) error { return reading(s, c.compare) }
+func (c *CompareCmd) Run(s cli.Streams) error { return c.compare(s) }
 
 func (c *CompareCmd) compare(s cli.Streams) (err error) {
 	if err := checkAlpha(c.Alpha); err != nil {

@@ -217,7 +217,7 @@ type listed struct {
 }
 
 // Run lists the cases.
-func (c *ListCmd) Run(s cli.Streams) error { return reading(s, c.list) }
+func (c *ListCmd) Run(s cli.Streams) error { return c.list(s) }
 
 func (c *ListCmd) list(s cli.Streams) error {
 	f, err := c.find(s, c.Files, c.Reading)
@@ -286,7 +286,7 @@ type validated struct {
 }
 
 // Run checks the files.
-func (c *ValidateCmd) Run(s cli.Streams) error { return reading(s, c.validate) }
+func (c *ValidateCmd) Run(s cli.Streams) error { return c.validate(s) }
 
 func (c *ValidateCmd) validate(s cli.Streams) error {
 	entries, err := catalog.Paths(c.Files)

@@ -15,8 +15,8 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/file"
 	"perigee/internal/plaintext"
-	"perigee/internal/regular"
 	"perigee/internal/result"
 	"perigee/lua"
 	"perigee/scenarios"
@@ -29,15 +29,15 @@ type script struct {
 }
 
 func readScript(name string) (script, error) {
-	if file, source, ok := scenarios.Source(name); ok {
-		return script{file, source}, nil
+	if shipped, source, ok := scenarios.Source(name); ok {
+		return script{shipped, source}, nil
 	}
-	if !strings.HasSuffix(name, ".lua") {
+	if _, open := file.Descriptor(name); !open && !strings.HasSuffix(name, ".lua") {
 		return script{}, fault.New(fault.Usage, "there is no scenario %q", name).
 			WithHint("shipped are %s; a file of your own ends in .lua",
 				strings.ReplaceAll(strings.Join(scenarios.Names(), ", "), "_", "-"))
 	}
-	data, err := regular.Read(name, lua.MaxSource)
+	data, err := file.Read(name, lua.MaxSource)
 	if err != nil {
 		return script{}, fault.New(fault.Input, "scenario: %w", err)
 	}
@@ -159,7 +159,7 @@ func optionWords(sc lua.Scenario, options map[string]any) (words []string, err e
 func (j Job) access(flags Flags, text script, o options) lua.Access {
 	a := lua.Access{AllowIO: flags.AllowIO, Named: o.named, Repeated: j.Repeats != "", Result: flags.Result}
 	if _, _, shipped := scenarios.Source(j.Scenario); !shipped && j.Repeats == "" {
-		a.Folder = regular.FolderOf(text.Name)
+		a.Folder = file.Folder(text.Name)
 	}
 	return a
 }

@@ -160,8 +160,7 @@ func folder(path string) error {
 
 // Parse reads a document. The extension of name (.yaml, .yml, .json, .toml) determines
 // the format, a pipe or the standard input holds YAML, and name stands for the document in errors. The text must be
-// UTF-8
-// and hold at least one value; a byte order mark in front is skipped.
+// UTF-8 and hold at least one value; a byte order mark in front is skipped.
 func Parse(name string, text []byte) (*Value, error) {
 	f, err := formatOf(name)
 	if err != nil {

@@ -146,8 +146,9 @@ func Beside(file, path string) string {
 func Below(path string, folders []string) bool {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil { // it is yet to be made
-		real, err = filepath.EvalSymlinks(filepath.Dir(path))
-		real = filepath.Join(real, filepath.Base(path))
+		folder, name := filepath.Split(path)
+		real, err = filepath.EvalSymlinks(folder + ".")
+		real = filepath.Join(real, name)
 	}
 	if err == nil {
 		real, err = filepath.Abs(real)

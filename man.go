@@ -22,7 +22,7 @@ type manCmd struct {
 }
 
 func (c manCmd) Run(k *kong.Kong) error {
-	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
+	if err := os.MkdirAll(c.Dir, 0o777); err != nil {
 		return fault.New(fault.Output, "%w", err)
 	}
 	root := *k.Model.Node
@@ -94,7 +94,7 @@ func (c manCmd) write(name string, seeAlso []string, n *kong.Node) error {
 		return err
 	}
 	file := filepath.Join(c.Dir, strings.ReplaceAll(name, " ", "-")+".1")
-	if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(file, b.Bytes(), 0o666); err != nil {
 		return fault.New(fault.Output, "%w", err)
 	}
 	return nil

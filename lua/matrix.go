@@ -9,8 +9,8 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/atomicfile"
 	"perigee/internal/fault"
+	"perigee/internal/file"
 	"perigee/internal/pack"
 	"perigee/internal/traffic/matrix"
 )
@@ -460,7 +460,7 @@ func (r *matrixModule) save(L *glua.LState) (int, error) {
 	if r.env.World != nil && r.env.World.Rank() != 0 {
 		return 0, nil
 	}
-	return 0, atomicfile.Write(path, 0o644, func(w io.Writer) error { return m.WriteText(w) })
+	return 0, file.Write(path, func(w io.Writer) error { return m.WriteText(w) })
 }
 
 func intList(L *glua.LState, list []int) *glua.LTable {

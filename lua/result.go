@@ -10,9 +10,9 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/atomicfile"
 	"perigee/internal/experiment"
 	"perigee/internal/fault"
+	"perigee/internal/file"
 	"perigee/internal/result"
 	"perigee/internal/table"
 )
@@ -247,7 +247,7 @@ func (r *resultModule) save(L *glua.LState) (int, error) {
 	if err != nil {
 		return 0, fault.New(fault.Script, "result.save: %w", err)
 	}
-	return 0, atomicfile.Write(path, 0o644, func(w io.Writer) error {
+	return 0, file.Write(path, func(w io.Writer) error {
 		_, err := w.Write(append(data, '\n'))
 		return err
 	})

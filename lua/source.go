@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"fmt"
 	"strings"
 
 	glua "github.com/yuin/gopher-lua"
@@ -39,7 +40,8 @@ const (
 // checkSize refuses a function, or one inside of it, that the compiler cannot express.
 func checkSize(name string, f *glua.FunctionProto) error {
 	tooLarge := func(format string, args ...any) *fault.Error {
-		return fault.New(fault.Script, "%s:%d: a function has "+format, append([]any{name, max(f.LineDefined, 1)}, args...)...)
+		where := fmt.Sprintf("%s:%d", name, max(f.LineDefined, 1))
+		return fault.New(fault.Script, "%s: a function has %s", where, fmt.Sprintf(format, args...))
 	}
 	if n := len(f.Code); n > maxInstructions {
 		return tooLarge("%d instructions, wanted at most %d", n, maxInstructions).

@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
-	"perigee/internal/atomicfile"
 	"perigee/internal/fault"
+	"perigee/internal/file"
 	"perigee/internal/result"
 )
 
@@ -85,7 +85,7 @@ func TestQuitOnInterrupt(t *testing.T) {
 		t.Errorf("result: %v, %+v", err, doc)
 	}
 	// Killed right before the rename, rank 0 leaves what it has written, whole.
-	left, _ := filepath.Glob(filepath.Join(dir, ".r.json"+atomicfile.TempMark+"*"))
+	left, _ := filepath.Glob(filepath.Join(dir, ".r.json"+file.TempMark+"*"))
 	for _, path := range left {
 		if _, err := result.Read(path); err != nil {
 			t.Errorf("what was left: %v", err)

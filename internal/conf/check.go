@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"perigee/internal/fault"
-	"perigee/internal/regular"
+	"perigee/internal/file"
 	"perigee/internal/size"
 )
 
@@ -245,7 +245,7 @@ func checkPath(v *Value) (*Value, error) {
 		return nil, mismatch(v, "the path of a file")
 	}
 	if !filepath.IsAbs(path) {
-		path = regular.Beside(v.File, path)
+		path = file.Beside(v.File, path)
 	}
 	return v.as(String, path), nil
 }

@@ -28,7 +28,7 @@ import (
 	"unicode/utf8"
 
 	"perigee/internal/fault"
-	"perigee/internal/regular"
+	"perigee/internal/file"
 	"perigee/internal/secret"
 )
 
@@ -54,6 +54,9 @@ var formats = []format{
 // formatOf finds the format that a file's name stands for.
 func formatOf(name string) (format, error) {
 	extension := strings.ToLower(filepath.Ext(name))
+	if _, ok := file.Descriptor(name); ok { // a pipe has no ending
+		extension = ".yaml"
+	}
 	for _, f := range formats {
 		if slices.Contains(f.extensions, extension) {
 			return f, nil
@@ -82,29 +85,26 @@ func Load(path string) (*Value, error) {
 	return Parse(path, text)
 }
 
-// Read reads the text that Load parses. It takes only regular files, since anything else
-// might never end. check, if it is not nil, may refuse what was opened.
+// Read reads the text that Load parses. check, if it is not nil, may refuse what was opened.
 func Read(path string, check func(*os.File) error) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
 		return nil, folder(path)
 	}
-	var file *os.File
+	var f *os.File
 	if err == nil {
-		file, err = regular.Open(path)
+		f, err = file.Open(path)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fault.New(fault.Input, "%s: there is no such file", path).
 			WithHint("check the spelling; a relative path starts at the current folder")
-	case errors.Is(err, regular.ErrNotRegular):
-		return nil, fault.New(fault.Input, "%s: %w", path, regular.ErrNotRegular)
 	case err != nil:
 		return nil, fault.New(fault.Input, "%s: cannot be read: %w", path, err)
 	}
-	defer file.Close()
+	defer f.Close()
 	if check != nil {
-		if err := check(file); err != nil {
+		if err := check(f); err != nil {
 			return nil, err
 		}
 	}
@@ -112,7 +112,7 @@ func Read(path string, check func(*os.File) error) ([]byte, error) {
 		return nil, tooLong(path)
 	}
 	// The file may grow meanwhile: Parse refuses the byte too many.
-	text, err := io.ReadAll(io.LimitReader(file, MaxBytes+1))
+	text, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
 	if err != nil {
 		return nil, fault.New(fault.Input, "%s: cannot be read: %w", path, err)
 	}
@@ -133,8 +133,8 @@ func folder(path string) error {
 }
 
 // Parse reads a document. The extension of name (.yaml, .yml, .json, .toml) determines
-// the format, and name stands for the document in errors. The text must be UTF-8
-// and hold at least one value; a byte order mark in front is skipped.
+// the format, a pipe or the standard input holds YAML, and name stands for the document in errors. The text must be
+// UTF-8 and hold at least one value; a byte order mark in front is skipped.
 func Parse(name string, text []byte) (*Value, error) {
 	f, err := formatOf(name)
 	if err != nil {

@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"perigee/internal/fault"
-	"perigee/internal/regular"
 	"perigee/internal/version"
 )
 
@@ -136,29 +135,13 @@ func (w Who) noun() string {
 	return fmt.Sprint("rank ", w.Rank)
 }
 
-// openFile opens a file for lines at its end. Those of earlier jobs stay. In a folder to
-// which others can write, /tmp for instance, they could have put a link there that leads
-// to a file of this user, or one of their files, which they can read.
+// openFile opens a file for lines at its end. Those of earlier jobs stay.
 func openFile(dir string, who Who) (*os.File, error) {
-	path := filepath.Join(dir, who.file())
-	place, made, err := regular.MakeParents(path, 0o700)
-	made.Close(false)
-	if err != nil {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, plain(err)
 	}
-	place.Close()
-	const flags = os.O_APPEND | os.O_CREATE | os.O_WRONLY
-	f, err := regular.OpenOwn(path, flags, 0o600)
-	if err != nil {
-		return nil, plain(err)
-	}
-	if info, err := f.Stat(); err != nil || info.Mode().Perm()&0o077 != 0 {
-		if err := f.Chmod(0o600); err != nil {
-			f.Close()
-			return nil, plain(err)
-		}
-	}
-	return f, nil
+	f, err := os.OpenFile(filepath.Join(dir, who.file()), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
+	return f, plain(err)
 }
 
 // plain leaves out the name of the file, or of the folder, where it is that of the message.

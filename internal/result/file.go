@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -17,9 +16,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/atomicfile"
 	"perigee/internal/fault"
-	"perigee/internal/regular"
+	"perigee/internal/file"
 	"perigee/internal/size"
 )
 
@@ -35,7 +33,7 @@ func CheckName(path string) error {
 // CheckWritable finds out, before anything is measured, whether a file can be
 // written: its folder must exist and take a file. flag is the option that named it.
 func CheckWritable(flag, path string) error {
-	err := atomicfile.CanWrite(path)
+	err := file.CanWrite(path)
 	if err == nil {
 		return nil
 	}
@@ -48,7 +46,7 @@ func CheckWritable(flag, path string) error {
 
 // Write replaces the file at path by the document.
 func (d *Document) Write(path string) error {
-	_, err := d.WriteClaimed(context.Background(), atomicfile.At(path))
+	_, err := d.WriteClaimed(context.Background(), file.At(path))
 	return err
 }
 
@@ -58,22 +56,24 @@ const hurry = 200 * time.Millisecond
 
 // WriteSoon is Write for a process that may be killed at any moment: a slow disk does not
 // keep the document from its place.
-func (d *Document) WriteSoon(path string) error { return d.WriteClaimedSoon(atomicfile.At(path)) }
+func (d *Document) WriteSoon(path string) error { return d.WriteClaimedSoon(file.At(path)) }
 
 // WriteClaimedSoon is WriteSoon to the place that claim says.
-func (d *Document) WriteClaimedSoon(claim atomicfile.Claim) error {
-	_, err := d.WriteClaimed(atomicfile.Ended(), claim)
+func (d *Document) WriteClaimedSoon(claim file.Claim) error {
+	ended, end := context.WithCancel(context.Background())
+	end()
+	_, err := d.WriteClaimed(ended, claim)
 	return err
 }
 
 // WriteClaimed is Write to the place that claim says. Once ctx has ended it is WriteClaimedSoon: then the process may
 // be killed. It returns what it has put there.
-func (d *Document) WriteClaimed(ctx context.Context, claim atomicfile.Claim) (fs.FileInfo, error) {
+func (d *Document) WriteClaimed(ctx context.Context, claim file.Claim) (fs.FileInfo, error) {
 	path, _ := claim(false)
 	if err := CheckName(path); err != nil {
 		return nil, err
 	}
-	return atomicfile.WriteClaimed(ctx, claim, 0o644, hurry, func(w io.Writer) error {
+	return file.WriteClaimed(ctx, claim, hurry, func(w io.Writer) error {
 		z, err := Compress(w, filepath.Ext(path))
 		if err != nil {
 			return err
@@ -111,16 +111,6 @@ func Unpack(r io.Reader) ([]byte, error) {
 // skippable reports whether a zstd stream begins with a frame that its readers pass over, as pzstd and others write it.
 func skippable(head []byte) bool {
 	return len(head) == 4 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:], []byte{0x2a, 0x4d, 0x18})
-}
-
-// openFile opens a file for reading. A pipe is read until its writer is done; one without a writer has ended already.
-func openFile(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err == nil && regular.OfKernel(f) {
-		f.Close()
-		return nil, &fs.PathError{Op: "open", Path: path, Err: regular.ErrNotRegular}
-	}
-	return f, err
 }
 
 // The bounds of reading.

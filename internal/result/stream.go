@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"perigee/internal/fault"
+	"perigee/internal/file"
 )
 
 // peeked is how far [Open] looks for the schema, which is in front.
@@ -37,7 +38,7 @@ func Open(path string) (*Text, error) {
 
 // OpenText is [Open] of a file that has not been looked at.
 func OpenText(path string) (*Text, error) {
-	f, err := openFile(path)
+	f, err := file.Open(path)
 	if err != nil {
 		return nil, fault.New(fault.Input, "result: %w", err)
 	}

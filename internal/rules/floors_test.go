@@ -8,11 +8,12 @@ var floors = []string{
 	`docs e2e e2e/disagg e2e/dist e2e/hosts e2e/launchers internal/clock
 	internal/embedded internal/fault internal/fuzztest internal/man internal/memory internal/moe/numeric internal/netns
 	internal/pack
-	internal/pace internal/page/pagetest internal/regular internal/rules internal/sbom internal/secret
+	internal/pace internal/page/pagetest internal/rules internal/sbom internal/secret
 	internal/serving/pareto internal/size internal/slurm internal/stats internal/traffic
 	internal/traffic/stream internal/version spmd/clock spmd/host
 	spmd/spmdtest spmd/wire tools/disagg/benchlog`,
-	`internal/atomicfile internal/cli internal/conf internal/expr internal/logs internal/page internal/table
+	`internal/file`,
+	`internal/cli internal/conf internal/expr internal/logs internal/page internal/table
 	internal/traffic/matrix internal/traffic/series nixl nixl/internal/pages nixl/internal/process scenarios spmd/boot/pmix spmd/boot/watch
 	tools/disagg/accuracy tools/disagg/pattern`,
 	`internal/model internal/moe internal/result internal/trace internal/traffic/load internal/traffic/overlap nixl/device

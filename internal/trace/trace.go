@@ -42,7 +42,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
-	"perigee/internal/regular"
+	"perigee/internal/file"
 )
 
 // How large a trace may be.
@@ -94,7 +94,7 @@ func (s Summary) String() string {
 
 // Load reads a file.
 func Load(path string, o Options) (*Trace, error) {
-	f, err := regular.Open(path)
+	f, err := file.Open(path)
 	if err != nil {
 		return nil, fault.New(fault.Input, "%w", err)
 	}

@@ -279,37 +279,3 @@ func TestFileThatCannotBeMade(t *testing.T) {
 		}
 	}
 }
-
-// A link that another user has put in the way does not lead to a file that transfers write over.
-func TestPlantedFile(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can give a link away")
-	}
-	const stranger = 65533
-	dir := tree(t, map[string]string{"victim": "mine", "shared/link": "->../victim", "shared/way": "->..", "own": "->victim"})
-	shared := filepath.Join(dir, "shared")
-	for _, name := range []string{shared, shared + "/link", shared + "/way"} {
-		if err := os.Lchown(name, stranger, stranger); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for name, allowed := range map[string]bool{"shared/link": false, "shared/way/victim": false, "own": true, "victim": true} {
-		f, err := OpenFile(nixl.File{Path: filepath.Join(dir, name), Size: 4, Write: true})
-		if allowed != (err == nil) || !allowed && (fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "link of another user")) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if err == nil {
-			f.Close()
-		}
-	}
-	// Files that are made would be there for a moment under a random name.
-	for name, allowed := range map[string]bool{"shared/way/new": false, "new": true} {
-		f, err := OpenFile(nixl.File{Path: filepath.Join(dir, name), Size: 4, Make: true})
-		if allowed != (err == nil) || !allowed && (fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "link of another user")) {
-			t.Errorf("making %s: %v", name, err)
-		}
-		if err == nil {
-			f.Close()
-		}
-	}
-}

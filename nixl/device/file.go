@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
-	"perigee/internal/regular"
+	"perigee/internal/file"
 	"perigee/nixl"
 )
 
@@ -48,19 +48,18 @@ func OpenFile(f nixl.File) (*File, error) {
 }
 
 func openExisting(f nixl.File) (*os.File, error) {
-	open := os.OpenFile
 	flag := os.O_RDONLY
 	if f.Write {
-		open, flag = openToWrite, os.O_RDWR
+		flag = os.O_RDWR
 	}
 	// A pipe would block in open.
-	file, err := open(f.Path, flag|unix.O_NONBLOCK, 0)
+	file, err := os.OpenFile(f.Path, flag|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fault.New(fault.Input, "file for transfers: %w", err)
 	}
 	info, err := file.Stat()
 	if err == nil {
-		err = within(f, file)
+		err = within(f, f.Path)
 	}
 	if err == nil {
 		err = suitable(f, file, info)
@@ -75,26 +74,12 @@ func openExisting(f nixl.File) (*os.File, error) {
 	return file, nil
 }
 
-// within refuses an open file or folder that is in none of the folders in which f must be.
-func within(f nixl.File, opened *os.File) error {
-	if f.Below == nil || regular.Folders(f.Below).HoldOpen(opened) {
+// within refuses a file or folder that is in none of the folders in which f must be.
+func within(f nixl.File, path string) error {
+	if f.Below == nil || file.Below(path, f.Below) {
 		return nil
 	}
 	return fault.New(fault.Input, "file %s is outside of the folders in which it may be", f.Path)
-}
-
-// openToWrite opens a file past links that other users have put in its way.
-func openToWrite(path string, flag int, _ fs.FileMode) (*os.File, error) {
-	place, err := regular.Locate(path)
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
-	}
-	defer place.Close()
-	file, err := place.Open(flag, 0)
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
-	}
-	return file, nil
 }
 
 // suitable refuses what is no file of the wanted size.

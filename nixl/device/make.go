@@ -3,13 +3,15 @@ package device
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
-	"perigee/internal/regular"
+	"perigee/internal/file"
 	"perigee/nixl"
 	"perigee/nixl/internal/pages"
 )
@@ -17,37 +19,36 @@ import (
 // makeFile makes a file that others see for a moment at most, and never under its own name: several ranks may
 // make the same at the same time.
 func makeFile(f nixl.File) (*os.File, error) {
-	place, err := regular.Locate(f.Path) // past links that other users have put in its way
+	target, err := file.Target(f.Path)
 	if err != nil {
 		return nil, fault.New(fault.Input, "making a file for transfers: %s: %w", f.Path, err)
 	}
-	defer place.Close()
-	if err := within(f, place.Folder); err != nil {
+	folder, _ := filepath.Split(target)
+	if err := within(f, folder+"."); err != nil {
 		return nil, err
 	}
-	var there unix.Stat_t
-	switch err := unix.Fstatat(int(place.Folder.Fd()), place.Name, &there, unix.AT_SYMLINK_NOFOLLOW); {
+	switch _, err := os.Lstat(target); {
 	case err == nil:
 		return nil, fault.New(fault.Input, "file %s exists already, and is not overwritten", f.Path).
 			WithHint("name a file that does not exist, or allow it to be overwritten")
-	case err != unix.ENOENT:
-		return nil, fault.New(fault.Input, "making a file for transfers: %s: %w", f.Path, err)
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, fault.New(fault.Input, "making a file for transfers: %w", err)
 	}
-	place.Name = fmt.Sprintf(".perigee-%x", rand.Uint64())
-	file, err := place.Open(os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	temp := fmt.Sprintf("%s.perigee-%x", folder, rand.Uint64())
+	made, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return nil, fault.New(fault.Input, "making a file for transfers: %s: %w", f.Path, err)
+		return nil, fault.New(fault.Input, "making a file for transfers: %s: %w", f.Path, errors.Unwrap(err))
 	}
 	// Whatever happens from here on, no file stays behind.
-	if err := unix.Unlinkat(int(place.Folder.Fd()), place.Name, 0); err != nil {
-		file.Close()
+	if err := os.Remove(made.Name()); err != nil {
+		made.Close()
 		return nil, fault.New(fault.Resource, "file %s: %w", f.Path, err)
 	}
-	if err := fill(file, f); err != nil {
-		file.Close()
+	if err := fill(made, f); err != nil {
+		made.Close()
 		return nil, err
 	}
-	return file, nil
+	return made, nil
 }
 
 // fill gives a file its size and contents that no file system can compress. A hole, or pages

@@ -50,6 +50,7 @@ type Job struct {
 	Path   string   // the program
 	Args   []string // without the program's name
 	Env    []string
+	Stdin  *os.File      // of rank 0; nil: it has none
 	Stdout io.Writer     // nil discards
 	Stderr io.Writer     // nil discards
 	Grace  time.Duration // 0 is the constant
@@ -184,6 +185,9 @@ func (r *run) start(p *process) error {
 		fmt.Sprintf("%s=%d", boot.EnvSize, r.job.Ranks),
 		boot.EnvControl+"=3")
 	cmd.ExtraFiles = []*os.File{theirs}
+	if p.rank == 0 && r.job.Stdin != nil {
+		cmd.Stdin = r.job.Stdin
+	}
 	// A rank that is stopped when the launcher dies goes on, and then finds out.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGCONT}
 	if err := r.out.Start(cmd, p.rank, p.ended, &r.waits); err != nil {

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/file"
 	"perigee/internal/result"
 )
 
@@ -154,7 +154,7 @@ func (j Judging) Judge(s cli.Streams, sides Sides) error {
 	if j.Page == "" || j.Page == "-" {
 		err = fill(s.Out)
 	} else {
-		err = atomicfile.Write(j.Page, 0o644, fill)
+		err = file.Write(j.Page, fill)
 	}
 	if err != nil {
 		return err

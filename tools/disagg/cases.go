@@ -15,11 +15,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/file"
 	"perigee/internal/plaintext"
-	"perigee/internal/regular"
 	"perigee/internal/version"
 	"perigee/tools/disagg/accuracy"
 	"perigee/tools/disagg/batch"
@@ -92,7 +91,7 @@ func readCase(dir string) (*Case, error) { return new(verdicts).read(dir) }
 
 func (v *verdicts) read(dir string) (*Case, error) {
 	path := filepath.Join(dir, verdictFile)
-	data, err := regular.Read(path, mostVerdict)
+	data, err := file.Read(path, mostVerdict)
 	if err != nil {
 		return nil, fault.New(fault.Input, "%w", err)
 	}
@@ -151,7 +150,7 @@ func (v *verdicts) below(dir string) ([]Case, error) {
 			return nil, fault.New(fault.Input, "%w", err)
 		}
 		for _, e := range entries {
-			if strings.Contains(e.Name(), batch.FailedSuffix+atomicfile.Aside) {
+			if strings.Contains(e.Name(), batch.FailedSuffix+file.Aside) {
 				continue // what could not be removed of an earlier run
 			}
 			c, err := v.read(filepath.Join(folder, e.Name()))

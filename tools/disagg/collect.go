@@ -14,7 +14,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
-	"perigee/internal/regular"
+	"perigee/internal/file"
 	"perigee/internal/table"
 	"perigee/internal/version"
 	"perigee/tools/disagg/accuracy"
@@ -301,7 +301,7 @@ func (r *session) summary(t *batch.Task) Case {
 	case res != nil:
 		c.GPUs = res.Prefill.GPUs() + res.Decode.GPUs() + res.Agg.GPUs()
 	}
-	if text, err := regular.Inside(d.dir).Read(filepath.Join(d.dir, launch.Effective), mostVerdict); err == nil {
+	if text, err := file.Read(filepath.Join(d.dir, launch.Effective), mostVerdict); err == nil {
 		c.Config = fmt.Sprintf("%x", sha256.Sum256(text))
 	}
 	if r.Probe {

@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
 	"perigee/tools/disagg/accuracy"
@@ -198,55 +196,6 @@ type pieces []string
 func (p *pieces) Write(b []byte) (int, error) {
 	*p = append(*p, string(b))
 	return len(b), nil
-}
-
-// Folders of others hold pipes and devices where files are expected. Nothing waits for them.
-func TestPipesInFolders(t *testing.T) {
-	fifo := func(path string) {
-		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := unix.Mkfifo(path, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for name, args := range map[string][]string{
-		"slurm_logs/a/verdict.json":    {"report"},
-		"perf_script_test_results.csv": {"report"},
-		"6_bench.log":                  {"parse"},
-		"7_accuracy_eval_x.log":        {"parse"},
-		"effective.yaml":               {"parse"},
-		"list":                         {"list", "--test-list"},
-		"jobs.jsonl":                   {"clean", "--output"},
-	} {
-		dir := t.TempDir()
-		if err := os.Mkdir(filepath.Join(dir, "slurm_logs"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		fifo(filepath.Join(dir, name))
-		path := dir
-		if name == "list" {
-			path = filepath.Join(dir, name)
-		}
-		out, said, code := perigee(t, nil, append(args, path)...)
-		if code == 0 {
-			t.Errorf("%s: exit code 0\n%s%s", name, out, said)
-		}
-		if name == "effective.yaml" && (code != 3 || !strings.Contains(said, name)) {
-			t.Errorf("%s: passed over: exit code %d\n%s%s", name, code, out, said)
-		}
-	}
-	zeros := t.TempDir()
-	if err := os.Symlink("/dev/zero", filepath.Join(zeros, "perf_script_test_results.csv")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(zeros, "slurm_logs"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if out, said, code := perigee(t, nil, "report", zeros); code != 3 {
-		t.Errorf("/dev/zero: exit code %d\n%s%s", code, out, said)
-	}
 }
 
 // A copy of a run is no second run; equal figures of another time, or some of the same second, are.

@@ -16,7 +16,6 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
-	"perigee/internal/regular"
 	"perigee/tools/disagg/batch"
 )
 
@@ -30,8 +29,8 @@ type runLog struct {
 }
 
 func openRunLog(dir string, began time.Time, screen io.Writer) (*runLog, error) {
-	file, err := regular.OpenOwn(filepath.Join(dir, "disagg_benchmark_"+began.Format("20060102_150405")+".log"),
-		os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	file, err := os.OpenFile(filepath.Join(dir, "disagg_benchmark_"+began.Format("20060102_150405")+".log"),
+		os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
 	if err != nil {
 		return nil, fault.New(fault.Output, "%w", err)
 	}

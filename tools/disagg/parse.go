@@ -17,7 +17,6 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
-	"perigee/internal/regular"
 	"perigee/internal/table"
 	"perigee/tools/disagg/batch"
 	"perigee/tools/disagg/catalog"
@@ -108,10 +107,6 @@ func (c *ParseCmd) expected() (want verdict.Expect, warnings []string, err error
 	if beside := filepath.Join(c.Path, launch.Effective); file == "" {
 		if _, err := os.Lstat(beside); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 			return want, nil, nil
-		}
-		if !regular.Inside(c.Path).Hold(beside) {
-			return want, nil, fault.New(fault.Input, "%s: %w", beside, regular.ErrOutside).
-				WithHint("--config FILE reads a configuration anywhere")
 		}
 		file = beside
 	}

@@ -9,9 +9,9 @@ import (
 	"regexp"
 	"time"
 
-	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/file"
 	"perigee/internal/plaintext"
 	"perigee/internal/table"
 	"perigee/internal/version"
@@ -63,7 +63,7 @@ func (c *ReportCmd) report(s cli.Streams) error {
 		return printFigures(s.Out, series, c.Alpha)
 	}
 	o := page.Options{Title: c.Title, Alpha: c.Alpha, Generator: "perigee " + version.Get().String()}
-	err = atomicfile.Write(c.Output, 0o644, func(w io.Writer) error {
+	err = file.Write(c.Output, func(w io.Writer) error {
 		return page.Write(w, pageCases(cases), series,
 			o)
 	})

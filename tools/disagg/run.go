@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -20,7 +19,6 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
-	"perigee/internal/regular"
 	"perigee/internal/slurm"
 	"perigee/tools/disagg/batch"
 	"perigee/tools/disagg/catalog"
@@ -33,10 +31,13 @@ import (
 // Folder is where results go.
 type Folder struct {
 	Output string `short:"o" placeholder:"DIR" help:"Folder of results and logs [OUTPUT_PATH, or disagg_output here]."`
-	Trust  bool   `name:"trust-output" help:"Use it although others can change it, such as a project's folder: they can then run commands as you."`
+	Trust  bool   `name:"trust-output" help:"Use it although others can change it; no longer needed."`
 }
 
 func (f Folder) path(s cli.Streams) (string, error) {
+	if f.Trust {
+		fmt.Fprintln(s.Err, "note: --trust-output is no longer needed: folders that others can change are used as they are")
+	}
 	dir, err := filepath.Abs(cmp.Or(f.Output, s.Env("OUTPUT_PATH"), "disagg_output"))
 	if err != nil {
 		return "", fault.New(fault.Output, "%w", err)
@@ -78,9 +79,7 @@ type session struct {
 	cases  map[*batch.Task]*done
 	live   *live
 	ledger *batch.Ledger
-	// templates are the folders that may hold job templates; nil: they may be anywhere.
-	templates regular.Folders
-	debugs    bool // judges results that are there, without Slurm
+	debugs bool // judges results that are there, without Slurm
 }
 
 // Run submits the cases and judges them.
@@ -124,7 +123,6 @@ func (c *RunCmd) run(s cli.Streams) error {
 		return err
 	}
 	if c.DryRun {
-		run.templates = c.templateFolders(s)
 		return run.dry()
 	}
 	if err := run.prepare(); err != nil {
@@ -244,9 +242,7 @@ func (r *session) checkFolders() error {
 
 // plan makes the job of a task.
 func (r *session) plan(t *batch.Task, comment string) (*launch.Plan, error) {
-	o := launch.Options{Dir: t.Dir, GPU: r.gpu, Nodes: r.Nodes, Comment: comment, Below: r.templates}
-	if r.templates != nil {
-	}
+	o := launch.Options{Dir: t.Dir, GPU: r.gpu, Nodes: r.Nodes, Comment: comment}
 	if r.gpu.Name == "LOCAL" && r.Nodes == 0 && !t.UsesCommand() {
 		o.Nodes = 1
 	}
@@ -258,25 +254,6 @@ func (r *session) plan(t *batch.Task, comment string) (*launch.Plan, error) {
 		o.Perigee = program // a probe is part of the job
 	}
 	return launch.New(t.Config, o)
-}
-
-// templateFolders are those from which a dry run reads job templates, since it is how one looks at the configurations
-// of a stranger: the folders that the user has named. What is run may have its templates anywhere; it is a program.
-func (r *RunCmd) templateFolders(s cli.Streams) regular.Folders {
-	folders := regular.Folders{}
-	for _, file := range r.Files {
-		if info, err := os.Stat(file); err == nil && !info.IsDir() {
-			file = regular.FolderOf(file)
-		}
-		folders.Add(file)
-	}
-	if len(r.Files) == 0 {
-		folders.Add(r.root(s))
-	}
-	if dir := s.Env("SCRIPT_DIR"); dir != "" {
-		folders.Add(dir)
-	}
-	return folders
 }
 
 // planned is a job in the JSON of --dry-run.
@@ -344,19 +321,11 @@ func (p planned) text() string {
 // prepare makes the output folder and finds out, before anything is submitted,
 // whether it can be written to.
 func (r *session) prepare() error {
-	if err := r.guard(r.dir); err != nil {
-		return err
-	}
-	if err := r.checkPlaces(); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Join(r.dir, batch.LogsFolder), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(r.dir, batch.LogsFolder), 0o777); err != nil {
 		return fault.New(fault.Output, "the output folder: %w",
 			err).WithHint("--output or OUTPUT_PATH names another one")
 	}
-	if err := r.checkCases(); err != nil {
-		return err
-	}
+	r.checkCases()
 	if err := r.writable(); err != nil {
 		return err
 	}
@@ -378,25 +347,15 @@ func (r *session) prepare() error {
 	return nil
 }
 
-// checkCases refuses folders that others could change, and finds out which cases can have none, such as those of an
-// environment.log_dir that cannot be made: these fail, and the others are run.
-func (r *session) checkCases() error {
+// checkCases makes the folders of cases, and finds out which can have none, such as those of an environment.log_dir
+// that cannot be made: these fail, and the others are run.
+func (r *session) checkCases() {
 	own := []string{r.dir, filepath.Join(r.dir, batch.LogsFolder)}
 	bad := map[string]error{}
-	for _, dir := range r.folders() {
-		err := r.guarded(dir)
-		if _, ok := errors.AsType[syscall.Errno](err); ok && !slices.Contains(own, dir) {
-			bad[dir] = err
-			continue
-		}
-		if err := r.guard(dir); err != nil {
-			return err
-		}
-	}
 	for _, t := range r.tasks {
 		above := filepath.Dir(t.Dir)
 		if _, known := bad[above]; !known && !slices.Contains(own, above) {
-			err := os.MkdirAll(above, 0o755)
+			err := os.MkdirAll(above, 0o777)
 			if err == nil {
 				err = tryFolder(above)
 			}
@@ -405,37 +364,10 @@ func (r *session) checkCases() error {
 			}
 			bad[above] = err
 		}
-		if err := cmp.Or(bad[above], bad[t.Dir]); err != nil {
+		if err := bad[above]; err != nil {
 			t.NoFolder = fmt.Errorf("it can have no folder: %w", err)
 		}
 	}
-	return nil
-}
-
-// checkPlaces refuses links, and what else is no regular file, where this run writes files and folders under names that
-// everybody knows: an output folder that came from somewhere else could lead it to any file of this user.
-func (r *session) checkPlaces() error {
-	dirs, files := []string{filepath.Join(r.dir, batch.LogsFolder)}, []string{filepath.Join(r.dir, record.SessionName)}
-	if named, err := filepath.Abs(r.JUnit); r.JUnit == "" || err == nil && named == filepath.Join(r.dir, junitFile) {
-		files = append(files, filepath.Join(r.dir, junitFile))
-	}
-	for _, t := range r.tasks {
-		for _, dir := range []string{t.Dir, t.Dir + batch.FailedSuffix} {
-			dirs = append(dirs, dir)
-			files = append(files, filepath.Join(dir, verdictFile), filepath.Join(dir, resultFile))
-		}
-	}
-	for _, dir := range dirs { // before what is in them
-		if err := checkPlace(dir, "a folder", fs.FileMode.IsDir); err != nil {
-			return err
-		}
-	}
-	for _, file := range files {
-		if err := checkPlace(file, "a regular file", fs.FileMode.IsRegular); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // checkResults refuses to replace the results of a case that only has the same folder, as x_ERROR is that of the case
@@ -449,21 +381,6 @@ func (r *session) checkResults() error {
 		}
 	}
 	return nil
-}
-
-// folders lists those that this run reads from and writes to: the output folder, its folder of logs, where
-// environment.log_dir wants others, and the results that an earlier run has left.
-func (r *session) folders() []string {
-	list := []string{r.dir, filepath.Join(r.dir, batch.LogsFolder)}
-	for _, t := range r.tasks {
-		if above := filepath.Dir(t.Dir); !slices.Contains(list, above) {
-			list = append(list, above)
-		}
-	}
-	for _, t := range r.tasks {
-		list = append(list, t.Dir)
-	}
-	return list
 }
 
 // submit runs the tasks and judges them as they end.
@@ -564,9 +481,6 @@ func (c *CleanCmd) Run(s cli.Streams) error {
 	}
 	if _, err := os.Stat(dir); err != nil {
 		return fault.New(fault.Input, "there is no output folder: %w", err).WithHint("--output or OUTPUT_PATH names it")
-	}
-	if err := c.guard(dir); err != nil {
-		return err
 	}
 	ledger, err := batch.OpenLedger(dir)
 	if err != nil {

@@ -2,7 +2,6 @@ package disagg
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,9 +10,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/file"
 	"perigee/tools/disagg/batch"
 	"perigee/tools/disagg/verdict"
 )
@@ -43,17 +42,9 @@ func (r *session) store(t *batch.Task, d *done) error {
 func (r *session) storeFiles(t *batch.Task, d *done) error {
 	if d.apart {
 		d.dir = t.Dir + batch.FailedSuffix
-		if err := errors.Join(free(d.dir), os.MkdirAll(d.dir, 0o755)); err != nil {
+		if err := errors.Join(free(d.dir), os.MkdirAll(d.dir, 0o777)); err != nil {
 			return fault.New(fault.Output, "%w", err)
 		}
-	}
-	// Nothing is written through a link, nor into a pipe, for whose reader a run would wait for ever.
-	err := checkPlace(d.dir, "a folder", fs.FileMode.IsDir)
-	for _, name := range []string{verdictFile, resultFile} {
-		err = cmp.Or(err, checkPlace(filepath.Join(d.dir, name), "a regular file", fs.FileMode.IsRegular))
-	}
-	if err != nil {
-		return err
 	}
 	c := r.summary(t)
 	if !d.kept {
@@ -64,7 +55,7 @@ func (r *session) storeFiles(t *batch.Task, d *done) error {
 			text, err = encodeCase(&c)
 		}
 		if err == nil {
-			err = atomicfile.Write(filepath.Join(d.dir, verdictFile), 0o644, func(w io.Writer) error {
+			err = file.Write(filepath.Join(d.dir, verdictFile), func(w io.Writer) error {
 				_, err := w.Write(text)
 				return err
 			})
@@ -103,7 +94,7 @@ func (r *session) rename(t *batch.Task, d *done) error {
 // free removes a folder of an earlier run. What cannot be removed, as of a job that has made a part of it read-only,
 // stays under another name.
 func free(dir string) error {
-	aside, err := atomicfile.MoveAside(dir)
+	aside, err := file.MoveAside(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/atomicfile"
+	"perigee/internal/file"
 	"perigee/internal/slurm"
 	"perigee/tools/disagg/accuracy"
 	"perigee/tools/disagg/batch"
@@ -163,7 +163,7 @@ func TestFoldersOfCases(t *testing.T) {
 				t.Errorf("%v\n%s", err, ledger)
 			}
 			if name == "an earlier one that stays" {
-				must(t, os.WriteFile(filepath.Join(dir+atomicfile.Aside, verdictFile), []byte(`{"id": "x", "state": "passed", "levels": []}`), 0o644))
+				must(t, os.WriteFile(filepath.Join(dir+file.Aside, verdictFile), []byte(`{"id": "x", "state": "passed", "levels": []}`), 0o644))
 				if list, _, _ := perigee(t, nil, "report", out, "--format", "json"); strings.Contains(list, `"x"`) {
 					t.Errorf("what is left of an earlier run is in the report: %s", list)
 				}
@@ -174,28 +174,6 @@ func TestFoldersOfCases(t *testing.T) {
 				t.Errorf("resumed: exit code %d, %v\n%s\n%s", code, err, said, junit)
 			}
 		})
-	}
-}
-
-// A verdict is written neither through a link that a job has left in its place nor into a pipe, and the others are run.
-func TestVerdictsInOddPlaces(t *testing.T) {
-	target := filepath.Join(t.TempDir(), "target")
-	must(t, os.WriteFile(target, []byte("mine"), 0o644))
-	for does, says := range map[string]string{
-		"mkfifo $d/verdict.json": "verdict.json: wanted a regular file, got another kind of file", "ln -s " + target + " $d/verdict.json": "verdict.json: wanted a regular file, got a link",
-		"ln -s " + target + " $d/result.json": "result.json: wanted a regular file, got a link", "mv $d $d.x && ln -s $d.x $d": "wanted a folder, got a link",
-	} {
-		fakeSlurm(t, map[string]string{"a": does + " "})
-		files, out := cases(t, "a", "b"), filepath.Join(t.TempDir(), "out")
-		said, code := runCases(t, out, files)
-		_, err := readCase(filepath.Join(out, batch.LogsFolder, "disagg_perf_b"))
-		v, bad := readCase(filepath.Join(out, batch.LogsFolder, "disagg_perf_a"+batch.FailedSuffix))
-		if code != 12 || err != nil || bad != nil || v.State != "failed" || !strings.Contains(said, says) {
-			t.Errorf("%s: exit code %d, %v, %v\n%s", does, code, err, bad, said)
-		}
-		if text, err := os.ReadFile(target); err != nil || string(text) != "mine" {
-			t.Errorf("%s: %q, %v", does, text, err)
-		}
 	}
 }
 

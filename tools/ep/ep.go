@@ -9,7 +9,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
-	"perigee/internal/regular"
+	"perigee/internal/file"
 )
 
 // Cmd is `perigee ep`.
@@ -33,7 +33,7 @@ func writeJSON(streams cli.Streams, v any) error {
 
 // open opens a file that the user named.
 func open(name string) (*os.File, error) {
-	f, err := regular.Open(name)
+	f, err := file.Open(name)
 	if err != nil {
 		return nil, fault.New(fault.Input, "%w", err)
 	}

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/alecthomas/kong"
@@ -228,19 +227,5 @@ func TestMistakes(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), test.want) || fault.KindOf(err) != test.kind || out != "" {
 			t.Errorf("%s: printed %q, got %v (%v), want %v: %s", test.words, out, err, fault.KindOf(err), test.kind, test.want)
 		}
-	}
-}
-
-// Loads and matrices are regular files: a pipe might never end.
-func TestLoadsAreFiles(t *testing.T) {
-	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := readLoads(pipe); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "wanted a regular file") {
-		t.Errorf("loads: %v", err)
-	}
-	if _, err := readMatrix(pipe, 2); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "wanted a regular file") {
-		t.Errorf("matrix: %v", err)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/file"
 	"perigee/internal/metric"
 	"perigee/internal/plaintext"
 	"perigee/internal/result"
@@ -67,7 +67,7 @@ func (c *convertCmd) Run(s cli.Streams) error {
 		}
 		return write(s.Out)
 	}
-	return atomicfile.Write(c.Out, 0o644, write)
+	return file.Write(c.Out, write)
 }
 
 // format reads the name of the output.

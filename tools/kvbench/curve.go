@@ -13,8 +13,8 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
-	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
+	"perigee/internal/file"
 	"perigee/internal/page"
 	"perigee/internal/version"
 )
@@ -76,7 +76,7 @@ func (c *ModelsCmd) draw(streams cli.Streams, models []described) error {
 		if err != nil {
 			return err
 		}
-		if err := atomicfile.Write(c.Plot, 0o644, func(w io.Writer) error {
+		if err := file.Write(c.Plot, func(w io.Writer) error {
 			_, err := picture.WriteTo(w)
 			return err
 		}); err != nil {
@@ -90,7 +90,7 @@ func (c *ModelsCmd) draw(streams cli.Streams, models []described) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(c.HTML, 0o644, p.Write)
+	return file.Write(c.HTML, p.Write)
 }
 
 // palette are colours that colour-blind readers can distinguish on white.

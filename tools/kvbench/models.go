@@ -6,10 +6,10 @@ import (
 	"io"
 	"strings"
 
-	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/conf"
 	"perigee/internal/fault"
+	"perigee/internal/file"
 	"perigee/internal/model"
 	"perigee/internal/table"
 )
@@ -143,10 +143,10 @@ func exportName(name string) string {
 // model_deepseek_r1.yaml, block-tp1-pp8.yaml.
 func export(out io.Writer, folder string) error {
 	count := 0
-	_, err := atomicfile.WriteDir(context.Background(), folder, atomicfile.Refuse, func(d *atomicfile.Dir) error {
-		write := func(file string, text []byte) error {
+	_, err := file.WriteDir(context.Background(), folder, file.Refuse, func(d *file.Dir) error {
+		write := func(name string, text []byte) error {
 			count++
-			return d.Write(file, 0o644, func(w io.Writer) error {
+			return d.Write(name, 0o666, func(w io.Writer) error {
 				_, err := w.Write(text)
 				return err
 			})

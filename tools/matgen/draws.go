@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"perigee/internal/fault"
-	"perigee/internal/regular"
+	"perigee/internal/file"
 	"perigee/internal/trace"
 )
 
@@ -82,7 +82,7 @@ const maxListLine = 1 << 10
 // LoadISLList reads draws from a file with one number a line. Blank lines and
 // lines that begin with # count for nothing.
 func LoadISLList(path string) ([]Draw, error) {
-	f, err := regular.Open(path)
+	f, err := file.Open(path)
 	if err != nil {
 		return nil, fault.New(fault.Input, "%w", err)
 	}

@@ -2,11 +2,9 @@ package matgen
 
 import (
 	"math"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -118,14 +116,6 @@ func TestReadISLList(t *testing.T) {
 	wantFault(t, err, fault.Input, "no/such/file")
 	_, err = LoadISLList(t.TempDir())
 	wantFault(t, err, fault.Input, "is a directory")
-	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err = LoadISLList(pipe)
-	wantFault(t, err, fault.Input, "wanted a regular file")
-	_, _, err = LoadTrace(pipe, "")
-	wantFault(t, err, fault.Input, "wanted a regular file")
 }
 
 // TestLoadTrace reads a trace in seconds: internal/trace has the tests of its formats.

@@ -59,9 +59,9 @@ import (
 	"io/fs"
 	"os/signal"
 
-	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/file"
 )
 
 // Cmd is `perigee matgen`.
@@ -111,22 +111,22 @@ func (c *GenerateCmd) Run(streams cli.Streams) error {
 
 // write replaces an earlier output, and anything else only if it may.
 func (c *GenerateCmd) write(w *Workload, folder string) (aside string, err error) {
-	old := atomicfile.Refuse
+	old := file.Refuse
 	earlier, err := earlierOutput(folder)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return "", fault.New(fault.Output, "%w", err)
 	case earlier:
-		old = atomicfile.Discard
+		old = file.Discard
 	case c.Force:
-		old = atomicfile.SetAside
+		old = file.SetAside
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), cli.Endings()...)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends this process at once
 	aside, err = w.Write(ctx, folder, old)
-	if errors.Is(err, atomicfile.ErrNotEmpty) {
+	if errors.Is(err, file.ErrNotEmpty) {
 		return "", fault.New(fault.Output, "cannot write %s: it holds files that matgen did not write", folder).
 			WithHint("choose another --results-dir, or --force to rename that folder")
 	}

@@ -15,13 +15,13 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"perigee/internal/atomicfile"
+	"perigee/internal/file"
 	"perigee/internal/version"
 )
 
 const (
 	metadataName = "metadata.yaml"
-	filePerm     = 0o644
+	filePerm     = 0o666
 
 	// maxDense is the most ranks whose matrices are written densely unless --dense asks for it: a file of 2 MB.
 	maxDense = 1 << 10
@@ -77,8 +77,8 @@ type generator struct {
 // metadata.yaml, all of them or none. old decides about a folder that is there
 // already; aside is where it went if it was set aside. If ctx ends before all
 // is there, nothing is written, and the error is of the kind Interrupt.
-func (w *Workload) Write(ctx context.Context, folder string, old atomicfile.Old) (aside string, err error) {
-	return atomicfile.WriteDir(ctx, folder, old, func(d *atomicfile.Dir) error {
+func (w *Workload) Write(ctx context.Context, folder string, old file.Old) (aside string, err error) {
+	return file.WriteDir(ctx, folder, old, func(d *file.Dir) error {
 		for k, p := range w.Patterns {
 			err := d.Write(fileName(k), filePerm, func(out io.Writer) error { return w.writeMatrix(out, p) })
 			if err != nil {

@@ -12,9 +12,9 @@ import (
 	"io"
 	"path/filepath"
 
-	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/file"
 	"perigee/internal/plaintext"
 	"perigee/tools/report/figures"
 )
@@ -113,7 +113,7 @@ func (c *Cmd) write(list []input, streams cli.Streams) error {
 		}
 		return nil
 	}
-	if err := atomicfile.Write(c.Output, 0o644, fill); err != nil {
+	if err := file.Write(c.Output, fill); err != nil {
 		return err
 	}
 	fmt.Fprintf(streams.Err, "# report: %s\n", c.Output)

@@ -19,7 +19,6 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
-	"perigee/internal/regular"
 	"perigee/internal/result"
 	"perigee/tools/compare"
 	"perigee/tools/run"
@@ -133,11 +132,11 @@ func claimed(folder string) error {
 
 // claim takes a folder for the results of this series alone.
 func claim(folder string) error {
-	if err := regular.MakeFolder(folder, 0o755); err != nil {
+	if err := os.MkdirAll(folder, 0o777); err != nil {
 		return fault.New(fault.Output, "folder of the results: %w", err)
 	}
 	mark := filepath.Join(folder, claimName)
-	f, err := os.OpenFile(mark, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(mark, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
 	if errors.Is(err, os.ErrExist) {
 		return claimed(folder)
 	}
@@ -257,7 +256,7 @@ func (r *repetition) play(ctx context.Context) error {
 	for i, k := range r.order {
 		side := r.sides[k]
 		folder := filepath.Join(r.folder, side.name)
-		if err := os.MkdirAll(folder, 0o755); err != nil {
+		if err := os.MkdirAll(folder, 0o777); err != nil {
 			return fault.New(fault.Output, "folder of the results: %w", err)
 		}
 		output := filepath.Join(folder, fmt.Sprintf("%03d.json.zst", len(side.docs)+1))

@@ -20,7 +20,7 @@ type Cmd struct {
 // Run runs a scenario. The flags of the job may stand before its name and after it.
 func (c *Cmd) Run(streams cli.Streams, k *kong.Context) error {
 	name := c.Scenario[0]
-	if strings.HasPrefix(name, "-") {
+	if strings.HasPrefix(name, "-") && name != "-" {
 		return fault.New(fault.Usage, "unknown flag %s", name).
 			WithHint("options of a scenario stand after its name; perigee run --help")
 	}

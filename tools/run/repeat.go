@@ -2,14 +2,12 @@ package run
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
-	"path/filepath"
-	"regexp"
+	"os"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
-	"perigee/internal/regular"
+	"perigee/internal/file"
 	"perigee/internal/result"
 	"perigee/internal/threshold"
 	"perigee/lua"
@@ -59,19 +57,14 @@ func (j Job) read() (order, error) {
 		old: d}, nil
 }
 
-// openFiles matches the names of what a process has open: another has something else under them.
-var openFiles = regexp.MustCompile(`^/(dev/(stdin|fd/.*)|proc/.*)$`)
-
 // CheckRepeatable refuses a result that is a pipe, or what this process has open: the launcher would leave nothing of
 // it to rank 0, which reads it, too. What else is wrong with the file its reader says.
 func CheckRepeatable(path string) error {
-	f, err := regular.Open(path)
-	if errors.Is(err, regular.ErrNotRegular) || openFiles.MatchString(filepath.Clean(path)) {
-		return fault.New(fault.Input, "result %s: %w", path, regular.ErrNotRegular).
+	info, err := os.Stat(path)
+	_, open := file.Descriptor(path)
+	if open || err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+		return fault.New(fault.Input, "result %s: wanted a regular file, got a device, a pipe or a socket", path).
 			WithHint("it is read several times: write it to a file, and name that")
-	}
-	if err == nil {
-		f.Close()
 	}
 	return nil
 }

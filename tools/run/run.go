@@ -22,6 +22,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/experiment"
 	"perigee/internal/fault"
+	"perigee/internal/file"
 	"perigee/internal/logs"
 	"perigee/internal/result"
 	"perigee/lua"
@@ -56,6 +57,8 @@ type Job struct {
 	Conclude func(old, fresh *result.Document) error
 	// Aside sends what the scenario prints to standard error: standard output is Conclude's.
 	Aside bool
+
+	stdin *os.File // for rank 0, if it reads that
 }
 
 // Run runs the job and returns when it has ended. An error that the user has seen already is a [cli.Reported].
@@ -116,7 +119,7 @@ func (j Job) launch(ctx context.Context, streams cli.Streams, env boot.Environ) 
 	id := cmp.Or(j.ID, rand.Text())
 	err = launch.Run(ctx, launch.Job{
 		Ranks: n, Path: program, Args: j.Process, Env: append(os.Environ(), envJob+"="+id),
-		Stdout: streams.Out, Stderr: streams.Err,
+		Stdin: j.stdin, Stdout: streams.Out, Stderr: streams.Err,
 		Failed: func(f watch.Failure) { r.print(f) }, Hurry: again,
 		Log: log.Logger,
 	})
@@ -172,6 +175,9 @@ func (j *Job) prepare(streams cli.Streams) (flags Flags, ranks int, err error) {
 			return flags, 0, err
 		}
 	}
+	if err := j.keep(j.Scenario); err != nil {
+		return flags, 0, err
+	}
 	o, err := j.read()
 	if err == nil && o.old != nil {
 		err = j.checkStart(o.old, runtime.NumCPU())
@@ -196,6 +202,13 @@ func (j *Job) prepare(streams cli.Streams) (flags Flags, ranks int, err error) {
 	if _, err := limitsOf(r, own.values, flags); err != nil {
 		return flags, 0, err
 	}
+	for _, key := range r.Scenario.Keys("path") {
+		if path, ok := own.values[key].(string); ok {
+			if err := j.keep(path); err != nil {
+				return flags, 0, err
+			}
+		}
+	}
 	if err := j.checkOutputs(flags, r.Scenario, own); err != nil {
 		return flags, 0, err
 	}
@@ -212,6 +225,17 @@ func (j *Job) prepare(streams cli.Streams) (flags Flags, ranks int, err error) {
 	r.Permit(j.access(flags, o.Script, own))
 	ranks, err = r.Ranks(own.values)
 	return flags, max(ranks, 1), err
+}
+
+// keep lets this process read what a path stands for, and then rank 0, also where that is a pipe or the standard input.
+func (j *Job) keep(path string) error {
+	if err := file.Keep(path); err != nil {
+		return fault.New(fault.Input, "%s: %w", path, err)
+	}
+	if fd, ok := file.Descriptor(path); ok && fd == 0 {
+		j.stdin = os.Stdin
+	}
+	return nil
 }
 
 // parse returns the flags and the scenario's options: those of the order, which repeats a run, or those of this

@@ -16,8 +16,8 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/file"
 	"perigee/internal/plaintext"
-	"perigee/internal/regular"
 	"perigee/internal/result"
 	"perigee/lua"
 	"perigee/scenarios"
@@ -30,15 +30,15 @@ type script struct {
 }
 
 func readScript(name string) (script, error) {
-	if file, source, ok := scenarios.Source(name); ok {
-		return script{file, source}, nil
+	if shipped, source, ok := scenarios.Source(name); ok {
+		return script{shipped, source}, nil
 	}
-	if !strings.HasSuffix(name, ".lua") {
+	if _, open := file.Descriptor(name); !open && !strings.HasSuffix(name, ".lua") {
 		return script{}, fault.New(fault.Usage, "there is no scenario %q", name).
 			WithHint("shipped are %s; a file of your own ends in .lua",
 				strings.ReplaceAll(strings.Join(scenarios.Names(), ", "), "_", "-"))
 	}
-	data, err := regular.Read(name, lua.MaxSource)
+	data, err := file.Read(name, lua.MaxSource)
 	if err != nil {
 		return script{}, fault.New(fault.Input, "scenario: %w", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -27,17 +26,6 @@ func TestScriptIsText(t *testing.T) {
 		if want == "" && (err != nil || s.Source != text) || want != "" && (fault.KindOf(err) != fault.Input || !strings.HasSuffix(err.Error(), want)) {
 			t.Errorf("%q: got %q, %v, want %s", text, s.Source, err, want)
 		}
-	}
-}
-
-// A pipe or a device might never end.
-func TestScriptIsAFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "x.lua")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := readScript(path); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "wanted a regular file") {
-		t.Errorf("got %v", err)
 	}
 }
 

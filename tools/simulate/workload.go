@@ -3,12 +3,10 @@ package simulate
 import (
 	"cmp"
 	"crypto/sha256"
-	"os"
 	"strconv"
 
 	"perigee/internal/conf"
 	"perigee/internal/fault"
-	"perigee/internal/regular"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/matrix"
 	"perigee/nixl"
@@ -140,7 +138,6 @@ func loadWorkload(path string, available func() (int64, error)) (*Workload, erro
 		return nil, fault.New(fault.Input, "%s has no traffic pattern", path).
 			WithHint("wanted is a configuration of ct-perftest or sequential-ct-perftest")
 	}
-	near := regular.Inside(regular.FolderOf(path))
 	matrices := map[string]*matrix.Matrix{} // each file is read once,
 	alike := map[string]*matrix.Matrix{}    // and each matrix kept once, by its digest: a file may have copies
 	kept, looked := 0, 0
@@ -148,7 +145,7 @@ func loadWorkload(path string, available func() (int64, error)) (*Workload, erro
 		path := item.Get("matrix_file").Text()
 		m := matrices[path]
 		if m == nil {
-			if m, err = readMatrix(path, near); err != nil {
+			if m, err = matrix.Load(path, nil); err != nil {
 				return nil, err
 			}
 			digest := m.Digest()
@@ -185,20 +182,6 @@ func loadWorkload(path string, available func() (int64, error)) (*Workload, erro
 		looked = kept
 	}
 	return w, nil
-}
-
-// readMatrix reads a matrix that a configuration names. What is neither beside nor below it the user has not named.
-func readMatrix(path string, near regular.Folders) (*matrix.Matrix, error) {
-	quotable := near.Hold(path)
-	m, err := matrix.Load(path, func(f *os.File) error {
-		quotable = quotable && near.HoldOpen(f) // there may be a link in its place since
-		return nil
-	})
-	if err != nil && !quotable {
-		return nil, matrix.Unreadable(path).
-			WithHint("place it beside or below the configuration, and the message says what is wrong in it")
-	}
-	return m, err
 }
 
 const (

@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/file"
 	"perigee/internal/plaintext"
 	"perigee/tools/sweep/plot"
 	"perigee/tools/sweep/runs"
@@ -61,7 +61,7 @@ func (c *PlotCmd) Run(s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	if err := atomicfile.Write(c.Output, 0o644, func(w io.Writer) error { return write(data, w) }); err != nil {
+	if err := file.Write(c.Output, func(w io.Writer) error { return write(data, w) }); err != nil {
 		return err
 	}
 	c.summary(s, sc, data)

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
+	"perigee/internal/file"
 	"perigee/internal/plaintext"
 	"perigee/tools/sweep/page"
 	"perigee/tools/sweep/slo"
@@ -50,7 +50,7 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 	for i, n := range o.Notes {
 		o.Notes[i] = c.withoutFolder(n)
 	}
-	err = atomicfile.Write(c.Output, 0o644, func(w io.Writer) error { return page.Write(w, d.kept, d.scenarios, o) })
+	err = file.Write(c.Output, func(w io.Writer) error { return page.Write(w, d.kept, d.scenarios, o) })
 	if err != nil {
 		return err
 	}

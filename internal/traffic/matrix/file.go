@@ -6,13 +6,13 @@ import (
 	"os"
 
 	"perigee/internal/fault"
-	"perigee/internal/regular"
+	"perigee/internal/file"
 )
 
 // Load reads a matrix from a file, as [ReadText] does. check, if there is one, may refuse the file that was opened: it
 // may be another than its name led to before.
 func Load(path string, check func(*os.File) error) (*Matrix, error) {
-	f, err := regular.Open(path)
+	f, err := file.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.New(fault.Input, "matrix %s: there is no such file", path).
 			WithHint("check the spelling; in a configuration, a relative path starts at its folder")

@@ -14,7 +14,6 @@ import "C"
 import (
 	"context"
 	"fmt"
-	"os"
 	"sync"
 	"unsafe"
 )
@@ -40,31 +39,8 @@ func Open(ctx context.Context, path string) (*Client, error) {
 		if err := load(path); err != nil {
 			return err
 		}
-		defer hideHome()()
 		return status("PMIx_Init", C.perigee_pmix_init())
 	})
-}
-
-// hideHome shows PMIx a home in which only root can have put anything, unless the one that HOME names is safe, and
-// returns what undoes that. Without the variable PMIx would take the home of the password file, which may be the same.
-func hideHome() (show func()) {
-	home, set := os.LookupEnv("HOME")
-	if home != "" && safeHome(home) {
-		return func() {}
-	}
-	name, root := C.CString("HOME"), C.CString("/")
-	C.setenv(name, root, 1)
-	C.free(unsafe.Pointer(root))
-	return func() {
-		if set {
-			value := C.CString(home)
-			C.setenv(name, value, 1)
-			C.free(unsafe.Pointer(value))
-		} else {
-			C.unsetenv(name)
-		}
-		C.free(unsafe.Pointer(name))
-	}
 }
 
 // Check reports whether the library at path can be used. It is loaded for that, and

@@ -23,7 +23,7 @@ import (
 
 	"perigee/internal/conf"
 	"perigee/internal/fault"
-	"perigee/internal/regular"
+	"perigee/internal/file"
 	"perigee/internal/slurm"
 	"perigee/tools/disagg/config"
 	"perigee/tools/disagg/launch"
@@ -477,7 +477,7 @@ func startedAs(t *Task, e Event) string {
 	if filepath.Clean(e.Dir) != t.Dir {
 		return ""
 	}
-	data, err := regular.Inside(t.Dir).Read(filepath.Join(t.Dir, launch.JobInfo), 4<<10)
+	data, err := file.Read(filepath.Join(t.Dir, launch.JobInfo), 4<<10)
 	if err != nil {
 		return ""
 	}
@@ -508,7 +508,7 @@ func Changed(t *Task) bool {
 		return false
 	}
 	for _, dir := range []string{t.Dir, t.Dir + FailedSuffix} {
-		if then, err := regular.Inside(dir).Read(filepath.Join(dir, launch.Effective), mostLedger); err == nil {
+		if then, err := file.Read(filepath.Join(dir, launch.Effective), mostLedger); err == nil {
 			return string(then) != now
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
-	"perigee/internal/regular"
+	"perigee/internal/file"
 	"perigee/internal/slurm"
 )
 
@@ -71,7 +71,7 @@ type Ledger struct {
 
 // OpenLedger opens or makes the ledger of an output folder, whose path is absolute.
 func OpenLedger(dir string) (*Ledger, error) {
-	file, err := regular.OpenOwn(filepath.Join(dir, ledgerName), os.O_RDWR|os.O_CREATE, 0o600)
+	file, err := os.OpenFile(filepath.Join(dir, ledgerName), os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return nil, fault.New(fault.Output, "%w", err)
 	}
@@ -89,7 +89,7 @@ func OpenLedger(dir string) (*Ledger, error) {
 		file.Close()
 		return nil, err
 	}
-	l.list, err = regular.OpenOwn(filepath.Join(dir, listName), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	l.list, err = os.OpenFile(filepath.Join(dir, listName), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
 		file.Close()
 		return nil, fault.New(fault.Output, "%w", err)
@@ -257,7 +257,7 @@ func Elsewhere(output string) []string {
 	if err != nil {
 		return nil
 	}
-	data, err := regular.Read(filepath.Join(output, ledgerName), mostLedger)
+	data, err := file.Read(filepath.Join(output, ledgerName), mostLedger)
 	if err != nil {
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"perigee/internal/cli"
-	"perigee/internal/regular"
+	"perigee/internal/file"
 	"perigee/tools/disagg/benchlog"
 	"perigee/tools/disagg/verdict"
 )
@@ -136,7 +136,7 @@ func FindDeath(dir string, patterns []*regexp.Regexp) *Death {
 	done := Done(dir)
 	if done {
 		const most = 64 << 10
-		text, _ := regular.Inside(dir).Read(filepath.Join(dir, endedFile), most) // other templates write none
+		text, _ := file.Read(filepath.Join(dir, endedFile), most) // other templates write none
 		parts = strings.Fields(string(text))
 	} else {
 		entries, _ := os.ReadDir(filepath.Join(dir, "exits")) // none before the job runs
@@ -214,7 +214,7 @@ func Left(dir string) (words []string) {
 		return nil
 	}
 	const most = 64 << 10
-	text, _ := regular.Inside(dir).Read(filepath.Join(dir, leftFile), most) // most jobs write none
+	text, _ := file.Read(filepath.Join(dir, leftFile), most) // most jobs write none
 	more := 0
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Fields(line)
@@ -252,7 +252,7 @@ func writtenAt(path string) time.Time {
 func readExit(dir, part string, files []string) *Death {
 	const most = 4 << 10
 	path := filepath.Join(dir, "exits", part)
-	data, err := regular.Inside(dir).Read(path, most)
+	data, err := file.Read(path, most)
 	if err != nil {
 		return nil
 	}
@@ -282,7 +282,7 @@ var looksWrong = regexp.MustCompile(`(?i)\b(error|traceback|exception|fatal|fail
 // must do: the nodes are not given back before. A link to a file elsewhere is not
 // followed: the folder may have come from a stranger.
 func (d *Death) quote(dir string) {
-	file, err := regular.Inside(dir).Open(filepath.Join(dir, d.Log))
+	file, err := file.Open(filepath.Join(dir, d.Log))
 	if err != nil {
 		d.Line = err.Error()
 		return
@@ -346,7 +346,7 @@ func matching(names []string, patterns ...string) (list []string) {
 
 // readTail reads the last bytes of a file.
 func readTail(path string, most int64) ([]byte, error) {
-	file, err := regular.Open(path)
+	file, err := file.Open(path)
 	if err != nil {
 		return nil, err
 	}

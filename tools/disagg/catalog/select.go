@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"perigee/internal/fault"
-	"perigee/internal/regular"
+	"perigee/internal/file"
 	"perigee/tools/disagg/config"
 )
 
@@ -85,13 +85,13 @@ var node = regexp.MustCompile(`^\S*::[A-Za-z_]+\[(.+)\]$`)
 
 // ReadList reads a test list: a node id or a bare id per line; blank lines and
 // lines that begin with # do not count.
-func ReadList(file string) (*List, error) {
+func ReadList(path string) (*List, error) {
 	const most = 4 << 20
-	data, err := regular.Read(file, most)
+	data, err := file.Read(path, most)
 	if err != nil {
 		return nil, fault.New(fault.Input, "test list: %w", err)
 	}
-	l := &List{File: file, named: map[string][]*Line{}}
+	l := &List{File: path, named: map[string][]*Line{}}
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	lines.Buffer(nil, len(data)+1)
 	for n := 1; lines.Scan(); n++ {
@@ -102,7 +102,7 @@ func ReadList(file string) (*List, error) {
 		l.Lines = append(l.Lines, Line{Number: n, ID: text})
 	}
 	if len(l.Lines) == 0 {
-		return nil, fault.New(fault.Input, "test list %s: there is no test id in it", file).
+		return nil, fault.New(fault.Input, "test list %s: there is no test id in it", path).
 			WithHint("one id per line, such as disagg_perf_NAME or %s",
 				NodeID(config.Ident{Type: "disagg", Category: "perf", Stem: "NAME"}))
 	}

@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"perigee/internal/atomicfile"
 	"perigee/internal/conf"
 	"perigee/internal/fault"
+	"perigee/internal/file"
 	"perigee/tools/disagg/config"
 )
 
@@ -84,10 +84,10 @@ func (d *Data) serverConfig() string {
 // are for this user alone: variables and commands in them may hold secrets.
 func (p *Plan) Write() error {
 	dir := filepath.Dir(p.Script)
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
 		return fault.New(fault.Output, "%w", err)
 	}
-	_, err := atomicfile.WriteDir(context.Background(), dir, atomicfile.SetAside, func(d *atomicfile.Dir) error {
+	_, err := file.WriteDir(context.Background(), dir, file.SetAside, func(d *file.Dir) error {
 		for name, text := range p.Files {
 			if err := d.Write(name, 0o600, writeText(text)); err != nil {
 				return err

@@ -20,7 +20,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
-	"perigee/internal/regular"
+	"perigee/internal/file"
 	"perigee/internal/secret"
 	"perigee/tools/disagg/catalog"
 	"perigee/tools/disagg/config"
@@ -37,8 +37,6 @@ type Options struct {
 	Nodes   int    // instead of the computed number; 0: as computed
 	Comment string // by which the job is found again
 	Perigee string // this program, which probes the fabric; "": no probe
-	// Below are the folders that may hold the job's template; nil: it may be anywhere.
-	Below regular.Folders
 }
 
 // Plan is a job as it is submitted.
@@ -210,7 +208,7 @@ func New(c *config.Config, o Options) (*Plan, error) {
 		return nil, fault.New(fault.Output, "the result folder %s has a backslash in its path, which sbatch takes out", o.Dir).
 			WithHint("--output, OUTPUT_PATH or environment.log_dir names another")
 	}
-	name, text, err := find(c, o.Below)
+	name, text, err := find(c)
 	if err != nil {
 		return nil, err
 	}
@@ -261,25 +259,17 @@ func (d *Data) probe(p *Plan) {
 }
 
 // find returns the name and text of the template of a case.
-func find(c *config.Config, below regular.Folders) (name, text string, err error) {
+func find(c *config.Config) (name, text string, err error) {
 	name = config.TemplateOf(c)
 	data, err := shipped.ReadFile("templates/" + name + ".tmpl")
 	if err == nil {
 		return name, string(data), nil
 	}
 	for _, path := range candidates(c, name) {
-		if below == nil {
-			data, err = regular.Read(path, mostTemplate)
-		} else {
-			data, err = below.Read(path, mostTemplate)
-		}
+		data, err = file.Read(path, mostTemplate)
 		switch {
 		case err == nil:
 			return path, string(data), nil
-		case errors.Is(err, regular.ErrOutside):
-			return "", "", fault.New(fault.Input, "%s: metadata.script_file: a dry run does not read the job template %s: %w",
-				c.File, path, regular.ErrOutside).
-				WithHint("these are the ones of the configurations, and SCRIPT_DIR, which sets environment.work_dir")
 		case !errors.Is(err, fs.ErrNotExist):
 			return "", "", fault.New(fault.Input, "%s: metadata.script_file: %w", c.File, err)
 		}
@@ -295,7 +285,7 @@ func candidates(c *config.Config, name string) []string {
 	if filepath.IsAbs(name) {
 		return []string{name}
 	}
-	list := []string{regular.Beside(c.File, name)}
+	list := []string{file.Beside(c.File, name)}
 	if dir := c.Environment.WorkDir; dir != "" {
 		list = []string{filepath.Join(dir, name), list[0]}
 	}

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"perigee/internal/file"
 	"perigee/internal/model"
-	"perigee/internal/regular"
 	"perigee/internal/result"
 	"perigee/internal/size"
 	"perigee/internal/stats"
@@ -159,7 +159,7 @@ type Result struct {
 
 // ofPairs returns of how many pairs the probe in a folder took some; 0 where its config does not say.
 func ofPairs(dir string) int {
-	f, err := regular.Open(filepath.Join(dir, configName))
+	f, err := file.Open(filepath.Join(dir, configName))
 	if err != nil {
 		return 0
 	}

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"errors"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -10,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"perigee/internal/conf"
 	"perigee/internal/stats"
@@ -81,13 +78,10 @@ func TestNew(t *testing.T) {
 
 func TestOfPairs(t *testing.T) {
 	for text, want := range map[string]int{
-		New(3, []int{0, 1}, []int{2}, "", 0).Files[configName]: 2, "# another\n": 0, "": 0, "pipe": 0,
+		New(3, []int{0, 1}, []int{2}, "", 0).Files[configName]: 2, "# another\n": 0, "": 0,
 	} {
 		path := filepath.Join(t.TempDir(), configName)
 		err := os.WriteFile(path, []byte(text), 0o600)
-		if text == "pipe" {
-			err = errors.Join(err, os.Remove(path), unix.Mkfifo(path, 0o600))
-		}
 		if err != nil {
 			t.Fatal(err)
 		}

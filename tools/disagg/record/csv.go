@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
-	"perigee/internal/regular"
+	"perigee/internal/file"
 	"perigee/tools/disagg/benchlog"
 )
 
@@ -63,7 +63,7 @@ func (r Row) fields() []string {
 
 // HasRows reports whether the file at path has these rows, one after the other as AppendCSV writes them.
 func HasRows(path string, rows []Row) (bool, error) {
-	data, err := regular.Read(path, mostCSV)
+	data, err := file.Read(path, mostCSV)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -75,7 +75,7 @@ func HasRows(path string, rows []Row) (bool, error) {
 
 // HasRun reports whether the file at path has figures of a row's run: of its test, with its times.
 func HasRun(path string, row Row) (bool, error) {
-	file, err := regular.Open(path)
+	file, err := file.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -130,7 +130,7 @@ func whole(file *os.File) error {
 
 // CheckCSV finds out whether AppendCSV could add rows to the file at path, which need not be there.
 func CheckCSV(path string) error {
-	file, err := regular.OpenOwn(path, os.O_RDWR, 0)
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -166,7 +166,7 @@ const wholeHint = "end the last line with a newline if it is whole, or take it o
 // AppendCSV adds rows to the file at path under a lock, and the header if it is
 // new or empty. After an error the file is as it was.
 func AppendCSV(path string, rows []Row) (err error) {
-	file, err := regular.OpenOwn(path, os.O_RDWR|os.O_CREATE, 0o644)
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return fault.New(fault.Output, "%w", err)
 	}
@@ -260,7 +260,7 @@ func ReadCSV(path string) (rows []Row, left int, _ error) { return new(Figures).
 
 // ReadCSV is the function ReadCSV for one of the files.
 func (f *Figures) ReadCSV(path string) (rows []Row, left int, _ error) {
-	file, err := regular.Open(path)
+	file, err := file.Open(path)
 	if err != nil {
 		return nil, 0, fault.New(fault.Input, "%w", err)
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"perigee/internal/atomicfile"
+	"perigee/internal/file"
 )
 
 // Case is one case in a JUnit report.
@@ -62,7 +62,7 @@ func WriteJUnit(path string, began time.Time, cases []Case) error {
 		}
 		s.Cases = append(s.Cases, j)
 	}
-	return atomicfile.Write(path, 0o644, func(w io.Writer) error {
+	return file.Write(path, func(w io.Writer) error {
 		if _, err := io.WriteString(w, xml.Header); err != nil {
 			return err
 		}

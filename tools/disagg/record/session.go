@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/atomicfile"
+	"perigee/internal/file"
 )
 
 // SessionName is the file of an output folder that says where a run was started.
@@ -37,7 +37,7 @@ func WriteSession(dir string, began, ended time.Time) error {
 		{"cudnn_version", "unknown"},
 		{"end_timestamp", ended.Format(stampLayout)},
 	}
-	return atomicfile.Write(filepath.Join(dir, SessionName), 0o644, func(w io.Writer) error {
+	return file.Write(filepath.Join(dir, SessionName), func(w io.Writer) error {
 		c := csv.NewWriter(w)
 		for column := range 2 {
 			var row []string

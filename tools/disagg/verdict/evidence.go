@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"perigee/internal/fault"
-	"perigee/internal/regular"
+	"perigee/internal/file"
 	"perigee/tools/disagg/accuracy"
 	"perigee/tools/disagg/benchlog"
 	"perigee/tools/disagg/pattern"
@@ -42,8 +42,6 @@ type Evidence struct {
 	Cut         []Cut
 	Growing     []string
 	Files       []string
-
-	open func(path string) (*os.File, error)
 }
 
 // Patience is how long to wait for a log to be complete.
@@ -60,7 +58,7 @@ func Gather(path string, want Expect, p Patience) (*Evidence, error) {
 		return nil, fault.New(fault.Input, "%s: %w", path,
 			errors.Unwrap(err)).WithHint("wanted a log, or the folder of a case")
 	}
-	e := &Evidence{Log: &benchlog.Log{Whole: true}, open: regular.Open}
+	e := &Evidence{Log: &benchlog.Log{Whole: true}}
 	if !info.IsDir() {
 		if !info.Mode().IsRegular() {
 			return nil, fault.New(fault.Input, "%s: wanted a regular file or a folder", path)
@@ -70,15 +68,6 @@ func Gather(path string, want Expect, p Patience) (*Evidence, error) {
 			return nil, err
 		}
 		return e, e.accuracy([]string{path})
-	}
-	// The folder may have come from a stranger: its links lead to no file elsewhere, which reasons would quote.
-	inside := regular.Inside(path)
-	e.open = func(path string) (*os.File, error) {
-		file, err := inside.Open(path)
-		if errors.Is(err, regular.ErrOutside) {
-			err = fault.New(fault.Input, "%w", err).WithHint("perigee disagg parse FILE reads a log anywhere")
-		}
-		return file, err
 	}
 	return e, e.folder(path, want, p)
 }
@@ -152,7 +141,7 @@ func (e *Evidence) settle(path string, p Patience, prefix string) {
 
 // benchmark reads a client's log.
 func (e *Evidence) benchmark(path string, want Expect) error {
-	file, err := e.open(path)
+	file, err := file.Open(path)
 	if err != nil {
 		return fault.New(fault.Input, "%w", err)
 	}
@@ -302,7 +291,7 @@ func give(l *benchlog.Level, values map[string]float64) {
 func (e *Evidence) accuracy(files []string) error {
 	var t accuracy.Tables
 	for _, path := range files {
-		file, err := e.open(path)
+		file, err := file.Open(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -12,11 +12,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"golang.org/x/sys/unix"
-
 	"perigee/internal/conf"
 	"perigee/internal/fault"
-	"perigee/internal/regular"
 )
 
 // reportPrefix is how the names of reports begin.
@@ -180,23 +177,15 @@ func (f *finder) sorted() []found {
 	return f.files
 }
 
-// openRegular opens a file that is a regular one. Opening a pipe does not wait.
-func openRegular(root *os.Root, name string) (*os.File, error) {
-	file, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, withoutPath(err)
-	}
-	err = withoutPath(regular.Check(file))
-	if err != nil {
-		file.Close()
-		return nil, err
-	}
-	return file, nil
+// openBelow opens a file of a folder.
+func openBelow(root *os.Root, name string) (*os.File, error) {
+	file, err := root.Open(name)
+	return file, withoutPath(err)
 }
 
 // text reads the file, which must not be longer than a document may be.
 func (f found) text() ([]byte, error) {
-	file, err := openRegular(f.root, f.name)
+	file, err := openBelow(f.root, f.name)
 	if err != nil {
 		return nil, fault.New(fault.Input, "%s: cannot be read: %w", f.path, err)
 	}

@@ -31,7 +31,7 @@ func isResult(name string) bool {
 // hasResult reports whether a file begins like a result of perigee. Results are
 // the only files that are known by their content: their names are free.
 func hasResult(root *os.Root, name string) bool {
-	file, err := openRegular(root, name)
+	file, err := openBelow(root, name)
 	if err != nil {
 		return false
 	}

@@ -1,4 +1,4 @@
-package atomicfile
+package file
 
 import (
 	"bufio"
@@ -21,15 +21,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
-	"perigee/internal/regular"
 )
 
 // childVariable makes the test binary a process that can be limited or killed.
-const childVariable = "ATOMICFILE_TEST_CHILD"
+const childVariable = "FILE_TEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if task := os.Getenv(childVariable); task != "" {
-		os.Exit(child(task, os.Getenv("ATOMICFILE_TEST_PATH")))
+		os.Exit(child(task, os.Getenv("FILE_TEST_PATH")))
 	}
 	os.Exit(m.Run())
 }
@@ -56,10 +55,6 @@ func child(task, path string) int {
 			io.Copy(io.Discard, os.Stdin) // until killed
 		}))
 		return 5
-	case "flip":
-		return flip(path)
-	case "sticky":
-		return sticky(path)
 	}
 	return 0
 }
@@ -79,7 +74,7 @@ func writeMuch(path string, folder bool, half func()) error {
 		return nil
 	}
 	if !folder {
-		return Write(path, 0o644, fill)
+		return Write(path, fill)
 	}
 	_, err := WriteDir(context.Background(), path, Discard, func(d *Dir) error {
 		if err := d.Write("a", 0o644, text("small")); err != nil {
@@ -158,14 +153,14 @@ func TestWrite(t *testing.T) {
 	root := t.TempDir()
 	path := filepath.Join(root, "f")
 	for _, s := range []string{"first", "second, longer", ""} {
-		if err := Write(path, 0o640, text(s)); err != nil {
+		if err := Write(path, text(s)); err != nil {
 			t.Fatal(err)
 		}
 		wantTree(t, root, map[string]string{"f": s})
 	}
 	info, err := os.Stat(path)
-	if err != nil || info.Mode().Perm()&^0o640 != 0 {
-		t.Errorf("permissions %v, %v; wanted no more than 0640", info.Mode(), err)
+	if err != nil || info.Mode().Perm()&^0o666 != 0 {
+		t.Errorf("permissions %v, %v; wanted no more than 0666", info.Mode(), err)
 	}
 }
 
@@ -175,7 +170,7 @@ func TestWriteFollowsLinks(t *testing.T) {
 	if err := os.Symlink("d/target", filepath.Join(root, "link")); err != nil {
 		t.Fatal(err)
 	}
-	if err := Write(filepath.Join(root, "link"), 0o644, text("new")); err != nil {
+	if err := Write(filepath.Join(root, "link"), text("new")); err != nil {
 		t.Fatal(err)
 	}
 	wantTree(t, root, map[string]string{"d/": "", "d/target": "new", "link": "d/target"})
@@ -191,7 +186,7 @@ func TestWriteClaimed(t *testing.T) {
 		}
 		return filepath.Join(root, places[n]), true
 	}
-	put, err := WriteClaimed(t.Context(), claim, 0o644, 0, func(w io.Writer) error {
+	put, err := WriteClaimed(t.Context(), claim, 0, func(w io.Writer) error {
 		plant(t, root, map[string]string{"file": "theirs", "folder/": ""})
 		return text("mine")(w)
 	})
@@ -223,7 +218,7 @@ func TestFolderOfAnotherPlaceIsFlushed(t *testing.T) {
 			paths = paths[min(1, len(paths)-1):]
 			return path, false
 		}
-		if _, err := WriteClaimed(t.Context(), claim, 0o644, 0, text("mine")); err != nil {
+		if _, err := WriteClaimed(t.Context(), claim, 0, text("mine")); err != nil {
 			t.Fatal(err)
 		}
 		if want := []string{filepath.Join(root, name)}; !slices.Equal(flushed, want) {
@@ -233,72 +228,18 @@ func TestFolderOfAnotherPlaceIsFlushed(t *testing.T) {
 	wantTree(t, root, map[string]string{"one/": "", "one/f": "mine", "two/": "", "two/f": "mine"})
 }
 
-// Where files cannot be renamed without replacing, a further name does it.
-func TestLinkNew(t *testing.T) {
+// A new file replaces nothing.
+func TestMoveNew(t *testing.T) {
 	root := t.TempDir()
 	plant(t, root, map[string]string{"temp": "mine", "file": "theirs"})
-	folder, err := os.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer folder.Close()
-	fd := int(folder.Fd())
-	if err := linkNew(fd, "temp", fd, "file"); !errors.Is(err, fs.ErrExist) {
+	temp := filepath.Join(root, "temp")
+	if err := move(temp, filepath.Join(root, "file"), true); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("over a file: %v", err)
 	}
-	if err := linkNew(fd, "temp", fd, "free"); err != nil {
+	if err := move(temp, filepath.Join(root, "free"), true); err != nil {
 		t.Error(err)
 	}
 	wantTree(t, root, map[string]string{"file": "theirs", "free": "mine"})
-}
-
-// A link or a pipe that another user has left in /tmp is no way to a file of this user.
-func TestPlantedLinks(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can give a link away")
-	}
-	const stranger = 65534
-	dir := t.TempDir()
-	shared, victim := filepath.Join(dir, "shared"), filepath.Join(dir, "victim")
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(os.Mkdir(shared, 0o777))
-	must(os.Chmod(shared, 0o777|fs.ModeSticky))
-	must(os.WriteFile(victim, []byte("mine"), 0o600))
-	link, pipe, file := filepath.Join(shared, "link"), filepath.Join(shared, "pipe"), filepath.Join(shared, "file")
-	must(os.Symlink(victim, link))
-	must(os.Symlink(link, filepath.Join(dir, "indirect")))
-	must(unix.Mkfifo(pipe, 0o666))
-	must(os.WriteFile(file, nil, 0o666))
-	fill := func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }
-	for _, name := range []string{link, pipe, file} {
-		must(os.Lchown(name, stranger, stranger))
-	}
-	for _, folder := range []struct {
-		mode  fs.FileMode
-		owner int
-	}{{0o777 | fs.ModeSticky, 0}, {0o777, 0}, {0o755, stranger}} {
-		must(os.Chown(shared, folder.owner, folder.owner))
-		must(os.Chmod(shared, folder.mode))
-		for _, path := range []string{link, pipe, filepath.Join(dir, "indirect")} {
-			if err := Write(path, 0o600, fill); err == nil || !strings.Contains(err.Error(), "of another user") {
-				t.Errorf("%s in a folder of %v of user %d: %v", path, folder.mode, folder.owner, err)
-			}
-		}
-	}
-	must(Write(file, 0o600, fill))
-	if data, err := os.ReadFile(victim); err != nil || string(data) != "mine" {
-		t.Errorf("%q, %v", data, err)
-	}
-	must(os.Lchown(link, 0, 0))
-	must(Write(link, 0o600, fill))
-	if data, err := os.ReadFile(victim); err != nil || string(data) != "new" {
-		t.Errorf("by a link of this user: %q, %v", data, err)
-	}
 }
 
 func TestWriteToDevice(t *testing.T) {
@@ -311,13 +252,13 @@ func TestWriteToDevice(t *testing.T) {
 		b, _ := os.ReadFile(path)
 		got <- string(b)
 	}()
-	if err := Write(path, 0o644, text("through")); err != nil {
+	if err := Write(path, text("through")); err != nil {
 		t.Fatal(err)
 	}
 	if s := <-got; s != "through" {
 		t.Errorf("the reader of the pipe got %q", s)
 	}
-	err := Write("/dev/full", 0o644, text("x"))
+	err := Write("/dev/full", text("x"))
 	if !errors.Is(err, unix.ENOSPC) || fault.KindOf(err) != fault.Output {
 		t.Errorf("a full device: got %v of kind %v", err, fault.KindOf(err))
 	}
@@ -346,7 +287,7 @@ func TestWriteErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			err := Write(filepath.Join(root, tt.path), 0o644, tt.fill)
+			err := Write(filepath.Join(root, tt.path), tt.fill)
 			if err == nil || fault.KindOf(err) != tt.kind || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("got %v of kind %v, wanted %q of kind %v", err, fault.KindOf(err), tt.says, tt.kind)
 			}
@@ -368,8 +309,8 @@ func TestPanicLeavesNothing(t *testing.T) {
 		}()
 		write()
 	}
-	run(func() { Write(filepath.Join(root, "f"), 0o644, func(io.Writer) error { panic("f") }) })
-	run(func() { WriteDir(t.Context(), filepath.Join(root, "p/d"), Refuse, func(*Dir) error { panic("d") }) })
+	run(func() { Write(filepath.Join(root, "f"), func(io.Writer) error { panic("f") }) })
+	run(func() { WriteDir(t.Context(), filepath.Join(root, "d"), Refuse, func(*Dir) error { panic("d") }) })
 	wantTree(t, root, map[string]string{})
 }
 
@@ -449,7 +390,7 @@ func TestWriteDirMakesParents(t *testing.T) {
 	if _, err := WriteDir(t.Context(), path, Refuse, func(*Dir) error { return errors.New("no") }); err == nil {
 		t.Error("the error of fill was lost")
 	}
-	wantTree(t, root, map[string]string{})
+	wantTree(t, root, map[string]string{"p/": "", "p/q/": ""})
 	if _, err := WriteDir(t.Context(), path+"/", Refuse, fillNew); err != nil {
 		t.Fatal(err)
 	}
@@ -513,52 +454,6 @@ func TestWriteDirErrors(t *testing.T) {
 	}
 }
 
-func TestExchangeSlowly(t *testing.T) {
-	root := t.TempDir()
-	plant(t, root, map[string]string{"one/x": "1", "two/x": "2"})
-	folder := int(placeOf(t, root+"/x").Folder.Fd())
-	if err := exchangeSlowly(folder, "one", "two"); err != nil {
-		t.Fatal(err)
-	}
-	wantTree(t, root, map[string]string{"one/": "", "one/x": "2", "two/": "", "two/x": "1"})
-	if err := exchangeSlowly(folder, "none", "two"); err == nil {
-		t.Error("exchanged with nothing")
-	}
-	wantTree(t, root, map[string]string{"one/": "", "one/x": "2", "two/": "", "two/x": "1"})
-}
-
-// Whichever step fails, both folders are back where they were; or the error names the place of the one that is not.
-func TestExchangeThatFails(t *testing.T) {
-	defer func(before func(int, string, int, string) error) { renameat = before }(renameat)
-	before := map[string]string{"one/": "", "one/x": "1", "two/": "", "two/x": "2"}
-	for failing := 1; failing <= 3; failing++ {
-		for _, back := range []bool{true, false} {
-			root := t.TempDir()
-			plant(t, root, map[string]string{"one/x": "1", "two/x": "2"})
-			calls, broken := 0, errors.New("the disk is broken")
-			renameat = func(from int, old string, to int, new string) error {
-				if calls++; calls == failing || calls > failing && !back {
-					return broken
-				}
-				return unix.Renameat(from, old, to, new)
-			}
-			err := exchangeSlowly(int(placeOf(t, root+"/x").Folder.Fd()), "one", "two")
-			if !errors.Is(err, broken) {
-				t.Fatal(err)
-			}
-			if back || failing == 1 {
-				wantTree(t, root, before)
-				continue
-			}
-			for name, text := range tree(t, root) {
-				if hidden, ok := strings.CutSuffix(name, "/x"); ok && text == "2" && !strings.Contains(err.Error(), hidden) {
-					t.Errorf("step %d: %v, but what was there is %s", failing, err, hidden)
-				}
-			}
-		}
-	}
-}
-
 // TestFileSizeLimit makes the system refuse bytes in the middle of a file. It
 // needs no rights, so it runs everywhere; TestFullDisk is its like on a real
 // full disk.
@@ -590,7 +485,7 @@ func plantOld(t *testing.T, root, what string) (before map[string]string, path s
 func childCommand(t *testing.T, task, path string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childVariable+"="+task, "ATOMICFILE_TEST_PATH="+path)
+	cmd.Env = append(os.Environ(), childVariable+"="+task, "FILE_TEST_PATH="+path)
 	return cmd
 }
 
@@ -654,94 +549,9 @@ func TestKill(t *testing.T) {
 			if diff := cmp.Diff(before, after); diff != "" {
 				t.Errorf("after a kill (-before +after):\n%s", diff)
 			}
-			if files := what == "file" && hasNameless(t, root); files != (left == 0) {
-				t.Errorf("%d temporary names are left; the folder can do without: %v", left, files)
+			if left == 0 {
+				t.Error("what was unfinished has no temporary name")
 			}
 		})
-	}
-}
-
-// hasNameless reports whether a folder may hold files without names.
-func hasNameless(t *testing.T, dir string) bool {
-	t.Helper()
-	f, name, err := createTemp(placeOf(t, filepath.Join(dir, "x")), 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.Close()
-	if name == "" {
-		return true
-	}
-	if err := os.Remove(filepath.Join(dir, name)); err != nil {
-		t.Error(err)
-	}
-	return false
-}
-
-func placeOf(t *testing.T, path string) regular.Place {
-	t.Helper()
-	place, err := regular.Locate(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { place.Close() })
-	return place
-}
-
-// Where files must have names from the beginning, they have temporary ones.
-func TestCreateNamed(t *testing.T) {
-	dir := t.TempDir()
-	f, name, err := createNamed(placeOf(t, filepath.Join(dir, "r.json")), 0o640)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	info, err := os.Stat(filepath.Join(dir, name))
-	if err != nil || !strings.HasPrefix(name, ".r.json"+TempMark) || info.Mode().Perm()&^0o640 != 0 {
-		t.Errorf("%s: %v, %v", name, info, err)
-	}
-}
-
-func TestRenameToFree(t *testing.T) {
-	root := t.TempDir()
-	plant(t, root, map[string]string{"one/x": "1", "two": "a file"})
-	folder := int(placeOf(t, root+"/x").Folder.Fd())
-	if err := renameToFree(folder, "one", folder, "two"); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("got %v, wanted that the name is taken", err)
-	}
-	if err := renameToFree(folder, "one", folder, "two2"); err != nil {
-		t.Error(err)
-	}
-	wantTree(t, root, map[string]string{"two": "a file", "two2/": "", "two2/x": "1"})
-}
-
-// What comes into a folder that is to be discarded, or in its place, while the new one is written is set aside.
-func TestDiscardOnlyWhatWasThere(t *testing.T) {
-	for name, change := range map[string]func(path string) error{
-		"nothing": func(string) error { return nil },
-		"a file":  func(path string) error { return os.WriteFile(filepath.Join(path, "thesis.txt"), nil, 0o600) },
-		"another folder": func(path string) error {
-			return errors.Join(os.Rename(path, path+".gone"), os.Mkdir(path, 0o700), os.WriteFile(filepath.Join(path, "thesis.txt"), nil, 0o600))
-		},
-	} {
-		path := filepath.Join(t.TempDir(), "d")
-		if err := errors.Join(os.Mkdir(path, 0o700), os.WriteFile(filepath.Join(path, "old"), nil, 0o600)); err != nil {
-			t.Fatal(err)
-		}
-		aside, err := WriteDir(t.Context(), path, Discard, func(d *Dir) error {
-			return errors.Join(change(path), d.Write("new", 0o600, func(io.Writer) error { return nil }))
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if name == "nothing" {
-			if aside != "" {
-				t.Errorf("%s was set aside", aside)
-			}
-			continue
-		}
-		if _, err := os.Stat(filepath.Join(path+".old", "thesis.txt")); err != nil || filepath.Base(aside) != "d.old" {
-			t.Errorf("%s: set aside as %q, %v", name, aside, err)
-		}
 	}
 }

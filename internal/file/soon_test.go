@@ -1,4 +1,4 @@
-package atomicfile
+package file
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestWriteSoon lets the disk take seconds: the file must be in place long before that.
-func TestWriteSoon(t *testing.T) {
+// TestWriteAfterTheEnd lets the disk take seconds: the file must be in place long before that.
+func TestWriteAfterTheEnd(t *testing.T) {
 	defer func(before func(*os.File) error) { flush = before }(flush)
 	for _, tt := range []struct {
 		name           string
@@ -33,13 +33,15 @@ func TestWriteSoon(t *testing.T) {
 					}
 					return f.Sync()
 				}
+				ended, end := context.WithCancel(t.Context())
+				end()
 				start := time.Now()
 				placed := make(chan string, 1)
 				time.AfterFunc(tt.placed+time.Millisecond, func() {
 					data, _ := os.ReadFile(path)
 					placed <- string(data)
 				})
-				err := WriteSoon(path, 0o644, tt.patience, func(w io.Writer) error {
+				_, err := WriteClaimed(ended, At(path), tt.patience, func(w io.Writer) error {
 					_, err := io.WriteString(w, "all")
 					return err
 				})
@@ -70,17 +72,17 @@ func TestEndedWhileTheDiskWorks(t *testing.T) {
 			time.Sleep(time.Minute)
 			return f.Sync()
 		}
-		const told, patience = 5 * time.Second, 200 * time.Millisecond
-		ctx, end := context.WithTimeout(t.Context(), told)
+		const given, patience = 5 * time.Second, 200 * time.Millisecond
+		ctx, end := context.WithTimeout(t.Context(), given)
 		defer end()
 		found := make(chan string, 2)
-		for _, at := range []time.Duration{told, told + patience} {
+		for _, at := range []time.Duration{given, given + patience} {
 			time.AfterFunc(at+time.Millisecond, func() {
 				data, _ := os.ReadFile(path)
 				found <- string(data)
 			})
 		}
-		put, err := WriteClaimed(ctx, At(path), 0o644, patience, func(w io.Writer) error {
+		put, err := WriteClaimed(ctx, At(path), patience, func(w io.Writer) error {
 			_, err := io.WriteString(w, "new")
 			return err
 		})
@@ -101,7 +103,7 @@ func TestWriteWaitsForTheDisk(t *testing.T) {
 	if err := os.WriteFile(path, []byte("old"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	err := Write(path, 0o644, func(w io.Writer) error {
+	err := Write(path, func(w io.Writer) error {
 		_, err := io.WriteString(w, "new")
 		return err
 	})

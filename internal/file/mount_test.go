@@ -1,4 +1,4 @@
-package atomicfile
+package file
 
 import (
 	"io"
@@ -34,7 +34,7 @@ func TestFileThatIsAMount(t *testing.T) {
 	})
 	for _, name := range []string{path, link} {
 		filled := false
-		err := Write(name, 0o600, func(w io.Writer) error { filled = true; return nil })
+		err := Write(name, func(w io.Writer) error { filled = true; return nil })
 		if filled || fault.KindOf(err) != fault.Output || !strings.Contains(err.Error(), "mount its folder") {
 			t.Errorf("%s: %v, filled %v", name, err, filled)
 		}

@@ -1,0 +1,277 @@
+package file
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"perigee/internal/fault"
+)
+
+// TempMark is part of the name of everything that is not finished.
+const TempMark = ".perigee-tmp-"
+
+// Write writes the file path with what fill writes. A link stays, and the file to which it leads is replaced. Devices,
+// pipes and what /dev/stdout and other links to open files lead to are written as they stand.
+//
+// An error of fill comes back as it is if it is a fault, any other error as a fault of the kind Output.
+func Write(path string, fill func(io.Writer) error) error {
+	_, err := WriteClaimed(context.Background(), At(path), 0, fill)
+	return err
+}
+
+// Claim says where a file goes. It is asked before anything is written, and again when all is, since others may have
+// taken the place meanwhile. If it is to be new, the file replaces nothing there; where something has come to it in the
+// last moment, Claim is asked again with taken, and names another path.
+type Claim func(taken bool) (path string, isNew bool)
+
+// At claims a path, whatever is there.
+func At(path string) Claim { return func(bool) (string, bool) { return path, false } }
+
+// WriteClaimed is Write to the place that claim says. If ctx has ended, as the process may be killed then, and the disk
+// takes longer than patience to flush what is written, the file gets its place before that: a loss of power may leave
+// it with holes. WriteClaimed returns what it has put there, nil if it has not, and for a device.
+func WriteClaimed(ctx context.Context, claim Claim, patience time.Duration,
+	fill func(io.Writer) error) (put fs.FileInfo, err error) {
+	path, _ := claim(false)
+	defer func() { err = outputError(path, err) }()
+	target, stands, err := locate(path)
+	if err != nil {
+		return nil, err
+	}
+	if stands {
+		return nil, writeAsItStands(target, fill)
+	}
+	f, err := createTemp(target)
+	if err != nil {
+		return nil, err
+	}
+	placed := false
+	defer func() { // also if fill panics
+		f.Close()
+		if !placed {
+			os.Remove(f.Name())
+		}
+	}()
+	if err := fillFile(f, fill); err != nil {
+		return nil, err
+	}
+	flushed, err := flushFor(ctx, f, patience)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	for taken := false; !placed; taken = true {
+		to, isNew := claim(taken)
+		if to != path {
+			path = to
+			if target, _, err = locate(path); isNew && errors.Is(err, errFolder) {
+				continue
+			} else if err != nil {
+				return nil, err
+			}
+		}
+		err := move(f.Name(), target, isNew)
+		if errors.Is(err, unix.EXDEV) { // path is a link to elsewhere
+			return WriteClaimed(ctx, claim, patience, fill)
+		}
+		if err != nil && !(isNew && errors.Is(err, fs.ErrExist)) {
+			return nil, err
+		}
+		placed = err == nil
+	}
+	return info, cmp.Or(<-flushed, f.Close(), syncFile(filepath.Dir(target)))
+}
+
+// CanWrite finds out whether Write can write a file. It leaves nothing behind.
+func CanWrite(path string) error {
+	target, stands, err := locate(path)
+	if err == nil && stands {
+		return nil
+	}
+	var f *os.File
+	if err == nil {
+		f, err = createTemp(target)
+	}
+	if e, ok := errors.AsType[unix.Errno](err); ok {
+		return fmt.Errorf("folder %s: %w", filepath.Dir(cmp.Or(target, path)), e)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+var (
+	errFolder = errors.New("it is a folder")
+	errMount  = errors.New("the file is mounted alone, so that nothing can replace it: mount its folder instead")
+)
+
+// locate returns the path that is written for a path, and whether what is there is written as it stands.
+func locate(path string) (target string, stands bool, err error) {
+	if target, err = Target(path); err != nil {
+		return "", false, err
+	}
+	open := descriptor.MatchString(target)
+	info, err := os.Stat(target)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !open && !strings.HasSuffix(target, "/"):
+		return target, false, nil
+	case err != nil:
+		return target, false, errors.Unwrap(err)
+	case info.IsDir():
+		return "", false, errFolder
+	case open:
+		return target, true, writable(target)
+	case info.Mode().IsRegular() && isMount(target):
+		return "", false, errMount
+	}
+	return target, !info.Mode().IsRegular(), nil
+}
+
+// writable returns an error if a path stands for a descriptor of this process that is open for reading only.
+func writable(path string) error {
+	fd, own := Descriptor(path)
+	if !own {
+		return nil
+	}
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	if err == nil && flags&unix.O_ACCMODE == unix.O_RDONLY {
+		err = errors.New("it is open for reading only")
+	}
+	return err
+}
+
+// isMount reports whether something is mounted on a file, as far as the kernel says so (since 5.8).
+func isMount(path string) bool {
+	var found unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, path, 0, 0, &found)
+	return err == nil && found.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
+}
+
+// writeAsItStands writes to a device, a pipe or an open file. A descriptor of this process is duplicated: opened anew,
+// a file would be written from its start, and a socket cannot be opened at all.
+func writeAsItStands(path string, fill func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if fd, own := Descriptor(path); own {
+		if err == nil {
+			f.Close()
+		}
+		fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		f = os.NewFile(uintptr(fd), path)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(fillFile(f, fill), f.Close())
+}
+
+// fillFile runs fill on a buffer before f.
+func fillFile(f *os.File, fill func(io.Writer) error) error {
+	const bufferBytes = 1 << 16
+	out := bufio.NewWriterSize(f, bufferBytes)
+	if err := fill(out); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// createTemp makes a new file beside another, with a temporary name. That of os.CreateTemp would not heed the umask.
+func createTemp(target string) (*os.File, error) {
+	return os.OpenFile(tempName(target), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+}
+
+// tempName invents a name beside a file or folder for it as long as it is unfinished.
+func tempName(target string) string {
+	const mostName = 200 // with what is added, names stay below the usual 255 bytes
+	folder, name := filepath.Split(target)
+	return folder + "." + name[:min(len(name), mostName)] + TempMark + strconv.FormatUint(rand.Uint64(), 36)
+}
+
+// flush is replaced in tests.
+var flush = (*os.File).Sync
+
+// flushFor flushes f, and returns when that is done or, after ctx has ended, when patience is over. An error that comes
+// later is the one value of flushed, which is closed at the end.
+func flushFor(ctx context.Context, f *os.File, patience time.Duration) (flushed <-chan error, err error) {
+	ended := make(chan error, 1)
+	go func() {
+		defer close(ended)
+		ended <- flush(f)
+	}()
+	select {
+	case err := <-ended:
+		return ended, err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-ended:
+		return ended, err
+	case <-time.After(patience):
+		return ended, nil
+	}
+}
+
+// move renames a file. A new one takes its place by a further name, which replaces nothing, where the file system has
+// further names.
+func move(temp, target string, isNew bool) error {
+	if isNew {
+		err := os.Link(temp, target)
+		if err == nil {
+			return os.Remove(temp)
+		}
+		if errors.Is(err, fs.ErrExist) || errors.Is(err, unix.EXDEV) {
+			return err
+		}
+		if _, err := os.Lstat(target); err == nil {
+			return fs.ErrExist
+		}
+	}
+	return os.Rename(temp, target)
+}
+
+// syncFile flushes a file, or a folder, so that a rename in it outlasts a loss of power where the file system can do
+// that.
+func syncFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := flush(f); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
+		return err
+	}
+	return nil
+}
+
+// outputError gives an error without a kind the kind Output and names path, and not the temporary name.
+func outputError(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*fault.Error](err); ok {
+		return err
+	}
+	if e, ok := errors.AsType[*fs.PathError](err); ok && strings.Contains(e.Path, TempMark) {
+		err = e.Err
+	}
+	if e, ok := errors.AsType[*os.LinkError](err); ok {
+		err = e.Err
+	}
+	return fault.New(fault.Output, "cannot write %s: %w", path, err)
+}

@@ -3,6 +3,7 @@ package batch
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -144,5 +145,24 @@ func TestResumeStopped(t *testing.T) {
 	}
 	if last, _ := l.Last(); last["a"].Reason != "" || last["a"].Job != "2" {
 		t.Errorf("%+v", last)
+	}
+}
+
+// An sbatch that dies in its own configuration has asked Slurm for nothing: the case fails at once, whatever squeue says.
+func TestNoConfiguration(t *testing.T) {
+	m := manager(t, t.TempDir())
+	dir := fake(t, "echo squeue: fatal: Unable to process configuration file >&2; exit 1")
+	script := "#!/bin/sh\necho 'sbatch: s_p_parse_file: cannot stat file /etc/slurm/slurm.conf: Permission denied, retrying in 1sec up to 60sec' >&2\n" +
+		"echo 'sbatch: fatal: Unable to process configuration file' >&2\nexit 1\n"
+	if err := os.WriteFile(filepath.Join(dir, "sbatch"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	list := tasks(t, 1)
+	began := time.Now()
+	if err := m.submitOne(t.Context(), list[0]); err != nil || list[0].Err == nil || !strings.Contains(list[0].Err.Error(), "Unable to process configuration file") {
+		t.Errorf("%v, %v", err, list[0].Err)
+	}
+	if spent := time.Since(began); spent > 30*time.Second {
+		t.Errorf("it took %v", spent)
 	}
 }

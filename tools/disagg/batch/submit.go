@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os/exec"
+	"regexp"
 	"strings"
 	"time"
 
@@ -144,12 +145,17 @@ func (m *Manager) findAfter(ctx context.Context, t *Task, cause error) (id strin
 	}
 }
 
-// notStarted reports whether a command of Slurm could not be started at all.
+// notStarted reports whether a command of Slurm could not be started at all, or has ended over its own configuration,
+// before it could ask Slurm for anything.
 func notStarted(err error) bool {
 	_, unknown := errors.AsType[*exec.Error](err)
 	_, denied := errors.AsType[*fs.PathError](err)
-	return unknown || denied
+	return unknown || denied || err != nil && noConfiguration.MatchString(err.Error())
 }
+
+// noConfiguration is what Slurm's commands say that find no configuration, or cannot read it.
+var noConfiguration = regexp.MustCompile(`fatal: (Unable to process configuration file|Could not establish a configuration source)|` +
+	`[Uu]nable to (status|open|read|process) (the )?(file|configuration file) .*slurm\.conf`)
 
 // NoRoom reports whether a file could not be written for want of room on its disk, which is no matter of one task.
 func NoRoom(err error) bool {

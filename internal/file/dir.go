@@ -164,7 +164,7 @@ const Aside = ".old"
 func MoveAside(path string) (aside string, err error) {
 	aside = path + Aside
 	for n := 2; ; n++ {
-		if _, err := os.Lstat(aside); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(aside); err != nil { // of another error than "does not exist" Rename says the same
 			return aside, os.Rename(path, aside)
 		}
 		aside = fmt.Sprint(path, Aside, n)

@@ -89,7 +89,7 @@ func (r *Runtime) readText(path string) (text []byte, err error) {
 		if err := r.files.notOver(path); err != nil {
 			return nil, err
 		}
-		if text, err = conf.Read(path, nil); err != nil {
+		if text, err = conf.Read(path); err != nil {
 			return nil, err
 		}
 	}

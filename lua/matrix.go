@@ -304,7 +304,7 @@ func (r *matrixModule) read(path string) (m *matrix.Matrix, err error) {
 		if err := r.files.notOver(path); err != nil {
 			return nil, err
 		}
-		if m, err = matrix.Load(path, nil); err != nil {
+		if m, err = matrix.Load(path); err != nil {
 			return nil, err
 		}
 	}

@@ -131,10 +131,6 @@ type File struct {
 	Make   bool
 	Write  bool // whether an existing file may be written
 	Direct bool // past the page cache (O_DIRECT)
-
-	// Below are the folders, absolute and without links, of which one must hold the file, or a folder in it; nil allows
-	// any place.
-	Below []string
 }
 
 // Engine makes agents.

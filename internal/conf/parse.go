@@ -78,15 +78,15 @@ func Load(path string) (*Value, error) {
 			return nil, err
 		}
 	}
-	text, err := Read(path, nil)
+	text, err := Read(path)
 	if err != nil {
 		return nil, err
 	}
 	return Parse(path, text)
 }
 
-// Read reads the text that Load parses. check, if it is not nil, may refuse what was opened.
-func Read(path string, check func(*os.File) error) ([]byte, error) {
+// Read reads the text that Load parses.
+func Read(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
 		return nil, folder(path)
@@ -103,11 +103,6 @@ func Read(path string, check func(*os.File) error) ([]byte, error) {
 		return nil, fault.New(fault.Input, "%s: cannot be read: %w", path, err)
 	}
 	defer f.Close()
-	if check != nil {
-		if err := check(f); err != nil {
-			return nil, err
-		}
-	}
 	if info.Size() > MaxBytes {
 		return nil, tooLong(path)
 	}

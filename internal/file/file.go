@@ -141,26 +141,3 @@ func Beside(file, path string) string {
 	}
 	return filepath.Join(folder, path)
 }
-
-// Below reports whether a path, or what it links to, is in one of the folders.
-func Below(path string, folders []string) bool {
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil { // it is yet to be made
-		folder, name := filepath.Split(path)
-		real, err = filepath.EvalSymlinks(folder + ".")
-		real = filepath.Join(real, name)
-	}
-	if err == nil {
-		real, err = filepath.Abs(real)
-	}
-	for _, folder := range folders {
-		top, e := filepath.EvalSymlinks(folder)
-		if e == nil {
-			top, e = filepath.Abs(top)
-		}
-		if rel, e2 := filepath.Rel(top, real); err == nil && e == nil && e2 == nil && filepath.IsLocal(rel) {
-			return true
-		}
-	}
-	return false
-}

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
-	"perigee/internal/file"
 	"perigee/nixl"
 )
 
@@ -59,9 +58,6 @@ func openExisting(f nixl.File) (*os.File, error) {
 	}
 	info, err := file.Stat()
 	if err == nil {
-		err = within(f, f.Path)
-	}
-	if err == nil {
 		err = suitable(f, file, info)
 	}
 	if err == nil && f.Write && info.Mode().IsRegular() {
@@ -72,14 +68,6 @@ func openExisting(f nixl.File) (*os.File, error) {
 		return nil, err
 	}
 	return file, nil
-}
-
-// within refuses a file or folder that is in none of the folders in which f must be.
-func within(f nixl.File, path string) error {
-	if f.Below == nil || file.Below(path, f.Below) {
-		return nil
-	}
-	return fault.New(fault.Input, "file %s is outside of the folders in which it may be", f.Path)
 }
 
 // suitable refuses what is no file of the wanted size.

@@ -24,9 +24,6 @@ func makeFile(f nixl.File) (*os.File, error) {
 		return nil, fault.New(fault.Input, "making a file for transfers: %s: %w", f.Path, err)
 	}
 	folder, _ := filepath.Split(target)
-	if err := within(f, folder+"."); err != nil {
-		return nil, err
-	}
 	switch _, err := os.Lstat(target); {
 	case err == nil:
 		return nil, fault.New(fault.Input, "file %s exists already, and is not overwritten", f.Path).

@@ -145,7 +145,7 @@ func loadWorkload(path string, available func() (int64, error)) (*Workload, erro
 		path := item.Get("matrix_file").Text()
 		m := matrices[path]
 		if m == nil {
-			if m, err = matrix.Load(path, nil); err != nil {
+			if m, err = matrix.Load(path); err != nil {
 				return nil, err
 			}
 			digest := m.Digest()

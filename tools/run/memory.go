@@ -28,8 +28,8 @@ func (k *rank) watchMemory(available int64, left func() (int64, error)) {
 	if left, name := memory.Limited(); name != "" {
 		left = max(left/2, 64<<20) // which any job may take
 		every, own, command = watchEvery/10, uint64(left), name
-		// Garbage is collected before it is taken for what the scenario keeps.
-		defer debug.SetMemoryLimit(debug.SetMemoryLimit(left))
+		// Garbage is collected before it is taken for what the scenario keeps, also while a job ends that has too much.
+		debug.SetMemoryLimit(left)
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()

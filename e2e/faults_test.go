@@ -114,11 +114,12 @@ func TestKillRankAtStart(t *testing.T) {
 func TestKillRankInSequential(t *testing.T) {
 	harness.ForEngines(t, func(t *testing.T, engine string) {
 		dir := harness.Files(t, map[string]string{"c.yaml": "isolation_iters: 4\n" + pattern("sleep_before_launch_sec: 1000"), "m.txt": good})
-		p := harness.Start(t, harness.Command{Dir: dir, Args: []string{"sequential-ct-perftest", "c.yaml", "--engine", engine, "--result", "r.json", "--json-output-path", "o.json"}})
+		p := harness.Start(t, harness.Command{Dir: dir, Args: []string{"sequential-ct-perftest", "c.yaml", "--engine", engine, "--result", "r.json", "--json-output-path", "o.json", "--log-level", "info"}})
 		p.Until("the isolated runs", func() bool {
 			doc, err := result.Read(filepath.Join(dir, "r.json"))
 			return err == nil && doc.Status == result.Partial && countRuns(doc, "isolated") == 4
 		})
+		p.UntilComplains("msg=phase rank=1 host=" + harness.Hostname(t) + " phase=workload")
 		harness.Signal(t, p.Rank(1), syscall.SIGKILL)
 		o := failed(t, p, fault.RankLost, "rank 1 on "+harness.Hostname(t)+", phase workload: its process was killed by signal 9")
 		harness.Contains(t, "stderr", o.Stderr, "perigee: partial result: r.json\n")

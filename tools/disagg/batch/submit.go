@@ -154,8 +154,10 @@ func notStarted(err error) bool {
 }
 
 // noConfiguration is what Slurm's commands say that find no configuration, or cannot read it.
-var noConfiguration = regexp.MustCompile(`fatal: (Unable to process configuration file|Could not establish a configuration source)|` +
-	`[Uu]nable to (status|open|read|process) (the )?(file|configuration file) .*slurm\.conf`)
+var noConfiguration = regexp.MustCompile(
+	`fatal: (Unable to process configuration file|Could not establish a configuration source)|` +
+		`[Uu]nable to (status|open|read|process) (the )?(file|configuration file) .*slurm\.conf`,
+)
 
 // NoRoom reports whether a file could not be written for want of room on its disk, which is no matter of one task.
 func NoRoom(err error) bool {

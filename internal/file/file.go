@@ -1,8 +1,8 @@
 // Package file reads the files that users name, and writes files and folders whole or not at all.
 //
-// What is written lies under a temporary name beside its destination until all of it is on the disk; then one rename
-// puts it in place. An error, a full disk or a killed process leaves the destination as it was. The temporary name of
-// what a killed process leaves behind is a dot, the destination's name and [TempMark].
+// What is written has no name, or a temporary one beside its destination, until all of it is on the disk; then one
+// rename puts it in place. An error, a full disk or a killed process leaves the destination as it was. A killed process
+// leaves an unfinished folder behind, and on NFS a file: its name is a dot, the destination's name and [TempMark].
 //
 // All files and folders obey the umask.
 package file

@@ -54,7 +54,7 @@ func WriteClaimed(ctx context.Context, claim Claim, patience time.Duration,
 	if stands {
 		return nil, writeAsItStands(target, fill)
 	}
-	f, err := createTemp(target)
+	f, named, err := createTemp(target)
 	if err != nil {
 		return nil, err
 	}
@@ -75,6 +75,12 @@ func WriteClaimed(ctx context.Context, claim Claim, patience time.Duration,
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
+	}
+	if !named {
+		open := "/proc/self/fd/" + strconv.Itoa(int(f.Fd()))
+		if err := unix.Linkat(unix.AT_FDCWD, open, unix.AT_FDCWD, f.Name(), unix.AT_SYMLINK_FOLLOW); err != nil {
+			return nil, err
+		}
 	}
 	for taken := false; !placed; taken = true {
 		to, isNew := claim(taken)
@@ -106,7 +112,7 @@ func CanWrite(path string) error {
 	}
 	var f *os.File
 	if err == nil {
-		f, err = createTemp(target)
+		f, _, err = createTemp(target)
 	}
 	if e, ok := errors.AsType[unix.Errno](err); ok {
 		return fmt.Errorf("folder %s: %w", filepath.Dir(cmp.Or(target, path)), e)
@@ -114,7 +120,8 @@ func CanWrite(path string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
+	os.Remove(f.Name()) // if it has a name
+	return f.Close()
 }
 
 var (
@@ -191,9 +198,16 @@ func fillFile(f *os.File, fill func(io.Writer) error) error {
 	return out.Flush()
 }
 
-// createTemp makes a new file beside another, with a temporary name. That of os.CreateTemp would not heed the umask.
-func createTemp(target string) (*os.File, error) {
-	return os.OpenFile(tempName(target), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+// createTemp makes a new file beside another: without a name where the file system can do that, so that a killed
+// process leaves nothing behind, and else with a temporary name. That of os.CreateTemp would not heed the umask.
+func createTemp(target string) (f *os.File, named bool, err error) {
+	temp := tempName(target)
+	fd, err := unix.Open(filepath.Dir(target), unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o666)
+	if err == nil {
+		return os.NewFile(uintptr(fd), temp), false, nil
+	}
+	f, err = os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	return f, true, err
 }
 
 // tempName invents a name beside a file or folder for it as long as it is unfinished.

@@ -1,12 +1,5 @@
 package model
 
-import (
-	"slices"
-	"strings"
-
-	"perigee/internal/fault"
-)
-
 // Serving is an engine whose choices count: whole pages, its own ends of a window, tokens that it does not send. The
 // zero value counts tokens as the model's architecture has them.
 type Serving string
@@ -18,15 +11,6 @@ const (
 	SGLang Serving = "sglang"
 	TRTLLM Serving = "trtllm"
 )
-
-// ParseServing returns an engine by its name.
-func ParseServing(name string) (Serving, error) {
-	s := Serving(strings.ToLower(name))
-	if !slices.Contains([]Serving{Exact, VLLM, SGLang, TRTLLM}, s) {
-		return Exact, fault.New(fault.Usage, "there is no engine %q: wanted vllm, sglang or trtllm", name)
-	}
-	return s, nil
-}
 
 // windowPools are the families for which SGLang keeps windows apart; of all others it moves every token of all layers.
 // The number is how many tokens less than the file's window its class sees.

@@ -174,12 +174,3 @@ func TestRanks(t *testing.T) {
 		}
 	}
 }
-
-func TestParseServing(t *testing.T) {
-	if s, err := ParseServing("vLLM"); s != VLLM || err != nil {
-		t.Errorf("%q, %v", s, err)
-	}
-	if _, err := ParseServing("tgi"); fault.KindOf(err) != fault.Usage {
-		t.Error(err)
-	}
-}

@@ -59,9 +59,6 @@ func (r *Reader) Fail() { r.rest, r.err = nil, ErrTorn }
 // Err returns the mistake found so far.
 func (r *Reader) Err() error { return r.err }
 
-// Left is the number of bytes that were not read yet.
-func (r *Reader) Left() int { return len(r.rest) }
-
 // Unsigned reads what binary.AppendUvarint wrote.
 func (r *Reader) Unsigned() uint64 {
 	v, n := binary.Uvarint(r.rest)

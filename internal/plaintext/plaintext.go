@@ -58,21 +58,6 @@ func escape(s string, hidden func(r rune) bool) string {
 	return b.String()
 }
 
-// Len is how long a text is at most as [Text] and [Writer] write it. Quotes and line breaks, which JSON escapes too,
-// count as one byte each.
-func Len(text []byte) (n int) {
-	for len(text) > 0 {
-		r, size := utf8.DecodeRune(text)
-		if r == utf8.RuneError && size == 1 || hidden(r) && r != '\n' && r != '\t' {
-			n += len(`\u0000`)
-		} else {
-			n += size
-		}
-		text = text[size:]
-	}
-	return n
-}
-
 // escaped is a dangerous character as Go writes it.
 func escaped(r rune) string {
 	quoted := strconv.QuoteRuneToASCII(r)

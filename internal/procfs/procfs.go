@@ -12,23 +12,14 @@ import (
 
 // Stat is a part of /proc/PID/stat.
 type Stat struct {
-	Name    string // the kernel's, of at most 15 characters, which may be any
-	State   byte   // R, S, D, T (stopped), t (stopped by a debugger), Z, X ...
-	Parent  int    // 0 if it is in another PID namespace
-	Session int    // likewise
-	Flags   uint64 // PF_*
-	Start   uint64 // in clock ticks since the host has started
+	Name   string // the kernel's, of at most 15 characters, which may be any
+	State  byte   // R, S, D, T (stopped), t (stopped by a debugger), Z, X ...
+	Parent int    // 0 if it is in another PID namespace
+	Start  uint64 // in clock ticks since the host has started
 }
 
 // Ended reports whether the process has ended, though it may not have been waited for.
 func (s Stat) Ended() bool { return s.State == 'Z' || s.State == 'X' }
-
-// Exiting reports whether the process has begun to end: its files are closed then, which others may see before it has
-// ended.
-func (s Stat) Exiting() bool {
-	const exiting = 4 // PF_EXITING
-	return s.Flags&exiting != 0
-}
 
 // Dir is the folder of a process of this PID namespace.
 func Dir(pid int) string { return "/proc/" + strconv.Itoa(pid) }
@@ -53,18 +44,16 @@ func parse(data []byte) (s Stat, ok bool) {
 	if open < 0 || end < open {
 		return s, false
 	}
-	const state, parent, session, flags, start = 0, 1, 3, 6, 19
+	const state, parent, start = 0, 1, 19
 	fields := strings.Fields(string(data[end+1:]))
 	if len(fields) <= start {
 		return s, false
 	}
-	var errs [4]error
+	var errs [2]error
 	s.Name, s.State = string(data[open+1:end]), fields[state][0]
 	s.Parent, errs[0] = strconv.Atoi(fields[parent])
-	s.Session, errs[1] = strconv.Atoi(fields[session])
-	s.Flags, errs[2] = strconv.ParseUint(fields[flags], 10, 64)
-	s.Start, errs[3] = strconv.ParseUint(fields[start], 10, 64)
-	return s, errs == [4]error{}
+	s.Start, errs[1] = strconv.ParseUint(fields[start], 10, 64)
+	return s, errs == [2]error{}
 }
 
 // OwnProgram is the file of this process's program.

@@ -243,7 +243,7 @@ func flagOffer(groups ...[]*kong.Flag) offer {
 	return o
 }
 
-// scenarioOffer is what may follow the name of a scenario: the flags of every
+// scenarioOffer lists what may follow the name of a scenario: the flags of every
 // job and its own options.
 func scenarioOffer(name string) offer {
 	grammar, choices, err := run.Grammar(name)

@@ -16,7 +16,7 @@ type module interface {
 	close() error
 }
 
-// base is what modules have in common: the runtime, and nothing to open, to begin or to close.
+// base holds what modules have in common: the runtime, and nothing to open, to begin or to close.
 type base struct{ *Runtime }
 
 func (base) open() {}

@@ -15,7 +15,7 @@ import (
 	"perigee/nixl"
 )
 
-// moeSpec is what moe.open and moe.check are given.
+// moeSpec holds the arguments of moe.open and moe.check.
 type moeSpec struct {
 	shape         moe.Shape
 	routing       moe.Routing

@@ -45,7 +45,7 @@ import (
 	"perigee/spmd"
 )
 
-// Env is what a scenario needs from its rank. Before Begin, as in the launcher, the experiment has no world:
+// Env holds what a scenario needs from its rank. Before Begin, as in the launcher, the experiment has no world:
 // then only options, config and matrix work.
 type Env struct {
 	// Experiment has the world, the result at rank 0, and the session; Out is what print and tables write to.
@@ -77,7 +77,7 @@ type Runtime struct {
 	raised  *scriptFault // the last error that was raised for Go code
 }
 
-// Scenario is what a script says of itself.
+// Scenario holds the members of the table that a script returns.
 type Scenario struct {
 	Name    string
 	About   string

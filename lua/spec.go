@@ -11,7 +11,7 @@ import (
 	"perigee/nixl"
 )
 
-// spec is what a script asks transfer.prepare for.
+// spec holds the arguments of transfer.prepare.
 type spec struct {
 	load     load.Load
 	name     string

@@ -8,7 +8,7 @@ import (
 	"perigee/internal/pack"
 )
 
-// card is what a rank reports to the others before any link exists. As bytes it is
+// card holds the report of a rank to the others before any link exists. As bytes it is
 // a few dozen, since a rank of a large world carries those of many others.
 type card struct {
 	HostID    string // distinguishes hosts

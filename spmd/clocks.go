@@ -17,7 +17,7 @@ import (
 // binomial tree: with H hosts all are done after log2 H rounds, and a host's
 // uncertainty is the sum of those on its way to the root.
 
-// ClockState is what is known of a host's clock.
+// ClockState describes a host's clock.
 type ClockState struct {
 	OffsetNS      int64   `json:"offset_ns"`      // time there + this = time at rank 0's host
 	UncertaintyNS int64   `json:"uncertainty_ns"` // how far the offset may be off

@@ -40,7 +40,7 @@ type detector struct {
 	asked atomic.Int32 // length of open, looked at by every call
 }
 
-// sender is what a detector needs of the links.
+// sender sends the messages of a detector.
 type sender interface {
 	Send(ctx context.Context, to int, h wire.Header, data []byte) error
 }

@@ -36,7 +36,7 @@ func (l callLog) op(seq uint32) byte {
 	return byte(l>>(4*back)) & 0xf
 }
 
-// history is what a rank has called of all groups of the same ranks. They have one, so that members that list the ranks
+// history lists the calls of a rank in all groups of the same ranks. They have one, so that members that list the ranks
 // in another order find that out.
 type history struct {
 	calls   atomic.Uint64 // a callLog
@@ -68,7 +68,7 @@ func (g *Group) beginBarrier() uint32 {
 	return l.seq()
 }
 
-// call is what a rank is in.
+// call describes the operation in which a rank is.
 type call struct {
 	channel uint64
 	seq     uint32

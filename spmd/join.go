@@ -34,7 +34,7 @@ type joining struct {
 	fenced atomic.Bool // all ranks have come
 }
 
-// base is what a world stands on: links and shared memory, or what takes their place in a simulation.
+// base carries a world: links and shared memory, or what takes their place in a simulation.
 type base interface {
 	// open makes the rank's links, and what it shares with its host, and returns its card. What it has opened when
 	// it fails belongs to the world.

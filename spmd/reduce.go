@@ -12,7 +12,7 @@ import (
 	"perigee/spmd/host"
 )
 
-// Number is what AllReduce can combine.
+// Number lists the types that AllReduce can combine.
 type Number interface {
 	~int | ~int64 | ~float64
 }
@@ -106,7 +106,7 @@ func isFloat[T Number]() bool {
 	return T(half) != 0
 }
 
-// contribution is what a rank, or all ranks below it in a tree, give to a reduction.
+// contribution holds the part of a rank, or of all ranks below it in a tree, in a reduction.
 type contribution[T Number] struct {
 	rank   int
 	values []T

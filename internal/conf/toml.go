@@ -17,7 +17,8 @@ type tomlReader struct {
 	made   map[*Value]madeBy
 }
 
-// madeBy is what has made a map or a list of tables. A value that is not noted, such as an inline table, is closed.
+// madeBy says which kind of line has made a map or a list of tables. A value that is not noted, such as an inline
+// table, is closed.
 type madeBy int
 
 const (

@@ -12,7 +12,7 @@ import (
 	"perigee/internal/secret"
 )
 
-// Kind is what a [Value] holds.
+// Kind names the type of a [Value].
 type Kind uint8
 
 // The kinds of values.
@@ -60,7 +60,7 @@ type Value struct {
 	in      *content // of a list or map; nil while it is empty
 }
 
-// content is what is in a list or map.
+// content holds the elements of a list or map.
 type content struct {
 	list   []*Value
 	keys   []string // in the document's order

@@ -77,7 +77,7 @@ const (
 	Both     = "both"     // Workload in some phases, Alone in others
 )
 
-// Estimate is what overlapping costs a set of messages.
+// Estimate says how much overlapping costs a set of messages.
 type Estimate struct {
 	Overlapped int     `json:"overlapped"` // messages that overlapped, and have a control group
 	Control    int     `json:"control"`    // messages of the control group
@@ -120,7 +120,7 @@ type Pair struct {
 	Estimate
 }
 
-// Report is what is known of contention in a result.
+// Report sums up the contention in a result.
 type Report struct {
 	Messages int     `json:"messages"` // of the workload
 	Marked   int     `json:"marked"`   // of these, that overlapped
@@ -150,7 +150,7 @@ type Report struct {
 	Resources []Resource `json:"resources"`
 }
 
-// Resource is what messages shared with others: the sender, the receiver, or the host of one of them.
+// Resource names what messages shared with others: the sender, the receiver, or the host of one of them.
 type Resource struct {
 	Name     string  `json:"name"`
 	Messages int     `json:"messages"` // that shared it

@@ -214,9 +214,9 @@ type value struct {
 // aloneRun is the place of a run alone. Runs beyond the bound join others.
 func aloneRun(run int) int { return run % mostAlone }
 
-// score is what the messages of a run say of the effect of overlapping: the sum over those that overlapped of weight
-// * (logarithm of the slowdown - what is expected of it), less the part that those which did not overlap have in what
-// is expected of others.
+// score sums up what the messages of a run say of the effect of overlapping: the sum over those that overlapped of
+// weight * (logarithm of the slowdown - what is expected of it), less the part that those which did not overlap have
+// in what is expected of others.
 type score struct {
 	effect, weight     float64
 	drawn              float64 // what the others' residuals lack, since the mean is drawn to each by its part in it

@@ -12,7 +12,7 @@ import (
 	"perigee/spmd"
 )
 
-// Choice is what a rank's command line asks for, in which all ranks must agree.
+// Choice holds the options of a rank's command line in which all ranks must agree.
 type Choice struct{ What, Value string }
 
 // OpenEngine opens the engine that the command lines of all ranks ask for. All ranks call it. note is a remark

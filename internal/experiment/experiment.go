@@ -28,7 +28,7 @@ import (
 	"perigee/spmd"
 )
 
-// Config is what an experiment begins with.
+// Config holds the parts with which an experiment begins.
 type Config struct {
 	World    *spmd.World
 	Command  []string // the whole command line

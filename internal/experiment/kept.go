@@ -61,7 +61,7 @@ func (e *Experiment) Prepared(plans ...*session.Reserved) {
 	}
 }
 
-// cost is what a recorded run of a plan takes on this rank's host.
+// cost counts the memory that a recorded run of a plan takes on this rank's host.
 func (e *Experiment) cost(p *session.Reserved) (bytes float64) {
 	w := e.World
 	host := w.HostOf(w.Rank())

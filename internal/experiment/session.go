@@ -44,7 +44,7 @@ func (e *Experiment) Session() (*session.Session, error) {
 // Opened is the session if there is one, else nil.
 func (e *Experiment) Opened() *session.Session { return e.session }
 
-// Engine is what moves the bytes of the session; nil before there is one.
+// Engine moves the bytes of the session; nil before there is one.
 func (e *Experiment) Engine() nixl.Engine { return e.engine }
 
 // Close closes the session.

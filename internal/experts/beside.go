@@ -16,8 +16,8 @@ type Other interface {
 	Initiates() bool
 }
 
-// Contention is what two kinds of traffic at the same ranks do to each other. Slowdown is the time of an iteration, or
-// of a run, beside the other, over that alone.
+// Contention measures how two kinds of traffic at the same ranks slow each other down. Slowdown is the time of an
+// iteration, or of a run, beside the other, over that alone.
 type Contention struct {
 	Alone, Beside           *Figures // of the iterations
 	AloneUS, BesideUS       float64  // mean time of a run of the other traffic, over the ranks that initiate it

@@ -41,7 +41,7 @@ type Elastic struct {
 // errSilent ends what a rank does in a phase in which it is killed.
 var errSilent = errors.New("this rank falls silent")
 
-// Episode is what a phase was at one rank.
+// Episode records a phase at one rank.
 type Episode struct {
 	Present    bool    `json:"present"`
 	Silent     bool    `json:"silent,omitempty"` // it was killed in this phase
@@ -53,7 +53,7 @@ type Episode struct {
 	MeanUS     float64 `json:"mean_us"`     // of an iteration of this rank
 }
 
-// Outcome is what a phase was at all ranks. It is at rank 0.
+// Outcome sums up a phase over all ranks. It is at rank 0.
 type Outcome struct {
 	Present  []int     `json:"present"`
 	Masked   []int     `json:"masked"` // dead at the end of the phase

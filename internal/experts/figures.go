@@ -11,7 +11,7 @@ import (
 	"perigee/nixl/device"
 )
 
-// Figures are what the logs of all ranks of one measurement amount to. Times are in microseconds, rates in 1e9 bytes
+// Figures sum up the logs of all ranks of one measurement. Times are in microseconds, rates in 1e9 bytes
 // per second. They are part of results, under values.ep.
 type Figures struct {
 	Mode  string `json:"mode"`

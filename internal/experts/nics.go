@@ -10,7 +10,7 @@ import (
 	"perigee/spmd"
 )
 
-// HostNICs is what the counters of a host's NICs say that they have moved during the measured iterations: all traffic
+// HostNICs counts the bytes that a host's NICs have moved during the measured iterations: all traffic
 // of the host, also that of other processes.
 type HostNICs struct {
 	Host     string   `json:"host"`
@@ -31,7 +31,7 @@ func counters(w *spmd.World) device.Traffic {
 	return t
 }
 
-// since is what has moved since an earlier look at the same NICs.
+// since returns the bytes that have moved since an earlier look at the same NICs.
 func since(before, now device.Traffic) device.Traffic {
 	if !slices.Equal(before.Names, now.Names) || now.Sent < before.Sent ||
 		now.Received < before.Received {

@@ -36,7 +36,7 @@ import (
 	"perigee/spmd"
 )
 
-// Spec is what the ranks of a data plane have in common.
+// Spec describes a data plane, the same at all its ranks.
 type Spec struct {
 	Selection *moe.Selection
 	Placement *moe.Placement

@@ -15,7 +15,7 @@ import (
 	"perigee/nixl/device"
 )
 
-// Mode is what an iteration does.
+// Mode selects the operations of an iteration.
 type Mode uint8
 
 // The modes of the NIXL EP tests.
@@ -99,7 +99,7 @@ type Iteration struct{ Parts [kinds]Part }
 // Total is the time of the iteration.
 func (i Iteration) Total() int64 { return i.Parts[dispatching].Total() + i.Parts[combining].Total() }
 
-// Log is what one rank has measured.
+// Log holds the measurements of one rank.
 type Log struct {
 	Iterations []Iteration
 	// Waits are by half of the iterations and source: how long this rank waited for its messages after it was ready

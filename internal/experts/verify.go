@@ -30,7 +30,7 @@ func Sabotages() []string {
 	return []string{string(Transform), string(Swap), string(Drop), string(Duplicate), string(Shift)}
 }
 
-// Checked is what a verification found out.
+// Checked holds the findings of a verification.
 type Checked struct {
 	Messages  int64   // compared bit by bit after the dispatch
 	Tokens    int64   // compared after the combine
@@ -47,7 +47,7 @@ type Options struct {
 	die Stage // in an elastic plan, where this rank falls silent
 }
 
-// poison is what memory holds before a verification, so that nothing old passes for new.
+// poison fills memory before a verification, so that nothing old passes for new.
 const poison = 0xa5
 
 // Verify does one dispatch and one combine through poisoned memory and checks both, at all ranks. It fails at every

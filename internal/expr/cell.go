@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Kind is what the cells of a column hold.
+// Kind names the type of a column's cells.
 type Kind int
 
 // The kinds of cells.

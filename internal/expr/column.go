@@ -16,7 +16,7 @@ const (
 	Neither Better = ""
 )
 
-// Entry is what a catalogue says of a column of a table, or of a metric.
+// Entry describes a column of a table, or of a metric.
 type Entry struct {
 	Name   string
 	Unit   string // "" for what has none

@@ -37,7 +37,7 @@ var levels = map[string]slog.Level{
 	"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
 }
 
-// Choice is what the user wants to have logged, and where.
+// Choice says which events are logged, and where.
 type Choice struct {
 	Level string // off, debug, info, warn or error; "" is info with Dir, else off
 	Dir   string // for a file per rank; "" is standard error

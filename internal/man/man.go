@@ -12,7 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Page is what a manual page needs beside the command it describes.
+// Page holds the texts of a manual page beside those of its command.
 type Page struct {
 	Name    string // as typed, with blanks: "perigee matgen"
 	Version string // stands in the footer

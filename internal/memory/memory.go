@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Available is what the kernel thinks can be taken without swapping, in bytes,
+// Available returns the memory that the kernel thinks can be taken without swapping, in bytes,
 // and no more than what is left within the limits of the process's cgroups, of
 // version 1 or 2. root is the folder that holds proc and sys, so "/" but in tests.
 // It fails where the kernel does not say.
@@ -29,7 +29,7 @@ func Available(root string) (int64, error) {
 // the host, need some, too.
 func Usable(available int64) int64 { return available / 5 * 4 }
 
-// Limited is what the limits of this process on its address space and its data leave to it, in bytes, and the command
+// Limited returns the bytes that the limits on this process's address space and data leave to it, and the command
 // that shows the tighter of them; without limits it is math.MaxInt64, and none.
 func Limited() (left int64, command string) {
 	left = math.MaxInt64
@@ -50,7 +50,7 @@ func Limited() (left int64, command string) {
 	return left, command
 }
 
-// cgroupMemory is what the process's cgroup and those above it leave to it.
+// cgroupMemory returns the bytes that the process's cgroup and those above it leave to it.
 func cgroupMemory(root string) int64 {
 	left := int64(math.MaxInt64)
 	data, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
@@ -74,7 +74,7 @@ func cgroupMemory(root string) int64 {
 	return left
 }
 
-// version is what the files of a version of cgroups are called.
+// version holds the names of the files of a version of cgroups.
 type version struct {
 	folder      string // below root
 	limit, used string
@@ -89,7 +89,7 @@ var (
 	version2 = version{"sys/fs/cgroup", "memory.max", "memory.current", []string{"active_file", "inactive_file"}}
 )
 
-// left is what the cgroup at path, and those above it, leave. In a container the path may be the
+// left returns the bytes that the cgroup at path, and those above it, leave. In a container the path may be the
 // host's: then only the top is there, which is the container's own.
 func (v version) left(root, path string) int64 {
 	left := int64(math.MaxInt64)

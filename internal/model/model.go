@@ -36,7 +36,7 @@ import (
 	"perigee/internal/fault"
 )
 
-// Model is what of a model's architecture decides the bytes of a request.
+// Model holds the parts of a model's architecture that decide the bytes of a request.
 type Model struct {
 	Name   string  // as the file spells it
 	Family string  // model_type, or the family of a KVBench file
@@ -66,7 +66,7 @@ type Model struct {
 	ratio          *conf.Value // the key that relates KV heads to query heads; may be nil
 }
 
-// Kind is what a group of layers keeps.
+// Kind names the sort of state that a group of layers keeps.
 type Kind string
 
 // The kinds of caches.
@@ -88,13 +88,13 @@ func Kinds() []Kind {
 		ShortConv, SharedKV}
 }
 
-// Group is what several layers keep alike.
+// Group describes layers that keep the same.
 type Group struct {
 	Keep
 	Layers []int64 // from 0, ascending; one that keeps it twice stands there twice
 }
 
-// Keep is what one layer keeps of a request in one cache: of which tokens, and what of each.
+// Keep counts what one layer keeps of a request in one cache: of which tokens, and what of each.
 type Keep struct {
 	Kind Kind
 

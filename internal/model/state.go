@@ -10,8 +10,8 @@ const (
 	ShortConv Kind = "shortconv"
 )
 
-// State is what a layer keeps of a request whatever its tokens: the last inputs of a short convolution, in 16 bit, and
-// the state of a recurrence. Values:
+// State describes what a layer keeps of a request whatever its tokens: the last inputs of a short convolution, in 16
+// bit, and the state of a recurrence. Values:
 //
 //	          convolution              recurrence
 //	mamba1    I (c-1)                  I N

@@ -4,7 +4,7 @@ import (
 	"perigee/internal/fault"
 )
 
-// Options are what commands and scenarios let users say of a routing of a family and of a placement. They are declared
+// Options describe the choices of users for a routing of a family and of a placement. They are declared
 // here alone: commands embed them, and scenarios take them from moe.options(). What is nil or empty was not given.
 type Options struct {
 	Hot        *float64 `name:"hot" placeholder:"SHARE" group:"Routing" help:"khot: share of the tokens that choose hot experts only (default: 0.9)."`

@@ -63,8 +63,9 @@ func SourceFP8(q []byte) int {
 	return token
 }
 
-// Factor is what a logical expert multiplies its tokens by: 0.5 to 1.5, different for all experts below 65536, far
-// apart for neighbours, negative for every other one. A round trip through a wrong expert does not give the right sum.
+// Factor returns the number by which a logical expert multiplies its tokens: 0.5 to 1.5, different for all experts
+// below 65536, far apart for neighbours, negative for every other one. A round trip through a wrong expert does not
+// give the right sum.
 func Factor(expert int) float32 {
 	f := 0.5 + float32(uint32(expert)*2654435769>>9)/(1<<23)
 	if expert&1 == 1 {

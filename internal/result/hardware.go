@@ -8,7 +8,7 @@ import (
 	"perigee/internal/size"
 )
 
-// Hardware is what a host consists of, as its kernel says. What it does not say is empty.
+// Hardware lists the parts of a host, as its kernel says. What it does not say is empty.
 type Hardware struct {
 	CPU         string `json:"cpu,omitempty"`    // model name
 	Kernel      string `json:"kernel,omitempty"` // name, release and machine: Linux 6.1.0 x86_64

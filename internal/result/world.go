@@ -21,7 +21,7 @@ type Host struct {
 	Hardware *Hardware `json:"hardware,omitempty"`
 }
 
-// Clock is what is known of a host's clock.
+// Clock describes a host's clock.
 type Clock struct {
 	OffsetNS      int64   `json:"offset_ns"`      // time there + this = time at rank 0's host
 	UncertaintyNS int64   `json:"uncertainty_ns"` // how far the offset may be off
@@ -29,7 +29,7 @@ type Clock struct {
 	Samples       int     `json:"samples"`        // how often it was measured
 }
 
-// Engine is what moved the bytes.
+// Engine describes the engine that moved the bytes.
 type Engine struct {
 	Name    string            `json:"name"`              // shm or nixl
 	Version string            `json:"version"`           // of the library, or of perigee for shm

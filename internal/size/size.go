@@ -20,7 +20,7 @@ import (
 // prefixes are the letters of the units in ascending order.
 const prefixes = "KMGTP"
 
-// unit is what stands behind a number: base to the power exponent.
+// unit describes the letters behind a number: base to the power exponent.
 type unit struct {
 	base     int64
 	exponent int

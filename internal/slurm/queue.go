@@ -33,7 +33,7 @@ type Queue struct {
 	Commands int
 }
 
-// Job is what Slurm says of a job.
+// Job holds the state of a job, as Slurm says.
 type Job struct {
 	ID      string
 	State   string // PENDING, RUNNING, COMPLETED, CANCELLED ...
@@ -211,7 +211,7 @@ func (q *Queue) Mine(ctx context.Context) (map[string]Job, error) {
 	return parseQueue(out), nil
 }
 
-// Past is what Slurm has done to a job since it last began.
+// Past lists what Slurm has done to a job since it last began.
 type Past struct {
 	Preempted bool // it ends the job for another one; the steps have been told, and may have a time of grace
 	Suspended bool // it has stopped the job for a while

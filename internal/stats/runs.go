@@ -17,7 +17,7 @@ type Row struct {
 	Kind int
 }
 
-// Outcome is what [CompareRuns] finds out about a row. Every field is NaN where there is too little to compute it.
+// Outcome holds the findings of [CompareRuns] about a row. Every field is NaN where there is too little to compute it.
 type Outcome struct {
 	// Difference is the mean of the second side minus that of the first. Low to High is Student's confidence
 	// interval of it, from this row alone.

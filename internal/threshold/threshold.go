@@ -73,7 +73,7 @@ func (t Threshold) matches(d *result.Document, s metric.Sample) bool {
 	return t.Where == nil || t.Where.Match(metric.Row{Doc: d, Sample: s})
 }
 
-// Outcome is what became of a threshold.
+// Outcome compares a threshold with the value that was measured.
 type Outcome struct {
 	Threshold Threshold
 	Value     float64 // NaN where there are too few samples to aggregate

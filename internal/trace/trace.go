@@ -71,7 +71,7 @@ type Trace struct {
 	Summary
 }
 
-// Summary is what was understood of a trace.
+// Summary describes the requests of a trace.
 type Summary struct {
 	Format    string // such as "Azure CSV"
 	Count     int    // of requests

@@ -31,7 +31,7 @@ const (
 	cardChecksum = 4
 )
 
-// card is what a peer must know to reach an agent's buffers.
+// card shows a peer how to reach an agent's buffers.
 type card struct {
 	owner    process.ID
 	name     string

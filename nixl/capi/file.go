@@ -184,7 +184,7 @@ const maxFileDescriptors = 1 << 16
 // free when the oldest request is complete goes to the next, and the rest keeps the disk busy meanwhile.
 const fileRequest = maxFileDescriptors / 8
 
-// request is what the library is asked for at a time: a transfer, or a part of it.
+// request is one call of the library: a transfer, or a part of it.
 type request struct {
 	nixl.Transfer
 	owner int // number of the transfer

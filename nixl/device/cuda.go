@@ -101,7 +101,7 @@ type CUDA struct {
 	context unsafe.Pointer
 }
 
-// driverName is what loadDriver reports as missing where there is no driver.
+// driverName names the file that loadDriver reports as missing where there is no driver.
 const driverName = "libcuda.so.1"
 
 // driver is loaded once and kept.

@@ -155,7 +155,7 @@ func driverOf(dir string) string {
 	return filepath.Base(target)
 }
 
-// Traffic is what the NICs of a host have sent and received since they were set up, of all processes.
+// Traffic counts the bytes that the NICs of a host have sent and received since they were set up, of all processes.
 type Traffic struct {
 	Names          []string // of the NICs
 	Sent, Received int64    // bytes

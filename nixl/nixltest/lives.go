@@ -15,7 +15,7 @@ import (
 	"perigee/nixl"
 )
 
-// footprint is what a process holds.
+// footprint counts the memory, files, threads and mappings of a process.
 type footprint struct{ resident, files, threads, maps int }
 
 // lookAt measures this process.

@@ -69,7 +69,7 @@ type pick struct {
 	Notice                  []byte
 }
 
-// response is what came out of a call.
+// response holds the return values of a call.
 type response struct {
 	Number       int
 	Flag         bool

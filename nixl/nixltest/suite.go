@@ -23,7 +23,7 @@ import (
 	"perigee/nixl"
 )
 
-// Setup is what is tested.
+// Setup describes the engine under test.
 type Setup struct {
 	Open   func() (nixl.Engine, error) // the same that was given to Main
 	Config nixl.AgentConfig            // for every agent; the suite adds the name

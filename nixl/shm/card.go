@@ -28,7 +28,7 @@ const (
 	maxBuffers  = 1 << 16
 )
 
-// card is what a peer must know to map an agent's buffers.
+// card describes to a peer how to map an agent's buffers.
 type card struct {
 	owner   process.ID
 	name    string

@@ -13,7 +13,7 @@ import (
 	"perigee/nixl/internal/process"
 )
 
-// mail is what an agent keeps of notices. Runs that were posted send from their own goroutine, so
+// mail holds the notices of an agent. Runs that were posted send from their own goroutine, so
 // its lock guards outboxes and own.
 type mail struct {
 	fd    int // of the inbox's memfd, -1 before the first card

@@ -93,7 +93,7 @@ type mapping struct {
 	data  []byte
 }
 
-// peer is what a card says, and the process behind it once it was needed.
+// peer holds the contents of a card, and the process behind it once it was needed.
 type peer struct {
 	card    card
 	process *process.Watched

@@ -15,7 +15,7 @@ import (
 	"perigee/spmd/boot/watch"
 )
 
-// Process is what a process knows of itself once it has joined.
+// Process describes this process once it has joined.
 type Process struct {
 	Launcher  string // one of Launchers
 	Rank      int

@@ -8,7 +8,7 @@ import (
 	"perigee/spmd/host"
 )
 
-// Origin is what the environment says of a process that a launcher has started as
+// Origin holds what the environment says of a process that a launcher has started as
 // a rank, before it has met anybody.
 type Origin struct {
 	Launcher string

@@ -425,9 +425,9 @@ func (r rendezvous) meetingSecret(secret []byte, address string) []byte {
 	return MeetingSecret(secret, job)
 }
 
-// MeetingSecret is what a rank proves to the coordinator instead of the job's secret itself: a connection that was led
-// to the port where rank 0 waits for links instead, or the other way round, gets nowhere. Nor does one that was led to
-// another job, whose secret this rank may be able to read: it names the job.
+// MeetingSecret returns the secret that a rank proves to the coordinator instead of the job's secret itself: a
+// connection that was led to the port where rank 0 waits for links instead, or the other way round, gets nowhere. Nor
+// does one that was led to another job, whose secret this rank may be able to read: it names the job.
 func MeetingSecret(secret []byte, job string) []byte {
 	h := hmac.New(sha256.New, secret)
 	h.Write([]byte("coordinator " + job))

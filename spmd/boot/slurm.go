@@ -131,7 +131,7 @@ func total(numbers []int) int {
 	return sum
 }
 
-// nodeName is what Slurm calls this host.
+// nodeName returns Slurm's name of this host.
 func nodeName(env Environ) string {
 	if step, _ := env("SLURM_STEP_ID"); step == "" {
 		return ""

@@ -43,7 +43,7 @@ type store interface {
 // openStore connects to a launcher's store.
 type openStore func(ctx context.Context) (store, error)
 
-// offer is what rank 0 publishes.
+// offer holds the entry that rank 0 publishes.
 type offer struct {
 	Addresses []string `json:"a,omitempty"` // host:port, best first
 	Secret    []byte   `json:"s,omitempty"`

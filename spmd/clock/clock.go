@@ -54,7 +54,7 @@ func (l *Line) Len() int { return len(l.samples) }
 // Recent is the uncertainty of stamps between the two latest samples.
 func (l *Line) Recent() int64 { return l.UncertaintyAt(l.Last().AtNS) }
 
-// OffsetAt is what must be added to a stamp to put it on the reference's time
+// OffsetAt returns what must be added to a stamp to put it on the reference's time
 // line. Before the first and after the last sample it is that sample's.
 func (l *Line) OffsetAt(ns int64) int64 {
 	after, _ := slices.BinarySearchFunc(l.samples, ns, func(s Sample, ns int64) int {

@@ -91,7 +91,7 @@ func ID() string {
 	return fmt.Sprintf("%x", h.Sum(nil)[:8])
 }
 
-// memoryName is what the kernel shows for the memory.
+// memoryName names the memory where the kernel shows it.
 const memoryName = "perigee-host"
 
 // Create makes a segment that others can open. job is a number that no other job on the host has, as far as can be.

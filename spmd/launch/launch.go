@@ -122,7 +122,7 @@ func enoughThreads(ranks int) error {
 	return nil
 }
 
-// bytesPerRank is what a rank takes that does nothing: 64 took 564 MB together.
+// bytesPerRank counts the memory of a rank that does nothing: 64 took 564 MB together.
 const bytesPerRank = 9e6
 
 // enoughMemory reports that so many ranks would fill the memory: how many there are may be the wish of a scenario.

@@ -19,7 +19,7 @@ import (
 	"perigee/e2e/bench/transfer"
 )
 
-// Way is what the ranks meet in.
+// Way selects the barrier in which the ranks meet.
 type Way string
 
 // The ways. With Links each rank counts as a separate host; all of them run here. Broadcast is no barrier but a
@@ -32,7 +32,7 @@ const (
 
 const (
 	turns = 5
-	// patience is what a turn may take, start included. Who takes longer gets no
+	// patience limits a turn, start included. Who takes longer gets no
 	// other one: MPI libraries that never yield need milliseconds for a barrier
 	// of more ranks than cores.
 	patience = 3 * time.Second
@@ -45,7 +45,7 @@ const (
 // ourselves is the name of the first contender.
 const ourselves = "perigee"
 
-// Cell is what one contender has done with one number of ranks, in nanoseconds. All are
+// Cell holds the times of one contender with one number of ranks, in nanoseconds. All are
 // NaN if it did not end within the limit.
 type Cell struct {
 	Time  float64 // of a barrier: the median of the turns' medians
@@ -59,7 +59,7 @@ type Row struct {
 	Cells []Cell
 }
 
-// Result is what Measure found.
+// Result holds the figures of Measure.
 type Result struct {
 	Way        Way
 	Contenders []string // "perigee" first

@@ -21,7 +21,7 @@ type contender struct {
 	start func(ctx context.Context, way Way, ranks int) (sample, error)
 }
 
-// sample is what one turn has measured, in nanoseconds.
+// sample holds the times of one turn, in nanoseconds.
 type sample struct{ times, skews []float64 }
 
 // own lets this program's own ranks meet.

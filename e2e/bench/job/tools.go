@@ -14,7 +14,7 @@ import (
 	"perigee/internal/result/resulttest"
 )
 
-// use is what a command has taken, and the most memory that it had resident.
+// use counts the time that a command has taken, and the most memory that it had resident.
 type use struct {
 	wall, cpu time.Duration
 	memory    int64 // bytes

@@ -29,7 +29,7 @@ type Case struct {
 	Theirs func(bytes, count int) (time.Duration, error)
 }
 
-// Result is what came out of a Case.
+// Result holds the figures of a Case.
 type Result struct {
 	Ours, Theirs time.Duration
 	Ratio        float64 // ours over theirs

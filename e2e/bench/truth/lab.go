@@ -69,7 +69,7 @@ func (l *Lab) network(hosts int) (*network, error) {
 	return n, nil
 }
 
-// found is what a result says.
+// found holds the figures of a result.
 type found struct {
 	doc   *result.Document
 	sum   contention.Report
@@ -159,7 +159,7 @@ func (l *Lab) record(hosts int, args ...string) (path string, err error) {
 	return name, nil
 }
 
-// compared is what perigee compare says of two sets of results, which it removes.
+// compared holds the answer of perigee compare about two sets of results, which it removes.
 type compared struct {
 	Findings []string
 	Rows     []struct {

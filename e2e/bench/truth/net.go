@@ -13,7 +13,7 @@ type network struct {
 	hosts  []*netns.Host
 }
 
-// link is what a host receives: its rate, shared out fairly between senders.
+// link limits what a host receives: its rate, shared out fairly between senders.
 const (
 	linkRate  = "400mbit"
 	linkBurst = "64k" // the kernel hands over segments of up to 64 KiB at once

@@ -83,7 +83,7 @@ type Place struct {
 	File int
 }
 
-// Needs is what a lane of a rank must hold. Bytes are by nixl.Mem.
+// Needs counts what a lane of a rank must hold. Bytes are by nixl.Mem.
 type Needs struct {
 	Send, Recv [2]int64
 	Files      []File
@@ -176,7 +176,7 @@ type Roles struct {
 	Shares     []Share // of each of Actors
 }
 
-// Share is what an actor posts in one run.
+// Share lists the pieces that an actor posts in one run.
 type Share struct {
 	Lanes int // on which it posts something
 	Posts int // on all of them

@@ -21,7 +21,7 @@ type Pattern struct {
 	Op     nixl.Op
 	Shards int // descriptors per message, 1 to MaxShards
 	Lane   Lane
-	// Storage is what ranks read and write beside the messages.
+	// Storage lists the reads and writes of files beside the messages.
 	Storage map[int]StorageOp
 	// sendAt and recvAt are where the messages of each rank begin in its buffers; nil: at the beginning.
 	sendAt, recvAt []int64

@@ -10,7 +10,7 @@ import (
 	"perigee/nixl"
 )
 
-// StorageOp is what a rank reads from a file and writes to it while it plays a pattern.
+// StorageOp describes the bytes that a rank reads from a file and writes to it while it plays a pattern.
 type StorageOp struct {
 	Path     string
 	FileSize int64 // bytes; a file that is not there is made with so many

@@ -74,7 +74,7 @@ func npyFloat(v float64) (int64, string) {
 	return 0, strconv.FormatFloat(v, 'g', -1, 64)
 }
 
-// npyHeader is what a file says of its array.
+// npyHeader describes the array of a file.
 type npyHeader struct {
 	ranks   int
 	width   int // bytes of a cell

@@ -26,7 +26,7 @@ func (m *Matrix) WriteSparse(w io.Writer) error {
 	return out.Flush() // also returns the first error of the writes above
 }
 
-// sparseText is what a parser knows of a text in the sparse form. Messages stand in the order of senders, then of
+// sparseText holds the state of a parser of the sparse form. Messages stand in the order of senders, then of
 // receivers: so the reader finds a second line for the same cell, and no order of lines makes it slow.
 type sparseText struct {
 	words    [3]int64 // of the current line: sender, receiver, bytes; on the first one 0, ranks, messages

@@ -20,7 +20,7 @@ const (
 	maxTextBytes = 8 << 30 // the longest text: 16384 ranks of 32 characters a cell; of a numpy file, the longest cells
 )
 
-// byteOrderMark is what some editors put in front of UTF-8 text.
+// byteOrderMark stands in front of UTF-8 text of some editors.
 var byteOrderMark = []byte("\ufeff")
 
 // WriteText writes the matrix as text: a line per rank, cells in plain bytes

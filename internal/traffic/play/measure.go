@@ -85,7 +85,7 @@ func (p *Plan) Measure(r Repeat) (*series.Distribution, error) {
 	return sum, err
 }
 
-// cpuSeconds is what the process has used, in user and kernel mode.
+// cpuSeconds returns the CPU time that the process has used, in user and kernel mode.
 func cpuSeconds() float64 {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {

@@ -28,7 +28,7 @@ type Plan struct {
 	released bool
 }
 
-// part is what this rank posts on one lane.
+// part lists the pieces that this rank posts on one lane.
 type part struct {
 	*session.Bound
 	posts  []load.Post

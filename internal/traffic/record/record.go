@@ -15,7 +15,7 @@ import (
 	"perigee/spmd"
 )
 
-// Collected is what one plan recorded since it was last collected.
+// Collected holds the runs that one plan recorded since it was last collected.
 type Collected struct {
 	Runs    []series.Run
 	Storage []series.StorageRun
@@ -111,7 +111,7 @@ func foreign(rank int, err error) error {
 	return fault.New(fault.Internal, "collect: times from rank %d: %w", rank, err)
 }
 
-// part is what one rank posted on one lane.
+// part lists the pieces that one rank posted on one lane.
 type part struct {
 	rank  int
 	posts []load.Post

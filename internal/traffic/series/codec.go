@@ -17,7 +17,7 @@ import (
 // ErrPlans is the error of logs that belong to other plans than expected.
 var ErrPlans = errors.New("it collects other plans")
 
-// Log is what one rank recorded of one of its transfer lists.
+// Log holds the records of one rank for one of its transfer lists.
 type Log struct {
 	Plan int // number of the plan
 	Runs []Logged
@@ -59,7 +59,7 @@ func (r Logged) encode(b []byte) []byte {
 	return binary.AppendVarint(b, r.Agreed.NS-r.Start)
 }
 
-// Shape is what a reader knows of a log in advance: its plan and the number of
+// Shape describes a log to its reader in advance: its plan and the number of
 // transfers in a run.
 type Shape struct{ Plan, Transfers int }
 

@@ -1,6 +1,6 @@
 package series
 
-// Distribution is what one or more lanes measured over many runs: the span, and
+// Distribution sums up the measurements of one or more lanes over many runs: the span, and
 // the duration of each stage of a run. Its size does not grow with the number of runs.
 type Distribution struct {
 	Start, End int64 // nanoseconds of one clock; 0 where nothing was posted

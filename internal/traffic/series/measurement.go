@@ -9,7 +9,7 @@ type RankPart struct {
 	CPUSeconds float64 `json:"cpu_seconds"`
 }
 
-// Measurement is what came out of a case. Durations of an iteration are those of one lane: all requests that it
+// Measurement holds the figures of a case. Durations of an iteration are those of one lane: all requests that it
 // posts together.
 type Measurement struct {
 	Op         string `json:"op"`

@@ -15,7 +15,7 @@ type PeerRun struct {
 	MayMeetNS *int64 `json:"may_meet_ns,omitempty"`
 }
 
-// Resources are what messages can share, in the order in which they are written.
+// Resources lists what messages can share, in the order in which it is written.
 var Resources = []string{"sender", "receiver", "sending host", "receiving host"}
 
 // Overlap is how much of the time of a message other patterns used what it used.

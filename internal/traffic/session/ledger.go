@@ -9,7 +9,7 @@ import (
 	"perigee/nixl"
 )
 
-// Ledger is what every rank knows of all ranks' buffers and connections: it follows
+// Ledger keeps every rank's knowledge of all ranks' buffers and connections: it follows
 // from the loads alone, in the order in which they are prepared. The ranks of a
 // simulation, which live in one process, share one.
 type Ledger struct {
@@ -31,7 +31,7 @@ type book struct {
 // NewLedger begins a ledger.
 func NewLedger() *Ledger { return &Ledger{books: map[load.Lane]*book{}} }
 
-// step is what one call of Reserve asks of the ranks.
+// step holds the demands of one call of Reserve on the ranks.
 type step struct {
 	lanes []*laneStep // in the order in which lanes open
 	roles []load.Roles

@@ -104,7 +104,7 @@ func agreeOnEngine(w *spmd.World, engine string) error {
 // World is the world whose ranks share the session.
 func (s *Session) World() *spmd.World { return s.world }
 
-// Seed is what verification draws known bytes from.
+// Seed begins the known bytes of a verification.
 func (s *Session) Seed() uint64 { return s.seed }
 
 // Info identifies the engine and its settings.

@@ -14,7 +14,7 @@ import (
 	"perigee/nixl"
 )
 
-// Corruption is what verification found at one rank: the first wrong byte, and how much else is wrong.
+// Corruption describes the wrong bytes at one rank: the first wrong byte, and how much else is wrong.
 type Corruption struct {
 	Label            string // of the load
 	Sender, Receiver int    // equal for files

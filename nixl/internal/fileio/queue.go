@@ -27,7 +27,7 @@ type Request struct {
 	Owner int // for the caller: whose request it is
 }
 
-// completion is what the kernel says of a request: bytes, or an error number below 0.
+// completion holds the kernel's answer to a request: bytes, or an error number below 0.
 type completion struct {
 	number uint64
 	result int64

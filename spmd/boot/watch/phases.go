@@ -14,7 +14,7 @@ import (
 // kernels keep of a connection that is not read. Those of most jobs take less than half of it, and are never confirmed.
 const maxUnread = 16 << 10
 
-// lineBytes is what a line takes on the way besides the name of the phase, with its frame.
+// lineBytes counts what a line takes on the way besides the name of the phase, with its frame.
 const lineBytes = 100
 
 // phases are those that a rank has sent, and one that waits.

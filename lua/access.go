@@ -2,10 +2,10 @@ package lua
 
 import (
 	"cmp"
-	"path/filepath"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/file"
 	"perigee/internal/traffic/load"
 )
 
@@ -55,7 +55,7 @@ func (r *Runtime) Permit(a Access) {
 			r.files.storage[path] = true
 		case o.Type == "path":
 			r.files.configs[path] = true
-			r.files.folders = append(r.files.folders, filepath.Dir(path))
+			r.files.folders = append(r.files.folders, file.Folder(path))
 		}
 	}
 }

@@ -27,6 +27,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/sys/unix"
+
 	"perigee/internal/fault"
 	"perigee/internal/file"
 	"perigee/internal/secret"
@@ -87,15 +89,10 @@ func Load(path string) (*Value, error) {
 
 // Read reads the text that Load parses.
 func Read(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err == nil && info.IsDir() {
-		return nil, folder(path)
-	}
-	var f *os.File
-	if err == nil {
-		f, err = file.Open(path)
-	}
+	f, err := file.Open(path)
 	switch {
+	case errors.Is(err, unix.EISDIR):
+		return nil, folder(path)
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fault.New(fault.Input, "%s: there is no such file", path).
 			WithHint("check the spelling; a relative path starts at the current folder")
@@ -103,13 +100,12 @@ func Read(path string) ([]byte, error) {
 		return nil, fault.New(fault.Input, "%s: cannot be read: %w", path, err)
 	}
 	defer f.Close()
-	if info.Size() > MaxBytes {
-		return nil, tooLong(path)
-	}
-	// The file may grow meanwhile: Parse refuses the byte too many.
 	text, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
 	if err != nil {
 		return nil, fault.New(fault.Input, "%s: cannot be read: %w", path, err)
+	}
+	if len(text) > MaxBytes {
+		return nil, tooLong(path)
 	}
 	return text, nil
 }

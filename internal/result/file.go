@@ -108,6 +108,17 @@ func Unpack(r io.Reader) ([]byte, error) {
 	return io.ReadAll(in)
 }
 
+// Head returns the first n bytes of the JSON text of a result, or what there is of them, however it is compressed.
+func Head(r io.Reader, n int64) []byte {
+	in, done, err := open(r)
+	if err != nil {
+		return nil
+	}
+	defer done()
+	head, _ := io.ReadAll(io.LimitReader(in, n)) // a text that ends early is judged by what there is
+	return head
+}
+
 // skippable reports whether a zstd stream begins with a frame that its readers pass over, as pzstd and others write it.
 func skippable(head []byte) bool {
 	return len(head) == 4 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:], []byte{0x2a, 0x4d, 0x18})

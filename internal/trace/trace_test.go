@@ -208,7 +208,7 @@ func TestErrors(t *testing.T) {
 
 // TestBounds goes beyond what a trace may hold.
 func TestBounds(t *testing.T) {
-	c := collector{requests: make([]Request, maxRequests)}
+	c := collector{requests: make([]Request, MaxRequests)}
 	wantFault(t, c.add(field{}, field{}, field{}, nil), fault.Input, "wanted at most 10485760 requests, got more")
 }
 

@@ -13,7 +13,6 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
-	"perigee/internal/cli"
 	"perigee/internal/file"
 	"perigee/internal/page"
 	"perigee/internal/version"
@@ -62,13 +61,17 @@ func curves(models []described) []curve {
 }
 
 // draw writes the pictures that the user has asked for.
-func (c *ModelsCmd) draw(streams cli.Streams, models []described) error {
+func (c *ModelsCmd) draw(models []described) error {
+	if c.Plot == "" && c.HTML == "" {
+		return nil
+	}
+	list := curves(models)
 	if c.Plot != "" {
 		ending := strings.ToLower(filepath.Ext(c.Plot))
 		if ending != ".svg" && ending != ".png" {
 			return usage("--plot %s: wanted a name that ends in .svg or .png", c.Plot)
 		}
-		p, err := plotOf(curves(models))
+		p, err := plotOf(list)
 		if err != nil {
 			return err
 		}
@@ -86,7 +89,7 @@ func (c *ModelsCmd) draw(streams cli.Streams, models []described) error {
 	if c.HTML == "" {
 		return nil
 	}
-	p, err := c.page(models)
+	p, err := c.page(models, list)
 	if err != nil {
 		return err
 	}
@@ -141,7 +144,7 @@ var modelsJS string
 var modelsBody = template.Must(template.New("models").Parse(modelsHTML))
 
 // page is the page of models: their curves, and each with its groups.
-func (c *ModelsCmd) page(models []described) (page.Page, error) {
+func (c *ModelsCmd) page(models []described, drawn []curve) (page.Page, error) {
 	type shown struct{ Name, Text string }
 	var list []shown
 	for _, d := range models {
@@ -157,7 +160,7 @@ func (c *ModelsCmd) page(models []described) (page.Page, error) {
 	}
 	return page.Page{
 		Title: "What models keep of a request", Generator: fmt.Sprintf("perigee %s", version.Version),
-		Body: template.HTML(body.String()), Data: []page.Data{{ID: "curves", Value: curves(models)}},
+		Body: template.HTML(body.String()), Data: []page.Data{{ID: "curves", Value: drawn}},
 		Scripts: []string{modelsJS},
 	}, nil
 }

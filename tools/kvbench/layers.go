@@ -44,7 +44,7 @@ func (c *ModelsCmd) describe(streams cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	if err := c.draw(streams, models); err != nil {
+	if err := c.draw(models); err != nil {
 		return err
 	}
 	if c.Format.Format != "text" {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -160,7 +159,7 @@ func optionWords(sc lua.Scenario, options map[string]any) (words []string, err e
 func (j Job) access(flags Flags, text script, o options) lua.Access {
 	a := lua.Access{AllowIO: flags.AllowIO, Named: o.named, Repeated: j.Repeats != "", Result: flags.Result}
 	if _, _, shipped := scenarios.Source(j.Scenario); !shipped && j.Repeats == "" {
-		a.Folder = filepath.Dir(text.Name)
+		a.Folder = file.Folder(text.Name)
 	}
 	return a
 }

@@ -2,16 +2,12 @@ package load
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
 
 	"perigee/internal/result"
 	"perigee/internal/stats"
@@ -36,26 +32,7 @@ func hasResult(root *os.Root, name string) bool {
 		return false
 	}
 	defer file.Close()
-	var r io.Reader = file
-	switch {
-	case strings.HasSuffix(name, ".gz"):
-		z, err := gzip.NewReader(file)
-		if err != nil {
-			return false
-		}
-		r = z
-	case strings.HasSuffix(name, ".zst"):
-		const mostWindow = 32 << 20 // as of a result that is read
-		z, err := zstd.NewReader(file, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(mostWindow))
-		if err != nil {
-			return false
-		}
-		defer z.Close()
-		r = z
-	}
-	head := make([]byte, 256)
-	n, _ := io.ReadFull(r, head) // a shorter file is judged by what there is
-	return ofPerigee.Match(head[:n])
+	return ofPerigee.Match(result.Head(file, 256))
 }
 
 // ofPerigee matches the beginning of a result, also of a newer version, of which the reader says so, and with blanks,

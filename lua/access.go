@@ -99,7 +99,7 @@ func (f *files) mayStore(ops map[int]load.StorageOp) error {
 // near reports whether a path is beside or below a file that the user has named.
 func (f *files) near(path string) bool {
 	for _, folder := range f.folders {
-		if cli.Below(path, folder) {
+		if file.Below(path, folder) {
 			return true
 		}
 	}

@@ -5,13 +5,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"strings"
 	"syscall"
 
 	"golang.org/x/term"
 
 	"perigee/internal/fault"
+	"perigee/internal/file"
 )
 
 // Output passes on what is written to it, and keeps the first error, so that the error is reported even if a
@@ -53,62 +52,12 @@ func NotOver(output string, inputs ...string) error {
 		return nil
 	}
 	for _, name := range inputs {
-		if sameFile(output, name) {
+		if file.Same(output, name) {
 			return fault.New(fault.Usage, "%s is what is read: it would be written over", output).
 				WithHint("name another file")
 		}
 	}
 	return nil
-}
-
-// SamePlace reports whether two paths name one place, whether or not there is a file yet.
-func SamePlace(a, b string) bool {
-	a, b = place(a), place(b)
-	return a == b || filepath.Base(a) == filepath.Base(b) && sameFile(filepath.Dir(a), filepath.Dir(b))
-}
-
-// Below reports whether a path names a place in a folder, or in one below it.
-func Below(path, folder string) bool {
-	folder = place(folder)
-	for at := place(path); ; at = filepath.Dir(at) {
-		if at == folder || sameFile(at, folder) {
-			return true
-		}
-		if at == filepath.Dir(at) {
-			return false
-		}
-	}
-}
-
-// sameFile reports whether two paths lead to one file or folder, which may be mounted in several places.
-func sameFile(a, b string) bool {
-	x, err := os.Stat(a)
-	if err != nil {
-		return false
-	}
-	y, err := os.Stat(b)
-	return err == nil && os.SameFile(x, y)
-}
-
-// place is the absolute path of a place, without links as far as there are files. What ".." leads to after a link the
-// file system knows.
-func place(path string) string {
-	if !filepath.IsAbs(path) {
-		if wd, err := os.Getwd(); err == nil {
-			path = wd + "/" + path
-		}
-	}
-	for folder, rest := path, ""; ; {
-		if real, err := filepath.EvalSymlinks(folder); err == nil {
-			return filepath.Join(real, rest)
-		}
-		folder = strings.TrimRight(folder, "/")
-		cut := strings.LastIndexByte(folder, '/')
-		if cut < 0 {
-			return filepath.Clean(path)
-		}
-		folder, rest = folder[:cut+1], filepath.Join(folder[cut+1:], rest)
-	}
 }
 
 // Base is what an [Output] writes to; any other writer is its own base.

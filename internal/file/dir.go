@@ -109,23 +109,10 @@ func checkFolder(path string, old Old) error {
 	} else if old == Refuse && len(entries) > 0 {
 		return ErrNotEmpty
 	}
-	if here, err := os.Getwd(); err == nil && below(here, path) {
+	if here, err := os.Getwd(); err == nil && Below(here, path) {
 		return errors.New("it is the current folder or one above it, which would be replaced as a whole")
 	}
 	return nil
-}
-
-// below reports whether an existing path is an existing folder or in it, links followed.
-func below(path, folder string) bool {
-	path, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return false
-	}
-	if folder, err = filepath.EvalSymlinks(folder); err == nil {
-		folder, err = filepath.Abs(folder)
-	}
-	rel, relErr := filepath.Rel(folder, path)
-	return err == nil && relErr == nil && filepath.IsLocal(rel)
 }
 
 // sync flushes all files to the disk. Doing it at the end lets the kernel write them together.

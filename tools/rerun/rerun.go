@@ -13,6 +13,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/file"
 	"perigee/internal/plaintext"
 	"perigee/internal/result"
 	"perigee/spmd/boot"
@@ -61,7 +62,7 @@ func (c *Cmd) Run(s cli.Streams, k *kong.Context) error {
 
 // apart refuses to write the comparison over the new result, which may not be there yet.
 func (c *Cmd) apart() error {
-	if c.Page == "" || c.Page == "-" || c.Result == "" || !cli.SamePlace(c.Page, c.Result) {
+	if c.Page == "" || c.Page == "-" || c.Result == "" || !file.SamePlace(c.Page, c.Result) {
 		return nil
 	}
 	return fault.New(fault.Usage, "-o %s is the file of --result: the comparison would be written over it", c.Page).

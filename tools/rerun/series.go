@@ -18,6 +18,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/file"
 	"perigee/internal/plaintext"
 	"perigee/internal/result"
 	"perigee/tools/compare"
@@ -89,7 +90,7 @@ func (c *Cmd) checkSeries() error {
 	if err := cli.NotOver(c.Page, c.Of, c.Other); err != nil {
 		return err
 	}
-	if c.Result != "" && c.Page != "" && c.Page != "-" && cli.Below(c.Page, c.Result) {
+	if c.Result != "" && c.Page != "" && c.Page != "-" && file.Below(c.Page, c.Result) {
 		return fault.New(fault.Usage, "-o %s is in the folder of --result, beside the results of the runs", c.Page).
 			WithHint("name a file elsewhere")
 	}

@@ -294,7 +294,7 @@ func (j Job) checkOutputs(flags Flags, sc lua.Scenario, own options) error {
 		if err := cli.NotOver(path, inputs...); err != nil {
 			return err
 		}
-		if flags.Result != "" && cli.SamePlace(path, flags.Result) {
+		if flags.Result != "" && file.SamePlace(path, flags.Result) {
 			return fault.New(fault.Usage, "%s %s is the file of --result, too", flag, path).
 				WithHint("name another file")
 		}

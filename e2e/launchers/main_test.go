@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"perigee/e2e/internal/harness"
 )
@@ -102,7 +101,7 @@ func start(t *testing.T, c harness.Command) *harness.Process {
 	p := harness.Start(t, c)
 	t.Cleanup(func() {
 		p.Wait()
-		p.CheckNothingLeft(2 * time.Second)
+		p.CheckNothingLeft(atOnce) // slurmstepd may start ranks after srun has been killed
 	})
 	return p
 }

@@ -122,22 +122,25 @@ func readable(fd uintptr) bool {
 	return err == nil && n > 0
 }
 
-// poll looks from time to time whether something has ended, and calls report then. Two looks have to say so: the
-// kernel's table of sockets may change while it is read.
+// poll looks at once and from time to time whether something has ended, and calls report then. Two looks have to say
+// so: the kernel's table of sockets may change while it is read.
 func poll(ctx context.Context, ended func() bool, report func()) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	for looks := 0; looks < 2; {
+	for looks := 0; ; {
+		if looks++; !ended() {
+			looks = 0
+		}
+		if looks == 2 {
+			report()
+			return
+		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
-		if looks++; !ended() {
-			looks = 0
-		}
 	}
-	report()
 }
 
 // report makes the first failure that it is given the one of this watch.

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// Every perigee result in docs/results.md runs, but --schema, which ends the program.
+// Every perigee result in docs/report.md runs, but --schema, which ends the program.
 func TestExamplesRun(t *testing.T) {
-	text, err := os.ReadFile("../../docs/results.md")
+	text, err := os.ReadFile("../../docs/report.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestExamplesRun(t *testing.T) {
 				short = before
 			}
 			if !strings.Contains(string(text), "`"+short+"`") {
-				t.Errorf("docs/results.md does not name the column %s", name)
+				t.Errorf("docs/report.md does not name the column %s", name)
 			}
 		}
 	}

@@ -93,7 +93,7 @@ func isName(s string) bool {
 
 // parsePath reads a path. The error, of the kind Usage, says where it stopped.
 func parsePath(text string) (path, error) {
-	hint := "a path looks like .patterns[0].name or .measurements[].latency_ns; see docs/results.md"
+	hint := "a path looks like .patterns[0].name or .measurements[].latency_ns; see docs/report.md"
 	fail := func(at int, wanted string) (path, error) {
 		return nil, fault.New(fault.Usage, "path %.60q: wanted %s at character %d", text, wanted, at+1).
 			WithHint("%s", hint)
@@ -103,7 +103,7 @@ func parsePath(text string) (path, error) {
 		return path{}, nil
 	case !strings.HasPrefix(text, "."):
 		if _, err := parsePath("." + text); err == nil {
-			hint = fmt.Sprintf("did you mean .%s? See docs/results.md", text)
+			hint = fmt.Sprintf("did you mean .%s? See docs/report.md", text)
 		}
 		return fail(0, "a dot")
 	}

@@ -63,14 +63,14 @@ func TestParsePath(t *testing.T) {
 		".a | .b":                     "wanted a name",
 	} {
 		p, err := parsePath(text)
-		if fault.KindOf(err) != fault.Usage || p != nil || !strings.Contains(err.Error(), want) || !strings.Contains(fault.HintOf(err), "docs/results.md") {
+		if fault.KindOf(err) != fault.Usage || p != nil || !strings.Contains(err.Error(), want) || !strings.Contains(fault.HintOf(err), "docs/report.md") {
 			t.Errorf("%q: got %v, %v; want %s", text, p, err, want)
 		}
 	}
 }
 
 func TestPathWithoutItsDot(t *testing.T) {
-	if _, err := parsePath("world.size"); fault.HintOf(err) != "did you mean .world.size? See docs/results.md" {
+	if _, err := parsePath("world.size"); fault.HintOf(err) != "did you mean .world.size? See docs/report.md" {
 		t.Error(fault.HintOf(err))
 	}
 }

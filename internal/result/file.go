@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -50,10 +49,6 @@ func (d *Document) Write(path string) error {
 	return err
 }
 
-// hurry is how long the last result of a process that is told to end waits for the disk.
-// mpirun kills its ranks a second after it has told them.
-const hurry = 200 * time.Millisecond
-
 // WriteSoon is Write for a process that may be killed at any moment: a slow disk does not
 // keep the document from its place.
 func (d *Document) WriteSoon(path string) error { return d.WriteClaimedSoon(file.At(path)) }
@@ -73,7 +68,7 @@ func (d *Document) WriteClaimed(ctx context.Context, claim file.Claim) (fs.FileI
 	if err := CheckName(path); err != nil {
 		return nil, err
 	}
-	return file.WriteClaimed(ctx, claim, hurry, func(w io.Writer) error {
+	return file.WriteClaimed(ctx, claim, func(w io.Writer) error {
 		z, err := Compress(w, filepath.Ext(path))
 		if err != nil {
 			return err

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,7 +27,6 @@ func Scan(path string, visit Visit) (*Document, error) {
 	}
 	defer t.Close()
 	s := scanner{in: json.NewDecoder(t.in), visit: visit, seen: map[string]bool{}}
-	s.members = s.d.members()
 	d, err := s.document()
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = truncated(t.text.n, s.count+len(s.early))
@@ -120,9 +119,6 @@ type scanner struct {
 	d     Document
 	visit Visit
 	seen  map[string]bool
-	// members are where the members of the document go, by their names.
-	members map[string]any
-
 	count int
 	// early holds measurements that stand before the patterns they belong to.
 	early []Measurement
@@ -135,34 +131,21 @@ func (s *scanner) member(key string) error {
 		return fmt.Errorf("%s is there twice", key)
 	}
 	s.seen[key] = true
-	to, known := s.members[key]
-	switch {
-	case key == "measurements":
+	if key == "measurements" {
 		return s.measurements()
-	case !known:
+	}
+	members := s.d.members()
+	i := slices.IndexFunc(members, func(m member) bool { return m.name == key })
+	if i < 0 {
 		return Skip(s.in)
 	}
-	if err := s.in.Decode(to); err != nil {
+	if err := s.in.Decode(members[i].value.Addr().Interface()); err != nil {
 		return err
 	}
 	if key == "schema" {
 		return checkSchema(s.d.Schema) // before anything that only a newer one knows
 	}
 	return nil
-}
-
-// members returns where each member of the document is kept, by its name in JSON.
-func (d *Document) members() map[string]any {
-	m := map[string]any{}
-	v := reflect.ValueOf(d).Elem()
-	for i := range v.NumField() {
-		if !v.Type().Field(i).IsExported() {
-			continue
-		}
-		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		m[name] = v.Field(i).Addr().Interface()
-	}
-	return m
 }
 
 func (s *scanner) measurements() error {

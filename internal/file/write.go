@@ -159,13 +159,12 @@ func isMount(path string) bool {
 
 // writeAsItStands writes to a device, a pipe or an open file. A descriptor of this process is duplicated: opened anew,
 // a file would be written from its start, and a socket cannot be opened at all.
-func writeAsItStands(path string, fill func(io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
-	if fd, own := Descriptor(path); own {
-		if err == nil {
-			f.Close()
-		}
-		fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+func writeAsItStands(path string, fill func(io.Writer) error) (err error) {
+	var f *os.File
+	fd, own := Descriptor(path)
+	if !own {
+		f, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	} else if fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0); err == nil {
 		f = os.NewFile(uintptr(fd), path)
 	}
 	if err != nil {

@@ -183,8 +183,8 @@ func fillFile(f *os.File, fill func(io.Writer) error) error {
 	return out.Flush()
 }
 
-// createTemp makes a new file beside another. Where the file system can do that it has no name, so that a killed process
-// leaves nothing behind: Name is one that it can get. That of os.CreateTemp would not heed the umask.
+// createTemp makes a new file beside another. Where the file system can do that it has no name, so that a killed
+// process leaves nothing behind: Name is one that it can get. That of os.CreateTemp would not heed the umask.
 func createTemp(target string) (*os.File, error) {
 	temp := tempName(target)
 	fd, err := unix.Open(filepath.Dir(target), unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o666)
@@ -201,7 +201,8 @@ func tempName(target string) string {
 	return folder + "." + name[:min(len(name), mostName)] + TempMark + strconv.FormatUint(rand.Uint64(), 36)
 }
 
-// place gives the file that createTemp has made its name. A new one replaces nothing, where the file system can do that.
+// place gives the file that createTemp has made its name. A new one replaces nothing, where the file system can do
+// that.
 func place(f *os.File, target string, isNew bool) error {
 	link := func(name string) error {
 		open := "/proc/self/fd/" + strconv.Itoa(int(f.Fd()))

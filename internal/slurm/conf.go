@@ -2,12 +2,14 @@ package slurm
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
+
+	"perigee/internal/file"
 )
 
 // EnvConf is the variable that names slurm.conf where it is not in its usual place.
@@ -60,15 +62,11 @@ func (c Config) read(path string, depth int) error {
 	if depth > maxIncludes {
 		return fmt.Errorf("%s: more than %d files include each other", path, maxIncludes)
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is refused below
+	text, err := file.Read(path, maxConf)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a regular file", path)
-	}
-	includes, err := c.parse(io.LimitReader(f, maxConf))
+	includes, err := c.parse(bytes.NewReader(text))
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}

@@ -273,8 +273,8 @@ func columnsOf(kind string) []string {
 	case "metric":
 		return metricRow(metric.Sample{}, "", nil).names
 	case "pair":
-		return append(firstColumns(head, m.Pattern, m.Phase, m.Iteration).names, "initiator", "sender", "receiver", "bytes", "start_ns", "end_ns",
-			"latency_ns")
+		return append(firstColumns(head, m.Pattern, m.Phase, m.Iteration).names, "initiator", "sender", "receiver",
+			"bytes", "start_ns", "end_ns", "latency_ns")
 	}
 	return iterationRow(head, m).names
 }

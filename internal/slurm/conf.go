@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"perigee/internal/file"
 )
 
 // EnvConf is the variable that names slurm.conf where it is not in its usual place.
@@ -55,14 +53,14 @@ func (c Config) AuthSocket() string {
 
 const (
 	maxIncludes = 8       // files within each other
-	maxConf     = 4 << 20 // bytes of a file; a large site has some hundred thousand
+	maxLine     = 4 << 20 // bytes
 )
 
 func (c Config) read(path string, depth int) error {
 	if depth > maxIncludes {
 		return fmt.Errorf("%s: more than %d files include each other", path, maxIncludes)
 	}
-	text, err := file.Read(path, maxConf)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
@@ -89,7 +87,7 @@ var listKeys = map[string]bool{"nodename": true, "partitionname": true, "downnod
 // begins a comment, a backslash at the end of a line continues it.
 func (c Config) parse(r io.Reader) (includes []string, err error) {
 	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, maxConf)
+	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
 		line := lines.Text()
 		for strings.HasSuffix(line, `\`) && lines.Scan() {

@@ -144,7 +144,7 @@ func (e *Experiment) Save(failure error, w io.Writer) {
 		defer e.store()()
 	}
 	e.Doc.Finish(FailureOf(failure))
-	err := e.Doc.WriteClaimedSoon(e.claim.settle)
+	_, err := e.Doc.WriteClaimed(e.World.Context(), e.claim.settle)
 	if err != nil && keeps(e.claim.path, e.Doc) {
 		fmt.Fprintln(w, "perigee: partial result: its last part is lost:", err)
 		if e.World.Launcher() == "local" && e.claim.path == e.claim.asked {

@@ -34,9 +34,6 @@ type Dir struct {
 
 // Write adds a file. name has no folder part; perm is the permission before the umask.
 func (d *Dir) Write(name string, perm fs.FileMode, fill func(io.Writer) error) error {
-	if name != filepath.Base(name) || name == "." || name == ".." || name == "/" {
-		return fmt.Errorf("a file of a folder: wanted a name, got %q", name)
-	}
 	if err := d.ended(); err != nil {
 		return err
 	}
@@ -137,8 +134,8 @@ func (d *Dir) sync() error {
 
 // place renames the finished folder.
 func (d *Dir) place(path string, old Old) (aside string, err error) {
-	err = unix.Rename(d.temp, path) // replaces an empty folder, and no other
-	if !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EEXIST) {
+	err = unix.Rename(d.temp, path)   // replaces an empty folder, and no other
+	if !errors.Is(err, fs.ErrExist) { // which is also ENOTEMPTY
 		return "", err
 	}
 	if old == Refuse {

@@ -39,9 +39,8 @@ func Same(a, b string) bool {
 // file system knows.
 func placeOf(path string) string {
 	if !filepath.IsAbs(path) {
-		if wd, err := os.Getwd(); err == nil {
-			path = wd + "/" + path
-		}
+		wd, _ := os.Getwd() // fails where the current folder is gone, and nothing can lie in it
+		path = wd + "/" + path
 	}
 	for folder, rest := path, ""; ; {
 		if real, err := filepath.EvalSymlinks(folder); err == nil {
@@ -49,9 +48,6 @@ func placeOf(path string) string {
 		}
 		folder = strings.TrimRight(folder, "/")
 		cut := strings.LastIndexByte(folder, '/')
-		if cut < 0 {
-			return filepath.Clean(path)
-		}
 		folder, rest = folder[:cut+1], filepath.Join(folder[cut+1:], rest)
 	}
 }

@@ -14,14 +14,14 @@ import (
 func TestWriteAfterTheEnd(t *testing.T) {
 	defer func(before func(*os.File) error) { flush = before }(flush)
 	for _, tt := range []struct {
-		name           string
-		disk, patience time.Duration
-		placed         time.Duration // when, at the latest
-		fails          bool
+		name   string
+		disk   time.Duration
+		placed time.Duration // when, at the latest
+		fails  bool
 	}{
-		{"fast disk", 10 * time.Millisecond, 200 * time.Millisecond, 10 * time.Millisecond, false},
-		{"slow disk", 5 * time.Second, 200 * time.Millisecond, 200 * time.Millisecond, false},
-		{"slow disk that fails", 5 * time.Second, 200 * time.Millisecond, 200 * time.Millisecond, true},
+		{"fast disk", 10 * time.Millisecond, 10 * time.Millisecond, false},
+		{"slow disk", 5 * time.Second, hurry, false},
+		{"slow disk that fails", 5 * time.Second, hurry, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "f")
@@ -41,7 +41,7 @@ func TestWriteAfterTheEnd(t *testing.T) {
 					data, _ := os.ReadFile(path)
 					placed <- string(data)
 				})
-				_, err := WriteClaimed(ended, At(path), tt.patience, func(w io.Writer) error {
+				_, err := WriteClaimed(ended, At(path), func(w io.Writer) error {
 					_, err := io.WriteString(w, "all")
 					return err
 				})
@@ -72,17 +72,17 @@ func TestEndedWhileTheDiskWorks(t *testing.T) {
 			time.Sleep(time.Minute)
 			return f.Sync()
 		}
-		const given, patience = 5 * time.Second, 200 * time.Millisecond
+		const given = 5 * time.Second
 		ctx, end := context.WithTimeout(t.Context(), given)
 		defer end()
 		found := make(chan string, 2)
-		for _, at := range []time.Duration{given, given + patience} {
+		for _, at := range []time.Duration{given, given + hurry} {
 			time.AfterFunc(at+time.Millisecond, func() {
 				data, _ := os.ReadFile(path)
 				found <- string(data)
 			})
 		}
-		put, err := WriteClaimed(ctx, At(path), patience, func(w io.Writer) error {
+		put, err := WriteClaimed(ctx, At(path), func(w io.Writer) error {
 			_, err := io.WriteString(w, "new")
 			return err
 		})

@@ -28,7 +28,7 @@ const TempMark = ".perigee-tmp-"
 //
 // An error of fill comes back as it is if it is a fault, any other error as a fault of the kind Output.
 func Write(path string, fill func(io.Writer) error) error {
-	_, err := WriteClaimed(context.Background(), At(path), 0, fill)
+	_, err := WriteClaimed(context.Background(), At(path), fill)
 	return err
 }
 
@@ -40,11 +40,14 @@ type Claim func(taken bool) (path string, isNew bool)
 // At claims a path, whatever is there.
 func At(path string) Claim { return func(bool) (string, bool) { return path, false } }
 
+// hurry is how long a process that is told to end waits for the disk. mpirun kills its ranks a second after it has told
+// them.
+const hurry = 200 * time.Millisecond
+
 // WriteClaimed is Write to the place that claim says. If ctx has ended, as the process may be killed then, and the disk
-// takes longer than patience to flush what is written, the file gets its place before that: a loss of power may leave
-// it with holes. WriteClaimed returns what it has put there, nil if it has not, and for a device.
-func WriteClaimed(ctx context.Context, claim Claim, patience time.Duration,
-	fill func(io.Writer) error) (put fs.FileInfo, err error) {
+// takes long to flush what is written, the file gets its place before that: a loss of power may leave it with holes.
+// WriteClaimed returns what it has put there, nil if it has not, and for a device.
+func WriteClaimed(ctx context.Context, claim Claim, fill func(io.Writer) error) (put fs.FileInfo, err error) {
 	path, _ := claim(false)
 	defer func() { err = outputError(path, err) }()
 	target, stands, err := locate(path)
@@ -54,54 +57,37 @@ func WriteClaimed(ctx context.Context, claim Claim, patience time.Duration,
 	if stands {
 		return nil, writeAsItStands(target, fill)
 	}
-	f, named, err := createTemp(target)
+	f, err := createTemp(target)
 	if err != nil {
 		return nil, err
 	}
-	placed := false
-	defer func() { // also if fill panics
-		f.Close()
-		if !placed {
-			os.Remove(f.Name())
-		}
-	}()
+	defer os.Remove(f.Name()) // if it still has that name, also if fill panics
+	defer f.Close()
 	if err := fillFile(f, fill); err != nil {
 		return nil, err
 	}
-	flushed, err := flushFor(ctx, f, patience)
+	flushed, err := flushFor(ctx, f)
 	if err != nil {
 		return nil, err
 	}
-	info, err := f.Stat()
-	if err != nil {
+	if put, err = f.Stat(); err != nil {
 		return nil, err
 	}
-	if !named {
-		open := "/proc/self/fd/" + strconv.Itoa(int(f.Fd()))
-		if err := unix.Linkat(unix.AT_FDCWD, open, unix.AT_FDCWD, f.Name(), unix.AT_SYMLINK_FOLLOW); err != nil {
+	for taken := false; ; taken = true {
+		var isNew bool
+		path, isNew = claim(taken)
+		if target, _, err = locate(path); err == nil {
+			err = place(f, target, isNew)
+		}
+		switch {
+		case err == nil:
+			return put, cmp.Or(<-flushed, f.Close(), syncFile(filepath.Dir(target)))
+		case errors.Is(err, unix.EXDEV): // path is a link to elsewhere
+			return WriteClaimed(ctx, claim, fill)
+		case !isNew || !errors.Is(err, fs.ErrExist) && !errors.Is(err, errFolder):
 			return nil, err
 		}
 	}
-	for taken := false; !placed; taken = true {
-		to, isNew := claim(taken)
-		if to != path {
-			path = to
-			if target, _, err = locate(path); isNew && errors.Is(err, errFolder) {
-				continue
-			} else if err != nil {
-				return nil, err
-			}
-		}
-		err := move(f.Name(), target, isNew)
-		if errors.Is(err, unix.EXDEV) { // path is a link to elsewhere
-			return WriteClaimed(ctx, claim, patience, fill)
-		}
-		if err != nil && !(isNew && errors.Is(err, fs.ErrExist)) {
-			return nil, err
-		}
-		placed = err == nil
-	}
-	return info, cmp.Or(<-flushed, f.Close(), syncFile(filepath.Dir(target)))
 }
 
 // CanWrite finds out whether Write can write a file. It leaves nothing behind.
@@ -112,7 +98,7 @@ func CanWrite(path string) error {
 	}
 	var f *os.File
 	if err == nil {
-		f, _, err = createTemp(target)
+		f, err = createTemp(target)
 	}
 	if e, ok := errors.AsType[unix.Errno](err); ok {
 		return fmt.Errorf("folder %s: %w", filepath.Dir(cmp.Or(target, path)), e)
@@ -173,13 +159,12 @@ func isMount(path string) bool {
 
 // writeAsItStands writes to a device, a pipe or an open file. A descriptor of this process is duplicated: opened anew,
 // a file would be written from its start, and a socket cannot be opened at all.
-func writeAsItStands(path string, fill func(io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
-	if fd, own := Descriptor(path); own {
-		if err == nil {
-			f.Close()
-		}
-		fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+func writeAsItStands(path string, fill func(io.Writer) error) (err error) {
+	var f *os.File
+	fd, own := Descriptor(path)
+	if !own {
+		f, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	} else if fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0); err == nil {
 		f = os.NewFile(uintptr(fd), path)
 	}
 	if err != nil {
@@ -198,16 +183,15 @@ func fillFile(f *os.File, fill func(io.Writer) error) error {
 	return out.Flush()
 }
 
-// createTemp makes a new file beside another: without a name where the file system can do that, so that a killed
-// process leaves nothing behind, and else with a temporary name. That of os.CreateTemp would not heed the umask.
-func createTemp(target string) (f *os.File, named bool, err error) {
+// createTemp makes a new file beside another. Where the file system can do that it has no name, so that a killed
+// process leaves nothing behind: Name is one that it can get. That of os.CreateTemp would not heed the umask.
+func createTemp(target string) (*os.File, error) {
 	temp := tempName(target)
 	fd, err := unix.Open(filepath.Dir(target), unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o666)
 	if err == nil {
-		return os.NewFile(uintptr(fd), temp), false, nil
+		return os.NewFile(uintptr(fd), temp), nil
 	}
-	f, err = os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	return f, true, err
+	return os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 }
 
 // tempName invents a name beside a file or folder for it as long as it is unfinished.
@@ -217,12 +201,36 @@ func tempName(target string) string {
 	return folder + "." + name[:min(len(name), mostName)] + TempMark + strconv.FormatUint(rand.Uint64(), 36)
 }
 
+// place gives the file that createTemp has made its name. A new one replaces nothing, where the file system can do
+// that.
+func place(f *os.File, target string, isNew bool) error {
+	link := func(name string) error {
+		open := "/proc/self/fd/" + strconv.Itoa(int(f.Fd()))
+		return unix.Linkat(unix.AT_FDCWD, open, unix.AT_FDCWD, name, unix.AT_SYMLINK_FOLLOW)
+	}
+	if isNew {
+		err := link(target)
+		if err == nil || errors.Is(err, fs.ErrExist) || errors.Is(err, unix.EXDEV) {
+			return err
+		}
+		if _, err := os.Lstat(target); err == nil {
+			return fs.ErrExist
+		}
+	}
+	if _, err := os.Lstat(f.Name()); err != nil {
+		if err := link(f.Name()); err != nil {
+			return err
+		}
+	}
+	return unix.Rename(f.Name(), target)
+}
+
 // flush is replaced in tests.
 var flush = (*os.File).Sync
 
-// flushFor flushes f, and returns when that is done or, after ctx has ended, when patience is over. An error that comes
+// flushFor flushes f, and returns when that is done or, some time after ctx has ended, without it. An error that comes
 // later is the one value of flushed, which is closed at the end.
-func flushFor(ctx context.Context, f *os.File, patience time.Duration) (flushed <-chan error, err error) {
+func flushFor(ctx context.Context, f *os.File) (flushed <-chan error, err error) {
 	ended := make(chan error, 1)
 	go func() {
 		defer close(ended)
@@ -236,27 +244,9 @@ func flushFor(ctx context.Context, f *os.File, patience time.Duration) (flushed 
 	select {
 	case err := <-ended:
 		return ended, err
-	case <-time.After(patience):
+	case <-time.After(hurry):
 		return ended, nil
 	}
-}
-
-// move renames a file. A new one takes its place by a further name, which replaces nothing, where the file system has
-// further names.
-func move(temp, target string, isNew bool) error {
-	if isNew {
-		err := os.Link(temp, target)
-		if err == nil {
-			return os.Remove(temp)
-		}
-		if errors.Is(err, fs.ErrExist) || errors.Is(err, unix.EXDEV) {
-			return err
-		}
-		if _, err := os.Lstat(target); err == nil {
-			return fs.ErrExist
-		}
-	}
-	return os.Rename(temp, target)
 }
 
 // syncFile flushes a file, or a folder, so that a rename in it outlasts a loss of power where the file system can do
@@ -282,9 +272,6 @@ func outputError(path string, err error) error {
 		return err
 	}
 	if e, ok := errors.AsType[*fs.PathError](err); ok && strings.Contains(e.Path, TempMark) {
-		err = e.Err
-	}
-	if e, ok := errors.AsType[*os.LinkError](err); ok {
 		err = e.Err
 	}
 	return fault.New(fault.Output, "cannot write %s: %w", path, err)

@@ -186,7 +186,7 @@ func TestWriteClaimed(t *testing.T) {
 		}
 		return filepath.Join(root, places[n]), true
 	}
-	put, err := WriteClaimed(t.Context(), claim, 0, func(w io.Writer) error {
+	put, err := WriteClaimed(t.Context(), claim, func(w io.Writer) error {
 		plant(t, root, map[string]string{"file": "theirs", "folder/": ""})
 		return text("mine")(w)
 	})
@@ -218,7 +218,7 @@ func TestFolderOfAnotherPlaceIsFlushed(t *testing.T) {
 			paths = paths[min(1, len(paths)-1):]
 			return path, false
 		}
-		if _, err := WriteClaimed(t.Context(), claim, 0, text("mine")); err != nil {
+		if _, err := WriteClaimed(t.Context(), claim, text("mine")); err != nil {
 			t.Fatal(err)
 		}
 		if want := []string{filepath.Join(root, name)}; !slices.Equal(flushed, want) {
@@ -229,17 +229,17 @@ func TestFolderOfAnotherPlaceIsFlushed(t *testing.T) {
 }
 
 // A new file replaces nothing.
-func TestMoveNew(t *testing.T) {
+func TestPlaceOfNewFile(t *testing.T) {
 	root := t.TempDir()
 	plant(t, root, map[string]string{"temp": "mine", "file": "theirs"})
-	temp := filepath.Join(root, "temp")
-	if err := move(temp, filepath.Join(root, "file"), true); !errors.Is(err, fs.ErrExist) {
+	temp := opened(t, filepath.Join(root, "temp"), os.O_WRONLY)
+	if err := place(temp, filepath.Join(root, "file"), true); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("over a file: %v", err)
 	}
-	if err := move(temp, filepath.Join(root, "free"), true); err != nil {
+	if err := place(temp, filepath.Join(root, "free"), true); err != nil {
 		t.Error(err)
 	}
-	wantTree(t, root, map[string]string{"file": "theirs", "free": "mine"})
+	wantTree(t, root, map[string]string{"temp": "mine", "file": "theirs", "free": "mine"})
 }
 
 func TestWriteToDevice(t *testing.T) {
@@ -440,8 +440,6 @@ func TestWriteDirErrors(t *testing.T) {
 		{"above where we stand", root, Discard, fillNew, "the current folder or one above"},
 		{"fill fails", "../new", Refuse, func(d *Dir) error { return errors.Join(fillNew(d), errors.New("no more")) }, "no more"},
 		{"same file twice", "../new", Refuse, func(d *Dir) error { return errors.Join(fillNew(d), d.Write("a", 0o644, text(""))) }, "file exists"},
-		{"name with a folder", "../new", Refuse, func(d *Dir) error { return d.Write("../a", 0o644, text("")) }, `got "../a"`},
-		{"name of the folder above", "../new", Refuse, func(d *Dir) error { return d.Write("..", 0o644, text("")) }, `got ".."`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -45,24 +45,6 @@ var lattice, signed = func() (plain [latticeSize]uint16, signs [2][latticeSize]u
 	return plain, signs
 }()
 
-// Source returns the token whose number the signs of the first channels hold.
-func Source(x []uint16) int {
-	token := 0
-	for c, v := range x[:min(signChannels, len(x))] {
-		token |= int(v>>15) << c
-	}
-	return token
-}
-
-// SourceFP8 is Source for quantised channels.
-func SourceFP8(q []byte) int {
-	token := 0
-	for c, v := range q[:min(signChannels, len(q))] {
-		token |= int(v>>7) << c
-	}
-	return token
-}
-
 // Factor returns the number by which a logical expert multiplies its tokens: 0.5 to 1.5, different for all experts
 // below 65536, far apart for neighbours, negative for every other one. A round trip through a wrong expert does not
 // give the right sum.

@@ -15,7 +15,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -130,35 +130,21 @@ func JSONWriter(w io.Writer) io.WriteCloser {
 	}}
 }
 
+// inJSON matches, in the text of JSON, what is escaped and what [hidden] reports.
+var inJSON = regexp.MustCompile(`\\(?:u[0-9A-Fa-f]{4}|.)|[\x7f-\x{9f}\x{61c}\x{200e}\x{200f}\x{2028}-\x{202e}\x{2066}-\x{2069}]`)
+
 // InJSON is Text for the texts in JSON, which change by it: for readers that show them as they are.
 func InJSON(data []byte) []byte {
-	out := make([]byte, 0, len(data))
-	show := func(r rune) { out = append(append(out, '\\'), escaped(r)...) }
-	for i := 0; i < len(data); {
-		r, size := utf8.DecodeRune(data[i:])
-		switch {
-		case r != '\\' || i+1 == len(data):
-			if hidden(r) && r != '\n' && r != '\t' {
-				show(r)
-			} else {
-				out = append(out, data[i:i+size]...)
-			}
-		default:
-			var decoded string
-			size = 2
-			if data[i+1] == 'u' {
-				size = min(6, len(data)-i)
-			}
-			err := json.Unmarshal(slices.Concat([]byte{'"'}, data[i:i+size], []byte{'"'}), &decoded)
-			if r, _ := utf8.DecodeRuneInString(decoded); err == nil && hidden(r) && r != '\n' && r != '\t' {
-				show(r)
-			} else {
-				out = append(out, data[i:i+size]...)
-			}
+	return inJSON.ReplaceAllFunc(data, func(found []byte) []byte {
+		text := string(found)
+		if found[0] == '\\' && json.Unmarshal([]byte(`"`+text+`"`), &text) != nil {
+			return found
 		}
-		i += size
-	}
-	return out
+		if shown := Text(text); shown != text {
+			return []byte(`\` + shown)
+		}
+		return found
+	})
 }
 
 // Write passes on data; of a character that ends later only its last byte counts as the end.

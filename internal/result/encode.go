@@ -17,26 +17,20 @@ func (d *Document) Encode(w io.Writer) error {
 	e := &encoder{out: bufio.NewWriter(w)}
 	e.json = json.NewEncoder(&e.value)
 	e.json.SetEscapeHTML(false) // a result is not part of a page, and people read it
-	v := reflect.ValueOf(d.finite()).Elem()
 	e.text("{")
-	for i := range v.NumField() {
-		if !v.Type().Field(i).IsExported() {
-			continue
-		}
-		name, flags, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		member := v.Field(i)
-		if flags == "omitempty" && empty(member) {
+	for i, m := range d.finite().members() {
+		if m.optional && empty(m.value) {
 			continue
 		}
 		if i > 0 {
 			e.text(",")
 		}
-		e.encode(name)
+		e.encode(m.name)
 		e.text(":")
-		if list, ok := member.Interface().([]Measurement); ok {
+		if list, ok := m.value.Interface().([]Measurement); ok {
 			e.measurements(list)
 		} else {
-			e.encode(member.Interface())
+			e.encode(m.value.Interface())
 		}
 	}
 	e.text("}\n")
@@ -46,15 +40,32 @@ func (d *Document) Encode(w io.Writer) error {
 	return e.out.Flush()
 }
 
-// empty reports whether a member is left out.
+// member is a member of a document in JSON.
+type member struct {
+	name     string
+	optional bool // it is left out where it is empty
+	value    reflect.Value
+}
+
+// members returns those of a document in their order.
+func (d *Document) members() (list []member) {
+	v := reflect.ValueOf(d).Elem()
+	for i := range v.NumField() {
+		if field := v.Type().Field(i); field.IsExported() {
+			name, flags, _ := strings.Cut(field.Tag.Get("json"), ",")
+			list = append(list, member{name, flags == "omitempty", v.Field(i)})
+		}
+	}
+	return list
+}
+
+// empty reports whether a member has nothing to say.
 func empty(v reflect.Value) bool {
 	switch v.Kind() {
-	case reflect.Slice, reflect.Map, reflect.String:
+	case reflect.Slice, reflect.Map:
 		return v.Len() == 0
-	case reflect.Pointer, reflect.Bool:
-		return v.IsZero()
 	}
-	return false
+	return v.IsZero()
 }
 
 // encoder writes the parts of a document. The first error ends it.

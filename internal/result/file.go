@@ -10,11 +10,9 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
-	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
 	"perigee/internal/file"
@@ -33,15 +31,11 @@ func CheckName(path string) error {
 // CheckWritable finds out, before anything is measured, whether a file can be
 // written: its folder must exist and take a file. flag is the option that named it.
 func CheckWritable(flag, path string) error {
-	err := file.CanWrite(path)
-	if err == nil {
-		return nil
+	if err := file.CanWrite(path); err != nil {
+		return fault.New(fault.Output, "%s: cannot write %s: %w", flag, path, err).
+			WithHint("make the folder writable, or name another file with %s", flag)
 	}
-	if errors.Is(err, unix.ENAMETOOLONG) {
-		err = fmt.Errorf("its name is too long for the file system: %d bytes", len(filepath.Base(path)))
-	}
-	return fault.New(fault.Output, "%s: cannot write %s: %w", flag, path, err).
-		WithHint("make the folder writable, or name another file with %s", flag)
+	return nil
 }
 
 // Write replaces the file at path by the document.
@@ -50,30 +44,23 @@ func (d *Document) Write(path string) error {
 	return err
 }
 
-// hurry is how long the last result of a process that is told to end waits for the disk.
-// mpirun kills its ranks a second after it has told them.
-const hurry = 200 * time.Millisecond
-
 // WriteSoon is Write for a process that may be killed at any moment: a slow disk does not
 // keep the document from its place.
-func (d *Document) WriteSoon(path string) error { return d.WriteClaimedSoon(file.At(path)) }
-
-// WriteClaimedSoon is WriteSoon to the place that claim says.
-func (d *Document) WriteClaimedSoon(claim file.Claim) error {
+func (d *Document) WriteSoon(path string) error {
 	ended, end := context.WithCancel(context.Background())
 	end()
-	_, err := d.WriteClaimed(ended, claim)
+	_, err := d.WriteClaimed(ended, file.At(path))
 	return err
 }
 
-// WriteClaimed is Write to the place that claim says. Once ctx has ended it is WriteClaimedSoon: then the process may
-// be killed. It returns what it has put there.
+// WriteClaimed is Write to the place that claim says, and WriteSoon once ctx has ended. It returns what it has put
+// there.
 func (d *Document) WriteClaimed(ctx context.Context, claim file.Claim) (fs.FileInfo, error) {
 	path, _ := claim(false)
 	if err := CheckName(path); err != nil {
 		return nil, err
 	}
-	return file.WriteClaimed(ctx, claim, hurry, func(w io.Writer) error {
+	return file.WriteClaimed(ctx, claim, func(w io.Writer) error {
 		z, err := Compress(w, filepath.Ext(path))
 		if err != nil {
 			return err
@@ -88,7 +75,6 @@ func Read(path string) (*Document, error) {
 	var list []Measurement
 	d, err := Scan(path, func(_ *Document, m *Measurement) error {
 		list = append(list, *m)
-		*m = Measurement{} // its lists are ours now
 		return nil
 	})
 	if err != nil {
@@ -117,11 +103,6 @@ func Head(r io.Reader, n int64) []byte {
 	defer done()
 	head, _ := io.ReadAll(io.LimitReader(in, n)) // a text that ends early is judged by what there is
 	return head
-}
-
-// skippable reports whether a zstd stream begins with a frame that its readers pass over, as pzstd and others write it.
-func skippable(head []byte) bool {
-	return len(head) == 4 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:], []byte{0x2a, 0x4d, 0x18})
 }
 
 // The bounds of reading.
@@ -154,23 +135,21 @@ func open(r io.Reader) (text *counted, done func(), err error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, nil, err
 	}
-	zstdMagic, gzipMagic := []byte{0x28, 0xb5, 0x2f, 0xfd}, []byte{0x1f, 0x8b}
+	isZstd := len(head) == 4 && !errors.Is(new(zstd.Header).Decode(head), zstd.ErrMagicMismatch)
 	switch {
-	case len(head) > 0 && len(head) < 4 && (bytes.HasPrefix(zstdMagic, head) || bytes.HasPrefix(gzipMagic, head)):
-		return nil, nil, io.ErrUnexpectedEOF
-	case bytes.HasPrefix(head, zstdMagic), skippable(head):
+	case bytes.HasPrefix(head, []byte{0x1f}): // no JSON begins so, also where the file is cut off behind it
+		z, err := gzip.NewReader(buffered)
+		if err != nil {
+			return nil, nil, cutOff(err)
+		}
+		return &counted{r: z}, func() { z.Close() }, nil
+	case bytes.HasPrefix(head, []byte{0x28}), isZstd:
 		z, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1),
 			zstd.WithDecoderMaxMemory(maxSize), zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
 			return nil, nil, err
 		}
 		return &counted{r: z}, z.Close, nil
-	case bytes.HasPrefix(head, gzipMagic):
-		z, err := gzip.NewReader(buffered)
-		if err != nil {
-			return nil, nil, cutOff(err)
-		}
-		return &counted{r: z}, func() { z.Close() }, nil
 	}
 	return &counted{r: buffered}, func() {}, nil
 }

@@ -226,6 +226,7 @@ func TestReadRefuses(t *testing.T) {
 		"\x1f\x8b":              "it ends in the middle: nothing of it can be read",
 		"\x28":                  "it ends in the middle: nothing of it can be read",
 		strings.TrimSuffix(good, "}") + `,"storage":[{"pattern":1}]}`:        "storage[0]: there is no pattern 1",
+		strings.TrimSuffix(good, "}") + `,"storage":[{"iteration":-1}]}`:     "storage[0]: its iteration is -1",
 		strings.Replace(good, `"matrix": 0,`, `"matrix": 1,`, 1):             "patterns[0]: there is no matrix 1",
 		strings.Replace(good, `"pattern": 0`, `"pattern": 7`, 1):             "measurements[0]: there is no pattern 7",
 		strings.Replace(good, `"A",`, ``, 1):                                 "tables[0]: row 0 has 2 cells for 1 columns",

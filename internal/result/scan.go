@@ -5,17 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
 	"perigee/internal/fault"
-	"perigee/internal/traffic/series"
 )
 
 // Visit is given the measurements of a document one by one, in their order, with
-// the document so far: its patterns and matrices are there. m is valid during
-// the call only.
+// the document so far: its patterns and matrices are there.
 type Visit func(d *Document, m *Measurement) error
 
 // Scan reads a result like [Read], but hands its measurements to visit instead
@@ -23,21 +21,15 @@ type Visit func(d *Document, m *Measurement) error
 // The document comes back without measurements. An error of visit ends the scan;
 // it is reported like one of the file.
 func Scan(path string, visit Visit) (*Document, error) {
-	t, err := OpenText(path)
+	t, err := openText(path)
 	if err != nil {
 		return nil, err
 	}
 	defer t.Close()
-	return t.Scan(visit)
-}
-
-// Scan is [Scan] of the text.
-func (t *Text) Scan(visit Visit) (*Document, error) {
 	s := scanner{in: json.NewDecoder(t.in), visit: visit, seen: map[string]bool{}}
-	s.members = s.d.members()
 	d, err := s.document()
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = truncated{t.text.n, s.count + len(s.early)}
+		err = truncated(t.text.n, s.count+len(s.early))
 	}
 	if err != nil {
 		return nil, inputError(t.path, err)
@@ -45,68 +37,54 @@ func (t *Text) Scan(visit Visit) (*Document, error) {
 	return d, nil
 }
 
-// truncated is the end of a text that comes too early.
-type truncated struct {
-	bytes        int64 // of JSON that could be read
-	measurements int   // that are whole among them, where they were counted
+// hinted is an error with a remedy.
+type hinted struct {
+	error
+	hint string
 }
 
-func (t truncated) Error() string {
-	switch {
-	case t.bytes == 0:
-		return "it ends in the middle: nothing of it can be read"
-	case t.measurements == 0:
-		return fmt.Sprintf("it ends in the middle: %d bytes of its JSON can be read", t.bytes)
+// truncated is the error of a text that ends too early: how many bytes of JSON could be read, and how many measurements
+// are whole among them, where they were counted.
+func truncated(bytes int64, measurements int) error {
+	text := "it ends in the middle: nothing of it can be read"
+	if bytes > 0 {
+		text = fmt.Sprintf("it ends in the middle: %d bytes of its JSON can be read", bytes)
 	}
-	return fmt.Sprintf("it ends in the middle: %d bytes of its JSON can be read, with %d measurements", t.bytes,
-		t.measurements)
+	if measurements > 0 {
+		text += fmt.Sprintf(", with %d measurements", measurements)
+	}
+	return hinted{errors.New(text), "it was cut off, while it was copied perhaps; get it again"}
 }
 
 // inputError says what is wrong with a file, and what to do.
 func inputError(path string, err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = truncated{}
+		err = truncated(0, 0)
 	}
-	e := fault.New(fault.Input, "result %s: %w", path, err)
-	switch {
-	case errors.As(err, new(newer)):
-		return e.WithHint("read it with a newer perigee")
-	case errors.As(err, new(older)):
-		return e.WithHint("an earlier perigee has written it; use that one, or measure again")
-	case errors.As(err, new(truncated)):
-		return e.WithHint("it was cut off, while it was copied perhaps; get it again")
+	hint := "is it a result of perigee?"
+	if h, ok := errors.AsType[hinted](err); ok {
+		hint = h.hint
 	}
-	return e.WithHint("is it a result of perigee?")
+	return fault.New(fault.Input, "result %s: %w", path, err).WithHint("%s", hint)
 }
 
-// newer is the schema of a document that a later version wrote.
-type newer struct{ schema string }
-
-func (n newer) Error() string {
-	return fmt.Sprintf("its schema is %s, this perigee (schema %s) is older", n.schema, Schema)
-}
-
-// older is the schema of a document that an earlier version wrote.
-type older struct{ schema string }
-
-func (o older) Error() string { return fmt.Sprintf("schema is %q, want %q", o.schema, Schema) }
-
-// checkSchema refuses other documents and those of later versions.
+// checkSchema refuses other documents, and those of other versions.
 func checkSchema(schema string) error {
-	if schema == Schema {
+	family, mine, _ := strings.Cut(Schema, "/")
+	number, _ := strconv.Atoi(mine)
+	theirs, version, _ := strings.Cut(schema, "/")
+	n, err := strconv.Atoi(version)
+	other := fmt.Errorf("schema is %q, want %q", schema, Schema)
+	switch {
+	case schema == Schema:
 		return nil
+	case theirs != family || err != nil:
+		return other
+	case n < number:
+		return hinted{other, "an earlier perigee has written it; use that one, or measure again"}
 	}
-	family, number, _ := strings.Cut(Schema, "/")
-	if theirs, version, ok := strings.Cut(schema, "/"); ok && theirs == family {
-		mine, _ := strconv.Atoi(number)
-		switch n, err := strconv.Atoi(version); {
-		case err == nil && n > mine:
-			return newer{schema}
-		case err == nil:
-			return older{schema}
-		}
-	}
-	return fmt.Errorf("schema is %q, want %q", schema, Schema)
+	return hinted{fmt.Errorf("its schema is %s, this perigee (schema %s) is older", schema, Schema),
+		"read it with a newer perigee"}
 }
 
 func (s *scanner) document() (*Document, error) {
@@ -141,9 +119,6 @@ type scanner struct {
 	d     Document
 	visit Visit
 	seen  map[string]bool
-	// members are where the members of the document go, by their names.
-	members map[string]any
-
 	count int
 	// early holds measurements that stand before the patterns they belong to.
 	early []Measurement
@@ -156,34 +131,21 @@ func (s *scanner) member(key string) error {
 		return fmt.Errorf("%s is there twice", key)
 	}
 	s.seen[key] = true
-	to, known := s.members[key]
-	switch {
-	case key == "measurements":
+	if key == "measurements" {
 		return s.measurements()
-	case !known:
+	}
+	members := s.d.members()
+	i := slices.IndexFunc(members, func(m member) bool { return m.name == key })
+	if i < 0 {
 		return Skip(s.in)
 	}
-	if err := s.in.Decode(to); err != nil {
+	if err := s.in.Decode(members[i].value.Addr().Interface()); err != nil {
 		return err
 	}
 	if key == "schema" {
 		return checkSchema(s.d.Schema) // before anything that only a newer one knows
 	}
 	return nil
-}
-
-// members returns where each member of the document is kept, by its name in JSON.
-func (d *Document) members() map[string]any {
-	m := map[string]any{}
-	v := reflect.ValueOf(d).Elem()
-	for i := range v.NumField() {
-		if !v.Type().Field(i).IsExported() {
-			continue
-		}
-		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		m[name] = v.Field(i).Addr().Interface()
-	}
-	return m
 }
 
 func (s *scanner) measurements() error {
@@ -195,16 +157,15 @@ func (s *scanner) measurements() error {
 		return fmt.Errorf("measurements is no list")
 	}
 	known := s.seen["patterns"] && s.seen["matrices"]
-	var m Measurement
 	for s.in.More() {
-		reset(&m)
+		var m Measurement
 		if err := s.in.Decode(&m); err != nil {
 			return err
 		}
 		if known {
 			err = s.hand(&m)
 		} else {
-			s.early, m = append(s.early, m), Measurement{}
+			s.early = append(s.early, m)
 		}
 		if err != nil {
 			return err
@@ -212,18 +173,6 @@ func (s *scanner) measurements() error {
 	}
 	_, err = s.in.Token()
 	return err
-}
-
-// reset empties a measurement and keeps the memory of its lists, for the next.
-func reset(m *Measurement) {
-	ranks := m.Ranks
-	for i := range ranks {
-		peers := ranks[i].Peers
-		clear(peers[:cap(peers)])
-		ranks[i] = series.RankRun{Peers: peers[:0]}
-	}
-	*m = Measurement{}
-	m.Ranks = ranks[:0]
 }
 
 // hand gives a measurement to the visitor.
@@ -234,7 +183,7 @@ func (s *scanner) hand(m *Measurement) error {
 		}
 		s.ready = true
 	}
-	err := s.d.checkRun(m)
+	err := s.d.checkRun(m.Pattern, m.Iteration)
 	if err == nil {
 		err = s.visit(&s.d, m)
 	}

@@ -1,7 +1,6 @@
 package result
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -18,26 +17,22 @@ const peeked = 64 << 10
 // Open yields the JSON text of a result piece by piece. Its beginning has been looked at: it is
 // a result of this version, as far as that can be told from there.
 func Open(path string) (*Text, error) {
-	t, err := OpenText(path)
+	t, err := openText(path)
 	if err != nil {
 		return nil, err
 	}
-	in := bufio.NewReaderSize(t.text, peeked)
-	head, ended := in.Peek(peeked)
-	if err := findSchema(json.NewDecoder(bytes.NewReader(head))); err != nil &&
-		!(ended == nil && errors.Is(err, io.ErrUnexpectedEOF)) {
-		if ended != nil && !errors.Is(ended, io.EOF) && errors.Is(err, io.ErrUnexpectedEOF) {
-			err = ended
-		}
+	var head bytes.Buffer
+	err = findSchema(json.NewDecoder(io.TeeReader(io.LimitReader(t.text, peeked), &head)))
+	if err != nil && !(errors.Is(err, io.ErrUnexpectedEOF) && head.Len() == peeked) {
 		t.Close()
 		return nil, t.Fault(err)
 	}
-	t.in = in
+	t.in = io.MultiReader(&head, t.text)
 	return t, nil
 }
 
-// OpenText is [Open] of a file that has not been looked at.
-func OpenText(path string) (*Text, error) {
+// openText is [Open] of a file that has not been looked at.
+func openText(path string) (*Text, error) {
 	f, err := file.Open(path)
 	if err != nil {
 		return nil, fault.New(fault.Input, "result: %w", err)
@@ -70,11 +65,11 @@ func (t *Text) Read(p []byte) (int, error) {
 // Fault is the error, of the kind Input, that a reader of the text reports: with the name of the file,
 // a remedy, and how much could be read where the text ends too early. One that says it all stays as it is.
 func (t *Text) Fault(err error) error {
-	if _, told := errors.AsType[*fault.Error](err); told || err == nil {
+	if _, reported := errors.AsType[*fault.Error](err); reported || err == nil {
 		return err
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = truncated{bytes: t.text.n}
+		err = truncated(t.text.n, 0)
 	}
 	return inputError(t.path, err)
 }

@@ -2,12 +2,12 @@ package slurm
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 )
 
 // EnvConf is the variable that names slurm.conf where it is not in its usual place.
@@ -53,22 +53,18 @@ func (c Config) AuthSocket() string {
 
 const (
 	maxIncludes = 8       // files within each other
-	maxConf     = 4 << 20 // bytes of a file; a large site has some hundred thousand
+	maxLine     = 4 << 20 // bytes
 )
 
 func (c Config) read(path string, depth int) error {
 	if depth > maxIncludes {
 		return fmt.Errorf("%s: more than %d files include each other", path, maxIncludes)
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is refused below
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a regular file", path)
-	}
-	includes, err := c.parse(io.LimitReader(f, maxConf))
+	includes, err := c.parse(bytes.NewReader(text))
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -91,7 +87,7 @@ var listKeys = map[string]bool{"nodename": true, "partitionname": true, "downnod
 // begins a comment, a backslash at the end of a line continues it.
 func (c Config) parse(r io.Reader) (includes []string, err error) {
 	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, maxConf)
+	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
 		line := lines.Text()
 		for strings.HasSuffix(line, `\`) && lines.Scan() {

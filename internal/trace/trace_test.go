@@ -206,12 +206,6 @@ func TestErrors(t *testing.T) {
 	wantFault(t, err, fault.Input, "no/such/file")
 }
 
-// TestBounds goes beyond what a trace may hold.
-func TestBounds(t *testing.T) {
-	c := collector{requests: make([]Request, MaxRequests)}
-	wantFault(t, c.add(field{}, field{}, field{}, nil), fault.Input, "wanted at most 10485760 requests, got more")
-}
-
 func TestLoad(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.csv")
 	if err := os.WriteFile(path, []byte("time,isl\n1,2\n"), 0o600); err != nil {

@@ -60,8 +60,13 @@ func (s search) find(explicit string) (string, error) {
 	if path := s.getenv("NIXL_LIBRARY"); path != "" {
 		return named("NIXL_LIBRARY", path)
 	}
-	if path := s.libraryPath(); path != "" {
-		return path, nil
+	// The loader would not resolve a symbolic link, and would pass over a library that does not load without a word.
+	if folders := s.getenv("LD_LIBRARY_PATH"); folders != "" {
+		for dir := range strings.SplitSeq(strings.ReplaceAll(folders, ";", ":"), ":") {
+			if path := filepath.Join(cmp.Or(dir, "."), libraryName); isFile(path) {
+				return path, nil
+			}
+		}
 	}
 	path, broken := s.loader(libraryName)
 	if path != "" {
@@ -70,14 +75,7 @@ func (s search) find(explicit string) (string, error) {
 	looked := []string{"the loader's path"}
 	for _, place := range s.places() {
 		looked = append(looked, place.name)
-		var found []string
-		for _, pattern := range place.patterns {
-			dirs, _ := filepath.Glob(pattern) // only a malformed pattern is an error
-			for _, dir := range dirs {
-				found = append(found, inFolder(dir)...)
-			}
-		}
-		if path := newest(found); path != "" {
+		if path := newest(place.folders...); path != "" {
 			return path, nil
 		}
 	}
@@ -92,7 +90,7 @@ func named(by, path string) (string, error) {
 	if isFile(path) {
 		return path, nil
 	}
-	if found := newest(inFolder(path)); found != "" {
+	if found := newest(path); found != "" {
 		return found, nil
 	}
 	err := fault.New(fault.Engine, "%s: %s is neither %s nor a folder that has it", by, path, libraryName)
@@ -102,26 +100,10 @@ func named(by, path string) (string, error) {
 	return "", err.WithHint(installHint)
 }
 
-// libraryPath returns the first library of LD_LIBRARY_PATH. The loader would not resolve a symbolic link, and would
-// pass over a library that does not load without a word.
-func (s search) libraryPath() string {
-	folders := s.getenv("LD_LIBRARY_PATH")
-	if folders == "" {
-		return ""
-	}
-	for dir := range strings.SplitSeq(strings.ReplaceAll(folders, ";", ":"), ":") {
-		// An empty part means the current folder.
-		if path := filepath.Join(cmp.Or(dir, "."), libraryName); isFile(path) {
-			return path
-		}
-	}
-	return ""
-}
-
 // place is a group of folders among which the newest library wins.
 type place struct {
-	name     string
-	patterns []string
+	name    string
+	folders []string // patterns
 }
 
 // pythonPackages leads from a root to the folders in which Python's packages are installed.
@@ -129,7 +111,7 @@ const pythonPackages = "/lib*/python3*/*-packages"
 
 func (s search) places() []place {
 	var list []place
-	add := func(name string, patterns ...string) { list = append(list, place{name, patterns}) }
+	add := func(name string, folders ...string) { list = append(list, place{name, folders}) }
 	for _, env := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
 		if root := s.getenv(env); root != "" {
 			add(fmt.Sprintf("%s (%s)", root, env), root+pythonPackages)
@@ -146,27 +128,27 @@ func (s search) places() []place {
 	return list
 }
 
-// inFolder lists the libraries of a folder: directly in it, or in the wheels that are installed there.
-func inFolder(dir string) (found []string) {
-	for _, pattern := range []string{libraryName, ".nixl*.mesonpy.libs/" + libraryName} {
-		paths, _ := filepath.Glob(filepath.Join(dir, pattern)) // only a malformed pattern is an error
-		found = append(found, slices.DeleteFunc(paths, func(path string) bool { return !isFile(path) })...)
-	}
-	return found
-}
-
 // isFile reports whether a path leads to a regular file.
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
 }
 
-// newest returns the path with the highest version, the first of equals, or "".
-func newest(paths []string) string {
-	if len(paths) == 0 {
+// newest returns the library with the highest version in folders, directly in them or in the wheels that are installed
+// there: the first of equals, "" for none. A folder may be a pattern of several.
+func newest(folders ...string) string {
+	var found []string
+	for _, folder := range folders {
+		for _, name := range []string{libraryName, ".nixl*.mesonpy.libs/" + libraryName} {
+			paths, _ := filepath.Glob(filepath.Join(folder, name)) // only a malformed pattern is an error
+			found = append(found, paths...)
+		}
+	}
+	found = slices.DeleteFunc(found, func(path string) bool { return !isFile(path) })
+	if len(found) == 0 {
 		return ""
 	}
-	return slices.MaxFunc(paths, func(a, b string) int { return compareVersions(versionOf(a), versionOf(b)) })
+	return slices.MaxFunc(found, func(a, b string) int { return compareVersions(versionOf(a), versionOf(b)) })
 }
 
 // unknownVersion is the version of a library that does not stand beside a wheel's description.
@@ -179,39 +161,28 @@ func versionOf(path string) string {
 		path = real
 	}
 	dir := filepath.Dir(path)
-	wheel, ok := strings.CutSuffix(strings.TrimPrefix(filepath.Base(dir), "."), ".mesonpy.libs")
-	if !ok {
-		return unknownVersion
-	}
-	infos, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), wheel+"-*.dist-info"))
-	best := unknownVersion
-	for _, info := range infos {
-		version := strings.TrimPrefix(strings.TrimSuffix(filepath.Base(info), ".dist-info"), wheel+"-")
-		if best == unknownVersion || compareVersions(version, best) > 0 {
-			best = version
+	versions := []string{unknownVersion}
+	if wheel, ok := strings.CutSuffix(strings.TrimPrefix(filepath.Base(dir), "."), ".mesonpy.libs"); ok {
+		infos, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), wheel+"-*.dist-info"))
+		for _, info := range infos {
+			version := strings.TrimPrefix(filepath.Base(info), wheel+"-")
+			versions = append(versions, strings.TrimSuffix(version, ".dist-info"))
 		}
 	}
-	return best
+	return slices.MaxFunc(versions, compareVersions)
 }
 
-// compareVersions compares dotted numbers; a part that is no number counts less than any, and so
-// does a missing one. An unknown version is the lowest of all.
+// compareVersions compares dotted numbers. A part that is no number counts less than any, and so does a missing one.
+// An unknown version is the lowest of all.
 func compareVersions(a, b string) int {
-	for a != "" || b != "" {
-		var x, y string
-		x, a, _ = strings.Cut(a, ".")
-		y, b, _ = strings.Cut(b, ".")
-		if c := cmp.Compare(number(x), number(y)); c != 0 {
-			return c
+	number := func(part string) int {
+		n, err := strconv.ParseUint(part, 10, 31)
+		if err != nil {
+			return -1
 		}
+		return int(n)
 	}
-	return 0
-}
-
-func number(s string) int {
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 0 {
-		return -1
-	}
-	return n
+	return slices.CompareFunc(strings.Split(a, "."), strings.Split(b, "."), func(x, y string) int {
+		return cmp.Compare(number(x), number(y))
+	})
 }

@@ -2,7 +2,6 @@ package capi
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,45 +11,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// segmentPrefix begins the names of the files through which UCX's transport posix shares memory.
-const segmentPrefix = "ucx_shm_posix_"
+// segments matches the files through which UCX's transport posix shares memory.
+const segments = "/dev/shm/ucx_shm_posix_*"
 
-const segmentFolder = "/dev/shm"
-
-const (
-	// settled is how old a file must be before Sweep removes it: UCX removes the name of a file a moment after it has
-	// made it.
-	settled = time.Second
-	// abandoned is how old a file must be before SweepOld removes it: jobs that start now have younger ones.
-	abandoned = time.Minute
-)
+// abandoned is how old a file must be before SweepOld removes it: jobs that start now have younger ones.
+const abandoned = time.Minute
 
 // Sweep removes what killed ranks of a job that began at since have left in /dev/shm, and returns the names. UCX leaves
 // the file of a segment behind where a process is killed while it makes one. Sweep is for the launcher, after all ranks
-// have ended. It waits for a second where a file is younger than that.
-func Sweep(since time.Time) ([]string, error) {
-	left, young, err := leftOver(segmentFolder, since, time.Now(), settled)
-	if young {
-		time.Sleep(settled)
-		left, _, err = leftOver(segmentFolder, since, time.Now(), settled)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return remove(segmentFolder, left), nil
-}
+// have ended.
+func Sweep(since time.Time) (removed []string) { return remove(leftOver(segments, since, time.Now())) }
 
 // SweepOld removes what earlier jobs of this user have left in /dev/shm, and returns the names. Some launchers kill all
 // ranks at once, so that none is left to call Sweep. It is for the start of a job.
-func SweepOld() ([]string, error) {
-	left, _, err := leftOver(segmentFolder, time.Time{}, time.Now(), abandoned)
-	if err != nil || len(left) == 0 {
-		return nil, err
+func SweepOld() (removed []string, err error) {
+	left := leftOver(segments, time.Time{}, time.Now().Add(-abandoned))
+	if len(left) == 0 {
+		return nil, nil
 	}
 	if err := inContainer(); err != nil {
 		return nil, err
 	}
-	return remove(segmentFolder, left), nil
+	return remove(left), nil
 }
 
 // initialPIDs is the inode of the namespace of all processes of a host (PROC_PID_INIT_INO of the kernel).
@@ -69,38 +51,22 @@ func inContainer() error {
 	return nil
 }
 
-// leftOver returns the names of this user's segments in dir that were made at or after since, have an age, and are not
-// in use. young reports whether there are younger ones.
-func leftOver(dir string, since, now time.Time, age time.Duration) (left map[string]bool, young bool, err error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, false, nil
-	}
-	left = map[string]bool{}
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), segmentPrefix) || !e.Type().IsRegular() {
-			continue
+// leftOver returns this user's segments that were made between two times and that no process has open or mapped, by
+// their names. Processes into which this user cannot look are those of others, and use none of the user's files.
+func leftOver(pattern string, from, to time.Time) map[string]string {
+	left := map[string]string{}
+	paths, _ := filepath.Glob(pattern) // only a malformed pattern is an error
+	for _, path := range paths {
+		info, err := os.Lstat(path)
+		if err == nil && info.Mode().IsRegular() && int(info.Sys().(*syscall.Stat_t).Uid) == os.Geteuid() &&
+			!info.ModTime().Before(from) && !info.ModTime().After(to) {
+			left[filepath.Base(path)] = path
 		}
-		info, err := e.Info()
-		if err != nil || int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid() || info.ModTime().Before(since) {
-			continue
-		}
-		if now.Sub(info.ModTime()) < age {
-			young = true
-			continue
-		}
-		left[e.Name()] = true
 	}
-	if len(left) > 0 {
-		dropUsed(left)
+	if len(left) == 0 {
+		return nil
 	}
-	return left, young, err
-}
-
-// dropUsed drops the names of files that a process has open or mapped. Processes into which this user cannot look are
-// those of others, and use none of the user's files.
-func dropUsed(left map[string]bool) {
-	links, _ := filepath.Glob("/proc/[0-9]*/fd/*") // only a malformed pattern is an error
+	links, _ := filepath.Glob("/proc/[0-9]*/fd/*")
 	for _, link := range links {
 		if target, err := os.Readlink(link); err == nil {
 			delete(left, filepath.Base(target))
@@ -113,12 +79,12 @@ func dropUsed(left map[string]bool) {
 			delete(left, filepath.Base(strings.TrimSpace(line))) // a line ends with the file's path
 		}
 	}
+	return left
 }
 
-// remove removes files of a folder, and returns their paths.
-func remove(dir string, names map[string]bool) (removed []string) {
-	for name := range names {
-		path := filepath.Join(dir, name)
+// remove removes files, and returns the paths of those that it could remove.
+func remove(left map[string]string) (removed []string) {
+	for _, path := range left {
 		if os.Remove(path) == nil {
 			removed = append(removed, path)
 		}

@@ -45,7 +45,7 @@ func Tight(ranks int) string { return capi.Tight(ranks) }
 
 // Sweep removes what killed ranks of a job that began at since have left behind on this host, and returns
 // the names; see capi.Sweep. The launcher calls it after all ranks have ended. It needs no engine.
-func Sweep(since time.Time) (removed []string, err error) { return capi.Sweep(since) }
+func Sweep(since time.Time) (removed []string) { return capi.Sweep(since) }
 
 // SweepOld removes what killed ranks of earlier jobs have left behind on this host, and returns the names; see
 // capi.SweepOld. One rank of each host calls it.

@@ -142,7 +142,7 @@ func mapPeer(owner process.ID, b cardBuffer, huge string) ([]byte, error) {
 func openPeer(owner process.ID, b cardBuffer, name string) (fd int, err error) {
 	fd, found, err := memfile.Open(int(owner.PID), int(b.fd), name, os.O_RDWR)
 	switch {
-	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM), errors.Is(err, memfile.ErrStranger):
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		return -1, fault.New(fault.Engine, "no permission to open /proc/%d/fd/%d: %w", owner.PID, b.fd, err).
 			WithHint("all ranks must run as the same user, and not in different containers")
 	case errors.Is(err, unix.ENOENT), errors.Is(err, memfile.ErrOther):

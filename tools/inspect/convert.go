@@ -140,7 +140,7 @@ func eachRow(kind string, head *result.Document, m *result.Measurement, emit fun
 	for i := range m.Ranks {
 		r := &m.Ranks[i]
 		for _, p := range r.Peers {
-			line := firstColumns(head, m)
+			line := firstColumns(head, m.Pattern, m.Phase, m.Iteration)
 			sender, receiver := r.Rank, p.Peer
 			if head.Patterns[m.Pattern].Op == "READ" {
 				sender, receiver = receiver, sender
@@ -160,17 +160,18 @@ func eachRow(kind string, head *result.Document, m *result.Measurement, emit fun
 	return nil
 }
 
-func firstColumns(head *result.Document, m *result.Measurement) row {
+// firstColumns begins the row of a run.
+func firstColumns(head *result.Document, pattern int, phase string, iteration int) row {
 	var line row
-	line.add("pattern", m.Pattern)
-	line.add("name", head.Patterns[m.Pattern].Name)
-	line.add("phase", m.Phase)
-	line.add("iteration", m.Iteration)
+	line.add("pattern", pattern)
+	line.add("name", head.Patterns[pattern].Name)
+	line.add("phase", phase)
+	line.add("iteration", iteration)
 	return line
 }
 
 func iterationRow(head *result.Document, m *result.Measurement) row {
-	line := firstColumns(head, m)
+	line := firstColumns(head, m.Pattern, m.Phase, m.Iteration)
 	line.add("bytes", head.Matrices[head.Patterns[m.Pattern].Matrix].Bytes)
 	line.add("start_ns", m.StartNS)
 	line.add("end_ns", m.EndNS)
@@ -272,8 +273,8 @@ func columnsOf(kind string) []string {
 	case "metric":
 		return metricRow(metric.Sample{}, "", nil).names
 	case "pair":
-		return append(firstColumns(head, m).names, "initiator", "sender", "receiver", "bytes", "start_ns", "end_ns",
-			"latency_ns")
+		return append(firstColumns(head, m.Pattern, m.Phase, m.Iteration).names, "initiator", "sender", "receiver",
+			"bytes", "start_ns", "end_ns", "latency_ns")
 	}
 	return iterationRow(head, m).names
 }

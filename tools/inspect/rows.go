@@ -232,11 +232,7 @@ func blockRow(m *result.Lanes) row {
 
 // storageRow is one run of one half of a storage operation.
 func storageRow(m *result.Storage, d *result.Document) row {
-	var line row
-	line.add("pattern", m.Pattern)
-	line.add("name", d.Patterns[m.Pattern].Name)
-	line.add("phase", m.Phase)
-	line.add("iteration", m.Iteration)
+	line := firstColumns(d, m.Pattern, m.Phase, m.Iteration)
 	line.add("rank", m.Rank)
 	line.add("op", m.Op)
 	line.add("bytes", m.Bytes)

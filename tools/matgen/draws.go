@@ -116,9 +116,6 @@ func readISLList(name string, r io.Reader) ([]Draw, error) {
 		if text == "" || text[0] == '#' {
 			continue
 		}
-		if len(draws) == maxRequests {
-			return nil, fault.New(fault.Input, "%s:%d: wanted at most %d requests, got more", name, n, maxRequests)
-		}
 		x, err := strconv.ParseFloat(text, 64)
 		if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
 			return nil, fault.New(fault.Input, "%s:%d: wanted a number of tokens, got %q", name, n, text)

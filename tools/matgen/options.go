@@ -8,14 +8,13 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/size"
-	"perigee/internal/trace"
 )
 
 // The limits of a workload. They keep a typing error from filling the memory.
 const (
-	maxRanks    = 1 << 15           // a matrix of so many ranks is a text of 2 GiB
-	maxRequests = trace.MaxRequests // requests of a workload
-	maxTokens   = 1 << 40           // tokens of a request
+	maxRanks    = 1 << 15  // a matrix of so many ranks is a text of 2 GiB
+	maxRequests = 10 << 20 // that are invented; a list or a trace has as many as it has
+	maxTokens   = 1 << 40  // tokens of a request
 )
 
 // originalFLOPS is what the original divides by. It calls it "36 TFlops

@@ -69,8 +69,8 @@ func CheckRepeatable(path string) error {
 	return nil
 }
 
-// checkStart refuses to start as many ranks on this machine as only a cluster, or a stranger, can have meant. A number
-// that the user gives is taken, and under a launcher the number is the launcher's.
+// checkStart refuses to start more ranks on this machine than it has any use for: the run was one of a cluster. A
+// number that the user gives is taken, and under a launcher the number is the launcher's.
 func (j Job) checkStart(d *result.Document, cpus int) error {
 	n, most := d.World.Size, max(64, 8*cpus)
 	if j.Flags.Ranks != nil || n <= most {

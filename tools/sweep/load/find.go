@@ -4,29 +4,20 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
-	"perigee/internal/conf"
 	"perigee/internal/fault"
 )
 
 // reportPrefix is how the names of reports begin.
 const reportPrefix = "benchmark_report"
 
-// mostEntries bounds the search for reports. It is a variable for the tests.
-var mostEntries = 1 << 20
-
-// found is a file to read. It is opened through its root, so that no link leads
-// out of what the user named.
+// found is a file to read.
 type found struct {
-	root      *os.Root
-	name      string // within root
 	path      string // for messages: what the user wrote and name
 	absolute  string
 	directory string // of the sweep
@@ -35,19 +26,10 @@ type found struct {
 
 // finder collects files. The same file is taken once, however it is reached.
 type finder struct {
-	roots []*os.Root
 	files []found
 	seen  map[string]int // index in files
 	links int            // that were not followed
-	// entries counts the files and folders that were looked at.
-	entries int
-	link    string // the first of them
-}
-
-func (f *finder) close() {
-	for _, r := range f.roots {
-		r.Close()
-	}
+	link  string         // the first of them
 }
 
 // add takes a file or everything below a folder.
@@ -69,50 +51,25 @@ func (f *finder) add(path string) error {
 	case info.IsDir():
 		return f.walk(path, absolute)
 	}
-	root, err := f.open(filepath.Dir(absolute))
-	if err != nil {
-		return err
-	}
-	f.take(found{root: root, name: filepath.Base(absolute), path: path, absolute: absolute,
-		directory: filepath.Dir(filepath.Dir(absolute))})
+	f.take(found{path: path, absolute: absolute, directory: filepath.Dir(filepath.Dir(absolute))})
 	return nil
-}
-
-func (f *finder) open(folder string) (*os.Root, error) {
-	root, err := os.OpenRoot(folder)
-	if err != nil {
-		return nil, fault.New(fault.Input, "%s: cannot be read: %w", folder, err)
-	}
-	f.roots = append(f.roots, root)
-	return root, nil
 }
 
 // walk looks for reports in a folder and those below it. Links are not followed.
 func (f *finder) walk(path, absolute string) error {
-	root, err := f.open(absolute)
-	if err != nil {
-		return err
-	}
-	return fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
-		if f.entries++; f.entries > mostEntries {
-			return fault.New(fault.Input, "%s: wanted folders with at most %d files and folders below them, got more", path,
-				mostEntries).WithHint("name the folders with the benchmark reports, not one far above them")
-		}
-		file := found{
-			root: root, name: name, path: filepath.Join(path, name), absolute: filepath.Join(absolute, name),
-			directory: sweepOf(absolute, name),
+	return filepath.WalkDir(absolute, func(at string, d fs.DirEntry, err error) error {
+		name, _ := filepath.Rel(absolute, at)
+		file := found{path: filepath.Join(path, name), absolute: at, directory: sweepOf(absolute, name)}
+		if err != nil {
+			err = fault.New(fault.Input, "%s: cannot be read: %w", file.path, withoutPath(err))
 		}
 		switch {
-		case err != nil && !utf8.ValidString(name): // os.Root opens no such folder
-			file.err = fault.New(fault.Input, "%s: cannot be read: its name is no UTF-8", file.path).WithHint("rename it")
-			f.take(file)
-			return fs.SkipDir
-		case err != nil && (d == nil || d.IsDir()): // a folder that may not be read
-			file.err = fault.New(fault.Input, "%s: cannot be read: %w", file.path, withoutPath(err))
-			f.take(file)
-			return fs.SkipDir
-		case err != nil:
+		case err != nil && at == absolute:
 			return err
+		case err != nil: // a folder that may not be read
+			file.err = err
+			f.take(file)
+			return fs.SkipDir
 		case d.IsDir():
 			return nil
 		case d.Type()&fs.ModeSymlink != 0:
@@ -125,7 +82,7 @@ func (f *finder) walk(path, absolute string) error {
 		case isReport(name) && !d.Type().IsRegular():
 			file.err = fault.New(fault.Input, "%s: wanted a regular file, got a device, pipe or socket", file.path)
 			f.take(file)
-		case isReport(name), isResult(name) && d.Type().IsRegular() && hasResult(root, name):
+		case isReport(name), isResult(name) && d.Type().IsRegular() && hasResult(at):
 			f.take(file)
 		}
 		return nil
@@ -177,28 +134,8 @@ func (f *finder) sorted() []found {
 	return f.files
 }
 
-// openBelow opens a file of a folder.
-func openBelow(root *os.Root, name string) (*os.File, error) {
-	file, err := root.Open(name)
-	return file, withoutPath(err)
-}
-
-// text reads the file, which must not be longer than a document may be.
-func (f found) text() ([]byte, error) {
-	file, err := openBelow(f.root, f.name)
-	if err != nil {
-		return nil, fault.New(fault.Input, "%s: cannot be read: %w", f.path, err)
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, conf.MaxBytes+1))
-	if err != nil {
-		return nil, fault.New(fault.Input, "%s: cannot be read: %w", f.path, withoutPath(err))
-	}
-	return text, nil
-}
-
 // withoutPath drops the path that the system puts into its errors: it is
-// relative to a root that the user does not know.
+// not the one that the user has written.
 func withoutPath(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("%w", e.Err)

@@ -8,7 +8,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"perigee/internal/conf"
 	"perigee/internal/fault"
+	"perigee/internal/file"
 	"perigee/tools/sweep/runs"
 )
 
@@ -45,7 +47,6 @@ type Import struct {
 // an error, of the kind Input.
 func Files(paths []string, o Options) (*Import, error) {
 	f := finder{seen: map[string]int{}}
-	defer f.close()
 	for _, p := range paths {
 		if err := f.add(p); err != nil {
 			return nil, err
@@ -102,24 +103,24 @@ func one(file found, o Options) ([]*runs.Run, error) {
 	return list, nil
 }
 
-func open(file found) (list []*runs.Run, err error) {
+func open(f found) (list []*runs.Run, err error) {
 	// A defect in a parser costs one file, not the import.
 	defer func() {
 		if trouble := recover(); trouble != nil {
-			list, err = nil, fault.New(fault.Input, "%s: cannot be read: %v", file.path, trouble)
+			list, err = nil, fault.New(fault.Input, "%s: cannot be read: %v", f.path, trouble)
 		}
 	}()
-	if file.err != nil {
-		return nil, file.err
+	if f.err != nil {
+		return nil, f.err
 	}
-	if isResult(file.name) && hasResult(file.root, file.name) {
-		return resultRuns(file)
+	if isResult(f.path) && hasResult(f.absolute) {
+		return resultRuns(f)
 	}
-	text, err := file.text()
+	text, err := file.Read(f.absolute, conf.MaxBytes)
 	if err != nil {
-		return nil, err
+		return nil, fault.New(fault.Input, "%s: cannot be read: %w", f.path, withoutPath(err))
 	}
-	r, err := Report(file.path, text)
+	r, err := Report(f.path, text)
 	if err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ func TestRanksThatDialEachOtherShareALink(t *testing.T) {
 func TestOpeningWaitsOnlyAsLongAsItsContext(t *testing.T) {
 	ends := mesh(t, 2)
 	dialling, goOn := make(chan struct{}), make(chan struct{})
-	ends[0].resolve = func(context.Context, int) ([]string, error) {
+	ends[0].cfg.Resolve = func(context.Context, int) ([]string, error) {
 		close(dialling)
 		<-goOn
 		return []string{addressOf(ends[1])}, nil

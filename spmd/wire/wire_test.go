@@ -200,7 +200,7 @@ func TestCloseEndsWhoeverStillWaits(t *testing.T) {
 		}
 		admitted <- c
 	}()
-	ends[0].resolve = func(context.Context, int) ([]string, error) { return []string{l.Addr().String()}, nil }
+	ends[0].cfg.Resolve = func(context.Context, int) ([]string, error) { return []string{l.Addr().String()}, nil }
 	results := make(chan error, 2)
 	go func() {
 		results <- ends[0].Send(context.Background(), 1, Header{}, make([]byte, 64<<20))
@@ -228,13 +228,15 @@ func TestSendEndsWithItsContextThoughThePeerStalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	ends[0].size = 2
-	ends[0].resolve = func(context.Context, int) ([]string, error) { return []string{l.Addr().String()}, nil }
+	ends[0].cfg.Size = 2
+	ends[0].cfg.Resolve = func(context.Context, int) ([]string, error) { return []string{l.Addr().String()}, nil }
 	slow := errors.New("too slow")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Millisecond, slow)
 	defer cancel()
-	if err := ends[0].Send(ctx, 1, Header{}, nil); !errors.Is(err, slow) {
-		t.Errorf("got %v, want the context's cause", err)
+	err = ends[0].Send(ctx, 1, Header{}, nil)
+	want := "link to rank 1: none yet (" + l.Addr().String() + ": no greeting: "
+	if !errors.Is(err, slow) || !strings.HasPrefix(err.Error(), want) || !strings.HasSuffix(err.Error(), ": too slow") {
+		t.Errorf("got %v, want the context's cause, and why there is no link", err)
 	}
 }
 
@@ -247,13 +249,13 @@ func TestDialTriesAllAddresses(t *testing.T) {
 	dead := fmt.Sprint("127.0.0.1:", ports[0])
 	good := addressOf(ends[1])
 	// An unused port, the wrong rank, the right one.
-	ends[0].resolve = func(context.Context, int) ([]string, error) {
+	ends[0].cfg.Resolve = func(context.Context, int) ([]string, error) {
 		return []string{dead, addressOf(ends[0]), good}, nil
 	}
 	if err := ends[0].Send(t.Context(), 1, Header{}, []byte("hi")); err != nil {
 		t.Fatal(err)
 	}
-	ends[2].resolve = func(context.Context, int) ([]string, error) {
+	ends[2].cfg.Resolve = func(context.Context, int) ([]string, error) {
 		return []string{dead, good}, nil
 	}
 	err = ends[2].Send(t.Context(), 0, Header{}, nil)
@@ -309,31 +311,6 @@ func TestStrangersDisturbNobody(t *testing.T) {
 	}
 }
 
-func TestMoreHalfOpenConnectionsThanTheListenerHolds(t *testing.T) {
-	d := &Listener{bound: maxPending}
-	var first, last net.Conn
-	for i := range maxPending + 1 {
-		ours, theirs := net.Pipe()
-		defer ours.Close()
-		defer theirs.Close()
-		if !d.wait(ours) {
-			t.Fatal("not let in")
-		}
-		if i == 0 {
-			first = theirs
-		}
-		last = theirs
-	}
-	first.SetReadDeadline(time.Now().Add(time.Second))
-	if _, err := first.Read(make([]byte, 1)); err != io.EOF {
-		t.Errorf("the longest waiting is still there: %v", err)
-	}
-	last.SetReadDeadline(time.Unix(1, 0))
-	if _, err := last.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("the newest was turned away: %v", err)
-	}
-}
-
 // handshake runs both halves over a pipe.
 func handshake(dialer func(net.Conn) error, acceptor func(net.Conn) (int, error)) (from int, dialErr, acceptErr error) {
 	a, b := net.Pipe()
@@ -351,7 +328,7 @@ func handshake(dialer func(net.Conn) error, acceptor func(net.Conn) (int, error)
 
 func TestHandshake(t *testing.T) {
 	admit := func(s []byte, self int) func(net.Conn) (int, error) {
-		return func(c net.Conn) (int, error) { from, _, err := admit(c, s, self, nil); return from, err }
+		return func(c net.Conn) (int, error) { _, from, err := admit(c, s, self, nil); return from, err }
 	}
 	greet := func(s []byte, from, to int) func(net.Conn) error {
 		return func(c net.Conn) error { _, err := greet(c, s, from, to); return err }
@@ -405,7 +382,7 @@ func admitAnybody(c net.Conn) (int, error) {
 }
 
 func admitRank0(c net.Conn) (int, error) {
-	from, _, err := admit(c, secret, 0, nil)
+	_, from, err := admit(c, secret, 0, nil)
 	return from, err
 }
 

@@ -13,7 +13,7 @@ import (
 // connPair returns both ends of a connection without a kernel between them.
 func connPair(t *testing.T) (dialer, acceptor *Conn) {
 	t.Helper()
-	p := parley{secret, make([]byte, nonceSize), make([]byte, nonceSize), 1, 0}
+	p := transcript{secret, make([]byte, nonceSize), make([]byte, nonceSize), 1, 0}
 	a, b := net.Pipe()
 	t.Cleanup(func() { a.Close(); b.Close() })
 	var err error

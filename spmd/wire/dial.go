@@ -14,7 +14,7 @@ const dialTimeout = 10 * time.Second
 // other that they know the secret. What is returned is a *Conn. A rank that is stopped, or busy, may take long: only
 // ctx bounds the handshake.
 func Dial(ctx context.Context, address string, secret []byte, from, to int) (net.Conn, error) {
-	conn, err := dial(ctx, address, from, to, func(net.Conn) ([]byte, error) { return secret, nil })
+	conn, err := dial(ctx, address, given(secret), from, to)
 	if err != nil {
 		return nil, err
 	}
@@ -25,33 +25,29 @@ func Dial(ctx context.Context, address string, secret []byte, from, to int) (net
 // the challenge of the listener. DialChallenged returns it.
 func DialChallenged(
 	ctx context.Context, address string, open func(challenge []byte) (secret []byte, err error), from, to int,
-) (conn net.Conn, secret []byte, err error) {
-	proven, err := dial(ctx, address, from, to, func(conn net.Conn) ([]byte, error) {
-		challenge, err := receiveChallenge(conn)
-		if err == nil {
-			secret, err = open(challenge)
+) (net.Conn, []byte, error) {
+	var secret []byte
+	conn, err := dial(ctx, address, func(challenge []byte) (_ []byte, err error) {
+		if len(challenge) == 0 {
+			return nil, ErrNoChallenge
 		}
+		secret, err = open(challenge)
 		return secret, err
-	})
+	}, from, to)
 	if err != nil {
 		return nil, nil, err
 	}
-	return proven, secret, nil
+	return conn, secret, nil
 }
 
-func dial(
-	ctx context.Context, address string, from, to int, learn func(net.Conn) (secret []byte, err error),
-) (proven *Conn, err error) {
+func dial(ctx context.Context, address string, learn learner, from, to int) (*Conn, error) {
 	d := net.Dialer{Timeout: dialTimeout, KeepAliveConfig: keepAlive, Control: limitSilence}
 	conn, err := d.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
-	secret, err := learn(conn)
-	if err == nil {
-		proven, err = greet(conn, secret, from, to)
-	}
+	proven, err := greet(conn, learn, from, to)
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}

@@ -43,7 +43,7 @@ func frame(s *sealer, length uint32, channel uint64, flags byte, payload []byte)
 // rawLink is a connection to an endpoint as rank 1, and what seals its frames.
 func rawLink(t *testing.T, e *TCP) (net.Conn, *sealer) {
 	t.Helper()
-	conn, err := greet(dialRaw(t, e), secret, 1, 0)
+	conn, err := greet(dialRaw(t, e), given(secret), 1, 0)
 	if err == nil {
 		err = conn.confirm()
 	}
@@ -86,7 +86,7 @@ func TestBrokenFramesBreakOnlyTheirLink(t *testing.T) {
 func TestAdmittedRankMustExist(t *testing.T) {
 	ends := mesh(t, 2)
 	conn := dialRaw(t, ends[0])
-	if _, err := greet(conn, secret, 7, 0); err == nil {
+	if _, err := greet(conn, given(secret), 7, 0); err == nil {
 		t.Error("rank 7 of 2 was let in")
 	}
 	if _, err := conn.Read(make([]byte, 1)); err == nil {
@@ -183,14 +183,14 @@ func checkMessages(t *testing.T, random *rand.Rand) {
 // Without the secret no bytes get a dialer or an acceptor through the handshake.
 func FuzzAdmit(f *testing.F) {
 	f.Add([]byte{})
-	f.Add(make([]byte, 8+nonceSize+proofSize))
+	f.Add(make([]byte, replySize))
 	f.Add(bytes.Repeat([]byte{0xff}, 200))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		conn := script{Reader: bytes.NewReader(data)}
-		if _, from, err := admit(conn, secret, 0, nil); err == nil {
+		if _, from, err := admit(conn, nil, secret, 0, nil); err == nil {
 			t.Fatalf("admitted as rank %d", from)
 		}
-		if _, err := greet(conn, secret, 1, 0); err == nil {
+		if _, err := greet(conn, given(secret), 1, 0); err == nil {
 			t.Fatal("believed an acceptor")
 		}
 		// Strangers who know some of what a rank knows.
@@ -209,13 +209,13 @@ func FuzzAdmit(f *testing.F) {
 		case 3:
 			s.names = random.Uint32N(3)
 		case 4:
-			s.damaged = 1 + random.IntN(8+nonceSize+proofSize)
+			s.damaged = 1 + random.IntN(replySize)
 		case 5:
 			s.to, s.names, lost = 3+1<<31, 3+1<<31, true
 		default:
 			honest = true
 		}
-		_, from, err := admit(s, secret, 3, nil)
+		_, from, err := admit(s, nil, secret, 3, nil)
 		if honest != (err == nil) || honest && from != int(s.from) || !honest && errors.Is(err, ErrProof) == lost {
 			t.Fatalf("%+v was admitted as rank %d: %v", s, from, err)
 		}
@@ -249,10 +249,10 @@ func (s *stranger) Write(b []byte) (int, error) {
 	if s.nonceA != nil {
 		return len(b), nil
 	}
-	s.nonceA = bytes.Clone(b[len(magic):])
+	s.nonceA = bytes.Clone(b[len(magic) : helloSize-2])
 	reply := binary.LittleEndian.AppendUint32(nil, s.from)
 	reply = append(binary.LittleEndian.AppendUint32(reply, s.names), s.nonceD...)
-	reply = append(reply, parley{s.secret, s.nonceA, s.nonceD, s.from, s.to}.proof(s.role)...)
+	reply = append(reply, transcript{s.secret, s.nonceA, s.nonceD, s.from, s.to}.proof(s.role)...)
 	if s.damaged > 0 {
 		reply[s.damaged-1] ^= 1
 	}

@@ -8,23 +8,28 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
+	"slices"
 )
 
 // A link begins with a proof in both directions over fresh nonces, so that neither side
 // talks to a process that does not know the job's secret, and a recorded handshake is
 // worthless:
 //
-//	acceptor -> dialer   magic, nonce A
+//	acceptor -> dialer   magic, nonce A, length of the challenge (2 bytes), challenge
 //	dialer   -> acceptor rank of dialer, rank wanted, nonce D, HMAC("dial", A, D, ranks)
 //	acceptor -> dialer   HMAC("accept", A, D, ranks), or zeros if D's proof is wrong,
 //	                     or HMAC("other rank", ...), or HMAC("crossed", ...): the acceptor is dialling itself
+//
+// A dialer that has a choice of several connections then confirms the one that it keeps, with an empty frame.
 const (
-	magic     = "perigee2"
+	magic     = "perigee3"
 	nonceSize = 32
 	proofSize = sha256.Size
-	replySize = 8 + nonceSize + proofSize // of the dialer
+	helloSize = len(magic) + nonceSize + 2 // of the acceptor, without the challenge
+	replySize = 8 + nonceSize + proofSize  // of the dialer
 )
 
 // ErrProof means that the other side does not know the job's secret.
@@ -51,24 +56,25 @@ const (
 	roleCross  = "crossed"
 )
 
-// parley is what both ends of a handshake know.
-type parley struct {
+// transcript is what both ends of a handshake know.
+type transcript struct {
 	secret         []byte
 	nonceA, nonceD []byte
 	from, to       uint32
 }
 
-func (p parley) proof(role string) []byte {
+func (p transcript) ranks() []byte {
+	return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, p.from), p.to)
+}
+
+func (p transcript) proof(role string) []byte {
 	h := hmac.New(sha256.New, p.secret)
-	h.Write([]byte(role))
-	h.Write(p.nonceA)
-	h.Write(p.nonceD)
-	h.Write(binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, p.from), p.to))
+	h.Write(slices.Concat([]byte(role), p.nonceA, p.nonceD, p.ranks()))
 	return h.Sum(nil)
 }
 
 // conn makes the connection on which all frames carry a proof.
-func (p parley) conn(below net.Conn, dialed bool) (*Conn, error) {
+func (p transcript) conn(below net.Conn, dialed bool) (*Conn, error) {
 	mine, theirs, err := p.keys()
 	if err != nil {
 		return nil, err
@@ -79,72 +85,44 @@ func (p parley) conn(below net.Conn, dialed bool) (*Conn, error) {
 	return newConn(below, mine, theirs)
 }
 
-// A listener with a challenge sends it first: magic, length in two bytes, contents.
-const (
-	challengeMagic = "perigeeS"
-	maxChallenge   = 8 << 10
-)
+// learner returns the job's secret, given the challenge of a listener.
+type learner func(challenge []byte) (secret []byte, err error)
 
-func sendChallenge(w io.Writer, challenge []byte) error {
-	if len(challenge) > maxChallenge {
-		return fmt.Errorf("challenge of %d bytes, at most %d allowed", len(challenge), maxChallenge)
+// given is the learner of a rank that was given the secret.
+func given(secret []byte) learner {
+	return func(challenge []byte) ([]byte, error) {
+		if len(challenge) > 0 {
+			return nil, ErrNoChallenge
+		}
+		return secret, nil
 	}
-	message := binary.LittleEndian.AppendUint16([]byte(challengeMagic), uint16(len(challenge)))
-	_, err := w.Write(append(message, challenge...))
-	return err
-}
-
-func receiveChallenge(r io.Reader) ([]byte, error) {
-	head := make([]byte, len(challengeMagic)+2)
-	if _, err := io.ReadFull(r, head); err != nil {
-		return nil, fmt.Errorf("no greeting: %w", err)
-	}
-	if err := checkMagic(head[:len(challengeMagic)], challengeMagic, magic); err != nil {
-		return nil, err
-	}
-	n := binary.LittleEndian.Uint16(head[len(challengeMagic):])
-	if n > maxChallenge {
-		return nil, fmt.Errorf("the peer announced a challenge of %d bytes, at most %d allowed", n, maxChallenge)
-	}
-	challenge := make([]byte, n)
-	if _, err := io.ReadFull(r, challenge); err != nil {
-		return nil, fmt.Errorf("incomplete challenge: %w", err)
-	}
-	return challenge, nil
-}
-
-// checkMagic checks the first bytes of a link. other is the magic of a listener that
-// exchanges the secret in the other way.
-func checkMagic(got []byte, want, other string) error {
-	switch string(got) {
-	case want:
-		return nil
-	case other:
-		return ErrNoChallenge
-	}
-	return errors.New("the peer is not a perigee of this version")
 }
 
 // greet runs the dialer's half of the handshake for a link from rank from to
 // rank to. The caller bounds it by a deadline on conn.
-func greet(conn net.Conn, secret []byte, from, to int) (*Conn, error) {
-	hello := make([]byte, len(magic)+nonceSize)
+func greet(conn net.Conn, learn learner, from, to int) (*Conn, error) {
+	hello := make([]byte, helloSize)
 	if _, err := io.ReadFull(conn, hello); err != nil {
 		return nil, fmt.Errorf("no greeting: %w", err)
 	}
-	if err := checkMagic(hello[:len(magic)], magic, challengeMagic); err != nil {
+	if string(hello[:len(magic)]) != magic {
+		return nil, errors.New("the peer is not a perigee of this version")
+	}
+	challenge := make([]byte, binary.LittleEndian.Uint16(hello[helloSize-2:]))
+	if _, err := io.ReadFull(conn, challenge); err != nil {
+		return nil, fmt.Errorf("incomplete challenge: %w", err)
+	}
+	secret, err := learn(challenge)
+	if err != nil {
 		return nil, err
 	}
-	reply := make([]byte, replySize-proofSize, replySize)
-	binary.LittleEndian.PutUint32(reply[:4], uint32(from))
-	binary.LittleEndian.PutUint32(reply[4:8], uint32(to))
-	rand.Read(reply[8:])
-	p := parley{secret, hello[len(magic):], reply[8:], uint32(from), uint32(to)}
-	if _, err := conn.Write(append(reply, p.proof(roleDial)...)); err != nil {
+	p := transcript{secret, hello[len(magic) : helloSize-2], make([]byte, nonceSize), uint32(from), uint32(to)}
+	rand.Read(p.nonceD)
+	if _, err := conn.Write(slices.Concat(p.ranks(), p.nonceD, p.proof(roleDial))); err != nil {
 		return nil, err
 	}
 	answer := make([]byte, proofSize)
-	_, err := io.ReadFull(conn, answer)
+	_, err = io.ReadFull(conn, answer)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, fmt.Errorf("no answer to the handshake: %w", err)
@@ -163,10 +141,16 @@ func greet(conn net.Conn, secret []byte, from, to int) (*Conn, error) {
 // admit runs the acceptor's half and returns the dialer's rank. self is the
 // rank that the dialer must want. claim, if set, decides whether a connection of a dialer that has proven itself is
 // wanted. Where it returns true admit returns no error.
-func admit(conn net.Conn, secret []byte, self int, claim func(from int) bool) (c *Conn, from int, err error) {
-	hello := append([]byte(magic), make([]byte, nonceSize)...)
-	rand.Read(hello[len(magic):])
-	if _, err := conn.Write(hello); err != nil {
+func admit(
+	conn net.Conn, challenge, secret []byte, self int, claim func(from int) bool,
+) (c *Conn, from int, err error) {
+	if len(challenge) > math.MaxUint16 {
+		return nil, 0, fmt.Errorf("challenge of %d bytes, at most %d allowed", len(challenge), math.MaxUint16)
+	}
+	nonceA := make([]byte, nonceSize)
+	rand.Read(nonceA)
+	length := binary.LittleEndian.AppendUint16(nil, uint16(len(challenge)))
+	if _, err := conn.Write(slices.Concat([]byte(magic), nonceA, length, challenge)); err != nil {
 		return nil, 0, err
 	}
 	reply := make([]byte, replySize)
@@ -174,7 +158,7 @@ func admit(conn net.Conn, secret []byte, self int, claim func(from int) bool) (c
 		return nil, 0, err
 	}
 	dialer, wanted := binary.LittleEndian.Uint32(reply[:4]), binary.LittleEndian.Uint32(reply[4:8])
-	p := parley{secret, hello[len(magic):], reply[8 : 8+nonceSize], dialer, wanted}
+	p := transcript{secret, nonceA, reply[8 : 8+nonceSize], dialer, wanted}
 	if !hmac.Equal(reply[8+nonceSize:], p.proof(roleDial)) {
 		conn.Write(make([]byte, proofSize)) // a mere end would look as if this rank had died
 		return nil, 0, errHandshake
@@ -193,8 +177,6 @@ func admit(conn net.Conn, secret []byte, self int, claim func(from int) bool) (c
 	conn.Write(p.proof(roleAccept)) // where this fails the connection has ended, as its first read says
 	return c, int(dialer), nil
 }
-
-// A dialer that has a choice of several connections then confirms the one that it keeps, with an empty frame.
 
 func (c *Conn) confirm() error {
 	_, err := c.Conn.Write(c.out.appendFrame(nil, Header{}, nil))

@@ -159,12 +159,11 @@ func (l *Listener) admit(conn net.Conn) {
 func (l *Listener) meet(conn net.Conn) (proven *Conn, from int, err error) {
 	conn.SetDeadline(time.Now().Add(handshakeTimeout))
 	stop := context.AfterFunc(l.life, func() { conn.Close() })
+	var challenge []byte
 	if l.cfg.Challenge != nil {
-		err = sendChallenge(conn, l.cfg.Challenge())
+		challenge = l.cfg.Challenge()
 	}
-	if err == nil {
-		proven, from, err = admit(conn, l.cfg.Secret, l.cfg.Self, l.cfg.Claim)
-	}
+	proven, from, err = admit(conn, challenge, l.cfg.Secret, l.cfg.Self, l.cfg.Claim)
 	if !stop() {
 		return nil, 0, net.ErrClosed
 	}

@@ -30,7 +30,7 @@ func TestEndOfAnUnconfirmedConnection(t *testing.T) {
 			loser := func() {
 				t.Helper()
 				conn := dialRaw(t, ends[1])
-				if _, err := greet(conn, secret, 0, 1); err != nil {
+				if _, err := greet(conn, given(secret), 0, 1); err != nil {
 					t.Fatal(err)
 				}
 				spmdtest.Wait(t, func() bool { return admitting() == 1 })

@@ -150,7 +150,7 @@ func (t *TCP) dial(ctx context.Context, to int) (*Conn, error) {
 	}).Stop()
 	conn, err := Race(ctx, addresses, func(ctx context.Context, address string) (*Conn, error) {
 		log.Debug("dialling", "address", address)
-		conn, err := dial(ctx, address, t.cfg.Rank, to, func(net.Conn) ([]byte, error) { return t.cfg.Secret, nil })
+		conn, err := dial(ctx, address, given(t.cfg.Secret), t.cfg.Rank, to)
 		if err != nil {
 			log.Debug("no link", "address", address, "reason", err, "elapsed", time.Since(began))
 		}

@@ -194,7 +194,7 @@ func TestForgedConfirmationIsFound(t *testing.T) {
 	lost := make(chan error, 1)
 	ends := mesh(t, 2)
 	ends[0].cfg.LinkLost = func(_ int, err error) { lost <- err }
-	conn, err := greet(dialRaw(t, ends[0]), secret, 1, 0)
+	conn, err := greet(dialRaw(t, ends[0]), given(secret), 1, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +255,7 @@ func TestKeysDiffer(t *testing.T) {
 	}{
 		{"s", "A", "D", 1, 0}, {"t", "A", "D", 1, 0}, {"s", "B", "D", 1, 0}, {"s", "A", "E", 1, 0}, {"s", "A", "D", 2, 0}, {"s", "A", "D", 1, 2},
 	} {
-		p := parley{[]byte(c.secret), []byte(c.nonceA), []byte(c.nonceD), c.from, c.to}
+		p := transcript{[]byte(c.secret), []byte(c.nonceA), []byte(c.nonceD), c.from, c.to}
 		dialer, acceptor, err := p.keys()
 		if err != nil || len(dialer) != keySize || len(acceptor) != keySize {
 			t.Fatalf("%+v: %d and %d bytes, %v", c, len(dialer), len(acceptor), err)

@@ -27,7 +27,7 @@ const (
 var ErrForged = errors.New("altered, repeated, left out or injected on the way")
 
 // keys derives those of a link from the job's secret and what is unique to its handshake.
-func (p parley) keys() (dialer, acceptor []byte, err error) {
+func (p transcript) keys() (dialer, acceptor []byte, err error) {
 	salt := slices.Concat(p.nonceA, p.nonceD)
 	both, err := hkdf.Key(sha256.New, p.secret, salt, fmt.Sprintf("perigee link %d %d", p.from, p.to), 2*keySize)
 	if err != nil {

@@ -89,7 +89,7 @@ func TestSilentStrangers(t *testing.T) {
 		if n := len(l.pending); n != maxPending {
 			t.Errorf("%d connections are in their handshake", n)
 		}
-		if _, err := greet(rank, secret, 1, 0); err != nil {
+		if _, err := greet(rank, given(secret), 1, 0); err != nil {
 			t.Error(err)
 		}
 		if from := <-entered; from != 1 || time.Since(began) != handshakeTimeout {

@@ -15,9 +15,9 @@
 //
 // Both ends prove that they know the job's secret, over fresh nonces (see handshake.go); the last message admits the
 // dialer, or says that it has reached another rank, or that the acceptor is dialling as well. A listener with a
-// Challenge sends it first, for dialers that read the secret from it (munge). Whoever has not proven the secret within
-// ten seconds is closed, gets no information, and has sent at most a message of fixed length that was read. A listener
-// runs at most 256 handshakes at a time; others wait in the kernel.
+// Challenge sends it first, for dialers that read the secret from it (munge). A connection whose
+// other end has not proven the secret within ten seconds is closed, and no more of it is read than a message of fixed
+// length. A listener runs at most 256 handshakes at a time; others wait in the kernel.
 //
 // # Frames
 //

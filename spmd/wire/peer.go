@@ -19,7 +19,7 @@ import (
 type peer struct {
 	link      *link         // nil until it is open; it stays when it has ended
 	err       error         // why there is none
-	dialing   bool          // by this rank
+	stopDial  func()        // nil unless this rank dials
 	admitting int           // connections of the other rank that it has not confirmed yet
 	changed   chan struct{} // closed, and replaced, when a dial or an admission has ended
 	counted   bool
@@ -56,13 +56,10 @@ func (t *TCP) linkTo(ctx context.Context, to int) (*link, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.life.Err() != nil {
-		return nil, net.ErrClosed
-	}
 	p := t.peerLocked(to)
 	for p.link == nil && p.err == nil {
 		var err error
-		if p.dialing || p.admitting > 0 {
+		if p.stopDial != nil || p.admitting > 0 {
 			err = t.awaitLocked(ctx, p)
 		} else {
 			err = t.openLocked(ctx, p, to)
@@ -104,13 +101,16 @@ func (t *TCP) awaitLocked(ctx context.Context, p *peer) error {
 
 // openLocked dials a rank. It returns an error only where time is up: another sender may have more.
 func (t *TCP) openLocked(ctx context.Context, p *peer, to int) error {
-	p.dialing = true
+	dialling, stop := context.WithCancel(ctx)
+	defer context.AfterFunc(t.life, stop)()
+	p.stopDial = stop
 	defer func() {
-		p.dialing = false
+		stop()
+		p.stopDial = nil
 		p.changeLocked()
 	}()
 	t.mu.Unlock()
-	conn, err := t.dial(ctx, to)
+	conn, err := t.dial(dialling, stop, to)
 	t.mu.Lock()
 	cause := context.Cause(ctx)
 	switch {
@@ -119,8 +119,11 @@ func (t *TCP) openLocked(ctx context.Context, p *peer, to int) error {
 		if p.link, p.err = l, err; err == nil {
 			t.serving.Go(func() { t.serve(l, to) })
 		}
-	case errors.Is(err, errCrossed) && p.link == nil:
+	case p.link != nil:
+	case errors.Is(err, errCrossed):
 		return t.awaitLocked(ctx, p)
+	case t.life.Err() != nil:
+		return net.ErrClosed
 	case cause != nil:
 		return fmt.Errorf("link to rank %d: none yet (%w): %w", to, err, cause)
 	default:
@@ -132,11 +135,8 @@ func (t *TCP) openLocked(ctx context.Context, p *peer, to int) error {
 // answerWarning is how long a dial may last before the log has a warning.
 const answerWarning = 5 * time.Second
 
-// dial connects to a rank at one of its addresses.
-func (t *TCP) dial(ctx context.Context, to int) (*Conn, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(t.life, cancel)()
+// dial connects to a rank at one of its addresses. It calls stop, which ends ctx, where that rank is dialling this one.
+func (t *TCP) dial(ctx context.Context, stop func(), to int) (*Conn, error) {
 	addresses, err := t.cfg.Resolve(ctx, to)
 	if err != nil {
 		return nil, err
@@ -154,12 +154,15 @@ func (t *TCP) dial(ctx context.Context, to int) (*Conn, error) {
 		if err != nil {
 			log.Debug("no link", "address", address, "reason", err, "elapsed", time.Since(began))
 		}
+		if errors.Is(err, errCrossed) {
+			stop()
+		}
 		return conn, err
 	})
 	if err == nil {
 		log.Info("linked", "address", conn.RemoteAddr(), "candidates", addresses, "elapsed", time.Since(began))
 		conn.confirm() // where this fails the link ends at once
-	} else if ctx.Err() == nil && !errors.Is(err, errCrossed) {
+	} else if ctx.Err() == nil {
 		log.Warn("no link at any address", "candidates", addresses, "reason", err)
 	}
 	return conn, err
@@ -171,7 +174,7 @@ func (t *TCP) claim(from int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := t.peerLocked(from)
-	if from >= t.cfg.Size || t.cfg.Rank < from && (p.dialing || t.links[p.link]) {
+	if from >= t.cfg.Size || t.cfg.Rank < from && (p.stopDial != nil || t.links[p.link]) {
 		return false
 	}
 	p.admitting++
@@ -190,8 +193,11 @@ func (t *TCP) receive(c net.Conn, from int) {
 	if err == nil {
 		l, err = t.adoptLocked(conn, from)
 	}
-	if p.link == nil {
+	if p.link == nil && l != nil {
 		p.link = l
+		if p.stopDial != nil {
+			p.stopDial() // it may be waiting for an address that does not answer
+		}
 	}
 	p.admitting--
 	p.changeLocked()

@@ -130,8 +130,8 @@ func TestLinkOfTheOtherEndsADial(t *testing.T) {
 			}
 			close(goOn)
 			for range 2 {
-				if err := <-sent; err != nil {
-					t.Error(err)
+				if err := <-sent; err != nil || ctx.Err() != nil {
+					t.Error(err, context.Cause(ctx))
 				}
 			}
 			if n := ends[0].countLinks(); n != 1 {

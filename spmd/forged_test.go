@@ -31,7 +31,6 @@ func TestLostLinksOfThoseWhoHaveLeft(t *testing.T) {
 		why  error
 		want string
 	}{
-		{"severed", fmt.Errorf("%w: closed by the peer", wire.ErrSevered), "link to rank 1 on"},
 		{"silent", fmt.Errorf("no answer for 5s: %w", syscall.ETIMEDOUT), "nothing comes any more from rank 1 on"},
 		{"forged", wire.ErrForged, "link from rank 2 on"},
 	} {

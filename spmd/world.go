@@ -298,10 +298,6 @@ func (w *World) linkError(l lostLink) error {
 		return fault.New(fault.RankLost, "link from rank %d on %s: %w", l.rank, w.HostName(l.rank), l.err).
 			WithHint(alteredHint)
 	}
-	if errors.Is(l.err, wire.ErrSevered) {
-		return fault.New(fault.RankLost, "link to rank %d on %s: %w", l.rank, w.HostName(l.rank), l.err).
-			WithHint("something between the two hosts closes connections of the job")
-	}
 	return fault.New(fault.RankLost, "nothing comes any more from rank %d on %s: %w", l.rank, w.HostName(l.rank),
 		l.err).
 		WithHint("has the network between the two hosts failed, or one of them?")

@@ -442,7 +442,7 @@ func TestStrangerBetweenThePorts(t *testing.T) {
 // A byte of a handshake that is altered on the way keeps no rank out; where it happens again, the error names it beside
 // the secret.
 func TestAlteredHandshake(t *testing.T) {
-	const magic, nonce = 8, 32
+	const magic, nonce, length = 8, 32, 2
 	for _, c := range []struct {
 		name     string
 		up, down int // which byte of a connection's to alter, by direction; -1 is none
@@ -452,8 +452,8 @@ func TestAlteredHandshake(t *testing.T) {
 		{"nonce of rank 0", -1, magic, 1, ""},
 		{"rank", 0, -1, 1, ""},
 		{"proof of the rank", 2*4 + nonce, -1, 1, ""},
-		{"proof of rank 0", -1, magic + nonce, 1, ""},
-		{"twice", -1, magic + nonce, 2, "rank 1 was turned away by rank 0 at %s: the peer does not know this job's secret, or the handshake was altered on the way"},
+		{"proof of rank 0", -1, magic + nonce + length, 1, ""},
+		{"twice", -1, magic + nonce + length, 2, "rank 1 was turned away by rank 0 at %s: the peer does not know this job's secret, or the handshake was altered on the way"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			followThrough(t, c.name, c.want, func(to string) string { return spmdtest.Alter(t, to, c.up, c.down, c.times) })

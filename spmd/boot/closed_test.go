@@ -16,7 +16,7 @@ import (
 // A connection to rank 0 that the network closes as soon as both have proven themselves keeps no rank out. Where that
 // happens again, or rank 0 is gone by then, the error is the first one: the job is ending.
 func TestClosedAfterTheHandshake(t *testing.T) {
-	const handshake = 8 + 32 + 32 // bytes of the acceptor: magic, nonce and proof
+	const handshake = 8 + 32 + 2 + 32 // bytes of the acceptor: magic, nonce, length of the challenge, and proof
 	for _, c := range []struct {
 		name  string
 		times int // how many connections are closed

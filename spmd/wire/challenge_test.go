@@ -3,9 +3,10 @@ package wire
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"net"
 	"strings"
 	"testing"
@@ -65,39 +66,49 @@ func TestChallengedDial(t *testing.T) {
 }
 
 func TestChallengeTooLong(t *testing.T) {
-	if err := sendChallenge(&bytes.Buffer{}, make([]byte, maxChallenge+1)); err == nil {
-		t.Error("a challenge of any length was sent")
-	}
-	address, _ := challenged(t, func() []byte { return make([]byte, maxChallenge+1) }, "s")
+	address, _ := challenged(t, func() []byte { return make([]byte, math.MaxUint16+1) }, "s")
 	if _, _, err := DialChallenged(t.Context(), address, func(l []byte) ([]byte, error) { return l, nil }, 1, 0); err == nil {
 		t.Error("a challenge of any length was received")
 	}
 }
 
+// What a listener says first is read as it was said, and nothing behind it.
 func FuzzChallenge(f *testing.F) {
-	var b bytes.Buffer
-	sendChallenge(&b, []byte("challenge"))
-	f.Add(b.Bytes())
-	f.Add([]byte(challengeMagic + "\xff\xff"))
-	f.Add([]byte(magic + "\x00\x00"))
+	f.Add([]byte("challenge"))
+	f.Add([]byte(magic + "\xff\xff"))
+	f.Add([]byte{})
+	enough := errors.New("enough")
+	hear := func(said io.Reader) (challenge []byte, heard bool) {
+		_, err := greet(script{Reader: said}, func(c []byte) ([]byte, error) { challenge = c; return nil, enough }, 1, 0)
+		return challenge, err == enough
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if challenge, err := receiveChallenge(bytes.NewReader(data)); err == nil {
-			var again bytes.Buffer
-			if err := sendChallenge(&again, challenge); err != nil || !bytes.HasPrefix(data, again.Bytes()) {
-				t.Fatalf("%q is read as %q: %v", data, challenge, err)
-			}
+		if challenge, heard := hear(bytes.NewReader(data)); heard && !bytes.HasSuffix(data[:helloSize+len(challenge)], challenge) {
+			t.Fatalf("%q is read as %q", data, challenge)
 		}
 		random := fuzztest.Random(data)
-		want := make([]byte, []int{random.IntN(600), maxChallenge - random.IntN(2), maxChallenge + 1, random.IntN(1 << 16)}[random.IntN(4)])
-		link := bytes.NewBuffer(append(binary.LittleEndian.AppendUint16([]byte(challengeMagic), uint16(len(want))), want...))
-		link.WriteString("the greeting")
-		got, err := receiveChallenge(link)
-		if len(want) > maxChallenge {
-			if err == nil {
-				t.Fatalf("a challenge of %d bytes is taken", len(want))
+		want := make([]byte, []int{random.IntN(600), math.MaxUint16 - random.IntN(2), math.MaxUint16 + 1, random.IntN(1 << 16)}[random.IntN(4)])
+		said := &saying{}
+		_, _, err := admit(said, want, secret, 0, nil)
+		if said.Len() == 0 {
+			if len(want) <= math.MaxUint16 {
+				t.Fatalf("a challenge of %d bytes: %v", len(want), err)
 			}
-		} else if err != nil || !bytes.Equal(got, want) || link.String() != "the greeting" {
-			t.Fatalf("a challenge of %d bytes: %d bytes, %v, %q left", len(want), len(got), err, link)
+			return
+		}
+		said.WriteString("the answer")
+		got, heard := hear(&said.Buffer)
+		if !heard || !bytes.Equal(got, want) || said.String() != "the answer" {
+			t.Fatalf("a challenge of %d bytes: %d bytes, %q left", len(want), len(got), said.String())
 		}
 	})
 }
+
+// saying is a connection that keeps what is written, and has nothing to read before that.
+type saying struct {
+	net.Conn
+	bytes.Buffer
+}
+
+func (s *saying) Write(b []byte) (int, error) { return s.Buffer.Write(b) }
+func (s *saying) Read(b []byte) (int, error)  { return 0, io.EOF }

@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"errors"
-	"io"
 	"net"
 	"sync"
 )
@@ -10,29 +8,23 @@ import (
 // Conn is a connection after its handshake. What is written travels in frames with a proof each; Read returns
 // only bytes whose proof was right, and fails with ErrForged for good where one was wrong.
 //
-// Read may be called beside Write, and each by one goroutine at a time or several.
+// Read is for one goroutine, beside others that call Write.
 type Conn struct {
 	net.Conn // deadlines, addresses and Close
-	dialed   bool
 
 	writing sync.Mutex
 	out     *sealer
 	frame   []byte
 	torn    error // why nothing can be written any more
 
-	reading sync.Mutex
-	in      *assembler
-	raw     []byte
-	ready   []byte // proven, not yet read
-	failed  error
+	in     *assembler
+	raw    []byte
+	ready  []byte // proven, not yet read
+	failed error
 }
 
-// newConn takes a connection over. dialed says which end of it this is.
-func newConn(conn net.Conn, keys linkKeys, dialed bool) (*Conn, error) {
-	mine, theirs := keys.acceptor, keys.dialer
-	if dialed {
-		mine, theirs = theirs, mine
-	}
+// newConn takes a connection over. The keys are those of its two directions.
+func newConn(conn net.Conn, mine, theirs []byte) (*Conn, error) {
 	out, err := newSealer(mine)
 	if err != nil {
 		return nil, err
@@ -41,7 +33,7 @@ func newConn(conn net.Conn, keys linkKeys, dialed bool) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{Conn: conn, dialed: dialed, out: out}
+	c := &Conn{Conn: conn, out: out}
 	c.in = newAssembler(in, func(_ Header, data []byte) { c.ready = append(c.ready, data...) })
 	return c, nil
 }
@@ -67,32 +59,20 @@ func (c *Conn) Write(data []byte) (n int, err error) {
 
 // Read waits for a whole frame unless part of one is left.
 func (c *Conn) Read(b []byte) (int, error) {
-	c.reading.Lock()
-	defer c.reading.Unlock()
 	if c.raw == nil {
 		c.raw = make([]byte, connBuffer)
 	}
-	for len(c.ready) == 0 {
-		if c.failed != nil {
-			return 0, c.failed
-		}
+	for len(c.ready) == 0 && c.failed == nil {
 		n, err := c.Conn.Read(c.raw)
-		if forged := c.in.feed(c.raw[:n]); forged != nil {
-			c.failed = forged
-			continue
+		if n == 0 && err != nil {
+			return 0, c.in.ended(err) // a deadline may be moved, so this is not for good
 		}
-		if err == nil {
-			continue
-		}
-		if err = c.in.ended(err); errors.Is(err, errHungUp) {
-			err = io.EOF
-		}
-		if len(c.ready) == 0 {
-			return 0, err // a deadline may be moved, so this is not for good
-		}
+		c.failed = c.in.feed(c.raw[:n])
 	}
 	n := copy(b, c.ready)
-	c.ready = c.ready[n:]
+	if c.ready = c.ready[n:]; n == 0 {
+		return 0, c.failed
+	}
 	return n, nil
 }
 

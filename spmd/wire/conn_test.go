@@ -13,16 +13,14 @@ import (
 // connPair returns both ends of a connection without a kernel between them.
 func connPair(t *testing.T) (dialer, acceptor *Conn) {
 	t.Helper()
-	keys, err := deriveKeys(secret, make([]byte, nonceSize), make([]byte, nonceSize), 1, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := transcript{secret, make([]byte, nonceSize), make([]byte, nonceSize), 1, 0}
 	a, b := net.Pipe()
 	t.Cleanup(func() { a.Close(); b.Close() })
-	if dialer, err = newConn(a, keys, true); err != nil {
+	var err error
+	if dialer, err = p.conn(a, true); err != nil {
 		t.Fatal(err)
 	}
-	if acceptor, err = newConn(b, keys, false); err != nil {
+	if acceptor, err = p.conn(b, false); err != nil {
 		t.Fatal(err)
 	}
 	return dialer, acceptor

@@ -6,16 +6,18 @@
 //
 // # Links
 //
-// A rank dials another when it first sends to it: all addresses of the peer, each 200 ms after the one before it
-// (Race), and the first that answers is the link. It carries messages both ways. Two ranks that dial each other at
-// the same time keep the link of the lower rank (see peer).
+// Two ranks have one link, which carries messages both ways. The rank that first sends to the other dials all its
+// addresses, each 200 ms after the one before it (Race), and confirms the first connection that stands. Where both dial
+// at the same time the lower rank refuses the other's connection (see peer). A link that has ended is not replaced:
+// messages may be lost with it.
 //
 // # Handshake
 //
 // Both ends prove that they know the job's secret, over fresh nonces (see handshake.go); the last message admits the
 // dialer, or says that it has reached another rank, or that the acceptor is dialling as well. A listener with a
-// Challenge first sends it, for dialers that read the secret from it (munge). Connections in their handshake are
-// bounded in number and time; they get no information before their proof was right.
+// Challenge sends it first, for dialers that read the secret from it (munge). A connection whose
+// other end has not proven the secret within ten seconds is closed, and no more of it is read than a message of fixed
+// length. A listener runs at most 256 handshakes at a time; others wait in the kernel.
 //
 // # Frames
 //

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// A message travels as one frame, or as several of the same channel. A frame is a head of 20 bytes, little
+// A message travels as one frame, or as several, one after the other. A frame is a head of 20 bytes, little
 // endian, and its tag, then, unless it is empty, a payload and its tag (see sealer):
 //
 //	0  payload bytes     4  collective     5  flags     6  its root
@@ -21,7 +21,7 @@ const (
 	frameStart = headSize + tagSize
 	maxFrame   = 1 << 20 // payload bytes of one frame; longer messages are split
 	maxMessage = 1 << 31 // what a receiver is willing to put together
-	flagMore   = 1       // the message goes on in the next frame of its channel
+	flagMore   = 1       // the message goes on in the next frame
 )
 
 // FrameBytes returns how many bytes a message with a payload of n bytes takes on a link, and in how many frames.
@@ -70,13 +70,12 @@ type assembler struct {
 	hasStart int    // bytes of start that are here
 	lacks    int    // bytes of the frame's payload and tag that are not, once its start is
 	size     int    // of the frame's payload
-	part     []byte // the message to which the frame belongs, as far as it is here
-	begun    map[uint64][]byte
-	frames   int // that were read whole
+	message  []byte // to which the frame belongs, as far as it is here
+	frames   int    // that were read whole
 }
 
 func newAssembler(seal *sealer, deliver func(h Header, data []byte)) *assembler {
-	return &assembler{seal: seal, deliver: deliver, begun: map[uint64][]byte{}}
+	return &assembler{seal: seal, deliver: deliver}
 }
 
 // feed takes the next bytes. After an error no more can be understood.
@@ -93,7 +92,7 @@ func (a *assembler) feed(data []byte) error {
 			}
 		}
 		n := min(len(data), a.lacks)
-		a.part = append(a.part, data[:n]...)
+		a.message = append(a.message, data[:n]...)
 		data, a.lacks = data[n:], a.lacks-n
 		if a.lacks == 0 {
 			if err := a.close(); err != nil {
@@ -103,8 +102,6 @@ func (a *assembler) feed(data []byte) error {
 	}
 	return nil
 }
-
-func (a *assembler) channel() uint64 { return binary.LittleEndian.Uint64(a.start[12:]) }
 
 func (a *assembler) forged() error { return fmt.Errorf("frame %d was %w", a.frames+1, ErrForged) }
 
@@ -117,57 +114,47 @@ func (a *assembler) open() error {
 	if n > maxFrame {
 		return fmt.Errorf("frame of %d bytes, at most %d allowed", n, maxFrame)
 	}
-	a.size, a.lacks, a.part = int(n), 0, nil
-	if len(a.begun) > 0 {
-		a.part = a.begun[a.channel()]
-	}
-	if len(a.part)+a.size > maxMessage {
+	if len(a.message)+int(n) > maxMessage {
 		return fmt.Errorf("message of more than %d bytes", maxMessage)
 	}
+	a.size, a.lacks = int(n), 0
 	if n > 0 {
 		a.lacks = a.size + tagSize
-		a.part = slices.Grow(a.part, a.lacks)
+		a.message = slices.Grow(a.message, a.lacks)
 	}
 	return nil
 }
 
 // close ends a frame, and delivers the message if it was its last.
 func (a *assembler) close() error {
-	part := a.part
 	if a.size > 0 {
-		end := len(part) - tagSize
-		if !a.seal.check(part[end-a.size:end], part[end:]) {
+		end := len(a.message) - tagSize
+		if !a.seal.check(a.message[end-a.size:end], a.message[end:]) {
 			return a.forged()
 		}
-		part = part[:end]
+		a.message = a.message[:end]
 	}
-	a.part, a.hasStart, a.frames = nil, 0, a.frames+1
+	a.hasStart, a.frames = 0, a.frames+1
 	if a.start[5]&flagMore != 0 {
-		a.begun[a.channel()] = part
 		return nil
 	}
-	if len(a.begun) > 0 {
-		delete(a.begun, a.channel())
-	}
-	a.deliver(Header{
-		Channel: a.channel(), Seq: binary.LittleEndian.Uint32(a.start[8:]),
+	h := Header{
+		Channel: binary.LittleEndian.Uint64(a.start[12:]), Seq: binary.LittleEndian.Uint32(a.start[8:]),
 		Op: a.start[4], Root: binary.LittleEndian.Uint16(a.start[6:]),
-	}, part)
+	}
+	message := a.message
+	a.message = nil
+	a.deliver(h, message)
 	return nil
 }
 
-// ended returns why a link has ended, given the error of its last read.
+// ended returns why a link has ended: the error of its last read, or io.ErrUnexpectedEOF in the middle of a frame.
 func (a *assembler) ended(err error) error {
-	eof := errors.Is(err, io.EOF)
-	switch {
-	case a.hasStart == frameStart && eof:
-		return fmt.Errorf("in the middle of a message: %w", io.ErrUnexpectedEOF)
-	case a.hasStart == frameStart:
-		return fmt.Errorf("in the middle of a message: %w", err)
-	case a.hasStart > 0 && eof:
-		return io.ErrUnexpectedEOF
-	case eof:
-		return errHungUp
+	if a.hasStart == 0 {
+		return err
 	}
-	return err
+	if errors.Is(err, io.EOF) || errors.Is(err, errHungUp) {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("in the middle of a message: %w", err)
 }

@@ -43,16 +43,14 @@ func frame(s *sealer, length uint32, channel uint64, flags byte, payload []byte)
 // rawLink is a connection to an endpoint as rank 1, and what seals its frames.
 func rawLink(t *testing.T, e *TCP) (net.Conn, *sealer) {
 	t.Helper()
-	conn := dialRaw(t, e)
-	keys, err := greet(conn, secret, 1, 0)
+	conn, err := greet(dialRaw(t, e), given(secret), 1, 0)
+	if err == nil {
+		err = conn.confirm()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := newSealer(keys.dialer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return conn, s
+	return conn.Conn, conn.out
 }
 
 func TestBrokenFramesBreakOnlyTheirLink(t *testing.T) {
@@ -88,8 +86,8 @@ func TestBrokenFramesBreakOnlyTheirLink(t *testing.T) {
 func TestAdmittedRankMustExist(t *testing.T) {
 	ends := mesh(t, 2)
 	conn := dialRaw(t, ends[0])
-	if _, err := greet(conn, secret, 7, 0); err != nil {
-		t.Fatal(err)
+	if _, err := greet(conn, given(secret), 7, 0); err == nil {
+		t.Error("rank 7 of 2 was let in")
 	}
 	if _, err := conn.Read(make([]byte, 1)); err == nil {
 		t.Error("rank 7 of 2 was kept")
@@ -152,25 +150,24 @@ func FuzzReadFrames(f *testing.F) {
 	})
 }
 
-// checkMessages sends messages of several frames, those of some channels between each other, and reads them, whole and
-// with one bit changed.
+// checkMessages sends messages of several frames, and reads them, whole and with one bit changed.
 func checkMessages(t *testing.T, random *rand.Rand) {
-	s, begun := testSealer(t), map[uint64]string{}
+	s, begun, channel := testSealer(t), "", random.Uint64N(3)
 	var sent []byte
 	var want []string
 	for range 1 + random.IntN(9) {
-		channel, flags, payload := random.Uint64N(3), byte(random.IntN(2))*flagMore, fuzztest.Bytes(random, 5)
+		flags, payload := byte(random.IntN(2))*flagMore, fuzztest.Bytes(random, 5)
 		sent = append(sent, frame(s, uint32(len(payload)), channel, flags, payload)...)
-		if begun[channel] += string(payload); flags == 0 {
-			want = append(want, fmt.Sprintf("%d: %q", channel, begun[channel]))
-			delete(begun, channel)
+		if begun += string(payload); flags == 0 {
+			want = append(want, fmt.Sprintf("%d: %q", channel, begun))
+			begun, channel = "", random.Uint64N(3)
 		}
 	}
 	read := func() (got []string, err error) {
 		err = readFrames(t, bytes.NewReader(sent), 1+random.IntN(99), func(h Header, d []byte) { got = append(got, fmt.Sprintf("%d: %q", h.Channel, d)) })
 		return got, err
 	}
-	if got, err := read(); !errors.Is(err, errHungUp) || !slices.Equal(got, want) {
+	if got, err := read(); err != io.EOF || !slices.Equal(got, want) {
 		t.Fatalf("got %v, %v, want %v", got, err, want)
 	}
 	large := frame(testSealer(t), maxFrame+1+random.Uint32N(2), 1, 0, nil)
@@ -186,17 +183,14 @@ func checkMessages(t *testing.T, random *rand.Rand) {
 // Without the secret no bytes get a dialer or an acceptor through the handshake.
 func FuzzAdmit(f *testing.F) {
 	f.Add([]byte{})
-	f.Add(make([]byte, 8+nonceSize+proofSize))
+	f.Add(make([]byte, replySize))
 	f.Add(bytes.Repeat([]byte{0xff}, 200))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		conn := struct {
-			io.Reader
-			io.Writer
-		}{bytes.NewReader(data), io.Discard}
-		if from, _, err := admit(conn, secret, 0, nil); err == nil {
+		conn := script{Reader: bytes.NewReader(data)}
+		if _, from, err := admit(conn, nil, secret, 0, nil); err == nil {
 			t.Fatalf("admitted as rank %d", from)
 		}
-		if _, err := greet(conn, secret, 1, 0); err == nil {
+		if _, err := greet(conn, given(secret), 1, 0); err == nil {
 			t.Fatal("believed an acceptor")
 		}
 		// Strangers who know some of what a rank knows.
@@ -215,22 +209,32 @@ func FuzzAdmit(f *testing.F) {
 		case 3:
 			s.names = random.Uint32N(3)
 		case 4:
-			s.damaged = 1 + random.IntN(8+nonceSize+proofSize)
+			s.damaged = 1 + random.IntN(replySize)
 		case 5:
 			s.to, s.names, lost = 3+1<<31, 3+1<<31, true
 		default:
 			honest = true
 		}
-		from, _, err := admit(s, secret, 3, nil)
+		_, from, err := admit(s, nil, secret, 3, nil)
 		if honest != (err == nil) || honest && from != int(s.from) || !honest && errors.Is(err, ErrProof) == lost {
 			t.Fatalf("%+v was admitted as rank %d: %v", s, from, err)
 		}
 	})
 }
 
+// script is a connection whose other end says what a reader has.
+type script struct {
+	net.Conn
+	io.Reader
+}
+
+func (s script) Read(b []byte) (int, error)  { return s.Reader.Read(b) }
+func (s script) Write(b []byte) (int, error) { return len(b), nil }
+
 // stranger answers an acceptor's greeting with a proof that some secret, role and ranks make; names is the rank that it
 // says it wants, to the one in its proof. One byte of what it says may be damaged.
 type stranger struct {
+	net.Conn
 	secret   []byte
 	role     string
 	from, to uint32
@@ -245,10 +249,10 @@ func (s *stranger) Write(b []byte) (int, error) {
 	if s.nonceA != nil {
 		return len(b), nil
 	}
-	s.nonceA = bytes.Clone(b[len(magic):])
+	s.nonceA = bytes.Clone(b[len(magic) : helloSize-2])
 	reply := binary.LittleEndian.AppendUint32(nil, s.from)
 	reply = append(binary.LittleEndian.AppendUint32(reply, s.names), s.nonceD...)
-	reply = append(reply, proof(s.secret, s.role, s.nonceA, s.nonceD, s.from, s.to)...)
+	reply = append(reply, transcript{s.secret, s.nonceA, s.nonceD, s.from, s.to}.proof(s.role)...)
 	if s.damaged > 0 {
 		reply[s.damaged-1] ^= 1
 	}

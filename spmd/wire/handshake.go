@@ -8,21 +8,28 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"net"
 	"os"
+	"slices"
 )
 
 // A link begins with a proof in both directions over fresh nonces, so that neither side
 // talks to a process that does not know the job's secret, and a recorded handshake is
 // worthless:
 //
-//	acceptor -> dialer   magic, nonce A
+//	acceptor -> dialer   magic, nonce A, length of the challenge (2 bytes), challenge
 //	dialer   -> acceptor rank of dialer, rank wanted, nonce D, HMAC("dial", A, D, ranks)
 //	acceptor -> dialer   HMAC("accept", A, D, ranks), or zeros if D's proof is wrong,
 //	                     or HMAC("other rank", ...), or HMAC("crossed", ...): the acceptor is dialling itself
+//
+// A dialer that has a choice of several connections then confirms the one that it keeps, with an empty frame.
 const (
-	magic     = "perigee2"
+	magic     = "perigee3"
 	nonceSize = 32
 	proofSize = sha256.Size
+	helloSize = len(magic) + nonceSize + 2 // of the acceptor, without the challenge
+	replySize = 8 + nonceSize + proofSize  // of the dialer
 )
 
 // ErrProof means that the other side does not know the job's secret.
@@ -41,9 +48,6 @@ var ErrOtherRank = errors.New("another rank of this job answers there")
 // errCrossed means that both ranks dial each other, and that the other one's link is the one to be used.
 var errCrossed = errors.New("the other rank is dialling, too")
 
-// errNoGreeting means that the acceptor's first words have not come.
-var errNoGreeting = errors.New("no greeting")
-
 // The parts in the conversation for which a proof may stand.
 const (
 	roleDial   = "dial"
@@ -52,139 +56,137 @@ const (
 	roleCross  = "crossed"
 )
 
-func proof(secret []byte, role string, nonceA, nonceD []byte, from, to uint32) []byte {
-	h := hmac.New(sha256.New, secret)
-	h.Write([]byte(role))
-	h.Write(nonceA)
-	h.Write(nonceD)
-	var ranks [8]byte
-	binary.LittleEndian.PutUint32(ranks[:4], from)
-	binary.LittleEndian.PutUint32(ranks[4:], to)
-	h.Write(ranks[:])
+// transcript is what both ends of a handshake know.
+type transcript struct {
+	secret         []byte
+	nonceA, nonceD []byte
+	from, to       uint32
+}
+
+func (p transcript) ranks() []byte {
+	return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, p.from), p.to)
+}
+
+func (p transcript) proof(role string) []byte {
+	h := hmac.New(sha256.New, p.secret)
+	h.Write(slices.Concat([]byte(role), p.nonceA, p.nonceD, p.ranks()))
 	return h.Sum(nil)
 }
 
-// A listener with a challenge sends it first: magic, length in two bytes, contents.
-const (
-	challengeMagic = "perigeeS"
-	maxChallenge   = 8 << 10
-)
-
-func sendChallenge(w io.Writer, challenge []byte) error {
-	if len(challenge) > maxChallenge {
-		return fmt.Errorf("challenge of %d bytes, at most %d allowed", len(challenge), maxChallenge)
-	}
-	message := binary.LittleEndian.AppendUint16([]byte(challengeMagic), uint16(len(challenge)))
-	_, err := w.Write(append(message, challenge...))
-	return err
-}
-
-func receiveChallenge(r io.Reader) ([]byte, error) {
-	head := make([]byte, len(challengeMagic)+2)
-	if _, err := io.ReadFull(r, head); err != nil {
-		return nil, fmt.Errorf("no greeting: %w", err)
-	}
-	if err := checkMagic(head[:len(challengeMagic)], challengeMagic, magic); err != nil {
+// conn makes the connection on which all frames carry a proof.
+func (p transcript) conn(below net.Conn, dialed bool) (*Conn, error) {
+	mine, theirs, err := p.keys()
+	if err != nil {
 		return nil, err
 	}
-	n := binary.LittleEndian.Uint16(head[len(challengeMagic):])
-	if n > maxChallenge {
-		return nil, fmt.Errorf("the peer announced a challenge of %d bytes, at most %d allowed", n, maxChallenge)
+	if !dialed {
+		mine, theirs = theirs, mine
 	}
-	challenge := make([]byte, n)
-	if _, err := io.ReadFull(r, challenge); err != nil {
-		return nil, fmt.Errorf("incomplete challenge: %w", err)
-	}
-	return challenge, nil
+	return newConn(below, mine, theirs)
 }
 
-// checkMagic checks the first bytes of a link. other is the magic of a listener that
-// exchanges the secret in the other way.
-func checkMagic(got []byte, want, other string) error {
-	switch string(got) {
-	case want:
-		return nil
-	case other:
-		return ErrNoChallenge
+// learner returns the job's secret, given the challenge of a listener.
+type learner func(challenge []byte) (secret []byte, err error)
+
+// given is the learner of a rank that was given the secret.
+func given(secret []byte) learner {
+	return func(challenge []byte) ([]byte, error) {
+		if len(challenge) > 0 {
+			return nil, ErrNoChallenge
+		}
+		return secret, nil
 	}
-	return errors.New("the peer is not a perigee of this version")
 }
 
 // greet runs the dialer's half of the handshake for a link from rank from to
-// rank to. The caller bounds it by a deadline on rw.
-func greet(rw io.ReadWriter, secret []byte, from, to int) (linkKeys, error) {
-	hello := make([]byte, len(magic)+nonceSize)
-	if _, err := io.ReadFull(rw, hello); err != nil {
-		return linkKeys{}, fmt.Errorf("%w: %w", errNoGreeting, err)
+// rank to. The caller bounds it by a deadline on conn.
+func greet(conn net.Conn, learn learner, from, to int) (*Conn, error) {
+	hello := make([]byte, helloSize)
+	if _, err := io.ReadFull(conn, hello); err != nil {
+		return nil, fmt.Errorf("no greeting: %w", err)
 	}
-	if err := checkMagic(hello[:len(magic)], magic, challengeMagic); err != nil {
-		return linkKeys{}, err
+	if string(hello[:len(magic)]) != magic {
+		return nil, errors.New("the peer is not a perigee of this version")
 	}
-	nonceA := hello[len(magic):]
-	reply := make([]byte, 8+nonceSize, 8+nonceSize+proofSize)
-	binary.LittleEndian.PutUint32(reply[:4], uint32(from))
-	binary.LittleEndian.PutUint32(reply[4:8], uint32(to))
-	nonceD := reply[8:]
-	rand.Read(nonceD)
-	reply = append(reply, proof(secret, roleDial, nonceA, nonceD, uint32(from), uint32(to))...)
-	if _, err := rw.Write(reply); err != nil {
-		return linkKeys{}, err
+	challenge := make([]byte, binary.LittleEndian.Uint16(hello[helloSize-2:]))
+	if _, err := io.ReadFull(conn, challenge); err != nil {
+		return nil, fmt.Errorf("incomplete challenge: %w", err)
+	}
+	secret, err := learn(challenge)
+	if err != nil {
+		return nil, err
+	}
+	p := transcript{secret, hello[len(magic) : helloSize-2], make([]byte, nonceSize), uint32(from), uint32(to)}
+	rand.Read(p.nonceD)
+	if _, err := conn.Write(slices.Concat(p.ranks(), p.nonceD, p.proof(roleDial))); err != nil {
+		return nil, err
 	}
 	answer := make([]byte, proofSize)
-	if _, err := io.ReadFull(rw, answer); err != nil {
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return linkKeys{}, fmt.Errorf("no answer to the handshake: %w", err)
-		}
-		return linkKeys{}, fmt.Errorf("it hung up in the middle of the handshake: %w", err)
-	}
-	is := func(role string) bool {
-		return hmac.Equal(answer, proof(secret, role, nonceA, nonceD, uint32(from), uint32(to)))
-	}
+	_, err = io.ReadFull(conn, answer)
 	switch {
-	case is(roleAccept):
-		return deriveKeys(secret, nonceA, nonceD, uint32(from), uint32(to))
-	case is(roleOther):
-		return linkKeys{}, ErrOtherRank
-	case is(roleCross):
-		return linkKeys{}, errCrossed
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, fmt.Errorf("no answer to the handshake: %w", err)
+	case err != nil:
+		return nil, fmt.Errorf("it hung up in the middle of the handshake: %w", err)
+	case hmac.Equal(answer, p.proof(roleAccept)):
+		return p.conn(conn, true)
+	case hmac.Equal(answer, p.proof(roleOther)):
+		return nil, ErrOtherRank
+	case hmac.Equal(answer, p.proof(roleCross)):
+		return nil, errCrossed
 	}
-	return linkKeys{}, errHandshake
+	return nil, errHandshake
 }
 
 // admit runs the acceptor's half and returns the dialer's rank. self is the
-// rank that the dialer must want. claim, if set, is called for a dialer that has proven itself, and decides whether its
-// link is wanted.
+// rank that the dialer must want. claim, if set, decides whether a connection of a dialer that has proven itself is
+// wanted. Where it returns true admit returns no error.
 func admit(
-	rw io.ReadWriter, secret []byte, self int, claim func(from int) bool,
-) (from int, keys linkKeys, err error) {
-	hello := make([]byte, 0, len(magic)+nonceSize)
-	hello = append(hello, magic...)
+	conn net.Conn, challenge, secret []byte, self int, claim func(from int) bool,
+) (c *Conn, from int, err error) {
+	if len(challenge) > math.MaxUint16 {
+		return nil, 0, fmt.Errorf("challenge of %d bytes, at most %d allowed", len(challenge), math.MaxUint16)
+	}
 	nonceA := make([]byte, nonceSize)
 	rand.Read(nonceA)
-	if _, err := rw.Write(append(hello, nonceA...)); err != nil {
-		return 0, keys, err
+	length := binary.LittleEndian.AppendUint16(nil, uint16(len(challenge)))
+	if _, err := conn.Write(slices.Concat([]byte(magic), nonceA, length, challenge)); err != nil {
+		return nil, 0, err
 	}
-	reply := make([]byte, 8+nonceSize+proofSize)
-	if _, err := io.ReadFull(rw, reply); err != nil {
-		return 0, keys, err
+	reply := make([]byte, replySize)
+	if _, err := io.ReadFull(conn, reply); err != nil {
+		return nil, 0, err
 	}
 	dialer, wanted := binary.LittleEndian.Uint32(reply[:4]), binary.LittleEndian.Uint32(reply[4:8])
-	nonceD := reply[8 : 8+nonceSize]
-	if !hmac.Equal(reply[8+nonceSize:], proof(secret, roleDial, nonceA, nonceD, dialer, wanted)) {
-		rw.Write(make([]byte, proofSize)) // a mere end would look as if this rank had died
-		return 0, keys, errHandshake
+	p := transcript{secret, nonceA, reply[8 : 8+nonceSize], dialer, wanted}
+	if !hmac.Equal(reply[8+nonceSize:], p.proof(roleDial)) {
+		conn.Write(make([]byte, proofSize)) // a mere end would look as if this rank had died
+		return nil, 0, errHandshake
 	}
 	if int64(wanted) != int64(self) {
-		rw.Write(proof(secret, roleOther, nonceA, nonceD, dialer, wanted))
-		return 0, keys, fmt.Errorf("rank %d looked for rank %d, but this is rank %d", dialer, wanted, self)
+		conn.Write(p.proof(roleOther))
+		return nil, 0, fmt.Errorf("rank %d looked for rank %d, but this is rank %d", dialer, wanted, self)
+	}
+	if c, err = p.conn(conn, false); err != nil {
+		return nil, 0, err
 	}
 	if claim != nil && !claim(int(dialer)) {
-		rw.Write(proof(secret, roleCross, nonceA, nonceD, dialer, wanted))
-		return int(dialer), keys, errCrossed
+		conn.Write(p.proof(roleCross))
+		return nil, int(dialer), errCrossed
 	}
-	if _, err := rw.Write(proof(secret, roleAccept, nonceA, nonceD, dialer, wanted)); err != nil {
-		return 0, keys, err
+	conn.Write(p.proof(roleAccept)) // where this fails the connection has ended, as its first read says
+	return c, int(dialer), nil
+}
+
+func (c *Conn) confirm() error {
+	_, err := c.Conn.Write(c.out.appendFrame(nil, Header{}, nil))
+	return err
+}
+
+func (c *Conn) awaitConfirmation() error {
+	frame := make([]byte, frameStart)
+	if _, err := io.ReadFull(c.Conn, frame); err != nil {
+		return err
 	}
-	keys, err = deriveKeys(secret, nonceA, nonceD, dialer, wanted)
-	return int(dialer), keys, err
+	return c.in.feed(frame)
 }

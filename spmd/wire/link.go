@@ -1,9 +1,8 @@
 package wire
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"sync"
@@ -19,18 +18,16 @@ import (
 // by everything that comes.
 type link struct {
 	pump    *pump
-	dialed  bool          // by this rank
 	ended   chan struct{} // closed at the end
 	waiting atomic.Int32  // who waits for a message of this link, looking for it or not
-	used    bool          // guarded by the pump's mutex: a receiver has read it lately
 
 	mu        sync.Mutex // held by who reads; taken before writing and the pump's
 	fd        int
 	armed     bool
-	err       error // why it has ended
+	lent      *time.Timer // ends the time for which receivers may leave it disarmed
+	err       error       // why it has ended; constant after that
 	buffer    []byte
 	messages  *assembler
-	begun     func()    // called with the first bytes; nil after that
 	repeating time.Time // since when the kernel repeats what it has sent, for checkAnswers
 
 	writing sync.Mutex // held by who writes
@@ -39,69 +36,51 @@ type link struct {
 	frame   []byte
 }
 
-// adopt takes a connection over. makeRoom frees a descriptor, and returns false if it cannot. begun is called once,
-// before the first message is delivered.
-func (p *pump) adopt(
-	conn *Conn, makeRoom func() bool, begun func(*link), deliver func(h Header, data []byte),
-) (*link, error) {
+// adopt takes a connection over, and closes it.
+func (p *pump) adopt(conn *Conn, deliver func(h Header, data []byte)) (*link, error) {
 	defer conn.Close()
-	raw, err := tcp(conn).SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	l := &link{
-		pump: p, dialed: conn.dialed, ended: make(chan struct{}),
-		messages: newAssembler(conn.in.seal, deliver), seal: conn.out,
-	}
-	l.begun = func() { begun(l) }
-	if failed := raw.Control(func(fd uintptr) {
-		l.fd, err = takeOver(fd)
-		for errors.Is(err, unix.EMFILE) && makeRoom() {
-			l.fd, err = takeOver(fd)
-		}
-	}); failed != nil {
-		return nil, failed
-	}
+	fd, err := takeOver(tcp(conn))
 	if err != nil {
 		return nil, fmt.Errorf("keep a link: %w", err)
 	}
+	l := &link{
+		pump: p, ended: make(chan struct{}), fd: fd, messages: newAssembler(conn.in.seal, deliver), seal: conn.out,
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.lent = time.AfterFunc(time.Hour, l.takeBack)
+	l.lent.Stop()
 	p.mu.Lock()
-	p.links[int32(l.fd)] = l
+	p.links[int32(fd)] = l
 	p.mu.Unlock()
 	l.control(unix.EPOLL_CTL_ADD, unix.EPOLLIN)
 	return l, l.err
 }
 
-// takeOver returns a descriptor of a socket that outlives the first. A read that waits does so for blockFor at most.
-func takeOver(socket uintptr) (fd int, err error) {
-	fd, err = unix.FcntlInt(socket, unix.F_DUPFD_CLOEXEC, 0)
+// takeOver returns a descriptor of a connection that outlives the first. A read that waits does so for blockFor at
+// most.
+func takeOver(conn *net.TCPConn) (fd int, err error) {
+	raw, err := conn.SyscallConn()
 	if err != nil {
-		return -1, os.NewSyscallError("fcntl", err)
+		return -1, err
+	}
+	if failed := raw.Control(func(socket uintptr) {
+		fd, err = unix.FcntlInt(socket, unix.F_DUPFD_CLOEXEC, 0)
+	}); failed != nil || err != nil {
+		return -1, cmp.Or(failed, os.NewSyscallError("fcntl", err))
 	}
 	limit := unix.NsecToTimeval(int64(blockFor))
-	if err = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit); err == nil {
-		err = unix.SetNonblock(fd, false)
-	}
-	if err == nil {
+	err = cmp.Or(
+		unix.SetNonblock(fd, false),
+		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit),
 		// A rank may be stopped with full buffers: with a user timeout Linux would end its links although its host
 		// answers (see silence.go).
-		err = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, 0)
-	}
+		setUserTimeout(uintptr(fd), 0),
+	)
 	if err != nil {
 		unix.Close(fd)
-		return -1, os.NewSyscallError("setsockopt", err)
 	}
-	return fd, nil
-}
-
-// wait returns why the link has ended, when it has, and whether anything came through it.
-func (l *link) wait() (used bool, err error) {
-	<-l.ended
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.begun == nil, l.err
+	return fd, os.NewSyscallError("setsockopt", err)
 }
 
 // Close ends the link.
@@ -123,34 +102,32 @@ func (l *link) lookFor(done func() bool) {
 		return
 	}
 	l.disarm()
+	if l.look(done) && l.waiting.Load() == 1 {
+		l.lent.Reset(lendFor) // the receiver is likely to come back before that
+		return
+	}
+	l.arm()
+}
+
+func (l *link) look(done func() bool) bool {
 	start := time.Now()
-	for i := 1; l.err == nil; i++ {
-		if n := l.read(unix.MSG_DONTWAIT); n > 0 && done() {
-			l.leave()
-			return
-		}
-		if i%lookBatch == 0 && time.Since(start) > lookFor {
-			break
+	for i := 1; i%lookBatch > 0 || time.Since(start) < lookFor; i++ {
+		if l.read(unix.MSG_DONTWAIT) > 0 && done() {
+			return true
 		}
 		// with fewer cores than ranks the peer may be waiting for this one
 		unix.RawSyscallNoError(unix.SYS_SCHED_YIELD, 0, 0, 0)
 	}
 	// This thread waits in the kernel. The wake-up goes to the very thread that needs it, where that of a goroutine
 	// takes two or three threads.
-	if l.err == nil && l.read(0) > 0 && done() {
-		l.leave()
-		return
-	}
-	l.arm()
+	return l.read(0) > 0 && done()
 }
 
-// leave lets the link be disarmed for a while, unless others wait for it.
-func (l *link) leave() {
-	if l.waiting.Load() > 1 {
-		l.arm()
-		return
-	}
-	l.pump.lend(l)
+// takeBack arms a link that no receiver has read for lendFor.
+func (l *link) takeBack() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.arm()
 }
 
 // drain reads what is there, when the pump has been told that something is.
@@ -183,12 +160,8 @@ func (l *link) read(flags int) int {
 		l.end(l.messages.ended(os.NewSyscallError("read", err)))
 		return 0
 	case n == 0:
-		l.end(l.messages.ended(io.EOF))
+		l.end(l.messages.ended(errHungUp))
 		return 0
-	}
-	if l.begun != nil {
-		l.begun()
-		l.begun = nil
 	}
 	if err := l.messages.feed(l.buffer[:n]); err != nil {
 		l.end(err)
@@ -239,6 +212,7 @@ func (l *link) end(err error) {
 		return
 	}
 	l.err = err
+	l.lent.Stop()
 	l.pump.forget(l)
 	unix.Shutdown(l.fd, unix.SHUT_RDWR) // ends the wait of a writer for room
 	l.writing.Lock()

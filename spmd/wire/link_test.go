@@ -21,7 +21,7 @@ func linkOf(t *testing.T, e *TCP, from int) *link {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if p := e.peers[from]; p != nil {
-			l = p.in
+			l = p.link
 		}
 		return l != nil
 	})
@@ -134,11 +134,11 @@ func TestEndOfALentLink(t *testing.T) {
 	l := linkOf(t, ends[0], 1)
 	l.mu.Lock()
 	l.disarm()
-	l.pump.lend(l)
+	l.lent.Reset(lendFor)
 	l.mu.Unlock()
 	ends[1].Close()
-	if _, err := l.wait(); !errors.Is(err, errHungUp) {
-		t.Errorf("%v", err)
+	if <-l.ended; !errors.Is(l.err, errHungUp) {
+		t.Errorf("%v", l.err)
 	}
 	if _, _, err := ends[0].Recv(t.Context(), 1, 1); err == nil || !strings.Contains(err.Error(), "closed by the peer") {
 		t.Errorf("%v", err)

@@ -52,8 +52,12 @@ func (m *mailbox) queueLocked(k mailKey) *queue {
 	return q
 }
 
-// dropLocked forgets an empty queue.
-func (m *mailbox) dropLocked(k mailKey, q *queue) {
+// dropEmptyLocked forgets a queue that holds nothing.
+func (m *mailbox) dropEmptyLocked(k mailKey) {
+	q := m.queues[k]
+	if q == nil || q.first < len(q.messages) {
+		return
+	}
 	delete(m.queues, k)
 	if len(m.free) == maxFree {
 		return
@@ -127,55 +131,42 @@ func (m *mailbox) tryTakeLocked(k mailKey) (next message, ok bool) {
 	}
 	next = q.messages[q.first]
 	q.messages[q.first] = message{} // its data is the receiver's from now on
-	if q.first++; q.first == len(q.messages) {
-		m.dropLocked(k, q)
-	}
+	q.first++
+	m.dropEmptyLocked(k)
 	return next, true
 }
 
-// leaveLocked lets a receiver go that got no message.
-func (m *mailbox) leaveLocked(k mailKey) {
-	if q := m.queues[k]; q != nil && q.first == len(q.messages) {
-		m.dropLocked(k, q)
+// take waits for the next message. One that has come is returned even if ctx has ended meanwhile.
+func (m *mailbox) take(ctx context.Context, k mailKey) (Header, []byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	defer m.dropEmptyLocked(k) // also where no message has come
+	for over := false; ; {
+		if next, ok := m.tryTakeLocked(k); ok {
+			return next.header, next.data, nil
+		}
+		if err := m.broken[k.from]; err != nil {
+			return Header{}, nil, fmt.Errorf("link from rank %d: %w", k.from, err)
+		}
+		if over {
+			return Header{}, nil, context.Cause(ctx)
+		}
+		over = m.awaitLocked(ctx, m.queueLocked(k))
 	}
 }
 
-// look returns the next message, or why there will be none, or else what is signalled when that changes.
-func (m *mailbox) look(k mailKey) (next message, ready <-chan struct{}, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	next, ok := m.tryTakeLocked(k)
-	if ok {
-		return next, nil, nil
-	}
-	if broken := m.broken[k.from]; broken != nil {
-		m.leaveLocked(k)
-		return next, nil, fmt.Errorf("link from rank %d: %w", k.from, broken)
-	}
-	q := m.queueLocked(k)
+// awaitLocked waits for a change of a queue, and reports whether ctx has ended instead.
+func (m *mailbox) awaitLocked(ctx context.Context, q *queue) (over bool) {
 	if q.ready == nil {
 		q.ready = make(chan struct{}, 1)
 	}
-	return next, q.ready, nil
-}
-
-// take waits for the next message. One that has come is returned even if ctx has ended meanwhile.
-func (m *mailbox) take(ctx context.Context, from int, channel uint64) (Header, []byte, error) {
-	for over := false; ; {
-		next, ready, err := m.look(mailKey{from, channel})
-		if err != nil || ready == nil {
-			return next.header, next.data, err
-		}
-		if over {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			m.leaveLocked(mailKey{from, channel})
-			return Header{}, nil, context.Cause(ctx)
-		}
-		select {
-		case <-ready:
-		case <-ctx.Done():
-			over = true
-		}
+	ready := q.ready
+	m.mu.Unlock()
+	defer m.mu.Lock()
+	select {
+	case <-ready:
+		return false
+	case <-ctx.Done():
+		return true
 	}
 }

@@ -19,12 +19,12 @@ func TestReceiversLeaveNoQueue(t *testing.T) {
 	over := errors.New("time is up")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(over)
-	if _, _, err := m.take(ctx, 1, 7); err != over || queues() != 0 {
+	if _, _, err := m.take(ctx, mailKey{1, 7}); err != over || queues() != 0 {
 		t.Errorf("after %v there are %d queues", err, queues())
 	}
 	received := make(chan error, 1)
 	go func() {
-		_, _, err := m.take(t.Context(), 1, 7)
+		_, _, err := m.take(t.Context(), mailKey{1, 7})
 		received <- err
 	}()
 	spmdtest.Wait(t, func() bool { return queues() == 1 })
@@ -33,7 +33,7 @@ func TestReceiversLeaveNoQueue(t *testing.T) {
 		t.Errorf("after %v there are %d queues", err, queues())
 	}
 	m.put(2, Header{Channel: 7}, []byte("late"))
-	if _, data, err := m.take(ctx, 2, 7); err != nil || string(data) != "late" || queues() != 0 {
+	if _, data, err := m.take(ctx, mailKey{2, 7}); err != nil || string(data) != "late" || queues() != 0 {
 		t.Errorf("got %q, %v; there are %d queues", data, err, queues())
 	}
 }

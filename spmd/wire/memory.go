@@ -92,7 +92,7 @@ func (e *memoryEndpoint) count(to int, h Header, payload int) {
 }
 
 func (e *memoryEndpoint) Recv(ctx context.Context, from int, channel uint64) (Header, []byte, error) {
-	return e.net.boxes[e.rank].take(ctx, from, channel)
+	return e.net.boxes[e.rank].take(ctx, mailKey{from, channel})
 }
 
 func (e *memoryEndpoint) HandleControl(handle func(from int, h Header, data []byte)) {

@@ -8,217 +8,207 @@ import (
 	"time"
 )
 
-// peer is what an endpoint knows of another rank. Each direction stays on one link for ever, so that messages
-// keep their order, and as a rule both use the same: the kernel then acknowledges what has come with what is
-// sent, where each message on a link of one direction costs a packet for its acknowledgement alone.
+// peer is another rank, and the one link with it. The kernel acknowledges on a link that carries both directions what
+// has come with what is sent; on a link of one direction each message costs a packet for its acknowledgement alone.
 //
-// A link that this rank has dialled is its to use. One that it has admitted it may use once the first bytes
-// have come: until then the dialer may close it, since it has others of its Race. Where two ranks dial each other at
-// the same time the lower one refuses the other's link in its handshake (errCrossed), unless its own has ended by then.
+// A rank dials when it first sends to another, perhaps at several addresses at once, and confirms the connection that
+// it keeps. Where two ranks dial each other at the same time the lower one refuses the other's connection in its
+// handshake (errCrossed), and the higher one waits for that of the lower.
+//
+// All fields are guarded by the endpoint's mutex.
 type peer struct {
-	opening chan struct{} // capacity 1; holds a token while a sender opens the link
-
-	// guarded by the endpoint's mutex
-	out        *link         // that this rank sends on
-	in         *link         // that the other one has used last
-	err        error         // why there is no link to send on
-	dialing    bool          // by this rank
-	candidates int           // admitted links that are not in use yet
-	changed    chan struct{} // closed when there is one candidate less
-	counted    bool
-	severed    bool // watchSeveredLocked has begun to watch
+	link      *link         // nil until it is open; it stays when it has ended
+	err       error         // why there is none
+	stopDial  func()        // nil unless this rank dials
+	admitting int           // connections of the other rank that it has not confirmed yet
+	changed   chan struct{} // closed, and replaced, when a dial or an admission has ended
+	counted   bool
 }
-
-// candidateWait is how long a rank waits for the first bytes of a link that the other one has dialled, before it
-// dials itself.
-const candidateWait = time.Second
 
 func (t *TCP) peerLocked(rank int) *peer {
 	p := t.peers[rank]
 	if p == nil {
-		p = &peer{opening: make(chan struct{}, 1), changed: make(chan struct{})}
+		p = &peer{changed: make(chan struct{})}
 		t.peers[rank] = p
 	}
 	return p
 }
 
-// peer returns a rank and the link on which to send to it, if there is one.
-func (t *TCP) peer(to int) (*peer, *link, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return nil, nil, net.ErrClosed
-	}
-	if to < 0 || to >= t.size {
-		return nil, nil, fmt.Errorf("rank %d does not exist in a world of %d", to, t.size)
-	}
-	p := t.peerLocked(to)
-	t.countLocked(p)
-	return p, p.out, nil
-}
-
-// countLocked counts a link with the first message that this rank sends on it.
-func (t *TCP) countLocked(p *peer) {
-	if p.out != nil && !p.counted {
-		p.counted = true
-		t.sent.links.Add(1)
-	}
-}
-
-// linkFrom returns the link on which a rank sends, nil if there is none yet.
-func (t *TCP) linkFrom(rank int) *link {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if p := t.peers[rank]; p != nil {
-		return p.in
-	}
-	return nil
-}
-
-// claim decides on a link that another rank has dialled.
-func (t *TCP) claim(from int) bool {
-	if from < 0 || from >= t.size {
-		return true // receive closes it
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	p := t.peerLocked(from)
-	// The other rank dials though this one's link has ended: nothing of that one has reached it (see severed.go).
-	if t.rank < from && (p.dialing || p.out != nil && p.out.dialed && t.livesLocked(p.out)) {
-		return false
-	}
-	p.candidates++
-	return true
-}
-
-// unclaim is told of the end of a link that was not used.
-func (t *TCP) unclaim(from int) {
-	if from < 0 || from >= t.size {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.peerLocked(from).changeLocked()
-}
-
 func (p *peer) changeLocked() {
-	p.candidates--
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
 
-// welcome is told of a link's first bytes.
-func (t *TCP) welcome(l *link, from int) {
+// linkFrom returns the link with a rank, nil if there is none yet.
+func (t *TCP) linkFrom(rank int) *link {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p := t.peerLocked(from)
-	p.in = l
-	if l.dialed {
-		return
+	if p := t.peers[rank]; p != nil {
+		return p.link
 	}
-	if p.out == nil {
-		p.out = l
-	}
-	p.changeLocked()
-	t.watchSeveredLocked(from)
+	return nil
 }
 
-// open returns the link on which to send to a rank that had none.
-func (t *TCP) open(ctx context.Context, p *peer, to int) (*link, error) {
-	select {
-	case p.opening <- struct{}{}:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx) // the sender that opens the link may have more time
+// linkTo returns the link with a rank, and opens it if there is none yet.
+func (t *TCP) linkTo(ctx context.Context, to int) (*link, error) {
+	if to < 0 || to >= t.cfg.Size {
+		return nil, fmt.Errorf("rank %d does not exist in a world of %d", to, t.cfg.Size)
 	}
-	defer func() { <-p.opening }()
-	l, err := t.find(ctx, p, to)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err != nil {
-		p.err = err
-	}
-	t.countLocked(p)
-	return l, err
-}
-
-// overdue is the end of a context, and why there was no link until then.
-type overdue struct{ cause, reason error }
-
-func (o overdue) Error() string { return fmt.Sprintf("none yet (%v): %v", o.reason, o.cause) }
-
-func (o overdue) Unwrap() error { return o.cause }
-
-// late makes err, by which a search for a link has ended, overdue where time was up and handshakes came to no answer.
-func late(ctx context.Context, err, last error) error {
-	if cause := context.Cause(ctx); err != nil && last != nil && cause != nil {
-		return overdue{cause, last}
-	}
-	return err
-}
-
-func (t *TCP) find(ctx context.Context, p *peer, to int) (*link, error) {
-	tries := redials{rank: to, limit: t.maxRebuffs, log: t.log, pause: firstRedialPause}
-	for patient := true; ; {
-		l, changed, err := t.attempt(p, patient)
-		if l == nil && changed == nil && err == nil {
-			var conn *Conn
-			conn, err = t.dial(ctx, to)
-			l, changed, err = t.dialed(p, conn, err, to)
+	p := t.peerLocked(to)
+	for p.link == nil && p.err == nil {
+		var err error
+		if p.stopDial != nil || p.admitting > 0 {
+			err = t.awaitLocked(ctx, p)
+		} else {
+			err = t.openLocked(ctx, p, to)
 		}
-		wait, again := candidateWait, false
-		if _, again = errors.AsType[unanswered](err); again { // the coordinator knows whether the other is gone
-			wait, err = tries.next(err, time.Now())
-		}
-		if l != nil || err != nil {
-			return l, late(ctx, err, tries.last)
-		}
-		patience := time.NewTimer(wait)
-		select {
-		case <-changed:
-		case <-patience.C:
-			patient = patient && again
-		case <-ctx.Done():
-			err = late(ctx, context.Cause(ctx), tries.last)
-		case <-t.life.Done():
-			err = net.ErrClosed
-		}
-		patience.Stop()
 		if err != nil {
 			return nil, err
 		}
 	}
+	if p.link == nil {
+		return nil, fmt.Errorf("link to rank %d: %w", to, p.err)
+	}
+	if !p.counted {
+		p.counted = true
+		t.sent.links.Add(1)
+	}
+	return p.link, nil
 }
 
-// attempt returns the link, or what to wait for, or nothing where this rank is to dial.
-func (t *TCP) attempt(p *peer, patient bool) (l *link, changed <-chan struct{}, err error) {
+// redialPause bounds the wait for a rank that dials this one: it may not get through.
+const redialPause = time.Second
+
+// awaitLocked waits for a change of a peer, or for redialPause.
+func (t *TCP) awaitLocked(ctx context.Context, p *peer) error {
+	changed := p.changed
+	t.mu.Unlock()
+	defer t.mu.Lock()
+	pause := time.NewTimer(redialPause)
+	defer pause.Stop()
+	select {
+	case <-changed:
+	case <-pause.C:
+	case <-t.life.Done():
+		return net.ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// openLocked dials a rank. It returns an error only where time is up: another sender may have more.
+func (t *TCP) openLocked(ctx context.Context, p *peer, to int) error {
+	dialling, stop := context.WithCancel(ctx)
+	defer context.AfterFunc(t.life, stop)()
+	p.stopDial = stop
+	defer func() {
+		stop()
+		p.stopDial = nil
+		p.changeLocked()
+	}()
+	t.mu.Unlock()
+	conn, err := t.dial(dialling, stop, to)
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	cause := context.Cause(ctx)
 	switch {
-	case p.out != nil || p.err != nil:
-		return p.out, nil, p.err
-	case patient && p.candidates > 0:
-		return nil, p.changed, nil
+	case err == nil:
+		l, err := t.adoptLocked(conn, to)
+		if p.link, p.err = l, err; err == nil {
+			t.serving.Go(func() { t.serve(l, to) })
+		}
+	case p.link != nil:
+	case errors.Is(err, errCrossed):
+		return t.awaitLocked(ctx, p)
+	case t.life.Err() != nil:
+		return net.ErrClosed
+	case cause != nil:
+		return fmt.Errorf("link to rank %d: none yet (%w): %w", to, err, cause)
+	default:
+		p.err = err
 	}
-	p.dialing = true
-	return nil, nil, nil
+	return nil
 }
 
-// dialed takes the outcome of a dial: the link, or, where the other rank's is to come, what to wait for.
-func (t *TCP) dialed(p *peer, conn *Conn, err error, to int) (*link, <-chan struct{}, error) {
+// answerWarning is how long a dial may last before the log has a warning.
+const answerWarning = 5 * time.Second
+
+// dial connects to a rank at one of its addresses. It calls stop, which ends ctx, where that rank is dialling this one.
+func (t *TCP) dial(ctx context.Context, stop func(), to int) (*Conn, error) {
+	addresses, err := t.cfg.Resolve(ctx, to)
+	if err != nil {
+		return nil, err
+	}
+	if len(addresses) == 0 {
+		return nil, errors.New("it published no address")
+	}
+	log, began := t.cfg.Log.With("peer", to), time.Now()
+	defer time.AfterFunc(answerWarning, func() {
+		log.Warn("no answer yet", "candidates", addresses, "elapsed", time.Since(began))
+	}).Stop()
+	conn, err := Race(ctx, addresses, func(ctx context.Context, address string) (*Conn, error) {
+		log.Debug("dialling", "address", address)
+		conn, err := dial(ctx, address, given(t.cfg.Secret), t.cfg.Rank, to)
+		if err != nil {
+			log.Debug("no link", "address", address, "reason", err, "elapsed", time.Since(began))
+		}
+		if errors.Is(err, errCrossed) {
+			stop()
+		}
+		return conn, err
+	})
+	if err == nil {
+		log.Info("linked", "address", conn.RemoteAddr(), "candidates", addresses, "elapsed", time.Since(began))
+		conn.confirm() // where this fails the link ends at once
+	} else if ctx.Err() == nil {
+		log.Warn("no link at any address", "candidates", addresses, "reason", err)
+	}
+	return conn, err
+}
+
+// claim decides on a connection that another rank has dialled. It is refused where this rank dials that one, or has
+// dialled it and has a link. For each other connection receive follows.
+func (t *TCP) claim(from int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p.dialing = false
-	if p.out != nil { // the other rank was faster
-		if err == nil {
-			conn.Close()
-		}
-		return p.out, nil, nil
+	p := t.peerLocked(from)
+	if from >= t.cfg.Size || t.cfg.Rank < from && (p.stopDial != nil || t.links[p.link]) {
+		return false
 	}
-	if errors.Is(err, errCrossed) {
-		return nil, p.changed, nil
-	}
+	p.admitting++
+	return true
+}
+
+// receive serves a connection that another rank has dialled, until it ends.
+func (t *TCP) receive(c net.Conn, from int) {
+	conn := c.(*Conn)
+	defer conn.Close()
+	defer context.AfterFunc(t.life, func() { conn.Close() })()
+	err := conn.awaitConfirmation()
+	var l *link
+	t.mu.Lock()
+	p := t.peerLocked(from)
 	if err == nil {
-		p.out, err = t.adoptLocked(conn, to)
+		l, err = t.adoptLocked(conn, from)
 	}
-	return p.out, nil, err
+	if p.link == nil && l != nil {
+		p.link = l
+		if p.stopDial != nil {
+			p.stopDial() // it may be waiting for an address that does not answer
+		}
+	}
+	p.admitting--
+	p.changeLocked()
+	t.mu.Unlock()
+	if errors.Is(err, ErrForged) {
+		t.lose(from, err)
+	}
+	if err != nil { // the rank has chosen another connection, or has died, which the coordinator misses
+		t.cfg.Log.Debug("not confirmed", "peer", from, "address", conn.RemoteAddr(), "reason", err)
+		return
+	}
+	t.cfg.Log.Info("linked", "peer", from, "address", conn.RemoteAddr())
+	t.serve(l, from)
 }

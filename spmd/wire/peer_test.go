@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"net"
 	"sync"
 	"testing"
 	"time"
@@ -66,7 +67,7 @@ func TestRanksThatDialEachOtherShareALink(t *testing.T) {
 func TestOpeningWaitsOnlyAsLongAsItsContext(t *testing.T) {
 	ends := mesh(t, 2)
 	dialling, goOn := make(chan struct{}), make(chan struct{})
-	ends[0].resolve = func(context.Context, int) ([]string, error) {
+	ends[0].cfg.Resolve = func(context.Context, int) ([]string, error) {
 		close(dialling)
 		<-goOn
 		return []string{addressOf(ends[1])}, nil
@@ -90,5 +91,52 @@ func TestOpeningWaitsOnlyAsLongAsItsContext(t *testing.T) {
 	close(goOn)
 	if err := <-patient; err != nil {
 		t.Errorf("the other got %v", err)
+	}
+}
+
+// A rank that dials an address where no one answers sends on the link that the other rank opens meanwhile, whether it
+// has reached that one at another address, which has refused it, or not at all.
+func TestLinkOfTheOtherEndsADial(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts in the kernel only
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	for name, reaches := range map[string]bool{"reached and refused": true, "not reached": false} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeoutCause(t.Context(), spmdtest.Patience, errors.New("a rank still waits"))
+			defer cancel()
+			ends := mesh(t, 2)
+			zeroDials, goOn, oneDials := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			ends[0].cfg.Resolve = func(context.Context, int) ([]string, error) {
+				close(zeroDials)
+				<-goOn
+				return []string{addressOf(ends[1])}, nil
+			}
+			ends[1].cfg.Resolve = func(context.Context, int) ([]string, error) {
+				close(oneDials)
+				if reaches {
+					return []string{silent.Addr().String(), addressOf(ends[0])}, nil
+				}
+				return []string{silent.Addr().String()}, nil
+			}
+			sent := make(chan error, 2)
+			go func() { sent <- ends[0].Send(ctx, 1, Header{Channel: 1}, nil) }()
+			<-zeroDials
+			go func() { sent <- ends[1].Send(ctx, 0, Header{Channel: 1}, nil) }()
+			<-oneDials
+			if reaches { // the second address is dialled after headStart, and refuses
+				time.Sleep(2 * headStart)
+			}
+			close(goOn)
+			for range 2 {
+				if err := <-sent; err != nil || ctx.Err() != nil {
+					t.Error(err, context.Cause(ctx))
+				}
+			}
+			if n := ends[0].countLinks(); n != 1 {
+				t.Errorf("there are %d links", n)
+			}
+		})
 	}
 }

@@ -33,11 +33,8 @@ type pump struct {
 	ep    int      // its descriptor
 	done  sync.WaitGroup
 
-	mu     sync.Mutex
-	links  map[int32]*link // by descriptor
-	lent   map[*link]struct{}
-	timer  *time.Timer // runs while links are lent
-	closed bool
+	mu    sync.Mutex
+	links map[int32]*link // by descriptor
 }
 
 func newPump() (*pump, error) {
@@ -49,12 +46,7 @@ func newPump() (*pump, error) {
 		unix.Close(fd)
 		return nil, os.NewSyscallError("fcntl", err)
 	}
-	p := &pump{
-		ready: os.NewFile(uintptr(fd), "links"), ep: fd,
-		links: map[int32]*link{}, lent: map[*link]struct{}{},
-	}
-	p.timer = time.AfterFunc(time.Hour, p.takeBack)
-	p.timer.Stop()
+	p := &pump{ready: os.NewFile(uintptr(fd), "links"), ep: fd, links: map[int32]*link{}}
 	raw, err := p.ready.SyscallConn()
 	if err != nil {
 		p.ready.Close()
@@ -89,56 +81,15 @@ func (p *pump) turn() {
 	}
 }
 
-// takeBack arms the lent links that no receiver has read since it was last called.
-func (p *pump) takeBack() {
-	p.mu.Lock()
-	var idle []*link
-	for l := range p.lent {
-		if !l.used {
-			idle = append(idle, l)
-			delete(p.lent, l)
-		}
-		l.used = false
-	}
-	if len(p.lent) > 0 && !p.closed {
-		p.timer.Reset(lendFor)
-	}
-	p.mu.Unlock()
-	for _, l := range idle {
-		l.mu.Lock()
-		l.arm()
-		l.mu.Unlock()
-	}
-}
-
-// lend notes that a link stays disarmed.
-func (p *pump) lend(l *link) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	l.used = true
-	if _, already := p.lent[l]; already || p.closed {
-		return
-	}
-	p.lent[l] = struct{}{}
-	if len(p.lent) == 1 {
-		p.timer.Reset(lendFor)
-	}
-}
-
 // forget is told of the end of a link, before its descriptor may be another's.
 func (p *pump) forget(l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.links, int32(l.fd))
-	delete(p.lent, l)
 }
 
 // close ends the pump. Its links must have ended.
 func (p *pump) close() {
-	p.mu.Lock()
-	p.closed = true
-	p.timer.Stop()
-	p.mu.Unlock()
 	p.ready.Close()
 	p.done.Wait()
 }

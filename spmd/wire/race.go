@@ -15,14 +15,11 @@ const headStart = 200 * time.Millisecond
 type attempts []error
 
 func (a attempts) Error() string {
-	var b strings.Builder
+	texts := make([]string, len(a))
 	for i, err := range a {
-		if i > 0 {
-			b.WriteString("; ")
-		}
-		b.WriteString(err.Error())
+		texts[i] = err.Error()
 	}
-	return b.String()
+	return strings.Join(texts, "; ")
 }
 
 func (a attempts) Unwrap() []error { return a }
@@ -30,32 +27,28 @@ func (a attempts) Unwrap() []error { return a }
 // Race dials addresses, each when the one before it has failed or has had its
 // head start, and returns the first link that stands. The others are closed. If
 // none stands the error has what is wrong with each. There must be an address.
-func Race[L io.Closer](ctx context.Context, addresses []string, dial func(ctx context.Context, address string) (L,
-	error)) (L, error) {
+func Race[L io.Closer](
+	ctx context.Context, addresses []string, dial func(ctx context.Context, address string) (L, error),
+) (first L, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type answer struct {
 		link L
 		err  error
 	}
-	var won answer
-	var errs attempts
-	standing := false
 	answers := make(chan answer)
-	untried, waiting := addresses, 0
-	for {
+	var errs attempts
+	won := false
+	for waiting := 0; waiting > 0 || len(addresses) > 0 && !won; {
 		var patience <-chan time.Time
-		if len(untried) > 0 && !standing {
-			address := untried[0]
-			untried, waiting = untried[1:], waiting+1
+		if len(addresses) > 0 && !won {
+			address := addresses[0]
+			addresses, waiting = addresses[1:], waiting+1
 			go func() {
 				link, err := dial(ctx, address)
 				answers <- answer{link, err}
 			}()
 			patience = time.After(headStart)
-		}
-		if waiting == 0 {
-			break
 		}
 		select {
 		case a := <-answers:
@@ -63,17 +56,17 @@ func Race[L io.Closer](ctx context.Context, addresses []string, dial func(ctx co
 			switch {
 			case a.err != nil:
 				errs = append(errs, a.err)
-			case !standing:
-				won, standing = a, true
-				cancel() // the other attempts end
-			default:
+			case won:
 				a.link.Close() // the same door, through another address
+			default:
+				first, won = a.link, true
+				cancel() // the other attempts end
 			}
 		case <-patience:
 		}
 	}
-	if !standing {
-		return won.link, errs
+	if !won {
+		return first, errs
 	}
-	return won.link, nil
+	return first, nil
 }

@@ -13,22 +13,22 @@ import (
 	"time"
 )
 
-// A relay sits between a dialer and an acceptor, passes the handshake on, and then does with the frames from the
-// dialer what an attacker in the network can do. tamper returns what takes the place of frame n, from 0. Where it is nil
-// the relay closes the connection instead.
+// A relay sits between a dialer and an acceptor, passes the handshake of the dialer on, and then does with the frames
+// from the dialer what an attacker in the network can do. tamper returns what takes the place of frame n, from 0.
 type relay struct {
 	net.Listener
-	tamper func(n int, frame []byte) []byte
-	done   sync.WaitGroup
+	handshake int64
+	tamper    func(n int, frame []byte) []byte
+	done      sync.WaitGroup
 }
 
-func newRelay(t *testing.T, to string, tamper func(n int, frame []byte) []byte) *relay {
+func newRelay(t *testing.T, to string, handshake int64, tamper func(n int, frame []byte) []byte) *relay {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &relay{Listener: l, tamper: tamper}
+	r := &relay{Listener: l, handshake: handshake, tamper: tamper}
 	t.Cleanup(func() { l.Close(); r.done.Wait() })
 	r.done.Go(func() {
 		for {
@@ -49,7 +49,7 @@ func newRelay(t *testing.T, to string, tamper func(n int, frame []byte) []byte) 
 }
 
 func (r *relay) pass(from io.Reader, to io.Writer) {
-	if _, err := io.CopyN(to, from, 8+nonceSize+proofSize); err != nil {
+	if _, err := io.CopyN(to, from, r.handshake); err != nil {
 		return
 	}
 	for n := 0; ; n++ {
@@ -62,9 +62,6 @@ func (r *relay) pass(from io.Reader, to io.Writer) {
 			if _, err := io.ReadFull(from, frame[frameStart:]); err != nil {
 				return
 			}
-		}
-		if r.tamper == nil {
-			return
 		}
 		if _, err := to.Write(r.tamper(n, frame)); err != nil {
 			return
@@ -152,7 +149,7 @@ func TestForgedFramesAreFound(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer receiver.Close()
-			between := newRelay(t, addressOf(receiver), tamper)
+			between := newRelay(t, addressOf(receiver), replySize+frameStart, tamper)
 			sender, err := ListenTCP(TCPConfig{
 				Rank: 1, Size: 2, Secret: secret, Listen: "127.0.0.1:0",
 				Resolve: func(context.Context, int) ([]string, error) { return []string{between.Addr().String()}, nil },
@@ -192,6 +189,27 @@ func TestForgedFramesAreFound(t *testing.T) {
 	}
 }
 
+// A confirmation that was forged opens no link.
+func TestForgedConfirmationIsFound(t *testing.T) {
+	lost := make(chan error, 1)
+	ends := mesh(t, 2)
+	ends[0].cfg.LinkLost = func(_ int, err error) { lost <- err }
+	conn, err := greet(dialRaw(t, ends[0]), given(secret), 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Conn.Write(make([]byte, frameStart))
+	if err := <-lost; !errors.Is(err, ErrForged) {
+		t.Errorf("LinkLost got %v", err)
+	}
+	if _, _, err := ends[0].Recv(t.Context(), 1, 1); !errors.Is(err, ErrForged) {
+		t.Errorf("a receiver got %v", err)
+	}
+	if n := ends[0].countLinks(); n != 0 {
+		t.Errorf("there are %d links", n)
+	}
+}
+
 // TestForgedRecordsAreFound is the same for connections that are read as streams, as those to a coordinator.
 func TestForgedRecordsAreFound(t *testing.T) {
 	for name, tamper := range attacks() {
@@ -211,7 +229,7 @@ func TestForgedRecordsAreFound(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer l.Close()
-			between := newRelay(t, fmt.Sprint("127.0.0.1:", l.Port()), tamper)
+			between := newRelay(t, fmt.Sprint("127.0.0.1:", l.Port()), replySize, tamper)
 			conn, err := Dial(t.Context(), between.Addr().String(), secret, 1, 0)
 			if err != nil {
 				t.Fatal(err)
@@ -237,11 +255,12 @@ func TestKeysDiffer(t *testing.T) {
 	}{
 		{"s", "A", "D", 1, 0}, {"t", "A", "D", 1, 0}, {"s", "B", "D", 1, 0}, {"s", "A", "E", 1, 0}, {"s", "A", "D", 2, 0}, {"s", "A", "D", 1, 2},
 	} {
-		keys, err := deriveKeys([]byte(c.secret), []byte(c.nonceA), []byte(c.nonceD), c.from, c.to)
-		if err != nil || len(keys.dialer) != keySize || len(keys.acceptor) != keySize {
-			t.Fatalf("%+v: %d and %d bytes, %v", c, len(keys.dialer), len(keys.acceptor), err)
+		p := transcript{[]byte(c.secret), []byte(c.nonceA), []byte(c.nonceD), c.from, c.to}
+		dialer, acceptor, err := p.keys()
+		if err != nil || len(dialer) != keySize || len(acceptor) != keySize {
+			t.Fatalf("%+v: %d and %d bytes, %v", c, len(dialer), len(acceptor), err)
 		}
-		for side, key := range map[string]string{"dialer": string(keys.dialer), "acceptor": string(keys.acceptor)} {
+		for side, key := range map[string]string{"dialer": string(dialer), "acceptor": string(acceptor)} {
 			who := fmt.Sprintf("%s of %+v", side, c)
 			if other, used := seen[key]; used {
 				t.Errorf("%s has the key of %s", who, other)

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // After the handshake every frame of a link carries a tag: AES-128-GCM's MAC (GMAC) under a key that only the
@@ -25,22 +26,14 @@ const (
 // ErrForged is the error of a link whose bytes are not those that its other end has sent.
 var ErrForged = errors.New("altered, repeated, left out or injected on the way")
 
-// linkKeys are the keys of a link, by the side that sends.
-type linkKeys struct{ dialer, acceptor []byte }
-
-// deriveKeys derives the keys of a link from the job's secret and what is unique to its handshake.
-func deriveKeys(secret, nonceA, nonceD []byte, from, to uint32) (linkKeys, error) {
-	salt := append(append([]byte{}, nonceA...), nonceD...)
-	prk, err := hkdf.Extract(sha256.New, secret, salt)
+// keys derives those of a link from the job's secret and what is unique to its handshake.
+func (p transcript) keys() (dialer, acceptor []byte, err error) {
+	salt := slices.Concat(p.nonceA, p.nonceD)
+	both, err := hkdf.Key(sha256.New, p.secret, salt, fmt.Sprintf("perigee link %d %d", p.from, p.to), 2*keySize)
 	if err != nil {
-		return linkKeys{}, fmt.Errorf("derive the keys of a link: %w", err)
+		return nil, nil, fmt.Errorf("derive the keys of a link: %w", err)
 	}
-	info := fmt.Sprintf("perigee link %d %d", from, to)
-	both, err := hkdf.Expand(sha256.New, prk, info, 2*keySize)
-	if err != nil {
-		return linkKeys{}, fmt.Errorf("derive the keys of a link: %w", err)
-	}
-	return linkKeys{dialer: both[:keySize], acceptor: both[keySize:]}, nil
+	return both[:keySize], both[keySize:], nil
 }
 
 // sealer makes, or checks, the tags of one direction of a link. It is not safe for concurrent use.

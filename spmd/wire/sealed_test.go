@@ -8,7 +8,7 @@ import (
 
 // FuzzSealedFrames makes frames whose tags are right, as a peer of the job could: changed bytes of a link, as
 // FuzzReadFrames makes them, get no further than to the first tag. Four bytes are a frame: what it is (bit 0: more
-// of the message follows; 1: a bit of it is changed; 2: its end is cut off), its channel, and its length.
+// of the message follows; 1: a bit of it is changed; 2: its end is cut off), the channel of its message, and its length.
 func FuzzSealedFrames(f *testing.F) {
 	f.Add([]byte{0, 1, 3, 0})
 	f.Add([]byte{1, 1, 2, 0, 0, 1, 1, 0})
@@ -19,10 +19,14 @@ func FuzzSealedFrames(f *testing.F) {
 		const mostFrames = 64
 		s := testSealer(t)
 		var stream []byte
-		messages, whole := 0, true
+		messages, whole, more, channel := 0, true, false, byte(0)
 		for n := 0; len(script) >= 4 && n < mostFrames && whole; n, script = n+1, script[4:] {
-			kind, channel, length := script[0], uint64(script[1]), int(binary.LittleEndian.Uint16(script[2:]))
-			b := frame(s, uint32(length), channel, kind&1, bytes.Repeat([]byte{script[1]}, length))
+			kind, length := script[0], int(binary.LittleEndian.Uint16(script[2:]))
+			if !more {
+				channel = script[1]
+			}
+			more = kind&1 != 0
+			b := frame(s, uint32(length), uint64(channel), kind&1, bytes.Repeat([]byte{channel}, length))
 			if kind&2 != 0 {
 				b[(n*7)%len(b)] ^= 1 << (n % 8)
 				whole = false

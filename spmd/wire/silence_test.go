@@ -39,7 +39,7 @@ func (l *link) hasEnded() bool {
 func TestUnansweredBytesEndALink(t *testing.T) {
 	lost := make(chan error, 1)
 	ends := mesh(t, 2)
-	ends[1].linkLost = func(_ int, err error) { lost <- err }
+	ends[1].cfg.LinkLost = func(_ int, err error) { lost <- err }
 	zero, one := pair(t, ends)
 	cutOff(t, zero.fd)
 	if err := ends[1].Send(t.Context(), 0, Header{Channel: 1}, []byte("last words")); err != nil {

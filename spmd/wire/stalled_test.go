@@ -23,10 +23,10 @@ func TestLinksBearAStoppedReceiver(t *testing.T) {
 	if err := ends[1].Send(t.Context(), 0, Header{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if ms := userTimeoutOf(t, ends[1].peers[0].out.fd); ms != 0 {
+	if ms := userTimeoutOf(t, ends[1].peers[0].link.fd); ms != 0 {
 		t.Errorf("a link ends when there was no room for %d ms", ms)
 	}
-	conn, err := Dial(t.Context(), addressOf(ends[0]), secret, 1, 0)
+	conn, err := Dial(t.Context(), addressOf(ends[1]), secret, 0, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

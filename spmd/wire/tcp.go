@@ -11,33 +11,22 @@ import (
 	"slices"
 	"sync"
 	"syscall"
-	"time"
 )
 
 // TCP is an endpoint over TCP. A rank dials another when it first sends to it, unless that one has dialled it.
 type TCP struct {
-	rank     int
-	size     int
-	secret   []byte
-	resolve  func(ctx context.Context, rank int) ([]string, error)
-	linkLost func(rank int, err error)
-	log      *slog.Logger
-	// maxRebuffs ends a search for a rank (see redials).
-	maxRebuffs int
-
-	listener *Listener // written with mu held: the first rank may be let in before ListenTCP returns
+	cfg      TCPConfig
+	listener *Listener
 	box      *mailbox
 	pump     *pump
 	sent     tally
 	life     context.Context // ends with Close
 	end      context.CancelFunc
+	serving  sync.WaitGroup // the links that this rank has dialled, and the watch over all
 
-	serving sync.WaitGroup // the links that this rank has dialled, and the watch over all
-
-	mu     sync.Mutex
-	peers  map[int]*peer
-	links  map[*link]struct{}
-	closed bool
+	mu    sync.Mutex
+	peers map[int]*peer
+	links map[*link]bool // all that have not ended
 }
 
 // TCPConfig describes an endpoint to ListenTCP.
@@ -45,40 +34,31 @@ type TCPConfig struct {
 	Rank, Size int
 	Secret     []byte
 	Listen     string // host:port to listen on, ":0" for any
-	// Resolve returns a peer's addresses (host:port), best first. It is asked
-	// once per peer.
+	// Resolve returns a peer's addresses (host:port), best first. It is asked before each dial.
 	Resolve func(ctx context.Context, rank int) ([]string, error)
 	// LinkLost, if set, is called when a link with a rank is of no more use though the rank has not closed it: nothing
-	// comes through any more (IsSilence), something forged did (ErrForged), or this rank's messages are lost, and the
-	// other one does not know it (ErrSevered).
+	// comes through any more (IsSilence), or something forged did (ErrForged).
 	LinkLost func(rank int, err error)
 	Log      *slog.Logger // nil logs nothing
 }
 
 // ListenTCP opens an endpoint.
 func ListenTCP(cfg TCPConfig) (*TCP, error) {
-	t := &TCP{
-		rank: cfg.Rank, size: cfg.Size, secret: cfg.Secret, resolve: cfg.Resolve, linkLost: cfg.LinkLost,
-		log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), maxRebuffs: maxRebuffs,
-		box: newMailbox(), peers: map[int]*peer{}, links: map[*link]struct{}{},
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
+	t := &TCP{cfg: cfg, box: newMailbox(), peers: map[int]*peer{}, links: map[*link]bool{}}
 	var err error
 	if t.pump, err = newPump(); err != nil {
 		return nil, fmt.Errorf("watch the links of other ranks: %w", err)
 	}
 	t.life, t.end = context.WithCancel(context.Background())
-	listener, err := Listen(ListenerConfig{
-		Address: cfg.Listen, Secret: cfg.Secret, Self: cfg.Rank,
-		Claim: t.claim, Unclaim: t.unclaim, Enter: t.receive, Log: t.log,
+	t.listener, err = Listen(ListenerConfig{
+		Address: cfg.Listen, Secret: cfg.Secret, Self: cfg.Rank, Claim: t.claim, Enter: t.receive, Log: cfg.Log,
 	})
 	if err != nil {
 		t.end()
 		t.pump.close()
 		return nil, fmt.Errorf("listen for other ranks on %s: %w", cfg.Listen, err)
 	}
-	t.mu.Lock()
-	t.listener = listener
-	t.mu.Unlock()
 	t.serving.Go(t.watchAnswers)
 	return t, nil
 }
@@ -94,78 +74,37 @@ func (t *TCP) Port() int { return t.listener.Port() }
 // Sent returns what has been written to others so far.
 func (t *TCP) Sent() Counts { return t.sent.counts() }
 
-// receive serves an admitted connection until it ends.
-func (t *TCP) receive(conn net.Conn, from int) {
-	if from < 0 || from >= t.size {
-		conn.Close()
-		return
-	}
-	t.mu.Lock()
-	l, err := t.adoptLocked(conn.(*Conn), from)
-	t.mu.Unlock()
-	if err != nil {
-		t.unclaim(from)
-		t.box.fail(from, err)
-		return
-	}
-	t.serve(l, from)
-}
-
-// adoptLocked makes a connection a link with a rank.
+// adoptLocked makes a connection the link with a rank. The connection itself is closed.
 func (t *TCP) adoptLocked(conn *Conn, with int) (*link, error) {
-	if t.closed {
+	if t.life.Err() != nil {
 		conn.Close()
 		return nil, net.ErrClosed
 	}
-	from := conn.RemoteAddr()
-	l, err := t.pump.adopt(conn, t.makeRoomLocked, func(l *link) {
-		if !l.dialed {
-			t.log.Info("linked", "peer", with, "address", from)
-		}
-		t.welcome(l, with)
-	},
-		func(h Header, data []byte) { t.box.put(with, h, data) })
+	l, err := t.pump.adopt(conn, func(h Header, data []byte) { t.box.put(with, h, data) })
 	if err != nil {
 		return nil, err
 	}
-	t.links[l] = struct{}{}
-	if l.dialed {
-		t.serving.Go(func() { t.serve(l, with) })
-	}
+	t.links[l] = true
 	return l, nil
 }
 
-// makeRoomLocked frees a descriptor that a stranger holds, for a link with a rank, and returns false if there is none.
-func (t *TCP) makeRoomLocked() bool { return t.listener != nil && t.listener.evictOldest() }
-
 // serve waits for the end of a link.
 func (t *TCP) serve(l *link, with int) {
-	used, err := l.wait()
+	<-l.ended
 	t.mu.Lock()
 	delete(t.links, l)
 	t.mu.Unlock()
-	t.log.Debug("link ended", "peer", with, "used", used, "reason", err)
-	if !used && !l.dialed {
-		t.unclaim(with)
-		if hungUp(err) {
-			// It has lost a Race, or a rank has died, which the coordinator misses, or the network has closed it (see
-			// severed.go).
-			return
-		}
-	}
-	t.box.fail(with, err)
-	if t.linkLost != nil && (IsSilence(err) || errors.Is(err, ErrForged)) {
-		t.linkLost(with, err)
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.watchSeveredLocked(with)
+	t.cfg.Log.Debug("link ended", "peer", with, "reason", l.err)
+	t.lose(with, l.err)
 }
 
-// hungUp reports whether a link's error is what its end looks like when the other process
-// closes it, with or without the answer to its greeting unread.
-func hungUp(err error) bool { return errors.Is(err, errHungUp) || errors.Is(err, syscall.ECONNRESET) }
+// lose fails the receivers of a rank, and reports the end of the link unless the rank itself has closed it.
+func (t *TCP) lose(with int, err error) {
+	t.box.fail(with, err)
+	if t.cfg.LinkLost != nil && (IsSilence(err) || errors.Is(err, ErrForged)) {
+		t.cfg.LinkLost(with, err)
+	}
+}
 
 // IsSilence reports whether a link's error means that nothing comes through any
 // more. A process that ends, however it does, has its kernel say so.
@@ -209,68 +148,19 @@ func (t *TCP) Send(ctx context.Context, to int, h Header, data []byte) error {
 	if len(data) > maxMessage {
 		return fmt.Errorf("message of %d bytes to rank %d: at most %d allowed", len(data), to, maxMessage)
 	}
-	if to == t.rank {
+	if to == t.cfg.Rank {
 		t.box.put(to, h, slices.Clone(data))
 		return nil
 	}
-	p, l, err := t.peer(to)
+	l, err := t.linkTo(ctx, to)
 	if err != nil {
 		return err
 	}
-	if l == nil {
-		l, err = t.open(ctx, p, to)
-	}
-	if err == nil {
-		err = l.write(ctx, h, data)
-		t.sent.message(h, len(data))
-	}
-	if err != nil {
-		_, says := errors.AsType[overdue](err)
-		if cause := context.Cause(ctx); cause != nil && !says {
-			return cause
-		}
-		return fmt.Errorf("link to rank %d: %w", to, err)
+	t.sent.message(h, len(data))
+	if err = l.write(ctx, h, data); err != nil {
+		return cmp.Or(context.Cause(ctx), fmt.Errorf("link to rank %d: %w", to, err))
 	}
 	return nil
-}
-
-// dial connects to a peer at one of its addresses.
-func (t *TCP) dial(ctx context.Context, to int) (*Conn, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(t.life, cancel)()
-	addresses, err := t.resolve(ctx, to)
-	if err != nil {
-		return nil, err
-	}
-	if len(addresses) == 0 {
-		return nil, errors.New("it published no address")
-	}
-	log, began := t.log.With("peer", to), time.Now()
-	conn, err := Race(ctx, addresses, func(ctx context.Context, address string) (net.Conn, error) {
-		log.Debug("dialling", "address", address)
-		conn, err := Dial(ctx, address, t.secret, t.rank, to)
-		for errors.Is(err, syscall.EMFILE) && t.listener.evictOldest() {
-			conn, err = Dial(ctx, address, t.secret, t.rank, to)
-		}
-		if err != nil {
-			log.Debug("no link", "address", address, "reason", err, "elapsed", time.Since(began))
-		}
-		return conn, err
-	})
-	if errors.Is(err, errCrossed) {
-		return nil, err
-	}
-	if err != nil {
-		level := slog.LevelWarn
-		if _, again := errors.AsType[unanswered](err); again || ctx.Err() != nil { // it is tried again, or time is up
-			level = slog.LevelDebug
-		}
-		log.Log(ctx, level, "no link at any address", "candidates", addresses, "reason", err)
-		return nil, err
-	}
-	log.Info("linked", "address", conn.RemoteAddr(), "candidates", addresses, "elapsed", time.Since(began))
-	return conn.(*Conn), nil
 }
 
 // Recv returns the next message of a rank on a channel.
@@ -291,29 +181,24 @@ func (t *TCP) Recv(ctx context.Context, from int, channel uint64) (Header, []byt
 			return next.header, next.data, nil
 		}
 	}
-	return t.box.take(ctx, from, channel)
+	return t.box.take(ctx, k)
 }
 
 // Close ends all links, and the waits of those who still use them, and waits
 // for the endpoint's goroutines.
 func (t *TCP) Close() error {
 	t.mu.Lock()
-	if t.closed {
-		t.mu.Unlock()
-		return nil
-	}
-	t.closed = true
+	t.end()
 	links := slices.Collect(maps.Keys(t.links))
 	t.mu.Unlock()
 	flush(links)
 	for _, l := range links {
 		l.Close()
 	}
-	t.end()
 	t.listener.Close()
 	t.serving.Wait()
 	t.pump.close()
-	for r := range t.size {
+	for r := range t.cfg.Size {
 		t.box.fail(r, net.ErrClosed)
 	}
 	return nil

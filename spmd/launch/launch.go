@@ -87,8 +87,7 @@ func Run(ctx context.Context, j Job) error {
 	r.out = NewOutput(j.Stdout, j.Stderr, r.outputLost)
 	r.job.Grace, r.job.Log = cmp.Or(j.Grace, Grace), cmp.Or(j.Log, slog.New(slog.DiscardHandler))
 	r.coordinator = watch.NewCoordinator(j.Ranks, secret, r.explain)
-	r.coordinator.Announce(j.Failed)
-	r.coordinator.Log(r.job.Log)
+	r.coordinator.Announce, r.coordinator.Log = j.Failed, r.job.Log.With("part", "coordinator")
 	for i := range r.procs {
 		r.procs[i] = &process{rank: i, ended: make(chan struct{})}
 	}

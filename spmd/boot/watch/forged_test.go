@@ -30,7 +30,7 @@ func TestForgedWordsOfTheCoordinator(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cl, _, err := NewClient(t.Context(), conn, 1, 2, Leader{Name: "rank 0, the coordinator"})
+	cl, _, err := NewClient(t.Context(), conn, Self{Rank: 1, Size: 2}, Leader{Name: "rank 0, the coordinator"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestForgedWordsOfTheCoordinator(t *testing.T) {
 			t.Errorf("%s has %+v", who, f)
 		}
 	}
-	Follower{cl}.Leave(t.Context())
+	cl.Leave(t.Context())
 }
 
 // alteringRelay passes on bytes between who connects to it and an address. Once spoil is set it alters those to the one
@@ -113,11 +113,11 @@ func TestForgedFirstWords(t *testing.T) {
 				t.Fatal(err)
 			}
 			var told Failure
-			cl, _, err := NewClient(t.Context(), conn, 1, 3, Leader{Name: "rank 0, the coordinator"})
+			cl, _, err := NewClient(t.Context(), conn, Self{Rank: 1, Size: 3}, Leader{Name: "rank 0, the coordinator"})
 			if err == nil {
 				cl.Put(t.Context(), nil)
 				told = <-cl.Failed()
-				Follower{cl}.Leave(t.Context())
+				cl.Leave(t.Context())
 			} else {
 				told = FailureOf(err)
 			}

@@ -26,11 +26,10 @@ func seatAt(t *testing.T, c *Coordinator, rank, size int, host string) *Client {
 	t.Helper()
 	here, there := net.Pipe()
 	c.Serve(there, rank)
-	cl, _, err := NewClient(t.Context(), here, rank, size, Leader{Name: "the coordinator", Rank: -1})
+	cl, _, err := NewClient(t.Context(), here, Self{Rank: rank, Size: size, Host: host}, Leader{Name: "the coordinator", Rank: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	cl.NameHost(host)
 	if err := cl.Put(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +84,8 @@ func mute(t *testing.T, c *Coordinator, rank, size int, host, phase string) net.
 	silent, far := net.Pipe()
 	t.Cleanup(func() { silent.Close() })
 	c.Serve(far, rank)
-	if m, err := newMessageReader(silent).next(); err != nil || m.Is != isSecret {
+	var m message
+	if err := json.NewDecoder(silent).Decode(&m); err != nil || m.Is != isSecret {
 		t.Fatal(m, err)
 	}
 	if _, err := fmt.Fprintf(silent, `{"is":"hello","rank":%d,"size":%d,"host":%q}`+"\n"+`{"is":"phase","phase":%q}`+"\n", rank, size, host, phase); err != nil {
@@ -149,7 +149,7 @@ func TestRankZeroIsCutOff(t *testing.T) {
 	c := NewCoordinator(4, nil, nil)
 	defer c.Close()
 	reporter := seat(t, c, 0, 4)
-	own := reporter.hostName()
+	own := reporter.self.Host
 	seatAt(t, c, 1, 4, own)
 	for rank, host := range map[int]string{2: "b", 3: "c"} {
 		defer mute(t, c, rank, 4, host, "isolated").Close()
@@ -158,7 +158,7 @@ func TestRankZeroIsCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	reporter.Phase("isolated")
-	c.lost(c.members[2], nil, fmt.Errorf("read: %w", syscall.ETIMEDOUT))
+	c.lost(c.members[2], fmt.Errorf("read: %w", syscall.ETIMEDOUT))
 	f := <-reporter.Failed()
 	const want = "this host is cut off from all others, or they are: ranks 2 on b, 3 on c do not answer (read: connection timed out)"
 	if f.Rank != 0 || f.Host != own || f.Kind != fault.RankLost || f.Cause != want {
@@ -201,7 +201,7 @@ func TestSignOfLife(t *testing.T) {
 		go io.Copy(io.Discard, theirs)
 		say := func(m message) { json.NewEncoder(theirs).Encode(m) }
 		go say(message{Is: isSecret})
-		c, _, err := NewClient(t.Context(), ours, 1, 3, Leader{Name: "rank 0", Rank: 0})
+		c, _, err := NewClient(t.Context(), ours, Self{Rank: 1, Size: 3}, Leader{Name: "rank 0", Rank: 0})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -138,9 +138,9 @@ func (d *detector) handle(from int, h wire.Header, data []byte) {
 	}
 }
 
-// answer answers the questions that can be answered, also where the ranks agree: if what the asker waits for was dropped
-// on the way, the link ends with the next frame (wire.ErrForged), and no other might follow. It is called after a
-// question has come and after a call begins, so that none is overlooked.
+// answer answers the questions that can be answered, also where the ranks agree: if what the asker waits for was
+// dropped on the way, the link ends with the next frame (wire.ErrForged), and no other might follow. It is called
+// after a question has come and after a call begins, so that none is overlooked.
 func (d *detector) answer() {
 	if d.asked.Load() == 0 {
 		return

@@ -236,10 +236,16 @@ func ancestors(yield func(ancestor) bool) {
 
 // carries reports whether the process was started with all of these KEY=VALUE pairs. Slurmstepd and other processes of
 // root, whose environment is closed to users, are no wrappers of theirs.
-func (a ancestor) carries(pairs []string) bool {
-	data, err := os.ReadFile(procfs.Dir(a.pid) + "/environ")
-	its := strings.Split(string(data), "\x00")
-	return err == nil && !slices.ContainsFunc(pairs, func(kv string) bool { return !slices.Contains(its, kv) })
+func (a ancestor) carries(pairs []string) bool { return hasAll(environOf(procfs.Dir(a.pid)), pairs) }
+
+// environOf returns the KEY=VALUE pairs with which the process that has a folder was started; none if they are closed.
+func environOf(dir string) []string {
+	data, _ := os.ReadFile(dir + "/environ")
+	return strings.Split(string(data), "\x00")
+}
+
+func hasAll(environ, pairs []string) bool {
+	return !slices.ContainsFunc(pairs, func(kv string) bool { return !slices.Contains(environ, kv) })
 }
 
 // title is the command line of the nearest ancestor with a name, which programs may change to say what they do; "" if

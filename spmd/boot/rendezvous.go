@@ -165,7 +165,7 @@ func (r rendezvous) lead(ctx context.Context) (*Process, *leadingClient, error) 
 	if err != nil {
 		return nil, nil, Limited(fault.Launch, "rank 0 cannot listen: %w", err)
 	}
-	c := watch.NewCoordinator(r.size, nil, nil)
+	c := watch.NewCoordinator(r.size, nil)
 	lead := &leadingClient{seal: r.seal, size: r.size, spare: spare, ready: make(chan struct{})}
 	lead.LeadingClient = &watch.LeadingClient{Coordinator: c, Shut: lead.shut}
 	c.Announce, c.Log, c.Complete = r.watch.Failed, r.watch.log().With("part", "coordinator"), lead.shut

@@ -32,12 +32,11 @@ type Client struct {
 	launcher context.Context // see Heed
 
 	ready   chan struct{}
-	failed  chan Failure  // for the world; holds the first failure once
-	down    chan struct{} // closed with the first failure
-	failure Failure       // the first one; valid when down is closed
-	once    sync.Once     // for the first failure
-	probed  chan struct{} // capacity 1; holds a token after a roll call
-	end     chan struct{} // closed when the connection has ended
+	failed  chan Failure            // for the world; holds the first failure once
+	down    chan struct{}           // closed with the first failure
+	failure atomic.Pointer[Failure] // the first one; nil while there is none
+	probed  chan struct{}           // capacity 1; holds a token after a roll call
+	end     chan struct{}           // closed when the connection has ended
 	left    atomic.Bool
 	aborted atomic.Bool // by this rank
 
@@ -171,11 +170,10 @@ func orCut(conn net.Conn) string {
 
 // fail records the first failure.
 func (c *Client) fail(f Failure) {
-	c.once.Do(func() {
-		c.failure = f
+	if c.failure.CompareAndSwap(nil, &f) {
 		c.failed <- f
 		close(c.down)
-	})
+	}
 }
 
 // Put sends hello, with this rank's card.
@@ -191,7 +189,7 @@ func wait[T any](ctx context.Context, c *Client, ch <-chan T) (T, error) {
 	case v := <-ch:
 		return v, nil
 	case <-c.down:
-		return zero, c.failure
+		return zero, *c.failure.Load()
 	case <-ctx.Done():
 		return zero, context.Cause(ctx)
 	}
@@ -245,11 +243,11 @@ func (c *Client) Abort(f Failure) Failure {
 	wire.SetUserTimeout(c.conn.Conn, silentFor)
 	c.conn.write(message{Is: isAbort, Failure: &f})
 	c.awaitVerdict()
-	if c.isDown() { // if only in the last moment
-		if c.failure.Alone && c.leader.Rank < 0 {
+	if first := c.failure.Load(); first != nil { // if only in the last moment
+		if first.Alone && c.leader.Rank < 0 {
 			return f // with the launcher gone this rank's own words say more
 		}
-		return c.failure
+		return *first
 	}
 	if c.leader.Rank >= 0 {
 		kind := fault.RankLost
@@ -285,18 +283,8 @@ func (c *Client) awaitVerdict() {
 // Failed yields the job's first failure, once.
 func (c *Client) Failed() <-chan Failure { return c.failed }
 
-// isDown reports whether this rank has heard of a failure of the job.
-func (c *Client) isDown() bool {
-	select {
-	case <-c.down:
-		return true
-	default:
-		return false
-	}
-}
-
 // disturbed reports whether this rank knows that the job has failed.
-func (c *Client) disturbed() bool { return c.aborted.Load() || c.isDown() }
+func (c *Client) disturbed() bool { return c.aborted.Load() || c.failure.Load() != nil }
 
 // leaveWait is how long a rank of a failed job waits for a leader that reports to go first.
 const leaveWait = 2 * time.Second
@@ -325,8 +313,8 @@ func (c *Client) Leave(ctx context.Context) error {
 	}
 	c.conn.Close()
 	<-c.end
-	if err == nil && c.isDown() && !c.aborted.Load() {
-		return c.failure // which is new to this rank
+	if news := c.failure.Load(); err == nil && news != nil && !c.aborted.Load() {
+		return *news
 	}
 	return err
 }

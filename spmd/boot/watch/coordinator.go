@@ -16,10 +16,6 @@ import (
 	"perigee/spmd/wire"
 )
 
-// explainWait is how long the coordinator waits for the launcher to say how a
-// vanished process ended.
-const explainWait = 500 * time.Millisecond
-
 // announceLimit is how long the ranks may have to wait for the report to the user: the
 // pipe that it is written to may be full.
 const announceLimit = 300 * time.Millisecond
@@ -35,11 +31,12 @@ type Coordinator struct {
 	Complete func()
 	Log      *slog.Logger
 
+	// Launched says that Ended will be called for each process. The end of a connection means nothing then: the launcher
+	// knows how the process has ended.
+	Launched bool
+
 	size   int
 	secret []byte
-	// explain, if set, returns how a rank's process ended, waiting a little
-	// for that to become known; "" if it did not end.
-	explain func(rank int, wait time.Duration) string
 
 	mu       sync.Mutex
 	members  []*member     // by rank; nil until it has said hello, or that it has failed
@@ -48,7 +45,8 @@ type Coordinator struct {
 	left     int
 	failure  *Failure
 	failed   chan struct{} // closed with the first failure
-	told     chan struct{} // closed when the ranks have heard of it
+	told     bool          // the ranks have heard of it
+	toldAll  chan struct{} // closed then
 	finished chan struct{} // closed when all ranks have left
 	probing  bool          // a failure is being looked into
 	answers  chan struct{} // capacity 1; holds a token after a change among the silent
@@ -71,11 +69,11 @@ type member struct {
 
 // NewCoordinator makes a coordinator for size ranks. It sends secret to every rank that
 // connects, so connections must be authenticated, or inherited from the launcher.
-func NewCoordinator(size int, secret []byte, explain func(rank int, wait time.Duration) string) *Coordinator {
+func NewCoordinator(size int, secret []byte) *Coordinator {
 	return &Coordinator{
-		size: size, secret: secret, explain: explain, Log: slog.New(slog.DiscardHandler),
+		size: size, secret: secret, Log: slog.New(slog.DiscardHandler),
 		members: make([]*member, size), all: make(chan struct{}),
-		failed: make(chan struct{}), told: make(chan struct{}), finished: make(chan struct{}),
+		failed: make(chan struct{}), toldAll: make(chan struct{}), finished: make(chan struct{}),
 		answers: make(chan struct{}, 1), outboxes: map[*outbox]bool{},
 	}
 }
@@ -166,22 +164,13 @@ func (c *Coordinator) failLocked(f Failure) {
 
 // tellLocked sends the failure to all ranks, also to those that have reported one.
 func (c *Coordinator) tellLocked() {
-	defer close(c.told)
+	c.told = true
+	defer close(c.toldAll)
 	c.Log.Debug("sending the failure to all ranks")
 	for _, m := range c.members {
 		if m != nil && !m.left {
 			m.out.send(message{Is: isAbort, Failure: c.failure})
 		}
-	}
-}
-
-// hasTold reports whether the ranks have heard of the failure.
-func (c *Coordinator) hasTold() bool {
-	select {
-	case <-c.told:
-		return true
-	default:
-		return false
 	}
 }
 
@@ -248,7 +237,7 @@ func (c *Coordinator) Dismiss() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, m := range c.members {
-		if m != nil && c.hasTold() {
+		if m != nil && c.told {
 			m.out.end()
 		}
 	}
@@ -262,7 +251,7 @@ func (c *Coordinator) Close() {
 	failed := c.failure != nil
 	c.mu.Unlock()
 	if failed {
-		<-c.told // the user comes first
+		<-c.toldAll // the user comes first
 	}
 	c.mu.Lock()
 	for out := range c.outboxes {
@@ -377,7 +366,7 @@ func (c *Coordinator) checkLocked(m *member, size int) error {
 // addLocked makes a rank one of those that are here. If the others have heard of a failure it hears of it, too.
 func (c *Coordinator) addLocked(m *member) {
 	c.members[m.rank], m.here = m, true
-	if c.hasTold() {
+	if c.told {
 		m.out.send(message{Is: isAbort, Failure: c.failure})
 	}
 	if c.present++; c.present == c.size {
@@ -425,22 +414,17 @@ func (c *Coordinator) reportedLocked(f Failure) {
 func (c *Coordinator) lost(m *member, err error) {
 	forged := errors.Is(err, wire.ErrForged)
 	c.mu.Lock()
-	expected := m.gone || c.closed || c.failure != nil
+	expected := m.gone || c.closed || c.failure != nil || c.Launched && isEnd(err)
 	c.mu.Unlock()
 	if expected || !m.here && !forged { // that one is still missing; the ranks that wait for it report that
 		return
 	}
 	err = m.out.reason(err)
 	f := Failure{Rank: m.rank, Host: m.host, Phase: m.phase, Kind: fault.RankLost}
-	if c.explain != nil {
-		f.Cause = c.explain(m.rank, explainWait)
-	}
-	c.Log.Warn("rank ended without leaving", "peer", m.rank, "reason", cmp.Or(f.Cause, err.Error()))
+	c.Log.Warn("rank ended without leaving", "peer", m.rank, "reason", err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case f.Cause != "":
-		c.failLocked(f)
 	case isEnd(err):
 		f.Cause = "its process is gone" + orCut(m.out)
 		c.failLocked(f)

@@ -46,8 +46,8 @@ type speaker struct {
 	done <-chan struct{} // closed when the coordinator is through with it
 }
 
-func newCoordinator(t testing.TB, size int, explain func(int, time.Duration) string) *Coordinator {
-	c := NewCoordinator(size, []byte("secret"), explain)
+func newCoordinator(t testing.TB, size int) *Coordinator {
+	c := NewCoordinator(size, []byte("secret"))
 	t.Cleanup(c.Close)
 	return c
 }
@@ -109,7 +109,7 @@ func world(t testing.TB, c *Coordinator, n int) []*speaker {
 }
 
 func TestCardsReachEverybody(t *testing.T) {
-	c := newCoordinator(t, 3, nil)
+	c := newCoordinator(t, 3)
 	ranks := world(t, c, 3)
 	for asker, s := range ranks {
 		for r := range 3 {
@@ -150,7 +150,7 @@ func TestLossIsToldWithItsPhase(t *testing.T) {
 		"an abort, then the end": {func(s *speaker) { s.say(message{Is: isAbort, Failure: &Failure{Cause: "why"}}); s.conn.Close() }, "start", "why"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			co := newCoordinator(t, 3, nil)
+			co := newCoordinator(t, 3)
 			ranks := world(t, co, 3)
 			c.spoil(ranks[1])
 			for _, r := range []int{0, 2} {
@@ -165,16 +165,19 @@ func TestLossIsToldWithItsPhase(t *testing.T) {
 }
 
 func TestTheLauncherKnowsBetterHowARankEnded(t *testing.T) {
-	c := newCoordinator(t, 2, func(rank int, _ time.Duration) string { return fmt.Sprint("exit code of rank ", rank) })
+	c := newCoordinator(t, 2)
+	c.Launched = true
 	ranks := world(t, c, 2)
 	ranks[0].conn.Close()
+	<-ranks[0].done
+	c.Ended(0, "exit code of rank 0")
 	if f := ranks[1].hear().Failure; f == nil || f.Rank != 0 || f.Cause != "exit code of rank 0" {
 		t.Errorf("heard %+v", f)
 	}
 }
 
 func TestEndOfAProcessThatNeverReported(t *testing.T) {
-	c := newCoordinator(t, 2, nil)
+	c := newCoordinator(t, 2)
 	s := connectTo(t, c, 0)
 	s.say(hello(0, 2))
 	c.Ended(1, "exit code 3")
@@ -184,7 +187,7 @@ func TestEndOfAProcessThatNeverReported(t *testing.T) {
 }
 
 func TestFirstFailureWins(t *testing.T) {
-	c := newCoordinator(t, 3, nil)
+	c := newCoordinator(t, 3)
 	ranks := world(t, c, 3)
 	c.Fail(Failure{Rank: 2, Kind: fault.Script, Cause: "first"})
 	c.Fail(Failure{Rank: 1, Kind: fault.Internal, Cause: "second"})
@@ -202,7 +205,7 @@ func TestFirstFailureWins(t *testing.T) {
 }
 
 func TestALateRankHearsOfTheFailure(t *testing.T) {
-	c := newCoordinator(t, 2, nil)
+	c := newCoordinator(t, 2)
 	c.Fail(Failure{Rank: 1, Kind: fault.Script, Cause: "early"})
 	s := connectTo(t, c, 0)
 	s.say(hello(0, 2))
@@ -212,7 +215,7 @@ func TestALateRankHearsOfTheFailure(t *testing.T) {
 }
 
 func TestGoodbyeThenSilenceIsNoFailure(t *testing.T) {
-	c := newCoordinator(t, 2, nil)
+	c := newCoordinator(t, 2)
 	ranks := world(t, c, 2)
 	ranks[0].say(message{Is: isLeave})
 	ranks[0].hangsUp()
@@ -243,7 +246,7 @@ func TestWhoCannotBelongIsRefused(t *testing.T) {
 		"other size": {1, 4, "was told of 4 ranks, the coordinator of the job of 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			co := newCoordinator(t, 3, nil)
+			co := newCoordinator(t, 3)
 			first := connectTo(t, co, 0)
 			first.say(hello(0, 3))
 			spmdtest.Wait(t, func() bool { return len(co.Missing()) == 2 })
@@ -257,7 +260,7 @@ func TestWhoCannotBelongIsRefused(t *testing.T) {
 			bad.hangsUp()
 		})
 		t.Run(name+" in a complete world", func(t *testing.T) {
-			co := newCoordinator(t, 3, nil)
+			co := newCoordinator(t, 3)
 			ranks := world(t, co, 3)
 			bad := connectTo(t, co, c.rank)
 			bad.say(hello(c.rank, c.size))
@@ -275,7 +278,7 @@ func TestWhoCannotBelongIsRefused(t *testing.T) {
 }
 
 func TestBeforeHello(t *testing.T) {
-	c := newCoordinator(t, 2, nil)
+	c := newCoordinator(t, 2)
 	for _, line := range []string{"", "x\n", "{}\n", `{"is":"leave"}` + "\n", `{"is":"abort"}` + "\n", `{"is":"cause","failure":{"rank":0}}` + "\n"} {
 		s := connectTo(t, c, 1)
 		io.WriteString(s.conn, line)
@@ -287,7 +290,7 @@ func TestBeforeHello(t *testing.T) {
 		}
 	}
 	world(t, c, 2)
-	c = newCoordinator(t, 2, nil)
+	c = newCoordinator(t, 2)
 	s := connectTo(t, c, 1)
 	s.say(message{Is: isAbort, Failure: &Failure{Rank: 1, Kind: fault.Resource, Cause: "no memory"}})
 	<-c.Failed()
@@ -299,7 +302,7 @@ func TestBeforeHello(t *testing.T) {
 // One rank asks for megabytes and reads nothing; the job goes on, and Close
 // does not wait for it for long.
 func TestSlowReaderBlocksNobody(t *testing.T) {
-	c := newCoordinator(t, 2, nil)
+	c := newCoordinator(t, 2)
 	ranks := make([]*speaker, 2)
 	for r := range ranks {
 		ranks[r] = connectTo(t, c, r)
@@ -331,7 +334,7 @@ func TestSlowReaderBlocksNobody(t *testing.T) {
 }
 
 func TestCloseSendsTheLastWords(t *testing.T) {
-	c := NewCoordinator(2, []byte("secret"), nil)
+	c := NewCoordinator(2, []byte("secret"))
 	ranks := world(t, c, 2)
 	c.Fail(Failure{Rank: -1, Cause: "over"})
 	c.Close()
@@ -362,7 +365,7 @@ func connectClient(t testing.TB, c *Coordinator, rank int) *Client {
 
 func TestClients(t *testing.T) {
 	ctx := t.Context()
-	c := newCoordinator(t, 2, nil)
+	c := newCoordinator(t, 2)
 	a, b := connectClient(t, c, 0), connectClient(t, c, 1)
 	if err := errors.Join(a.Put(ctx, []byte("A")), b.Put(ctx, []byte("B")), a.Fence(ctx), b.Fence(ctx)); err != nil {
 		t.Fatal(err)
@@ -388,7 +391,7 @@ func TestClients(t *testing.T) {
 }
 
 func TestClientWhoseCoordinatorDies(t *testing.T) {
-	c := NewCoordinator(2, []byte("secret"), nil)
+	c := NewCoordinator(2, []byte("secret"))
 	a := connectClient(t, c, 0)
 	if err := a.Put(t.Context(), nil); err != nil {
 		t.Fatal(err)
@@ -416,7 +419,7 @@ func TestClientGivesUpWithItsContext(t *testing.T) {
 	if fault.KindOf(err) != fault.Interrupt {
 		t.Errorf("connecting: %v", err)
 	}
-	c := newCoordinator(t, 2, nil)
+	c := newCoordinator(t, 2)
 	a := connectClient(t, c, 0)
 	defer a.Leave(ctx)
 	a.Put(ctx, nil)
@@ -464,7 +467,7 @@ func FuzzCoordinator(f *testing.F) {
 	f.Add([]byte(`{"is":"abort","failure":{"rank":0}}` + "\n"))
 	f.Add([]byte(`{"is":"hello","rank":0,"size":1}` + "\n" + `{"is":"phase","phase":"x"}` + "\n" + `{"is":"alive"}` + "\n" + `{"is":"cause","failure":{"rank":0,"kind":9,"cause":"y"}}` + "\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c := NewCoordinator(1, nil, nil)
+		c := NewCoordinator(1, nil)
 		a, b := net.Pipe()
 		done := c.Serve(b, 0)
 		go io.Copy(io.Discard, a)

@@ -17,7 +17,7 @@ import (
 // Where bytes of the coordinator are altered on their way to a rank, the job's failure says so, at both ends: neither
 // has died.
 func TestForgedWordsOfTheCoordinator(t *testing.T) {
-	c := newCoordinator(t, 2, nil)
+	c := newCoordinator(t, 2)
 	connectFollower(t, c, 0).Put(t.Context(), nil)
 	secret := []byte("a secret of the job")
 	l, err := wire.Listen(wire.ListenerConfig{Address: "127.0.0.1:0", Secret: secret, Enter: func(conn net.Conn, from int) { c.Serve(conn, from) }})
@@ -98,7 +98,7 @@ func TestForgedFirstWords(t *testing.T) {
 		{"of the coordinator", -1, handshake + 40, `^lost the connection to rank 0, the coordinator: frame 1 was altered, repeated, left out or injected on the way$`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			job := newCoordinator(t, 3, nil)
+			job := newCoordinator(t, 3)
 			first := connectFollower(t, job, 0)
 			first.Put(t.Context(), nil)
 			secret := []byte("a secret of the job")

@@ -9,7 +9,7 @@ import (
 
 // A coordinator that reads gets each phase of a job.
 func TestPhasesReachTheCoordinator(t *testing.T) {
-	c := newCoordinator(t, 1, nil)
+	c := newCoordinator(t, 1)
 	cl := connectClient(t, c, 0)
 	if err := cl.Put(t.Context(), nil); err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ func seatAt(t *testing.T, c *Coordinator, rank, size int, host string) *Client {
 // TestTimeoutNamesTheSilentRank has rank 0 give up waiting while rank 2 hears
 // nothing, as if it were stopped.
 func TestTimeoutNamesTheSilentRank(t *testing.T) {
-	c := NewCoordinator(3, nil, nil)
+	c := NewCoordinator(3, nil)
 	defer c.Close()
 	waiter, patient := seat(t, c, 0, 3), seat(t, c, 1, 3)
 	defer mute(t, c, 2, 3, "far", "isolated").Close()
@@ -61,7 +61,7 @@ func TestTimeoutNamesTheSilentRank(t *testing.T) {
 // TestTimeoutWithoutCulpritStaysWithTheWaiter is a deadlock of ranks that all
 // are alive.
 func TestTimeoutWithoutCulpritStaysWithTheWaiter(t *testing.T) {
-	c := NewCoordinator(2, nil, nil)
+	c := NewCoordinator(2, nil)
 	defer c.Close()
 	waiter, other := seat(t, c, 0, 2), seat(t, c, 1, 2)
 	if err := other.Fence(t.Context()); err != nil {
@@ -121,7 +121,7 @@ func TestWhoIsBlamed(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel() // they wait most of the time
 			size := 1 + len(test.hosts)
-			c := NewCoordinator(size, nil, nil)
+			c := NewCoordinator(size, nil)
 			defer c.Close()
 			reporter := seat(t, c, 0, size)
 			for i, h := range test.hosts {
@@ -146,7 +146,7 @@ func TestWhoIsBlamed(t *testing.T) {
 
 // TestRankZeroIsCutOff has all other hosts silent: then rank 0's own is to blame.
 func TestRankZeroIsCutOff(t *testing.T) {
-	c := NewCoordinator(4, nil, nil)
+	c := NewCoordinator(4, nil)
 	defer c.Close()
 	reporter := seat(t, c, 0, 4)
 	own := reporter.self.Host
@@ -169,7 +169,7 @@ func TestRankZeroIsCutOff(t *testing.T) {
 // TestSlowIsNotStopped has two ranks silent for a second, of which one is only slow.
 func TestSlowIsNotStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := NewCoordinator(3, nil, nil)
+		c := NewCoordinator(3, nil)
 		defer c.Close()
 		reporter := seat(t, c, 0, 3)
 		stopped, slow := mute(t, c, 1, 3, "b", "workload"), mute(t, c, 2, 3, "c", "workload")

@@ -1,14 +1,16 @@
 package watch
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
+
+	"perigee/spmd/wire"
 )
 
 // maxText bounds the names and causes that a rank may report.
@@ -52,28 +54,30 @@ const flushTimeout = time.Second
 // writer writes messages to a connection.
 type writer struct {
 	net.Conn
-	mu  sync.Mutex
-	err error // of the first write that has failed: what follows might continue a line that was begun
+	mu     sync.Mutex // held while one is written
+	failed atomic.Pointer[error]
 }
 
-// write returns when the message is in the hands of the kernel.
+// write returns when the message is in the hands of the kernel. After an error it writes nothing: that might continue a
+// line that was begun.
 func (w *writer) write(m message) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.err == nil {
-		w.err = json.NewEncoder(w.Conn).Encode(m)
+	if w.failed.Load() != nil {
+		return
+	}
+	if err := json.NewEncoder(w.Conn).Encode(m); err != nil {
+		w.failed.Store(&err)
 	}
 }
 
 // reason is why reading from the connection has failed with err. The kernel reports an error once: where a write gets
 // it, reading only sees the end.
 func (w *writer) reason(err error) error {
-	if !isEnd(err) {
-		return err
+	if failed := w.failed.Load(); failed != nil && isEnd(err) && wire.IsSilence(*failed) {
+		return *failed
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return cmp.Or(w.err, err)
+	return err
 }
 
 // limit bounds the time for all further messages.
@@ -81,8 +85,7 @@ func (w *writer) limit() { w.SetWriteDeadline(time.Now().Add(flushTimeout)) }
 
 // isEnd reports whether a connection was ended at its other end.
 func isEnd(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
-		errors.Is(err, syscall.EPIPE)
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
 }
 
 // outbox writes messages from a goroutine of its own: a rank that does not read blocks nobody.

@@ -35,8 +35,8 @@ const reprieve = time.Second
 // lookEvery is the pause between two looks at what sends no event when it ends.
 const lookEvery = time.Second
 
-// watchLauncher returns a context that ends when the launcher has died, with a *fault.Error as its cause, and a function
-// that stops watching. Where there is nothing to watch the context never ends.
+// watchLauncher returns a context that ends when the launcher has died, with a *fault.Error as its cause, and a
+// function that stops watching. Where there is nothing to watch the context never ends.
 func watchLauncher(env Environ, launcher string, log *slog.Logger) (alive context.Context, stop func()) {
 	if carriedVariables(env, launcher) == nil || variable(env, EnvNoWatch) == "1" {
 		return context.Background(), func() {}

@@ -31,8 +31,8 @@ type Coordinator struct {
 	Complete func()
 	Log      *slog.Logger
 
-	// Launched says that Ended will be called for each process. The end of a connection means nothing then: the launcher
-	// knows how the process has ended.
+	// Launched says that Ended will be called for each process. The end of a connection means nothing then: the
+	// launcher knows how the process has ended.
 	Launched bool
 
 	size   int

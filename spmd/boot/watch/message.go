@@ -88,7 +88,7 @@ func isEnd(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
 }
 
-// outbox writes messages from a goroutine of its own: a rank that does not read blocks nobody.
+// outbox writes messages in the background: a rank that does not read does not hold up the coordinator.
 type outbox struct {
 	writer
 	queue chan *message

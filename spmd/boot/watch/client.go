@@ -29,6 +29,7 @@ type Client struct {
 	self     Self
 	leader   Leader
 	conn     writer
+	phases   phases
 	launcher context.Context // see Heed
 
 	ready   chan struct{}
@@ -107,6 +108,8 @@ func (c *Client) listen(in *json.Decoder) {
 				delete(c.cards, m.Rank)
 			}
 			c.mu.Unlock()
+		case isNoted:
+			c.phases.noted(c)
 		case isProbe:
 			c.conn.write(message{Is: isAlive})
 			signal(c.probed)
@@ -216,7 +219,7 @@ func (c *Client) Get(ctx context.Context, rank int) ([]byte, error) {
 
 // Phase sends what this rank does from now on, before it returns: it arrives even if this process is killed right
 // after.
-func (c *Client) Phase(name string) { c.conn.write(message{Is: isPhase, Phase: bounded(name)}) }
+func (c *Client) Phase(name string) { c.phases.enter(c, bounded(name)) }
 
 // bounded is a text as a message may have it.
 func bounded(text string) string { return plaintext.Cut(text, maxText) }

@@ -298,7 +298,9 @@ func (c *Coordinator) handle(m *member, n message) (more bool) {
 			m.out.send(message{Is: isCard, Rank: n.Rank, Card: c.members[n.Rank].card})
 		}
 	case isPhase:
-		m.phase = n.Phase
+		if m.phase = n.Phase; n.Answer {
+			m.out.send(message{Is: isNoted})
+		}
 	case isAlive:
 		m.silent = false
 		signal(c.answers)

@@ -24,6 +24,7 @@
 //	  |  --------- get --------->  |
 //	  |  <-------- card ---------  |
 //	  |  -------- phase -------->  |   whenever the rank begins something else
+//	  |  <------- noted ---------  |   to some of these, where they are many
 //	  |  -------- leave -------->  |   hangs up
 //	  |                            |
 //

@@ -24,6 +24,7 @@ type message struct {
 	Host    string   `json:"host,omitempty"`
 	Card    []byte   `json:"card,omitempty"`
 	Phase   string   `json:"phase,omitempty"`
+	Answer  bool     `json:"answer,omitempty"` // of a phase: it wants an answer
 	Secret  []byte   `json:"secret,omitempty"`
 	Failure *Failure `json:"failure,omitempty"`
 }
@@ -32,7 +33,7 @@ type message struct {
 const Storing = "writing the result of the failed job"
 
 // The kinds of messages. A rank sends hello, get, phase, abort, cause, alive and leave;
-// the coordinator sends secret, ready, card, probe and abort. The package comment says
+// the coordinator sends secret, ready, card, noted, probe and abort. The package comment says
 // when.
 const (
 	isSecret = "secret"
@@ -41,6 +42,7 @@ const (
 	isGet    = "get"
 	isCard   = "card"
 	isPhase  = "phase"
+	isNoted  = "noted"
 	isAbort  = "abort"
 	isCause  = "cause"
 	isLeave  = "leave"

@@ -49,6 +49,7 @@ type Coordinator struct {
 	toldAll  chan struct{} // closed then
 	finished chan struct{} // closed when all ranks have left
 	probing  bool          // a failure is being looked into
+	losing   bool          // nothing comes any more from a rank, which is looked into and will be the failure
 	answers  chan struct{} // capacity 1; holds a token after a change among the silent
 	outboxes map[*outbox]bool
 	closed   bool
@@ -405,9 +406,11 @@ func (c *Coordinator) reportedLocked(f Failure) {
 			f.Hint = cmp.Or(c.Absence(), f.Hint)
 		}
 	}
-	if MayBeEcho(f.Kind) {
+	switch {
+	case MayBeEcho(f.Kind):
 		c.suspectLocked(f)
-	} else {
+	case f.Kind == fault.Interrupt && c.losing: // launchers end the ranks that are left when one is lost
+	default:
 		c.failLocked(f)
 	}
 }
@@ -432,6 +435,7 @@ func (c *Coordinator) lost(m *member, err error) {
 		c.failLocked(f)
 	case wire.IsSilence(err):
 		f.Cause, f.Hint = err.Error(), "has the network failed, or the host?"
+		c.losing = true
 		c.suspectLocked(f)
 	case !m.here:
 		f.Cause, f.Hint = fmt.Sprintf("lost the connection to its process at %s: %v", m.out.RemoteAddr(), err), alteredHint

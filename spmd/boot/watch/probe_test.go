@@ -166,6 +166,23 @@ func TestRankZeroIsCutOff(t *testing.T) {
 	}
 }
 
+// A rank that has to end since another is lost is not the first failure, though that loss is still looked into.
+func TestLossBeforeSignal(t *testing.T) {
+	c := NewCoordinator(3, nil)
+	defer c.Close()
+	reporter := seat(t, c, 0, 3)
+	seat(t, c, 1, 3)
+	defer mute(t, c, 2, 3, "far", "workload").Close()
+	if err := reporter.Fence(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.lost(c.members[2], fmt.Errorf("read: %w", syscall.ETIMEDOUT))
+	f := reporter.Abort(Failure{Kind: fault.Interrupt, Cause: "ended by signal: terminated"})
+	if f.Rank != 2 || f.Host != "far" || f.Kind != fault.RankLost {
+		t.Errorf("got %+v", f)
+	}
+}
+
 // TestSlowIsNotStopped has two ranks silent for a second, of which one is only slow.
 func TestSlowIsNotStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -3,12 +3,11 @@ package spmd
 import (
 	"context"
 	"encoding/binary"
-	"slices"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"perigee/internal/pack"
 	"perigee/spmd/wire"
 )
 
@@ -24,37 +23,41 @@ import (
 // collective, which does not happen. Ranks that wait for each other in different
 // groups find nothing out; --timeout ends that.
 
+// doubtAfter is how long a rank waits for another before it asks.
+const doubtAfter = 200 * time.Millisecond
+
 // detector asks other ranks about their calls, and answers them.
 type detector struct {
-	end  sender
+	end  wire.Endpoint
 	life context.Context
 	// after is how long a rank waits before it asks; 0 in simulations: ranks do not disagree there.
 	after time.Duration
 
 	histories sync.Map // channel -> *history
+	waits     sync.Map // peer -> *wait
 
 	mu    sync.Mutex
-	waits map[uint64]*wait
-	last  uint64 // number of a wait
-	open  []inquiry
-	asked atomic.Int32 // length of open, looked at by every call
+	open  map[peer]wire.Header // the questions that cannot be answered yet
+	asked atomic.Int32         // how many these are, looked at by every call
 }
 
-// sender sends the messages of a detector.
-type sender interface {
-	Send(ctx context.Context, to int, h wire.Header, data []byte) error
+// peer is another rank in a group. A rank waits for one message of it at a time, and asks about one call.
+type peer struct {
+	rank    int
+	channel uint64
 }
 
-// inquiry is what a rank asks that has waited for another. It is kept until it can be answered.
-type inquiry struct {
-	from int
-	wait uint64 // the number that the asker has given to its wait
+// wait is a wait of this rank for another.
+type wait struct {
+	g *Group
 	call
+	over context.CancelCauseFunc
 }
 
 // start begins to ask and to answer over an endpoint, until life ends.
 func (d *detector) start(life context.Context, end wire.Endpoint, after time.Duration) {
 	d.life, d.end, d.after = life, end, after
+	d.open = map[peer]wire.Header{}
 	end.HandleControl(d.handle)
 }
 
@@ -64,137 +67,113 @@ func (d *detector) historyOf(channel uint64) *history {
 	return h.(*history)
 }
 
-// ask sends an inquiry. The answer, if there is one, ends the wait. ctx is that of the
-// collective.
-func (d *detector) ask(ctx context.Context, its *wait) (forget func()) {
-	d.mu.Lock()
-	d.last++
-	id := d.last
-	if d.waits == nil {
-		d.waits = map[uint64]*wait{}
+var errDoubt = errors.New("it takes long")
+
+// await receives the next message from a member.
+func (g *Group) await(ctx context.Context, place int, op byte, seq uint32) (wire.Header, []byte, error) {
+	from := peer{g.ranks[place], g.channel}
+	d := &g.w.detector
+	if d.after == 0 || !g.w.entered.Load() {
+		return g.w.end.Recv(ctx, from.rank, from.channel)
 	}
-	d.waits[id] = its
-	d.mu.Unlock()
-	send, cancel := d.life, context.CancelFunc(func() {})
-	if deadline, bounded := ctx.Deadline(); bounded {
-		// Not ctx itself: a message that was given up half sent breaks the link.
-		send, cancel = context.WithDeadline(d.life, deadline)
+	soon := limit(ctx, d.after, errDoubt)
+	h, data, err := g.w.end.Recv(soon, from.rank, from.channel)
+	soon.stop()
+	if !errors.Is(err, errDoubt) {
+		return h, data, err
 	}
-	go func() {
-		defer cancel()
-		d.end.Send(send, its.g.ranks[its.place], wire.Header{Channel: its.channel, Seq: its.seq, Op: wire.Control},
-			encodeControl(isInquiry, id, its.call))
-	}()
-	return func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		delete(d.waits, id)
-	}
+	waiting, over := context.WithCancelCause(ctx)
+	defer over(nil)
+	w := &wait{g, g.current(op, seq), over}
+	d.waits.Store(from, w)
+	defer d.waits.Delete(from)
+	go d.send(from.rank, isQuestion, w.call, seq)
+	return g.w.end.Recv(waiting, from.rank, from.channel)
 }
 
-// handleControl hears an inquiry or an answer.
+// The kinds of control messages. isPast is an answer of which the root and the order of the ranks are not known.
+const (
+	isQuestion byte = iota
+	isAnswer
+	isPast
+)
+
+// controlBytes is the length of a control message: its kind, a collective, and the number of the call that is asked
+// about. The rest of the call is in the header.
+const controlBytes = 6
+
+func (d *detector) send(to int, kind byte, c call, about uint32) {
+	h := c.header()
+	data := binary.BigEndian.AppendUint32([]byte{kind, h.Op}, about)
+	h.Op = wire.Control
+	d.end.Send(d.life, to, h, data) // it is only a question, or its answer
+}
+
+// handle takes a control message.
 func (d *detector) handle(from int, h wire.Header, data []byte) {
-	kind, id, c, err := decodeControl(data)
-	if err != nil {
-		return // it was only a question
+	if len(data) != controlBytes {
+		return
 	}
-	c.channel = h.Channel
-	if kind == isInquiry {
-		d.add(inquiry{from, id, c})
+	who, kind := peer{from, h.Channel}, data[0]
+	h.Op = data[1]
+	if kind == isQuestion {
+		d.mu.Lock()
+		d.open[who] = h
+		d.asked.Store(int32(len(d.open)))
+		d.mu.Unlock()
 		d.answer()
 		return
 	}
-	if kind == isAgreement {
+	its, _ := d.waits.Load(who)
+	w, ok := its.(*wait)
+	if !ok || w.seq != binary.BigEndian.Uint32(data[2:]) {
 		return
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if its := d.waits[id]; its != nil && its.g.ranks[its.place] == from && its.channel == c.channel {
-		its.over(its.g.disagree(its.call, from, c))
+	theirs := w.g.callOf(h)
+	if kind == isPast {
+		theirs.root, theirs.order = -1, w.order
+	}
+	if theirs != w.call {
+		w.over(w.g.disagree(w.call, from, theirs))
 	}
 }
 
-// add keeps an inquiry until it is answered. Of one rank and group only the last
-// counts.
-func (d *detector) add(q inquiry) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.open = slices.DeleteFunc(d.open, func(old inquiry) bool { return old.from == q.from && old.channel == q.channel })
-	d.open = append(d.open, q)
-	d.asked.Store(int32(len(d.open)))
-}
-
-// answer answers the inquiries that can be answered. It is called after an inquiry is
-// added and after a call begins, so that none is overlooked.
+// answer answers the questions that can be answered, also where the ranks agree: if what the asker waits for was
+// dropped on the way, the link ends with the next frame (wire.ErrForged), and no other might follow. It is called
+// after a question has come and after a call begins, so that none is overlooked.
 func (d *detector) answer() {
 	if d.asked.Load() == 0 {
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.open = slices.DeleteFunc(d.open, func(q inquiry) bool {
-		mine, known, differs := d.compare(q.call)
-		if known {
-			kind := isAgreement
-			if differs {
-				kind = isAnswer
-			}
-			header := wire.Header{Channel: q.channel, Seq: q.seq, Op: wire.Control}
-			go d.end.Send(d.life, q.from, header, encodeControl(kind, q.wait, mine))
+	for who, question := range d.open {
+		if kind, mine, ok := d.callAt(question); ok {
+			delete(d.open, who)
+			go d.send(who.rank, kind, mine, question.Seq)
 		}
-		return known
-	})
+	}
 	d.asked.Store(int32(len(d.open)))
 }
 
-// compare reports whether this rank has come as far as another rank's call, and if it
-// has, whether it is, or was, in a different one.
-func (d *detector) compare(theirs call) (mine call, known, differs bool) {
-	met, ok := d.histories.Load(theirs.channel)
+// callAt returns the call that this rank is in, if it has come as far as the call of a question, or, if it is past that
+// and was in another collective then, that one.
+func (d *detector) callAt(question wire.Header) (kind byte, mine call, ok bool) {
+	met, ok := d.histories.Load(question.Channel)
 	if !ok {
-		return mine, false, false
+		return isAnswer, mine, false
 	}
 	h := met.(*history)
 	h.calling.Lock()
 	log := callLog(h.calls.Load())
-	now := call{theirs.channel, log.seq(), log.op(log.seq()), h.root, h.lastOrder}
+	mine = call{question.Channel, log.seq(), log.op(log.seq()), h.root, h.lastOrder}
 	h.calling.Unlock()
-	if now.op == opBarrier {
-		now.root = -1
+	if mine.op == opBarrier {
+		mine.root = -1
 	}
-	switch ahead := int32(now.seq - theirs.seq); {
-	case ahead < 0 || now.op == 0:
-		return now, false, false
-	case ahead == 0:
-		return now, true, now != theirs
+	ahead := int32(mine.seq - question.Seq)
+	if then := log.op(question.Seq); ahead > 0 && then != 0 && then != question.Op {
+		return isPast, call{question.Channel, question.Seq, then, -1, 0}, true
 	}
-	if then := log.op(theirs.seq); then != 0 && then != theirs.op {
-		return call{theirs.channel, theirs.seq, then, -1, theirs.order}, true, true
-	}
-	return now, true, true
-}
-
-// The kinds of control messages. An agreement says nothing, but it is the next frame of its link: if what the asker
-// waits for was dropped on the way, the link ends here (wire.ErrForged), where no other frame might follow.
-const (
-	isInquiry = iota
-	isAnswer
-	isAgreement
-)
-
-func encodeControl(kind int, wait uint64, c call) []byte {
-	b := []byte{byte(kind), c.op}
-	b = binary.AppendUvarint(b, uint64(c.seq))
-	b = binary.AppendUvarint(b, uint64(c.root+1))
-	b = binary.AppendUvarint(b, uint64(c.order))
-	return binary.AppendUvarint(b, wait)
-}
-
-func decodeControl(data []byte) (kind int, wait uint64, c call, err error) {
-	p := pack.Read(data)
-	kind, c.op = p.Number(isAgreement), byte(p.Number(int(opEnd)))
-	c.seq, c.root = uint32(p.Number(1<<32-1)), p.Number(maxNumber)-1
-	c.order = uint16(p.Number(1<<16 - 1))
-	wait = uint64(p.Number(1 << 62))
-	return kind, wait, c, p.End("a question of another rank")
+	return isAnswer, mine, ahead >= 0 && mine.op != 0
 }

@@ -1,7 +1,6 @@
 package spmd
 
 import (
-	"encoding/binary"
 	"fmt"
 	"strings"
 	"sync"
@@ -12,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/fault"
-	"perigee/internal/fuzztest"
 	"perigee/spmd/spmdtest"
 )
 
@@ -201,39 +199,4 @@ func TestCallLog(t *testing.T) {
 	if got := l.op(uint32(len(ops))); got != 0 {
 		t.Errorf("a call to come was %d", got)
 	}
-}
-
-// FuzzControl reads what another rank may send.
-func FuzzControl(f *testing.F) {
-	f.Add(encodeControl(isInquiry, 7, call{seq: 5, op: opGather, root: 3}))
-	f.Add(encodeControl(isAnswer, 1<<40, call{seq: 1<<32 - 1, op: opBarrier, root: -1}))
-	check := func(t *testing.T, kind int, wait uint64, c call) {
-		data := encodeControl(kind, wait, c)
-		kind2, wait2, c2, err := decodeControl(data)
-		if err != nil || kind2 != kind || wait2 != wait || c2 != c {
-			t.Errorf("%v %v %+v became %v %v %+v, %v", kind, wait, c, kind2, wait2, c2, err)
-		}
-		for _, torn := range [][]byte{data[:len(data)-1], append(data, 0)} {
-			if _, _, _, err := decodeControl(torn); err == nil {
-				t.Errorf("%d of %d bytes are taken", len(torn), len(data))
-			}
-		}
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if kind, wait, c, err := decodeControl(data); err == nil {
-			check(t, kind, wait, c)
-		}
-		random := fuzztest.Random(data)
-		c := call{seq: random.Uint32(), op: byte(random.IntN(int(opEnd) + 1)), root: random.IntN(maxNumber+1) - 1, order: uint16(random.Uint32())}
-		check(t, random.IntN(isAgreement+1), random.Uint64N(1<<62+1), c)
-		for i, most := range []uint64{isAgreement, uint64(opEnd), 1<<32 - 1, maxNumber, 1<<16 - 1, 1 << 62} {
-			var wrong []byte
-			for k := range 6 {
-				wrong = binary.AppendUvarint(wrong, map[bool]uint64{i == k: most + 1 + random.Uint64N(2)}[true])
-			}
-			if kind, wait, c, err := decodeControl(wrong); err == nil {
-				t.Errorf("% x is taken: %v %v %+v", wrong, kind, wait, c)
-			}
-		}
-	})
 }

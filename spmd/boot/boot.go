@@ -274,15 +274,17 @@ func Join(ctx context.Context, env Environ, watch Watcher) (*Process, error) {
 		return nil, fault.New(fault.Launch, "this process was not started as a rank: no launcher's variables are set").
 			WithHint("start it with perigee run -n N, srun, mpirun, mpiexec or torchrun")
 	}
-	w := watchLauncher(env, launcher, watch.log())
-	ctx, stop := w.bound(ctx)
-	defer stop()
-	p, err := c(ctx, watch)
+	alive, stop := watchLauncher(env, launcher, watch.log())
+	bounded, release := bound(ctx, alive)
+	defer release()
+	p, err := c(bounded, watch)
 	if err != nil {
-		w.end()
+		stop()
 		return nil, err
 	}
-	w.protect(p)
+	if m, ok := p.Monitor.(interface{ Heed(context.Context, func()) }); ok {
+		m.Heed(alive, stop)
+	}
 	return p, nil
 }
 

@@ -461,6 +461,31 @@ func TestAlteredHandshake(t *testing.T) {
 	}
 }
 
+// followThrough lets rank 1 of two join by another address than that of rank 0, and leave. want is the error of joining
+// with that address in it, "" for none.
+func followThrough(t *testing.T, name, want string, through func(to string) (address string)) {
+	t.Helper()
+	r := rendezvous{launcher: "test", size: 2, secret: []byte("0123456789abcdef"), oneHost: true}
+	_, leader, meet, err := r.openAnywhere(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leader.Close()
+	r.rank, r.meet = 1, []string{through(meet[0])}
+	p, err := r.follow(t.Context())
+	if want != "" {
+		checkFault(t, name, false, err, fmt.Sprintf(want, r.meet[0]))
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Put(t.Context(), nil)
+	if err := p.Leave(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // A rank that is interrupted while it looks for rank 0 reports that, so that the others do not wait for it.
 func TestInterruptedBeforeTheMeeting(t *testing.T) {
 	defer func(limit time.Duration) { lastTry = limit }(lastTry)

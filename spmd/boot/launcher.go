@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unsafe"
 
@@ -20,7 +19,6 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/procfs"
-	"perigee/spmd/boot/watch"
 )
 
 // The launcher is the nearest ancestor of a rank without the rank's variables. mpirun that is killed with kill -9
@@ -37,24 +35,16 @@ const reprieve = time.Second
 // lookEvery is the pause between two looks at what sends no event when it ends.
 const lookEvery = time.Second
 
-// launcherWatch waits for the end of the launcher.
-type launcherWatch struct {
-	died    chan struct{} // closed when the launcher has died
-	failure *fault.Error  // valid after died
-	once    sync.Once
-	stop    context.CancelFunc
-}
-
-// watchLauncher begins to watch the launcher. It returns nil where there is nothing to watch.
-func watchLauncher(env Environ, launcher string, log *slog.Logger) *launcherWatch {
+// watchLauncher returns a context that ends when the launcher has died, with a *fault.Error as its cause, and a
+// function that stops watching. Where there is nothing to watch the context never ends.
+func watchLauncher(env Environ, launcher string, log *slog.Logger) (alive context.Context, stop func()) {
 	if carriedVariables(env, launcher) == nil || variable(env, EnvNoWatch) == "1" {
-		return nil
+		return context.Background(), func() {}
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	w := &launcherWatch{died: make(chan struct{}), stop: stop}
+	alive, report := context.WithCancelCause(context.Background())
 	chain := findLauncher(env, launcher)
 	if len(chain) > 0 {
-		w.watchProcesses(ctx, chain, log)
+		watchProcesses(alive, chain, report, log)
 		continueWithoutParent()
 	} else {
 		log.Debug("the launcher is not watched: it is no ancestor of this process")
@@ -62,29 +52,23 @@ func watchLauncher(env Environ, launcher string, log *slog.Logger) *launcherWatc
 	if port := srunPort(env, launcher); port != 0 && (listens(port) || sharesNetwork(chain)) {
 		log.Debug("watching the launcher", "name", "srun")
 		failure := fault.New(fault.RankLost, "its launcher srun has died")
-		go poll(ctx, func() bool { return !listens(port) }, func() { w.report(failure) })
+		go poll(alive, func() bool { return !listens(port) }, func() { report(failure) })
 	}
-	return w
+	return alive, func() { report(nil) }
 }
 
 // watchProcesses watches the launcher and what is between it and the rank, the rank's parent first.
-func (w *launcherWatch) watchProcesses(ctx context.Context, chain []ancestor, log *slog.Logger) {
+func watchProcesses(alive context.Context, chain []ancestor, report func(error), log *slog.Logger) {
 	last := len(chain) - 1
 	launcher := chain[last]
 	log.Debug("watching the launcher", "pid", launcher.pid, "name", launcher.name)
 	for _, a := range chain[:last] {
 		failure := fault.New(fault.RankLost, "%s has died, which is between this rank and its launcher %s", a, launcher).
 			WithHint("end a script with exec perigee, and signals of the launcher reach it; " + EnvNoWatch + "=1 detaches it")
-		a.whenEnded(ctx, log, func() {
-			select {
-			case <-time.After(reprieve):
-				w.report(failure)
-			case <-ctx.Done():
-			}
-		})
+		a.whenEnded(alive, log, func() { time.AfterFunc(reprieve, func() { report(failure) }) })
 	}
 	failure := fault.New(fault.RankLost, "its launcher %s has died", launcher)
-	launcher.whenEnded(ctx, log, func() { w.report(failure) })
+	launcher.whenEnded(alive, log, func() { report(failure) })
 }
 
 // pidfdOpen is a variable for the test of kernels that have no pidfds.
@@ -143,47 +127,11 @@ func poll(ctx context.Context, ended func() bool, report func()) {
 	}
 }
 
-// report makes the first failure that it is given the one of this watch.
-func (w *launcherWatch) report(failure *fault.Error) {
-	w.once.Do(func() {
-		w.failure = failure
-		close(w.died)
-	})
-}
-
-// bound returns a context that ends with the launcher.
-func (w *launcherWatch) bound(ctx context.Context) (context.Context, func()) {
-	if w == nil {
-		return ctx, func() {}
-	}
+// bound returns ctx, which ends with the launcher, too.
+func bound(ctx, alive context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	go func() {
-		select {
-		case <-w.died:
-			cancel(w.failure)
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() { cancel(nil) }
-}
-
-// end stops watching.
-func (w *launcherWatch) end() {
-	if w != nil {
-		w.stop()
-	}
-}
-
-// protect makes the end of the launcher a failure of the rank that has joined.
-func (w *launcherWatch) protect(p *Process) {
-	if w == nil {
-		return
-	}
-	if m, ok := p.Monitor.(interface {
-		Heed(d watch.LauncherDeath, release func())
-	}); ok {
-		m.Heed(watch.LauncherDeath{Died: w.died, Failure: func() *fault.Error { return w.failure }}, w.end)
-	}
+	stop := context.AfterFunc(alive, func() { cancel(context.Cause(alive)) })
+	return ctx, func() { stop(); cancel(nil) }
 }
 
 // deathSignal is where the kernel writes; what is on the stack of a goroutine may move.
@@ -288,10 +236,16 @@ func ancestors(yield func(ancestor) bool) {
 
 // carries reports whether the process was started with all of these KEY=VALUE pairs. Slurmstepd and other processes of
 // root, whose environment is closed to users, are no wrappers of theirs.
-func (a ancestor) carries(pairs []string) bool {
-	data, err := os.ReadFile(procfs.Dir(a.pid) + "/environ")
-	its := strings.Split(string(data), "\x00")
-	return err == nil && !slices.ContainsFunc(pairs, func(kv string) bool { return !slices.Contains(its, kv) })
+func (a ancestor) carries(pairs []string) bool { return hasAll(environOf(procfs.Dir(a.pid)), pairs) }
+
+// environOf returns the KEY=VALUE pairs with which the process that has a folder was started; none if they are closed.
+func environOf(dir string) []string {
+	data, _ := os.ReadFile(dir + "/environ")
+	return strings.Split(string(data), "\x00")
+}
+
+func hasAll(environ, pairs []string) bool {
+	return !slices.ContainsFunc(pairs, func(kv string) bool { return !slices.Contains(environ, kv) })
 }
 
 // title is the command line of the nearest ancestor with a name, which programs may change to say what they do; "" if
@@ -389,7 +343,7 @@ func UnderSrun(ctx context.Context, env Environ) (_ context.Context, release fun
 	if !IsTask(env) {
 		return ctx, func() {}
 	}
-	w := watchLauncher(env, "slurm", slog.New(slog.DiscardHandler))
-	ctx, cancel := w.bound(ctx)
-	return ctx, func() { cancel(); w.end() }
+	alive, stop := watchLauncher(env, "slurm", slog.New(slog.DiscardHandler))
+	ctx, cancel := bound(ctx, alive)
+	return ctx, func() { cancel(); stop() }
 }

@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -23,18 +24,18 @@ func watchedRank(file string) {
 	if os.Getenv("PERIGEE_TEST_PIDFD") == "none" {
 		pidfdOpen = func(int, int) (int, error) { return -1, unix.ENOSYS }
 	}
-	w := watchLauncher(os.LookupEnv, "pmi2", slog.New(slog.DiscardHandler))
+	alive, _ := watchLauncher(os.LookupEnv, "pmi2", slog.New(slog.DiscardHandler))
 	write := func(text string) {
 		os.WriteFile(file+".new", []byte(text), 0o600)
 		os.Rename(file+".new", file)
 	}
-	if w == nil {
+	if alive.Done() == nil {
 		write("not watched")
 		return
 	}
 	write("watching")
-	<-w.died
-	write(w.failure.Error())
+	<-alive.Done()
+	write(context.Cause(alive).Error())
 }
 
 // A rank notices that its launcher has died, or a script between the two, also where the kernel has no pidfds.

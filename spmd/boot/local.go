@@ -46,7 +46,8 @@ func detectLocal(env Environ) (connect, error) {
 
 // Attach makes a rank of this host of a connection to its launcher's watch.Coordinator.
 func Attach(ctx context.Context, conn net.Conn, rank, size int) (*Process, error) {
-	c, secret, err := watch.NewClient(ctx, conn, rank, size, watch.Leader{Name: "the launcher (perigee run)", Rank: -1})
+	c, secret, err := watch.NewClient(ctx, conn, watch.Self{Rank: rank, Size: size},
+		watch.Leader{Name: "the launcher (perigee run)", Rank: -1})
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package boot
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/hmac"
@@ -104,6 +103,8 @@ func (r rendezvous) waiting(why func() string) (stop func() bool) {
 	return time.AfterFunc(waitingLong, func() { r.watch.Waiting(why()) }).Stop
 }
 
+func (r rendezvous) self() watch.Self { return watch.Self{Rank: r.rank, Size: r.size, Host: r.node} }
+
 // process describes this rank. preferred is an address of this host that has
 // proved useful, or "".
 func (r rendezvous) process(preferred string) (*Process, error) {
@@ -160,40 +161,35 @@ func (r rendezvous) lead(ctx context.Context) (*Process, *leadingClient, error) 
 		preferred = ownAddress(ctx, r.host)
 	}
 	p, broken := r.process(preferred)
-	c := watch.NewCoordinator(r.size, nil, nil)
-	c.Announce(r.watch.Failed)
-	c.Log(r.watch.log())
 	spare, err := newSpare()
 	if err != nil {
 		return nil, nil, Limited(fault.Launch, "rank 0 cannot listen: %w", err)
 	}
-	listener, err := r.openListener(ctx, c)
-	if err != nil {
-		spare.release()
-		return nil, nil, err
+	c := watch.NewCoordinator(r.size, nil)
+	lead := &leadingClient{seal: r.seal, size: r.size, spare: spare, ready: make(chan struct{})}
+	lead.LeadingClient = &watch.LeadingClient{Coordinator: c, Shut: lead.shut}
+	c.Announce, c.Log, c.Complete = r.watch.Failed, r.watch.log().With("part", "coordinator"), lead.shut
+	c.Absence = func() string {
+		missing, _ := r.siblings.look() // ranks that have given up wait for the verdict
+		return cmp.Or(lead.stuck(), lead.refusals(), describe(missing), r.hints.missing)
 	}
 	here, there := net.Pipe()
 	c.Serve(there, 0)
-	cl, _, err := watch.NewClient(ctx, here, 0, r.size, watch.Leader{Name: "rank 0"})
+	lead.Client, _, err = watch.NewClient(ctx, here, r.self(), watch.Leader{Name: "rank 0"})
+	if err == nil {
+		lead.listener, err = r.openListener(ctx, lead)
+	}
 	if err != nil {
 		c.Close()
-		listener.Close()
 		spare.release()
 		return nil, nil, err
 	}
-	cl.NameHost(r.node)
-	lead := &leadingClient{listener: listener, seal: r.seal, size: r.size, spare: spare}
-	lead.LeadingClient = &watch.LeadingClient{Client: cl, Coordinator: c, Shut: lead.shut}
 	if r.agents != nil && preferred == "" && broken == nil {
 		publishing, stop := context.WithCancel(context.WithoutCancel(ctx))
 		lead.unpublish = stop
 		go r.agents.keepTrying(publishing, p.IPs, r.watch.log())
 	}
-	c.WhenComplete(lead.shut)
-	c.ExplainAbsence(func() string {
-		missing, _ := r.siblings.look() // ranks that have given up wait for the verdict
-		return cmp.Or(lead.stuck(), lead.refusals(), describe(missing), r.hints.missing)
-	})
+	close(lead.ready)
 	if broken != nil { // the others should hear of it
 		f := lead.Abort(watch.FailureOf(r.asFailure(broken)))
 		lead.AwaitLate(ctx)
@@ -205,10 +201,14 @@ func (r rendezvous) lead(ctx context.Context) (*Process, *leadingClient, error) 
 }
 
 // openListener listens on the first address that is free.
-func (r rendezvous) openListener(ctx context.Context, c *watch.Coordinator) (*wire.Listener, error) {
-	enter := func(conn net.Conn, from int) { c.Serve(conn, from) }
+func (r rendezvous) openListener(ctx context.Context, lead *leadingClient) (*wire.Listener, error) {
+	c := lead.Coordinator
 	cfg := wire.ListenerConfig{
-		Enter: enter, Log: r.watch.log().With("part", "coordinator"),
+		Log: c.Log,
+		Enter: func(conn net.Conn, from int) {
+			<-lead.ready
+			c.Serve(conn, from)
+		},
 		Stuck: func(err error, duration time.Duration) {
 			if c.Dismiss(); duration >= stuckLimit && errors.Is(err, syscall.EMFILE) {
 				c.Fail(r.crowded(c.Missing(), err))
@@ -259,8 +259,7 @@ func (r rendezvous) crowded(missing []int, err error) watch.Failure {
 // probePause is the longest pause between two attempts to find rank 0. A rank that is
 // refused goes on for refusedFor where rank 0 may still appear at another address: the
 // one that refused may be another program. At a single address it tries once more: a byte
-// may have been altered on the way. So does one on which rank 0 hangs up: the network may have closed the connection.
-// A rank that cannot take part looks for rank 0 for hopelessFor, to report why.
+// may have been altered on the way. A rank that cannot take part looks for rank 0 for hopelessFor, to report why.
 const (
 	probePause  = 200 * time.Millisecond
 	refusedFor  = 15 * time.Second
@@ -274,7 +273,7 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 	_, broken := r.process("") // rank 0 should hear of it, if it is there
 	onePlace := len(r.meet) == 1 && r.agents == nil
 	var last atomic.Pointer[error]
-	logged, refused, hungUp := "", error(nil), error(nil)
+	logged, refused := "", error(nil)
 	defer r.waiting(func() string {
 		why := fmt.Sprintf("rank %d still looks for rank 0 at %s", r.rank, strings.Join(r.meet, ", "))
 		if err := last.Load(); err != nil {
@@ -289,19 +288,10 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 				time.Since(began))
 			r.secret = link.secret
 			p, err := r.enter(ctx, link.Conn)
-			if err == nil {
-				return p, nil
-			}
-			if hungUp != nil || !errors.Is(err, watch.ErrHungUp) {
+			if err != nil {
 				r.takeLeave(ctx)
-				return nil, err
 			}
-			log.Debug("rank 0 hung up", "address", link.RemoteAddr(), "elapsed", time.Since(began))
-			hungUp = err
-			continue
-		}
-		if hungUp != nil && errors.Is(err, syscall.ECONNREFUSED) {
-			return nil, hungUp // the job is ending
+			return p, err
 		}
 		if !timeIsUp(ctx) || last.Load() == nil {
 			last.Store(&err) // not the news that time is up, if something better is known
@@ -361,9 +351,8 @@ func (r rendezvous) takeLeave(ctx context.Context) {
 	defer cancel()
 	for ctx.Err() == nil {
 		if link, err := r.probe(ctx); err == nil {
-			c, _, err := watch.NewClient(ctx, link.Conn, r.rank, r.size, watch.Leader{Name: "rank 0"})
+			c, _, err := watch.NewClient(ctx, link.Conn, r.self(), watch.Leader{Name: "rank 0"})
 			if err == nil {
-				c.NameHost(r.node)
 				c.Abort(watch.FailureOf(r.asFailure(why)))
 				c.Leave(ctx)
 			}
@@ -441,10 +430,10 @@ var gracePeriods = map[string]time.Duration{"pmi1": 100 * time.Millisecond}
 
 func (r rendezvous) enter(ctx context.Context, conn net.Conn) (*Process, error) {
 	local, _, _ := net.SplitHostPort(conn.LocalAddr().String())
-	c, _, err := watch.NewClient(ctx, conn, r.rank, r.size, watch.Leader{
+	c, _, err := watch.NewClient(ctx, conn, r.self(), watch.Leader{
 		Name:        "rank 0, the coordinator of the job, at " + conn.RemoteAddr().String(),
+		Reports:     true,
 		GracePeriod: gracePeriods[r.launcher],
-		Again:       r.dialAgain,
 	})
 	if err != nil {
 		return nil, err
@@ -455,30 +444,14 @@ func (r rendezvous) enter(ctx context.Context, conn net.Conn) (*Process, error) 
 		c.Leave(ctx)
 		return nil, err
 	}
-	c.NameHost(r.node)
-	p.Store, p.Monitor = c, watch.Follower{Client: c}
+	p.Store, p.Monitor = c, c
 	return p, nil
-}
-
-// dialAgain connects once more to the rank 0 whose secret this rank has.
-func (r rendezvous) dialAgain(ctx context.Context) (net.Conn, error) {
-	log := r.watch.log()
-	link, err := r.probe(ctx)
-	if err == nil && !bytes.Equal(link.secret, r.secret) { // of another attempt at the job
-		link.Close()
-		err = wire.ErrProof
-	}
-	if err != nil {
-		log.Debug("rank 0 has hung up, and cannot be found again", "reason", err)
-		return nil, err
-	}
-	log.Info("rank 0 has hung up, and was found again", "address", link.RemoteAddr())
-	return link.Conn, nil
 }
 
 // leadingClient is rank 0's client, with the listener at which the others find it.
 type leadingClient struct {
 	*watch.LeadingClient
+	ready    chan struct{} // closed when the rest of this is complete
 	listener *wire.Listener
 	seal     sealer
 	size     int

@@ -1,7 +1,6 @@
 package boot
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -33,29 +32,35 @@ type siblings struct {
 	expected   []int    // who belongs here, nil if unknown
 }
 
-// siblingsOf returns nil where ranks cannot be told by their variables.
+// siblingsOf returns nil where variables do not say which rank a process is.
 func siblingsOf(env Environ, launcher string, rank int) *siblings {
-	s := &siblings{proc: "/proc", self: procfs.OwnProgram, rank: rank, number: "PMIX_RANK"}
-	names := []string{"PMIX_NAMESPACE"}
-	if ofSlurm(env, launcher) {
-		s.number, names = "SLURM_PROCID", []string{"SLURM_JOB_ID", "SLURM_STEP_ID"}
-		for word := range strings.SplitSeq(variable(env, "SLURM_GTIDS"), ",") {
-			r, err := strconv.Atoi(word)
-			if err != nil {
-				s.expected = nil
-				break
-			}
-			s.expected = append(s.expected, r)
-		}
+	switch {
+	case ofSlurm(env, launcher):
+		launcher = "slurm"
+	case launcher != "pmix":
+		return nil
 	}
-	for _, name := range names {
-		value := variable(env, name)
-		if value == "" {
-			return nil
-		}
-		s.same = append(s.same, name+"="+value)
+	names := carriedVariables(env, launcher)
+	s := &siblings{proc: "/proc", self: procfs.OwnProgram, rank: rank, number: names[0], same: pairsOf(env, names[1:])}
+	if len(s.same) < len(names)-1 {
+		return nil
+	}
+	if launcher == "slurm" {
+		s.expected = integers(variable(env, "SLURM_GTIDS"))
 	}
 	return s
+}
+
+// integers reads a list such as 1,2; nil if it is none.
+func integers(list string) (numbers []int) {
+	for word := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(word)
+		if err != nil {
+			return nil
+		}
+		numbers = append(numbers, n)
+	}
+	return numbers
 }
 
 // absent describes a rank of this host that has not come.
@@ -93,24 +98,17 @@ func (s *siblings) processes() map[int][]string {
 	dirs, _ := filepath.Glob(filepath.Join(s.proc, "[0-9]*"))
 	found := map[int][]string{}
 	for _, dir := range dirs {
-		data, err := os.ReadFile(filepath.Join(dir, "environ"))
-		if err != nil {
-			continue // it has ended, or is another user's
+		its := environOf(dir)
+		if !hasAll(its, s.same) {
+			continue
 		}
-		rank, all := -1, 0
-		for kv := range bytes.SplitSeq(data, []byte{0}) {
-			if value, ok := bytes.CutPrefix(kv, []byte(s.number+"=")); ok {
-				if n, err := strconv.Atoi(string(value)); err == nil {
-					rank = n
-				}
+		for _, kv := range its {
+			number, ok := strings.CutPrefix(kv, s.number+"=")
+			rank, err := strconv.Atoi(number)
+			here := s.expected == nil || slices.Contains(s.expected, rank)
+			if ok && err == nil && here && rank >= 0 && rank != s.rank {
+				found[rank] = append(found[rank], dir)
 			}
-			if slices.Contains(s.same, string(kv)) {
-				all++
-			}
-		}
-		here := s.expected == nil || slices.Contains(s.expected, rank)
-		if here && rank >= 0 && rank != s.rank && all == len(s.same) {
-			found[rank] = append(found[rank], dir)
 		}
 	}
 	return found
@@ -121,26 +119,25 @@ func (s *siblings) trouble(dirs []string) string {
 	if _, err := os.Stat(s.self); err != nil {
 		return ""
 	}
-	runs, other := false, ""
+	runs, other := false, "its process has ended"
 	for _, dir := range dirs {
 		stat, _ := procfs.ReadStat(dir)
 		stopped := stat.State == 'T' || stat.State == 't'
-		same, err := procfs.Runs(dir, s.self)
-		if same && stopped {
+		switch same, err := procfs.Runs(dir, s.self); {
+		case same && stopped:
 			return fmt.Sprintf("it is stopped (process %s)", filepath.Base(dir))
-		}
-		runs = runs || same
-		if err == nil && !same {
+		case same:
+			runs = true
+		case err == nil && stopped:
+			other = fmt.Sprintf("it is stopped in %s (process %s)", stat.Name, filepath.Base(dir))
+		case err == nil:
 			other = fmt.Sprintf("it runs %s (process %s) and not this program", stat.Name, filepath.Base(dir))
-			if stopped {
-				other = fmt.Sprintf("it is stopped in %s (process %s)", stat.Name, filepath.Base(dir))
-			}
 		}
 	}
 	if runs {
 		return ""
 	}
-	return cmp.Or(other, "its process has ended")
+	return other
 }
 
 // describe lists absent ranks.

@@ -86,9 +86,9 @@ func Run(ctx context.Context, j Job) error {
 	r := &run{job: j, procs: make([]*process, j.Ranks)}
 	r.out = NewOutput(j.Stdout, j.Stderr, r.outputLost)
 	r.job.Grace, r.job.Log = cmp.Or(j.Grace, Grace), cmp.Or(j.Log, slog.New(slog.DiscardHandler))
-	r.coordinator = watch.NewCoordinator(j.Ranks, secret, r.explain)
-	r.coordinator.Announce(j.Failed)
-	r.coordinator.Log(r.job.Log)
+	r.coordinator = watch.NewCoordinator(j.Ranks, secret)
+	r.coordinator.Launched, r.coordinator.Announce = true, j.Failed
+	r.coordinator.Log = r.job.Log.With("part", "coordinator")
 	for i := range r.procs {
 		r.procs[i] = &process{rank: i, ended: make(chan struct{})}
 	}
@@ -274,17 +274,6 @@ func cpuLimit(used time.Duration) string {
 		return ""
 	}
 	return fmt.Sprintf("the limit on CPU time (ulimit -t %d)", limit.Max)
-}
-
-// explain waits a little for the end of a rank's process, and words it.
-func (r *run) explain(rank int, wait time.Duration) string {
-	p := r.procs[rank]
-	select {
-	case <-p.ended:
-		return p.outcome
-	case <-time.After(wait):
-		return ""
-	}
 }
 
 // supervise waits for the end of all processes, and of what the coordinator still

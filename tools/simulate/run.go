@@ -106,7 +106,7 @@ func Simulate(ctx context.Context, n, perHost int, work *Workload) (*Outcome, er
 	c := &crowd{n: n, worlds: make([]*spmd.World, n), plans: make([]*session.Session, n), up: make([]tally, n),
 		down: make([]tally, n), played: make([][]*play.Plan, n)}
 	out := &Outcome{Ranks: n, Hosts: (n + perHost - 1) / perHost, RanksPerHost: perHost, Patterns: len(loads)}
-	coordinator := watch.NewCoordinator(n, nil, nil)
+	coordinator := watch.NewCoordinator(n, nil)
 	defer coordinator.Close()
 	defer c.close()
 	hosts, ledger := spmd.NewCrowd(n, perHost), session.NewLedger()

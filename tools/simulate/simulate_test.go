@@ -300,7 +300,7 @@ func TestLongPauses(t *testing.T) {
 
 // Where one rank fails the others do not wait for it.
 func TestFailureEndsAll(t *testing.T) {
-	coordinator := watch.NewCoordinator(3, nil, nil)
+	coordinator := watch.NewCoordinator(3, nil)
 	defer coordinator.Close()
 	c := &crowd{n: 3, worlds: make([]*spmd.World, 3), plans: make([]*session.Session, 3), up: make([]tally, 3), down: make([]tally, 3)}
 	defer c.close()
@@ -372,7 +372,7 @@ func TestCountsAreThoseOfTCP(t *testing.T) {
 // meetTCP makes a world over links, and returns what all its ranks have sent for that, and the most
 // links that one has opened.
 func meetTCP(t *testing.T, n int) (sum wire.Counts, mostLinks int64) {
-	coordinator := watch.NewCoordinator(n, []byte("a secret of thirty-two bytes, ok"), nil)
+	coordinator := watch.NewCoordinator(n, []byte("a secret of thirty-two bytes, ok"))
 	defer coordinator.Close()
 	counts, errs := make([]wire.Counts, n), make([]error, n)
 	var ranks sync.WaitGroup

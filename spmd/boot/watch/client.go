@@ -1,12 +1,14 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"perigee/internal/fault"
@@ -15,113 +17,89 @@ import (
 	"perigee/spmd/wire"
 )
 
+// Self is what a rank knows of itself.
+type Self struct {
+	Rank, Size int
+	Host       string // in the launcher's words; "" is the host's own name
+}
+
 // Client is a rank's end of its connection to the coordinator. It is both the
 // rank's Store and its Monitor.
 type Client struct {
-	conn       net.Conn // changed by listen alone, with write and mu held (see rejoin)
-	rank, size int
-	host       string
-	leader     Leader
+	self     Self
+	leader   Leader
+	conn     writer
+	phases   phases
+	launcher context.Context // see Heed
 
-	ready  chan struct{}
-	failed chan Failure  // for the world; holds the first failure once
-	down   chan struct{} // closed with the first failure
-	probed chan struct{} // capacity 1; holds a token after a roll call
+	ready   chan struct{}
+	failed  chan Failure            // for the world; holds the first failure once
+	down    chan struct{}           // closed with the first failure
+	failure atomic.Pointer[Failure] // the first one; nil while there is none
+	probed  chan struct{}           // capacity 1; holds a token after a roll call
+	end     chan struct{}           // closed when the connection has ended
+	left    atomic.Bool
+	aborted atomic.Bool // by this rank
 
-	write sync.Mutex // held while a message is written
-	torn  bool       // a write has failed, perhaps in the middle of a message; guarded by write
-	hello *message   // nil until Put; guarded by write
-
-	phases phases
-
-	mu      sync.Mutex
-	cards   map[int]chan []byte
-	failure *Failure
-	death   LauncherDeath
-	left    bool
-	silence bool          // a write has found that nothing comes through any more
-	aborted bool          // by this rank
-	end     chan struct{} // closed when the connection has ended
+	mu    sync.Mutex
+	cards map[int]chan []byte
 }
 
 // Leader describes the process at the other end, for the report of its death.
 type Leader struct {
 	Name string
 	Rank int // -1 if it is none
+	// Reports says that the leader reports a failure to the user. Then it ends first: mpirun ends all ranks, and drops
+	// their output, as soon as one of them has ended with an error.
+	Reports bool
 	// GracePeriod is how long a rank waits before it reports the death.
 	GracePeriod time.Duration
-	// Again, if set, dials the coordinator once more where a connection ends before all ranks have come.
-	Again func(ctx context.Context) (net.Conn, error)
 }
-
-// ErrHungUp means that a connection to the coordinator has ended before that said anything. To the coordinator this
-// rank has not come yet.
-var ErrHungUp = errors.New("hung up at once")
 
 // NewClient takes over a connection to the coordinator and waits for the job's secret. leader
 // describes that end.
-func NewClient(ctx context.Context, conn net.Conn, rank, size int, leader Leader) (*Client, []byte, error) {
+func NewClient(ctx context.Context, conn net.Conn, self Self, leader Leader) (*Client, []byte, error) {
+	self.Host = cmp.Or(self.Host, host.Name())
 	c := &Client{
-		conn: conn, rank: rank, size: size, host: host.Name(), leader: leader,
+		self: self, leader: leader, conn: writer{Conn: conn}, launcher: context.Background(),
 		ready: make(chan struct{}), failed: make(chan Failure, 1), down: make(chan struct{}),
-		probed: make(chan struct{}, 1),
-		cards:  map[int]chan []byte{}, end: make(chan struct{}),
+		probed: make(chan struct{}, 1), end: make(chan struct{}), cards: map[int]chan []byte{},
 	}
 	stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })
-	in := newMessageReader(conn)
-	first, err := in.next()
-	if !stop() && err == nil {
-		err = context.Cause(ctx)
+	in := json.NewDecoder(conn)
+	var first message
+	err := in.Decode(&first)
+	if stop() && err == nil && first.Is == isSecret {
+		go c.listen(in)
+		return c, first.Secret, nil
 	}
-	if err != nil || first.Is != isSecret {
-		defer conn.Close()
-		if errors.Is(err, wire.ErrForged) { // what this rank sends may arrive
-			f := c.lostLeader(err, false)
-			f.Phase = "start"
-			c.limitWrites()
-			c.send(message{Is: isAbort, Failure: &f})
-			return nil, nil, f
-		}
-		if ctx.Err() != nil {
-			return nil, nil, GaveUp(ctx, "%s does not answer", leader.Name)
-		}
-		return nil, nil, fault.New(fault.Launch, "%s %w", leader.Name, ErrHungUp).
-			WithHint("is the job already ending, or is another program on that port?")
+	defer conn.Close()
+	if errors.Is(err, wire.ErrForged) { // what this rank sends may arrive
+		f := c.lostLeader(err)
+		f.Phase = "start"
+		c.conn.limit()
+		c.conn.write(message{Is: isAbort, Failure: &f})
+		return nil, nil, f
 	}
-	go c.listen(in)
-	return c, first.Secret, nil
+	if ctx.Err() != nil {
+		return nil, nil, GaveUp(ctx, "%s does not answer", leader.Name)
+	}
+	return nil, nil, fault.New(fault.Launch, "%s hung up at once", leader.Name).
+		WithHint("is the job already ending, or is another program on that port?")
 }
 
-func (c *Client) listen(in *messageReader) {
+// listen takes what the coordinator sends until the connection ends.
+func (c *Client) listen(in *json.Decoder) {
 	defer close(c.end)
 	ready := sync.OnceFunc(func() { close(c.ready) })
-	mayRejoin := c.leader.Again != nil
 	for {
-		m, err := in.next()
-		if err != nil && mayRejoin && !errors.Is(err, wire.ErrForged) {
-			mayRejoin = false
-			if again := c.rejoin(); again != nil {
-				in = again
-				continue
-			}
-		}
-		if err != nil {
-			c.mu.Lock()
-			left, silence := c.left, c.silence
-			c.mu.Unlock()
-			if !left {
-				time.Sleep(c.leader.GracePeriod)
-				f := c.lostLeader(err, silence || wire.IsSilence(err))
-				if errors.Is(err, wire.ErrForged) { // the coordinator lives, and would call this process gone
-					c.send(message{Is: isCause, Failure: &f})
-				}
-				c.fail(f)
-			}
+		var m message
+		if err := in.Decode(&m); err != nil {
+			c.hungUp(err)
 			return
 		}
 		switch m.Is {
 		case isReady:
-			mayRejoin = false
 			ready()
 		case isCard:
 			c.mu.Lock()
@@ -133,7 +111,7 @@ func (c *Client) listen(in *messageReader) {
 		case isNoted:
 			c.phases.noted(c)
 		case isProbe:
-			c.send(message{Is: isAlive})
+			c.conn.write(message{Is: isAlive})
 			signal(c.probed)
 		case isAbort:
 			if m.Failure != nil {
@@ -143,61 +121,17 @@ func (c *Client) listen(in *messageReader) {
 	}
 }
 
-// rejoinWait bounds the second try to join.
-const rejoinWait = time.Second
-
-// rejoin takes up another connection to the coordinator, and returns what comes there, nil if there is none. A hello
-// that has got lost leaves this rank missing, and the others would wait for it. Where the coordinator has heard it the
-// loss of the first connection ends the job, which this rank hears on the second. What it sends meanwhile waits.
-func (c *Client) rejoin() *messageReader {
-	c.write.Lock()
-	defer c.write.Unlock()
-	c.mu.Lock()
-	over := c.left || c.aborted || c.failure != nil
-	c.mu.Unlock()
-	if over {
-		return nil
+// hungUp reports the end of the connection, unless this rank is leaving.
+func (c *Client) hungUp(err error) {
+	if c.left.Load() {
+		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), rejoinWait)
-	defer cancel()
-	conn, err := c.leader.Again(ctx)
-	if err != nil {
-		return nil
+	time.Sleep(c.leader.GracePeriod)
+	f := c.lostLeader(c.conn.reason(err))
+	if errors.Is(err, wire.ErrForged) { // the coordinator lives, and would call this process gone
+		c.conn.write(message{Is: isCause, Failure: &f})
 	}
-	deadline, _ := ctx.Deadline()
-	conn.SetReadDeadline(deadline)
-	in := newMessageReader(conn)
-	first, err := in.next()
-	if err != nil || first.Is != isSecret || conn.SetReadDeadline(time.Time{}) != nil || !c.replace(conn) {
-		conn.Close()
-		return nil
-	}
-	c.torn = false
-	if c.hello != nil {
-		again := *c.hello
-		again.Again = true
-		c.torn = json.NewEncoder(conn).Encode(again) != nil
-	}
-	return in
-}
-
-// replace makes conn the connection to the coordinator, unless this rank leaves.
-func (c *Client) replace(conn net.Conn) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.left {
-		return false
-	}
-	c.conn.Close()
-	c.conn, c.silence = conn, false
-	return true
-}
-
-// current is the connection to the coordinator.
-func (c *Client) current() net.Conn {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.conn
+	c.fail(f)
 }
 
 // alteredHint is for a connection that ended with wire.ErrForged.
@@ -205,20 +139,20 @@ const alteredHint = "something between the two alters what the ranks send, by mi
 
 // lostLeader is the failure of a job whose coordinator is gone, or, if nothing
 // comes through to it any more, may be behind a failed network, or behind one that alters what passes.
-func (c *Client) lostLeader(err error, silence bool) Failure {
+func (c *Client) lostLeader(err error) Failure {
 	f := Failure{Rank: c.leader.Rank, Kind: fault.RankLost, Alone: true}
 	switch {
 	case errors.Is(err, wire.ErrForged):
-		f.Rank, f.Host = c.rank, c.hostName()
+		f.Rank, f.Host = c.self.Rank, c.self.Host
 		f.Cause = fmt.Sprintf("lost the connection to %s: %v", c.leader.Name, err)
 		f.Hint = alteredHint
-	case silence:
-		f.Rank, f.Host = c.rank, c.hostName()
+	case wire.IsSilence(err):
+		f.Rank, f.Host = c.self.Rank, c.self.Host
 		f.Cause = fmt.Sprintf("lost the connection to %s: this host (%s) is cut off, or that one is down",
 			c.leader.Name, f.Host)
 	case f.Rank >= 0:
-		f.Cause = fmt.Sprintf("rank %d lost the connection to %s: it has died%s", c.rank, c.leader.Name,
-			orCut(c.conn))
+		f.Cause = fmt.Sprintf("rank %d lost the connection to %s: it has died%s", c.self.Rank, c.leader.Name,
+			orCut(c.conn.Conn))
 	default:
 		f.Cause = fmt.Sprintf("lost the connection to %s: it has died", c.leader.Name)
 	}
@@ -237,73 +171,17 @@ func orCut(conn net.Conn) string {
 	return ", or the network has closed the connection"
 }
 
-// NameHost sets the name by which reports know this rank's host, if the
-// launcher has one. It must be called before Put.
-func (c *Client) NameHost(name string) {
-	if name == "" {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.host = name
-}
-
-func (c *Client) hostName() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.host
-}
-
 // fail records the first failure.
 func (c *Client) fail(f Failure) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.failure != nil {
-		return
+	if c.failure.CompareAndSwap(nil, &f) {
+		c.failed <- f
+		close(c.down)
 	}
-	c.failure = &f
-	c.failed <- f
-	close(c.down)
-}
-
-// send writes a message before it returns, so that it arrives even if this
-// process is killed right after. After a write that has failed
-// nothing is sent: it would continue a line that was begun.
-func (c *Client) send(m message) {
-	c.write.Lock()
-	defer c.write.Unlock()
-	if m.Is == isHello {
-		c.hello = &m
-	}
-	if c.torn {
-		return
-	}
-	// listen reports a connection that has ended.
-	err := json.NewEncoder(c.conn).Encode(m)
-	if c.torn = err != nil; wire.IsSilence(err) {
-		c.mu.Lock()
-		c.silence = true
-		c.mu.Unlock()
-	}
-}
-
-// limitWrites bounds the time for all further messages: this rank is about to end.
-func (c *Client) limitWrites() { c.current().SetWriteDeadline(time.Now().Add(flushTimeout)) }
-
-// leaving notes that the end of the connection is expected.
-func (c *Client) leaving() {
-	c.mu.Lock()
-	c.left = true
-	c.mu.Unlock()
-	c.limitWrites()
 }
 
 // Put sends hello, with this rank's card.
 func (c *Client) Put(_ context.Context, card []byte) error {
-	if len(card) > maxLine/2 {
-		return fmt.Errorf("card of %d bytes, at most %d allowed", len(card), maxLine/2)
-	}
-	c.send(message{Is: isHello, Rank: c.rank, Size: c.size, Host: c.hostName(), Card: card})
+	c.conn.write(message{Is: isHello, Size: c.self.Size, Host: c.self.Host, Card: card})
 	return nil
 }
 
@@ -314,7 +192,7 @@ func wait[T any](ctx context.Context, c *Client, ch <-chan T) (T, error) {
 	case v := <-ch:
 		return v, nil
 	case <-c.down:
-		return zero, *c.failure
+		return zero, *c.failure.Load()
 	case <-ctx.Done():
 		return zero, context.Cause(ctx)
 	}
@@ -324,7 +202,7 @@ func wait[T any](ctx context.Context, c *Client, ch <-chan T) (T, error) {
 func (c *Client) Fence(ctx context.Context) error {
 	_, err := wait(ctx, c, c.ready)
 	if err != nil && ctx.Err() != nil {
-		return GaveUp(ctx, "rank %d waited for the other ranks to start", c.rank)
+		return GaveUp(ctx, "rank %d waited for the other ranks to start", c.self.Rank)
 	}
 	return err
 }
@@ -335,12 +213,16 @@ func (c *Client) Get(ctx context.Context, rank int) ([]byte, error) {
 	c.mu.Lock()
 	c.cards[rank] = ch
 	c.mu.Unlock()
-	c.send(message{Is: isGet, Rank: rank})
+	c.conn.write(message{Is: isGet, Rank: rank})
 	return wait(ctx, c, ch)
 }
 
-// Phase sends what this rank does from now on.
+// Phase sends what this rank does from now on, before it returns: it arrives even if this process is killed right
+// after.
 func (c *Client) Phase(name string) { c.phases.enter(c, bounded(name)) }
+
+// bounded is a text as a message may have it.
+func bounded(text string) string { return plaintext.Cut(text, maxText) }
 
 // verdictWait is how long a rank that has reported a failure waits for the verdict of
 // the coordinator, or for the next probe; a multiple of countStep. After a timeout the
@@ -356,17 +238,15 @@ const silentFor = time.Second
 // until Leave: its end would look like another death.
 func (c *Client) Abort(f Failure) Failure {
 	f = c.causeOf(f)
-	c.limitWrites()
-	c.mu.Lock()
-	c.aborted = true
-	c.mu.Unlock()
-	f.Rank, f.Phase, f.Cause, f.Hint = c.rank, bounded(f.Phase), bounded(f.Cause), bounded(f.Hint)
+	c.conn.limit()
+	c.aborted.Store(true)
+	f.Rank, f.Phase, f.Cause, f.Hint = c.self.Rank, bounded(f.Phase), bounded(f.Cause), bounded(f.Hint)
 	// A network that has failed between two ranks may have cut this one off from the
 	// coordinator, too. That failure says more.
-	wire.SetUserTimeout(c.current(), silentFor)
-	c.send(message{Is: isAbort, Failure: &f})
+	wire.SetUserTimeout(c.conn.Conn, silentFor)
+	c.conn.write(message{Is: isAbort, Failure: &f})
 	c.awaitVerdict()
-	if first := c.known(); first != nil { // if only in the last moment
+	if first := c.failure.Load(); first != nil { // if only in the last moment
 		if first.Alone && c.leader.Rank < 0 {
 			return f // with the launcher gone this rank's own words say more
 		}
@@ -378,10 +258,10 @@ func (c *Client) Abort(f Failure) Failure {
 			kind = fault.Timeout
 		}
 		f = Failure{Rank: c.leader.Rank, Kind: kind, Hint: f.Hint, Alone: true,
-			Cause: fmt.Sprintf("it does not answer: stopped, or cut off; rank %d timed out waiting (%s)", c.rank,
+			Cause: fmt.Sprintf("it does not answer: stopped, or cut off; rank %d timed out waiting (%s)", c.self.Rank,
 				f.Cause)}
-		c.limitWrites()
-		c.send(message{Is: isCause, Failure: &f}) // if it wakes up it will report the same
+		c.conn.limit()
+		c.conn.write(message{Is: isCause, Failure: &f}) // if it wakes up it will report the same
 	}
 	return f
 }
@@ -403,33 +283,43 @@ func (c *Client) awaitVerdict() {
 	}
 }
 
-// bounded is a text as a message may have it.
-func bounded(text string) string { return plaintext.Cut(text, maxText) }
-
 // Failed yields the job's first failure, once.
 func (c *Client) Failed() <-chan Failure { return c.failed }
 
-// Leave sends leave and waits until the coordinator has received it, unless the job has
-// failed.
-func (c *Client) Leave(ctx context.Context) error {
-	c.leaving()
-	c.send(message{Is: isLeave})
-	err := c.hungUp(ctx)
-	c.current().Close()
-	<-c.end
-	return err
-}
+// disturbed reports whether this rank knows that the job has failed.
+func (c *Client) disturbed() bool { return c.aborted.Load() || c.failure.Load() != nil }
 
-// hungUp waits for the coordinator to close the connection, which it does after leave,
-// and returns the job's failure unless this rank has reported one itself.
-func (c *Client) hungUp(ctx context.Context) error {
-	select {
-	case <-c.end:
-	case <-c.down:
-	case <-ctx.Done():
-		return c.unheard()
+// leaveWait is how long a rank of a failed job waits for a leader that reports to go first.
+const leaveWait = 2 * time.Second
+
+// Leave sends leave and waits until the coordinator has received it. Where the job has failed it only waits for a
+// leader that is to end first.
+func (c *Client) Leave(ctx context.Context) error {
+	c.left.Store(true) // the end of the connection is expected
+	c.conn.limit()
+	var err error
+	if !c.disturbed() || !c.leader.Reports {
+		c.conn.write(message{Is: isLeave})
+		select {
+		case <-c.end: // the coordinator has hung up
+		case <-c.down:
+		case <-ctx.Done():
+			err = c.unheard()
+		}
 	}
-	return c.update()
+	if c.disturbed() && c.leader.Reports {
+		select {
+		case <-c.end:
+		case <-time.After(leaveWait):
+		case <-ctx.Done():
+		}
+	}
+	c.conn.Close()
+	<-c.end
+	if news := c.failure.Load(); err == nil && news != nil && !c.aborted.Load() {
+		return *news
+	}
+	return err
 }
 
 // unheard is the failure of a rank whose leave is not answered.
@@ -439,122 +329,50 @@ func (c *Client) unheard() error {
 		who = c.leader.Name
 	}
 	return Failure{Rank: c.leader.Rank, Kind: fault.RankLost, Alone: c.leader.Rank >= 0,
-		Cause: fmt.Sprintf("%s has not answered when rank %d left: stopped, or cut off", who, c.rank)}
+		Cause: fmt.Sprintf("%s has not answered when rank %d left: stopped, or cut off", who, c.self.Rank)}
 }
 
-// known returns the job's failure as far as this rank knows, nil if there is none.
-func (c *Client) known() *Failure {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.failure
-}
-
-// update is the job's failure if this rank has not reported one itself.
-func (c *Client) update() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.failure != nil && !c.aborted {
-		return *c.failure
-	}
-	return nil
-}
-
-// Follower is the Client of a rank whose coordinator is in rank 0.
-type Follower struct{ *Client }
-
-// leaveWait is how long a rank of a failed job waits for rank 0 to go first.
-const leaveWait = 2 * time.Second
-
-// Leave sends leave. After a failure rank 0 ends first: it reports to the user, and mpirun
-// ends all ranks, and drops their output, as soon as one of them has ended with an
-// error.
-func (f Follower) Leave(ctx context.Context) error {
-	f.leaving()
-	var err error
-	if f.disturbed() {
-		err = f.update()
-	} else {
-		f.send(message{Is: isLeave})
-		err = f.hungUp(ctx)
-	}
-	if f.disturbed() {
+// Heed makes the death of the launcher a failure of the job. The launcher's context ends with the failure as its cause.
+// release is called when nothing is to be heard of it any more. It must be called before the rank works.
+func (c *Client) Heed(launcher context.Context, release func()) {
+	c.launcher = launcher
+	go func() {
+		defer release()
 		select {
-		case <-f.end:
-		case <-time.After(leaveWait):
-		case <-ctx.Done():
+		case <-launcher.Done():
+			c.orphaned(context.Cause(launcher))
+		case <-c.end:
 		}
+	}()
+}
+
+// orphaned reports the death of the launcher. The coordinator believes it without probing:
+// the launcher may be killing ranks that it does not take with it, and their deaths are
+// only a consequence.
+func (c *Client) orphaned(cause error) {
+	c.conn.limit()
+	f := FailureOf(cause)
+	f.Rank, f.Host, f.Hint, f.Alone = c.self.Rank, c.self.Host, "", true
+	c.conn.write(message{Is: isCause, Failure: &f})
+	c.awaitVerdict()
+	c.fail(f) // unless the coordinator has said more
+}
+
+// outputGrace is how long a rank whose output has broken waits for the end of the
+// launcher that took it: the kernel closes the pipes of a process before its end
+// can be seen.
+const outputGrace = 200 * time.Millisecond
+
+// causeOf returns the launcher's death if that is why the output is lost.
+func (c *Client) causeOf(f Failure) Failure {
+	if f.Kind != fault.Output {
+		return f
 	}
-	f.current().Close()
-	<-f.end
-	return err
-}
-
-// disturbed reports whether this rank knows that the job has failed.
-func (c *Client) disturbed() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.aborted || c.failure != nil
-}
-
-// LeadingClient is the client of rank 0 where that runs the coordinator. It stays until
-// all others have left.
-type LeadingClient struct {
-	*Client
-	Coordinator *Coordinator
-	Shut        func() // stops what admits ranks to the coordinator; may be called twice
-}
-
-// HasLeft reports whether a rank has left.
-func (l *LeadingClient) HasLeft(rank int) bool { return l.Coordinator.HasLeft(rank) }
-
-// Leave waits until all ranks have left, or passes on the failure that ends the job, and
-// closes the coordinator.
-func (l *LeadingClient) Leave(ctx context.Context) error {
-	err := l.Client.Leave(ctx)
-	if err == nil {
-		select {
-		case <-l.Coordinator.Finished():
-		case <-l.Coordinator.Failed():
-		case <-ctx.Done():
-			l.Coordinator.giveUp()
-		}
-		if f := l.Coordinator.Failure(); f != nil {
-			err = *f // also if all have left since
-		}
-	}
-	l.Close()
-	return err
-}
-
-// lateWait is how long the coordinator of a job that has failed stays for ranks that have not come yet. Ranks of one
-// launcher start within moments of each other.
-const lateWait = 8 * time.Second
-
-// AwaitLate waits, when the job has failed, until the ranks that have not come yet have come and heard why: they would
-// look for rank 0 until their patience is over. It waits for lateWait, until ctx ends, or until the launcher dies. The
-// signal that has ended the job, and ctx with it, does not end that: it may have come to this rank alone.
-func (l *LeadingClient) AwaitLate(ctx context.Context) {
-	l.Coordinator.hasCome(l.rank)
-	l.mu.Lock()
-	died := l.death.Died
-	l.mu.Unlock()
-	over := ctx.Done()
-	if fault.KindOf(context.Cause(ctx)) == fault.Interrupt {
-		over = nil
-	}
-	limit := time.NewTimer(lateWait)
-	defer limit.Stop()
 	select {
-	case <-l.Coordinator.all:
-	case <-died:
-	case <-over:
-	case <-limit.C:
-		l.Coordinator.log.Warn("ranks that have not come do not hear of the failure", "ranks", ListRanks(l.Coordinator.Missing()))
+	case <-c.launcher.Done():
+		e := FailureOf(context.Cause(c.launcher))
+		f.Kind, f.Cause, f.Hint = e.Kind, e.Cause, ""
+	case <-time.After(outputGrace):
 	}
-}
-
-// Close closes the coordinator and stops admitting ranks to it.
-func (l *LeadingClient) Close() {
-	l.Coordinator.Close()
-	l.Shut()
+	return f
 }

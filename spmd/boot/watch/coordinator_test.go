@@ -42,21 +42,21 @@ func pair(t testing.TB) (a, b net.Conn) {
 type speaker struct {
 	t    testing.TB
 	conn net.Conn
-	in   *messageReader
+	in   *json.Decoder
 	done <-chan struct{} // closed when the coordinator is through with it
 }
 
-func newCoordinator(t testing.TB, size int, explain func(int, time.Duration) string) *Coordinator {
-	c := NewCoordinator(size, []byte("secret"), explain)
+func newCoordinator(t testing.TB, size int) *Coordinator {
+	c := NewCoordinator(size, []byte("secret"))
 	t.Cleanup(c.Close)
 	return c
 }
 
 // connect meets the coordinator and has heard the secret.
-func connectTo(t testing.TB, c *Coordinator) *speaker {
+func connectTo(t testing.TB, c *Coordinator, rank int) *speaker {
 	t.Helper()
 	ours, theirs := pair(t)
-	s := &speaker{t: t, conn: ours, in: newMessageReader(ours), done: c.Serve(theirs, -1)}
+	s := &speaker{t: t, conn: ours, in: json.NewDecoder(ours), done: c.Serve(theirs, rank)}
 	ours.SetReadDeadline(time.Now().Add(10 * time.Second))
 	if m := s.hear(); m.Is != isSecret || string(m.Secret) != "secret" {
 		t.Fatalf("first words: %+v", m)
@@ -73,8 +73,8 @@ func (s *speaker) say(m message) {
 
 func (s *speaker) hear() message {
 	s.t.Helper()
-	m, err := s.in.next()
-	if err != nil {
+	var m message
+	if err := s.in.Decode(&m); err != nil {
 		s.t.Fatalf("heard %v", err)
 	}
 	return m
@@ -82,13 +82,14 @@ func (s *speaker) hear() message {
 
 func (s *speaker) hangsUp() {
 	s.t.Helper()
-	if m, err := s.in.next(); err == nil {
+	var m message
+	if err := s.in.Decode(&m); err == nil {
 		s.t.Fatalf("heard %+v instead of the end", m)
 	}
 }
 
 func hello(rank, size int) message {
-	return message{Is: isHello, Rank: rank, Size: size, Host: fmt.Sprint("node", rank), Card: []byte{byte(rank)}}
+	return message{Is: isHello, Size: size, Host: fmt.Sprint("node", rank), Card: []byte{byte(rank)}}
 }
 
 // world lets n ranks say hello and hear that all are there.
@@ -96,7 +97,7 @@ func world(t testing.TB, c *Coordinator, n int) []*speaker {
 	t.Helper()
 	ranks := make([]*speaker, n)
 	for r := range ranks {
-		ranks[r] = connectTo(t, c)
+		ranks[r] = connectTo(t, c, r)
 		ranks[r].say(hello(r, n))
 	}
 	for _, s := range ranks {
@@ -107,119 +108,8 @@ func world(t testing.TB, c *Coordinator, n int) []*speaker {
 	return ranks
 }
 
-// A process takes no other place than that of the rank that it has proven to be: not with hello, nor with a failure.
-func TestProvenRankCounts(t *testing.T) {
-	c := newCoordinator(t, 3, nil)
-	connect := func(rank int) *speaker {
-		ours, theirs := pair(t)
-		s := &speaker{t: t, conn: ours, in: newMessageReader(ours), done: c.Serve(theirs, rank)}
-		s.hear() // the secret
-		return s
-	}
-	early := connect(2)
-	early.say(message{Is: isAbort, Failure: &Failure{Rank: 1, Kind: fault.Resource, Cause: "no memory"}})
-	early.hangsUp()
-	if f := c.Failure(); f != nil {
-		t.Errorf("the job has failed: %+v", f)
-	}
-	honest := connect(1)
-	honest.say(hello(1, 3))
-	spmdtest.Wait(t, func() bool { return len(c.Missing()) == 2 })
-	liar := connect(2)
-	liar.say(hello(0, 3))
-	const want = "a process on node0 has connected as rank 2, and says that it is rank 0"
-	for who, s := range map[string]*speaker{"it": liar, "the other rank": honest} {
-		if f := s.hear().Failure; f == nil || f.Kind != fault.Launch || f.Cause != want {
-			t.Errorf("%s heard %+v", who, f)
-		}
-	}
-}
-
-// A rank that connects once more, since the network has closed its connection, is not taken for a second process of its
-// number. If the coordinator has heard it before, the job has failed, though nothing may ever end the first connection.
-func TestHelloAgain(t *testing.T) {
-	again := func(rank int) message {
-		m := hello(rank, 3)
-		m.Again = true
-		return m
-	}
-	c := newCoordinator(t, 3, nil)
-	late, unheard := connectTo(t, c), connectTo(t, c)
-	unheard.say(again(0))
-	spmdtest.Wait(t, func() bool { return len(c.Missing()) == 2 })
-	late.say(hello(0, 3)) // delayed by the network; the rank has given this connection up
-	late.hangsUp()
-	if f := c.Failure(); f != nil {
-		t.Errorf("a hello that was overtaken: %+v", f)
-	}
-	heard := connectTo(t, c)
-	heard.say(hello(1, 3))
-	spmdtest.Wait(t, func() bool { return len(c.Missing()) == 1 })
-	second := connectTo(t, c)
-	second.say(again(1))
-	for who, s := range map[string]*speaker{"the rank": second, "another": unheard} {
-		if f := s.hear().Failure; f == nil || f.Rank != 1 || f.Host != "node1" || f.Kind != fault.RankLost ||
-			f.Cause != "the network has closed its connection to the coordinator" {
-			t.Errorf("%s heard %+v", who, f)
-		}
-	}
-	second.hangsUp()
-}
-
-// What a rank says while it connects once more waits until it has; where it leaves in that time it does not come back.
-func TestWordsWhileARankJoinsAgain(t *testing.T) {
-	for _, leaves := range []bool{false, true} {
-		t.Run(fmt.Sprint("leaves: ", leaves), func(t *testing.T) {
-			dialling, found := make(chan struct{}), make(chan net.Conn)
-			ours, theirs := pair(t)
-			first := newMessageWriter(theirs)
-			first.send(message{Is: isSecret})
-			c, _, err := NewClient(t.Context(), ours, 1, 2, Leader{Name: "rank 0", Again: func(context.Context) (net.Conn, error) {
-				close(dialling)
-				return <-found, nil
-			}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			first.close()
-			theirs.Close()
-			<-dialling
-			said := make(chan error, 1)
-			go func() {
-				if leaves {
-					said <- Follower{c}.Leave(t.Context())
-				} else {
-					said <- c.Put(t.Context(), []byte("card"))
-				}
-			}()
-			if leaves {
-				spmdtest.Wait(t, func() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.left })
-			}
-			ours, theirs = pair(t)
-			found <- ours
-			s := &speaker{t: t, conn: theirs, in: newMessageReader(theirs)}
-			s.say(message{Is: isSecret})
-			if leaves {
-				s.hangsUp()
-				if err := <-said; err != nil {
-					t.Error(err)
-				}
-				return
-			}
-			if m := s.hear(); m.Is != isHello || m.Again || string(m.Card) != "card" {
-				t.Errorf("heard %+v", m)
-			}
-			if err := <-said; err != nil {
-				t.Error(err)
-			}
-			theirs.Close()
-			c.Leave(t.Context())
-		})
-	}
-}
-
 func TestCardsReachEverybody(t *testing.T) {
-	c := newCoordinator(t, 3, nil)
+	c := newCoordinator(t, 3)
 	ranks := world(t, c, 3)
 	for asker, s := range ranks {
 		for r := range 3 {
@@ -251,17 +141,16 @@ func TestLossIsToldWithItsPhase(t *testing.T) {
 	}{
 		"gone after the start":  {func(s *speaker) { s.conn.Close() }, "start", "its process is gone"},
 		"gone in a later phase": {func(s *speaker) { s.say(message{Is: isPhase, Phase: "measure 7"}); s.conn.Close() }, "measure 7", "its process is gone"},
-		"garbage":               {func(s *speaker) { fmt.Fprintln(s.conn, "GET / HTTP/1.1") }, "start", "not a line of the protocol"},
-		"binary garbage":        {func(s *speaker) { s.conn.Write([]byte("\x00\xff\xfe\n")) }, "start", "not a line of the protocol"},
-		"a torn line":           {func(s *speaker) { io.WriteString(s.conn, `{"is":"ph`); s.conn.Close() }, "start", "not a line of the protocol"},
-		"a line without end":    {func(s *speaker) { s.conn.Write(bytes.Repeat([]byte("x"), maxLine+1)) }, "start", "too long"},
+		"garbage":               {func(s *speaker) { fmt.Fprintln(s.conn, "GET / HTTP/1.1") }, "start", "invalid character"},
+		"binary garbage":        {func(s *speaker) { s.conn.Write([]byte("\x00\xff\xfe\n")) }, "start", "invalid character"},
+		"a torn line":           {func(s *speaker) { io.WriteString(s.conn, `{"is":"ph`); s.conn.Close() }, "start", "its process is gone"},
 		"an abort": {func(s *speaker) {
 			s.say(message{Is: isAbort, Failure: &Failure{Rank: 0, Phase: "verify", Kind: fault.Corrupt, Cause: "bad bytes", Hint: "look"}})
 		}, "verify", "bad bytes"},
 		"an abort, then the end": {func(s *speaker) { s.say(message{Is: isAbort, Failure: &Failure{Cause: "why"}}); s.conn.Close() }, "start", "why"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			co := newCoordinator(t, 3, nil)
+			co := newCoordinator(t, 3)
 			ranks := world(t, co, 3)
 			c.spoil(ranks[1])
 			for _, r := range []int{0, 2} {
@@ -276,17 +165,20 @@ func TestLossIsToldWithItsPhase(t *testing.T) {
 }
 
 func TestTheLauncherKnowsBetterHowARankEnded(t *testing.T) {
-	c := newCoordinator(t, 2, func(rank int, _ time.Duration) string { return fmt.Sprint("exit code of rank ", rank) })
+	c := newCoordinator(t, 2)
+	c.Launched = true
 	ranks := world(t, c, 2)
 	ranks[0].conn.Close()
+	<-ranks[0].done
+	c.Ended(0, "exit code of rank 0")
 	if f := ranks[1].hear().Failure; f == nil || f.Rank != 0 || f.Cause != "exit code of rank 0" {
 		t.Errorf("heard %+v", f)
 	}
 }
 
 func TestEndOfAProcessThatNeverReported(t *testing.T) {
-	c := newCoordinator(t, 2, nil)
-	s := connectTo(t, c)
+	c := newCoordinator(t, 2)
+	s := connectTo(t, c, 0)
 	s.say(hello(0, 2))
 	c.Ended(1, "exit code 3")
 	if f := s.hear().Failure; f == nil || f.Rank != 1 || f.Phase != "start" || f.Cause != "exit code 3" || f.Kind != fault.RankLost {
@@ -295,7 +187,7 @@ func TestEndOfAProcessThatNeverReported(t *testing.T) {
 }
 
 func TestFirstFailureWins(t *testing.T) {
-	c := newCoordinator(t, 3, nil)
+	c := newCoordinator(t, 3)
 	ranks := world(t, c, 3)
 	c.Fail(Failure{Rank: 2, Kind: fault.Script, Cause: "first"})
 	c.Fail(Failure{Rank: 1, Kind: fault.Internal, Cause: "second"})
@@ -312,33 +204,10 @@ func TestFirstFailureWins(t *testing.T) {
 	}
 }
 
-// A rank that is told to end when another has died is not the first failure, though that death is still looked into.
-func TestLossBeforeSignal(t *testing.T) {
-	looking, known := make(chan struct{}), make(chan struct{})
-	c := newCoordinator(t, 3, func(rank int, _ time.Duration) string {
-		close(looking)
-		<-known
-		return "killed"
-	})
-	ranks := world(t, c, 3)
-	ranks[2].conn.Close()
-	<-looking
-	ranks[1].say(message{Is: isAbort, Failure: &Failure{Kind: fault.Interrupt, Cause: "ended by signal: terminated"}})
-	ranks[1].say(message{Is: isGet, Rank: 0}) // its answer says that the message before has been read
-	if m := ranks[1].hear(); m.Is != isCard {
-		t.Fatalf("heard %+v", m)
-	}
-	close(known)
-	<-c.Failed()
-	if f := c.Failure(); f.Rank != 2 || f.Cause != "killed" {
-		t.Errorf("%+v", f)
-	}
-}
-
 func TestALateRankHearsOfTheFailure(t *testing.T) {
-	c := newCoordinator(t, 2, nil)
+	c := newCoordinator(t, 2)
 	c.Fail(Failure{Rank: 1, Kind: fault.Script, Cause: "early"})
-	s := connectTo(t, c)
+	s := connectTo(t, c, 0)
 	s.say(hello(0, 2))
 	if f := s.hear().Failure; f == nil || f.Cause != "early" {
 		t.Errorf("heard %+v", f)
@@ -346,7 +215,7 @@ func TestALateRankHearsOfTheFailure(t *testing.T) {
 }
 
 func TestGoodbyeThenSilenceIsNoFailure(t *testing.T) {
-	c := newCoordinator(t, 2, nil)
+	c := newCoordinator(t, 2)
 	ranks := world(t, c, 2)
 	ranks[0].say(message{Is: isLeave})
 	ranks[0].hangsUp()
@@ -368,21 +237,21 @@ func TestGoodbyeThenSilenceIsNoFailure(t *testing.T) {
 
 func TestWhoCannotBelongIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
-		hello message
-		want  string
+		rank, size int
+		want       string
 	}{
-		"taken":      {hello(0, 3), "two processes have rank 0, one on node0 and one on node0"},
-		"too high":   {hello(3, 3), "rank 3 on node3 does not exist in a world of 3"},
-		"negative":   {hello(-1, 3), "does not exist"},
-		"other size": {hello(1, 4), "was told of 4 ranks, the coordinator of the job of 3"},
+		"taken":      {0, 3, "two processes have rank 0, one on node0 and one on node0"},
+		"too high":   {3, 3, "rank 3 on node3 does not exist in a world of 3"},
+		"negative":   {-1, 3, "does not exist"},
+		"other size": {1, 4, "was told of 4 ranks, the coordinator of the job of 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			co := newCoordinator(t, 3, nil)
-			first := connectTo(t, co)
+			co := newCoordinator(t, 3)
+			first := connectTo(t, co, 0)
 			first.say(hello(0, 3))
 			spmdtest.Wait(t, func() bool { return len(co.Missing()) == 2 })
-			bad := connectTo(t, co)
-			bad.say(c.hello)
+			bad := connectTo(t, co, c.rank)
+			bad.say(hello(c.rank, c.size))
 			for who, s := range map[string]*speaker{"the refused": bad, "the first": first} {
 				if f := s.hear().Failure; f == nil || !strings.Contains(f.Cause, c.want) {
 					t.Errorf("%s heard %+v, want %q", who, f, c.want)
@@ -391,10 +260,10 @@ func TestWhoCannotBelongIsRefused(t *testing.T) {
 			bad.hangsUp()
 		})
 		t.Run(name+" in a complete world", func(t *testing.T) {
-			co := newCoordinator(t, 3, nil)
+			co := newCoordinator(t, 3)
 			ranks := world(t, co, 3)
-			bad := connectTo(t, co)
-			bad.say(c.hello)
+			bad := connectTo(t, co, c.rank)
+			bad.say(hello(c.rank, c.size))
 			if f := bad.hear().Failure; f == nil {
 				t.Error("not refused")
 			}
@@ -409,9 +278,9 @@ func TestWhoCannotBelongIsRefused(t *testing.T) {
 }
 
 func TestBeforeHello(t *testing.T) {
-	c := newCoordinator(t, 2, nil)
-	for _, line := range []string{"", "x\n", "{}\n", `{"is":"leave"}` + "\n", `{"is":"abort"}` + "\n", `{"is":"abort","failure":{"rank":9}}` + "\n"} {
-		s := connectTo(t, c)
+	c := newCoordinator(t, 2)
+	for _, line := range []string{"", "x\n", "{}\n", `{"is":"leave"}` + "\n", `{"is":"abort"}` + "\n", `{"is":"cause","failure":{"rank":0}}` + "\n"} {
+		s := connectTo(t, c, 1)
 		io.WriteString(s.conn, line)
 		s.conn.(*net.UnixConn).CloseWrite()
 		s.hangsUp()
@@ -421,8 +290,8 @@ func TestBeforeHello(t *testing.T) {
 		}
 	}
 	world(t, c, 2)
-	c = newCoordinator(t, 2, nil)
-	s := connectTo(t, c)
+	c = newCoordinator(t, 2)
+	s := connectTo(t, c, 1)
 	s.say(message{Is: isAbort, Failure: &Failure{Rank: 1, Kind: fault.Resource, Cause: "no memory"}})
 	<-c.Failed()
 	if f := c.Failure(); f.Rank != 1 || f.Cause != "no memory" || f.Kind != fault.Resource {
@@ -433,12 +302,12 @@ func TestBeforeHello(t *testing.T) {
 // One rank asks for megabytes and reads nothing; the job goes on, and Close
 // does not wait for it for long.
 func TestSlowReaderBlocksNobody(t *testing.T) {
-	c := newCoordinator(t, 2, nil)
+	c := newCoordinator(t, 2)
 	ranks := make([]*speaker, 2)
 	for r := range ranks {
-		ranks[r] = connectTo(t, c)
+		ranks[r] = connectTo(t, c, r)
 		h := hello(r, 2)
-		h.Card = make([]byte, maxLine/4)
+		h.Card = make([]byte, 16<<10)
 		ranks[r].say(h)
 	}
 	for _, s := range ranks {
@@ -465,7 +334,7 @@ func TestSlowReaderBlocksNobody(t *testing.T) {
 }
 
 func TestCloseSendsTheLastWords(t *testing.T) {
-	c := NewCoordinator(2, []byte("secret"), nil)
+	c := NewCoordinator(2, []byte("secret"))
 	ranks := world(t, c, 2)
 	c.Fail(Failure{Rank: -1, Cause: "over"})
 	c.Close()
@@ -487,7 +356,7 @@ func connectClient(t testing.TB, c *Coordinator, rank int) *Client {
 	t.Helper()
 	ours, theirs := pair(t)
 	c.Serve(theirs, rank)
-	cl, secret, err := NewClient(t.Context(), ours, rank, c.size, Leader{Name: "the launcher", Rank: -1})
+	cl, secret, err := NewClient(t.Context(), ours, Self{Rank: rank, Size: c.size}, Leader{Name: "the launcher", Rank: -1})
 	if err != nil || string(secret) != "secret" {
 		t.Fatalf("%q, %v", secret, err)
 	}
@@ -496,7 +365,7 @@ func connectClient(t testing.TB, c *Coordinator, rank int) *Client {
 
 func TestClients(t *testing.T) {
 	ctx := t.Context()
-	c := newCoordinator(t, 2, nil)
+	c := newCoordinator(t, 2)
 	a, b := connectClient(t, c, 0), connectClient(t, c, 1)
 	if err := errors.Join(a.Put(ctx, []byte("A")), b.Put(ctx, []byte("B")), a.Fence(ctx), b.Fence(ctx)); err != nil {
 		t.Fatal(err)
@@ -522,7 +391,7 @@ func TestClients(t *testing.T) {
 }
 
 func TestClientWhoseCoordinatorDies(t *testing.T) {
-	c := NewCoordinator(2, []byte("secret"), nil)
+	c := NewCoordinator(2, []byte("secret"))
 	a := connectClient(t, c, 0)
 	if err := a.Put(t.Context(), nil); err != nil {
 		t.Fatal(err)
@@ -546,11 +415,11 @@ func TestClientGivesUpWithItsContext(t *testing.T) {
 	defer theirs.Close()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(fault.New(fault.Interrupt, "interrupted"))
-	_, _, err := NewClient(ctx, ours, 0, 1, Leader{Name: "the launcher", Rank: -1})
+	_, _, err := NewClient(ctx, ours, Self{Rank: 0, Size: 1}, Leader{Name: "the launcher", Rank: -1})
 	if fault.KindOf(err) != fault.Interrupt {
 		t.Errorf("connecting: %v", err)
 	}
-	c := newCoordinator(t, 2, nil)
+	c := newCoordinator(t, 2)
 	a := connectClient(t, c, 0)
 	defer a.Leave(ctx)
 	a.Put(ctx, nil)
@@ -564,7 +433,7 @@ func TestClientRefusesAStrangeCoordinator(t *testing.T) {
 		ours, theirs := pair(t)
 		io.WriteString(theirs, line)
 		theirs.Close()
-		if _, _, err := NewClient(t.Context(), ours, 0, 1, Leader{Name: "the launcher", Rank: -1}); fault.KindOf(err) != fault.Launch {
+		if _, _, err := NewClient(t.Context(), ours, Self{Rank: 0, Size: 1}, Leader{Name: "the launcher", Rank: -1}); fault.KindOf(err) != fault.Launch {
 			t.Errorf("%q: %v", line, err)
 		}
 	}
@@ -579,7 +448,7 @@ func TestClientSurvivesOddMemos(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c, _, err := NewClient(t.Context(), ours, 0, 1, Leader{Name: "the launcher", Rank: -1})
+	c, _, err := NewClient(t.Context(), ours, Self{Rank: 0, Size: 1}, Leader{Name: "the launcher", Rank: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -590,29 +459,6 @@ func TestClientSurvivesOddMemos(t *testing.T) {
 	c.Leave(t.Context())
 }
 
-func FuzzMemoReader(f *testing.F) {
-	f.Add([]byte(`{"is":"hello","rank":1,"size":2,"card":"AA=="}` + "\n" + `{"is":"leave"}` + "\n"))
-	f.Add([]byte(`{"is":"abort","failure":{"rank":1,"kind":5,"cause":"x"}}` + "\n"))
-	f.Add([]byte(`{"is":"cause","failure":{"rank":0,"kind":9,"cause":"x"}}` + "\n" + `{"is":"alive"}` + "\n" + `{"is":"probe"}` + "\n"))
-	f.Add([]byte("\n\n\x00\xff"))
-	f.Add([]byte(`{"is":`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		r := newMessageReader(bytes.NewReader(data))
-		for lines := 0; ; lines++ {
-			if lines > len(data)+1 {
-				t.Fatal("more lines than bytes")
-			}
-			m, err := r.next()
-			if err != nil {
-				return
-			}
-			if _, err := json.Marshal(m); err != nil {
-				t.Fatalf("%+v cannot be passed on: %v", m, err)
-			}
-		}
-	})
-}
-
 // Nothing that an admitted connection says may break the coordinator.
 func FuzzCoordinator(f *testing.F) {
 	f.Add([]byte(`{"is":"hello","rank":0,"size":1,"card":"AA=="}` + "\n" + `{"is":"get","rank":0}` + "\n" + `{"is":"leave"}` + "\n"))
@@ -621,7 +467,7 @@ func FuzzCoordinator(f *testing.F) {
 	f.Add([]byte(`{"is":"abort","failure":{"rank":0}}` + "\n"))
 	f.Add([]byte(`{"is":"hello","rank":0,"size":1}` + "\n" + `{"is":"phase","phase":"x"}` + "\n" + `{"is":"alive"}` + "\n" + `{"is":"cause","failure":{"rank":0,"kind":9,"cause":"y"}}` + "\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c := NewCoordinator(1, nil, nil)
+		c := NewCoordinator(1, nil)
 		a, b := net.Pipe()
 		done := c.Serve(b, 0)
 		go io.Copy(io.Discard, a)

@@ -15,8 +15,8 @@ import (
 // Rank 0 closes the coordinator as soon as it knows of a failure. The ranks hear of it all
 // the same, even if telling the user takes long.
 func TestCloseTellsTheFailureFirst(t *testing.T) {
-	c := NewCoordinator(2, []byte("secret"), nil)
-	c.Announce(func(Failure) { <-t.Context().Done() })
+	c := NewCoordinator(2, []byte("secret"))
+	c.Announce = func(Failure) { <-t.Context().Done() }
 	ranks := world(t, c, 2)
 	c.Fail(Failure{Rank: 1, Kind: fault.Script, Cause: "a typo"})
 	c.Close()
@@ -29,21 +29,21 @@ func TestCloseTellsTheFailureFirst(t *testing.T) {
 }
 
 // connectFollower connects a Client of a rank to a coordinator inside rank 0.
-func connectFollower(t *testing.T, c *Coordinator, rank int) Follower {
+func connectFollower(t *testing.T, c *Coordinator, rank int) *Client {
 	t.Helper()
 	ours, theirs := pair(t)
 	c.Serve(theirs, rank)
-	cl, _, err := NewClient(t.Context(), ours, rank, c.size, Leader{Name: "rank 0", Rank: 0})
+	cl, _, err := NewClient(t.Context(), ours, Self{Rank: rank, Size: c.size}, Leader{Name: "rank 0", Rank: 0, Reports: rank > 0})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Follower{cl}
+	return cl
 }
 
 // A rank that fails before it has said hello ends the job, and is told what ended it: its own
 // failure, or one that came before.
 func TestFailureBeforeHello(t *testing.T) {
-	c := newCoordinator(t, 3, nil)
+	c := newCoordinator(t, 3)
 	for rank := 1; rank < 3; rank++ {
 		early := connectFollower(t, c, rank)
 		f := early.Abort(Failure{Phase: "start", Kind: fault.Resource, Cause: "no descriptor is left"})
@@ -61,7 +61,7 @@ func TestFailureBeforeHello(t *testing.T) {
 
 // One process too many does not end a complete world, whatever it cannot do.
 func TestSurplusProcessFailsAlone(t *testing.T) {
-	c := newCoordinator(t, 2, nil)
+	c := newCoordinator(t, 2)
 	ranks := world(t, c, 2)
 	surplus := connectFollower(t, c, 1)
 	f := surplus.Abort(Failure{Phase: "start", Kind: fault.Launch, Cause: "ib7 means no address"})
@@ -81,8 +81,8 @@ func TestSurplusProcessFailsAlone(t *testing.T) {
 // The missing ranks are named, whichever rank times out first.
 func TestMissingRanksAreNamedByAll(t *testing.T) {
 	for impatient := range 2 {
-		c := newCoordinator(t, 4, nil)
-		c.ExplainAbsence(func() string { return "start them too" })
+		c := newCoordinator(t, 4)
+		c.Absence = func() string { return "start them too" }
 		ranks := []*Client{connectClient(t, c, 0), connectClient(t, c, 1)}
 		for _, r := range ranks {
 			r.Put(t.Context(), nil)
@@ -104,7 +104,7 @@ func TestMissingRanksAreNamedByAll(t *testing.T) {
 
 // A failure that the rank has been told, and has not looked at yet, is new to it when it leaves.
 func TestFailureJustBeforeAFollowersGoodbye(t *testing.T) {
-	c := newCoordinator(t, 2, nil)
+	c := newCoordinator(t, 2)
 	f := connectFollower(t, c, 1)
 	f.Put(t.Context(), nil)
 	c.Fail(Failure{Rank: 0, Kind: fault.Corrupt, Cause: "bytes differ"})
@@ -117,9 +117,9 @@ func TestFailureJustBeforeAFollowersGoodbye(t *testing.T) {
 
 // A rank that does not leave is named by rank 0, and hears of it.
 func TestWhoDoesNotLeaveIsNamed(t *testing.T) {
-	c := NewCoordinator(3, []byte("secret"), nil)
-	own := connectFollower(t, c, 0).Client
-	gone, staying := connectTo(t, c), connectTo(t, c)
+	c := NewCoordinator(3, []byte("secret"))
+	own := connectFollower(t, c, 0)
+	gone, staying := connectTo(t, c, 1), connectTo(t, c, 2)
 	own.Put(t.Context(), nil)
 	gone.say(hello(1, 3))
 	staying.say(hello(2, 3))
@@ -155,7 +155,7 @@ func TestGoodbyeIsNotAnswered(t *testing.T) {
 	} {
 		ours, theirs := pair(t)
 		(&speaker{t: t, conn: theirs}).say(message{Is: isSecret})
-		cl, _, err := NewClient(t.Context(), ours, 1, 2, c.leader)
+		cl, _, err := NewClient(t.Context(), ours, Self{Rank: 1, Size: 2}, c.leader)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,8 +170,8 @@ func TestGoodbyeIsNotAnswered(t *testing.T) {
 // Where the job fails before all ranks have come, rank 0 stays until all have heard of it: those that say hello, and
 // those that fail themselves.
 func TestLateRanksHearOfTheFailure(t *testing.T) {
-	c := newCoordinator(t, 3, nil)
-	lead := &LeadingClient{Client: connectFollower(t, c, 0).Client, Coordinator: c, Shut: func() {}}
+	c := newCoordinator(t, 3)
+	lead := &LeadingClient{Client: connectFollower(t, c, 0), Coordinator: c, Shut: func() {}}
 	want := Failure{Rank: 0, Phase: "start", Kind: fault.Resource, Cause: "file too large"}
 	if f := lead.Abort(want); f != want {
 		t.Errorf("rank 0 is told %+v", f)
@@ -201,8 +201,8 @@ func TestLateRanksHearOfTheFailure(t *testing.T) {
 
 // Who gives up, is interrupted while it waits for others, or has lost its launcher does not wait for them.
 func TestNothingToWaitFor(t *testing.T) {
-	c := newCoordinator(t, 2, nil)
-	lead := &LeadingClient{Client: connectFollower(t, c, 0).Client, Coordinator: c, Shut: func() {}}
+	c := newCoordinator(t, 2)
+	lead := &LeadingClient{Client: connectFollower(t, c, 0), Coordinator: c, Shut: func() {}}
 	lead.Abort(Failure{Kind: fault.Interrupt, Cause: "ended by signal"})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -211,9 +211,9 @@ func TestNothingToWaitFor(t *testing.T) {
 	waits, interrupt := context.WithCancelCause(t.Context())
 	time.AfterFunc(100*time.Millisecond, func() { interrupt(fault.New(fault.Interrupt, "ended by signal")) })
 	lead.AwaitLate(waits)
-	died := make(chan struct{})
-	close(died)
-	lead.death.Died = died
+	died, die := context.WithCancel(t.Context())
+	die()
+	lead.launcher = died
 	lead.AwaitLate(t.Context())
 	if took := time.Since(began); took >= lateWait {
 		t.Errorf("waited for %v", took)
@@ -222,13 +222,13 @@ func TestNothingToWaitFor(t *testing.T) {
 
 // Ranks that have been told of the failure make room for those that have not.
 func TestDismiss(t *testing.T) {
-	c := newCoordinator(t, 3, nil)
-	told, silent := connectTo(t, c), connectTo(t, c)
+	c := newCoordinator(t, 3)
+	told, silent := connectTo(t, c, 1), connectTo(t, c, 2)
 	told.say(hello(1, 3))
 	spmdtest.Wait(t, func() bool { return len(c.Missing()) == 2 })
 	c.Dismiss() // too early
 	c.Fail(Failure{Rank: 0, Kind: fault.Resource, Cause: "too many open files"})
-	<-c.told
+	<-c.toldAll
 	c.Dismiss()
 	if f := told.hear().Failure; f == nil || f.Cause != "too many open files" {
 		t.Errorf("heard %+v", f)
@@ -245,7 +245,7 @@ func TestNothingFollowsATornMessage(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
 	go (&speaker{t: t, conn: theirs}).say(message{Is: isSecret})
-	cl, _, err := NewClient(t.Context(), ours, 1, 2, Leader{Name: "rank 0"})
+	cl, _, err := NewClient(t.Context(), ours, Self{Rank: 1, Size: 2}, Leader{Name: "rank 0"})
 	if err != nil {
 		t.Fatal(err)
 	}

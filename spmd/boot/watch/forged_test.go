@@ -17,7 +17,7 @@ import (
 // Where bytes of the coordinator are altered on their way to a rank, the job's failure says so, at both ends: neither
 // has died.
 func TestForgedWordsOfTheCoordinator(t *testing.T) {
-	c := newCoordinator(t, 2, nil)
+	c := newCoordinator(t, 2)
 	connectFollower(t, c, 0).Put(t.Context(), nil)
 	secret := []byte("a secret of the job")
 	l, err := wire.Listen(wire.ListenerConfig{Address: "127.0.0.1:0", Secret: secret, Enter: func(conn net.Conn, from int) { c.Serve(conn, from) }})
@@ -30,7 +30,7 @@ func TestForgedWordsOfTheCoordinator(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cl, _, err := NewClient(t.Context(), conn, 1, 2, Leader{Name: "rank 0, the coordinator"})
+	cl, _, err := NewClient(t.Context(), conn, Self{Rank: 1, Size: 2}, Leader{Name: "rank 0, the coordinator"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestForgedWordsOfTheCoordinator(t *testing.T) {
 			t.Errorf("%s has %+v", who, f)
 		}
 	}
-	Follower{cl}.Leave(t.Context())
+	cl.Leave(t.Context())
 }
 
 // alteringRelay passes on bytes between who connects to it and an address. Once spoil is set it alters those to the one
@@ -98,7 +98,7 @@ func TestForgedFirstWords(t *testing.T) {
 		{"of the coordinator", -1, handshake + 40, `^lost the connection to rank 0, the coordinator: frame 1 was altered, repeated, left out or injected on the way$`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			job := newCoordinator(t, 3, nil)
+			job := newCoordinator(t, 3)
 			first := connectFollower(t, job, 0)
 			first.Put(t.Context(), nil)
 			secret := []byte("a secret of the job")
@@ -113,11 +113,11 @@ func TestForgedFirstWords(t *testing.T) {
 				t.Fatal(err)
 			}
 			var told Failure
-			cl, _, err := NewClient(t.Context(), conn, 1, 3, Leader{Name: "rank 0, the coordinator"})
+			cl, _, err := NewClient(t.Context(), conn, Self{Rank: 1, Size: 3}, Leader{Name: "rank 0, the coordinator"})
 			if err == nil {
 				cl.Put(t.Context(), nil)
 				told = <-cl.Failed()
-				Follower{cl}.Leave(t.Context())
+				cl.Leave(t.Context())
 			} else {
 				told = FailureOf(err)
 			}

@@ -1,20 +1,19 @@
 package watch
 
 import (
-	"bufio"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
+
+	"perigee/spmd/wire"
 )
 
-// maxLine bounds a line, cards included.
-const maxLine = 64 << 10
-
-// maxText bounds the names and causes that a rank may report, so that a message
-// always fits a line.
+// maxText bounds the names and causes that a rank may report.
 const maxText = 4 << 10
 
 // message is a line between a rank and the coordinator.
@@ -24,7 +23,6 @@ type message struct {
 	Size    int      `json:"size,omitempty"`
 	Host    string   `json:"host,omitempty"`
 	Card    []byte   `json:"card,omitempty"`
-	Again   bool     `json:"again,omitempty"` // of a hello: the one before it may have arrived
 	Phase   string   `json:"phase,omitempty"`
 	Answer  bool     `json:"answer,omitempty"` // of a phase: it wants an answer
 	Secret  []byte   `json:"secret,omitempty"`
@@ -52,33 +50,87 @@ const (
 	isAlive  = "alive"
 )
 
-// messageWriter queues messages so that a slow reader never blocks the coordinator.
-type messageWriter struct {
-	mu     sync.Mutex
-	queue  []message
-	err    error // why nothing can be written any more
-	wake   chan struct{}
-	once   sync.Once
-	closed chan struct{}
-	idle   chan struct{} // closed when the writing goroutine has ended
+// flushTimeout bounds the last writes to an end that no longer reads.
+const flushTimeout = time.Second
+
+// writer writes messages to a connection.
+type writer struct {
+	net.Conn
+	mu     sync.Mutex // held while one is written
+	failed atomic.Pointer[error]
 }
 
-func newMessageWriter(conn net.Conn) *messageWriter {
-	w := &messageWriter{wake: make(chan struct{}, 1), closed: make(chan struct{}), idle: make(chan struct{})}
-	go w.run(conn)
-	return w
-}
-
-func (w *messageWriter) send(m message) {
-	select {
-	case <-w.closed:
+// write returns when the message is in the hands of the kernel. After an error it writes nothing: that might continue a
+// line that was begun.
+func (w *writer) write(m message) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.failed.Load() != nil {
 		return
+	}
+	if err := json.NewEncoder(w.Conn).Encode(m); err != nil {
+		w.failed.Store(&err)
+	}
+}
+
+// reason is why reading from the connection has failed with err. The kernel reports an error once: where a write gets
+// it, reading only sees the end.
+func (w *writer) reason(err error) error {
+	if failed := w.failed.Load(); failed != nil && isEnd(err) && wire.IsSilence(*failed) {
+		return *failed
+	}
+	return err
+}
+
+// limit bounds the time for all further messages.
+func (w *writer) limit() { w.SetWriteDeadline(time.Now().Add(flushTimeout)) }
+
+// isEnd reports whether a connection was ended at its other end.
+func isEnd(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
+}
+
+// outbox writes messages in the background: a rank that does not read does not hold up the coordinator.
+type outbox struct {
+	writer
+	queue chan *message
+	ended chan struct{}
+	end   func() // lets run write what is queued, and return
+}
+
+// maxQueue is more than what a rank is sent that does not read: it has to read an answer before it asks again.
+const maxQueue = 64
+
+func newOutbox(conn net.Conn) *outbox {
+	o := &outbox{writer: writer{Conn: conn}, queue: make(chan *message, maxQueue), ended: make(chan struct{})}
+	o.end = sync.OnceFunc(func() {
+		o.limit()
+		close(o.ended)
+	})
+	return o
+}
+
+func (o *outbox) send(m message) {
+	select {
+	case o.queue <- &m:
 	default:
 	}
-	w.mu.Lock()
-	w.queue = append(w.queue, m)
-	w.mu.Unlock()
-	signal(w.wake)
+}
+
+// run writes until end is called. Then it closes the connection.
+func (o *outbox) run() {
+	defer o.Close()
+	for {
+		select {
+		case m := <-o.queue:
+			o.write(*m)
+		case <-o.ended:
+			for range len(o.queue) {
+				o.write(*<-o.queue)
+			}
+			return
+		}
+	}
 }
 
 // signal leaves a token in a channel of capacity 1, if there is none.
@@ -87,75 +139,4 @@ func signal(ch chan<- struct{}) {
 	case ch <- struct{}{}:
 	default:
 	}
-}
-
-func (w *messageWriter) run(conn net.Conn) {
-	defer close(w.idle)
-	defer w.once.Do(func() { close(w.closed) }) // no reader is left: queue no more
-	enc := json.NewEncoder(conn)
-	for closing := false; ; {
-		w.mu.Lock()
-		batch := w.queue
-		w.queue = nil
-		w.mu.Unlock()
-		for _, m := range batch {
-			if err := enc.Encode(m); err != nil {
-				w.mu.Lock()
-				w.err = err
-				w.mu.Unlock()
-				return
-			}
-		}
-		if closing {
-			return
-		}
-		select {
-		case <-w.wake:
-		case <-w.closed:
-			closing = true
-		}
-	}
-}
-
-// failureWait is enough for a writer to note the error of a write that has returned.
-const failureWait = 20 * time.Millisecond
-
-// failure returns the error with which writing has ended, if it has. The kernel reports
-// an error once: to the writer, after which the reader only sees the end.
-func (w *messageWriter) failure() error {
-	select {
-	case <-w.closed:
-	case <-time.After(failureWait):
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.err
-}
-
-// close writes what is queued and ends the writer.
-func (w *messageWriter) close() {
-	w.once.Do(func() { close(w.closed) })
-	<-w.idle
-}
-
-type messageReader struct{ scanner *bufio.Scanner }
-
-func newMessageReader(r io.Reader) *messageReader {
-	s := bufio.NewScanner(r)
-	s.Buffer(make([]byte, 0, 4<<10), maxLine)
-	return &messageReader{s}
-}
-
-func (r *messageReader) next() (message, error) {
-	if !r.scanner.Scan() {
-		if err := r.scanner.Err(); err != nil {
-			return message{}, err
-		}
-		return message{}, io.EOF
-	}
-	var m message
-	if err := json.Unmarshal(r.scanner.Bytes(), &m); err != nil {
-		return message{}, fmt.Errorf("not a line of the protocol: %w", err)
-	}
-	return m, nil
 }

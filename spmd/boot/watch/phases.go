@@ -43,7 +43,7 @@ func (p *phases) enterLocked(c *Client, name string) {
 	if p.asked == 0 && p.unread >= maxUnread/2 {
 		p.asked, m.Answer = p.unread, true
 	}
-	c.send(m)
+	c.conn.write(m)
 }
 
 // noted takes the coordinator's confirmation.

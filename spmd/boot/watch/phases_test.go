@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
 	"strconv"
@@ -40,10 +41,10 @@ func connectSpeaker(t *testing.T) (*Client, *counted, *speaker) {
 	}
 	theirs := <-entered
 	l.Close()
-	s := &speaker{t: t, conn: theirs, in: newMessageReader(theirs)}
+	s := &speaker{t: t, conn: theirs, in: json.NewDecoder(theirs)}
 	s.say(message{Is: isSecret})
 	line := &counted{Conn: ours}
-	cl, _, err := NewClient(t.Context(), line, 1, 2, Leader{Name: "rank 0"})
+	cl, _, err := NewClient(t.Context(), line, Self{Rank: 1, Size: 2}, Leader{Name: "rank 0"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +109,7 @@ func TestManyPhasesFillNoConnection(t *testing.T) {
 
 // A coordinator that reads gets each phase of a job, those of all but the shortest moments, and the last in any case.
 func TestPhasesReachTheCoordinator(t *testing.T) {
-	c := newCoordinator(t, 1, nil)
+	c := newCoordinator(t, 1)
 	cl := connectClient(t, c, 0)
 	if err := cl.Put(t.Context(), nil); err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ func (c *Coordinator) suspectLocked(f Failure) {
 // probe looks for the cause of a failure and declares it. It runs once: what other ranks
 // report in the meantime counts as the same failure.
 func (c *Coordinator) probe(f Failure) {
-	c.log.Info("probing silent ranks", "reason", f)
+	c.Log.Info("probing silent ranks", "reason", f)
 	c.mu.Lock()
 	for _, m := range c.members {
 		if m != nil {
@@ -48,9 +48,8 @@ func (c *Coordinator) probe(f Failure) {
 	}
 	c.mu.Unlock()
 	for range probeRounds {
-		if c.call(); !c.listen(probeTime) {
-			return
-		}
+		c.call()
+		c.listen(probeTime)
 		if len(c.silent()) < 2 {
 			break
 		}
@@ -59,11 +58,10 @@ func (c *Coordinator) probe(f Failure) {
 		select {
 		case <-time.After(causeTime):
 		case <-c.failed:
-			return
 		}
 	}
 	silent := c.silent()
-	c.log.Info("probed", "silent", len(silent), "ranks", places(silent))
+	c.Log.Info("probed", "silent", len(silent), "ranks", places(silent))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(silent) > 0 {
@@ -84,9 +82,8 @@ func (c *Coordinator) call() {
 	}
 }
 
-// listen returns when no rank is silent any more, or after limit. It returns false if the
-// job has failed in the meantime.
-func (c *Coordinator) listen(limit time.Duration) bool {
+// listen returns when no rank is silent any more, when the job has failed, or after limit.
+func (c *Coordinator) listen(limit time.Duration) {
 	tick := time.NewTicker(countStep)
 	defer tick.Stop()
 	for left := limit / countStep; left > 0 && len(c.silent()) > 0; {
@@ -95,19 +92,17 @@ func (c *Coordinator) listen(limit time.Duration) bool {
 		case <-tick.C:
 			left--
 		case <-c.failed:
-			return false
+			return
 		}
 	}
-	return true
 }
 
-// silent returns the members that have not answered the probe.
-func (c *Coordinator) silent() []*member {
+// silent returns the members that have not answered the probe; none when the job has failed.
+func (c *Coordinator) silent() (list []*member) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var list []*member
 	for _, m := range c.members {
-		if m != nil && m.silent && !m.gone {
+		if m != nil && m.silent && !m.gone && c.failure == nil {
 			list = append(list, m)
 		}
 	}

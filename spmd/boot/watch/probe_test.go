@@ -26,11 +26,10 @@ func seatAt(t *testing.T, c *Coordinator, rank, size int, host string) *Client {
 	t.Helper()
 	here, there := net.Pipe()
 	c.Serve(there, rank)
-	cl, _, err := NewClient(t.Context(), here, rank, size, Leader{Name: "the coordinator", Rank: -1})
+	cl, _, err := NewClient(t.Context(), here, Self{Rank: rank, Size: size, Host: host}, Leader{Name: "the coordinator", Rank: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	cl.NameHost(host)
 	if err := cl.Put(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +40,7 @@ func seatAt(t *testing.T, c *Coordinator, rank, size int, host string) *Client {
 // TestTimeoutNamesTheSilentRank has rank 0 give up waiting while rank 2 hears
 // nothing, as if it were stopped.
 func TestTimeoutNamesTheSilentRank(t *testing.T) {
-	c := NewCoordinator(3, nil, nil)
+	c := NewCoordinator(3, nil)
 	defer c.Close()
 	waiter, patient := seat(t, c, 0, 3), seat(t, c, 1, 3)
 	defer mute(t, c, 2, 3, "far", "isolated").Close()
@@ -62,7 +61,7 @@ func TestTimeoutNamesTheSilentRank(t *testing.T) {
 // TestTimeoutWithoutCulpritStaysWithTheWaiter is a deadlock of ranks that all
 // are alive.
 func TestTimeoutWithoutCulpritStaysWithTheWaiter(t *testing.T) {
-	c := NewCoordinator(2, nil, nil)
+	c := NewCoordinator(2, nil)
 	defer c.Close()
 	waiter, other := seat(t, c, 0, 2), seat(t, c, 1, 2)
 	if err := other.Fence(t.Context()); err != nil {
@@ -85,7 +84,8 @@ func mute(t *testing.T, c *Coordinator, rank, size int, host, phase string) net.
 	silent, far := net.Pipe()
 	t.Cleanup(func() { silent.Close() })
 	c.Serve(far, rank)
-	if m, err := newMessageReader(silent).next(); err != nil || m.Is != isSecret {
+	var m message
+	if err := json.NewDecoder(silent).Decode(&m); err != nil || m.Is != isSecret {
 		t.Fatal(m, err)
 	}
 	if _, err := fmt.Fprintf(silent, `{"is":"hello","rank":%d,"size":%d,"host":%q}`+"\n"+`{"is":"phase","phase":%q}`+"\n", rank, size, host, phase); err != nil {
@@ -121,7 +121,7 @@ func TestWhoIsBlamed(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel() // they wait most of the time
 			size := 1 + len(test.hosts)
-			c := NewCoordinator(size, nil, nil)
+			c := NewCoordinator(size, nil)
 			defer c.Close()
 			reporter := seat(t, c, 0, size)
 			for i, h := range test.hosts {
@@ -146,10 +146,10 @@ func TestWhoIsBlamed(t *testing.T) {
 
 // TestRankZeroIsCutOff has all other hosts silent: then rank 0's own is to blame.
 func TestRankZeroIsCutOff(t *testing.T) {
-	c := NewCoordinator(4, nil, nil)
+	c := NewCoordinator(4, nil)
 	defer c.Close()
 	reporter := seat(t, c, 0, 4)
-	own := reporter.hostName()
+	own := reporter.self.Host
 	seatAt(t, c, 1, 4, own)
 	for rank, host := range map[int]string{2: "b", 3: "c"} {
 		defer mute(t, c, rank, 4, host, "isolated").Close()
@@ -158,7 +158,7 @@ func TestRankZeroIsCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	reporter.Phase("isolated")
-	c.lost(c.members[2], nil, fmt.Errorf("read: %w", syscall.ETIMEDOUT))
+	c.lost(c.members[2], fmt.Errorf("read: %w", syscall.ETIMEDOUT))
 	f := <-reporter.Failed()
 	const want = "this host is cut off from all others, or they are: ranks 2 on b, 3 on c do not answer (read: connection timed out)"
 	if f.Rank != 0 || f.Host != own || f.Kind != fault.RankLost || f.Cause != want {
@@ -166,10 +166,27 @@ func TestRankZeroIsCutOff(t *testing.T) {
 	}
 }
 
+// A rank that has to end since another is lost is not the first failure, though that loss is still looked into.
+func TestLossBeforeSignal(t *testing.T) {
+	c := NewCoordinator(3, nil)
+	defer c.Close()
+	reporter := seat(t, c, 0, 3)
+	seat(t, c, 1, 3)
+	defer mute(t, c, 2, 3, "far", "workload").Close()
+	if err := reporter.Fence(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.lost(c.members[2], fmt.Errorf("read: %w", syscall.ETIMEDOUT))
+	f := reporter.Abort(Failure{Kind: fault.Interrupt, Cause: "ended by signal: terminated"})
+	if f.Rank != 2 || f.Host != "far" || f.Kind != fault.RankLost {
+		t.Errorf("got %+v", f)
+	}
+}
+
 // TestSlowIsNotStopped has two ranks silent for a second, of which one is only slow.
 func TestSlowIsNotStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := NewCoordinator(3, nil, nil)
+		c := NewCoordinator(3, nil)
 		defer c.Close()
 		reporter := seat(t, c, 0, 3)
 		stopped, slow := mute(t, c, 1, 3, "b", "workload"), mute(t, c, 2, 3, "c", "workload")
@@ -201,7 +218,7 @@ func TestSignOfLife(t *testing.T) {
 		go io.Copy(io.Discard, theirs)
 		say := func(m message) { json.NewEncoder(theirs).Encode(m) }
 		go say(message{Is: isSecret})
-		c, _, err := NewClient(t.Context(), ours, 1, 3, Leader{Name: "rank 0", Rank: 0})
+		c, _, err := NewClient(t.Context(), ours, Self{Rank: 1, Size: 3}, Leader{Name: "rank 0", Rank: 0})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,19 +1,13 @@
 package spmd
 
 import (
-	"context"
-	"errors"
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"perigee/internal/fault"
 	"perigee/spmd/wire"
 )
-
-// doubtAfter is how long a rank waits for another before it asks.
-const doubtAfter = 200 * time.Millisecond
 
 // callLog is the number of a group's last call, in the upper half, and the last
 // collectives that it was in, four bits each, the last one lowest.
@@ -117,36 +111,6 @@ func (c call) text(g *Group) (name string, number uint32) {
 	}
 	return name, c.seq
 }
-
-// wait is a wait of this rank for another.
-type wait struct {
-	g     *Group
-	place int
-	call
-	over context.CancelCauseFunc
-}
-
-// await receives the next message from a member.
-func (g *Group) await(ctx context.Context, place int, op byte, seq uint32) (wire.Header, []byte, error) {
-	from := g.ranks[place]
-	d := &g.w.detector
-	if d.after == 0 || !g.w.entered.Load() {
-		return g.w.end.Recv(ctx, from, g.channel)
-	}
-	soon := limit(ctx, d.after, errDoubt)
-	h, data, err := g.w.end.Recv(soon, from, g.channel)
-	soon.stop()
-	if !errors.Is(err, errDoubt) {
-		return h, data, err
-	}
-	waiting, over := context.WithCancelCause(ctx)
-	defer over(nil)
-	forget := d.ask(ctx, &wait{g: g, place: place, call: g.current(op, seq), over: over})
-	defer forget()
-	return g.w.end.Recv(waiting, from, g.channel)
-}
-
-var errDoubt = errors.New("it takes long")
 
 // disagree is the error of a rank that waits in a call for one that is in another.
 func (g *Group) disagree(mine call, rank int, theirs call) error {

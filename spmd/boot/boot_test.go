@@ -589,26 +589,6 @@ func TestSecretOfTheSameUser(t *testing.T) {
 	}
 }
 
-// Root can read the memory files of all users, and believes none but its own.
-func TestSecretOfAnotherUser(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("the kernel keeps other users than root from it")
-	}
-	s := &sameUser{}
-	challenge, err := s.seal(t.Context(), newSecret())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	const stranger = 65534
-	if err := s.file.Chown(stranger, stranger); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := s.open(t.Context(), challenge()); !errors.Is(err, wire.ErrProof) {
-		t.Errorf("got %x, %v", got, err)
-	}
-}
-
 // A file whose name looks like that of a memory file is none, also if this user owns it.
 func TestSecretInAFile(t *testing.T) {
 	f, err := os.CreateTemp("/", "memfd:"+secretFile+" *")

@@ -1,0 +1,70 @@
+package lua
+
+import (
+	glua "github.com/yuin/gopher-lua"
+
+	"perigee/internal/fault"
+	"perigee/internal/metric"
+	"perigee/internal/result"
+	"perigee/internal/threshold"
+	"perigee/lua/option"
+	"perigee/lua/vm"
+)
+
+// Scenario holds the members of the table that a script returns.
+type Scenario struct {
+	Name  string
+	About string
+	option.Options
+	Metrics []result.MetricDef // its own
+	// Thresholds are those that the script has set.
+	Thresholds []threshold.Threshold
+
+	ranks  glua.LValue
+	limits glua.LValue // thresholds that depend on the options
+	run    *glua.LFunction
+}
+
+// describe reads the table that a script has returned.
+func (s *Scenario) describe(name string, v glua.LValue) error {
+	bad := func(format string, args ...any) error {
+		return fault.New(fault.Script, "%s: "+format, append([]any{name}, args...)...).
+			WithHint("a scenario returns a table with about, options, ranks and run; see docs/lua.md")
+	}
+	t, ok := v.(*glua.LTable)
+	if !ok {
+		return bad("the script returned %s, want a table", v.Type())
+	}
+	s.Name = name
+	f := vm.NewFields("the scenario", t)
+	s.About, s.ranks, s.limits = f.Text("about", ""), f.Get("ranks"), f.Get("thresholds")
+	if k := s.limits.Type(); k != glua.LTNil && k != glua.LTTable && k != glua.LTFunction {
+		f.Fail("thresholds", "a list or a function", s.limits)
+	}
+	if k := s.ranks.Type(); k != glua.LTNil && k != glua.LTNumber && k != glua.LTFunction {
+		f.Fail("ranks", "a number or a function", s.ranks)
+	}
+	if f.Get("run") == glua.LNil {
+		return bad("the scenario has no function run")
+	}
+	if s.run, ok = f.Get("run").(*glua.LFunction); !ok {
+		f.Fail("run", "a function", f.Get("run"))
+	}
+	list, own := f.Table("options"), f.Table("metrics")
+	if err := f.Err(); err != nil {
+		return bad("%w", err)
+	}
+	var err error
+	if s.Options, err = option.From(list); err != nil {
+		return bad("options: %w", err)
+	}
+	if s.Metrics, err = metricsFrom(own); err != nil {
+		return bad("metrics: %w", err)
+	}
+	for _, t := range s.Thresholds {
+		if err := metric.Check(t.Metric, s.Metrics); err != nil {
+			return fault.New(fault.Script, "%s: %w", t.From, err)
+		}
+	}
+	return nil
+}

@@ -60,9 +60,9 @@ func (h *host) World() (*spmd.World, error) {
 	return h.env.World, nil
 }
 
-// AtRankZero runs read at rank 0 and gives its data to all ranks. what names
+// AtRankZero runs read at rank 0 and gives its plain data to all ranks. what names
 // the reading, which must be the same at all ranks. Without a world it just reads.
-func (h *host) AtRankZero(what string, read func() ([]byte, error)) ([]byte, error) {
+func (h *host) AtRankZero(what string, read func() (any, error)) (any, error) {
 	if !h.loaded {
 		return nil, fault.New(fault.Script, "%s at the top level of a script, which every rank runs by itself", what).
 			WithHint("read files in run, or in the function ranks")
@@ -73,11 +73,11 @@ func (h *host) AtRankZero(what string, read func() ([]byte, error)) ([]byte, err
 	}
 	var packed []byte
 	if w.Rank() == 0 {
-		data, err := read()
+		plain, err := read()
 		if err != nil {
 			return nil, err
 		}
-		packed = pack.AppendBytes(pack.AppendText(nil, what), data)
+		packed = pack.AppendBytes(pack.AppendText(nil, what), vm.Encode(plain))
 	}
 	packed, err := w.All().Broadcast(0, packed)
 	if err != nil {
@@ -91,7 +91,7 @@ func (h *host) AtRankZero(what string, read func() ([]byte, error)) ([]byte, err
 	if theirs != what {
 		return nil, fault.New(fault.Script, "rank 0 is in %s, this rank in %s", theirs, what)
 	}
-	return data, nil
+	return vm.Decode(data)
 }
 
 // Session is the experiment's, which opens the engine when it is first needed.

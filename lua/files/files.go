@@ -9,6 +9,7 @@ package files
 
 import (
 	"cmp"
+	"slices"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
@@ -131,10 +132,5 @@ func (f *Files) MayOpen(path string) error {
 
 // near reports whether a path is beside or below a file that the user has named.
 func (f *Files) near(path string) bool {
-	for _, folder := range f.folders {
-		if file.Below(path, folder) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.folders, func(folder string) bool { return file.Below(path, folder) })
 }

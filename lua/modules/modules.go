@@ -67,9 +67,9 @@ type Host interface {
 	Concerning(f vm.Function) vm.Function
 	// Waiting marks a function that waits and does not touch the result meanwhile.
 	Waiting(f vm.Function) vm.Function
-	// AtRankZero runs read at rank 0 and gives its data to all ranks. what names
+	// AtRankZero runs read at rank 0 and gives its plain data to all ranks. what names
 	// the reading, which must be the same at all ranks. Without a world it just reads.
-	AtRankZero(what string, read func() ([]byte, error)) ([]byte, error)
+	AtRankZero(what string, read func() (plain any, err error)) (any, error)
 }
 
 // Env holds what a scenario needs from its rank. Before Begin, as in the launcher, the experiment has no world:
@@ -86,6 +86,17 @@ type Env struct {
 	Width         int // characters in a line of Out, if that is a terminal, or 0
 	// Exit ends this rank's process, which has departed from the world. nil where a process has several ranks.
 	Exit func()
+}
+
+// InWorld makes a function of what needs the world.
+func InWorld(h Host, f func(L *glua.LState, w *spmd.World) (int, error)) vm.Function {
+	return func(L *glua.LState) (int, error) {
+		w, err := h.World()
+		if err != nil {
+			return 0, err
+		}
+		return f(L, w)
+	}
 }
 
 // ReadText reads a file as text, as Read does.
@@ -117,15 +128,6 @@ func Read[T any](
 		note(env.Doc, path, v)
 	}
 	return v, nil
-}
-
-// Push pushes the plain data that AtRankZero has given to all ranks.
-func Push(L *glua.LState, data []byte) (int, error) {
-	v, err := vm.Decode(data)
-	if err != nil {
-		return 0, err
-	}
-	return vm.Return(L, vm.ToLua(L, v))
 }
 
 // CheckName refuses a name that results do not take. what says which one it is.

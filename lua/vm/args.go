@@ -63,13 +63,23 @@ func (f *Fields) Mistake() error { return f.bad }
 
 // Integer reads a whole number of at least least.
 func (f *Fields) Integer(name string, fallback, least int64) int64 {
+	return f.read(name, fallback, "%s is %w", func(v glua.LValue) (int64, error) { return Integer(v, least) })
+}
+
+// Size reads a number of bytes, as Size does.
+func (f *Fields) Size(name string, fallback int64) int64 {
+	return f.read(name, fallback, "%s: %w", Size)
+}
+
+// read reads a field, the fallback where it is missing. mistake words an error, with the name in front of it.
+func (f *Fields) read(name string, fallback int64, mistake string, value func(glua.LValue) (int64, error)) int64 {
 	v := f.Get(name)
 	if v == glua.LNil {
 		return fallback
 	}
-	n, err := Integer(v, least)
+	n, err := value(v)
 	if err != nil {
-		f.Refuse("%s is %w", name, err)
+		f.Refuse(mistake, name, err)
 	}
 	return n
 }
@@ -125,19 +135,6 @@ func typed[T glua.LValue](f *Fields, name, wanted string, fallback T) T {
 		f.Fail(name, wanted, v)
 	}
 	return value
-}
-
-// Size reads a number of bytes, as Size does.
-func (f *Fields) Size(name string, fallback int64) int64 {
-	v := f.Get(name)
-	if v == glua.LNil {
-		return fallback
-	}
-	n, err := Size(v)
-	if err != nil {
-		f.Refuse("%s: %w", name, err)
-	}
-	return n
 }
 
 // PlainMap reads a table with names as keys as plain data; nil if it is missing
@@ -230,16 +227,6 @@ func Each[T glua.LValue](t *glua.LTable, what, want string, f func(i int, v T) e
 		}
 	}
 	return nil
-}
-
-// List reads a list whose elements are of one of Lua's types, as Each does.
-func List[T glua.LValue](t *glua.LTable, what, want string) ([]T, error) {
-	list := make([]T, 0, t.Len())
-	err := Each(t, what, want, func(_ int, v T) error {
-		list = append(list, v)
-		return nil
-	})
-	return list, err
 }
 
 // Ranks reads a list of ranks.

@@ -14,6 +14,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/lua/modules"
 	"perigee/lua/vm"
+	"perigee/spmd"
 )
 
 // Module is the module clock.
@@ -27,19 +28,15 @@ func (Module) New(h modules.Host) modules.Instance { return &instance{h} }
 // Exports lists the functions.
 func (r *instance) Exports() modules.Exports {
 	return modules.Exports{Functions: map[string]vm.Function{
-		"now":         r.now,
+		"now":         modules.InWorld(r, now),
 		"sleep":       r.sleep,
 		"wall":        wall,
-		"uncertainty": r.uncertainty,
+		"uncertainty": modules.InWorld(r, uncertainty),
 	}}
 }
 
 // now() in seconds on the common time line.
-func (r *instance) now(L *glua.LState) (int, error) {
-	w, err := r.World()
-	if err != nil {
-		return 0, err
-	}
+func now(L *glua.LState, w *spmd.World) (int, error) {
 	return vm.Return(L, glua.LNumber(float64(w.Now())/1e9))
 }
 
@@ -68,10 +65,6 @@ func wall(L *glua.LState) (int, error) {
 }
 
 // uncertainty() in seconds, between any two ranks.
-func (r *instance) uncertainty(L *glua.LState) (int, error) {
-	w, err := r.World()
-	if err != nil {
-		return 0, err
-	}
+func uncertainty(L *glua.LState, w *spmd.World) (int, error) {
 	return vm.Return(L, glua.LNumber(float64(w.Uncertainty(w.All().Ranks()))/1e9))
 }

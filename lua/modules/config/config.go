@@ -45,7 +45,7 @@ func (r *instance) load(L *glua.LState) (int, error) {
 			return 0, fault.New(fault.Script, "%w", err)
 		}
 	}
-	data, err := r.AtRankZero("config.load of "+path, func() ([]byte, error) {
+	plain, err := r.AtRankZero("config.load of "+path, func() (any, error) {
 		text, err := modules.ReadText(r, path)
 		if err != nil {
 			return nil, err
@@ -59,25 +59,21 @@ func (r *instance) load(L *glua.LState) (int, error) {
 				return nil, err
 			}
 		}
-		return vm.Encode(v.Plain()), nil
+		return v.Plain(), nil
 	})
 	if err != nil {
 		return 0, err
 	}
-	if err := r.grantStorage(path, schema, data); err != nil {
+	if err := r.grantStorage(path, schema, plain); err != nil {
 		return 0, err
 	}
-	return modules.Push(L, data)
+	return vm.Return(L, vm.ToLua(L, plain))
 }
 
 // grantStorage lets the transfers of every rank use the files that a configuration of the user's names.
-func (r *instance) grantStorage(config string, schema conf.Schema, data []byte) error {
+func (r *instance) grantStorage(config string, schema conf.Schema, plain any) error {
 	if !r.Files().NamesStorage(config) {
 		return nil
-	}
-	plain, err := vm.Decode(data)
-	if err != nil {
-		return err
 	}
 	v, err := conf.FromPlain(config, plain)
 	if err != nil {

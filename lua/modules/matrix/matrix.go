@@ -43,9 +43,7 @@ func (Module) New(h modules.Host) modules.Instance {
 	r := &instance{h}
 	vm.Class[*objects.Matrix]{
 		Type: objects.MatrixType, Name: "matrix", What: what, Methods: r.methods(), Field: rowOf,
-		Meta: map[string]vm.Function{"__eq": equal, "__tostring": value(func(m *objects.Matrix) glua.LValue {
-			return glua.LString(fmt.Sprintf("matrix of %d x %d ranks, %d bytes", m.Size(), m.Size(), m.Total()))
-		})},
+		Meta: map[string]vm.Function{"__eq": vm.On(what, equal), "__tostring": value(text)},
 	}.Open(h.VM())
 	h.VM().NewType(rowType, map[string]vm.Function{"__index": onCell(cellGet), "__newindex": onCell(cellSet)})
 	return r
@@ -94,12 +92,13 @@ func value(f func(m *objects.Matrix) glua.LValue) vm.Function {
 	return vm.On(what, func(L *glua.LState, m *objects.Matrix) (int, error) { return vm.Return(L, f(m)) })
 }
 
+// text is the result of tostring for a matrix.
+func text(m *objects.Matrix) glua.LValue {
+	return glua.LString(fmt.Sprintf("matrix of %d x %d ranks, %d bytes", m.Size(), m.Size(), m.Total()))
+}
+
 // equal is the operator ==.
-func equal(L *glua.LState) (int, error) {
-	a, err := vm.ObjectArg[*objects.Matrix](L, 1, what)
-	if err != nil {
-		return 0, err
-	}
+func equal(L *glua.LState, a *objects.Matrix) (int, error) {
 	b, err := vm.ObjectArg[*objects.Matrix](L, 2, what)
 	if err != nil {
 		return 0, err
@@ -168,13 +167,13 @@ func (r *instance) loadOne(L *glua.LState) (int, error) {
 
 // loadAll: load_all(paths), with one message per rank for all of them.
 func (r *instance) loadAll(L *glua.LState) (int, error) {
-	texts, err := vm.List[glua.LString](L.CheckTable(1), "element %d", "the name of a file")
+	var paths []string
+	err := vm.Each(L.CheckTable(1), "element %d", "the name of a file", func(_ int, path glua.LString) error {
+		paths = append(paths, string(path))
+		return nil
+	})
 	if err != nil {
 		return 0, err
-	}
-	paths := make([]string, len(texts))
-	for i, s := range texts {
-		paths[i] = string(s)
 	}
 	list, err := r.loadList(L, paths)
 	if err != nil {
@@ -201,7 +200,7 @@ func nameFiles(paths []string) string {
 }
 
 func (r *instance) loadList(L *glua.LState, paths []string) ([]*glua.LUserData, error) {
-	data, err := r.AtRankZero("matrix.load of "+nameFiles(paths), func() ([]byte, error) {
+	plain, err := r.AtRankZero("matrix.load of "+nameFiles(paths), func() (any, error) {
 		var packed []any
 		for _, p := range paths {
 			m, err := r.read(p)
@@ -214,24 +213,20 @@ func (r *instance) loadList(L *glua.LState, paths []string) ([]*glua.LUserData, 
 			}
 			packed = append(packed, string(b))
 		}
-		return vm.Encode(packed), nil
+		return packed, nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	v, err := vm.Decode(data)
-	if err != nil {
-		return nil, err
-	}
-	packed, _ := v.([]any)
+	packed, _ := plain.([]any)
 	if len(packed) != len(paths) {
 		return nil, pack.ErrTorn
 	}
 	list := make([]*glua.LUserData, len(packed))
 	for i, p := range packed {
 		m := new(matrix.Matrix)
-		text, _ := p.(string)
-		if err := m.UnmarshalBinary([]byte(text)); err != nil {
+		bytes, _ := p.(string)
+		if err := m.UnmarshalBinary([]byte(bytes)); err != nil {
 			return nil, err
 		}
 		list[i] = objects.NewMatrix(L, m, paths[i])

@@ -9,7 +9,6 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/moe"
-	"perigee/lua/modules"
 	"perigee/lua/option"
 	"perigee/lua/vm"
 )
@@ -129,12 +128,12 @@ func checkOptions(L *glua.LState) (int, error) {
 }
 
 // check: check(spec, ranks) refuses what the ranks would refuse, before there are any.
-func check(r modules.Host, L *glua.LState) (int, error) {
+func (r base) check(L *glua.LState) (int, error) {
 	ranks, err := vm.IntegerArg(L, 2, 1)
 	if err != nil {
 		return 0, err
 	}
-	s, err := specFrom(r, "moe.check", L.CheckTable(1), ranks)
+	s, err := r.specFrom("moe.check", L.CheckTable(1), ranks)
 	if err != nil {
 		return 0, err
 	}

@@ -10,19 +10,15 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/moe"
 	"perigee/internal/size"
-	"perigee/lua/modules"
 	"perigee/lua/vm"
 	"perigee/nixl"
+	"perigee/spmd"
 )
 
 // control: control{test =, rounds =, warmup =, ranks =, buffers =, plane =}, a list of figures at rank 0, nil
 // elsewhere.
-func control(r modules.Host, L *glua.LState) (int, error) {
-	w, err := r.World()
-	if err != nil {
-		return 0, err
-	}
-	c, about, err := controlFrom(r, L.CheckTable(1), w.Size())
+func (r base) control(L *glua.LState, w *spmd.World) (int, error) {
+	c, about, err := r.controlFrom(L.CheckTable(1), w.Size())
 	if err != nil {
 		return 0, err
 	}
@@ -32,7 +28,7 @@ func control(r modules.Host, L *glua.LState) (int, error) {
 	}
 	asked := fmt.Sprintf("test %s, %d rounds, %d of warm-up, %d ranks, %v experts, %d and %d bytes of buffers",
 		c.Test, c.Rounds, c.Warmup, c.Ranks, about["experts"], c.Send, c.Recv)
-	if err := alike(r, "moe.control", asked); err != nil {
+	if err := r.alike("moe.control", asked); err != nil {
 		return 0, err
 	}
 	if err := experts.CheckRoom(w, c.Ranks, c.Send+c.Recv); err != nil {
@@ -42,15 +38,12 @@ func control(r modules.Host, L *glua.LState) (int, error) {
 	if r.Env().Doc != nil {
 		c.Each = func(figures []experts.PhaseFigures) error {
 			first := list == nil
-			list = make([]any, len(figures))
-			for i, f := range figures {
-				if list[i], err = plainOf(f); err != nil {
-					return err
-				}
+			if list, err = plainOf[[]any](figures); err != nil {
+				return err
 			}
 			about["phases"], about["rounds"] = list, int64(len(figures[0].Rounds))
 			if first {
-				addValue(r, "ep_control", about)
+				r.addValue("ep_control", about)
 			} else {
 				r.Env().Checkpoint()
 			}
@@ -69,8 +62,8 @@ func control(r modules.Host, L *glua.LState) (int, error) {
 	return vm.Return(L, vm.ToLua(L, list))
 }
 
-func controlFrom(
-	r modules.Host, t *glua.LTable, world int,
+func (r base) controlFrom(
+	t *glua.LTable, world int,
 ) (c experts.Control, about map[string]any, err error) {
 	f := vm.NewFields("moe.control", t)
 	c = experts.Control{
@@ -85,7 +78,7 @@ func controlFrom(
 	if err := c.Check(world); err != nil {
 		return c, nil, err
 	}
-	s, err := specFrom(r, "moe.control: plane", plane, c.Ranks)
+	s, err := r.specFrom("moe.control: plane", plane, c.Ranks)
 	if err != nil {
 		return c, nil, err
 	}

@@ -2,7 +2,6 @@ package moe
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -10,9 +9,9 @@ import (
 
 	"perigee/internal/experts"
 	"perigee/internal/fault"
-	"perigee/lua/modules"
 	"perigee/lua/vm"
 	"perigee/nixl"
+	"perigee/spmd"
 )
 
 // planRanks: plan_ranks(plan), how many ranks a plan needs.
@@ -26,11 +25,7 @@ func planRanks(L *glua.LState) (int, error) {
 
 // elastic: elastic{plan =, warmup =, iterations =, patience =, exit =, plane =}, a list of phases at rank 0, nil
 // elsewhere.
-func elastic(r modules.Host, L *glua.LState) (int, error) {
-	w, err := r.World()
-	if err != nil {
-		return 0, err
-	}
+func (r base) elastic(L *glua.LState, w *spmd.World) (_ int, err error) {
 	f := vm.NewFields("moe.elastic", L.CheckTable(1))
 	e := experts.Elastic{Warmup: f.Int("warmup", 50, 0), Iterations: f.Int("iterations", 50, 1)}
 	text, patience, plane := f.Text("plan", "static"), f.Number("patience", 2), f.Table("plane")
@@ -48,7 +43,7 @@ func elastic(r modules.Host, L *glua.LState) (int, error) {
 	if e.Plan, err = experts.ParsePlan(text); err != nil {
 		return 0, err
 	}
-	s, err := specFrom(r, "moe.elastic: plane", plane, w.Size())
+	s, err := r.specFrom("moe.elastic: plane", plane, w.Size())
 	if err != nil {
 		return 0, err
 	}
@@ -62,20 +57,20 @@ func elastic(r modules.Host, L *glua.LState) (int, error) {
 	e.Spec.Direct = s.direct(r.Env().Engine())
 	asked := fmt.Sprintf("plan %q, %d iterations, %d of warm-up, patience %v s, exit %t, %s", text, e.Iterations, e.Warmup, patience, exit,
 		planeText(s.describe(e.Spec)))
-	if err := alike(r, "moe.elastic", asked); err != nil {
+	if err := r.alike("moe.elastic", asked); err != nil {
 		return 0, err
 	}
 	var list []any // the phases so far
 	if r.Env().Doc != nil {
 		value := map[string]any{"plan": text}
 		e.Each = func(o experts.Outcome) error {
-			phase, err := plainOf(o)
+			phase, err := plainOf[map[string]any](o)
 			if err != nil {
 				return err
 			}
 			list = append(list, phase)
 			if value["phases"] = list; len(list) == 1 {
-				addValue(r, "ep_elastic", value)
+				r.addValue("ep_elastic", value)
 			} else {
 				r.Env().Checkpoint()
 			}
@@ -92,7 +87,7 @@ func elastic(r modules.Host, L *glua.LState) (int, error) {
 }
 
 // lost: lost(plan) ends the job where a plan killed ranks: it names them.
-func lost(r modules.Host, L *glua.LState) (int, error) {
+func (r base) lost(L *glua.LState) (int, error) {
 	plan, err := experts.ParsePlan(L.CheckString(1))
 	if err != nil {
 		return 0, err
@@ -114,6 +109,6 @@ func lost(r modules.Host, L *glua.LState) (int, error) {
 		<-w.Context().Done() // rank 0 reports it
 		return 0, w.Err()
 	}
-	return 0, fault.New(fault.RankLost, "the plan killed %s", strings.Join(slices.Clip(dead), ", ")).
+	return 0, fault.New(fault.RankLost, "the plan killed %s", strings.Join(dead, ", ")).
 		WithHint("the survivors found them, went on without them, and all that they exchanged is right")
 }

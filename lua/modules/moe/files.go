@@ -15,28 +15,28 @@ import (
 
 // modelSizes: model(name), the sizes of a model's layers with experts, by the name of a model that perigee knows or the
 // path of its file.
-func modelSizes(r modules.Host, L *glua.LState) (int, error) {
+func (r base) modelSizes(L *glua.LState) (int, error) {
 	name := L.CheckString(1)
-	data, err := r.AtRankZero("moe.model of "+name, func() ([]byte, error) {
-		a, err := modelOf(r, name)
+	plain, err := r.AtRankZero("moe.model of "+name, func() (any, error) {
+		a, err := r.modelOf(name)
 		if err != nil {
 			return nil, err
 		}
 		if err := a.CheckExperts(name); err != nil {
 			return nil, err
 		}
-		return vm.Encode(map[string]any{
+		return map[string]any{
 			"name": a.Name, "hidden": a.Hidden, "experts": a.Experts, "topk": a.TopK, "shared": a.Shared,
-		}), nil
+		}, nil
 	})
 	if err != nil {
 		return 0, err
 	}
-	return modules.Push(L, data)
+	return vm.Return(L, vm.ToLua(L, plain))
 }
 
 // modelOf returns a model that perigee knows, or that of a file.
-func modelOf(r modules.Host, name string) (*model.Model, error) {
+func (r base) modelOf(name string) (*model.Model, error) {
 	if !conf.Readable(name) {
 		return model.Named(name)
 	}
@@ -52,13 +52,13 @@ func modelOf(r modules.Host, name string) (*model.Model, error) {
 }
 
 // loads: loads(path, layer) reads a row of loads.
-func loads(r modules.Host, L *glua.LState) (int, error) {
+func (r base) loads(L *glua.LState) (int, error) {
 	path := L.CheckString(1)
 	layer, err := vm.OptionalInteger(L, 2, 0, 0)
 	if err != nil {
 		return 0, err
 	}
-	data, err := r.AtRankZero("moe.loads of "+path, func() ([]byte, error) {
+	plain, err := r.AtRankZero("moe.loads of "+path, func() (any, error) {
 		text, err := modules.ReadText(r, path)
 		if err != nil {
 			return nil, err
@@ -74,10 +74,10 @@ func loads(r modules.Host, L *glua.LState) (int, error) {
 		for i, v := range layers[layer] {
 			list[i] = v
 		}
-		return vm.Encode(list), nil
+		return list, nil
 	})
 	if err != nil {
 		return 0, err
 	}
-	return modules.Push(L, data)
+	return vm.Return(L, vm.ToLua(L, plain))
 }

@@ -27,29 +27,26 @@ type instance struct{ planes }
 
 // New makes the module of a VM, and the type of data planes.
 func (Module) New(h modules.Host) modules.Instance {
-	r := &instance{planes{Host: h}}
+	r := &instance{planes{base: base{h}}}
 	r.class().Open(h.VM())
 	return r
 }
 
 // Exports lists the functions.
 func (r *instance) Exports() modules.Exports {
-	at := func(f func(h modules.Host, L *glua.LState) (int, error)) vm.Function {
-		return func(L *glua.LState) (int, error) { return f(r.Host, L) }
-	}
 	return modules.Exports{Functions: map[string]vm.Function{
-		"open":          r.Collective(r.make),
-		"loads":         r.Collective(at(loads)),
-		"control":       r.Collective(at(control)),
-		"elastic":       r.Collective(at(elastic)),
-		"lost":          r.Concerning(at(lost)),
+		"open":          r.Collective(modules.InWorld(r, r.make)),
+		"loads":         r.Collective(r.loads),
+		"control":       r.Collective(modules.InWorld(r, r.control)),
+		"elastic":       r.Collective(modules.InWorld(r, r.elastic)),
+		"lost":          r.Concerning(r.lost),
 		"plan_ranks":    planRanks,
 		"plans":         texts(experts.Plans),
 		"growth":        growth,
 		"phases":        texts(experts.PhaseNames),
 		"fit":           fit,
-		"check":         at(check),
-		"model":         r.Collective(at(modelSizes)),
+		"check":         r.check,
+		"model":         r.Collective(r.modelSizes),
 		"options":       options,
 		"check_options": checkOptions,
 		"families":      texts(moe.Families),

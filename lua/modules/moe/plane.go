@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	glua "github.com/yuin/gopher-lua"
@@ -11,10 +12,10 @@ import (
 	"perigee/internal/experts"
 	"perigee/internal/fault"
 	"perigee/internal/size"
-	"perigee/lua/modules"
 	"perigee/lua/objects"
 	"perigee/lua/vm"
 	"perigee/nixl"
+	"perigee/spmd"
 )
 
 // plane is an open data plane as scripts see it.
@@ -24,9 +25,18 @@ type plane struct {
 	number         int            // how many were opened before
 }
 
+// plainOf makes plain data of figures, with what the result says of the plane.
+func (p *plane) plainOf(figures *experts.Figures) (map[string]any, error) {
+	plain, err := plainOf[map[string]any](figures)
+	if err == nil {
+		maps.Copy(plain, p.about)
+	}
+	return plain, err
+}
+
 // planes makes data planes, and closes those that a script has left open.
 type planes struct {
-	modules.Host
+	base
 	open   []*plane
 	opened int // so far
 }
@@ -49,12 +59,8 @@ func (r *planes) class() vm.Class[*plane] {
 }
 
 // make: open(spec) makes a data plane.
-func (r *planes) make(L *glua.LState) (int, error) {
-	w, err := r.World()
-	if err != nil {
-		return 0, err
-	}
-	s, err := specFrom(r, "moe.open", L.CheckTable(1), w.Size())
+func (r *planes) make(L *glua.LState, w *spmd.World) (int, error) {
+	s, err := r.specFrom("moe.open", L.CheckTable(1), w.Size())
 	if err != nil {
 		return 0, err
 	}
@@ -76,7 +82,7 @@ func (r *planes) make(L *glua.LState) (int, error) {
 		s.routing.Family, s.routing.Replacement(), s.routing.Seed, s.placed, s.payload, staged))
 	r.Env().Note(fmt.Sprintf("memory of a rank: %s registered, %s in all",
 		size.Decimal(about["registered_bytes"].(int64)), size.Decimal(about["memory_bytes"].(int64))))
-	if err := alike(r, "moe.open", planeText(about)); err != nil {
+	if err := r.alike("moe.open", planeText(about)); err != nil {
 		return 0, err
 	}
 	opened, err := experts.Open(w, r.Env().Engine(), nixl.AgentConfig{Progress: "auto"}, plan)
@@ -152,7 +158,7 @@ func (r *planes) measure(L *glua.LState, p *plane) (int, error) {
 		return 0, err
 	}
 	asked := fmt.Sprintf("plane %d, mode %s, %d iterations, %d of warm-up, entry %s", p.number, name, iterations, warmup, entered)
-	if err := alike(r, "plane:measure", asked); err != nil {
+	if err := r.alike("plane:measure", asked); err != nil {
 		return 0, err
 	}
 	if err := p.First(); err != nil {
@@ -165,14 +171,11 @@ func (r *planes) measure(L *glua.LState, p *plane) (int, error) {
 	if figures == nil {
 		return vm.Return(L, glua.LNil)
 	}
-	plain, err := plainOf(figures)
+	plain, err := p.plainOf(figures)
 	if err != nil {
 		return 0, err
 	}
-	for key, value := range p.about {
-		plain[key] = value
-	}
-	addValue(r, "ep", plain)
+	r.addValue("ep", plain)
 	return vm.Return(L, vm.ToLua(L, plain))
 }
 
@@ -183,7 +186,7 @@ func (r *planes) verify(L *glua.LState, p *plane) (int, error) {
 	sabotage, arrived, state := f.Text("sabotage", ""), f.Bool("arrived", true), f.Text("state", "")
 	err := f.Err()
 	if err == nil {
-		err = alike(r, "plane:verify", fmt.Sprintf("plane %d, sabotage %q, arrived %t, state %q", p.number, sabotage, arrived, state))
+		err = r.alike("plane:verify", fmt.Sprintf("plane %d, sabotage %q, arrived %t, state %q", p.number, sabotage, arrived, state))
 	}
 	if err != nil {
 		return 0, err
@@ -225,7 +228,7 @@ func (r *planes) beside(L *glua.LState, p *plane) (int, error) {
 	}
 	other := plan.Prepared()
 	asked := fmt.Sprintf("plane %d, plan %d, mode %s, %d iterations, %d of warm-up, %d runs", p.number, other.Number, name, iterations, warmup, runs)
-	if err := alike(r, "plane:beside", asked); err != nil {
+	if err := r.alike("plane:beside", asked); err != nil {
 		return 0, err
 	}
 	if err := p.First(); err != nil {
@@ -239,23 +242,20 @@ func (r *planes) beside(L *glua.LState, p *plane) (int, error) {
 		return vm.Return(L, glua.LNil)
 	}
 	for _, figures := range []*experts.Figures{c.Alone, c.Beside} {
-		plain, err := plainOf(figures)
+		plain, err := p.plainOf(figures)
 		if err != nil {
 			return 0, err
-		}
-		for key, value := range p.about {
-			plain[key] = value
 		}
 		if figures == c.Beside {
 			plain["entry"] = "steady, beside other traffic"
 		}
-		addValue(r, "ep", plain)
+		r.addValue("ep", plain)
 	}
 	plain := map[string]any{
 		"alone_us": c.Alone.Latency.Avg, "beside_us": c.Beside.Latency.Avg, "slowdown": c.Slowdown,
 		"other_alone_us": c.AloneUS, "other_beside_us": c.BesideUS, "other_slowdown": c.OtherSlowdown,
 		"other_runs": int64(c.Runs), "busy_us": c.BusyUS, "other_busy_us": c.OtherBusyUS,
 	}
-	addValue(r, "ep_beside", plain)
+	r.addValue("ep_beside", plain)
 	return vm.Return(L, vm.ToLua(L, plain))
 }

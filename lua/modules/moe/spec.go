@@ -1,6 +1,7 @@
 package moe
 
 import (
+	"encoding/json"
 	"slices"
 
 	glua "github.com/yuin/gopher-lua"
@@ -8,11 +9,15 @@ import (
 	"perigee/internal/experts"
 	"perigee/internal/fault"
 	"perigee/internal/moe"
+	"perigee/internal/traffic/session"
 	"perigee/lua/modules"
 	"perigee/lua/objects"
 	"perigee/lua/vm"
 	"perigee/nixl"
 )
+
+// base has the host, which the functions of the module need.
+type base struct{ modules.Host }
 
 // spec holds the arguments of moe.open and moe.check.
 type spec struct {
@@ -38,7 +43,7 @@ const (
 
 // specFrom reads {tokens =, hidden =, experts_per_rank =, topk =, payload =, routing =, placement =, redundant =,
 // shared_experts =, groups =, nodes =, loads =, staging =} for a number of ranks.
-func specFrom(h modules.Host, what string, t *glua.LTable, ranks int) (s spec, err error) {
+func (r base) specFrom(what string, t *glua.LTable, ranks int) (s spec, err error) {
 	f := vm.NewFields(what, t)
 	perRank := f.Integer("experts_per_rank", 8, -1<<31)
 	s.shape = moe.Shape{
@@ -57,18 +62,12 @@ func specFrom(h modules.Host, what string, t *glua.LTable, ranks int) (s spec, e
 		return s, fault.New(fault.Usage, "experts per rank is %d, want 1 to %d", perRank, moe.MaxExperts/ranks)
 	}
 	s.shape.Experts = int(perRank) * ranks
-	switch payload {
-	case "fp8":
+	if payload == "fp8" {
 		s.payload = moe.FP8
-	case "bf16":
-	default:
+	} else if payload != "bf16" {
 		return s, fault.New(fault.Usage, "unknown payload %s, want fp8 or bf16", vm.Quoted(payload))
 	}
-	switch s.placed = placement; placement {
-	case "eplb":
-		s.eplb = true
-	case "contiguous":
-	default:
+	if s.placed, s.eplb = placement, placement == "eplb"; !s.eplb && placement != "contiguous" {
 		return s, fault.New(fault.Usage, "unknown placement %s, want contiguous or eplb", vm.Quoted(placement))
 	}
 	if !slices.Contains([]string{stagingAuto, stagingOn, stagingOff}, s.staging) {
@@ -77,15 +76,15 @@ func specFrom(h modules.Host, what string, t *glua.LTable, ranks int) (s spec, e
 	if s.loads, err = numbersFrom(loads); err != nil {
 		return s, fault.New(fault.Script, "%s: loads: %w", what, err)
 	}
-	s.routing, err = routingFrom(h, routing, s)
+	s.routing, err = r.routingFrom(routing, s)
 	return s, err
 }
 
 // routingFrom reads {family =, seed =, hot =, hot_experts =, exponent =, sigma =, imbalance =, masked =, matrix =,
 // spread =}.
-func routingFrom(h modules.Host, t *glua.LTable, s spec) (o moe.Routing, err error) {
+func (r base) routingFrom(t *glua.LTable, s spec) (o moe.Routing, err error) {
 	o = moe.DefaultRouting
-	o.Seed = h.Env().Seed
+	o.Seed = r.Env().Seed
 	if t == nil {
 		return o, nil
 	}
@@ -182,4 +181,39 @@ func (s spec) describe(plan experts.Spec) map[string]any {
 		"rank_load_max_over_mean":   census.RankLoad.MaxOverMean(),
 		"mean_fanout":               census.Fanout.Mean,
 	}
+}
+
+// alike fails at all ranks where one asks a collective function for something else than rank 0: they would wait for
+// messages that no rank sends.
+func (r base) alike(function, asked string) error {
+	w, err := r.World()
+	if err != nil {
+		return err
+	}
+	leading, other, rank, err := session.FirstDifferent(w, asked)
+	if err != nil || rank < 0 {
+		return err
+	}
+	return fault.New(fault.Script, "%s: rank 0 asks for %s; rank %d asks for %s", function, leading, rank, other).
+		WithHint("every rank must give it the same values")
+}
+
+// plainOf makes plain data of a struct, a map, or of several, a list, by way of JSON.
+func plainOf[T any](v any) (plain T, err error) {
+	data, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(data, &plain)
+	}
+	return plain, err
+}
+
+// addValue appends to a list among the result's values, and saves the result.
+func (r base) addValue(name string, v any) {
+	d := r.Env().Doc
+	if d.Values == nil {
+		d.Values = map[string]any{}
+	}
+	list, _ := d.Values[name].([]any)
+	d.Values[name] = append(list, v)
+	r.Env().Checkpoint()
 }

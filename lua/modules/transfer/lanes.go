@@ -20,7 +20,6 @@ import (
 	"perigee/lua/objects"
 	"perigee/lua/vm"
 	"perigee/nixl"
-	"perigee/spmd"
 )
 
 // lanes are open lanes as scripts see them: their own session, whose memory is enough for the
@@ -64,49 +63,45 @@ func (r *laneSet) open(L *glua.LState) (int, error) {
 	if _, err := r.Session(); err != nil {
 		return 0, err
 	}
-	l, first, err := newLanes(r.Env().World, r.Env().Engine(), cfg, r.Env().Seed, spec)
+	env := r.Env()
+	if err := spec.Check(env.World.Size()); err != nil {
+		return 0, err
+	}
+	s, err := session.Open(env.World, env.Engine(), cfg, env.Seed)
 	if err != nil {
 		return 0, err
 	}
+	// Everything that the largest blocks and batches need.
+	reserved, err := s.Reserve([]load.Load{spec})
+	if err != nil {
+		return 0, errors.Join(err, s.Close())
+	}
+	l := &lanes{s, spec}
 	r.opened[l] = true
 	if spec.GPU() {
-		if err := r.Env().NoteGPUs(); err != nil {
+		if err := env.NoteGPUs(); err != nil {
 			return 0, err
 		}
 	}
 	if spec.Remote == nixl.FILE {
-		params := first.Info().Params
-		how := params["files"]
-		if first.MadeFiles() {
-			how += ", new files"
-		} else {
-			how += ", the file that is there"
-		}
-		if access := params["file_access"]; access != "" { // a rank without lanes opens no files
-			how += ", " + access
-		}
-		r.Env().Note("files: " + how)
+		env.Note("files: " + filesOf(reserved[0].Lanes[0]))
 	}
 	return vm.Return(L, vm.NewUserData(L, lanesType, l))
 }
 
-// newLanes opens lanes and makes everything that the largest blocks and batches need. It also returns this rank's
-// first lane.
-func newLanes(
-	w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, seed uint64, spec load.Blocks,
-) (*lanes, *session.Bound, error) {
-	if err := spec.Check(w.Size()); err != nil {
-		return nil, nil, err
+// filesOf says how this rank's first lane reaches its files.
+func filesOf(first *session.Bound) string {
+	params := first.Info().Params
+	how := params["files"]
+	if first.MadeFiles() {
+		how += ", new files"
+	} else {
+		how += ", the file that is there"
 	}
-	s, err := session.Open(w, engine, cfg, seed)
-	if err != nil {
-		return nil, nil, err
+	if access := params["file_access"]; access != "" { // a rank without lanes opens no files
+		how += ", " + access
 	}
-	reserved, err := s.Reserve([]load.Load{spec})
-	if err != nil {
-		return nil, nil, errors.Join(err, s.Close())
-	}
-	return &lanes{s, spec}, reserved[0].Lanes[0], nil
+	return how
 }
 
 // close: close().

@@ -1,9 +1,9 @@
 // Package transfer is the module transfer, which moves bytes between ranks and gathers how long that took.
 //
-// transfer.prepare makes a plan of a matrix or of a list of messages (spec.go, storage.go for files beside them):
-// memory, connections and transfers that plan:run posts again and again (plan.go). transfer.collect gathers the runs
-// of plans at rank 0 and puts them into the result. transfer.lanes opens lanes (lanes.go): threads that each move
-// blocks to peers or files as fast as they can, with their own session and memory.
+// transfer.prepare makes a plan of a matrix, with files beside the traffic where asked, or of a list of messages
+// (spec.go): memory, connections and transfers that plan:run posts again and again (plan.go). transfer.collect gathers
+// the runs of plans at rank 0 and puts them into the result. transfer.lanes opens lanes (lanes.go): threads that each
+// move blocks to peers or files as fast as they can, with their own session and memory.
 //
 // All of it stands on the experiment of the host: its session with the engine, its account of what recorded runs will
 // take, its result at rank 0. The host's files say which files storage operations and lanes may use. The packages
@@ -54,12 +54,12 @@ func (r *instance) Exports() modules.Exports {
 	return modules.Exports{Functions: map[string]vm.Function{
 		"prepare":     r.Collective(r.prepare),
 		"prepare_all": r.Collective(r.prepareAll),
-		"apart":       r.Collective(r.apart),
-		"warmup":      r.Collective(r.warmup),
-		"expect":      r.Collective(r.expect),
-		"save":        r.Collective(r.save),
-		"collect":     r.Collective(r.collect),
-		"default_mem": r.Collective(r.defaultMem),
+		"apart":       r.Collective(onPlans(r.apart)),
+		"warmup":      r.Collective(onPlans(r.warmup)),
+		"expect":      r.Collective(onPlans(r.expect)),
+		"save":        r.Collective(onPlans(r.save)),
+		"collect":     r.Collective(onPlans(r.collect)),
+		"default_mem": r.Collective(modules.InWorld(r, r.defaultMem)),
 		"engine":      r.Collective(r.engine),
 		"lanes":       r.Collective(r.lanes.open),
 	}}
@@ -74,19 +74,21 @@ func (r *instance) Close() error {
 	return errors.Join(errs...)
 }
 
-// plansArg reads argument n, a list of plans.
-func plansArg(L *glua.LState, n int) ([]*play.Plan, error) {
-	t := L.CheckTable(n)
-	plans := make([]*play.Plan, t.Len())
-	for i := range plans {
-		p, ok := vm.Object[*plan](t.RawGetInt(i + 1))
-		if !ok {
-			return nil, fault.New(fault.Script, "element %d of the list of plans is %s, want a plan", i+1,
-				vm.Describe(t.RawGetInt(i+1)))
+// onPlans makes a function of what takes a list of plans first.
+func onPlans(f func(L *glua.LState, plans []*play.Plan) (int, error)) vm.Function {
+	return func(L *glua.LState) (int, error) {
+		t := L.CheckTable(1)
+		plans := make([]*play.Plan, t.Len())
+		for i := range plans {
+			p, ok := vm.Object[*plan](t.RawGetInt(i + 1))
+			if !ok {
+				return 0, fault.New(fault.Script, "element %d of the list of plans is %s, want a plan", i+1,
+					vm.Describe(t.RawGetInt(i+1)))
+			}
+			plans[i] = p.Plan
 		}
-		plans[i] = p.Plan
+		return f(L, plans)
 	}
-	return plans, nil
 }
 
 // prepare{matrix = m or exchange = {...}, mem =, op =, shards =, lane =, name =, metadata =}.
@@ -101,7 +103,11 @@ func (r *instance) prepare(L *glua.LState) (int, error) {
 // prepareAll: prepare_all of a list of such tables, with one exchange
 // of addresses for all.
 func (r *instance) prepareAll(L *glua.LState) (int, error) {
-	list, err := vm.List[*glua.LTable](L.CheckTable(1), "element %d", "a table as for transfer.prepare")
+	var list []*glua.LTable
+	err := vm.Each(L.CheckTable(1), "element %d", "a table as for transfer.prepare", func(_ int, t *glua.LTable) error {
+		list = append(list, t)
+		return nil
+	})
 	if err != nil {
 		return 0, err
 	}
@@ -180,11 +186,7 @@ func (r *instance) record(s spec) {
 }
 
 // apart(plans): the same patterns, no two of them in the same memory; nil where that does not fit.
-func (r *instance) apart(L *glua.LState) (int, error) {
-	plans, err := plansArg(L, 1)
-	if err != nil {
-		return 0, err
-	}
+func (r *instance) apart(L *glua.LState, plans []*play.Plan) (int, error) {
 	s, err := r.Session()
 	if err != nil {
 		return 0, err
@@ -205,11 +207,7 @@ func (r *instance) apart(L *glua.LState) (int, error) {
 }
 
 // warmup(plans, iterations).
-func (r *instance) warmup(L *glua.LState) (int, error) {
-	plans, err := plansArg(L, 1)
-	if err != nil {
-		return 0, err
-	}
+func (r *instance) warmup(L *glua.LState, plans []*play.Plan) (int, error) {
 	n, err := vm.IntegerArg(L, 2, 0)
 	if err != nil {
 		return 0, err
@@ -218,11 +216,7 @@ func (r *instance) warmup(L *glua.LState) (int, error) {
 }
 
 // expect(plans, runs) announces that each of the plans will be recorded so many times.
-func (r *instance) expect(L *glua.LState) (int, error) {
-	plans, err := plansArg(L, 1)
-	if err != nil {
-		return 0, err
-	}
+func (r *instance) expect(L *glua.LState, plans []*play.Plan) (int, error) {
 	runs, err := vm.IntegerArg(L, 2, 0)
 	if err != nil {
 		return 0, err
@@ -235,11 +229,7 @@ func (r *instance) expect(L *glua.LState) (int, error) {
 }
 
 // save(plans, gap). What is saved goes into the result as with collect, which will return it.
-func (r *instance) save(L *glua.LState) (int, error) {
-	plans, err := plansArg(L, 1)
-	if err != nil {
-		return 0, err
-	}
+func (r *instance) save(L *glua.LState, plans []*play.Plan) (int, error) {
 	if _, err := r.World(); err != nil {
 		return 0, err
 	}
@@ -249,11 +239,7 @@ func (r *instance) save(L *glua.LState) (int, error) {
 // collect(plans). At rank 0 a list with one entry per plan:
 // {runs = {...}, isolated = seconds}; nil at the others. What is collected goes
 // into the result under the current phase.
-func (r *instance) collect(L *glua.LState) (int, error) {
-	plans, err := plansArg(L, 1)
-	if err != nil {
-		return 0, err
-	}
+func (r *instance) collect(L *glua.LState, plans []*play.Plan) (int, error) {
 	if _, err := r.World(); err != nil {
 		return 0, err
 	}
@@ -308,10 +294,7 @@ func collected(L *glua.LState, list []series.Run) *glua.LTable {
 }
 
 // defaultMem: default_mem() is "vram" or "dram".
-func (r *instance) defaultMem(L *glua.LState) (int, error) {
-	if _, err := r.World(); err != nil {
-		return 0, err
-	}
+func (r *instance) defaultMem(L *glua.LState, _ *spmd.World) (int, error) {
 	mem, err := r.Env().DefaultMem()
 	if err != nil {
 		return 0, err

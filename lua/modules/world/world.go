@@ -38,7 +38,7 @@ func (r *instance) Exports() modules.Exports {
 		"reduce":     r.Collective(r.Waiting(r.reduce)),
 		"phase":      r.phase,
 		"host_of":    r.hostOf,
-		"traffic":    r.traffic,
+		"traffic":    modules.InWorld(r, traffic),
 	}}
 }
 
@@ -109,7 +109,11 @@ func (r *instance) broadcast(L *glua.LState) (int, error) {
 	if data, err = g.Broadcast(root, data); err != nil {
 		return 0, err
 	}
-	return modules.Push(L, data)
+	v, err := vm.Decode(data)
+	if err != nil {
+		return 0, err
+	}
+	return vm.Return(L, vm.ToLua(L, v))
 }
 
 // rooted reads the arguments (value, root, ranks). root is a rank, by default
@@ -123,12 +127,11 @@ func (r *instance) rooted(L *glua.LState) (*spmd.Group, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	for place, rank := range g.Ranks() {
-		if rank == root {
-			return g, place, nil
-		}
+	place := slices.Index(g.Ranks(), root)
+	if place < 0 {
+		return nil, 0, fault.New(fault.Script, "root is rank %d, which is not in the group", root)
 	}
-	return nil, 0, fault.New(fault.Script, "root is rank %d, which is not in the group", root)
+	return g, place, nil
 }
 
 // gather(value, root, ranks); nil at all ranks but root.
@@ -142,13 +145,7 @@ func (r *instance) gather(L *glua.LState) (int, error) {
 		return 0, err
 	}
 	all, err := g.Gather(root, data)
-	if err != nil {
-		return 0, err
-	}
-	if all == nil {
-		return vm.Return(L, glua.LNil)
-	}
-	return r.pushAll(L, g, all)
+	return pushAll(L, g, all, err)
 }
 
 // allGather: all_gather(value, ranks).
@@ -162,10 +159,7 @@ func (r *instance) allGather(L *glua.LState) (int, error) {
 		return 0, err
 	}
 	all, err := g.AllGather(data)
-	if err != nil {
-		return 0, err
-	}
-	return r.pushAll(L, g, all)
+	return pushAll(L, g, all, err)
 }
 
 // allToAll: all_to_all(values, ranks). values[r] goes to rank r.
@@ -184,10 +178,7 @@ func (r *instance) allToAll(L *glua.LState) (int, error) {
 		pieces[place] = vm.Encode(v)
 	}
 	all, err := g.AllToAll(pieces)
-	if err != nil {
-		return 0, err
-	}
-	return r.pushAll(L, g, all)
+	return pushAll(L, g, all, err)
 }
 
 // reduce(number or list of numbers, how, ranks), everywhere.
@@ -257,11 +248,7 @@ func (r *instance) hostOf(L *glua.LState) (int, error) {
 
 // traffic() returns the messages and bytes that this rank has
 // sent in collectives.
-func (r *instance) traffic(L *glua.LState) (int, error) {
-	w, err := r.World()
-	if err != nil {
-		return 0, err
-	}
+func traffic(L *glua.LState, w *spmd.World) (int, error) {
 	messages, bytes := w.Sent()
 	L.Push(glua.LNumber(messages))
 	L.Push(glua.LNumber(bytes))
@@ -280,8 +267,12 @@ func (r *instance) encodeArg(L *glua.LState, n int) ([]byte, error) {
 	return vm.Encode(v), nil
 }
 
-// pushAll makes a table whose keys are ranks, so that t[0] is rank 0's.
-func (r *instance) pushAll(L *glua.LState, g *spmd.Group, all [][]byte) (int, error) {
+// pushAll makes a table whose keys are ranks, so that t[0] is rank 0's; nil at a rank that has received nothing.
+func pushAll(L *glua.LState, g *spmd.Group, all [][]byte, err error) (int, error) {
+	if err != nil || all == nil {
+		L.Push(glua.LNil)
+		return 1, err
+	}
 	t := L.NewTable()
 	for place, data := range all {
 		v, err := vm.Decode(data)

@@ -3,10 +3,12 @@ package vm
 import (
 	"fmt"
 	"math"
+	"strconv"
 
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
 	"perigee/internal/size"
 )
 
@@ -53,4 +55,29 @@ func Integer(v glua.LValue, least int64) (int64, error) {
 		return 0, fault.New(fault.Script, "%s, want %s", Describe(v), want)
 	}
 	return n, nil
+}
+
+// maxQuoted bounds what messages quote of a text: one of a script's may have 64 MiB, and be four times as long when it
+// is escaped.
+const maxQuoted = 256
+
+// Quoted is a text between quotation marks, cut where it is long.
+func Quoted(text string) string {
+	if len(text) <= maxQuoted {
+		return strconv.Quote(text)
+	}
+	return fmt.Sprintf("%q (%d bytes)", plaintext.Cut(text, maxQuoted), len(text))
+}
+
+// Describe names a value in a message.
+func Describe(v glua.LValue) string {
+	switch v.Type() {
+	case glua.LTNil:
+		return "missing"
+	case glua.LTString:
+		return "the string " + Quoted(v.String())
+	case glua.LTNumber, glua.LTBool:
+		return v.String()
+	}
+	return "a " + v.Type().String()
 }

@@ -46,10 +46,10 @@ func (h *host) begin(env modules.Env) {
 // VM is the Lua state.
 func (h *host) VM() *vm.VM { return h.vm }
 
-// Env is what the scenario has from its rank.
+// Env has the experiment, and where the rank writes to.
 func (h *host) Env() *modules.Env { return &h.env }
 
-// Files are those that the scenario may write.
+// Files says which files the scenario may write.
 func (h *host) Files() *files.Files { return h.files }
 
 // World returns the world, which the launcher does not have.

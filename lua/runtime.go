@@ -105,7 +105,7 @@ func Load(name, source string, out io.Writer) (*Runtime, error) {
 	return r, nil
 }
 
-// prelude is what is easier said in Lua: the module patterns.
+// prelude has the module patterns, which is easier said in Lua.
 //
 //go:embed prelude.lua
 var prelude string

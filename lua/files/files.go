@@ -33,7 +33,7 @@ type Access struct {
 	Repeated bool
 }
 
-// Files are those that a scenario may write.
+// Files knows the files that a scenario may write, and those that its transfers may use.
 type Files struct {
 	Access
 	configs map[string]bool // files that the user has named to read
@@ -70,8 +70,8 @@ func (f *Files) Permit(a Access, options option.Options) {
 	}
 }
 
-// NamesStorage reports whether what a configuration calls paths is the user's word on files of transfers: the user has
-// named the configuration.
+// NamesStorage reports whether transfers may use the files that a configuration names: the user has named the
+// configuration.
 func (f *Files) NamesStorage(configuration string) bool { return f.configs[configuration] }
 
 // GrantStorage lets transfers use files.

@@ -32,10 +32,11 @@ type Module interface {
 // Instance is a module in a VM. One that has something to do when the scenario becomes part of a world is a Beginner;
 // one that closes what scripts have left open, once the state is closed, is an io.Closer.
 type Instance interface {
+	// Exports is asked once, after New.
 	Exports() Exports
 }
 
-// Exports are what a module offers scripts, by name.
+// Exports lists, by name, the functions and plain fields that scripts find in a module.
 type Exports struct {
 	Functions map[string]vm.Function
 	Fields    map[string]glua.LValue
@@ -43,6 +44,7 @@ type Exports struct {
 
 // Beginner is an Instance that has plain fields which only a world can fill.
 type Beginner interface {
+	// Begin returns the fields by name.
 	Begin() map[string]glua.LValue
 }
 
@@ -50,9 +52,9 @@ type Beginner interface {
 type Host interface {
 	// VM is the Lua state.
 	VM() *vm.VM
-	// Env is what the scenario has from its rank.
+	// Env has the experiment, and where the rank writes to.
 	Env() *Env
-	// Files are those that the scenario may write.
+	// Files says which files the scenario may write.
 	Files() *files.Files
 	// World is the world, which the launcher does not have: there it is an error.
 	World() (*spmd.World, error)
@@ -75,13 +77,13 @@ type Host interface {
 // Env holds what a scenario needs from its rank. Before Begin, as in the launcher, the experiment has no world:
 // then only options, config and matrix work.
 type Env struct {
-	// Experiment has the world, the result at rank 0, and the session; Out is what print and tables write to.
+	// Experiment has the world, the result at rank 0, and the session; print and tables write to Out.
 	*experiment.Experiment
 	// Repeat is, at rank 0, the result of which the run is a repetition: files that it
 	// holds are not read again. nil where there is none.
 	Repeat   *result.Document
 	Progress io.Writer // a terminal for progress bars, or nil
-	// ProgressLines is what lines of progress are written to where there is no terminal, or nil.
+	// ProgressLines takes lines of progress where there is no terminal; nil for none.
 	ProgressLines io.Writer
 	Width         int // characters in a line of Out, if that is a terminal, or 0
 	// Exit ends this rank's process, which has departed from the world. nil where a process has several ranks.

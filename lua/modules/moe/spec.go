@@ -161,7 +161,7 @@ func (s spec) direct(engine nixl.Engine) bool {
 	return s.staging == stagingOff || s.staging == stagingAuto && engine.Info().Name == "shm"
 }
 
-// describe says what a data plane is, for the result.
+// describe lists the sizes of a data plane, for the result.
 func (s spec) describe(plan experts.Spec) map[string]any {
 	layout := moe.NewLayout(plan.Selection, plan.Placement)
 	var registered, all int64

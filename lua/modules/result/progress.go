@@ -85,7 +85,7 @@ const maxBars = 1000
 // progressEvery is the time between two lines of progress.
 const progressEvery = 10 * time.Second
 
-// progressBar is what result.progress returns.
+// progressBar is a bar of result.progress.
 type progressBar struct {
 	total   int
 	label   string

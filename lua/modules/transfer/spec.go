@@ -226,7 +226,7 @@ func storageOpFrom(t *glua.LTable, overwrite bool) (load.StorageOp, error) {
 	return op, f.Err()
 }
 
-// storageRuns is what transfer.collect returns about files.
+// storageRuns lists what files took, for transfer.collect.
 func storageRuns(L *glua.LState, list []series.StorageRun) *glua.LTable {
 	return vm.NewList(L, list, func(r series.StorageRun) glua.LValue {
 		return vm.ToLua(L, map[string]any{

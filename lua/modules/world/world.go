@@ -57,7 +57,7 @@ func (r *instance) Begin() map[string]glua.LValue {
 // group reads an optional list of ranks; without it the group is the world.
 func (r *instance) group(L *glua.LState, n int) (*spmd.Group, error) { return r.groupOf(L, n, false) }
 
-// unordered is group for what does not depend on the order of the ranks: {0, 1} and {1, 0} are the same group.
+// unordered is group where the order of the ranks makes no difference: {0, 1} and {1, 0} are the same group.
 func (r *instance) unordered(L *glua.LState, n int) (*spmd.Group, error) {
 	return r.groupOf(L, n, true)
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,7 +14,6 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/fault"
-	"perigee/internal/traffic/matrix"
 	"perigee/internal/traffic/traffictest"
 	"perigee/spmd"
 )
@@ -28,17 +29,20 @@ func everything(r *Runtime) (names []string, functions map[string]glua.LValue) {
 			}
 		})
 	}
-	for _, module := range append(moduleNames(r), "patterns") {
-		collect(module+".", r.L.GetGlobal(module).(*glua.LTable))
+	for _, module := range append(moduleNames(), "patterns") {
+		collect(module+".", state(r).GetGlobal(module).(*glua.LTable))
 	}
-	collect("matrix:", r.functions(moduleOf[*matrixModule](r).methods()))
-	collect("plan:", r.functions(moduleOf[*transferModule](r).planMethods()))
-	collect("bar:", r.functions(moduleOf[*resultModule](r).barMethods()))
-	collect("t:", r.functions(moduleOf[*resultModule](r).tableMethods()))
-	for _, name := range []string{matrixTypeName, rowTypeName, planTypeName, barTypeName, tableTypeName, integerTypeName} {
-		collect(name+" ", r.L.GetTypeMetatable(name).(*glua.LTable))
+	for prefix, typeName := range map[string]string{
+		"matrix": "perigee.matrix", "plan": "perigee.plan", "lanes": "perigee.lanes", "plane": "perigee.plane",
+		"bar": "perigee.progress", "t": "perigee.table",
+	} {
+		collect(prefix+":", methodsOf(r, typeName))
+		collect(typeName+" ", state(r).GetTypeMetatable(typeName).(*glua.LTable))
 	}
-	return sortedKeys(functions), functions
+	for _, typeName := range []string{"perigee.matrix.row", "perigee.integer"} {
+		collect(typeName+" ", state(r).GetTypeMetatable(typeName).(*glua.LTable))
+	}
+	return slices.Sorted(maps.Keys(functions)), functions
 }
 
 // anyValue draws something that a script could pass.
@@ -61,7 +65,7 @@ func anyValue(t *rapid.T, r *Runtime, objects []glua.LValue, depth int) glua.LVa
 	case 5, 6:
 		return rapid.SampledFrom(objects).Draw(t, "object")
 	}
-	table := r.L.NewTable()
+	table := state(r).NewTable()
 	for i := range rapid.IntRange(0, 4).Draw(t, "elements") {
 		var key glua.LValue = glua.LNumber(i + 1)
 		if rapid.Bool().Draw(t, "named") {
@@ -88,14 +92,14 @@ func TestAnyCallIsAnswered(t *testing.T) {
 			env := testEnv(w, io.Discard)
 			env.Progress = new(bytes.Buffer)
 			begun := rapid.Bool().Draw(rt, "begun")
-			objects := []glua.LValue{r.newMatrix(mustMatrix(rt, `{{1}}`, r), ""), r.L.GetGlobal("print"), r.L.GetGlobal("result").(*glua.LTable).RawGetString("null")}
+			objects := []glua.LValue{mustMatrix(rt, `{{1}}`, r), state(r).GetGlobal("print"), state(r).GetGlobal("result").(*glua.LTable).RawGetString("null")}
 			if begun {
 				r.Begin(env)
-				if err := r.L.DoString(`m = matrix.ring { bytes = 5 } row = m[0] plan = transfer.prepare { matrix = m } bar = result.progress(2)`); err != nil {
+				if err := state(r).DoString(`m = matrix.ring { bytes = 5 } row = m[0] plan = transfer.prepare { matrix = m } bar = result.progress(2)`); err != nil {
 					return err
 				}
 				for _, name := range []string{"m", "row", "plan", "bar"} {
-					objects = append(objects, r.L.GetGlobal(name))
+					objects = append(objects, state(r).GetGlobal(name))
 				}
 			}
 			names, functions := everything(r)
@@ -108,15 +112,15 @@ func TestAnyCallIsAnswered(t *testing.T) {
 				for range rapid.IntRange(0, 4).Draw(rt, "arguments") {
 					args = append(args, anyValue(rt, r, objects, 2))
 				}
-				err := r.L.CallByParam(glua.P{Fn: functions[name], NRet: 1, Protect: true}, args...)
+				err := state(r).CallByParam(glua.P{Fn: functions[name], NRet: 1, Protect: true}, args...)
 				if err == nil {
-					r.L.Pop(1)
+					state(r).Pop(1)
 					continue
 				}
 				if api, ok := err.(*glua.ApiError); !ok || api.Type != glua.ApiErrorRun || strings.Contains(err.Error(), "panic") {
 					return fmt.Errorf("%s(%v): %w", name, args, err)
 				}
-				if fault.KindOf(r.scriptError(err)) == fault.Internal {
+				if fault.KindOf(r.host.vm.Fault(err)) == fault.Internal {
 					return fmt.Errorf("%s(%v): %w is called a defect", name, args, err)
 				}
 			}
@@ -128,10 +132,10 @@ func TestAnyCallIsAnswered(t *testing.T) {
 	})
 }
 
-func mustMatrix(t *rapid.T, rows string, r *Runtime) *matrix.Matrix {
-	if err := r.L.DoString("return matrix.from " + rows); err != nil {
+func mustMatrix(t *rapid.T, rows string, r *Runtime) glua.LValue {
+	if err := state(r).DoString("return matrix.from " + rows); err != nil {
 		t.Fatal(err)
 	}
-	defer r.L.Pop(1)
-	return r.L.Get(-1).(*glua.LUserData).Value.(*luaMatrix).Matrix
+	defer state(r).Pop(1)
+	return state(r).Get(-1)
 }

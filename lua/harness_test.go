@@ -8,10 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	glua "github.com/yuin/gopher-lua"
+
 	"perigee/internal/experiment"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 	"perigee/internal/traffic/traffictest"
+	"perigee/lua/option"
 	"perigee/nixl"
 	"perigee/spmd"
 )
@@ -66,13 +69,13 @@ func playAs(t testing.TB, n int, source string, access Access, change func(env *
 			p.doc = env.Doc
 		}
 		change(&env)
+		access.Folder = "/"
 		r.Permit(access)
-		r.files.folders = []string{"/"}
 		r.Begin(env)
 		mine := map[string]any{}
 		for _, o := range r.Options {
 			if o.Default != nil {
-				mine[o.key()] = o.Default
+				mine[option.Key(o.Name)] = o.Default
 			}
 		}
 		maps.Copy(mine, access.Named)
@@ -110,33 +113,28 @@ func testConfig(w *spmd.World, out io.Writer) experiment.Config {
 	}
 }
 
+// state is the Lua state of a scenario.
+func state(r *Runtime) *glua.LState { return r.host.vm.L }
+
 // moduleNames are the names of all modules, sorted.
-func moduleNames(r *Runtime) (names []string) {
-	for _, m := range r.modules {
+func moduleNames() (names []string) {
+	for _, m := range all {
 		names = append(names, m.name)
 	}
 	slices.Sort(names)
 	return names
 }
 
-// exportsOf are the names of a module's functions; none for the module patterns, which is written in Lua.
-func exportsOf(r *Runtime, name string) []string {
-	for _, m := range r.modules {
-		if m.name == name {
-			return sortedKeys(m.exports())
-		}
-	}
-	return nil
+// methodsOf are the methods of objects of a type.
+func methodsOf(r *Runtime, typeName string) *glua.LTable {
+	return state(r).GetTypeMetatable(typeName).(*glua.LTable).RawGetString("methods").(*glua.LTable)
 }
 
-// moduleOf is the module of a type.
-func moduleOf[M module](r *Runtime) M {
-	for _, m := range r.modules {
-		if found, ok := m.module.(M); ok {
-			return found
-		}
-	}
-	panic("there is no such module")
+// keysOf are the keys of a table, sorted.
+func keysOf(t *glua.LTable) (keys []string) {
+	t.ForEach(func(k, _ glua.LValue) { keys = append(keys, k.String()) })
+	slices.Sort(keys)
+	return keys
 }
 
 // body wraps statements into a scenario.

@@ -23,10 +23,10 @@ const fuzzed = 50 * time.Millisecond
 // tame bounds the library functions that take long without running a step of the script, which no context
 // interrupts: long texts, and patterns that try many ways to match.
 func tame(r *Runtime) {
-	lib := r.L.GetGlobal(glua.StringLibName).(*glua.LTable)
+	lib := state(r).GetGlobal(glua.StringLibName).(*glua.LTable)
 	bound := func(name string, tooMuch func(L *glua.LState) bool) {
 		f := lib.RawGetString(name).(*glua.LFunction)
-		lib.RawSetString(name, r.L.NewFunction(func(L *glua.LState) int {
+		lib.RawSetString(name, state(r).NewFunction(func(L *glua.LState) int {
 			if tooMuch(L) {
 				L.RaiseError("too much for the fuzzer")
 			}
@@ -44,7 +44,7 @@ func tame(r *Runtime) {
 			return len(L.OptString(1, "")) > 1000 || strings.Count(L.OptString(2, ""), "*")+strings.Count(L.OptString(2, ""), "+")+strings.Count(L.OptString(2, ""), "-") > 2
 		})
 	}
-	generators := r.L.GetGlobal("matrix").(*glua.LTable)
+	generators := state(r).GetGlobal("matrix").(*glua.LTable)
 	for _, name := range []string{"new", "all_to_all", "ring", "incast", "outcast", "permutation", "random"} {
 		generators.RawSetString(name, glua.LNil)
 	}
@@ -154,7 +154,7 @@ func loads(t *testing.T, source string) {
 	tame(r)
 	ctx, cancel := context.WithTimeout(t.Context(), fuzzed)
 	defer cancel()
-	r.L.SetContext(ctx)
+	state(r).SetContext(ctx)
 	began := time.Now()
 	err := r.load("f.lua", source)
 	if took := time.Since(began); took > 5*time.Second {

@@ -542,7 +542,7 @@ func TestPanicsBecomeErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	r.L.SetGlobal("boom", r.function(func(*glua.LState) (int, error) {
+	state(r).SetGlobal("boom", r.host.vm.Function(func(*glua.LState) (int, error) {
 		var none []int
 		return none[3], nil
 	}))
@@ -563,7 +563,7 @@ func TestKindsSurvive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.files.folders = []string{"/"}
+		r.Permit(Access{Folder: "/"})
 		if err := r.Run(nil); fault.KindOf(err) != fault.Input {
 			t.Errorf("%s: got %v of kind %v", script, err, fault.KindOf(err))
 		}

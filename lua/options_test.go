@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/fault"
+	"perigee/lua/option"
 )
 
 const optionsScript = `return {
@@ -140,7 +141,7 @@ func TestAnyOptionsMakeACommandLine(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var list []string
 		for i := range rapid.IntRange(1, 4).Draw(rt, "options") {
-			kind := rapid.SampledFrom(optionTypes).Draw(rt, "type")
+			kind := rapid.SampledFrom(option.Types).Draw(rt, "type")
 			extra := ""
 			if kind == "enum" {
 				extra = fmt.Sprintf(", choices = { %q, %q }", choice.Draw(rt, "choice"), choice.Draw(rt, "choice"))

@@ -3,10 +3,6 @@ package lua
 import (
 	"strings"
 	"testing"
-
-	"perigee/internal/experiment"
-	"perigee/internal/result"
-	"perigee/spmd"
 )
 
 // Plans that start by the clock say how well they did, in runs, in the header and in the result.
@@ -37,18 +33,5 @@ func TestStartByTheClock(t *testing.T) {
 		if m.AgreedNS == nil || m.StartSkewNS == nil {
 			t.Errorf("a measurement without instant or skew: %+v", m)
 		}
-	}
-}
-
-// More ranks than CPUs cannot start at once: a note says so, once.
-func TestStartByTheClockNeedsCPUs(t *testing.T) {
-	doc := &result.Document{}
-	var out strings.Builder
-	r := &transferModule{base: base{&Runtime{env: Env{Experiment: &experiment.Experiment{Doc: doc, Config: experiment.Config{Out: &out}}}}}}
-	for range 2 {
-		r.warnOfFewCPUs([]spmd.Host{{Name: "a", CPUs: 2, Ranks: []int{0, 1}}, {Name: "b", CPUs: 1, Ranks: []int{2, 3}}})
-	}
-	if len(doc.Notes) != 1 || !strings.Contains(doc.Notes[0], "b has 1 CPUs for 2 ranks") {
-		t.Errorf("notes: %q", doc.Notes)
 	}
 }

@@ -17,19 +17,23 @@ var floors = []string{
 	internal/traffic/matrix internal/traffic/series nixl nixl/internal/pages nixl/internal/process scenarios spmd/boot/pmix spmd/boot/watch
 	tools/disagg/accuracy tools/disagg/pattern`,
 	`internal/model internal/moe internal/result internal/trace internal/traffic/load internal/traffic/overlap nixl/device
-	nixl/internal/fileio spmd/boot tools/disagg/config tools/disagg/record tools/sweep/runs`,
-	`internal/contention internal/hardware internal/result/resulttest nixl/capi nixl/nixltest nixl/shm spmd spmd/launch
+	lua/vm nixl/internal/fileio spmd/boot tools/disagg/config tools/disagg/record tools/sweep/runs`,
+	`internal/contention internal/hardware internal/result/resulttest lua/option nixl/capi nixl/nixltest nixl/shm spmd spmd/launch
 	tools/disagg/catalog tools/disagg/history tools/disagg/probe tools/disagg/verdict tools/matgen
 	tools/sweep/load tools/sweep/slo`,
-	`e2e/internal/harness internal/metric internal/traffic/link internal/traffic/traffictest nixl/engines
+	`e2e/internal/harness internal/metric internal/traffic/link internal/traffic/traffictest lua/files nixl/engines
 	tools/disagg/launch tools/disagg/page tools/doctor tools/report/figures tools/sweep/page tools/sweep/plot`,
 	`e2e/bench/experts e2e/bench/transfer e2e/bench/truth internal/threshold internal/traffic/session
 	tools/compare tools/disagg/batch
 	tools/inspect tools/report tools/sweep`,
 	`e2e/bench/barrier e2e/bench/job internal/experts internal/traffic/play
 	internal/traffic/sessiontest tools/disagg`,
-	`e2e/bench/storage internal/traffic/record internal/traffic/verify`,
+	`e2e/bench/storage internal/traffic/record internal/traffic/verify lua/objects`,
 	`internal/experiment tools/simulate`,
+	`lua/modules`,
+	// One floor, so that no module imports another.
+	`lua/modules/clock lua/modules/config lua/modules/matrix lua/modules/moe lua/modules/options lua/modules/result
+	lua/modules/transfer lua/modules/world`,
 	`lua`,
 	`tools/run`,
 	`tools/ep tools/kvbench tools/rerun`,

@@ -1,0 +1,109 @@
+package moe
+
+import (
+	"fmt"
+
+	glua "github.com/yuin/gopher-lua"
+
+	"perigee/internal/cli"
+	"perigee/internal/experts"
+	"perigee/internal/fault"
+	"perigee/internal/moe"
+	"perigee/internal/size"
+	"perigee/lua/vm"
+	"perigee/nixl"
+	"perigee/spmd"
+)
+
+// control: control{test =, rounds =, warmup =, ranks =, buffers =, plane =}, a list of figures at rank 0, nil
+// elsewhere.
+func (r base) control(L *glua.LState, w *spmd.World) (int, error) {
+	c, about, err := r.controlFrom(L.CheckTable(1), w.Size())
+	if err != nil {
+		return 0, err
+	}
+	// The session says what engine all ranks use.
+	if _, err := r.Session(); err != nil {
+		return 0, err
+	}
+	asked := fmt.Sprintf("test %s, %d rounds, %d of warm-up, %d ranks, %v experts, %d and %d bytes of buffers",
+		c.Test, c.Rounds, c.Warmup, c.Ranks, about["experts"], c.Send, c.Recv)
+	if err := r.alike("moe.control", asked); err != nil {
+		return 0, err
+	}
+	if err := experts.CheckRoom(w, c.Ranks, c.Send+c.Recv); err != nil {
+		return 0, err
+	}
+	var list []any // the figures so far
+	if r.Env().Doc != nil {
+		c.Each = func(figures []experts.PhaseFigures) error {
+			first := list == nil
+			if list, err = plainOf[[]any](figures); err != nil {
+				return err
+			}
+			about["phases"], about["rounds"] = list, int64(len(figures[0].Rounds))
+			if first {
+				r.addValue("ep_control", about)
+			} else {
+				r.Env().Checkpoint()
+			}
+			return nil
+		}
+	}
+	if _, err := c.Play(w, r.Env().Engine(), nixl.AgentConfig{Progress: "auto"}); err != nil {
+		return 0, err
+	}
+	if err := w.All().Barrier(); err != nil {
+		return 0, err
+	}
+	if r.Env().Doc == nil {
+		return vm.Return(L, glua.LNil)
+	}
+	return vm.Return(L, vm.ToLua(L, list))
+}
+
+func (r base) controlFrom(
+	t *glua.LTable, world int,
+) (c experts.Control, about map[string]any, err error) {
+	f := vm.NewFields("moe.control", t)
+	c = experts.Control{
+		Test: f.Text("test", experts.Cycle), Rounds: f.Int("rounds", 1, 1),
+		Warmup: f.Int("warmup", 0, 0),
+		Ranks:  f.Int("ranks", world, 1),
+	}
+	buffers, plane := f.Text("buffers", "routed"), f.Table("plane")
+	if err := f.Err(); err != nil {
+		return c, nil, err
+	}
+	if err := c.Check(world); err != nil {
+		return c, nil, err
+	}
+	s, err := r.specFrom("moe.control: plane", plane, c.Ranks)
+	if err != nil {
+		return c, nil, err
+	}
+	if err := s.shape.Check(); err != nil {
+		return c, nil, err
+	}
+	switch buffers {
+	case "routed":
+		plan, err := s.plan(r.Env().Seed)
+		if err != nil {
+			return c, nil, err
+		}
+		c.Send, c.Recv = experts.Halves(plan)
+	case "worst":
+		c.Send = 0
+		c.Recv = moe.BufferHint(s.shape.Tokens, s.shape.Hidden, s.shape.Experts)
+	default:
+		return c, nil, fault.New(fault.Usage, "unknown buffers %s, want routed or worst", vm.Quoted(buffers))
+	}
+	about = map[string]any{
+		"test": c.Test, "ranks": int64(c.Ranks), "rounds": int64(c.Rounds),
+		"experts_per_rank": int64(s.shape.ExpertsPerRank()),
+		"experts":          int64(s.shape.Experts), "buffer_bytes": c.Send + c.Recv, "buffers": buffers,
+	}
+	r.Env().Note(fmt.Sprintf("%s, %d experts per rank: %s of each rank are allocated, touched and registered",
+		cli.Count(c.Ranks, "rank"), s.shape.ExpertsPerRank(), size.Decimal(c.Send+c.Recv)))
+	return c, about, nil
+}

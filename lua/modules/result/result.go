@@ -1,0 +1,175 @@
+// Package result is the module result: what a run prints, and what its result keeps besides the measurements.
+//
+// Values (set), samples of the scenario's own metrics (sample), notes, tables (table.go), files of JSON
+// (save) and progress bars (progress.go). Its functions do their work at rank 0, where the host has the document of
+// the result; at the others they check their arguments and do nothing, so that a script need not ask which rank it is.
+// What is in the document is saved from time to time (see perigee/internal/experiment), so that an interrupted run
+// keeps it. save writes only what perigee/lua/files allows.
+package result
+
+import (
+	"encoding/json"
+	"io"
+	"math"
+	"slices"
+
+	glua "github.com/yuin/gopher-lua"
+
+	"perigee/internal/fault"
+	"perigee/internal/file"
+	"perigee/internal/result"
+	"perigee/lua/modules"
+	"perigee/lua/vm"
+)
+
+// Module is the module result.
+type Module struct{}
+
+type instance struct {
+	modules.Host
+	bars   bars
+	tables tables
+}
+
+// New makes the module of a VM, and the types of progress bars and of tables whose rows come one by one.
+func (Module) New(h modules.Host) modules.Instance {
+	r := &instance{Host: h, bars: bars{Host: h}}
+	r.tables.bars = &r.bars
+	r.bars.class().Open(h.VM())
+	r.tables.streamClass().Open(h.VM())
+	return r
+}
+
+// null is a value that is stored as JSON's null, where a table would lose nil.
+type null struct{}
+
+// Plain makes nil of it.
+func (null) Plain(int) (plain any, values int, err error) { return nil, 0, nil }
+
+// Exports lists the functions, and null.
+func (r *instance) Exports() modules.Exports {
+	nothing := r.VM().L.NewUserData()
+	nothing.Value = null{}
+	return modules.Exports{
+		Functions: map[string]vm.Function{
+			"set":      r.set,
+			"sample":   func(L *glua.LState) (int, error) { return sample(r, L) },
+			"note":     r.note,
+			"table":    r.tables.table,
+			"save":     r.save,
+			"progress": r.bars.progress,
+		},
+		Fields: map[string]glua.LValue{"null": nothing},
+	}
+}
+
+// set(name, value).
+func (r *instance) set(L *glua.LState) (int, error) {
+	name := L.CheckString(1)
+	v, err := vm.Stored(L.Get(2))
+	if err == nil {
+		err = vm.CheckKey(name)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if d := r.Env().Doc; d != nil {
+		if d.Values == nil {
+			d.Values = map[string]any{}
+		}
+		d.Values[name] = v
+		r.Env().CheckpointSparingly()
+	}
+	return 0, nil
+}
+
+// note(text), a line that begins with # and a note in the result.
+func (r *instance) note(L *glua.LState) (int, error) {
+	r.Env().Note(L.CheckString(1))
+	return 0, nil
+}
+
+// save(path, value) writes a value as JSON.
+func (r *instance) save(L *glua.LState) (int, error) {
+	path := L.CheckString(1)
+	v, err := vm.ToGo(L.Get(2))
+	if err != nil {
+		return 0, err
+	}
+	if err := r.Files().MayWrite(path); err != nil {
+		return 0, err
+	}
+	if r.Env().Doc == nil {
+		return 0, nil
+	}
+	data, err := json.MarshalIndent(result.Finite(v), "", "  ")
+	if err != nil {
+		return 0, fault.New(fault.Script, "result.save: %w", err)
+	}
+	return 0, file.Write(path, func(w io.Writer) error {
+		_, err := w.Write(append(data, '\n'))
+		return err
+	})
+}
+
+// Close takes the progress bars off the terminal.
+func (r *instance) Close() error {
+	for _, b := range r.bars.open {
+		b.finish()
+	}
+	return nil
+}
+
+// sample(name, value, labels) adds a value to one of the scenario's metrics.
+func sample(r modules.Host, L *glua.LState) (int, error) {
+	name, value := L.CheckString(1), float64(L.CheckNumber(2))
+	if !slices.ContainsFunc(r.Env().Metrics, func(d result.MetricDef) bool { return d.Name == name }) {
+		return 0, fault.New(fault.Script, "result.sample: the scenario declares no metric %s", vm.Quoted(name)).
+			WithHint("a scenario lists its metrics: metrics = { { %q, \"what it is\" } }", name)
+	}
+	if math.IsNaN(value) || math.IsInf(value, 0) {
+		return 0, fault.New(fault.Script, "result.sample: %s is %v, want a finite number", name, value)
+	}
+	labels, err := labelsArg(L, 3)
+	if err != nil {
+		return 0, err
+	}
+	if r.Env().Doc == nil {
+		return 0, nil
+	}
+	if err := r.Env().Doc.AddLabelled(name, labels, value, r.Env().World.Now()); err != nil {
+		return 0, err
+	}
+	if err := r.Env().Sampled(); err != nil {
+		// The others do not wait in this function, but the job is over.
+		return 0, r.Env().World.Fail(err)
+	}
+	r.Env().CheckpointSparingly()
+	return 0, nil
+}
+
+// labelsArg reads argument n, which may be missing: a table of texts, numbers and booleans.
+func labelsArg(L *glua.LState, n int) (result.Labels, error) {
+	if L.Get(n) == glua.LNil {
+		return nil, nil
+	}
+	labels := result.Labels{}
+	var err error
+	L.CheckTable(n).ForEach(func(k, v glua.LValue) {
+		switch v := v.(type) {
+		case glua.LString:
+			labels[k.String()] = string(v)
+		case glua.LBool:
+			labels[k.String()] = v.String()
+		case glua.LNumber:
+			labels[k.String()] = result.LabelNumber(float64(v))
+		default:
+			err = fault.New(fault.Script, "result.sample: the label %s is %s, want a string, a number or a boolean", k,
+				vm.Describe(v))
+		}
+	})
+	if err == nil {
+		err = labels.Check()
+	}
+	return labels, err
+}

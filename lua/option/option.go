@@ -1,0 +1,504 @@
+// Package option reads the options that a scenario declares, and makes the scenario's part of the command line of
+// them.
+//
+// A script lists its options in its table, made by the functions of the module options (perigee/lua/modules/options):
+//
+//	options.int { "iters", 1000, "round trips", min = 1 }
+//
+// From reads that list. The same list then serves the help, the parser (Grammar, Values), results and their repetition
+// (Restore, Alike), and the question which files the user has named (Keys, Inputs, Outputs). A value is plain data:
+// int64, float64, string or bool, in the table that the function run gets under the option's Key.
+package option
+
+import (
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"math"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	glua "github.com/yuin/gopher-lua"
+
+	"perigee/internal/fault"
+	"perigee/internal/size"
+	"perigee/lua/vm"
+)
+
+// Option is something that a scenario takes from the command line.
+type Option struct {
+	Name     string
+	Type     string // int, number, size, string, bool, enum, path, output or storage
+	Default  any    // nil: absent unless given
+	Help     string
+	Short    string // a letter that stands for the flag; empty for none
+	Arg      bool   // a positional argument instead of a flag
+	Min, Max *float64
+	Choices  []string
+}
+
+// Options are those of a scenario, in the order of its list.
+type Options []Option
+
+// Key is the name of an option in the table that run gets.
+func Key(name string) string { return strings.ReplaceAll(name, "-", "_") }
+
+func (o Option) key() string { return Key(o.Name) }
+
+// Types are the functions of the module options, each of which makes an
+// option of that type: options.int{"iters", 1000, "round trips", min = 1}.
+var Types = []string{"int", "number", "size", "string", "bool", "enum", "path", "output", "storage"}
+
+var (
+	optionName   = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+	optionLetter = regexp.MustCompile(`^[a-gi-mo-zA-Z]$`) // -h is help, -n the number of ranks
+)
+
+// maxOptions bounds the options of a scenario: help and the command line show them before anything runs.
+const maxOptions = 1000
+
+// From reads the list that a scenario has as its options; nil stands for none.
+func From(list *glua.LTable) (Options, error) {
+	if list == nil {
+		return nil, nil
+	}
+	if list.Len() > maxOptions {
+		return nil, fmt.Errorf("wanted at most %d, got %d", maxOptions, list.Len())
+	}
+	var all Options
+	err := vm.Each(list, "element %d", "options.int{...} or the like", func(i int, t *glua.LTable) error {
+		o, err := optionFrom(t)
+		if err != nil {
+			return fmt.Errorf("element %d: %w", i, err)
+		}
+		if slices.ContainsFunc(all, func(p Option) bool { return p.key() == o.key() }) {
+			return fmt.Errorf("%s is there twice", o.Name)
+		}
+		if o.Short != "" && slices.ContainsFunc(all, func(p Option) bool { return p.Short == o.Short }) {
+			return fmt.Errorf("-%s is there twice", o.Short)
+		}
+		all = append(all, o)
+		return nil
+	})
+	return all, err
+}
+
+func optionFrom(t *glua.LTable) (Option, error) {
+	f := vm.NewFields("option", t)
+	def := f.Get("default")
+	name, help := f.Text("name", ""), f.Text("help", "")
+	first := f.Positions(3) // the name, the default and the help
+	if first[0] != glua.LNil {
+		name = first[0].String()
+	}
+	if first[1] != glua.LNil {
+		def = first[1]
+	}
+	if first[2] != glua.LNil {
+		help = first[2].String()
+	}
+	o := Option{Type: f.Text("type", ""), Name: name, Help: help, Arg: f.Bool("arg", false),
+		Short: f.Text("short", "")}
+	for name, to := range map[string]**float64{"min": &o.Min, "max": &o.Max} {
+		if f.Get(name) != glua.LNil {
+			n := f.Number(name, 0)
+			*to = &n
+		}
+	}
+	if c := f.Table("choices"); c != nil {
+		for i := range c.Len() {
+			o.Choices = append(o.Choices, c.RawGetInt(i+1).String())
+		}
+	}
+	if err := f.Err(); err != nil {
+		return o, err
+	}
+	if text, ok := def.(glua.LString); ok {
+		o.Default = string(text)
+	}
+	if err := o.valid(); err != nil {
+		return o, err
+	}
+	switch def.Type() {
+	case glua.LTNil:
+		return o, nil
+	case glua.LTBool, glua.LTNumber, glua.LTString:
+	default:
+		return o, fault.New(fault.Usage, "the default of %s is %s, want a number, a text, or true or false", o.label(),
+			vm.Describe(def))
+	}
+	var err error
+	if o.Default, err = vm.ToGo(def); err != nil {
+		return o, err
+	}
+	o.Default, err = o.check(o.Default)
+	return o, err
+}
+
+// valid refuses what makes no sense in the declaration of an option.
+func (o Option) valid() error {
+	bounded := slices.Contains([]string{"int", "number", "size"}, o.Type)
+	switch {
+	case !optionName.MatchString(o.Name):
+		return fmt.Errorf("the name %q must be small letters, digits and hyphens", o.Name)
+	case o.Name == "help" || o.Name == "version":
+		return fmt.Errorf("no option can have the name %s: --%[1]s is perigee's own", o.Name)
+	case slices.ContainsFunc(o.Choices, func(c string) bool { return strings.HasPrefix(c, "-") }):
+		return fmt.Errorf("%s: choices cannot begin with a hyphen: on a command line they would be flags", o.Name)
+	case !slices.Contains(Types, o.Type):
+		return fmt.Errorf("%s is not made by the module options", o.Name)
+	case o.Type == "enum" && len(o.Choices) == 0, len(o.Choices) > 0 && o.Type != "enum" && o.Type != "bool":
+		return fmt.Errorf("%s: choices go with options.enum, and else only with options.bool", o.Name)
+	case (o.Min != nil || o.Max != nil) && !bounded:
+		return fmt.Errorf("%s: min and max go with int, number and size only", o.Name)
+	case o.Short != "" && (!optionLetter.MatchString(o.Short) || o.Arg):
+		return fmt.Errorf("%s: short is %q, want one letter other than h and n, of an option that is no argument", o.Name, o.Short)
+	case o.Type == "bool" && o.Arg:
+		return fmt.Errorf("%s: a bool cannot be an argument", o.Name)
+	}
+	return nil
+}
+
+// check turns a value into the option's type.
+func (o Option) check(v any) (any, error) {
+	bad := func(want string) (any, error) {
+		return nil, fault.New(fault.Usage, "%s is %v, want %s", o.label(), v, want)
+	}
+	switch o.Type {
+	case "int":
+		n, ok := v.(int64)
+		if !ok {
+			return bad("a whole number")
+		}
+		return n, o.whole(n)
+	case "number":
+		f, ok := v.(float64)
+		if n, isInt := v.(int64); isInt {
+			f, ok = float64(n), true
+		}
+		if !ok || math.IsNaN(f) || math.IsInf(f, 0) {
+			return bad("a number")
+		}
+		return f, o.bounds(f)
+	case "size":
+		n, ok := v.(int64)
+		if s, isText := v.(string); isText {
+			var err error
+			if n, err = size.Parse(s); err != nil {
+				return nil, fault.New(fault.Usage, "%s: %w", o.label(), err)
+			}
+			ok = true
+		}
+		if !ok || n < 0 {
+			return bad("a size such as 64K")
+		}
+		return n, o.whole(n)
+	case "bool":
+		if _, ok := v.(bool); ok {
+			break
+		}
+		if c, ok := o.choice(v); ok {
+			return c, nil
+		}
+		return bad(strings.Join(append([]string{"true", "false"}, o.Choices...), " or "))
+	case "enum":
+		c, ok := o.choice(v)
+		if !ok {
+			return bad("one of " + strings.Join(o.Choices, ", "))
+		}
+		return c, nil
+	default:
+		if s, ok := v.(string); !ok || s == "" && o.Type != "string" {
+			return bad("a text")
+		}
+	}
+	return v, nil
+}
+
+// choice is the one of the option's choices that a value is, in whatever letters.
+func (o Option) choice(v any) (string, bool) {
+	s, ok := v.(string)
+	i := slices.IndexFunc(o.Choices, func(c string) bool { return strings.EqualFold(c, s) })
+	if !ok || i < 0 {
+		return "", false
+	}
+	return o.Choices[i], true
+}
+
+// whole refuses whole numbers that scripts could not count with, and that could not be read from a result.
+func (o Option) whole(n int64) error {
+	if n >= vm.ExactBelow || n <= -vm.ExactBelow {
+		return fault.New(fault.Usage, "%s is %d, want a number below 2^53: Lua cannot hold all larger ones exactly",
+			o.label(), n)
+	}
+	return o.bounds(float64(n))
+}
+
+func (o Option) bounds(v float64) error {
+	switch {
+	case o.Min != nil && v < *o.Min:
+		return fault.New(fault.Usage, "%s is %s, want at least %s", o.label(), decimal(v), decimal(*o.Min))
+	case o.Max != nil && v > *o.Max:
+		return fault.New(fault.Usage, "%s is %s, want at most %s", o.label(), decimal(v), decimal(*o.Max))
+	}
+	return nil
+}
+
+// decimal writes whole numbers as people do: 100000000, not 1e+08.
+func decimal(v float64) string {
+	if v == math.Trunc(v) && math.Abs(v) < vm.ExactBelow {
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(v, 'g', -1, 64)
+}
+
+func (o Option) label() string {
+	if o.Arg {
+		return strings.ToUpper(o.Name)
+	}
+	return "--" + o.Name
+}
+
+// given is the text of an option on the command line, nil if it is not there.
+type given struct{ text *string }
+
+var _ encoding.TextUnmarshaler = (*given)(nil)
+
+// UnmarshalText keeps the text; Values checks it once all are known.
+func (g *given) UnmarshalText(b []byte) error {
+	s := string(b)
+	g.text = &s
+	return nil
+}
+
+// switchOrChoice is a bool on the command line that also takes a word: --name, --no-name, --name=WORD. It is nil if
+// the option is not there.
+type switchOrChoice struct{ value any }
+
+var _ kong.BoolMapperValue = (*switchOrChoice)(nil)
+
+// IsBool lets the flag stand alone.
+func (*switchOrChoice) IsBool() bool { return true }
+
+// Decode keeps true, false or the word, which Values checks.
+func (s *switchOrChoice) Decode(ctx *kong.DecodeContext) error {
+	s.value = true
+	if ctx.Scan.Peek().Type != kong.FlagValueToken {
+		return nil
+	}
+	s.value = ctx.Scan.Pop().Value
+	if text, ok := s.value.(string); ok {
+		if b, err := strconv.ParseBool(text); err == nil {
+			s.value = b
+		}
+	}
+	return nil
+}
+
+// Grammar returns a pointer to a struct from which kong makes the scenario's
+// part of the command line. Values reads it after parsing.
+func (all Options) Grammar() any {
+	fields := make([]reflect.StructField, len(all))
+	for i, o := range all {
+		var value any = given{}
+		switch {
+		case o.Type == "bool" && len(o.Choices) > 0:
+			value = switchOrChoice{}
+		case o.Type == "bool":
+			value = (*bool)(nil)
+		}
+		fields[i] = reflect.StructField{
+			Name: fmt.Sprintf("Option%d", i), Type: reflect.TypeOf(value), Tag: o.tag(),
+		}
+	}
+	return reflect.New(reflect.StructOf(fields)).Interface()
+}
+
+// tag describes the option to kong.
+func (o Option) tag() reflect.StructTag {
+	var parts []string
+	add := func(key, value string) {
+		// a lone $ means something to kong
+		value = strings.ReplaceAll(strings.Join(strings.Fields(value), " "), "$", "$$")
+		// kong takes a backslash before the closing quote for an escaped quote.
+		parts = append(parts, key+":"+strings.ReplaceAll(strconv.Quote(value), `\\`, `\x5c`))
+	}
+	add("name", o.Name)
+	help := o.Help
+	if len(o.Choices) > 0 {
+		help += " (" + strings.Join(o.Choices, ", ") + ")"
+	}
+	if o.Default != nil && o.Default != false {
+		help += fmt.Sprintf(" [%v]", o.shownDefault())
+	}
+	add("help", help)
+	if o.Short != "" {
+		add("short", o.Short)
+	}
+	switch {
+	case o.Arg:
+		add("arg", "")
+		if o.Default != nil {
+			add("optional", "")
+		}
+	case o.Type == "bool":
+		add("negatable", "")
+	default:
+		add("placeholder", map[string]string{"path": "FILE", "output": "FILE", "storage": "PATH", "int": "N",
+			"number": "X", "size": "SIZE", "string": "TEXT", "enum": "NAME"}[o.Type])
+	}
+	return reflect.StructTag(strings.Join(parts, " "))
+}
+
+// shownDefault is the default as a person would write it.
+func (o Option) shownDefault() any {
+	n, ok := o.Default.(int64)
+	if !ok || o.Type != "size" || n == 0 {
+		return o.Default
+	}
+	for _, unit := range []struct {
+		letter string
+		shift  int
+	}{{"G", 30}, {"M", 20}, {"K", 10}} {
+		if n%(1<<unit.shift) == 0 {
+			return fmt.Sprint(n>>unit.shift, unit.letter)
+		}
+	}
+	return n
+}
+
+// Values reads what kong has parsed into a Grammar: one entry per option that
+// was given or has a default, and of these named only those that were given.
+func (all Options) Values(grammar any) (values, named map[string]any, err error) {
+	values, named = map[string]any{}, map[string]any{}
+	fields := reflect.ValueOf(grammar).Elem()
+	for i, o := range all {
+		var v any
+		switch f := fields.Field(i).Interface().(type) {
+		case given:
+			if f.text != nil {
+				v = o.parse(*f.text)
+			}
+		case switchOrChoice:
+			v = f.value
+		case *bool:
+			if f != nil {
+				v = *f
+			}
+		}
+		if v == nil {
+			if o.Default != nil {
+				values[o.key()] = o.Default
+			}
+			continue
+		}
+		checked, err := o.check(v)
+		if err != nil {
+			return nil, nil, err
+		}
+		values[o.key()], named[o.key()] = checked, checked
+	}
+	return values, named, nil
+}
+
+// Restore checks options that a result holds, as Values those of a command line. Without outputs, files
+// that were written are left out: a repetition does not write over them.
+func (all Options) Restore(stored map[string]any, outputs bool) (map[string]any, error) {
+	values := map[string]any{}
+	for _, o := range all {
+		v, ok := stored[o.key()]
+		if !ok || o.Type == "output" && !outputs {
+			continue
+		}
+		// JSON does not distinguish 2 from 2.0.
+		if f, isFloat := v.(float64); isFloat && f == math.Trunc(f) && math.Abs(f) < vm.ExactBelow {
+			v = int64(f)
+		}
+		checked, err := o.check(v)
+		if err != nil {
+			return nil, fault.New(fault.Input, "the options in the result: %w", err)
+		}
+		values[o.key()] = checked
+	}
+	for key := range stored {
+		if !slices.ContainsFunc(all, func(o Option) bool { return o.key() == key }) {
+			return nil, fault.New(fault.Input, "the options in the result: the scenario has no option %q", key)
+		}
+	}
+	return values, nil
+}
+
+// Keys lists the options of a type, as keys of the table that run gets.
+func (all Options) Keys(kind string) (keys []string) {
+	for _, o := range all {
+		if o.Type == kind {
+			keys = append(keys, o.key())
+		}
+	}
+	return keys
+}
+
+// Alike yields, with their flags, the values that must be the same at all ranks, as JSON: those of all options but
+// files, which may have other names on other hosts. What has no value is "none".
+func (all Options) Alike(options map[string]any) iter.Seq2[string, string] {
+	return func(yield func(flag, value string) bool) {
+		for _, o := range all {
+			if o.Type == "path" || o.Type == "output" || o.Type == "storage" {
+				continue
+			}
+			text := "none"
+			if v, given := options[o.key()]; given {
+				data, err := json.Marshal(v)
+				if err != nil { // an infinite number
+					data = fmt.Append(nil, v)
+				}
+				text = string(data)
+			}
+			if !yield(o.label(), text) {
+				return
+			}
+		}
+	}
+}
+
+// Outputs yields the files that the options name for writing, with their flags.
+func (all Options) Outputs(options map[string]any) iter.Seq2[string, string] {
+	return func(yield func(flag, path string) bool) {
+		for _, o := range all {
+			if path, ok := options[o.key()].(string); ok && o.Type == "output" && !yield(o.label(), path) {
+				return
+			}
+		}
+	}
+}
+
+// Inputs lists the files that the options name for reading.
+func (all Options) Inputs(options map[string]any) (list []string) {
+	for _, key := range all.Keys("path") {
+		if path, ok := options[key].(string); ok && path != "" {
+			list = append(list, path)
+		}
+	}
+	return list
+}
+
+// parse turns text into a number where the option is one; check refuses what
+// could not be turned.
+func (o Option) parse(s string) any {
+	switch o.Type {
+	case "int":
+		if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+			return n
+		}
+	case "number":
+		if f, err := strconv.ParseFloat(s, 64); err == nil {
+			return f
+		}
+	}
+	return s
+}

@@ -1,0 +1,84 @@
+package vm
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	glua "github.com/yuin/gopher-lua"
+	"github.com/yuin/gopher-lua/parse"
+
+	"perigee/internal/fault"
+)
+
+// MaxSource bounds the text of a scenario in bytes.
+const MaxSource = 256 << 10
+
+// compile makes a function of the text of a script.
+func compile(L *glua.LState, name, source string) (*glua.LFunction, error) {
+	chunk, err := parse.Parse(strings.NewReader(source), name)
+	if err != nil {
+		return nil, fault.New(fault.Script, "%s", syntaxError(name, err))
+	}
+	proto, err := glua.Compile(chunk, name)
+	if err != nil {
+		return nil, fault.New(fault.Script, "%s", syntaxError(name, err))
+	}
+	if err := checkSize(name, proto); err != nil {
+		return nil, err
+	}
+	return L.NewFunctionFromProto(proto), nil
+}
+
+// The fields of compiled instructions hold no larger numbers. The compiler goes on where they do not suffice, and its
+// output then loses elements of lists, or jumps to wrong places.
+const (
+	maxInstructions = 1<<17 - 1 // a jump leads over at most so many
+	maxUpvalues     = 255
+	maxElements     = 511 * 50 // of a list: the compiler writes 50 at a time
+)
+
+// checkSize refuses a function, or one inside of it, that the compiler cannot express.
+func checkSize(name string, f *glua.FunctionProto) error {
+	tooLarge := func(format string, args ...any) *fault.Error {
+		where := fmt.Sprintf("%s:%d", name, max(f.LineDefined, 1))
+		return fault.New(fault.Script, "%s: a function has %s", where, fmt.Sprintf(format, args...))
+	}
+	if n := len(f.Code); n > maxInstructions {
+		return tooLarge("%d instructions, wanted at most %d", n, maxInstructions).
+			WithHint("divide it into several functions")
+	}
+	if n := len(f.DbgUpvalues); n > maxUpvalues {
+		return tooLarge("%d variables of the functions around it, wanted at most %d", n, maxUpvalues).
+			WithHint("divide it into several functions")
+	}
+	for _, instruction := range f.Code {
+		opcode, part := instruction>>26, instruction>>9&0x1ff
+		if int(opcode) == glua.OP_SETLIST && part == 0 { // the compiler writes 0 for parts beyond 511
+			return tooLarge("a list of more than %d elements in its text", maxElements).
+				WithHint("let a file that config.load reads hold them, or make the list of several")
+		}
+	}
+	for _, inner := range f.FunctionPrototypes {
+		if err := checkSize(name, inner); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// syntaxError words the parser's complaint as file:line: what.
+func syntaxError(name string, err error) string {
+	text := strings.TrimSpace(err.Error())
+	if api, ok := errors.AsType[*glua.ApiError](err); ok {
+		text = strings.TrimSpace(api.Object.String())
+	}
+	text = strings.Join(strings.Fields(text), " ")
+	// The parser says "NAME line:L(column:C) near 'X': syntax error".
+	if rest, ok := strings.CutPrefix(text, name+" line:"); ok {
+		line, rest, _ := strings.Cut(rest, "(")
+		_, rest, _ = strings.Cut(rest, ")")
+		return fmt.Sprintf("%s:%s: %s", name, line, strings.TrimSpace(rest))
+	}
+	return name + ": " + strings.TrimPrefix(text, name+" ")
+}

@@ -16,8 +16,8 @@ import (
 	"sort"
 	"strings"
 
+	"perigee/internal/clock"
 	"perigee/internal/traffic/series"
-	"perigee/spmd/clock"
 )
 
 // Run is a run of a pattern.

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"perigee/internal/cli"
+	"perigee/internal/clock"
 	"perigee/internal/contention"
 	"perigee/internal/result"
-	"perigee/spmd/clock"
 )
 
 // Contention is what is known of contention in a result, as package contention defines it.

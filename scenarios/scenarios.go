@@ -4,9 +4,8 @@ package scenarios
 
 import (
 	"embed"
+	"io/fs"
 	"strings"
-
-	"perigee/internal/embedded"
 )
 
 //go:embed *.lua
@@ -14,7 +13,14 @@ var files embed.FS
 
 // Names lists the shipped scenarios, sorted.
 func Names() []string {
-	return embedded.Names(files, ".")
+	names, err := fs.Glob(files, "*.lua")
+	if err != nil {
+		panic(err) // the pattern is a good one
+	}
+	for i, name := range names {
+		names[i] = strings.TrimSuffix(name, ".lua")
+	}
+	return names
 }
 
 // Source returns the text of a shipped scenario. Its name may be written with

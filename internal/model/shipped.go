@@ -3,13 +3,13 @@ package model
 import (
 	"cmp"
 	"embed"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
 
 	"perigee/internal/conf"
-	"perigee/internal/embedded"
 	"perigee/internal/fault"
 )
 
@@ -18,7 +18,14 @@ var files embed.FS
 
 // Names lists the models that are part of perigee, sorted.
 func Names() []string {
-	return embedded.Names(files, "models")
+	names, err := fs.Glob(files, "models/*.yaml")
+	if err != nil {
+		panic(err) // the pattern is a good one
+	}
+	for i, name := range names {
+		names[i] = strings.TrimSuffix(path.Base(name), ".yaml")
+	}
+	return names
 }
 
 // Source returns the file of a shipped model. Small and capital letters, hyphens and

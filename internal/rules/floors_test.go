@@ -4,20 +4,20 @@ package rules
 // the floors below its own; a new package goes on the lowest floor that is above
 // everything it imports.
 var floors = []string{
-	`internal/memfile internal/plaintext internal/procfs`,
-	`docs e2e e2e/disagg e2e/dist e2e/hosts e2e/launchers internal/clock internal/embedded internal/fault
-	internal/fuzztest internal/man internal/memory internal/moe/numeric internal/netns internal/pace
-	internal/pack internal/page/pagetest internal/rules internal/sbom internal/secret internal/serving/pareto
-	internal/size internal/slurm internal/stats internal/traffic internal/traffic/stream internal/version
-	spmd/host spmd/spmdtest spmd/wire tools/disagg/benchlog`,
-	`internal/file`,
+	`internal/plaintext internal/procfs`,
+	`docs e2e e2e/disagg e2e/dist e2e/hosts e2e/launchers internal/clock internal/fault internal/fuzztest
+	internal/man internal/memory internal/moe/numeric internal/netns internal/pace internal/pack
+	internal/page/pagetest internal/rules internal/sbom internal/secret internal/size internal/slurm
+	internal/stats internal/traffic internal/traffic/stream internal/version spmd/spmdtest spmd/wire
+	tools/disagg/benchlog`,
+	`internal/file spmd/host`,
 	`internal/cli internal/conf internal/expr internal/logs internal/page internal/table internal/traffic/matrix
 	internal/traffic/series nixl nixl/internal/pages nixl/internal/process scenarios spmd/boot/pmix
 	spmd/boot/watch tools/disagg/accuracy tools/disagg/pattern`,
 	`internal/model internal/moe internal/result internal/trace internal/traffic/load internal/traffic/overlap
 	nixl/device nixl/internal/fileio spmd/boot tools/disagg/config tools/disagg/record tools/sweep/runs`,
-	`internal/contention internal/hardware internal/result/resulttest nixl/capi nixl/nixltest nixl/shm spmd
-	spmd/launch tools/disagg/catalog tools/disagg/history tools/disagg/probe tools/disagg/verdict tools/matgen
+	`internal/contention internal/result/resulttest nixl/capi nixl/nixltest nixl/shm spmd spmd/launch
+	tools/disagg/catalog tools/disagg/history tools/disagg/probe tools/disagg/verdict tools/matgen
 	tools/sweep/load tools/sweep/slo`,
 	`e2e/internal/harness internal/metric internal/traffic/link internal/traffic/traffictest nixl/engines
 	tools/disagg/launch tools/disagg/page tools/doctor tools/report/figures tools/sweep/page tools/sweep/plot`,

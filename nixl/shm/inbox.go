@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
-	"perigee/internal/memfile"
+	"perigee/internal/memory"
 	"perigee/nixl"
 	"perigee/nixl/internal/process"
 )
@@ -75,7 +75,7 @@ func newInbox() (fd int, err error) {
 	if err := room(inboxSize); err != nil {
 		return -1, err
 	}
-	fd, err = memfile.Create(inboxName, 0)
+	fd, err = memory.CreateFile(inboxName, 0)
 	if err != nil {
 		return -1, fault.New(fault.Resource, "memfd_create: %w", err)
 	}
@@ -83,7 +83,7 @@ func newInbox() (fd int, err error) {
 		err = reserve(fd, 0, slotTable)
 	}
 	if err == nil {
-		err = memfile.Seal(fd)
+		err = memory.SealFile(fd)
 	}
 	if err != nil {
 		unix.Close(fd)

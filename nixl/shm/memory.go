@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
-	"perigee/internal/memfile"
+	"perigee/internal/memory"
 	"perigee/nixl"
 	"perigee/nixl/device"
 	"perigee/nixl/internal/pages"
@@ -31,7 +31,7 @@ func allocate(size int64, huge string) (memfd, error) {
 	if err := room(size); err != nil {
 		return emptyMemfd, err
 	}
-	fd, err := memfile.Create(bufferName, flags)
+	fd, err := memory.CreateFile(bufferName, flags)
 	if err != nil {
 		return emptyMemfd, fault.New(fault.Resource, "memfd_create: %w", err)
 	}
@@ -59,7 +59,7 @@ func fillMemfd(fd int, size int64, huge string) ([]byte, error) {
 		}
 		return nil, noMemory(size, "fallocate", err)
 	}
-	if err := memfile.Seal(fd); err != nil {
+	if err := memory.SealFile(fd); err != nil {
 		return nil, fault.New(fault.Resource, "sealing a memfd: %w", err)
 	}
 	return mapPresent(fd, size, huge)
@@ -75,7 +75,7 @@ func hugeFlags(huge string) (int, error) {
 	case "", nixl.HugeAuto, nixl.HugeOff:
 		return 0, nil
 	case nixl.HugeOn:
-		return memfile.Huge, nil
+		return memory.HugePages, nil
 	}
 	return 0, fault.New(fault.Usage, "huge pages %q: want %s, %s or %s", huge, nixl.HugeAuto, nixl.HugeOn, nixl.HugeOff)
 }
@@ -140,12 +140,12 @@ func mapPeer(owner process.ID, b cardBuffer, huge string) ([]byte, error) {
 
 // openPeer opens a memfd of another process, if it is that of the card.
 func openPeer(owner process.ID, b cardBuffer, name string) (fd int, err error) {
-	fd, found, err := memfile.Open(int(owner.PID), int(b.fd), name, os.O_RDWR)
+	fd, found, err := memory.OpenFile(int(owner.PID), int(b.fd), name, os.O_RDWR)
 	switch {
-	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM), errors.Is(err, memfile.ErrStranger):
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM), errors.Is(err, memory.ErrOtherUser):
 		return -1, fault.New(fault.Engine, "no permission to open /proc/%d/fd/%d: %w", owner.PID, b.fd, err).
 			WithHint("all ranks must run as the same user, and not in different containers")
-	case errors.Is(err, unix.ENOENT), errors.Is(err, memfile.ErrOther):
+	case errors.Is(err, unix.ENOENT), errors.Is(err, memory.ErrOtherFile):
 		return -1, closed(owner)
 	case err != nil:
 		return -1, fault.New(fault.Engine, "opening /proc/%d/fd/%d: %w", owner.PID, b.fd, err)

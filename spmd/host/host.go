@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/memfile"
+	"perigee/internal/memory"
 )
 
 const (
@@ -96,12 +96,12 @@ const memoryName = "perigee-host"
 
 // Create makes a segment that others can open. job is a number that no other job on the host has, as far as can be.
 func Create(job uint64) (*Segment, error) {
-	fd, err := memfile.Create(memoryName, 0)
+	fd, err := memory.CreateFile(memoryName, 0)
 	if err != nil {
 		return nil, fmt.Errorf("create shared memory: %w", err)
 	}
 	if err = unix.Ftruncate(fd, int64(segSize)); err == nil {
-		err = memfile.Seal(fd)
+		err = memory.SealFile(fd)
 	}
 	if err != nil {
 		unix.Close(fd)
@@ -116,7 +116,7 @@ func Create(job uint64) (*Segment, error) {
 
 // Open maps the segment that another process of this host has created for the same job.
 func Open(pid, fd int, job uint64) (*Segment, error) {
-	own, found, err := memfile.Open(pid, fd, memoryName, os.O_RDWR)
+	own, found, err := memory.OpenFile(pid, fd, memoryName, os.O_RDWR)
 	if err != nil {
 		return nil, fmt.Errorf("process %d of this host does not share its memory: /proc/%d/fd/%d: %w", pid, pid, fd, err)
 	}

@@ -2,14 +2,15 @@ package kvbench
 
 import (
 	"embed"
+	"io/fs"
 	"math"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"perigee/internal/conf"
-	"perigee/internal/embedded"
 	"perigee/internal/fault"
 	"perigee/internal/model"
 )
@@ -214,7 +215,14 @@ var configFiles embed.FS
 
 // ConfigNames lists the model configs that are part of perigee, sorted.
 func ConfigNames() []string {
-	return embedded.Names(configFiles, "configs")
+	names, err := fs.Glob(configFiles, "configs/*.yaml")
+	if err != nil {
+		panic(err) // the pattern is a good one
+	}
+	for i, name := range names {
+		names[i] = strings.TrimSuffix(path.Base(name), ".yaml")
+	}
+	return names
 }
 
 // configSource returns the file of a shipped model config.

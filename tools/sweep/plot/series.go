@@ -9,7 +9,7 @@ import (
 	"perigee/internal/expr"
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
-	"perigee/internal/serving/pareto"
+	"perigee/internal/stats"
 	"perigee/tools/sweep/runs"
 	"perigee/tools/sweep/slo"
 )
@@ -119,14 +119,14 @@ func noFront(o Options) string {
 
 // markFront finds the front among the points that meet the SLOs.
 func markFront(all []*Point, o Options) {
-	coordinates := make([]pareto.Point, len(all))
+	coordinates := make([]stats.ParetoPoint, len(all))
 	for i, p := range all {
-		coordinates[i] = pareto.Point{X: p.X, Y: p.Y}
+		coordinates[i] = stats.ParetoPoint{X: p.X, Y: p.Y}
 		if !p.Meets {
 			coordinates[i].X = math.NaN()
 		}
 	}
-	for i, on := range pareto.Front(coordinates, o.X.Better == expr.Lower, o.Y.Better == expr.Lower) {
+	for i, on := range stats.ParetoFront(coordinates, o.X.Better == expr.Lower, o.Y.Better == expr.Lower) {
 		all[i].Front = on
 	}
 }

@@ -1,4 +1,4 @@
-package hardware
+package experiment
 
 import (
 	"os"
@@ -11,7 +11,7 @@ import (
 	"perigee/internal/result"
 )
 
-func TestRead(t *testing.T) {
+func TestReadHardware(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{
 		"proc/cpuinfo":                    "processor\t: 0\nmodel name\t: AMD EPYC  9654\nprocessor\t: 1\nmodel name\t: other\n",
@@ -42,7 +42,7 @@ func TestRead(t *testing.T) {
 		CPU: "AMD EPYC 9654", NUMANodes: 2, MemoryBytes: 1 << 20,
 		NICs: []result.NIC{{Name: "eth0", Kind: "ethernet", Mbps: 25000}, {Name: "mlx5_0:1", Kind: "infiniband", Mbps: 200000, Driver: "mlx5_core"}},
 	}
-	got := Read(root)
+	got := readHardware(root)
 	if d := cmp.Diff(want, got, cmpopts.IgnoreFields(result.Hardware{}, "Kernel", "GPUs")); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
 	}
@@ -55,15 +55,15 @@ func TestRead(t *testing.T) {
 	if want := text + ", 2 x H200, 1 x L4"; got.String() != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
-	if h := Read(t.TempDir()); h.CPU != "" || h.Kernel == "" || h.NICs != nil {
+	if h := readHardware(t.TempDir()); h.CPU != "" || h.Kernel == "" || h.NICs != nil {
 		t.Errorf("nothing to read: %+v", h)
 	}
-	if h := Read("/"); h.MemoryBytes < 1<<20 || h.Kernel == "" {
+	if h := readHardware("/"); h.MemoryBytes < 1<<20 || h.Kernel == "" {
 		t.Errorf("this machine: %+v", h)
 	}
 }
 
-func TestModel(t *testing.T) {
+func TestCPUModel(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "cpu : POWER9\n": "POWER9", "CPU implementer\t: 0x41\nCPU part\t: 0xd4f\n": "ARM implementer 0x41 part 0xd4f",
 	} {
@@ -71,7 +71,7 @@ func TestModel(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if got := model(path); got != want {
+		if got := cpuModel(path); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}

@@ -1,7 +1,4 @@
-// Package pareto finds the Pareto front of points in the textbook sense: a point
-// is off the front if another one is at least as good in both coordinates and
-// better in one.
-package pareto
+package stats
 
 import (
 	"cmp"
@@ -9,19 +6,20 @@ import (
 	"slices"
 )
 
-// Point has a coordinate per axis.
-type Point struct{ X, Y float64 }
+// ParetoPoint has a coordinate per axis, in the units of the axes.
+type ParetoPoint struct{ X, Y float64 }
 
-// Front reports for each point whether it is on the front. lowX and lowY say
-// that low values of the axis are better; otherwise high ones are. Points with a
+// ParetoFront reports for each point whether it is on the Pareto front in the textbook sense: a point is off it if
+// another one is at least as good in both coordinates and better in one. lowX and lowY say that low values of the axis
+// are better; otherwise high ones are. It takes O(n log n). Points with a
 // coordinate that is not finite are never on the front. Of equal points all or
 // none are.
-func Front(points []Point, lowX, lowY bool) []bool {
+func ParetoFront(points []ParetoPoint, lowX, lowY bool) []bool {
 	on := make([]bool, len(points))
 	var order []int
-	better := make([]Point, len(points)) // signs such that high is good
+	better := make([]ParetoPoint, len(points)) // signs such that high is good
 	for i, p := range points {
-		better[i] = Point{signed(p.X, lowX), signed(p.Y, lowY)}
+		better[i] = ParetoPoint{oriented(p.X, lowX), oriented(p.Y, lowY)}
 		if finite(p.X) && finite(p.Y) {
 			order = append(order, i)
 		}
@@ -31,7 +29,7 @@ func Front(points []Point, lowX, lowY bool) []bool {
 	slices.SortFunc(order, func(a, b int) int {
 		return cmp.Or(cmp.Compare(better[b].X, better[a].X), cmp.Compare(better[b].Y, better[a].Y))
 	})
-	last := Point{math.Inf(1), math.Inf(-1)}
+	last := ParetoPoint{math.Inf(1), math.Inf(-1)}
 	for _, i := range order {
 		if p := better[i]; p.Y > last.Y || p == last {
 			on[i], last = true, p
@@ -40,7 +38,7 @@ func Front(points []Point, lowX, lowY bool) []bool {
 	return on
 }
 
-func signed(x float64, low bool) float64 {
+func oriented(x float64, low bool) float64 {
 	if low {
 		return -x
 	}

@@ -1,4 +1,4 @@
-package memfile
+package memory
 
 import (
 	"errors"
@@ -14,12 +14,12 @@ import (
 // create makes a sealed memory file.
 func create(t *testing.T, name string, size int64, flags int) int {
 	t.Helper()
-	fd, err := Create(name, flags)
+	fd, err := CreateFile(name, flags)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { unix.Close(fd) })
-	if err := errors.Join(unix.Ftruncate(fd, size), Seal(fd)); err != nil {
+	if err := errors.Join(unix.Ftruncate(fd, size), SealFile(fd)); err != nil {
 		t.Fatal(err)
 	}
 	return fd
@@ -32,7 +32,7 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, flag := range []int{os.O_RDONLY, os.O_RDWR} {
-		own, got, err := Open(os.Getpid(), fd, "a", flag)
+		own, got, err := OpenFile(os.Getpid(), fd, "a", flag)
 		if err != nil || got.Ino != want.Ino || got.Dev != want.Dev || got.Size != 4096 {
 			t.Fatalf("%+v, %v", got, err)
 		}
@@ -44,15 +44,15 @@ func TestOpen(t *testing.T) {
 		}
 		unix.Close(own)
 	}
-	fd, err := Create("big", Huge)
+	fd, err := CreateFile("big", HugePages)
 	if err != nil {
 		t.Skip("no huge pages: ", err)
 	}
 	defer unix.Close(fd)
-	if err := Seal(fd); err != nil {
+	if err := SealFile(fd); err != nil {
 		t.Fatal(err)
 	}
-	own, _, err := Open(os.Getpid(), fd, "big", os.O_RDWR)
+	own, _, err := OpenFile(os.Getpid(), fd, "big", os.O_RDWR)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestOpenRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	unsealed, err := Create("a", 0)
+	unsealed, err := CreateFile("a", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,12 +90,12 @@ func TestOpenRefuses(t *testing.T) {
 		pid, fd int
 		want    error
 	}{
-		"file": {os.Getpid(), int(file.Fd()), ErrOther}, "not sealed": {os.Getpid(), unsealed, ErrOther},
-		"pipe": {os.Getpid(), pipe[0], ErrOther}, "another name": {os.Getpid(), create(t, "ab", 10, 0), ErrOther},
+		"file": {os.Getpid(), int(file.Fd()), ErrOtherFile}, "not sealed": {os.Getpid(), unsealed, ErrOtherFile},
+		"pipe": {os.Getpid(), pipe[0], ErrOtherFile}, "another name": {os.Getpid(), create(t, "ab", 10, 0), ErrOtherFile},
 		"no such file": {os.Getpid(), 1 << 20, unix.ENOENT}, "no such process": {1<<31 - 1, good, unix.ENOENT},
 		"negative": {-1, good, unix.ENOENT},
 	} {
-		if own, _, err := Open(c.pid, c.fd, "a", os.O_RDWR); !errors.Is(err, c.want) || own != -1 {
+		if own, _, err := OpenFile(c.pid, c.fd, "a", os.O_RDWR); !errors.Is(err, c.want) || own != -1 {
 			t.Errorf("%s: %d, %v, want %v", name, own, err, c.want)
 		}
 	}
@@ -109,7 +109,7 @@ func TestOpenRefuses(t *testing.T) {
 	if err := unix.Fchown(good, 65533, 65533); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Open(os.Getpid(), good, "a", os.O_RDONLY); !errors.Is(err, ErrStranger) {
+	if _, _, err := OpenFile(os.Getpid(), good, "a", os.O_RDONLY); !errors.Is(err, ErrOtherUser) {
 		t.Errorf("of another user: %v", err)
 	}
 	named, err := os.CreateTemp("/", "memfd:a *")
@@ -120,7 +120,7 @@ func TestOpenRefuses(t *testing.T) {
 	if err := os.Remove(named.Name()); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Open(os.Getpid(), int(named.Fd()), "a", os.O_RDONLY); !errors.Is(err, ErrOther) {
+	if _, _, err := OpenFile(os.Getpid(), int(named.Fd()), "a", os.O_RDONLY); !errors.Is(err, ErrOtherFile) {
 		t.Errorf("a file at the root, without a name by now: %v", err)
 	}
 }
@@ -132,14 +132,14 @@ func TestOpenAsUser(t *testing.T) {
 			t.Fatal(err)
 		}
 		own := create(t, "a", 10, 0)
-		if fd, _, err := Open(os.Getpid(), own, "a", os.O_RDWR); err != nil {
+		if fd, _, err := OpenFile(os.Getpid(), own, "a", os.O_RDWR); err != nil {
 			t.Error(err)
 		} else {
 			unix.Close(fd)
 		}
 		var pid, fd int
 		fmt.Sscan(task, &pid, &fd)
-		if _, _, err := Open(pid, fd, "a", os.O_RDWR); !errors.Is(err, unix.EACCES) {
+		if _, _, err := OpenFile(pid, fd, "a", os.O_RDWR); !errors.Is(err, unix.EACCES) {
 			t.Errorf("a file of root: %v", err)
 		}
 		return

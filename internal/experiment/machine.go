@@ -1,5 +1,4 @@
-// Package hardware describes the machine that a rank runs on, for results: a figure means little without it.
-package hardware
+package experiment
 
 import (
 	"os"
@@ -17,14 +16,14 @@ import (
 // mostNICs bounds how many network interfaces are described: hosts of containers have hundreds.
 const mostNICs = 32
 
-// Read describes this machine. root is the folder that holds proc and sys, so "/" but in tests. What the kernel does
-// not say stays empty.
-func Read(root string) *result.Hardware {
+// readHardware describes the machine that this rank runs on, since a figure means little without it. root is the folder
+// that holds proc and sys, so "/" but in tests. What the kernel does not say stays empty.
+func readHardware(root string) *result.Hardware {
 	h := &result.Hardware{
-		CPU:         model(filepath.Join(root, "proc/cpuinfo")),
+		CPU:         cpuModel(filepath.Join(root, "proc/cpuinfo")),
 		Kernel:      kernel(),
-		NUMANodes:   nodes(filepath.Join(root, "sys/devices/system/node")),
-		MemoryBytes: total(filepath.Join(root, "proc/meminfo")),
+		NUMANodes:   numaNodes(filepath.Join(root, "sys/devices/system/node")),
+		MemoryBytes: totalMemory(filepath.Join(root, "proc/meminfo")),
 	}
 	nics, _ := device.NICs(filepath.Join(root, "sys"))
 	for _, n := range nics {
@@ -40,8 +39,8 @@ func Read(root string) *result.Hardware {
 	return h
 }
 
-// model is the CPU's name. Kernels of other processors than x86 have other keys.
-func model(path string) string {
+// cpuModel is the CPU's name. Kernels of other processors than x86 have other keys.
+func cpuModel(path string) string {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return ""
@@ -75,7 +74,7 @@ func kernel() string {
 
 var nodeName = regexp.MustCompile(`^node[0-9]+$`)
 
-func nodes(folder string) (n int) {
+func numaNodes(folder string) (n int) {
 	entries, _ := os.ReadDir(folder)
 	for _, e := range entries {
 		if nodeName.MatchString(e.Name()) {
@@ -85,8 +84,8 @@ func nodes(folder string) (n int) {
 	return n
 }
 
-// total is the line MemTotal of /proc/meminfo, in bytes.
-func total(path string) int64 {
+// totalMemory is the line MemTotal of /proc/meminfo, in bytes.
+func totalMemory(path string) int64 {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return 0

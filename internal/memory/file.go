@@ -1,9 +1,4 @@
-// Package memfile makes memory files, and opens those that other processes of this user have made.
-//
-// A memory file has no name in any file system, so that no other user can make one of the same name before. Who knows
-// the number of its process and of its descriptor finds it in /proc, where the kernel lets only the same user, and
-// root, open it.
-package memfile
+package memory
 
 import (
 	"errors"
@@ -15,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Huge are the flags of a memory file of huge pages of 2 MiB.
-const Huge = unix.MFD_HUGETLB | unix.MFD_HUGE_2MB
+// HugePages are the flags of a memory file of huge pages of 2 MiB.
+const HugePages = unix.MFD_HUGETLB | unix.MFD_HUGE_2MB
 
-// Create makes an empty memory file. name is what the kernel shows for it. flags are 0 or [Huge].
-func Create(name string, flags int) (fd int, err error) {
+// CreateFile makes an empty memory file. name is what the kernel shows for it. flags are 0 or [HugePages].
+func CreateFile(name string, flags int) (fd int, err error) {
 	flags |= unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err = unix.MemfdCreate(name, flags|unix.MFD_NOEXEC_SEAL) // some hosts allow no others
 	if errors.Is(err, unix.EINVAL) {
@@ -30,23 +25,23 @@ func Create(name string, flags int) (fd int, err error) {
 
 const sizeSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// Seal fixes the size of a memory file for good. An access to a mapping of one that is shorter would be a signal.
-func Seal(fd int) error {
+// SealFile fixes the size of a memory file for good. An access to a mapping of one that is shorter would be a signal.
+func SealFile(fd int) error {
 	_, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, sizeSeals)
 	return err
 }
 
-// The errors of Open, apart from the kernel's.
+// The errors of OpenFile, apart from the kernel's.
 var (
-	ErrOther    = errors.New("it is not the memory file that was told of")
-	ErrStranger = errors.New("it is a memory file of another user")
+	ErrOtherFile = errors.New("it is not the memory file that was told of")
+	ErrOtherUser = errors.New("it is a memory file of another user")
 )
 
-// Open opens a sealed memory file of another process, or of this one. Flag is os.O_RDONLY or os.O_RDWR. What has these
-// numbers may be another file by now, or never have been what it was said to be: it is looked at first, since to open
-// some devices is to act on them, and opened only if it is a memory file of this name and user. Root could open those
-// of all users. The caller compares the attributes with what it knows.
-func Open(pid, fd int, name string, flag int) (own int, attributes unix.Stat_t, err error) {
+// OpenFile opens a sealed memory file of another process, or of this one. flag is os.O_RDONLY or os.O_RDWR. Another
+// file can have these numbers by now, or have had them from the start: OpenFile looks at it first, since opening some
+// devices acts on them, and opens it only if it is a memory file of this name and user. Root could open those of all
+// users. The caller compares the attributes with what it knows.
+func OpenFile(pid, fd int, name string, flag int) (own int, attributes unix.Stat_t, err error) {
 	own = -1
 	found, err := unix.Open(fmt.Sprintf("/proc/%d/fd/%d", pid, fd), unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -62,16 +57,16 @@ func Open(pid, fd int, name string, flag int) (own int, attributes unix.Stat_t, 
 	case err != nil:
 		return own, attributes, err
 	case !strings.HasPrefix(shown, "/memfd:"+name+" ") || !inMemory(attributes):
-		return own, attributes, ErrOther
+		return own, attributes, ErrOtherFile
 	case attributes.Uid != uint32(os.Geteuid()):
-		return own, attributes, ErrStranger
+		return own, attributes, ErrOtherUser
 	}
 	if own, err = unix.Open(path, flag|unix.O_CLOEXEC, 0); err != nil {
 		return -1, attributes, err
 	}
 	seals, err := unix.FcntlInt(uintptr(own), unix.F_GET_SEALS, 0)
 	if err == nil && seals&sizeSeals != sizeSeals {
-		err = ErrOther
+		err = ErrOtherFile
 	}
 	if err == nil {
 		err = unix.Fstat(own, &attributes) // the size is fixed from here on
@@ -94,11 +89,11 @@ func sameSystem(st, other unix.Stat_t) bool { return other.Ino != 0 && st.Dev ==
 // plain and huge are attributes of memory files, empty where there are none.
 var (
 	plain = sync.OnceValue(func() unix.Stat_t { return example(0) })
-	huge  = sync.OnceValue(func() unix.Stat_t { return example(Huge) })
+	huge  = sync.OnceValue(func() unix.Stat_t { return example(HugePages) })
 )
 
 func example(flags int) (st unix.Stat_t) {
-	fd, err := Create("perigee-example", flags)
+	fd, err := CreateFile("perigee-example", flags)
 	if err != nil {
 		return unix.Stat_t{}
 	}

@@ -10,7 +10,6 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
-	"perigee/internal/man"
 	"perigee/internal/version"
 	"perigee/tools/run"
 )
@@ -84,10 +83,10 @@ func withScenarios(n *kong.Node) (*kong.Node, error) {
 
 func (c manCmd) write(name string, seeAlso []string, n *kong.Node) error {
 	var b bytes.Buffer
-	p := man.Page{Name: name, Version: "perigee " + version.Get().Version, Date: c.Date, SeeAlso: seeAlso}
+	p := cli.ManPage{Name: name, Version: "perigee " + version.Get().Version, Date: c.Date, SeeAlso: seeAlso}
 	if name == "perigee" {
 		for _, k := range fault.Kinds() {
-			p.Exits = append(p.Exits, man.Exit{Code: int(k), Meaning: k.Meaning()})
+			p.Exits = append(p.Exits, cli.ExitCode{Code: int(k), Meaning: k.Meaning()})
 		}
 	}
 	if err := p.Write(&b, n); err != nil {

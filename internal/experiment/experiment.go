@@ -17,7 +17,6 @@ import (
 	"sync/atomic"
 
 	"perigee/internal/fault"
-	"perigee/internal/pace"
 	"perigee/internal/plaintext"
 	"perigee/internal/result"
 	"perigee/internal/threshold"
@@ -66,11 +65,11 @@ type Experiment struct {
 	engine     nixl.Engine // of the session
 	defaultMem *nixl.Mem
 	notedGPUs  bool
-	recorded   map[runKey]int           // runs already in the result
-	early      map[int]record.Collected // by plan: what SaveRuns has gathered and Collect has not returned, at rank 0
-	timeline   overlap.Timeline         // of the runs in the result
-	paces      map[string]*pace.Pace    // of SaveRuns, by plans
-	complete   bool                     // the result is written, as that of a run that went well
+	recorded   map[runKey]int            // runs already in the result
+	early      map[int]record.Collected  // by plan: what SaveRuns has gathered and Collect has not returned, at rank 0
+	timeline   overlap.Timeline          // of the runs in the result
+	intervals  map[string]*spmd.Interval // of SaveRuns, by plans
+	complete   bool                      // the result is written, as that of a run that went well
 	kept       kept
 }
 
@@ -80,7 +79,7 @@ func Begin(c Config) *Experiment {
 		c.Out = plaintext.Writer(c.Out) // titles, notes and the like are the scenario's words
 	}
 	e := &Experiment{Config: c, recorded: map[runKey]int{}, early: map[int]record.Collected{},
-		paces: map[string]*pace.Pace{}}
+		intervals: map[string]*spmd.Interval{}}
 	if c.World.Rank() > 0 {
 		return e
 	}

@@ -10,7 +10,6 @@ import (
 
 	"perigee/internal/clock"
 	"perigee/internal/fault"
-	"perigee/internal/pace"
 	"perigee/internal/pack"
 	"perigee/internal/stats"
 	"perigee/internal/traffic/link"
@@ -134,10 +133,10 @@ func (c Control) Play(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig) (
 	l.peers = slices.DeleteFunc(ranks, func(r int) bool { return r == w.Rank() })
 	l.cfg.OneHost = w.OneHost()
 	var samples []int64
-	var p pace.Pace
+	var saving spmd.Interval
 	for round := range c.Warmup + c.Rounds {
 		if round == c.Warmup {
-			p.Begin()
+			saving.Begin()
 		}
 		times, err := l.round()
 		if err != nil {
@@ -149,10 +148,10 @@ func (c Control) Play(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig) (
 			}
 		}
 		if done := round - c.Warmup + 1; done > 0 && done < c.Rounds {
-			due, _, err := p.Due(g)
+			due, _, err := saving.Due(g)
 			if err == nil && due {
 				_, err = c.gather(w, g, samples)
-				p.Did()
+				saving.Did()
 			}
 			if err != nil {
 				return nil, err

@@ -6,12 +6,11 @@ package rules
 var floors = []string{
 	`internal/plaintext internal/procfs`,
 	`docs e2e e2e/disagg e2e/dist e2e/hosts e2e/launchers internal/clock internal/fault internal/fuzztest
-	internal/man internal/memory internal/moe/numeric internal/netns internal/pace internal/pack
-	internal/page/pagetest internal/rules internal/sbom internal/secret internal/size internal/slurm
-	internal/stats internal/traffic internal/traffic/stream internal/version spmd/spmdtest spmd/wire
-	tools/disagg/benchlog`,
+	internal/memory internal/moe/numeric internal/netns internal/pack internal/page/pagetest internal/rules
+	internal/sbom internal/secret internal/size internal/slurm internal/stats internal/traffic
+	internal/traffic/stream internal/version spmd/spmdtest spmd/wire tools/disagg/benchlog`,
 	`internal/file spmd/host`,
-	`internal/cli internal/conf internal/expr internal/logs internal/page internal/table internal/traffic/matrix
+	`internal/cli internal/conf internal/expr internal/page internal/table internal/traffic/matrix
 	internal/traffic/series nixl nixl/internal/pages nixl/internal/process scenarios spmd/boot/pmix
 	spmd/boot/watch tools/disagg/accuracy tools/disagg/pattern`,
 	`internal/model internal/moe internal/result internal/trace internal/traffic/load internal/traffic/overlap

@@ -6,7 +6,6 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
-	"perigee/internal/logs"
 	"perigee/spmd/boot"
 )
 
@@ -84,10 +83,10 @@ func (f Flags) Over(env boot.Environ) boot.Environ {
 		given[boot.EnvIface] = f.Iface
 	}
 	if f.LogLevel != nil {
-		given[logs.EnvLevel] = *f.LogLevel
+		given[EnvLogLevel] = *f.LogLevel
 	}
 	if f.LogDir != "" {
-		given[logs.EnvDir] = f.LogDir
+		given[EnvLogDir] = f.LogDir
 	}
 	return func(key string) (string, bool) {
 		if v, ok := given[key]; ok {

@@ -23,7 +23,6 @@ import (
 	"perigee/internal/experiment"
 	"perigee/internal/fault"
 	"perigee/internal/file"
-	"perigee/internal/logs"
 	"perigee/internal/result"
 	"perigee/lua"
 	"perigee/nixl/engines"
@@ -136,7 +135,7 @@ func (j Job) launch(ctx context.Context, streams cli.Streams, env boot.Environ) 
 }
 
 // sweep removes what UCX has left in /dev/shm where ranks were killed.
-func sweep(log *logs.Log, started time.Time) {
+func sweep(log *jobLog, started time.Time) {
 	removed, err := engines.Sweep(started)
 	if err != nil || len(removed) > 0 {
 		log.Info("removed shared memory that killed ranks have left", "files", removed, "reason", err)

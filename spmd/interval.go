@@ -1,26 +1,25 @@
-// Package pace lets ranks agree, without meeting often, that it is time for something that takes time, such as saving
-// what they have measured.
-package pace
+package spmd
 
 import "time"
 
-// Every is the time between two answers that it is time.
-const Every = 2 * time.Second
+// SaveEvery is the time between two answers of [Interval.Due] that it is time.
+const SaveEvery = 2 * time.Second
 
 const (
-	share  = 50        // of the time what is done may take one part at most
-	look   = Every / 4 // after which the ranks meet to see whether it is time: calls may become slower
-	growth = 8         // how many times as many calls as before are left out at once at most: they may become faster
+	intervalShare  = 50            // of the time what is done may take one part at most
+	intervalLook   = SaveEvery / 4 // after which the ranks meet to see whether it is time: calls may become slower
+	intervalGrowth = 8             // times as many calls as before are left out at once at most: they may become faster
 )
 
-// Group is what ranks meet in, such as a group of a world.
-type Group interface {
+// latestGroup stands for a *Group, which tests of one rank do without.
+type latestGroup interface {
 	// Latest returns the largest first number and the largest second number of all members.
 	Latest([2]int64) ([2]int64, error)
 }
 
-// Pace counts the calls of Due, after Begin.
-type Pace struct {
+// Interval lets ranks agree, without meeting often, that it is time again for something that takes time, such as saving
+// what they have measured. Begin starts it, Due asks, and Did notes how long it took.
+type Interval struct {
 	calls, left int           // since the ranks last met, and until they meet next
 	met         time.Time     // when they last met, or began
 	since       time.Duration // until then, since they last did it, or began
@@ -30,7 +29,7 @@ type Pace struct {
 // Due reports, at all ranks of a group alike, whether it is time. All ranks call it equally often, and between two
 // calls they do much the same. met is whether they have met to find that out, which they do in few of the calls only:
 // in the first, as it is not known how long one takes, and then about twice a second.
-func (p *Pace) Due(g Group) (due, met bool, err error) {
+func (p *Interval) Due(g latestGroup) (due, met bool, err error) {
 	p.calls++
 	if p.left--; p.left > 0 {
 		return false, false, nil
@@ -42,11 +41,11 @@ func (p *Pace) Due(g Group) (due, met bool, err error) {
 	}
 	p.since += time.Duration(longest[0])
 	each := max(time.Duration(longest[0])/time.Duration(p.calls), 1)
-	wait := max(Every, share*time.Duration(longest[1])) - p.since
+	wait := max(SaveEvery, intervalShare*time.Duration(longest[1])) - p.since
 	if due = wait <= 0; due {
-		wait = look
+		wait = intervalLook
 	}
-	p.left = int(min(min(wait, look)/each, time.Duration(growth*p.calls)))
+	p.left = int(min(min(wait, intervalLook)/each, time.Duration(intervalGrowth*p.calls)))
 	p.calls, p.met = 0, time.Now()
 	if due {
 		p.since = 0
@@ -55,7 +54,7 @@ func (p *Pace) Due(g Group) (due, met bool, err error) {
 }
 
 // Did notes how long it took, from Due on: the ranks leave fifty times as long until they do it again.
-func (p *Pace) Did() { p.took, p.met = time.Since(p.met), time.Now() }
+func (p *Interval) Did() { p.took, p.met = time.Since(p.met), time.Now() }
 
 // Begin forgets the calls so far: those to come may take another time. All ranks call it.
-func (p *Pace) Begin() { *p = Pace{took: p.took, met: time.Now()} }
+func (p *Interval) Begin() { *p = Interval{took: p.took, met: time.Now()} }

@@ -1,4 +1,4 @@
-package logs
+package run
 
 import (
 	"bytes"
@@ -20,10 +20,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var rank3 = Who{Rank: 3, Host: "node1", Launcher: "slurm"}
+var rank3 = logWriter{Rank: 3, Host: "node1", Launcher: "slurm"}
 
 // all writes a line at each level.
-func all(l *Log) {
+func all(l *jobLog) {
 	l.Debug("d")
 	l.Info("i")
 	l.Warn("w")
@@ -33,7 +33,7 @@ func all(l *Log) {
 func TestLevels(t *testing.T) {
 	for level, want := range map[string]string{"debug": "diwe", "info": "iwe", "warn": "we", "error": "e", "off": "", "": ""} {
 		var out bytes.Buffer
-		l, err := Open(Choice{Level: level}, rank3, &out)
+		l, err := startLog(logChoice{Level: level}, rank3, &out)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,8 +58,8 @@ func TestLevels(t *testing.T) {
 func TestFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "not", "there")
 	for range 2 {
-		for _, who := range []Who{rank3, {Rank: -1, Host: "front", Launcher: "local"}, {Rank: 12345, Host: "node2", Launcher: "pmix"}} {
-			l, err := Open(Choice{Dir: dir}, who, io.Discard)
+		for _, who := range []logWriter{rank3, {Rank: -1, Host: "front", Launcher: "local"}, {Rank: 12345, Host: "node2", Launcher: "pmix"}} {
+			l, err := startLog(logChoice{Dir: dir}, who, io.Discard)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -84,7 +84,7 @@ func TestFiles(t *testing.T) {
 		t.Errorf("%v, %v", entries, err)
 	}
 	off := filepath.Join(t.TempDir(), "off")
-	if l, err := Open(Choice{Level: Off, Dir: off}, rank3, io.Discard); err != nil || l.Enabled(t.Context(), 100) {
+	if l, err := startLog(logChoice{Level: logOff, Dir: off}, rank3, io.Discard); err != nil || l.Enabled(t.Context(), 100) {
 		t.Errorf("off: %v, %v", l, err)
 	}
 	if _, err := os.Stat(off); !errors.Is(err, os.ErrNotExist) {
@@ -103,19 +103,19 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		choice Choice
+		choice logChoice
 		kind   fault.Kind
 		want   string
 	}{
-		{Choice{Level: "loud"}, fault.Usage, `there is no log level "loud"`},
-		{Choice{Level: "INFO"}, fault.Usage, `there is no log level "INFO"`},
-		{Choice{Level: "loud", Dir: dir}, fault.Usage, `"loud"`},
-		{Choice{Dir: filepath.Join(dir, "file")}, fault.Output, "file: not a directory"},
-		{Choice{Dir: filepath.Join(dir, "file", "below")}, fault.Output, "file: not a directory"},
-		{Choice{Dir: filepath.Join(dir, "folder")}, fault.Output, "rank-0003.log: is a directory"},
-		{Choice{Dir: dir + "\x00"}, fault.Output, "invalid argument"},
+		{logChoice{Level: "loud"}, fault.Usage, `there is no log level "loud"`},
+		{logChoice{Level: "INFO"}, fault.Usage, `there is no log level "INFO"`},
+		{logChoice{Level: "loud", Dir: dir}, fault.Usage, `"loud"`},
+		{logChoice{Dir: filepath.Join(dir, "file")}, fault.Output, "file: not a directory"},
+		{logChoice{Dir: filepath.Join(dir, "file", "below")}, fault.Output, "file: not a directory"},
+		{logChoice{Dir: filepath.Join(dir, "folder")}, fault.Output, "rank-0003.log: is a directory"},
+		{logChoice{Dir: dir + "\x00"}, fault.Output, "invalid argument"},
 	} {
-		l, err := Open(c.choice, rank3, io.Discard)
+		l, err := startLog(c.choice, rank3, io.Discard)
 		if err == nil || fault.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.want) || !strings.Contains(fault.HintOf(err), "PERIGEE_LOG_") {
 			t.Errorf("%+v: got %v (%v), want %s", c.choice, err, fault.HintOf(err), c.want)
 		}
@@ -127,7 +127,7 @@ func TestRefused(t *testing.T) {
 // Lines of several goroutines stay whole.
 func TestWholeLines(t *testing.T) {
 	dir := t.TempDir()
-	l, err := Open(Choice{Dir: dir}, rank3, io.Discard)
+	l, err := startLog(logChoice{Dir: dir}, rank3, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestLost(t *testing.T) {
 	defer close(hanging.goOn)
 	for want, to := range map[string]io.Writer{"no space left on device": full, "a line took more than 1ms": hanging} {
 		said := make(heard, 2)
-		s := &sink{to: to, complain: said, who: "rank 3", limit: time.Millisecond}
+		s := &logSink{to: to, complain: said, who: "rank 3", limit: time.Millisecond}
 		if to == full {
 			s.limit = time.Minute
 		}
@@ -200,9 +200,9 @@ func TestLost(t *testing.T) {
 }
 
 func TestChoiceFrom(t *testing.T) {
-	env := map[string]string{EnvLevel: "warn", EnvDir: "d"}
-	got := ChoiceFrom(func(k string) (string, bool) { v, ok := env[k]; return v, ok })
-	if want := (Choice{Level: "warn", Dir: "d"}); got != want {
+	env := map[string]string{EnvLogLevel: "warn", EnvLogDir: "d"}
+	got := logChoiceFrom(func(k string) (string, bool) { v, ok := env[k]; return v, ok })
+	if want := (logChoice{Level: "warn", Dir: "d"}); got != want {
 		t.Errorf("got %+v", got)
 	}
 }

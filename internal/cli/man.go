@@ -1,7 +1,4 @@
-// Package man writes manual pages of a kong command tree in roff's man macros:
-// one page per command, with its arguments, its options and, for the program
-// itself, its commands.
-package man
+package cli
 
 import (
 	"cmp"
@@ -12,24 +9,25 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Page holds the texts of a manual page beside those of its command.
-type Page struct {
+// ManPage holds the texts of a manual page beside those of its command. Write prints the page in roff's man macros: the
+// command's arguments and options, then all commands below it, each with its own.
+type ManPage struct {
 	Name    string // as typed, with blanks: "perigee matgen"
 	Version string // stands in the footer
 	Date    string // stands in the footer: 2026-11-22
 	SeeAlso []string
-	Exits   []Exit // the table of exit codes, if the page has one
+	Exits   []ExitCode // the table of exit codes, if the page has one
 }
 
-// Exit is one exit code and its meaning.
-type Exit struct {
+// ExitCode is a row of the table of exit codes in a manual page.
+type ExitCode struct {
 	Code    int
 	Meaning string
 }
 
 // Write prints the page of a command and everything below it. It returns the
 // writer's error.
-func (p Page) Write(w io.Writer, n *kong.Node) error {
+func (p ManPage) Write(w io.Writer, n *kong.Node) error {
 	r := &roff{w: w}
 	dashed := strings.ReplaceAll(p.Name, " ", "-")
 	r.line(`.TH %s 1 %s %s "User Commands"`, quote(strings.ToUpper(dashed)), quote(p.Date), quote(p.Version))

@@ -1,4 +1,4 @@
-package pace
+package spmd
 
 import (
 	"testing"
@@ -14,7 +14,7 @@ func (alone) Latest(v [2]int64) ([2]int64, error) { return v, nil }
 // play calls Due after each of so many steps, of which one takes each, and what is due cost.
 func play(t *testing.T, steps int, each, cost time.Duration) (due, met int, longest time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
-		var p Pace
+		var p Interval
 		p.Begin()
 		last := time.Now()
 		for range steps {
@@ -62,7 +62,7 @@ func TestDue(t *testing.T) {
 // Steps that become a hundred times as long are noticed soon.
 func TestSlower(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p Pace
+		var p Interval
 		p.Begin()
 		for range 500 {
 			time.Sleep(time.Millisecond)

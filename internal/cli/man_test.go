@@ -1,4 +1,4 @@
-package man
+package cli
 
 import (
 	"bytes"
@@ -29,7 +29,7 @@ func page(t *testing.T) string {
 	root := *k.Model.Node
 	root.Help = k.Model.Help
 	var b bytes.Buffer
-	p := Page{Name: "prog", Version: "prog 1", Date: "2026-01-02", SeeAlso: []string{"other(1)"}, Exits: []Exit{{3, "Bad file."}}}
+	p := ManPage{Name: "prog", Version: "prog 1", Date: "2026-01-02", SeeAlso: []string{"other(1)"}, Exits: []ExitCode{{3, "Bad file."}}}
 	if err := p.Write(&b, &root); err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestWriteFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := (Page{Name: "prog"}).Write(full{}, k.Model.Node); err == nil || err.Error() != "full" {
+	if err := (ManPage{Name: "prog"}).Write(full{}, k.Model.Node); err == nil || err.Error() != "full" {
 		t.Errorf("got %v", err)
 	}
 }

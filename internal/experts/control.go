@@ -12,7 +12,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/pack"
 	"perigee/internal/stats"
-	"perigee/internal/traffic/link"
+	"perigee/internal/traffic/session"
 	"perigee/nixl"
 	"perigee/spmd"
 )
@@ -176,7 +176,7 @@ func (l *life) round() (times [phases]int64, err error) {
 		}
 		start := clock.Now()
 		if err := do[phase](); err != nil {
-			return times, link.Explain(l.w, phaseNames[phase], err)
+			return times, session.Explain(l.w, phaseNames[phase], err)
 		}
 		times[phase] = clock.Now() - start
 		if phase == Connect || phase == Reconnect {
@@ -221,7 +221,7 @@ func (l *life) connect() error {
 	if err := l.agent.Connect(l.peers); err != nil {
 		return err
 	}
-	return nixl.Poll(link.Control(l.w), func() (bool, error) {
+	return nixl.Poll(session.Control(l.w), func() (bool, error) {
 		if err := l.agent.Progress(); err != nil {
 			return false, err
 		}

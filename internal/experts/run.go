@@ -10,7 +10,7 @@ import (
 
 	"perigee/internal/clock"
 	"perigee/internal/fault"
-	"perigee/internal/traffic/link"
+	"perigee/internal/traffic/session"
 	"perigee/nixl"
 	"perigee/nixl/device"
 )
@@ -298,7 +298,7 @@ func (p *Plane) send(o *operation, parity int) error {
 
 // control bounds a wait.
 func (p *Plane) control() nixl.Control {
-	ctl := link.Control(p.world)
+	ctl := session.Control(p.world)
 	if p.patience > 0 {
 		ctl.Deadline = clock.Now() + int64(p.patience)
 	}
@@ -387,5 +387,5 @@ func (p *Plane) explain(kind int, err error) error {
 	if fault.KindOf(err) != fault.Internal {
 		return err
 	}
-	return link.Explain(p.world, fmt.Sprintf("%s %d", kindNames[kind], p.ops[kind].began), err)
+	return session.Explain(p.world, fmt.Sprintf("%s %d", kindNames[kind], p.ops[kind].began), err)
 }

@@ -7,9 +7,8 @@
 //	load     describes traffic by pure functions: Pattern, Blocks, Exchange
 //	matrix   is how many bytes each rank sends to each other
 //	session  agrees with the other ranks on loads, and holds agents, buffers, files and connections for them
-//	link     opens connections, and bounds transfers by the job's timeout and failure
 //	play     prepares plans of loads and runs them
-//	stream   makes the known bytes by which verify checks a plan
+//	verify   checks every byte that a plan moves, by known ones
 //	series   holds stamps and distributions, and the form in which they travel
 //	record   gathers them at rank 0 on the common time line
 //

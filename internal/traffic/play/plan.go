@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"perigee/internal/fault"
-	"perigee/internal/traffic/link"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/series"
 	"perigee/internal/traffic/session"
@@ -247,7 +246,7 @@ func (p *Plan) Release() error {
 			k.running = nil
 		}
 		if err := k.Use(k.batch.Release); err != nil {
-			errs = append(errs, link.Explain(p.s.World(), p.what(k), err))
+			errs = append(errs, session.Explain(p.s.World(), p.what(k), err))
 		}
 	}
 	p.released, p.posted = true, false

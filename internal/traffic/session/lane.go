@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"perigee/internal/fault"
-	"perigee/internal/traffic/link"
 	"perigee/internal/traffic/load"
 	"perigee/nixl"
 )
@@ -224,7 +223,7 @@ func (b *Bound) Batch(list []load.Transfer) (batch nixl.Batch, err error) {
 func (b *Bound) BatchHeld(list []load.Transfer) (nixl.Batch, error) {
 	batch, err := b.agent.NewBatch(b.Transfers(list))
 	if err != nil {
-		return nil, fault.New(link.Kind(err), "%w", err)
+		return nil, fault.New(KindOf(err), "%w", err)
 	}
 	return batch, nil
 }

@@ -7,7 +7,6 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/session"
-	"perigee/internal/traffic/stream"
 	"perigee/nixl"
 )
 
@@ -34,7 +33,7 @@ func guards(pieces []nixl.Desc) (list []nixl.Desc) {
 // eachGuard calls f for all guards of this rank, with the bytes that belong there and room for as many.
 func (c *check) eachGuard(f func(buffer nixl.Buffer, at int64, want, room []byte) error) error {
 	me := c.Session().World().Rank()
-	key := stream.New(c.Session().Seed(), c.Number, -1, me, c.round)
+	key := newStream(c.Session().Seed(), c.Number, -1, me, c.round)
 	var want, room [2 * session.Guard]byte
 	for _, b := range c.Reserved.Lanes {
 		if b.Lane == nil {
@@ -67,7 +66,7 @@ func (c *check) compareGuards() (found *Corruption, err error) {
 		if _, err := buffer.ReadAt(got, at); err != nil {
 			return err
 		}
-		wrong, first := stream.Differ(want, got)
+		wrong, first := differ(want, got)
 		if wrong == 0 {
 			return nil
 		}

@@ -10,7 +10,6 @@ import (
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/play"
 	"perigee/internal/traffic/session"
-	"perigee/internal/traffic/stream"
 	"perigee/nixl"
 )
 
@@ -191,7 +190,7 @@ func (c *check) walk(b *session.Bound, m load.Message, f func(p piece) error) er
 	if c.round != 0 {
 		numbers = append(numbers, c.round)
 	}
-	key := stream.New(c.Session().Seed(), numbers...)
+	key := newStream(c.Session().Seed(), numbers...)
 	var room, want []byte
 	var done int64 // bytes of the message
 	for k, d := range m.Pieces {
@@ -274,7 +273,7 @@ func (c *check) compareMessage(b *session.Bound, m load.Message, where string) (
 		if _, err := buffer.ReadAt(p.got, from+p.place); err != nil {
 			return err
 		}
-		wrong, at := stream.Differ(p.want, p.got)
+		wrong, at := differ(p.want, p.got)
 		if wrong == 0 {
 			return nil
 		}

@@ -1,6 +1,4 @@
-// Package link opens the ways between the agents of ranks, bounds what goes over
-// them by the job's timeout and failure, and words what goes wrong there.
-package link
+package session
 
 import (
 	"context"
@@ -110,8 +108,8 @@ func Control(w *spmd.World) nixl.Control {
 	return c
 }
 
-// Kind keeps the kind that an engine's error has, and calls others failures of the engine.
-func Kind(err error) fault.Kind {
+// KindOf keeps the kind that an engine's error has, and calls others failures of the engine.
+func KindOf(err error) fault.Kind {
 	if k := fault.KindOf(err); k != fault.Internal {
 		return k
 	}
@@ -136,5 +134,5 @@ func Explain(w *spmd.World, what string, err error) error {
 			w.HostName(peer)).
 			WithHint("is that rank alive? A longer --timeout helps if the transfer is only slow")
 	}
-	return fault.New(Kind(err), "%s: %w", what, err)
+	return fault.New(KindOf(err), "%s: %w", what, err)
 }

@@ -1,24 +1,23 @@
-// Package stream makes the bytes by which transfers are verified.
-package stream
+package verify
 
 import (
 	"encoding/binary"
 	"math/bits"
 )
 
-// Stream generates the bytes of one message: each 8-byte word is a hash of
+// stream generates the bytes of one message: each 8-byte word is a hash of
 // what the message is and of the word's place in it, so a byte that comes from
 // another message, another place or another run is noticed.
-type Stream struct{ key uint64 }
+type stream struct{ key uint64 }
 
-// New returns the stream of a message: the seed, and numbers that distinguish it from others, such as the load,
+// newStream returns the stream of a message: the seed, and numbers that distinguish it from others, such as the load,
 // the sender and the receiver.
-func New(seed uint64, key ...int) Stream {
+func newStream(seed uint64, key ...int) stream {
 	k := mix(seed + 0x9e3779b97f4a7c15)
 	for _, v := range key {
 		k = mix(k ^ mix(uint64(v)+0x9e3779b97f4a7c15))
 	}
-	return Stream{k}
+	return stream{k}
 }
 
 // mix is the finalizer of splitmix64 (Steele, Lea, Flood 2014): a bijection
@@ -29,11 +28,11 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-func (s Stream) word(i uint64) uint64 { return mix(s.key + i*0x9e3779b97f4a7c15) }
+func (s stream) word(i uint64) uint64 { return mix(s.key + i*0x9e3779b97f4a7c15) }
 
 // Fill writes the stream from off on; flip inverts every bit, which makes a
 // poison that differs from the stream in every byte.
-func (s Stream) Fill(p []byte, off int64, flip bool) {
+func (s stream) Fill(p []byte, off int64, flip bool) {
 	var inverse uint64
 	if flip {
 		inverse = ^inverse
@@ -50,8 +49,8 @@ func (s Stream) Fill(p []byte, off int64, flip bool) {
 	}
 }
 
-// Differ counts the bytes in which two slices of equal length differ, and returns the place of the first.
-func Differ(want, got []byte) (wrong int64, first int) {
+// differ counts the bytes in which two slices of equal length differ, and returns the place of the first.
+func differ(want, got []byte) (wrong int64, first int) {
 	first = -1
 	note := func(at int, bytes int64) {
 		if first < 0 {

@@ -1,4 +1,4 @@
-package stream
+package verify
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 // from the right one, or is noticed with overwhelming probability.
 func TestStreams(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		s := New(rapid.Uint64().Draw(rt, "seed"), rapid.IntRange(0, 1000).Draw(rt, "pattern"), rapid.IntRange(0, 99).Draw(rt, "i"), rapid.IntRange(0, 99).Draw(rt, "j"))
+		s := newStream(rapid.Uint64().Draw(rt, "seed"), rapid.IntRange(0, 1000).Draw(rt, "pattern"), rapid.IntRange(0, 99).Draw(rt, "i"), rapid.IntRange(0, 99).Draw(rt, "j"))
 		off := rapid.Int64Range(0, 1<<50).Draw(rt, "off")
 		b := make([]byte, rapid.IntRange(1, 100).Draw(rt, "len"))
 		s.Fill(b, off, false)
@@ -18,17 +18,17 @@ func TestStreams(t *testing.T) {
 		for k := range b {
 			s.Fill(right[k:k+1], off+int64(k), false) // one by one, and all at once
 		}
-		if wrong, _ := Differ(right, b); wrong != 0 {
+		if wrong, _ := differ(right, b); wrong != 0 {
 			rt.Fatalf("%d bytes depend on where the filling begins", wrong)
 		}
 		poison := make([]byte, len(b))
 		s.Fill(poison, off, true)
-		if wrong, first := Differ(right, poison); wrong != int64(len(b)) || first != 0 {
+		if wrong, first := differ(right, poison); wrong != int64(len(b)) || first != 0 {
 			rt.Fatalf("%d of %d poisoned bytes are wrong, the first is %d", wrong, len(b), first)
 		}
 		at := rapid.IntRange(0, len(b)-1).Draw(rt, "flipped")
 		b[at] ^= byte(rapid.IntRange(1, 255).Draw(rt, "bits"))
-		if wrong, first := Differ(right, b); wrong != 1 || first != at {
+		if wrong, first := differ(right, b); wrong != 1 || first != at {
 			rt.Fatalf("%d wrong bytes, the first at %d, want 1 at %d", wrong, first, at)
 		}
 	})
@@ -36,7 +36,7 @@ func TestStreams(t *testing.T) {
 	for pattern := range 4 {
 		for i := range 8 {
 			for j := range 8 {
-				seen[New(7, pattern, i, j).key] = true
+				seen[newStream(7, pattern, i, j).key] = true
 			}
 		}
 	}

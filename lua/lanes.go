@@ -12,10 +12,8 @@ import (
 	"perigee/internal/result"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/play"
-	"perigee/internal/traffic/record"
 	"perigee/internal/traffic/series"
 	"perigee/internal/traffic/session"
-	"perigee/internal/traffic/verify"
 	"perigee/nixl"
 	"perigee/spmd"
 )
@@ -239,7 +237,7 @@ func (r *transferModule) lanesMeasure(L *glua.LState, l *luaLanes) (int, error) 
 	if err != nil {
 		return 0, err
 	}
-	m, err := record.Measure(p, repeat)
+	m, err := play.Measure(p, repeat)
 	if err := cmp.Or(err, p.Release()); err != nil {
 		return 0, err
 	}
@@ -283,5 +281,5 @@ func lanesVerify(L *glua.LState, l *luaLanes) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return 0, cmp.Or(verify.Run(p), p.Release())
+	return 0, cmp.Or(play.Verify(p), p.Release())
 }

@@ -13,7 +13,6 @@ import (
 	"perigee/internal/traffic/play"
 	"perigee/internal/traffic/series"
 	"perigee/internal/traffic/session"
-	"perigee/internal/traffic/verify"
 	"perigee/nixl"
 	"perigee/spmd"
 )
@@ -75,9 +74,9 @@ func (r *transferModule) planMethods() map[string]function {
 		"post":               r.collective(simple(func(p *luaPlan) error { return p.Post() })),
 		"wait":               r.collective(simple(r.planWait)),
 		"done":               r.collective(onPlan(planDone)),
-		"verify":             r.collective(simple(func(p *luaPlan) error { return verify.Run(p.Plan) })),
-		"fill":               r.collective(onPlan(planRound(verify.Fill))),
-		"check":              r.collective(onPlan(planRound(verify.Check))),
+		"verify":             r.collective(simple(func(p *luaPlan) error { return play.Verify(p.Plan) })),
+		"fill":               r.collective(onPlan(planRound(play.Fill))),
+		"check":              r.collective(onPlan(planRound(play.Check))),
 		"release":            simple(func(p *luaPlan) error { return p.Release() }),
 		"barrier":            r.collective(r.waiting(simple(func(p *luaPlan) error { return p.Barrier() }))),
 		"initiators_barrier": r.collective(r.waiting(simple(func(p *luaPlan) error { return p.InitiatorsBarrier() }))),
@@ -512,7 +511,7 @@ func planReceived(L *glua.LState, p *luaPlan) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	heads, err := verify.Received(p.Plan, min(most, mostShown))
+	heads, err := play.Received(p.Plan, min(most, mostShown))
 	if err != nil {
 		return 0, err
 	}

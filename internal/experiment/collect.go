@@ -6,7 +6,6 @@ import (
 
 	"perigee/internal/traffic/overlap"
 	"perigee/internal/traffic/play"
-	"perigee/internal/traffic/record"
 	"perigee/spmd"
 )
 
@@ -19,7 +18,7 @@ type runKey struct {
 // Collect gathers the recorded runs of plans, which lie in the session. All ranks call it. At rank 0 it adds them to
 // the result under the current phase and returns them with those that SaveRuns has gathered, one entry per plan; nil at
 // the others. A plan's number is its place among the patterns of the result.
-func (e *Experiment) Collect(plans []*play.Plan) ([]record.Collected, error) {
+func (e *Experiment) Collect(plans []*play.Plan) ([]play.Collected, error) {
 	there, err := e.gather(plans)
 	for _, p := range e.intervals {
 		p.Begin()
@@ -27,7 +26,7 @@ func (e *Experiment) Collect(plans []*play.Plan) ([]record.Collected, error) {
 	if err != nil || !there {
 		return nil, err
 	}
-	all := make([]record.Collected, len(plans))
+	all := make([]play.Collected, len(plans))
 	for i, p := range plans {
 		all[i] = e.early[p.Number]
 		delete(e.early, p.Number)
@@ -91,7 +90,7 @@ func (e *Experiment) gather(plans []*play.Plan) (there bool, err error) {
 	if e.Doc != nil {
 		defer e.store()()
 	}
-	all, err := record.Collect(s, plans)
+	all, err := play.Collect(s, plans)
 	if err != nil || all == nil {
 		return false, err
 	}

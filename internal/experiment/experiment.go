@@ -21,7 +21,7 @@ import (
 	"perigee/internal/result"
 	"perigee/internal/threshold"
 	"perigee/internal/traffic/overlap"
-	"perigee/internal/traffic/record"
+	"perigee/internal/traffic/play"
 	"perigee/internal/traffic/session"
 	"perigee/nixl"
 	"perigee/spmd"
@@ -66,7 +66,7 @@ type Experiment struct {
 	defaultMem *nixl.Mem
 	notedGPUs  bool
 	recorded   map[runKey]int            // runs already in the result
-	early      map[int]record.Collected  // by plan: what SaveRuns has gathered and Collect has not returned, at rank 0
+	early      map[int]play.Collected    // by plan: what SaveRuns has gathered and Collect has not returned, at rank 0
 	timeline   overlap.Timeline          // of the runs in the result
 	intervals  map[string]*spmd.Interval // of SaveRuns, by plans
 	complete   bool                      // the result is written, as that of a run that went well
@@ -78,7 +78,7 @@ func Begin(c Config) *Experiment {
 	if c.Out != nil {
 		c.Out = plaintext.Writer(c.Out) // titles, notes and the like are the scenario's words
 	}
-	e := &Experiment{Config: c, recorded: map[runKey]int{}, early: map[int]record.Collected{},
+	e := &Experiment{Config: c, recorded: map[runKey]int{}, early: map[int]play.Collected{},
 		intervals: map[string]*spmd.Interval{}}
 	if c.World.Rank() > 0 {
 		return e

@@ -24,7 +24,7 @@ var floors = []string{
 	tools/compare tools/disagg/batch tools/inspect tools/report tools/sweep`,
 	`e2e/bench/barrier e2e/bench/job internal/experts internal/traffic/play internal/traffic/sessiontest
 	tools/disagg`,
-	`e2e/bench/storage internal/traffic/record internal/traffic/verify`,
+	`e2e/bench/storage`,
 	`internal/experiment tools/simulate`,
 	`lua`,
 	`tools/run`,

@@ -7,10 +7,9 @@
 //	load     describes traffic by pure functions: Pattern, Blocks, Exchange
 //	matrix   is how many bytes each rank sends to each other
 //	session  agrees with the other ranks on loads, and holds agents, buffers, files and connections for them
-//	play     prepares plans of loads and runs them
-//	verify   checks every byte that a plan moves, by known ones
+//	play     prepares plans of loads, runs them, verifies every byte where asked, and gathers the times at rank 0
 //	series   holds stamps and distributions, and the form in which they travel
-//	record   gathers them at rank 0 on the common time line
+//	overlap  finds messages of different patterns that ran at the same time
 //
 // To add a kind of traffic, add a type to package load.
 package traffic

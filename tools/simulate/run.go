@@ -10,7 +10,6 @@ import (
 
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/play"
-	"perigee/internal/traffic/record"
 	"perigee/internal/traffic/session"
 	"perigee/nixl"
 	"perigee/spmd"
@@ -149,7 +148,7 @@ func Simulate(ctx context.Context, n, perHost int, work *Workload) (*Outcome, er
 		}},
 		{"workload", func(r int) error { return c.iterate(r, work.Meet) }},
 		{"collect", func(r int) error {
-			_, err := record.Collect(c.plans[r], nil)
+			_, err := play.Collect(c.plans[r], nil)
 			return err
 		}},
 		{"end", all(func(w *spmd.World) error { return w.All().End() })},

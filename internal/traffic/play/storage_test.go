@@ -15,6 +15,7 @@ import (
 	"perigee/spmd"
 )
 
+// blockOfFile is the most that a descriptor of a file moves.
 const blockOfFile = 1 << 20
 
 // Messages and files of a run start together, and the next run begins when both are through, however many are asked

@@ -1,4 +1,4 @@
-package record
+package play
 
 import (
 	"errors"
@@ -10,7 +10,6 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/matrix"
-	"perigee/internal/traffic/play"
 	"perigee/internal/traffic/series"
 	"perigee/internal/traffic/session"
 	"perigee/internal/traffic/sessiontest"
@@ -25,7 +24,7 @@ func TestCollect(t *testing.T) {
 			m := sessiontest.FromRows(t, []int64{7, 100, 0}, []int64{0, 0, 50}, []int64{0, 0, 0})
 			runs := make([][]Collected, 3)
 			sessiontest.Must(t, 3, func(w *spmd.World, s *session.Session) error {
-				plans, err := play.Prepare(s, []load.Load{load.Pattern{Matrix: m, Op: op, Shards: 2}, load.Pattern{Matrix: matrix.New(3), Op: op, Shards: 1}})
+				plans, err := Prepare(s, []load.Load{load.Pattern{Matrix: m, Op: op, Shards: 2}, load.Pattern{Matrix: matrix.New(3), Op: op, Shards: 1}})
 				if err != nil {
 					return err
 				}
@@ -90,35 +89,35 @@ func TestCollectRefuses(t *testing.T) {
 	both := sessiontest.FromRows(t, []int64{0, 9}, []int64{9, 0})
 	for _, c := range []struct {
 		name string
-		body func(w *spmd.World, s *session.Session, plans []*play.Plan) error
+		body func(w *spmd.World, s *session.Session, plans []*Plan) error
 		want string
 	}{
-		{"uneven runs", func(w *spmd.World, s *session.Session, plans []*play.Plan) error {
+		{"uneven runs", func(w *spmd.World, s *session.Session, plans []*Plan) error {
 			if err := plans[0].Run(2+w.Rank(), true); err != nil {
 				return err
 			}
 			_, err := Collect(s, plans)
 			return err
 		}, "a: rank 0 has run it 2 times since the last collect, rank 1 3 times"},
-		{"a plan twice", func(w *spmd.World, s *session.Session, plans []*play.Plan) error {
-			_, err := Collect(s, []*play.Plan{plans[0], plans[1], plans[0]})
+		{"a plan twice", func(w *spmd.World, s *session.Session, plans []*Plan) error {
+			_, err := Collect(s, []*Plan{plans[0], plans[1], plans[0]})
 			return err
 		}, "collect: a is there twice"},
-		{"other plans", func(w *spmd.World, s *session.Session, plans []*play.Plan) error {
+		{"other plans", func(w *spmd.World, s *session.Session, plans []*Plan) error {
 			if err := errors.Join(plans[0].Run(1, true), plans[1].Run(1, true)); err != nil {
 				return err
 			}
 			_, err := Collect(s, plans[w.Rank():][:1])
 			return err
 		}, "collect: times from rank 1: it collects other plans"},
-		{"fewer plans", func(w *spmd.World, s *session.Session, plans []*play.Plan) error {
+		{"fewer plans", func(w *spmd.World, s *session.Session, plans []*Plan) error {
 			_, err := Collect(s, plans[w.Rank():])
 			return err
 		}, "collect: times from rank 1: it collects other plans"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			errs := sessiontest.Try(t, 2, func(w *spmd.World, s *session.Session) error {
-				plans, err := play.Prepare(s, []load.Load{load.Pattern{Name: "a", Matrix: both, Shards: 1}, load.Pattern{Name: "b", Matrix: both, Shards: 1}})
+				plans, err := Prepare(s, []load.Load{load.Pattern{Name: "a", Matrix: both, Shards: 1}, load.Pattern{Name: "b", Matrix: both, Shards: 1}})
 				if err != nil {
 					return err
 				}
@@ -137,7 +136,7 @@ func TestBarrierExitSkew(t *testing.T) {
 	both := sessiontest.FromRows(t, []int64{0, 9}, []int64{9, 0})
 	var runs []Collected
 	sessiontest.Must(t, 2, func(w *spmd.World, s *session.Session) error {
-		plans, err := play.Prepare(s, []load.Load{load.Pattern{Matrix: both, Shards: 1}, load.Pattern{Matrix: sessiontest.FromRows(t, []int64{0, 9}, []int64{0, 0}), Shards: 1}})
+		plans, err := Prepare(s, []load.Load{load.Pattern{Matrix: both, Shards: 1}, load.Pattern{Matrix: sessiontest.FromRows(t, []int64{0, 9}, []int64{0, 0}), Shards: 1}})
 		if err != nil {
 			return err
 		}
@@ -175,7 +174,7 @@ func TestBarrierExitSkew(t *testing.T) {
 func TestNoSkewBetweenGroups(t *testing.T) {
 	ring := sessiontest.FromRows(t, []int64{0, 9, 0, 0}, []int64{0, 0, 9, 0}, []int64{0, 0, 0, 9}, []int64{9, 0, 0, 0})
 	sessiontest.Must(t, 4, func(w *spmd.World, s *session.Session) error {
-		plans, err := play.Prepare(s, []load.Load{load.Pattern{Matrix: ring, Shards: 1}})
+		plans, err := Prepare(s, []load.Load{load.Pattern{Matrix: ring, Shards: 1}})
 		if err != nil {
 			return err
 		}
@@ -211,11 +210,11 @@ func TestStartsByTheClock(t *testing.T) {
 			loads = append(loads, load.Clocked{Load: load.Pattern{Matrix: m, Shards: 1}})
 		}
 		loads = append(loads, load.Pattern{Matrix: both, Shards: 1})
-		plans, err := play.Prepare(s, loads)
+		plans, err := Prepare(s, loads)
 		if err != nil {
 			return err
 		}
-		if err := play.Warmup(plans[:1+w.Rank()], 1); err != nil { // the ranks need not do the same
+		if err := Warmup(plans[:1+w.Rank()], 1); err != nil { // the ranks need not do the same
 			return err
 		}
 		for _, p := range plans {

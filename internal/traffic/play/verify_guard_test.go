@@ -1,4 +1,4 @@
-package verify
+package play
 
 import (
 	"fmt"
@@ -30,7 +30,7 @@ func TestVerifyFindsBytesBesideMessages(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return Run(p)
+			return Verify(p)
 		})
 		want := fmt.Sprintf("verification failed: kv: rank 1, the memory beside what it receives: byte %d is 0x", at)
 		if found != (errs[1] != nil) || found && !strings.HasPrefix(errs[1].Error(), want) {

@@ -1,4 +1,4 @@
-package verify
+package play
 
 import (
 	"bytes"
@@ -12,7 +12,6 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/matrix"
-	"perigee/internal/traffic/play"
 	"perigee/internal/traffic/session"
 	"perigee/internal/traffic/sessiontest"
 	"perigee/internal/traffic/traffictest"
@@ -21,7 +20,7 @@ import (
 )
 
 // checkReceived compares a rank's receive buffer with what all senders sent.
-func checkReceived(p *play.Plan, me int) error {
+func checkReceived(p *Plan, me int) error {
 	buffer, off := p.Reserved.Lanes[0].Buffer(load.Place{Side: load.Recv})
 	m := p.Load.(load.Pattern).Matrix
 	if m.Total() == 0 {
@@ -55,16 +54,16 @@ func TestEveryByteArrives(t *testing.T) {
 			}
 		}
 		sessiontest.Must(t, n, func(w *spmd.World, s *session.Session) error {
-			var plans []*play.Plan
+			var plans []*Plan
 			for _, patterns := range calls {
-				more, err := play.Prepare(s, patterns)
+				more, err := Prepare(s, patterns)
 				if err != nil {
 					return err
 				}
 				plans = append(plans, more...)
 			}
 			for _, p := range plans {
-				if err := Run(p); err != nil {
+				if err := Verify(p); err != nil {
 					return err
 				}
 				if err := checkReceived(p, w.Rank()); err != nil {
@@ -106,13 +105,13 @@ func TestVerifyFindsOneWrongByte(t *testing.T) {
 		}
 		d := &traffictest.Damaged{Rank: receiver, Buffer: recvBuffer, Flips: map[int64]byte{session.Guard + at: bits}}
 		errs := try(t, n, d, func(w *spmd.World, s *session.Session) error {
-			plans, err := play.Prepare(s, []load.Load{
+			plans, err := Prepare(s, []load.Load{
 				load.Pattern{Name: "other", Matrix: m, Shards: 1}, load.Pattern{Name: "mine", Matrix: m, Shards: 2},
 			})
 			if err != nil {
 				return err
 			}
-			return Run(plans[1])
+			return Verify(plans[1])
 		})
 		err := errs[receiver]
 		c, ok := errors.AsType[*Corruption](err)
@@ -130,7 +129,7 @@ func TestVerifyFindsOneWrongByte(t *testing.T) {
 }
 
 // prepareOne prepares a single load.
-func prepareOne(s *session.Session, l load.Load) (*play.Plan, error) { return play.New(s, l) }
+func prepareOne(s *session.Session, l load.Load) (*Plan, error) { return New(s, l) }
 
 func TestCorruptionNamesEverything(t *testing.T) {
 	m := sessiontest.FromRows(t, []int64{0, 100}, []int64{0, 50})
@@ -140,7 +139,7 @@ func TestCorruptionNamesEverything(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return Run(p)
+		return Verify(p)
 	})
 	right := sessiontest.Wanted(3, 0, 0, 1)
 	want := fmt.Sprintf("verification failed: kv: message from rank 0 to rank 1: byte 3 is 0x%02x, want 0x%02x (wrong bytes in this message: 2; wrong messages: 2)", right^1, right)
@@ -161,13 +160,13 @@ func TestVerifyFindsWhatDidNotMove(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := Run(p); err != nil {
+		if err := Verify(p); err != nil {
 			return fmt.Errorf("too early: %w", err)
 		}
 		if w.Rank() == 0 {
 			d.Losing = true
 		}
-		return Run(p)
+		return Verify(p)
 	})
 	c, ok := errors.AsType[*Corruption](errs[2])
 	if !ok || c.Sender != 0 || c.Receiver != 2 || c.WrongBytes != 10 || strings.Contains(errs[2].Error(), "too early") {
@@ -188,13 +187,13 @@ func TestVerifyOfLargeMessages(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := Run(p); err != nil {
+		if err := Verify(p); err != nil {
 			return fmt.Errorf("too early: %w", err)
 		}
 		if w.Rank() == 1 {
 			d.Flips[session.Guard+chunk+1], d.Flips[session.Guard+size-1] = 9, 9
 		}
-		return Run(p)
+		return Verify(p)
 	})
 	c, ok := errors.AsType[*Corruption](errs[1])
 	if !ok || c.Offset != chunk+1 || c.WrongBytes != 2 {
@@ -241,7 +240,7 @@ func TestCheckLooksAtTheSource(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return Run(p)
+		return Verify(p)
 	})
 	if errs[0] == nil || !strings.HasPrefix(errs[0].Error(), "verification failed: kv: rank 0, the memory sent from: byte 7 is ") {
 		t.Errorf("rank 0: got %v", errs[0])
@@ -259,13 +258,13 @@ func TestVerifyRefuses(t *testing.T) {
 		if err := p.Post(); err != nil {
 			return err
 		}
-		if err := Run(p); err == nil || err.Error() != "p: the plan has been posted and not waited for" {
+		if err := Verify(p); err == nil || err.Error() != "p: the plan has been posted and not waited for" {
 			return fmt.Errorf("posted: got %v", err)
 		}
 		if err := errors.Join(p.Wait(true), p.Release()); err != nil {
 			return err
 		}
-		if err := Run(p); err == nil || err.Error() != "p: the plan has been released" {
+		if err := Verify(p); err == nil || err.Error() != "p: the plan has been released" {
 			return fmt.Errorf("released: got %v", err)
 		}
 		return nil
@@ -275,11 +274,11 @@ func TestVerifyRefuses(t *testing.T) {
 func TestReceivedShowsHeads(t *testing.T) {
 	m := sessiontest.FromRows(t, []int64{4, 40}, []int64{0, 3})
 	sessiontest.Must(t, 2, func(w *spmd.World, s *session.Session) error {
-		plans, err := play.Prepare(s, []load.Load{load.Pattern{Matrix: m, Shards: 1}})
+		plans, err := Prepare(s, []load.Load{load.Pattern{Matrix: m, Shards: 1}})
 		if err != nil {
 			return err
 		}
-		if err := Run(plans[0]); err != nil {
+		if err := Verify(plans[0]); err != nil {
 			return err
 		}
 		heads, err := Received(plans[0], 8)

@@ -1,14 +1,10 @@
-// Package record gathers what plans measured at rank 0 and puts it on the common
-// time line. Its functions are collectives: all ranks call them with the same
-// plans, and only rank 0 gets anything.
-package record
+package play
 
 import (
 	"errors"
 
 	"perigee/internal/fault"
 	"perigee/internal/traffic/load"
-	"perigee/internal/traffic/play"
 	"perigee/internal/traffic/series"
 	"perigee/internal/traffic/session"
 	"perigee/nixl"
@@ -35,7 +31,7 @@ func (c *Collected) Add(more Collected) {
 }
 
 // Collect gathers the recorded runs of plans, each of them once, in their order.
-func Collect(s *session.Session, plans []*play.Plan) ([]Collected, error) {
+func Collect(s *session.Session, plans []*Plan) ([]Collected, error) {
 	w := s.World()
 	// The runs lie between the last comparison of the clocks and this one.
 	if err := w.SyncClocks(); err != nil {
@@ -66,7 +62,7 @@ func Collect(s *session.Session, plans []*play.Plan) ([]Collected, error) {
 
 // gather takes the logs of plans to rank 0: by rank, then by plan and lane. The other ranks get nil, and not before
 // rank 0 has all: what they do wrong next ends the job, and rank 0 keeps what it has.
-func gather(w *spmd.World, plans []*play.Plan) ([][][]series.Logged, error) {
+func gather(w *spmd.World, plans []*Plan) ([][][]series.Logged, error) {
 	var mine []series.Log
 	for _, p := range plans {
 		for _, log := range p.TakeLogs() {
@@ -91,7 +87,7 @@ func gather(w *spmd.World, plans []*play.Plan) ([][][]series.Logged, error) {
 	return logs, nil
 }
 
-func shapes(plans []*play.Plan, rank int) (list []series.Shape) {
+func shapes(plans []*Plan, rank int) (list []series.Shape) {
 	var posts []load.Post
 	for _, p := range plans {
 		for _, b := range p.Reserved.Lanes {
@@ -111,19 +107,19 @@ func foreign(rank int, err error) error {
 	return fault.New(fault.Internal, "collect: times from rank %d: %w", rank, err)
 }
 
-// part lists the pieces that one rank posted on one lane.
-type part struct {
+// recorded lists the pieces that one rank posted on one lane.
+type recorded struct {
 	rank  int
 	posts []load.Post
 	log   []series.Logged
 }
 
 // assemble joins the runs of all ranks of one plan.
-func assemble(w *spmd.World, p *play.Plan, log func(rank, lane int) []series.Logged) (c Collected, err error) {
-	var messages []part
+func assemble(w *spmd.World, p *Plan, log func(rank, lane int) []series.Logged) (c Collected, err error) {
+	var messages []recorded
 	for _, rank := range p.Actors {
 		for i, b := range p.Reserved.Lanes {
-			switch k := (part{rank, p.Posts(nil, rank, b.Number), log(rank, i)}); {
+			switch k := (recorded{rank, p.Posts(nil, rank, b.Number), log(rank, i)}); {
 			case len(k.posts) == 0:
 			case k.posts[0].Peer == nixl.Self:
 				c.Storage = append(c.Storage, k.storageRuns(w)...)
@@ -137,7 +133,7 @@ func assemble(w *spmd.World, p *play.Plan, log func(rank, lane int) []series.Log
 }
 
 // join makes runs of the parts of all initiators.
-func join(w *spmd.World, p *play.Plan, parts []part) ([]series.Run, error) {
+func join(w *spmd.World, p *Plan, parts []recorded) ([]series.Run, error) {
 	if len(parts) == 0 {
 		return nil, nil
 	}
@@ -167,7 +163,7 @@ func join(w *spmd.World, p *play.Plan, parts []part) ([]series.Run, error) {
 	return runs, nil
 }
 
-func (k part) rankRun(w *spmd.World, t series.Logged) series.RankRun {
+func (k recorded) rankRun(w *spmd.World, t series.Logged) series.RankRun {
 	r := series.RankRun{
 		Rank: k.rank, StartNS: w.ToCommon(k.rank, t.Start), PostNS: w.ToCommon(k.rank, t.Posted),
 		EndNS: w.ToCommon(k.rank, t.End), LateNS: t.Agreed.Late,
@@ -180,7 +176,7 @@ func (k part) rankRun(w *spmd.World, t series.Logged) series.RankRun {
 }
 
 // storageRuns puts one rank's runs of its storage operation on the common time line.
-func (k part) storageRuns(w *spmd.World) (list []series.StorageRun) {
+func (k recorded) storageRuns(w *spmd.World) (list []series.StorageRun) {
 	for i, run := range k.log {
 		for j, o := range k.posts {
 			list = append(list, series.StorageRun{
@@ -194,8 +190,8 @@ func (k part) storageRuns(w *spmd.World) (list []series.StorageRun) {
 
 // Measure runs a plan repeatedly and joins what the lanes of all ranks measured. The fields
 // that describe the load are the caller's to fill in.
-func Measure(p *play.Plan, r play.Repeat) (*series.Measurement, error) {
-	mine, err := p.Measure(r)
+func Measure(p *Plan, r Repeat) (*series.Measurement, error) {
+	mine, err := p.measureOwn(r)
 	if err != nil {
 		return nil, err
 	}
@@ -214,13 +210,13 @@ func Measure(p *play.Plan, r play.Repeat) (*series.Measurement, error) {
 		if err != nil {
 			return nil, foreign(rank, err)
 		}
-		part := series.RankPart{Rank: rank, Bytes: d.Bytes, CPUSeconds: d.CPU}
+		own := series.RankPart{Rank: rank, Bytes: d.Bytes, CPUSeconds: d.CPU}
 		if d.Start != 0 {
-			part.StartNS, part.EndNS = w.ToCommon(rank, d.Start), w.ToCommon(rank, d.End)
-			d.Start, d.End = part.StartNS, part.EndNS
+			own.StartNS, own.EndNS = w.ToCommon(rank, d.Start), w.ToCommon(rank, d.End)
+			d.Start, d.End = own.StartNS, own.EndNS
 		}
 		sum.Merge(d)
-		m.Ranks = append(m.Ranks, part)
+		m.Ranks = append(m.Ranks, own)
 	}
 	m.StartNS, m.EndNS, m.Bytes, m.CPUSeconds = sum.Start, sum.End, sum.Bytes, sum.CPU
 	m.Bandwidth = float64(m.Bytes) / (float64(max(m.EndNS-m.StartNS, 1)) * 1e-9)

@@ -1,14 +1,10 @@
-// Package verify checks that the bytes of a plan arrive: it fills what is sent
-// with known bytes and what will be received with their opposite, runs the plan
-// once, and compares every byte.
-package verify
+package play
 
 import (
 	"fmt"
 
 	"perigee/internal/fault"
 	"perigee/internal/traffic/load"
-	"perigee/internal/traffic/play"
 	"perigee/internal/traffic/session"
 	"perigee/nixl"
 )
@@ -61,11 +57,11 @@ const (
 	around   = "the memory beside what it receives" // Offset counts from where messages may begin
 )
 
-// Run runs the plan once on known bytes and checks what arrived. All ranks call
+// Verify runs the plan once on known bytes and checks what arrived. All ranks call
 // it. The error of a rank that received wrong bytes has a *Corruption as its
 // cause. No plan may be posted and not waited for. Files that the plan writes
 // are written.
-func Run(p *play.Plan) error {
+func Verify(p *Plan) error {
 	if err := Fill(p, 0); err != nil {
 		return err
 	}
@@ -78,8 +74,8 @@ func Run(p *play.Plan) error {
 // Fill writes known bytes where the plan sends from, and their opposite where it
 // receives, for a run that follows: rounds differ in every byte's stream. All ranks
 // call it. Other plans on the same lane use the same buffers, so they must not run
-// before Check, unless all are of one call of play.Apart.
-func Fill(p *play.Plan, round int) error {
+// before Check, unless all are of one call of Apart.
+func Fill(p *Plan, round int) error {
 	if err := p.Usable(); err != nil {
 		return err
 	}
@@ -89,7 +85,7 @@ func Fill(p *play.Plan, round int) error {
 
 // Check compares what has arrived since Fill, and what was sent from, with what
 // belongs there. All ranks call it after their runs.
-func Check(p *play.Plan, round int) error {
+func Check(p *Plan, round int) error {
 	if err := p.Usable(); err != nil {
 		return err
 	}
@@ -110,7 +106,7 @@ func (c *check) apart(step func(*check) error) error {
 
 // check is one plan at this rank.
 type check struct {
-	*play.Plan
+	*Plan
 	round int
 }
 
@@ -304,7 +300,7 @@ func where(m load.Message) string {
 
 // Received returns the first bytes of each message that this rank received, as
 // they are now: at most head of each, keyed by sender.
-func Received(p *play.Plan, head int) (map[int][]byte, error) {
+func Received(p *Plan, head int) (map[int][]byte, error) {
 	c := &check{Plan: p}
 	out := map[int][]byte{}
 	err := c.each(nil, func(b *session.Bound, m load.Message) error {

@@ -1,4 +1,4 @@
-package record
+package play
 
 import (
 	"errors"
@@ -11,12 +11,10 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/traffic/load"
-	"perigee/internal/traffic/play"
 	"perigee/internal/traffic/series"
 	"perigee/internal/traffic/session"
 	"perigee/internal/traffic/sessiontest"
 	"perigee/internal/traffic/traffictest"
-	"perigee/internal/traffic/verify"
 	"perigee/nixl"
 	"perigee/nixl/nixltest"
 	"perigee/spmd"
@@ -31,15 +29,15 @@ type lanes struct {
 // repeat is a case, and how often it is measured.
 type repeat struct {
 	Block, Batch int64
-	play.Repeat
+	Repeat
 }
 
-func (l *lanes) plan(c repeat) (*play.Plan, error) {
+func (l *lanes) plan(c repeat) (*Plan, error) {
 	one, err := l.Case(c.Block, c.Batch)
 	if err != nil {
 		return nil, err
 	}
-	return play.New(l.Session, one)
+	return New(l.Session, one)
 }
 
 func (l *lanes) verify(c repeat) error {
@@ -47,7 +45,7 @@ func (l *lanes) verify(c repeat) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(verify.Run(p), p.Release())
+	return errors.Join(Verify(p), p.Release())
 }
 
 func (l *lanes) measure(c repeat) (*series.Measurement, error) {
@@ -94,7 +92,7 @@ func TestEveryShapeMovesEveryByte(t *testing.T) {
 			for _, threads := range []int{1, 3} {
 				t.Run(fmt.Sprint(name, op, threads), func(t *testing.T) {
 					mustPlay(t, 4, nixl.AgentConfig{}, load.Blocks{Peers: peers, Threads: threads, Op: op, Block: 5000, Batch: 7}, func(w *spmd.World, l *lanes) error {
-						for _, c := range []repeat{{1, 1, play.Repeat{Iterations: 3}}, {5000, 7, play.Repeat{Iterations: 2, Warmup: 1}}, {4096, 2, play.Repeat{Iterations: 4, Recreate: true}}} {
+						for _, c := range []repeat{{1, 1, Repeat{Iterations: 3}}, {5000, 7, Repeat{Iterations: 2, Warmup: 1}}, {4096, 2, Repeat{Iterations: 4, Recreate: true}}} {
 							if err := l.verify(c); err != nil {
 								return err
 							}
@@ -128,7 +126,7 @@ func TestEveryManner(t *testing.T) {
 				b := load.Blocks{Peers: peers, Threads: 2, Op: op, Block: 5000, Batch: 7, Shuffle: new(uint64(3))}
 				mustPlay(t, 4, nixl.AgentConfig{}, b, func(w *spmd.World, l *lanes) error {
 					var moved atomic.Int64
-					for _, r := range []play.Repeat{
+					for _, r := range []Repeat{
 						{Iterations: 7, Warmup: 2, Depth: 3}, {Iterations: 2, Depth: 5}, {Iterations: 3, Prepared: true},
 						{Iterations: 3, Prepared: true, Recreate: true}, {Iterations: 3, Prepared: true, Depth: 2},
 					} {
@@ -164,14 +162,14 @@ func TestMannersThatDoNotGo(t *testing.T) {
 	files := load.Blocks{Peers: [][]int{{0}, nil}, Threads: 1, Block: 64, Batch: 2, Remote: nixl.FILE, Store: load.Store{Path: t.TempDir(), Count: 1}}
 	for _, c := range []struct {
 		blocks load.Blocks
-		repeat play.Repeat
+		repeat Repeat
 		want   string
 	}{
-		{b, play.Repeat{Iterations: 2, Depth: 2, Recreate: true}, "cannot prepare its requests anew"},
-		{b, play.Repeat{Iterations: 2, Depth: 2, Reregister: true}, "cannot prepare its requests anew"},
-		{b, play.Repeat{Iterations: 2, Depth: -1}, "a pipeline of -1 iterations"},
-		{b, play.Repeat{Iterations: 2, Reregister: true}, "does not register memory"},
-		{files, play.Repeat{Iterations: 2, Prepared: true}, "files have no prepared lists"},
+		{b, Repeat{Iterations: 2, Depth: 2, Recreate: true}, "cannot prepare its requests anew"},
+		{b, Repeat{Iterations: 2, Depth: 2, Reregister: true}, "cannot prepare its requests anew"},
+		{b, Repeat{Iterations: 2, Depth: -1}, "a pipeline of -1 iterations"},
+		{b, Repeat{Iterations: 2, Reregister: true}, "does not register memory"},
+		{files, Repeat{Iterations: 2, Prepared: true}, "files have no prepared lists"},
 	} {
 		errs := playOn(t, 2, new(traffictest.Engine), nixl.AgentConfig{}, c.blocks, func(_ *spmd.World, l *lanes) error {
 			_, err := l.measure(repeat{64, 2, c.repeat})
@@ -247,9 +245,9 @@ func TestOneFlippedByte(t *testing.T) {
 			errs := playOn(t, 2, &c.engine, nixl.AgentConfig{}, c.spec, func(w *spmd.World, l *lanes) error {
 				return l.verify(repeat{Block: 100, Batch: 3})
 			})
-			var found *verify.Corruption
+			var found *Corruption
 			for _, err := range errs {
-				if e, ok := errors.AsType[*verify.Corruption](err); ok {
+				if e, ok := errors.AsType[*Corruption](err); ok {
 					found = e
 					if fault.KindOf(err) != fault.Corrupt {
 						t.Errorf("%v is of kind %v", err, fault.KindOf(err))
@@ -292,9 +290,9 @@ func TestFiles(t *testing.T) {
 					if err := l.verify(repeat{Block: 999, Batch: 7}); err != nil {
 						return err
 					}
-					m, err := l.measure(repeat{100, 2, play.Repeat{Iterations: 5}})
+					m, err := l.measure(repeat{100, 2, Repeat{Iterations: 5}})
 					if err == nil && w.Rank() == 0 {
-						err = wantMeasured(m, repeat{100, 2, play.Repeat{Iterations: 5}}, s.Peers, 2)
+						err = wantMeasured(m, repeat{100, 2, Repeat{Iterations: 5}}, s.Peers, 2)
 					}
 					return err
 				})
@@ -355,8 +353,8 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 	for name, c := range map[string]repeat{
-		"block": {101, 1, play.Repeat{Iterations: 1}}, "batch": {1, 3, play.Repeat{Iterations: 1}},
-		"no block": {0, 1, play.Repeat{Iterations: 1}}, "no iterations": {Block: 1, Batch: 1}, "warmup": {1, 1, play.Repeat{Iterations: 1, Warmup: -1}},
+		"block": {101, 1, Repeat{Iterations: 1}}, "batch": {1, 3, Repeat{Iterations: 1}},
+		"no block": {0, 1, Repeat{Iterations: 1}}, "no iterations": {Block: 1, Batch: 1}, "warmup": {1, 1, Repeat{Iterations: 1, Warmup: -1}},
 	} {
 		for r, err := range playOn(t, 2, new(traffictest.Engine), nixl.AgentConfig{}, good, func(_ *spmd.World, l *lanes) error {
 			_, err := l.measure(c)
@@ -392,7 +390,7 @@ func TestOneLaneFails(t *testing.T) {
 		if err := w.All().Barrier(); err != nil {
 			return err
 		}
-		_, err := l.measure(repeat{100, 2, play.Repeat{Iterations: 1 << 30}})
+		_, err := l.measure(repeat{100, 2, Repeat{Iterations: 1 << 30}})
 		return err
 	})
 	for r, err := range errs {

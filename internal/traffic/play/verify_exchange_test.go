@@ -1,4 +1,4 @@
-package verify
+package play
 
 import (
 	"errors"
@@ -11,7 +11,6 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/traffic/load"
-	"perigee/internal/traffic/play"
 	"perigee/internal/traffic/session"
 	"perigee/internal/traffic/sessiontest"
 	"perigee/internal/traffic/traffictest"
@@ -44,12 +43,12 @@ func TestExchange(t *testing.T) {
 		op := rapid.SampledFrom([]nixl.Op{nixl.Write, nixl.Read}).Draw(rt, "op")
 		x := routed(t, seed, n, op)
 		body := func(w *spmd.World, s *session.Session) error {
-			plans, err := play.Prepare(s, []load.Load{routed(t, seed+1, n, op), x})
+			plans, err := Prepare(s, []load.Load{routed(t, seed+1, n, op), x})
 			if err != nil {
 				return err
 			}
 			for _, p := range plans {
-				if err := Run(p); err != nil {
+				if err := Verify(p); err != nil {
 					return err
 				}
 			}
@@ -64,11 +63,11 @@ func TestExchange(t *testing.T) {
 		piece := rapid.SampledFrom(x.Pieces(from, to)).Draw(rt, "piece")
 		d := &traffictest.Damaged{Lost: -9, Rank: to, Buffer: recvBuffer, Flips: map[int64]byte{session.Guard + piece.RecvOff + 5: 1}}
 		errs := try(t, n, d, func(w *spmd.World, s *session.Session) error {
-			p, err := play.New(s, x)
+			p, err := New(s, x)
 			if err != nil {
 				return err
 			}
-			return Run(p)
+			return Verify(p)
 		})
 		c, ok := errors.AsType[*Corruption](errs[to])
 		if !ok || c.Sender != from || c.Receiver != to || c.WrongBytes != 1 || c.Want != sessiontest.Wanted(piece.SendOff+5, 0, from) {
@@ -101,14 +100,14 @@ func TestExchangeRefuses(t *testing.T) {
 func TestLanesAreApart(t *testing.T) {
 	m := sessiontest.FromRows(t, []int64{0, 100_000, 5}, []int64{70, 0, 0}, []int64{0, 9, 0})
 	sessiontest.Must(t, 3, func(w *spmd.World, s *session.Session) error {
-		plans, err := play.Prepare(s, []load.Load{
+		plans, err := Prepare(s, []load.Load{
 			load.Pattern{Matrix: m, Shards: 1}, load.Pattern{Matrix: m, Shards: 3, Lane: 2}, routed(t, 4, 3, nixl.Write),
 		})
 		if err != nil {
 			return err
 		}
 		for _, p := range plans {
-			if err := Run(p); err != nil {
+			if err := Verify(p); err != nil {
 				return err
 			}
 		}

@@ -1,4 +1,4 @@
-package record
+package play
 
 import (
 	"bytes"
@@ -10,10 +10,8 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/traffic/load"
-	"perigee/internal/traffic/play"
 	"perigee/internal/traffic/session"
 	"perigee/internal/traffic/sessiontest"
-	"perigee/internal/traffic/verify"
 	"perigee/nixl"
 	"perigee/spmd"
 )
@@ -34,7 +32,7 @@ func TestStorageBesideTraffic(t *testing.T) {
 	}}
 	plain := load.Pattern{Matrix: m, Shards: 1}
 	sessiontest.Must(t, 3, func(w *spmd.World, s *session.Session) error {
-		plans, err := play.Prepare(s, []load.Load{pattern, plain})
+		plans, err := Prepare(s, []load.Load{pattern, plain})
 		if err != nil {
 			return err
 		}
@@ -42,7 +40,7 @@ func TestStorageBesideTraffic(t *testing.T) {
 		if got := fmt.Sprint(p.Ranks, p.Initiators, p.TakesPart(), p.Initiates()); got != fmt.Sprint([]int{0, 1, 2}, []int{0}, true, w.Rank() != 1) {
 			return fmt.Errorf("ranks, initiators, takes part, initiates: %s", got)
 		}
-		if err := play.Warmup(plans, 2); err != nil {
+		if err := Warmup(plans, 2); err != nil {
 			return err
 		}
 		if data, err := os.ReadFile(there); err != nil || !bytes.Equal(data, old) {
@@ -51,7 +49,7 @@ func TestStorageBesideTraffic(t *testing.T) {
 		if err := w.All().Barrier(); err != nil {
 			return err
 		}
-		if err := verify.Run(p); err != nil {
+		if err := Verify(p); err != nil {
 			return err
 		}
 		if err := w.All().Barrier(); err != nil {
@@ -86,9 +84,6 @@ func TestStorageBesideTraffic(t *testing.T) {
 		t.Error("the file that was made is still there")
 	}
 }
-
-// blockOfFile is the most that a descriptor of a file moves.
-const blockOfFile = 1 << 20
 
 func wantStorage(lists []Collected, half int64) error {
 	if len(lists[1].Storage) > 0 {
@@ -141,7 +136,7 @@ func TestStorageRefusals(t *testing.T) {
 		"full":       {1, load.StorageOp{Path: there + "x", FileSize: 1 << 60, ReadSize: 6}, fault.Resource, "no space left"},
 	} {
 		errs := sessiontest.Try(t, 2, func(_ *spmd.World, s *session.Session) error {
-			_, err := play.Prepare(s, []load.Load{load.Pattern{Matrix: m, Shards: 1, Storage: map[int]load.StorageOp{c.rank: c.op}}})
+			_, err := Prepare(s, []load.Load{load.Pattern{Matrix: m, Shards: 1, Storage: map[int]load.StorageOp{c.rank: c.op}}})
 			return err
 		})
 		err := errs[min(c.rank, 1)]
@@ -159,7 +154,7 @@ func TestStorageFails(t *testing.T) {
 	}
 	m := sessiontest.FromRows(t, []int64{0, 1}, []int64{0, 0})
 	errs := sessiontest.Try(t, 2, func(w *spmd.World, s *session.Session) error {
-		plans, err := play.Prepare(s, []load.Load{load.Pattern{Name: "kv", Matrix: m, Shards: 1, Mem: nixl.DRAM, Storage: map[int]load.StorageOp{1: {Path: there, FileSize: 100_000, ReadSize: 100_000}}}})
+		plans, err := Prepare(s, []load.Load{load.Pattern{Name: "kv", Matrix: m, Shards: 1, Mem: nixl.DRAM, Storage: map[int]load.StorageOp{1: {Path: there, FileSize: 100_000, ReadSize: 100_000}}}})
 		if err != nil {
 			return err
 		}

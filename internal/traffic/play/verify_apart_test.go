@@ -1,4 +1,4 @@
-package verify
+package play
 
 import (
 	"errors"
@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/traffic/load"
-	"perigee/internal/traffic/play"
 	"perigee/internal/traffic/session"
 	"perigee/internal/traffic/sessiontest"
 	"perigee/internal/traffic/traffictest"
@@ -17,7 +16,7 @@ import (
 )
 
 // together fills all plans, runs them without a barrier in between, and checks them.
-func together(plans []*play.Plan, before func()) error {
+func together(plans []*Plan, before func()) error {
 	for _, p := range plans {
 		if err := Fill(p, 3); err != nil {
 			return err
@@ -54,11 +53,11 @@ func TestApart(t *testing.T) {
 			}
 		}
 		sessiontest.Must(t, n, func(w *spmd.World, s *session.Session) error {
-			plans, err := play.Prepare(s, loads)
+			plans, err := Prepare(s, loads)
 			if err != nil {
 				return err
 			}
-			apart, err := play.Apart(s, plans)
+			apart, err := Apart(s, plans)
 			if err != nil || apart == nil {
 				return fmt.Errorf("apart: %v, %w", apart, err)
 			}
@@ -71,11 +70,11 @@ func TestApart(t *testing.T) {
 				if apart[i].Number != p.Number {
 					return fmt.Errorf("plan %d has the number %d", p.Number, apart[i].Number)
 				}
-				if err := Run(p); err != nil {
+				if err := Verify(p); err != nil {
 					return err
 				}
 			}
-			more, err := play.New(s, loads[0])
+			more, err := New(s, loads[0])
 			if err == nil && more.Number != len(plans) {
 				err = fmt.Errorf("the next plan has the number %d, want %d", more.Number, len(plans))
 			}
@@ -92,11 +91,11 @@ func TestApartFindsWhatTheWorkloadLost(t *testing.T) {
 	for _, c := range []struct{ losing, apart, found bool }{{true, true, true}, {false, true, false}, {false, false, true}} {
 		d := &traffictest.Damaged{Rank: 1, Buffer: -1, Lost: 2}
 		errs := try(t, 3, d, func(w *spmd.World, s *session.Session) error {
-			plans, err := play.Prepare(s, []load.Load{
+			plans, err := Prepare(s, []load.Load{
 				load.Pattern{Name: "first", Matrix: first, Shards: 1}, load.Pattern{Name: "second", Matrix: second, Shards: 2},
 			})
 			if err == nil && c.apart {
-				plans, err = play.Apart(s, plans)
+				plans, err = Apart(s, plans)
 			}
 			if err != nil {
 				return err
@@ -119,14 +118,14 @@ func TestApartLeavesStorage(t *testing.T) {
 	m := sessiontest.FromRows(t, []int64{0, 10}, []int64{0, 0})
 	path := t.TempDir() + "/f"
 	sessiontest.Must(t, 2, func(w *spmd.World, s *session.Session) error {
-		plans, err := play.Prepare(s, []load.Load{
+		plans, err := Prepare(s, []load.Load{
 			load.Pattern{Matrix: m, Shards: 1, Storage: map[int]load.StorageOp{0: {Path: path, FileSize: 99, ReadSize: 9}}},
 			load.Pattern{Matrix: m, Shards: 1},
 		})
 		if err != nil {
 			return err
 		}
-		apart, err := play.Apart(s, plans)
+		apart, err := Apart(s, plans)
 		if err == nil && (apart[0] != plans[0] || apart[1] == plans[1]) {
 			err = errors.New("the wrong plan stayed as it was")
 		}

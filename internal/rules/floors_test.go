@@ -14,12 +14,12 @@ var floors = []string{
 	internal/traffic/series nixl nixl/internal/pages nixl/internal/process scenarios spmd/boot/pmix
 	spmd/boot/watch tools/disagg/accuracy tools/disagg/pattern`,
 	`internal/model internal/moe internal/result internal/trace internal/traffic/load internal/traffic/overlap
-	nixl/device nixl/internal/fileio spmd/boot tools/disagg/config tools/disagg/record tools/sweep/runs`,
+	nixl/device nixl/internal/fileio spmd/boot tools/disagg/config tools/disagg/record`,
 	`internal/contention internal/result/resulttest nixl/capi nixl/nixltest nixl/shm spmd spmd/launch
 	tools/disagg/catalog tools/disagg/history tools/disagg/probe tools/disagg/verdict tools/matgen
-	tools/sweep/load tools/sweep/slo`,
+	tools/sweep/runs`,
 	`e2e/internal/harness internal/metric internal/traffic/traffictest nixl/engines tools/disagg/launch
-	tools/disagg/page tools/doctor tools/report/figures tools/sweep/page tools/sweep/plot`,
+	tools/disagg/page tools/doctor tools/report/figures tools/sweep/plot`,
 	`e2e/bench/experts e2e/bench/transfer e2e/bench/truth internal/threshold internal/traffic/session
 	tools/compare tools/disagg/batch tools/inspect tools/report tools/sweep`,
 	`e2e/bench/barrier e2e/bench/job internal/experts internal/traffic/play internal/traffic/sessiontest

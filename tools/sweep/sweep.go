@@ -19,7 +19,6 @@ import (
 	"perigee/internal/plaintext"
 	"perigee/internal/table"
 	"perigee/internal/version"
-	"perigee/tools/sweep/load"
 	"perigee/tools/sweep/runs"
 )
 
@@ -62,7 +61,7 @@ func (in *Input) read(s cli.Streams) (*imported, error) {
 		return nil, err
 	}
 	bar := newProgress(s.Err)
-	got, err := load.Files(in.Dirs, load.Options{RoundISL: in.RoundISL, RoundOSL: in.RoundOSL, Progress: bar.set})
+	got, err := runs.Load(in.Dirs, runs.LoadOptions{RoundISL: in.RoundISL, RoundOSL: in.RoundOSL, Progress: bar.set})
 	bar.finish()
 	if err != nil {
 		return nil, err
@@ -99,7 +98,7 @@ func condition(source string) (func(*runs.Run) bool, error) {
 }
 
 // remark prints what was skipped or is incomplete.
-func remark(s cli.Streams, got *load.Import, d *imported) {
+func remark(s cli.Streams, got *runs.Loaded, d *imported) {
 	for _, text := range d.skipped {
 		fmt.Fprintln(s.Err, "skipped", plaintext.Escape(text))
 	}

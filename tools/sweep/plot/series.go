@@ -11,7 +11,6 @@ import (
 	"perigee/internal/plaintext"
 	"perigee/internal/stats"
 	"perigee/tools/sweep/runs"
-	"perigee/tools/sweep/slo"
 )
 
 // Options say what is drawn and how.
@@ -21,7 +20,7 @@ type Options struct {
 	ShowPD      bool         // configurations with prefill and decode apart
 	ShowSA      bool         // standalone configurations
 	Front       bool
-	SLOs        []slo.SLO
+	SLOs        []runs.SLO
 	LogX, LogY  bool
 	Width       int // of the picture in pixels
 	Height      int
@@ -67,7 +66,7 @@ func Select(sc runs.Scenario, o Options) (*Data, error) {
 		}
 		s := Series{Title: c.Title(), PD: c.PD}
 		for _, r := range c.Runs {
-			p := Point{Run: r, X: o.X.Of(r).Value(), Y: o.Y.Of(r).Value(), Meets: slo.Meets(r, o.SLOs)}
+			p := Point{Run: r, X: o.X.Of(r).Value(), Y: o.Y.Of(r).Value(), Meets: runs.Meets(r, o.SLOs)}
 			if !drawable(p.X, o.LogX) || !drawable(p.Y, o.LogY) {
 				d.Missing++
 				continue

@@ -1,4 +1,4 @@
-package load
+package runs
 
 import (
 	"math"
@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"perigee/internal/conf"
-	"perigee/tools/sweep/runs"
 )
 
 // reader takes values out of a document. Its first error stays; what is read
@@ -145,22 +144,22 @@ func (u units) names() string {
 	for name := range u {
 		names = append(names, name)
 	}
-	return strings.ReplaceAll(runs.Join(names), " + ", " or ")
+	return strings.ReplaceAll(Join(names), " + ", " or ")
 }
 
 // statisticKeys are the spellings of the statistics: those of today and those of
 // the first reports, which have the same version number.
-var statisticKeys = [runs.Statistics][]string{
-	runs.Mean: {"mean"}, runs.StdDev: {"stddev"}, runs.Min: {"min"}, runs.Max: {"max"},
-	runs.P0p1: {"p0p1", "p001"}, runs.P1: {"p1", "p01"}, runs.P5: {"p5", "p05"}, runs.P10: {"p10"},
-	runs.P25: {"p25"}, runs.P50: {"p50", "median"}, runs.P75: {"p75"}, runs.P90: {"p90"}, runs.P95: {"p95"},
-	runs.P99: {"p99"}, runs.P99p9: {"p99p9", "p999"},
+var statisticKeys = [Statistics][]string{
+	Mean: {"mean"}, StdDev: {"stddev"}, Min: {"min"}, Max: {"max"},
+	P0p1: {"p0p1", "p001"}, P1: {"p1", "p01"}, P5: {"p5", "p05"}, P10: {"p10"},
+	P25: {"p25"}, P50: {"p50", "median"}, P75: {"p75"}, P90: {"p90"}, P95: {"p95"},
+	P99: {"p99"}, P99p9: {"p99p9", "p999"},
 }
 
 // stats reads the statistics of a quantity in the common unit. Units and mean
 // are required; nil gives no statistics.
-func (r *reader) stats(v *conf.Value, allowed units) runs.Stats {
-	s := runs.NoStats()
+func (r *reader) stats(v *conf.Value, allowed units) Stats {
+	s := NoStats()
 	if v == nil {
 		return s
 	}
@@ -197,22 +196,22 @@ func (r *reader) length(v *conf.Value) float64 {
 		r.mean(v)
 		return math.NaN()
 	}
-	return r.stats(v, lengthUnits)[runs.Mean]
+	return r.stats(v, lengthUnits)[Mean]
 }
 
 // latencyKeys are the names of the latencies, which all versions share.
-var latencyKeys = [runs.Latencies]struct {
+var latencyKeys = [Latencies]struct {
 	key   string
 	units units
 }{
-	runs.TTFT:  {"time_to_first_token", timeUnits},
-	runs.TPOT:  {"time_per_output_token", perToken},
-	runs.ITL:   {"inter_token_latency", perToken},
-	runs.E2EL:  {"request_latency", timeUnits},
-	runs.NTPOT: {"normalized_time_per_output_token", perToken},
+	TTFT:  {"time_to_first_token", timeUnits},
+	TPOT:  {"time_per_output_token", perToken},
+	ITL:   {"inter_token_latency", perToken},
+	E2EL:  {"request_latency", timeUnits},
+	NTPOT: {"normalized_time_per_output_token", perToken},
 }
 
-func (r *reader) latencies(to *runs.Run, v *conf.Value) {
+func (r *reader) latencies(to *Run, v *conf.Value) {
 	for l, k := range latencyKeys {
 		to.Latency[l] = r.stats(r.get(v, k.key), k.units)
 	}
@@ -235,7 +234,7 @@ func (r *reader) oneOf(v *conf.Value, words ...string) string {
 
 // parallelism reads the degrees of parallelism of a host; each is 1 if it is not
 // given.
-func (r *reader) parallelism(h *runs.Host, v *conf.Value, least float64) {
+func (r *reader) parallelism(h *Host, v *conf.Value, least float64) {
 	for _, p := range []struct {
 		key string
 		to  *float64

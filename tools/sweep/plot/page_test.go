@@ -1,4 +1,4 @@
-package page
+package plot
 
 import (
 	"bytes"
@@ -14,26 +14,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"perigee/internal/page/pagetest"
-	"perigee/tools/sweep/load"
-	"perigee/tools/sweep/plot"
 	"perigee/tools/sweep/runs"
-	"perigee/tools/sweep/slo"
 )
 
 const testdata = "../testdata/"
 
-func find(t testing.TB, name string) *runs.Column {
+func bounds(t testing.TB, texts ...string) []runs.SLO {
 	t.Helper()
-	c, err := runs.FindNumber(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-func bounds(t testing.TB, texts ...string) []slo.SLO {
-	t.Helper()
-	list, err := slo.ParseAll(texts)
+	list, err := runs.ParseSLOs(texts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +34,7 @@ func imported(t testing.TB, folders ...string) []*runs.Run {
 	for i := range folders {
 		folders[i] = testdata + folders[i]
 	}
-	in, err := load.Files(folders, load.DefaultOptions())
+	in, err := runs.Load(folders, runs.DefaultLoadOptions())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +42,7 @@ func imported(t testing.TB, folders ...string) []*runs.Run {
 }
 
 // write makes a page and returns its path.
-func write(t testing.TB, all []*runs.Run, o Options) string {
+func write(t testing.TB, all []*runs.Run, o PageOptions) string {
 	t.Helper()
 	if o.X == nil {
 		o.X, o.Y = find(t, "Thpt_per_User"), find(t, "Thpt_per_GPU")
@@ -62,7 +50,7 @@ func write(t testing.TB, all []*runs.Run, o Options) string {
 	o.Generator = "perigee test"
 	o.Title = "Benchmark sweep"
 	var out bytes.Buffer
-	if err := Write(&out, all, runs.Scenarios(all), o); err != nil {
+	if err := WritePage(&out, all, runs.Scenarios(all), o); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "sweep.html")
@@ -92,9 +80,9 @@ func sortDots(list []dot) {
 }
 
 // computed is what Go works out for the same choice.
-func computed(t testing.TB, sc runs.Scenario, o plot.Options) []dot {
+func computed(t testing.TB, sc runs.Scenario, o Options) []dot {
 	t.Helper()
-	d, err := plot.Select(sc, o)
+	d, err := Select(sc, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,12 +111,12 @@ func enter(tab *pagetest.Tab, i int, value string) {
 func TestChoices(t *testing.T) {
 	all := imported(t, "sweepA", "bad", "v02")
 	scenarios := runs.Scenarios(all)
-	path, browser := write(t, all, Options{Scenario: 2}), pagetest.Start(t)
+	path, browser := write(t, all, PageOptions{Scenario: 2}), pagetest.Start(t)
 	for name, view := range pagetest.Views {
 		t.Run(name, func(t *testing.T) {
 			tab := browser.Open(t, path, view)
 			tab.Wait("window.sweep && window.sweep.ready")
-			o := plot.Options{X: find(t, "Thpt_per_User"), Y: find(t, "Thpt_per_GPU"), ShowPD: true, ShowSA: true, SegByDir: true, Front: true}
+			o := Options{X: find(t, "Thpt_per_User"), Y: find(t, "Thpt_per_GPU"), ShowPD: true, ShowSA: true, SegByDir: true, Front: true}
 			sc := scenarios[2]
 			same := func(step string) {
 				t.Helper()
@@ -209,7 +197,7 @@ func TestChoices(t *testing.T) {
 const row = `((i) => Object.fromEntries([...document.querySelectorAll("#table thead th")].map((h, k) => [h.textContent, document.querySelector("#table tbody").rows[i].cells[k].textContent])))`
 
 func TestHoverAndTable(t *testing.T) {
-	path, browser := write(t, imported(t, "sweepA"), Options{SLOs: bounds(t, "P90_TTFT_ms<=500")}), pagetest.Start(t)
+	path, browser := write(t, imported(t, "sweepA"), PageOptions{SLOs: bounds(t, "P90_TTFT_ms<=500")}), pagetest.Start(t)
 	tab := browser.Open(t, path, pagetest.Light)
 	tab.Wait("window.sweep && window.sweep.ready")
 	if got := tab.Text("#summary"); got != "13 runs · 9 within the SLOs · 3 on the Pareto front" {
@@ -264,7 +252,7 @@ func TestHostileWords(t *testing.T) {
 	}
 	transfer := runs.New("/secret/place/result.json")
 	transfer.Transfer, transfer.Label, transfer.TransferMS, transfer.TransferBytes = true, hostile, 1.23456, 2.5e9
-	path := write(t, append(all, transfer), Options{Skipped: []string{hostile}, Notes: []string{hostile}})
+	path := write(t, append(all, transfer), PageOptions{Skipped: []string{hostile}, Notes: []string{hostile}})
 	tab := pagetest.Start(t).Open(t, path, pagetest.Light)
 	tab.Wait("window.sweep && window.sweep.ready")
 	if pagetest.Eval[bool](tab, "'bad' in window") {
@@ -291,7 +279,7 @@ func TestHugeNumbers(t *testing.T) {
 		all = append(all, &r)
 	}
 	all[0].OutputTokens, all[1].OutputTokens = 1.7e308, 5e-324
-	path := write(t, all, Options{})
+	path := write(t, all, PageOptions{})
 	tab := pagetest.Start(t).Open(t, path, pagetest.Light)
 	tab.Wait("window.sweep && window.sweep.ready")
 	for log, want := range map[string]int{"false": len(all) - 1, "true": len(all) - 2} {
@@ -305,7 +293,7 @@ func TestHugeNumbers(t *testing.T) {
 
 // A page without a single readable report still opens.
 func TestNothingToShow(t *testing.T) {
-	path := write(t, nil, Options{Skipped: []string{"a.yaml:1: no"}})
+	path := write(t, nil, PageOptions{Skipped: []string{"a.yaml:1: no"}})
 	tab := pagetest.Start(t).Open(t, path, pagetest.Narrow)
 	tab.Wait("window.sweep && window.sweep.ready")
 	if got := tab.Text("#summary"); got != "No benchmark report could be read." {
@@ -320,7 +308,7 @@ func TestEmptyAxis(t *testing.T) {
 	for _, r := range all {
 		r.Concurrency, r.Latency[runs.TTFT] = math.NaN(), runs.NoStats()
 	}
-	path := write(t, all, Options{SLOs: bounds(t, "P99_TTFT_ms<=500")})
+	path := write(t, all, PageOptions{SLOs: bounds(t, "P99_TTFT_ms<=500")})
 	tab := pagetest.Start(t).Open(t, path, pagetest.Light)
 	tab.Wait("window.sweep && window.sweep.ready")
 	for selector, want := range map[string]string{"#x": "Thpt_per_User", "#y": "Thpt_per_GPU", "#slos select": "P99_TTFT_ms"} {

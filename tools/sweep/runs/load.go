@@ -1,4 +1,4 @@
-package load
+package runs
 
 import (
 	"cmp"
@@ -9,11 +9,10 @@ import (
 	"sync/atomic"
 
 	"perigee/internal/fault"
-	"perigee/tools/sweep/runs"
 )
 
-// Options say how reports become runs.
-type Options struct {
+// LoadOptions say how reports become runs.
+type LoadOptions struct {
 	// RoundISL and RoundOSL are what the mean lengths are rounded to multiples
 	// of, halves to the even one, so that runs of one workload fall into one
 	// scenario. Both are above 0.
@@ -23,8 +22,8 @@ type Options struct {
 	Progress func(done, all int)
 }
 
-// DefaultOptions round input lengths to tens and output lengths to whole tokens.
-func DefaultOptions() Options { return Options{RoundISL: 10, RoundOSL: 1} }
+// DefaultLoadOptions round input lengths to tens and output lengths to whole tokens.
+func DefaultLoadOptions() LoadOptions { return LoadOptions{RoundISL: 10, RoundOSL: 1} }
 
 // Skipped is a file that could not be read. Err names it.
 type Skipped struct {
@@ -32,18 +31,18 @@ type Skipped struct {
 	Err  error
 }
 
-// Import is what was found.
-type Import struct {
-	Runs    []*runs.Run // in the order of runs.Sort
-	Skipped []Skipped   // by path
-	Links   int         // symbolic links to reports and folders that were not followed
-	Link    string      // the first of them
+// Loaded is what was found.
+type Loaded struct {
+	Runs    []*Run    // in the order of Sort
+	Skipped []Skipped // by path
+	Links   int       // symbolic links to reports and folders that were not followed
+	Link    string    // the first of them
 }
 
-// Files imports the reports in files and folders, which are searched with all
+// Load imports the reports in files and folders, which are searched with all
 // folders below them. Only an argument that does not exist or cannot be opened is
 // an error, of the kind Input.
-func Files(paths []string, o Options) (*Import, error) {
+func Load(paths []string, o LoadOptions) (*Loaded, error) {
 	f := finder{seen: map[string]int{}}
 	defer f.close()
 	for _, p := range paths {
@@ -52,18 +51,18 @@ func Files(paths []string, o Options) (*Import, error) {
 		}
 	}
 	files := f.sorted()
-	read := make([][]*runs.Run, len(files))
+	read := make([][]*Run, len(files))
 	errs := make([]error, len(files))
 	parallel(len(files), o.Progress, func(i int) { read[i], errs[i] = one(files[i], o) })
 
-	in := &Import{Links: f.links, Link: f.link}
+	in := &Loaded{Links: f.links, Link: f.link}
 	for i, file := range files {
 		in.Runs = append(in.Runs, read[i]...)
 		if errs[i] != nil {
 			in.Skipped = append(in.Skipped, Skipped{file.path, errs[i]})
 		}
 	}
-	runs.Sort(in.Runs)
+	Sort(in.Runs)
 	slices.SortFunc(in.Skipped, func(a, b Skipped) int { return cmp.Compare(a.File, b.File) })
 	return in, nil
 }
@@ -90,19 +89,19 @@ func parallel(n int, progress func(done, all int), do func(i int)) {
 }
 
 // one reads a file.
-func one(file found, o Options) ([]*runs.Run, error) {
+func one(file found, o LoadOptions) ([]*Run, error) {
 	list, err := open(file)
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range list {
 		r.File, r.Folder, r.Directory = file.path, filepath.Base(filepath.Dir(file.absolute)), file.directory
-		r.ISL, r.OSL = runs.Round(r.InputLength, o.RoundISL), runs.Round(r.OutputLength, o.RoundOSL)
+		r.ISL, r.OSL = Round(r.InputLength, o.RoundISL), Round(r.OutputLength, o.RoundOSL)
 	}
 	return list, nil
 }
 
-func open(file found) (list []*runs.Run, err error) {
+func open(file found) (list []*Run, err error) {
 	// A defect in a parser costs one file, not the import.
 	defer func() {
 		if trouble := recover(); trouble != nil {
@@ -119,9 +118,9 @@ func open(file found) (list []*runs.Run, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := Report(file.path, text)
+	r, err := ReadReport(file.path, text)
 	if err != nil {
 		return nil, err
 	}
-	return []*runs.Run{r}, nil
+	return []*Run{r}, nil
 }

@@ -1,11 +1,10 @@
-package load
+package runs
 
 import (
 	"math"
 	"time"
 
 	"perigee/internal/conf"
-	"perigee/tools/sweep/runs"
 )
 
 // readV02 reads a report of the version 0.2 or 0.2.1, which differ in what is
@@ -13,7 +12,7 @@ import (
 // the kind of a component stands in its metadata or in its standardized section,
 // a role is called replica or aggregate, replicas may be missing, and the rate of
 // requests is request_rate or requests_rate. All of these are read.
-func readV02(to *runs.Run, doc *conf.Value) error {
+func readV02(to *Run, doc *conf.Value) error {
 	var r reader
 	results := r.need(doc, "results")
 	r.aggregateV02(to, r.need(r.need(results, "request_performance"), "aggregate"))
@@ -24,7 +23,7 @@ func readV02(to *runs.Run, doc *conf.Value) error {
 	return r.err
 }
 
-func (r *reader) timeV02(to *runs.Run, span *conf.Value) {
+func (r *reader) timeV02(to *Run, span *conf.Value) {
 	if d := r.get(span, "duration"); d != nil {
 		seconds, err := parseDuration(d)
 		if err != nil {
@@ -51,13 +50,13 @@ func parseTime(text string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-var rolesV02 = map[string]runs.Role{
-	"replica": runs.Replica, "aggregate": runs.Replica, "prefill": runs.Prefill, "decode": runs.Decode,
+var rolesV02 = map[string]Role{
+	"replica": Replica, "aggregate": Replica, "prefill": Prefill, "decode": Decode,
 }
 
 // stackV02 reads the inference engines of a stack. Routers and other components
 // are passed over.
-func (r *reader) stackV02(to *runs.Run, stack []*conf.Value) {
+func (r *reader) stackV02(to *Run, stack []*conf.Value) {
 	var models, tools []string
 	for _, component := range stack {
 		engine := r.get(component, "standardized")
@@ -72,12 +71,12 @@ func (r *reader) stackV02(to *runs.Run, stack []*conf.Value) {
 		models = append(models, r.text(r.need(r.need(engine, "model"), "name")))
 		tools = append(tools, r.text(r.need(engine, "tool")))
 	}
-	to.Model, to.Backend = runs.Join(models), runs.Join(tools)
+	to.Model, to.Backend = Join(models), Join(tools)
 }
 
 // engineV02 adds a host for every replica of an engine.
-func (r *reader) engineV02(to *runs.Run, engine *conf.Value) {
-	var h runs.Host
+func (r *reader) engineV02(to *Run, engine *conf.Value) {
+	var h Host
 	h.Role = rolesV02[r.oneOf(r.need(engine, "role"), "replica", "prefill", "decode", "aggregate")]
 	accelerator := r.need(engine, "accelerator")
 	h.GPU = r.text(r.need(accelerator, "model"))
@@ -103,7 +102,7 @@ func (r *reader) engineV02(to *runs.Run, engine *conf.Value) {
 // the count, which the schema calls the total. But the program that writes most
 // reports puts in the GPUs of one pod; that shows where the replicas need more
 // than there would be in total.
-func gpusV02(to *runs.Run, h *runs.Host, replicas, count float64) float64 {
+func gpusV02(to *Run, h *Host, replicas, count float64) float64 {
 	one := max(h.TP, 1) * max(h.DP, 1) * max(h.PP, 1)
 	if count == 0 || count >= replicas*one {
 		return count
@@ -112,7 +111,7 @@ func gpusV02(to *runs.Run, h *runs.Host, replicas, count float64) float64 {
 	return replicas * max(count, one)
 }
 
-func (r *reader) loadV02(to *runs.Run, load *conf.Value) {
+func (r *reader) loadV02(to *Run, load *conf.Value) {
 	if load == nil {
 		return
 	}
@@ -131,7 +130,7 @@ func (r *reader) loadV02(to *runs.Run, load *conf.Value) {
 	to.Concurrency = r.number(c)
 }
 
-func (r *reader) aggregateV02(to *runs.Run, aggregate *conf.Value) {
+func (r *reader) aggregateV02(to *Run, aggregate *conf.Value) {
 	requests := r.get(aggregate, "requests")
 	to.Completed = r.number(r.get(requests, "total"))
 	to.Failures = r.number(r.get(requests, "failures"))
@@ -140,7 +139,7 @@ func (r *reader) aggregateV02(to *runs.Run, aggregate *conf.Value) {
 	to.OutputLength = r.length(r.get(requests, "output_length"))
 	r.latencies(to, r.get(aggregate, "latency"))
 	throughput := r.get(aggregate, "throughput")
-	mean := func(key string, u units) float64 { return r.stats(r.get(throughput, key), u)[runs.Mean] }
+	mean := func(key string, u units) float64 { return r.stats(r.get(throughput, key), u)[Mean] }
 	to.InputTokens = mean("input_token_rate", tokenRates)
 	to.OutputTokens = mean("output_token_rate", tokenRates)
 	to.TotalTokens = mean("total_token_rate", tokenRates)

@@ -1,4 +1,4 @@
-package load
+package runs
 
 import (
 	"bytes"
@@ -21,7 +21,6 @@ import (
 	"perigee/internal/expr"
 	"perigee/internal/fault"
 	"perigee/internal/fuzztest"
-	"perigee/tools/sweep/runs"
 )
 
 const (
@@ -48,9 +47,9 @@ func standalone(t testing.TB, host string) string {
 	return text[:from] + host + text[to:]
 }
 
-func read(t *testing.T, text string) *runs.Run {
+func read(t *testing.T, text string) *Run {
 	t.Helper()
-	r, err := Report("r.yaml", []byte(text))
+	r, err := ReadReport("r.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,11 +57,11 @@ func read(t *testing.T, text string) *runs.Run {
 }
 
 // cells are a run's values of some columns.
-func cells(t *testing.T, r *runs.Run, names ...string) map[string]any {
+func cellsOf(t *testing.T, r *Run, names ...string) map[string]any {
 	t.Helper()
 	got := map[string]any{}
 	for _, name := range names {
-		c, err := runs.Find(name)
+		c, err := Find(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +71,7 @@ func cells(t *testing.T, r *runs.Run, names ...string) map[string]any {
 }
 
 // host writes the host section of v0.1 from "type tp dp pp" words.
-func host(list ...string) string {
+func hostText(list ...string) string {
 	types, accelerators := "", ""
 	for _, h := range list {
 		f := strings.Fields(h)
@@ -104,12 +103,12 @@ func TestHosts(t *testing.T) {
 			map[string]any{"Name": "1D TP4 DP2", "Is_PD": true, "P_Replicas": nil, "D_DP": int64(2), "Num_GPUs": int64(8)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := read(t, standalone(t, host(c.hosts...)))
+			r := read(t, standalone(t, hostText(c.hosts...)))
 			var names []string
 			for name := range c.want {
 				names = append(names, name)
 			}
-			if diff := cmp.Diff(c.want, cells(t, r, names...)); diff != "" {
+			if diff := cmp.Diff(c.want, cellsOf(t, r, names...)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -146,7 +145,7 @@ func TestMissing(t *testing.T) {
 			for name := range c.want {
 				names = append(names, name)
 			}
-			if diff := cmp.Diff(c.want, cells(t, r, names...)); diff != "" {
+			if diff := cmp.Diff(c.want, cellsOf(t, r, names...)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -179,7 +178,7 @@ func TestUnitsAndSpellings(t *testing.T) {
 		names = append(names, name)
 	}
 	near := cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) < 1e-9 })
-	got := cells(t, read(t, text), names...)
+	got := cellsOf(t, read(t, text), names...)
 	for name, v := range got { // 0.06 * 1000 is not exactly 60
 		if x, ok := v.(float64); ok && math.Abs(x-math.Round(x)) < 1e-9 {
 			got[name] = int64(math.Round(x))
@@ -191,11 +190,11 @@ func TestUnitsAndSpellings(t *testing.T) {
 }
 
 func TestV02(t *testing.T) {
-	in, err := Files([]string{v02}, DefaultOptions())
+	in, err := Load([]string{v02}, DefaultLoadOptions())
 	if err != nil || len(in.Skipped) > 0 || len(in.Runs) != 3 {
 		t.Fatalf("%v, %+v, %d runs", err, in.Skipped, len(in.Runs))
 	}
-	byName := map[string]*runs.Run{}
+	byName := map[string]*Run{}
 	for _, r := range in.Runs {
 		byName[r.Folder] = r
 	}
@@ -220,7 +219,7 @@ func TestV02(t *testing.T) {
 		for name := range want {
 			names = append(names, name)
 		}
-		if diff := cmp.Diff(want, cells(t, byName[folder], names...)); diff != "" {
+		if diff := cmp.Diff(want, cellsOf(t, byName[folder], names...)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", folder, diff)
 		}
 	}
@@ -248,7 +247,7 @@ func TestGPUsOfV02(t *testing.T) {
 		{"3", "0", "1", "1", 0}, // no GPU at all
 	} {
 		doc := strings.NewReplacer(`"replicas": 4`, `"replicas": `+c.replicas, `"count": 2`, `"count": `+c.count, `"tp": 2, "dp": 1`, `"tp": `+c.tp+`, "dp": `+c.dp).Replace(string(text))
-		r, err := Report("r.json", []byte(doc))
+		r, err := ReadReport("r.json", []byte(doc))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -272,7 +271,7 @@ func TestManyEngines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Report("r.json", []byte(strings.ReplaceAll(string(text), `"replicas": 4`, `"replicas": 65536`)))
+	r, err := ReadReport("r.json", []byte(strings.ReplaceAll(string(text), `"replicas": 4`, `"replicas": 65536`)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,10 +279,10 @@ func TestManyEngines(t *testing.T) {
 		t.Errorf("%d hosts for %d engines", len(r.Hosts), r.Engines())
 	}
 	want := map[string]any{"Name": "65536R TP2", "Replicas": int64(65536), "Num_GPUs": int64(131072)}
-	if diff := cmp.Diff(want, cells(t, r, "Name", "Replicas", "Num_GPUs")); diff != "" {
+	if diff := cmp.Diff(want, cellsOf(t, r, "Name", "Replicas", "Num_GPUs")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if r := read(t, standalone(t, host(kinds(64)...))); len(r.Hosts) != 64 {
+	if r := read(t, standalone(t, hostText(kinds(64)...))); len(r.Hosts) != 64 {
 		t.Errorf("%d kinds of engines of 64", len(r.Hosts))
 	}
 }
@@ -317,14 +316,14 @@ func TestBadReports(t *testing.T) {
 		{string(pd), "role: decode", "role: both", `r.yaml:33: scenario.stack[2].standardized.role: wanted one of replica, prefill, decode, aggregate, got "both"`},
 		{string(pd), "    aggregate:\n", "    total:\n", `r.yaml:53: results.request_performance: the key aggregate is missing`},
 		{string(pd), "units: queries/s", "units: s", `r.yaml:71: results.request_performance.aggregate.throughput.request_rate.units: wanted the unit queries/s, got "s"`},
-		{standalone(t, host(kinds(64)...)), "    - replica\n", "    - replica\n    - replica\n", `r.yaml:3: scenario.host: wanted as many accelerators (64) as types (65)`},
-		{standalone(t, host(kinds(65)...)), "version: '0.1'", "version: '0.1'", `r.yaml:135: scenario.host.accelerator[64]: wanted at most 64 kinds of engines, got more`},
+		{standalone(t, hostText(kinds(64)...)), "    - replica\n", "    - replica\n    - replica\n", `r.yaml:3: scenario.host: wanted as many accelerators (64) as types (65)`},
+		{standalone(t, hostText(kinds(65)...)), "version: '0.1'", "version: '0.1'", `r.yaml:135: scenario.host.accelerator[64]: wanted at most 64 kinds of engines, got more`},
 		{string(pd), "replicas: 1", "replicas: 999999", `r.yaml:9: scenario.stack[0].standardized: wanted at most 65536 engines, got more`},
 	} {
 		if !strings.Contains(c.text, c.from) {
 			t.Fatalf("the report has no %q", c.from)
 		}
-		_, err := Report("r.yaml", []byte(strings.Replace(c.text, c.from, c.to, 1)))
+		_, err := ReadReport("r.yaml", []byte(strings.Replace(c.text, c.from, c.to, 1)))
 		if err == nil || err.Error() != c.want || fault.KindOf(err) != fault.Input {
 			t.Errorf("%q:\n got %v (%v)\nwant %s", c.to, err, fault.KindOf(err), c.want)
 		}
@@ -334,7 +333,7 @@ func TestBadReports(t *testing.T) {
 // Every file of the golden folder is read or skipped as the table of the document
 // on the original has it.
 func TestBadFiles(t *testing.T) {
-	in, err := Files([]string{bad}, DefaultOptions())
+	in, err := Load([]string{bad}, DefaultLoadOptions())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -372,8 +371,8 @@ func TestBadFiles(t *testing.T) {
 		t.Errorf("skipped (-want +got):\n%s", diff)
 	}
 	for _, r := range in.Runs {
-		if r.Folder == "ttft_in_seconds" && (r.Latency[runs.TTFT][runs.Mean] != 100 || r.Latency[runs.E2EL][runs.Mean] != 1200) {
-			t.Errorf("seconds became %v and %v ms", r.Latency[runs.TTFT][runs.Mean], r.Latency[runs.E2EL][runs.Mean])
+		if r.Folder == "ttft_in_seconds" && (r.Latency[TTFT][Mean] != 100 || r.Latency[E2EL][Mean] != 1200) {
+			t.Errorf("seconds became %v and %v ms", r.Latency[TTFT][Mean], r.Latency[E2EL][Mean])
 		}
 	}
 }
@@ -387,7 +386,7 @@ func TestDurations(t *testing.T) {
 		"PT49.97206788184121S": 49.97206788184121, "PT0S": 0, "PT1H": 3600, "'P1DT2H3M4,5S'": 93784.5, "P2W": 1209600, "12.5": 12.5, "'7'": 7, "PT0.5H": 1800,
 		"P": -1, "PT": -1, "1h": -1, "P1M": -1, "-PT5S": -1, "PT5": -1, "''": -1, "[1]": -1, "-3": -1, ".inf": -1,
 	} {
-		r, err := Report("r.yaml", []byte(strings.Replace(string(pd), "PT1M2.5S", text, 1)))
+		r, err := ReadReport("r.yaml", []byte(strings.Replace(string(pd), "PT1M2.5S", text, 1)))
 		switch {
 		case want < 0 && err == nil:
 			t.Errorf("%s became %v", text, r.Duration)
@@ -416,7 +415,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := func(args []string) (list []string) {
-		in, err := Files(args, DefaultOptions())
+		in, err := Load(args, DefaultLoadOptions())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -445,7 +444,7 @@ func TestDirectories(t *testing.T) {
 	for _, c := range []struct{ argument, want string }{
 		{dir, dir}, {filepath.Dir(dir), dir}, {run, run}, {file, dir},
 	} {
-		in, err := Files([]string{c.argument}, DefaultOptions())
+		in, err := Load([]string{c.argument}, DefaultLoadOptions())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -481,7 +480,7 @@ func TestHostileFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	in, err := Files([]string{dir}, DefaultOptions())
+	in, err := Load([]string{dir}, DefaultLoadOptions())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -496,10 +495,10 @@ func TestHostileFolder(t *testing.T) {
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)
 	}
-	if in, err := Files([]string{link}, DefaultOptions()); err != nil || len(in.Runs) != 13 {
+	if in, err := Load([]string{link}, DefaultLoadOptions()); err != nil || len(in.Runs) != 13 {
 		t.Errorf("through a link: %v", err)
 	}
-	if _, err := Files([]string{filepath.Join(dir, "nowhere")}, DefaultOptions()); fault.KindOf(err) != fault.Input {
+	if _, err := Load([]string{filepath.Join(dir, "nowhere")}, DefaultLoadOptions()); fault.KindOf(err) != fault.Input {
 		t.Errorf("a folder that is not there: %v", err)
 	}
 }
@@ -509,7 +508,7 @@ func TestRounding(t *testing.T) {
 		{1000, 10, 1000}, {1003.4, 10, 1000}, {996.2, 10, 1000}, {9994.9, 10, 9990}, {10005, 10, 10000}, {10015, 10, 10020},
 		{31.8, 1, 32}, {2.5, 1, 2}, {3.5, 1, 4}, {149, 100, 100},
 	} {
-		if got := runs.Round(c.x, c.step); got != c.want {
+		if got := Round(c.x, c.step); got != c.want {
 			t.Errorf("%v to %v: got %v, want %v", c.x, c.step, got, c.want)
 		}
 	}
@@ -528,7 +527,7 @@ func FuzzReport(f *testing.F) {
 				f.Fatal(err)
 			}
 			f.Add(text)
-			if _, err := Report(file, text); err == nil {
+			if _, err := ReadReport(file, text); err == nil {
 				documents = append(documents, string(text))
 			}
 		}
@@ -539,14 +538,14 @@ func FuzzReport(f *testing.F) {
 			name = "r.json"
 		}
 		checkFigure(t, fuzztest.Random(text))
-		r, err := Report(name, text)
+		r, err := ReadReport(name, text)
 		if err != nil {
 			if fault.KindOf(err) != fault.Input || !strings.HasPrefix(err.Error(), name) {
 				t.Fatalf("%v (%v)", err, fault.KindOf(err))
 			}
 			return
 		}
-		for _, c := range runs.Columns() {
+		for _, c := range Columns() {
 			for _, x := range c.Of(r).Nums {
 				if math.IsNaN(x) || x < 0 || math.IsInf(x, 0) && c.Name != "Concurrency" {
 					t.Fatalf("%s is %v", c.Name, x)
@@ -593,14 +592,14 @@ func checkFigure(t *testing.T, random *rand.Rand) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Report("r.json", text)
+	r, err := ReadReport("r.json", text)
 	if (err == nil) != (want == "taken") {
 		t.Fatalf("%s of %s, %v %s, is to be %s: %v", statistic, latency, value, unit, want, err)
 	}
 	if err != nil {
 		return
 	}
-	column, err := runs.Find(statistics[statistic] + "_" + latencies[latency] + "_ms")
+	column, err := Find(statistics[statistic] + "_" + latencies[latency] + "_ms")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -613,7 +612,7 @@ func checkFigure(t *testing.T, random *rand.Rand) {
 func TestFarTooManyFiles(t *testing.T) {
 	defer func(most int) { mostEntries = most }(mostEntries)
 	mostEntries = 3
-	_, err := Files([]string{sweepA}, Options{})
+	_, err := Load([]string{sweepA}, LoadOptions{})
 	if fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "at most 3 files and folders") {
 		t.Errorf("got %v", err)
 	}

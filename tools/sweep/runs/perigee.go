@@ -1,4 +1,4 @@
-package load
+package runs
 
 import (
 	"fmt"
@@ -11,7 +11,6 @@ import (
 
 	"perigee/internal/result"
 	"perigee/internal/stats"
-	"perigee/tools/sweep/runs"
 )
 
 // isResult reports whether a file's name may be that of a result of perigee.
@@ -48,7 +47,7 @@ type figures struct{ latencies, bandwidths []float64 }
 // resultRuns makes a run of each phase of a result of perigee in which patterns were measured, and of each
 // measurement of block transfers. Patterns differ in size, so the figures of a phase are the geometric means over the
 // patterns of their medians: each pattern counts alike, and a mean over all runs would be that of the largest.
-func resultRuns(file found) ([]*runs.Run, error) {
+func resultRuns(file found) ([]*Run, error) {
 	phases := map[string]map[int]*figures{}
 	doc, err := result.Scan(file.path, func(_ *result.Document, m *result.Measurement) error {
 		if phases[m.Phase] == nil {
@@ -68,7 +67,7 @@ func resultRuns(file found) ([]*runs.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []*runs.Run
+	var list []*Run
 	for _, phase := range slices.Sorted(maps.Keys(phases)) {
 		r := transferRun(doc, phase)
 		var latencies, bandwidths []float64
@@ -94,8 +93,8 @@ func resultRuns(file found) ([]*runs.Run, error) {
 }
 
 // transferRun is what a document says of all its measurements.
-func transferRun(doc *result.Document, part string) *runs.Run {
-	r := runs.New("")
+func transferRun(doc *result.Document, part string) *Run {
+	r := New("")
 	r.Transfer, r.Schema, r.Harness = true, doc.Schema, "perigee"
 	r.Label = strings.TrimSpace(doc.Scenario.Name + " " + part)
 	if doc.Status != result.Complete {

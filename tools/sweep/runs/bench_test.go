@@ -1,4 +1,4 @@
-package load
+package runs
 
 import (
 	"fmt"
@@ -31,7 +31,7 @@ func BenchmarkFiles5000(b *testing.B) {
 	dir := many(b, 5000)
 	b.ReportAllocs()
 	for b.Loop() {
-		in, err := Files([]string{dir}, DefaultOptions())
+		in, err := Load([]string{dir}, DefaultLoadOptions())
 		if err != nil || len(in.Runs) != 5000 {
 			b.Fatal(err)
 		}
@@ -43,7 +43,7 @@ func BenchmarkReport(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Report("r.yaml", text); err != nil {
+		if _, err := ReadReport("r.yaml", text); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,10 +1,4 @@
-// Package load finds the benchmark reports of a sweep and reads them: reports of
-// llm-d-benchmark in the versions 0.1, 0.2 and 0.2.1, as YAML or JSON, and results
-// of perigee itself.
-//
-// A file that cannot be read never stops an import; it is skipped and its error,
-// which names file, line and key, is kept.
-package load
+package runs
 
 import (
 	"errors"
@@ -13,17 +7,16 @@ import (
 
 	"perigee/internal/conf"
 	"perigee/internal/fault"
-	"perigee/tools/sweep/runs"
 )
 
 // versions are the schema versions that can be read.
-var versions = map[string]func(*runs.Run, *conf.Value) error{
+var versions = map[string]func(*Run, *conf.Value) error{
 	"0.1": readV01, "0.2": readV02, "0.2.1": readV02,
 }
 
-// Report reads the text of a benchmark report. name gives the format by
+// ReadReport reads the text of a benchmark report. name gives the format by
 // its ending and stands for the text in errors, which are of the kind Input.
-func Report(name string, text []byte) (*runs.Run, error) {
+func ReadReport(name string, text []byte) (*Run, error) {
 	doc, err := conf.Parse(name, text)
 	if err != nil {
 		return nil, withLine(name, err)
@@ -35,7 +28,7 @@ func Report(name string, text []byte) (*runs.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := runs.New(name)
+	r := New(name)
 	r.Schema = version
 	if err := versions[version](r, doc); err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package slo
+package runs
 
 import (
 	"math"
@@ -6,19 +6,18 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/fuzztest"
-	"perigee/tools/sweep/runs"
 )
 
 func TestParseAndKeep(t *testing.T) {
-	r := runs.New("f")
-	r.Latency[runs.TTFT][runs.P90] = 500
-	r.Hosts = []runs.Host{{TP: 4, GPUs: 4}, {TP: 8, GPUs: 8}}
+	r := New("f")
+	r.Latency[TTFT][P90] = 500
+	r.Hosts = []Host{{TP: 4, GPUs: 4}, {TP: 8, GPUs: 8}}
 	for text, want := range map[string]bool{
 		"P90_TTFT_ms<=500": true, " p90_ttft_ms <= 500 ": true, "P90_TTFT_ms<500": false, "P90_TTFT_ms>=500": true, "P90_TTFT_ms > 5e2": false, "P90_TTFT_ms<=0.5s": true, "P90_TTFT_ms<=499999us": false,
 		"P99_TTFT_ms<=500": false, "P99_TTFT_ms>=-1": false, // not known, not kept
 		"TP>=1": false, // two values are no number
 	} {
-		s, err := Parse(text)
+		s, err := ParseSLO(text)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
@@ -41,7 +40,7 @@ func TestMistakes(t *testing.T) {
 		"P90_TTFT_ms==5":      `SLO "P90_TTFT_ms==5": wanted <, <=, > or >= at character 12, got "==5"`,
 		"P90_TTFT_ms<=5K":     `SLO "P90_TTFT_ms<=5K": wanted the end at character 15, got "K"`,
 	} {
-		if _, err := Parse(text); err == nil || err.Error() != want || fault.KindOf(err) != fault.Usage {
+		if _, err := ParseSLO(text); err == nil || err.Error() != want || fault.KindOf(err) != fault.Usage {
 			t.Errorf("%s:\n got %v\nwant %s", text, err, want)
 		}
 	}
@@ -52,14 +51,14 @@ func FuzzParse(f *testing.F) {
 		f.Add(s)
 	}
 	fuzztest.Run(f, []string{"P90_TTFT_ms", "Thpt_per_User", "TP", "<", ">", "=", ">=", "<=", "-5", " ", "-", "1", "5", "0", ".", "e", "x"}, func(t *testing.T, text string) {
-		s, err := Parse(text)
+		s, err := ParseSLO(text)
 		if err != nil {
 			if fault.KindOf(err) != fault.Usage {
 				t.Fatal(err)
 			}
 			return
 		}
-		again, err := Parse(s.String())
+		again, err := ParseSLO(s.String())
 		if err != nil || again != s || math.IsNaN(s.Limit) {
 			t.Fatalf("%q became %q, which is %+v, %v", text, s, again, err)
 		}

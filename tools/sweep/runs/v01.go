@@ -1,11 +1,10 @@
-package load
+package runs
 
 import (
 	"math"
 	"time"
 
 	"perigee/internal/conf"
-	"perigee/tools/sweep/runs"
 )
 
 // harnesses are the load generators that reports of v0.1 may come from.
@@ -13,11 +12,11 @@ var harnesses = []string{
 	"guidellm", "inference-perf", "vllm-benchmark", "fmperf", "aiperf", "inferencemax", "nop",
 }
 
-var rolesV01 = map[string]runs.Role{"replica": runs.Replica, "prefill": runs.Prefill, "decode": runs.Decode}
+var rolesV01 = map[string]Role{"replica": Replica, "prefill": Prefill, "decode": Decode}
 
 // readV01 reads a report of the version 0.1. What the schema requires must be
 // there; anything it does not know is ignored, as the schema has it.
-func readV01(to *runs.Run, doc *conf.Value) error {
+func readV01(to *Run, doc *conf.Value) error {
 	var r reader
 	scenario := r.need(doc, "scenario")
 	r.hostsV01(to, scenario)
@@ -27,7 +26,7 @@ func readV01(to *runs.Run, doc *conf.Value) error {
 	return r.err
 }
 
-func (r *reader) hostsV01(to *runs.Run, scenario *conf.Value) {
+func (r *reader) hostsV01(to *Run, scenario *conf.Value) {
 	host := r.get(scenario, "host")
 	if host == nil {
 		return
@@ -50,15 +49,15 @@ func (r *reader) hostsV01(to *runs.Run, scenario *conf.Value) {
 }
 
 // add adds engines of a kind that stands at v.
-func (r *reader) add(to *runs.Run, h runs.Host, v *conf.Value) {
+func (r *reader) add(to *Run, h Host, v *conf.Value) {
 	if !to.Add(h) {
-		r.fail(v.Errorf("wanted at most %d kinds of engines, got more", runs.MostKinds))
+		r.fail(v.Errorf("wanted at most %d kinds of engines, got more", MostKinds))
 	}
 }
 
-func (r *reader) hostV01(kind, accelerator *conf.Value) runs.Host {
+func (r *reader) hostV01(kind, accelerator *conf.Value) Host {
 	nan := math.NaN()
-	h := runs.Host{TP: nan, DP: nan, PP: nan, EP: nan}
+	h := Host{TP: nan, DP: nan, PP: nan, EP: nan}
 	h.Role = rolesV01[r.oneOf(kind, "replica", "prefill", "decode")]
 	h.GPU = r.text(r.need(accelerator, "model"))
 	h.GPUs = r.whole(r.need(accelerator, "count"), 0)
@@ -70,13 +69,13 @@ func (r *reader) hostV01(kind, accelerator *conf.Value) runs.Host {
 }
 
 // unmixed refuses replicas beside engines for prefill or decode.
-func (r *reader) unmixed(to *runs.Run, h runs.Host, kind *conf.Value) {
-	if len(to.Hosts) > 0 && (h.Role == runs.Replica) != (to.Hosts[0].Role == runs.Replica) {
+func (r *reader) unmixed(to *Run, h Host, kind *conf.Value) {
+	if len(to.Hosts) > 0 && (h.Role == Replica) != (to.Hosts[0].Role == Replica) {
 		r.fail(kind.Errorf("wanted either replicas or prefill and decode engines, got both"))
 	}
 }
 
-func (r *reader) loadV01(to *runs.Run, load *conf.Value) {
+func (r *reader) loadV01(to *Run, load *conf.Value) {
 	to.Harness = r.oneOf(r.need(load, "name"), harnesses...)
 	to.Concurrency = concurrencyV01(load)
 	to.Rate = rateV01(load)
@@ -116,7 +115,7 @@ func concurrencyV01(load *conf.Value) float64 {
 	return x
 }
 
-func (r *reader) metricsV01(to *runs.Run, metrics, host, platform *conf.Value) {
+func (r *reader) metricsV01(to *Run, metrics, host, platform *conf.Value) {
 	r.countsV01(host, platform, metrics)
 	span := r.need(metrics, "time")
 	to.Duration = r.number(r.need(span, "duration"))
@@ -130,7 +129,7 @@ func (r *reader) metricsV01(to *runs.Run, metrics, host, platform *conf.Value) {
 	to.InputLength = r.length(r.need(requests, "input_length"))
 	to.OutputLength = r.length(r.need(requests, "output_length"))
 	latency := r.need(metrics, "latency")
-	r.need(latency, latencyKeys[runs.TTFT].key)
+	r.need(latency, latencyKeys[TTFT].key)
 	r.latencies(to, latency)
 	throughput := r.need(metrics, "throughput")
 	to.TotalTokens = r.number(r.need(throughput, "total_tokens_per_sec"))
@@ -163,5 +162,5 @@ func (r *reader) enginesV01(platform *conf.Value) string {
 	for _, e := range r.list(r.need(platform, "engine")) {
 		names = append(names, r.text(r.need(e, "name")))
 	}
-	return runs.Join(names)
+	return Join(names)
 }

@@ -1,4 +1,4 @@
-package load
+package runs
 
 import (
 	"bytes"
@@ -41,13 +41,13 @@ func TestResultsOfPerigee(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "other.json"), []byte(`{"schema":"something"}`), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		in, err := Files([]string{dir}, DefaultOptions())
+		in, err := Load([]string{dir}, DefaultLoadOptions())
 		if err != nil || len(in.Skipped) > 0 || len(in.Runs) != 16 {
 			t.Fatalf("%s: %v, skipped %+v, %d runs", name, err, in.Skipped, len(in.Runs))
 		}
 		var got []map[string]any
 		for _, r := range in.Runs[13:] { // they stand last
-			got = append(got, cells(t, r, "Name", "Transfer_Latency_ms", "Transfer_GBps", "Duration", "Start", "Backend", "Concurrency", "Model"))
+			got = append(got, cellsOf(t, r, "Name", "Transfer_Latency_ms", "Transfer_GBps", "Duration", "Start", "Backend", "Concurrency", "Model"))
 		}
 		row := func(name string, ms, rate any) map[string]any {
 			return map[string]any{
@@ -79,7 +79,7 @@ func TestPatternsCountAlike(t *testing.T) {
 	if err := d.Write(filepath.Join(dir, "r.json")); err != nil {
 		t.Fatal(err)
 	}
-	in, err := Files([]string{dir}, DefaultOptions())
+	in, err := Load([]string{dir}, DefaultLoadOptions())
 	if err != nil || len(in.Runs) != 1 {
 		t.Fatalf("%v, %d runs, skipped %+v", err, len(in.Runs), in.Skipped)
 	}
@@ -100,7 +100,7 @@ func TestLinkedFoldersAreReported(t *testing.T) {
 	if err := document().Write(filepath.Join(dir, "r.json")); err != nil {
 		t.Fatal(err)
 	}
-	in, err := Files([]string{dir}, DefaultOptions())
+	in, err := Load([]string{dir}, DefaultLoadOptions())
 	if err != nil || in.Links != 1 || in.Link != filepath.Join(dir, "linked") || len(in.Runs) != 3 {
 		t.Errorf("%v, %d links (%s), %d runs", err, in.Links, in.Link, len(in.Runs))
 	}
@@ -124,7 +124,7 @@ func TestBadResultsOfPerigee(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	in, err := Files([]string{dir}, DefaultOptions())
+	in, err := Load([]string{dir}, DefaultLoadOptions())
 	if err != nil || len(in.Runs) != 3 || len(in.Skipped) != 3 {
 		t.Fatalf("%v, %d runs, skipped %+v", err, len(in.Runs), in.Skipped)
 	}

@@ -1,25 +1,22 @@
-// Package slo holds service level objectives: bounds on columns that a run must
-// keep, such as P90_TTFT_ms <= 500.
-package slo
+package runs
 
 import (
 	"strconv"
 
 	"perigee/internal/expr"
-	"perigee/tools/sweep/runs"
 )
 
 // SLO is a bound on a column.
 type SLO struct {
-	Column *runs.Column
+	Column *Column
 	expr.Bound
 }
 
-// Parse reads COLUMN OP NUMBER. Errors are of the kind Usage.
-func Parse(text string) (SLO, error) {
+// ParseSLO reads COLUMN OP NUMBER. Errors are of the kind Usage.
+func ParseSLO(text string) (SLO, error) {
 	s := expr.Scan("SLO", text, "for example: --slo 'P90_TTFT_ms<=500'")
 	at := s.Next()
-	column, err := runs.FindNumber(s.Word("a column, one of <= < >= >, and a number"))
+	column, err := FindNumber(s.Word("a column, one of <= < >= >, and a number"))
 	if err != nil {
 		s.Wrong(at, "%w", err)
 		return SLO{}, s.Err()
@@ -29,11 +26,11 @@ func Parse(text string) (SLO, error) {
 	return SLO{column, bound}, s.Err()
 }
 
-// ParseAll reads a list of them.
-func ParseAll(texts []string) ([]SLO, error) {
+// ParseSLOs reads a list of them.
+func ParseSLOs(texts []string) ([]SLO, error) {
 	var list []SLO
 	for _, t := range texts {
-		s, err := Parse(t)
+		s, err := ParseSLO(t)
 		if err != nil {
 			return nil, err
 		}
@@ -49,12 +46,12 @@ func (s SLO) String() string {
 
 // Keeps reports whether a run is within the bound. A run that does not have the
 // number is not.
-func (s SLO) Keeps(r *runs.Run) bool {
+func (s SLO) Keeps(r *Run) bool {
 	return s.Holds(s.Column.Of(r).Value())
 }
 
 // Meets reports whether a run is within all bounds.
-func Meets(r *runs.Run, all []SLO) bool {
+func Meets(r *Run, all []SLO) bool {
 	for _, s := range all {
 		if !s.Keeps(r) {
 			return false

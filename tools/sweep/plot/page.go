@@ -1,7 +1,4 @@
-// Package page makes the interactive page of a sweep: one HTML file in which the
-// reader chooses scenario, axes, configurations and SLOs, sees the trade-off with
-// its Pareto front, and finds every run in a table.
-package page
+package plot
 
 import (
 	"bytes"
@@ -15,7 +12,6 @@ import (
 	"perigee/internal/expr"
 	shared "perigee/internal/page"
 	"perigee/tools/sweep/runs"
-	"perigee/tools/sweep/slo"
 )
 
 var (
@@ -33,13 +29,13 @@ var (
 
 var body = template.Must(template.New("body").Parse(bodyHTML))
 
-// Options say what is on the page and what it shows first.
-type Options struct {
+// PageOptions say what is on the page and what it shows first.
+type PageOptions struct {
 	Generator string
 	Title     string
 	Scenario  int // index of the one that is shown first; below 0: that with the most runs
 	X, Y      *runs.Column
-	SLOs      []slo.SLO
+	SLOs      []runs.SLO
 	Skipped   []string // why files were skipped
 	Notes     []string
 }
@@ -71,8 +67,8 @@ type bound struct {
 	Limit  float64 `json:"limit"`
 }
 
-// data is what the scripts get.
-type data struct {
+// pageData is what the scripts get.
+type pageData struct {
 	Columns        []column   `json:"columns"`
 	Scenarios      []scenario `json:"scenarios"`
 	Configurations []string   `json:"configurations"`
@@ -87,13 +83,13 @@ type data struct {
 	SLOs           []bound    `json:"slos"`
 }
 
-// Write writes the page for some runs, of which the scenarios hold all but the
+// WritePage writes the page for some runs, of which the scenarios hold all but the
 // results of perigee.
-func Write(w io.Writer, all []*runs.Run, scenarios []runs.Scenario, o Options) error {
+func WritePage(w io.Writer, all []*runs.Run, scenarios []runs.Scenario, o PageOptions) error {
 	d := collect(all, scenarios, o)
 	var text bytes.Buffer
 	err := body.Execute(&text, struct {
-		Options
+		PageOptions
 		Runs, Scenarios, Configurations, Directories int
 		Transfers                                    []transfer
 	}{o, len(d.PD), len(d.Scenarios), len(d.Configurations), len(d.Directories), transfers(all)})
@@ -117,8 +113,8 @@ func Write(w io.Writer, all []*runs.Run, scenarios []runs.Scenario, o Options) e
 }
 
 // collect turns runs into what the scripts need.
-func collect(all []*runs.Run, scenarios []runs.Scenario, o Options) data {
-	d := data{X: o.X.Name, Y: o.Y.Name, SLOs: []bound{}, Configurations: []string{}}
+func collect(all []*runs.Run, scenarios []runs.Scenario, o PageOptions) pageData {
+	d := pageData{X: o.X.Name, Y: o.Y.Name, SLOs: []bound{}, Configurations: []string{}}
 	for _, s := range o.SLOs {
 		d.SLOs = append(d.SLOs, bound{s.Column.Name, s.Op, s.Limit})
 	}
@@ -156,13 +152,13 @@ func collect(all []*runs.Run, scenarios []runs.Scenario, o Options) data {
 }
 
 // asksFor reports whether the page begins with this column, which may be empty.
-func (d *data) asksFor(c *runs.Column) bool {
+func (d *pageData) asksFor(c *runs.Column) bool {
 	return c.Name == d.X || c.Name == d.Y || slices.ContainsFunc(d.SLOs,
 		func(b bound) bool { return b.Column == c.Name })
 }
 
 // rows fills in what is not in columns.
-func (d *data) rows(kept []*runs.Run) {
+func (d *pageData) rows(kept []*runs.Run) {
 	short := runs.ShortNames(runs.Directories(kept))
 	number := func(list *[]string, seen map[string]int, name string) int {
 		if _, ok := seen[name]; !ok {

@@ -6,26 +6,25 @@ package rules
 var floors = []string{
 	`internal/plaintext internal/procfs`,
 	`docs e2e e2e/disagg e2e/dist e2e/hosts e2e/launchers internal/clock internal/fault internal/fuzztest
-	internal/memory internal/moe/numeric internal/netns internal/pack internal/page/pagetest internal/rules
-	internal/sbom internal/secret internal/size internal/slurm internal/stats internal/traffic internal/version
-	spmd/spmdtest spmd/wire tools/disagg/benchlog`,
+	internal/memory internal/moe/numeric internal/pack internal/page/pagetest internal/rules internal/sbom
+	internal/secret internal/size internal/slurm internal/stats internal/traffic internal/version spmd/spmdtest
+	spmd/wire tools/disagg/benchlog`,
 	`internal/file spmd/host`,
 	`internal/cli internal/conf internal/expr internal/page internal/table internal/traffic/matrix
-	internal/traffic/series nixl nixl/internal/pages nixl/internal/process scenarios spmd/boot/pmix
-	spmd/boot/watch tools/disagg/accuracy tools/disagg/pattern`,
+	internal/traffic/series nixl scenarios spmd/boot/pmix spmd/boot/watch tools/disagg/accuracy
+	tools/disagg/pattern`,
 	`internal/model internal/moe internal/result internal/trace internal/traffic/load internal/traffic/overlap
-	nixl/device nixl/internal/fileio spmd/boot tools/disagg/config tools/disagg/record`,
-	`internal/contention internal/result/resulttest nixl/capi nixl/nixltest nixl/shm spmd spmd/launch
+	nixl/internal/kernel spmd/boot tools/disagg/config tools/disagg/record`,
+	`internal/contention internal/result/resulttest nixl/device nixl/nixltest spmd spmd/launch
 	tools/disagg/catalog tools/disagg/history tools/disagg/probe tools/disagg/verdict tools/matgen
 	tools/sweep/runs`,
-	`e2e/internal/harness internal/metric internal/traffic/traffictest nixl/engines tools/disagg/launch
-	tools/disagg/page tools/doctor tools/report/figures tools/sweep/plot`,
-	`e2e/bench/experts e2e/bench/transfer e2e/bench/truth internal/threshold internal/traffic/session
-	tools/compare tools/disagg/batch tools/inspect tools/report tools/sweep`,
-	`e2e/bench/barrier e2e/bench/job internal/experts internal/traffic/play internal/traffic/sessiontest
-	tools/disagg`,
-	`e2e/bench/storage`,
-	`internal/experiment tools/simulate`,
+	`e2e/internal/harness internal/metric nixl/capi nixl/shm tools/disagg/launch tools/disagg/page
+	tools/report/figures tools/sweep/plot`,
+	`e2e/bench/experts e2e/bench/truth internal/threshold internal/traffic/session internal/traffic/traffictest
+	nixl/engines tools/compare tools/disagg/batch tools/doctor tools/inspect tools/report tools/sweep`,
+	`e2e/bench/transfer internal/experts internal/traffic/play internal/traffic/sessiontest tools/disagg`,
+	`e2e/bench/barrier e2e/bench/job`,
+	`e2e/bench/storage internal/experiment tools/simulate`,
 	`lua`,
 	`tools/run`,
 	`tools/ep tools/kvbench tools/rerun`,

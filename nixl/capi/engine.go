@@ -78,7 +78,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/nixl"
 	"perigee/nixl/device"
-	"perigee/nixl/internal/process"
+	"perigee/nixl/internal/kernel"
 )
 
 // environment is set before the library is loaded; see the package comment.
@@ -326,7 +326,7 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 	if err := checkName(cfg.Name); err != nil {
 		return nil, fault.New(fault.Internal, "nixl: %w", err)
 	}
-	own, err := process.Self()
+	own, err := kernel.Self()
 	if err != nil {
 		return nil, fault.New(fault.Engine, "nixl: %w", err)
 	}
@@ -346,7 +346,7 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 		c:         (*C.papi_agent)(C.calloc(1, C.sizeof_papi_agent)),
 		peers:     map[int]*peer{},
 		links:     map[string]*link{},
-		processes: map[process.ID]*process.Watched{},
+		processes: map[kernel.ProcessID]*kernel.Watched{},
 		batches:   map[*batch]struct{}{},
 		lists:     map[*list]struct{}{},
 	}

@@ -12,7 +12,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/nixl"
 	"perigee/nixl/device"
-	"perigee/nixl/internal/fileio"
+	"perigee/nixl/internal/kernel"
 )
 
 // chunk bounds how much is copied between two looks at the abort flag and the
@@ -29,7 +29,7 @@ type task struct {
 	notice   []byte // sent when the copy is done, if not nil
 	pieces   []piece
 	file     *device.File
-	requests []fileio.Request
+	requests []kernel.Request
 	bytes    int64
 	prep     int64 // nanoseconds
 }
@@ -114,7 +114,7 @@ type batch struct {
 	tasks    []task
 	bytes    int64
 	prep     int64
-	requests []fileio.Request // of all tasks with files
+	requests []kernel.Request // of all tasks with files
 	waiting  []int            // by task, its requests that are not complete
 	posted   *posted
 	broken   error // why the batch cannot run again

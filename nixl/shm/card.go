@@ -8,19 +8,19 @@ import (
 	"math"
 	"slices"
 
-	"perigee/nixl/internal/process"
+	"perigee/nixl/internal/kernel"
 )
 
 // A card is fixed-width and little-endian, so one content has one encoding:
 //
-//	magic "PGSM", version uint32, owner process.ID,
+//	magic "PGSM", version uint32, owner kernel.ProcessID,
 //	length of the name uint32, name padded with zeros to 256 bytes,
 //	count uint32, then 1 + count times, the inbox first: fd int64, size int64, device uint64, inode uint64
 const (
 	cardMagic   = "PGSM"
 	cardVersion = 2
 	cardOwner   = 4 + 4
-	cardName    = cardOwner + process.Size
+	cardName    = cardOwner + kernel.ProcessSize
 	cardCount   = cardName + 4 + nameSize
 	cardInbox   = cardCount + 4
 	cardHead    = cardInbox + cardEntry
@@ -30,7 +30,7 @@ const (
 
 // card describes to a peer how to map an agent's buffers.
 type card struct {
-	owner   process.ID
+	owner   kernel.ProcessID
 	name    string
 	inbox   cardBuffer // size 0: none
 	buffers []cardBuffer
@@ -70,7 +70,7 @@ func decodeCard(b []byte) (card, error) {
 		return c, fmt.Errorf("card of version %d: want %d; do all ranks run the same perigee?", v, cardVersion)
 	}
 	var err error
-	if c.owner, err = process.Decode(b[cardOwner:cardName]); err != nil {
+	if c.owner, err = kernel.DecodeProcess(b[cardOwner:cardName]); err != nil {
 		return c, fmt.Errorf("card: %w", err)
 	}
 	name := binary.LittleEndian.Uint32(b[cardName:])

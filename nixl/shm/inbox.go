@@ -12,7 +12,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/memory"
 	"perigee/nixl"
-	"perigee/nixl/internal/process"
+	"perigee/nixl/internal/kernel"
 )
 
 // An inbox is the memfd into which the peers of an agent put their notices. Each sender has a ring in it, so
@@ -103,7 +103,7 @@ func mapInbox(fd int) (shared, error) {
 
 // outbox is the way to one peer's inbox.
 type outbox struct {
-	owner   process.ID
+	owner   kernel.ProcessID
 	entry   cardBuffer
 	memory  shared
 	slot    int
@@ -111,7 +111,7 @@ type outbox struct {
 }
 
 // openOutbox claims a slot in a peer's inbox.
-func openOutbox(owner process.ID, entry cardBuffer, name string) (*outbox, error) {
+func openOutbox(owner kernel.ProcessID, entry cardBuffer, name string) (*outbox, error) {
 	if entry.size != inboxSize {
 		return nil, fault.New(fault.Resource, "it has no inbox for notices")
 	}

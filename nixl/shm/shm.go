@@ -38,7 +38,7 @@ import (
 	"perigee/internal/version"
 	"perigee/nixl"
 	"perigee/nixl/device"
-	"perigee/nixl/internal/process"
+	"perigee/nixl/internal/kernel"
 )
 
 // Engine implements nixl.Engine. The zero value is ready.
@@ -59,7 +59,7 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 		return nil, fault.New(fault.Engine, "the shm engine serves ranks of one host only").
 			WithHint("use --engine nixl")
 	}
-	own, err := process.Self()
+	own, err := kernel.Self()
 	if err != nil {
 		return nil, fault.New(fault.Engine, "the shm engine needs /proc: %w", err)
 	}
@@ -71,7 +71,7 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 		name:      cmp.Or(cfg.Name, fmt.Sprintf("pid %d, agent %d", own.PID, unnamed.Add(1))),
 		peers:     map[int]*peer{},
 		numbers:   map[string]int{},
-		processes: map[process.ID]*process.Watched{},
+		processes: map[kernel.ProcessID]*kernel.Watched{},
 		mapped:    map[bufferID]mapping{},
 		batches:   map[*batch]struct{}{},
 		lists:     map[*list]struct{}{},
@@ -83,7 +83,7 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 var unnamed atomic.Int64
 
 type bufferID struct {
-	owner process.ID
+	owner kernel.ProcessID
 	cardBuffer
 }
 
@@ -96,12 +96,12 @@ type mapping struct {
 // peer holds the contents of a card, and the process behind it once it was needed.
 type peer struct {
 	card    card
-	process *process.Watched
+	process *kernel.Watched
 }
 
 type agent struct {
 	engine  *Engine
-	own     process.ID
+	own     kernel.ProcessID
 	name    string
 	cfg     nixl.AgentConfig
 	queue   *queue // nil until the first file
@@ -110,7 +110,7 @@ type agent struct {
 	numbers map[string]int // of peers, by the agent's name
 	// Processes and mappings stay until Disconnect or Close: batches made before a peer's
 	// card was replaced may still use them.
-	processes map[process.ID]*process.Watched
+	processes map[kernel.ProcessID]*kernel.Watched
 	mapped    map[bufferID]mapping
 	batches   map[*batch]struct{}
 	lists     map[*list]struct{}
@@ -354,7 +354,7 @@ func (a *agent) reach(p *peer, buffer int) ([]byte, error) {
 		p.process = process
 	}
 	if p.process.Gone() {
-		return nil, process.Lost(p.card.owner)
+		return nil, kernel.ProcessLost(p.card.owner)
 	}
 	id := bufferID{p.card.owner, p.card.buffers[buffer]}
 	if m, ok := a.mapped[id]; ok {
@@ -368,7 +368,7 @@ func (a *agent) reach(p *peer, buffer int) ([]byte, error) {
 }
 
 // watch finds the process behind a card, once.
-func (a *agent) watch(owner process.ID) (*process.Watched, error) {
+func (a *agent) watch(owner kernel.ProcessID) (*kernel.Watched, error) {
 	if w := a.processes[owner]; w != nil {
 		return w, nil
 	}
@@ -380,7 +380,7 @@ func (a *agent) watch(owner process.ID) (*process.Watched, error) {
 		return nil, fault.New(fault.Engine, "it runs in another pid namespace (another container)").
 			WithHint("start the ranks of a host in one container, or use --engine nixl")
 	}
-	w, err := process.Watch(a.own, owner)
+	w, err := kernel.Watch(a.own, owner)
 	if err == nil {
 		a.processes[owner] = w
 	}

@@ -1,4 +1,4 @@
-package process
+package kernel
 
 import (
 	"errors"
@@ -24,12 +24,12 @@ func TestSelf(t *testing.T) {
 	if id.PID != uint64(os.Getpid()) || id.Start == 0 || id.Namespace == 0 || id.Boot == [16]byte{} {
 		t.Errorf("%+v", id)
 	}
-	got, err := Decode(id.Append(nil))
+	got, err := DecodeProcess(id.Append(nil))
 	if err != nil || got != id {
 		t.Errorf("read back %+v, %v; want %+v", got, err, id)
 	}
-	if n := len(id.Append(nil)); n != Size {
-		t.Errorf("%d bytes: want %d", n, Size)
+	if n := len(id.Append(nil)); n != ProcessSize {
+		t.Errorf("%d bytes: want %d", n, ProcessSize)
 	}
 	if !id.SameSpace(id) || !id.SameHost(id) {
 		t.Error("not the same as itself")
@@ -47,14 +47,14 @@ func TestSelf(t *testing.T) {
 
 func TestDecodeRefusesPIDs(t *testing.T) {
 	for _, pid := range []uint64{0, 1 << 31, 1<<64 - 1} {
-		if _, err := Decode(ID{PID: pid}.Append(nil)); err == nil {
+		if _, err := DecodeProcess(ProcessID{PID: pid}.Append(nil)); err == nil {
 			t.Errorf("pid %d: no error", pid)
 		}
 	}
 }
 
 // startChild starts a process that ends with the test.
-func startChild(t *testing.T, own ID) (*exec.Cmd, ID) {
+func startChild(t *testing.T, own ProcessID) (*exec.Cmd, ProcessID) {
 	t.Helper()
 	child := exec.Command("sleep", "600")
 	if err := child.Start(); err != nil {

@@ -1,6 +1,4 @@
-// Package pages makes memory present before it is used in
-// measurements, and turns the lack of it into an error instead of a signal.
-package pages
+package kernel
 
 import (
 	"errors"

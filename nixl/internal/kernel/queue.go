@@ -1,6 +1,4 @@
-// Package fileio reads and writes pieces of files asynchronously, through Linux AIO or
-// io_uring, without any library.
-package fileio
+package kernel
 
 import (
 	"errors"
@@ -14,8 +12,8 @@ import (
 	"perigee/nixl"
 )
 
-// Depth is how many requests a queue keeps in the kernel at most.
-const Depth = 256
+// QueueDepth is how many requests a queue keeps in the kernel at most.
+const QueueDepth = 256
 
 // Request is one piece of a file and the memory that it is read to or written from. The memory
 // must not be Go's: the kernel uses it while the program runs on.
@@ -33,9 +31,9 @@ type completion struct {
 	result int64
 }
 
-// kernel is one of the interfaces to it.
-type kernel interface {
-	// put prepares a request. There is room for Depth of them.
+// fileAPI is one of the interfaces of the kernel for files: aio (aio.go) or uring (uring.go).
+type fileAPI interface {
+	// put prepares a request. There is room for QueueDepth of them.
 	put(number uint64, r Request)
 	// flush hands prepared requests to the kernel, as many as it takes.
 	flush() error
@@ -48,17 +46,17 @@ type kernel interface {
 
 // Queue carries out lists of requests, one list at a time.
 type Queue struct {
-	kernel   kernel
+	api      fileAPI
 	requests []Request
 	next     int // the first that was not handed over
 	inside   int // in the kernel
 	moved    map[uint64]int
-	ended    [Depth]completion
+	ended    [QueueDepth]completion
 }
 
-// Open makes a queue of an interface, nixl.AIO or nixl.URING.
-func Open(api string) (*Queue, error) {
-	var k kernel
+// OpenQueue makes a queue of an interface, nixl.AIO or nixl.URING.
+func OpenQueue(api string) (*Queue, error) {
+	var k fileAPI
 	var err error
 	switch api {
 	case nixl.AIO:
@@ -71,7 +69,7 @@ func Open(api string) (*Queue, error) {
 	if err != nil {
 		return nil, unavailable(api, err)
 	}
-	return &Queue{kernel: k, moved: map[uint64]int{}}, nil
+	return &Queue{api: k, moved: map[uint64]int{}}, nil
 }
 
 // unavailable words why the kernel refuses an interface.
@@ -90,9 +88,9 @@ func unavailable(api string, err error) error {
 	return e.WithHint("use %s instead", other)
 }
 
-// Check reports whether the kernel lets this process use an interface.
-func Check(api string) error {
-	q, err := Open(api)
+// CheckFiles reports whether the kernel lets this process use an interface.
+func CheckFiles(api string) error {
+	q, err := OpenQueue(api)
 	if err != nil {
 		return err
 	}
@@ -109,15 +107,15 @@ func (q *Queue) Start(requests []Request) error {
 
 // fill hands over as many requests as there is room for.
 func (q *Queue) fill() error {
-	if q.next == len(q.requests) || q.inside == Depth {
+	if q.next == len(q.requests) || q.inside == QueueDepth {
 		return nil
 	}
-	for q.next < len(q.requests) && q.inside < Depth {
-		q.kernel.put(uint64(q.next), q.requests[q.next])
+	for q.next < len(q.requests) && q.inside < QueueDepth {
+		q.api.put(uint64(q.next), q.requests[q.next])
 		q.next++
 		q.inside++
 	}
-	return q.kernel.flush()
+	return q.api.flush()
 }
 
 // A RequestError is what went wrong with a request.
@@ -155,7 +153,7 @@ func (q *Queue) Step(wait time.Duration, done func(owner int)) (bool, error) {
 		}
 	}
 	if again {
-		if err := q.kernel.flush(); err != nil {
+		if err := q.api.flush(); err != nil {
 			return false, err
 		}
 	}
@@ -177,13 +175,13 @@ const (
 func (q *Queue) reap(wait time.Duration) (int, error) {
 	if q.inside <= few && wait > 0 {
 		for start := time.Now(); time.Since(start) < min(lookFor, wait); {
-			if n, err := q.kernel.reap(q.ended[:], 0); n > 0 || err != nil {
+			if n, err := q.api.reap(q.ended[:], 0); n > 0 || err != nil {
 				return n, err
 			}
 			unix.RawSyscallNoError(unix.SYS_SCHED_YIELD, 0, 0, 0)
 		}
 	}
-	return q.kernel.reap(q.ended[:], wait)
+	return q.api.reap(q.ended[:], wait)
 }
 
 // took notes what a request has moved, and puts the rest of one that fell short.
@@ -205,7 +203,7 @@ func (q *Queue) took(c completion) (whole bool, err error) {
 	}
 	q.moved[c.number] = moved
 	r.Data, r.Off = r.Data[moved:], r.Off+int64(moved)
-	q.kernel.put(c.number, r)
+	q.api.put(c.number, r)
 	q.inside++
 	return false, nil
 }
@@ -216,9 +214,9 @@ const cancelTimeout = 5 * time.Second
 // Cancel gives up the list. It waits until the kernel does not use the memory any more, and reports
 // whether that came true.
 func (q *Queue) Cancel() bool {
-	q.inside -= q.kernel.drop()
+	q.inside -= q.api.drop()
 	for deadline := time.Now().Add(cancelTimeout); q.inside > 0 && time.Now().Before(deadline); {
-		n, err := q.kernel.reap(q.ended[:], 10*time.Millisecond)
+		n, err := q.api.reap(q.ended[:], 10*time.Millisecond)
 		if err != nil {
 			break
 		}
@@ -229,4 +227,4 @@ func (q *Queue) Cancel() bool {
 }
 
 // Close gives the queue back to the kernel.
-func (q *Queue) Close() error { return q.kernel.close() }
+func (q *Queue) Close() error { return q.api.close() }

@@ -1,4 +1,4 @@
-package fileio
+package kernel
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 )
 
 func TestUnavailable(t *testing.T) {
-	if _, err := Open("SMOKE"); fault.KindOf(err) != fault.Usage {
+	if _, err := OpenQueue("SMOKE"); fault.KindOf(err) != fault.Usage {
 		t.Errorf("got %v", err)
 	}
 	for api, code := range map[string]error{nixl.URING: unix.EPERM, nixl.AIO: unix.EAGAIN} {

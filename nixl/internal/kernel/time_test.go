@@ -1,4 +1,4 @@
-package process
+package kernel
 
 import (
 	"fmt"
@@ -33,10 +33,10 @@ func TestTimeNamespaces(t *testing.T) {
 		cmd := exec.Command("unshare", append(c.args, self, "-test.run=^"+t.Name()+"$")...)
 		cmd.Env = append(os.Environ(), ask+"=1")
 		out, err := cmd.Output()
-		if err != nil || len(out) != Size {
+		if err != nil || len(out) != ProcessSize {
 			t.Fatalf("%v: %d bytes, %v", c.args, len(out), err)
 		}
-		theirs, err := Decode(out)
+		theirs, err := DecodeProcess(out)
 		if err != nil || !theirs.SameHost(id) || theirs.SameSpace(id) != c.same {
 			t.Errorf("%v: %+v, %v; this process is %+v", c.args, theirs, err, id)
 		}

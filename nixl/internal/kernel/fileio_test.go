@@ -1,4 +1,4 @@
-package fileio_test
+package kernel_test
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
-	"perigee/nixl/internal/fileio"
+	"perigee/nixl/internal/kernel"
 	"perigee/nixl/nixltest"
 )
 
@@ -26,10 +26,10 @@ func memory(t *testing.T, size int) []byte {
 	return b
 }
 
-func forBoth(t *testing.T, f func(t *testing.T, q *fileio.Queue)) {
+func forBoth(t *testing.T, f func(t *testing.T, q *kernel.Queue)) {
 	for _, api := range nixltest.FileAPIs(t) {
 		t.Run(api, func(t *testing.T) {
-			q, err := fileio.Open(api)
+			q, err := kernel.OpenQueue(api)
 			if err != nil {
 				t.Fatalf("%v\n%s", err, fault.HintOf(err))
 			}
@@ -42,7 +42,7 @@ func forBoth(t *testing.T, f func(t *testing.T, q *fileio.Queue)) {
 }
 
 // finish steps until all is done, and counts the completions of each owner.
-func finish(q *fileio.Queue, owners int) ([]int, error) {
+func finish(q *kernel.Queue, owners int) ([]int, error) {
 	done := make([]int, owners)
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
 		all, err := q.Step(10*time.Millisecond, func(owner int) { done[owner]++ })
@@ -55,8 +55,8 @@ func finish(q *fileio.Queue, owners int) ([]int, error) {
 
 // Many more requests than fit into the kernel at a time, of two owners, there and back.
 func TestThereAndBack(t *testing.T) {
-	forBoth(t, func(t *testing.T, q *fileio.Queue) {
-		const count, size = 5*fileio.Depth + 3, 1000
+	forBoth(t, func(t *testing.T, q *kernel.Queue) {
+		const count, size = 5*kernel.QueueDepth + 3, 1000
 		file, err := os.OpenFile(filepath.Join(t.TempDir(), "f"), os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
 			t.Fatal(err)
@@ -67,13 +67,13 @@ func TestThereAndBack(t *testing.T) {
 			out[i] = byte(i / 7)
 		}
 		for _, write := range []bool{true, false} {
-			requests := make([]fileio.Request, count)
+			requests := make([]kernel.Request, count)
 			for i := range requests {
 				data := in[i*size:][:size]
 				if write {
 					data = out[i*size:][:size]
 				}
-				requests[i] = fileio.Request{FD: int(file.Fd()), Write: write, Data: data,
+				requests[i] = kernel.Request{FD: int(file.Fd()), Write: write, Data: data,
 					Off: int64((count - 1 - i) * size), Owner: i % 2}
 			}
 			if err := q.Start(requests); err != nil {
@@ -92,7 +92,7 @@ func TestThereAndBack(t *testing.T) {
 
 // A request that goes beyond the end of a file first falls short; its rest is asked for, and is not there.
 func TestBeyondTheEnd(t *testing.T) {
-	forBoth(t, func(t *testing.T, q *fileio.Queue) {
+	forBoth(t, func(t *testing.T, q *kernel.Queue) {
 		path := filepath.Join(t.TempDir(), "f")
 		if err := os.WriteFile(path, make([]byte, 100), 0o600); err != nil {
 			t.Fatal(err)
@@ -103,16 +103,16 @@ func TestBeyondTheEnd(t *testing.T) {
 		}
 		defer file.Close()
 		// Several fail together.
-		bad := make([]fileio.Request, 20)
+		bad := make([]kernel.Request, 20)
 		for i := range bad {
-			bad[i] = fileio.Request{FD: int(file.Fd()), Data: memory(t, 101), Owner: 3}
+			bad[i] = kernel.Request{FD: int(file.Fd()), Data: memory(t, 101), Owner: 3}
 		}
 		for range 2 { // a queue is good for more after a failure
 			if err := q.Start(bad); err != nil {
 				t.Fatal(err)
 			}
 			_, err = finish(q, 4)
-			e, ok := errors.AsType[*fileio.RequestError](err)
+			e, ok := errors.AsType[*kernel.RequestError](err)
 			if !ok || e.Owner != 3 || !errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Errorf("got %v, want %v of owner 3", err, io.ErrUnexpectedEOF)
 			}
@@ -120,14 +120,14 @@ func TestBeyondTheEnd(t *testing.T) {
 				t.Error("requests are left, or were waited for that had ended")
 			}
 		}
-		err = q.Start([]fileio.Request{{FD: -1, Data: memory(t, 1)}})
+		err = q.Start([]kernel.Request{{FD: -1, Data: memory(t, 1)}})
 		if err == nil {
 			_, err = finish(q, 1)
 		}
 		if !errors.Is(err, unix.EBADF) || !q.Cancel() {
 			t.Errorf("a closed file: got %v, want %v", err, unix.EBADF)
 		}
-		if err := q.Start([]fileio.Request{{FD: int(file.Fd()), Data: memory(t, 100)}}); err != nil {
+		if err := q.Start([]kernel.Request{{FD: int(file.Fd()), Data: memory(t, 100)}}); err != nil {
 			t.Error(err)
 		}
 		if _, err := finish(q, 1); err != nil {

@@ -1,4 +1,4 @@
-package fileio
+package kernel
 
 import (
 	"errors"
@@ -39,10 +39,10 @@ const (
 
 type aio struct {
 	context uintptr
-	blocks  [Depth]iocb
+	blocks  [QueueDepth]iocb
 	ready   []*iocb // prepared and not taken yet
 	spare   []*iocb // the kernel copies a block when it takes it, so it can be used again
-	events  [Depth]event
+	events  [QueueDepth]event
 }
 
 func openAIO() (*aio, error) {
@@ -50,7 +50,7 @@ func openAIO() (*aio, error) {
 	for i := range k.blocks {
 		k.spare = append(k.spare, &k.blocks[i])
 	}
-	if _, _, code := unix.Syscall(unix.SYS_IO_SETUP, Depth, uintptr(unsafe.Pointer(&k.context)), 0); code != 0 {
+	if _, _, code := unix.Syscall(unix.SYS_IO_SETUP, QueueDepth, uintptr(unsafe.Pointer(&k.context)), 0); code != 0 {
 		return nil, code
 	}
 	return k, nil
@@ -94,7 +94,7 @@ func (k *aio) reap(out []completion, wait time.Duration) (int, error) {
 		return 0, err
 	}
 	limit := unix.NsecToTimespec(int64(wait))
-	n, _, code := unix.Syscall6(unix.SYS_IO_GETEVENTS, k.context, 1, uintptr(min(len(out), Depth)),
+	n, _, code := unix.Syscall6(unix.SYS_IO_GETEVENTS, k.context, 1, uintptr(min(len(out), QueueDepth)),
 		uintptr(unsafe.Pointer(&k.events[0])), uintptr(unsafe.Pointer(&limit)), 0)
 	if code != 0 && !errors.Is(code, unix.EINTR) {
 		return 0, code

@@ -1,9 +1,4 @@
-// Package netns makes hosts of namespaces, for tests and experiments. What the processes of a host share with those of
-// others is the disk, and the network that is built between them. It needs root, unshare, nsenter and ip.
-//
-// Nothing here has a name outside of the namespaces, so nothing can be left: a host is gone with the process that holds
-// it, and that goes with the process that made it.
-package netns
+package harness
 
 import (
 	"bufio"
@@ -17,19 +12,24 @@ import (
 	"strings"
 )
 
-// Host is a set of namespaces: mounts with its own /dev/shm, the name, System V memory, network and processes.
-type Host struct {
+// NetworkHost is a set of namespaces: mounts with its own /dev/shm, the name, System V memory, network and processes.
+// Its processes share the disk with those of others, and the network that is built between hosts. It needs root,
+// unshare, nsenter and ip.
+//
+// Nothing here has a name outside of the namespaces, so nothing can be left: a host is gone with the process that holds
+// it, and that goes with the process that made it.
+type NetworkHost struct {
 	Holder int // its first process, as the machine counts
 	end    func()
 	clock  bool // has its own monotonic clock
 }
 
-// ErrRefused is the error where this process may not make namespaces.
-var ErrRefused = errors.New("namespaces cannot be made: it needs root (CAP_SYS_ADMIN; docker run --privileged)")
+// ErrNamespaces is the error where this process may not make namespaces.
+var ErrNamespaces = errors.New("namespaces cannot be made: it needs root (CAP_SYS_ADMIN; docker run --privileged)")
 
-// New makes a host of a name. Its processes get an environment. setup is what a shell does in it first, may be empty.
+// NewNetworkHost makes a host of a name. Its processes get an environment. setup is what a shell does in it first, may be empty.
 // ahead is by how many seconds its monotonic clock is ahead of the machine's, nil where it is the same.
-func New(name string, env []string, setup string, ahead *int) (*Host, error) {
+func NewNetworkHost(name string, env []string, setup string, ahead *int) (*NetworkHost, error) {
 	words := []string{"--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"}
 	if ahead != nil {
 		words = append(words, "--time", "--monotonic", strconv.Itoa(*ahead))
@@ -50,13 +50,13 @@ func New(name string, env []string, setup string, ahead *int) (*Host, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	h := &Host{clock: ahead != nil, end: func() {
+	h := &NetworkHost{clock: ahead != nil, end: func() {
 		stdin.Close() // the end of its input is the end of the host and of all that runs there
 		cmd.Wait()
 	}}
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "ready\n" {
 		h.Close()
-		return nil, fmt.Errorf("%w: %q, %w, %s", ErrRefused, line, err, &complaints)
+		return nil, fmt.Errorf("%w: %q, %w, %s", ErrNamespaces, line, err, &complaints)
 	}
 	go io.Copy(io.Discard, stdout)
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", cmd.Process.Pid))
@@ -71,10 +71,10 @@ func New(name string, env []string, setup string, ahead *int) (*Host, error) {
 }
 
 // Close ends the host and all that runs there.
-func (h *Host) Close() { h.end() }
+func (h *NetworkHost) Close() { h.end() }
 
 // Enter returns the words before a command that is to run on the host, in a folder.
-func (h *Host) Enter(folder string) []string {
+func (h *NetworkHost) Enter(folder string) []string {
 	words := []string{"nsenter", "--target", strconv.Itoa(h.Holder), "--mount", "--uts", "--ipc", "--net", "--pid"}
 	if h.clock {
 		words = append(words, "--time")
@@ -84,7 +84,7 @@ func (h *Host) Enter(folder string) []string {
 
 // Net runs a command that changes the host's network, once for each line of words. Processes have the machine's numbers
 // in it.
-func (h *Host) Net(command string, lines ...string) error {
+func (h *NetworkHost) Net(command string, lines ...string) error {
 	for _, line := range lines {
 		words := append([]string{"--target", strconv.Itoa(h.Holder), "--net", command}, strings.Fields(line)...)
 		if out, err := exec.Command("nsenter", words...).CombinedOutput(); err != nil {
@@ -95,13 +95,13 @@ func (h *Host) Net(command string, lines ...string) error {
 }
 
 // Bridge makes the host a switch.
-func (h *Host) Bridge() error {
+func (h *NetworkHost) Bridge() error {
 	return h.Net("ip", "link add bridge type bridge mcast_snooping 0", "link set bridge up")
 }
 
 // Plug connects the eth0 of a host, with addresses such as "10.77.0.1/24", to a port of this one, which is a switch:
 // port1 for the number 1.
-func (h *Host) Plug(host *Host, number int, addresses ...string) error {
+func (h *NetworkHost) Plug(host *NetworkHost, number int, addresses ...string) error {
 	err := h.Net("ip", fmt.Sprintf("link add port%d type veth peer name eth0 netns %d", number, host.Holder),
 		fmt.Sprintf("link set port%d master bridge up", number))
 	if err == nil {

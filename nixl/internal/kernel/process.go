@@ -1,6 +1,4 @@
-// Package process identifies processes of a host, also across the reuse of
-// process ids, and notices when one ends.
-package process
+package kernel
 
 import (
 	"encoding/binary"
@@ -18,28 +16,28 @@ import (
 	"perigee/internal/procfs"
 )
 
-// ID names a process among all processes of all hosts, for as long as its host runs.
-type ID struct {
+// ProcessID names a process among all processes of all hosts, for as long as its host runs.
+type ProcessID struct {
 	Boot      [16]byte // boot id of the kernel
 	Namespace uint64   // of pids, in which PID counts, and of time, in which Start does
 	PID       uint64
 	Start     uint64 // clock ticks after boot at which the process started
 }
 
-// Size is the length of an encoded ID.
-const Size = 16 + 3*8
+// ProcessSize is the length of an encoded ProcessID.
+const ProcessSize = 16 + 3*8
 
-// Append adds the encoding of an ID to b: Boot, then the numbers in little-endian order.
-func (id ID) Append(b []byte) []byte {
+// Append adds the encoding of a ProcessID to b: Boot, then the numbers in little-endian order.
+func (id ProcessID) Append(b []byte) []byte {
 	b = append(b, id.Boot[:]...)
 	b = binary.LittleEndian.AppendUint64(b, id.Namespace)
 	b = binary.LittleEndian.AppendUint64(b, id.PID)
 	return binary.LittleEndian.AppendUint64(b, id.Start)
 }
 
-// Decode reads what Append has written. b has Size bytes.
-func Decode(b []byte) (ID, error) {
-	var id ID
+// DecodeProcess reads what Append has written. b has ProcessSize bytes.
+func DecodeProcess(b []byte) (ProcessID, error) {
+	var id ProcessID
 	copy(id.Boot[:], b)
 	id.Namespace = binary.LittleEndian.Uint64(b[16:])
 	id.PID = binary.LittleEndian.Uint64(b[24:])
@@ -51,16 +49,16 @@ func Decode(b []byte) (ID, error) {
 }
 
 // SameHost reports whether both processes run under one kernel.
-func (id ID) SameHost(other ID) bool { return id.Boot == other.Boot }
+func (id ProcessID) SameHost(other ProcessID) bool { return id.Boot == other.Boot }
 
-// SameSpace reports whether a process of the one ID can name that of the other by its PID and start time.
-func (id ID) SameSpace(other ID) bool {
+// SameSpace reports whether a process of the one ProcessID can name that of the other by its PID and start time.
+func (id ProcessID) SameSpace(other ProcessID) bool {
 	return id.Boot == other.Boot && id.Namespace == other.Namespace
 }
 
-// Self returns the ID of this process.
-func Self() (ID, error) {
-	var id ID
+// Self returns the ProcessID of this process.
+func Self() (ProcessID, error) {
+	var id ProcessID
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return id, err
@@ -100,14 +98,14 @@ type Watched struct {
 	wait  sync.WaitGroup
 }
 
-// Watch finds the process with this ID, which shares the space of own, and waits for its end in
+// Watch finds the process with this ProcessID, which shares the space of own, and waits for its end in
 // the background. A process that is gone already is an error of kind RankLost, and one that cannot be
 // looked at, for lack of descriptors for one, an error of kind Resource.
-func Watch(own, id ID) (*Watched, error) {
+func Watch(own, id ProcessID) (*Watched, error) {
 	w := &Watched{}
 	if id.PID == own.PID {
 		if id != own {
-			return nil, Lost(id)
+			return nil, ProcessLost(id)
 		}
 		return w, nil
 	}
@@ -117,7 +115,7 @@ func Watch(own, id ID) (*Watched, error) {
 	case err == nil:
 		w.pidfd = os.NewFile(uintptr(fd), "pidfd")
 	case errors.Is(err, unix.ESRCH):
-		return nil, Lost(id)
+		return nil, ProcessLost(id)
 	case errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE):
 		return nil, unseen(id, err)
 	}
@@ -128,7 +126,7 @@ func Watch(own, id ID) (*Watched, error) {
 		return nil, unseen(id, err)
 	case err != nil || start != id.Start:
 		w.Stop()
-		return nil, Lost(id)
+		return nil, ProcessLost(id)
 	}
 	if w.pidfd != nil {
 		w.wait.Go(w.sleepUntilExit)
@@ -136,13 +134,13 @@ func Watch(own, id ID) (*Watched, error) {
 	return w, nil
 }
 
-// Lost is the error of a process that is gone.
-func Lost(id ID) error {
+// ProcessLost is the error of a process that is gone.
+func ProcessLost(id ProcessID) error {
 	return fault.New(fault.RankLost, "its process (pid %d) is gone", id.PID)
 }
 
 // unseen is the error of a process of which nothing is known.
-func unseen(id ID, err error) error {
+func unseen(id ProcessID, err error) error {
 	return fault.New(fault.Resource, "look whether its process (pid %d) lives: %w", id.PID, err).
 		WithHint("where files are too many, allow more: ulimit -n")
 }

@@ -1,4 +1,4 @@
-package fileio
+package kernel
 
 import (
 	"errors"
@@ -77,7 +77,7 @@ type uring struct {
 
 func openURing() (*uring, error) {
 	var p ringParams
-	fd, _, code := unix.Syscall(unix.SYS_IO_URING_SETUP, Depth, uintptr(unsafe.Pointer(&p)), 0)
+	fd, _, code := unix.Syscall(unix.SYS_IO_URING_SETUP, QueueDepth, uintptr(unsafe.Pointer(&p)), 0)
 	if code != 0 {
 		return nil, code
 	}

@@ -41,7 +41,6 @@ import (
 	"perigee/internal/pack"
 	"perigee/internal/plaintext"
 	"perigee/internal/result"
-	"perigee/internal/threshold"
 	"perigee/spmd"
 )
 
@@ -84,7 +83,7 @@ type Scenario struct {
 	Options []Option
 	Metrics []result.MetricDef // its own
 	// Thresholds are those that the script has set.
-	Thresholds []threshold.Threshold
+	Thresholds []metric.Threshold
 
 	ranks  glua.LValue
 	limits glua.LValue // thresholds that depend on the options

@@ -13,7 +13,6 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/metric"
 	"perigee/internal/result"
-	"perigee/internal/threshold"
 )
 
 // maxThresholds is how many thresholds a script may set by the function of that name, and how many its field may hold.
@@ -28,7 +27,7 @@ func (r *Runtime) threshold(L *glua.LState) (int, error) {
 	if len(r.Thresholds) == maxThresholds {
 		return 0, fault.New(fault.Script, "threshold: want at most %d thresholds, got more", maxThresholds)
 	}
-	t, err := threshold.ParseCondition(L.CheckString(1), L.CheckString(2))
+	t, err := metric.ParseCondition(L.CheckString(1), L.CheckString(2))
 	if err != nil {
 		return 0, fault.New(fault.Script, "%w", err)
 	}
@@ -42,7 +41,7 @@ func (r *Runtime) threshold(L *glua.LState) (int, error) {
 
 // Limits are the thresholds that the script has set, and those that its field thresholds has for these options. The
 // field reads no files: every rank asks for it before there is a world.
-func (r *Runtime) Limits(options map[string]any) ([]threshold.Threshold, error) {
+func (r *Runtime) Limits(options map[string]any) ([]metric.Threshold, error) {
 	all := slices.Clone(r.Thresholds)
 	v, err := r.valueFor(r.limits, options)
 	if err != nil {
@@ -74,7 +73,7 @@ func (r *Runtime) Limits(options map[string]any) ([]threshold.Threshold, error) 
 			return nil, fault.New(fault.Script, `%s is %s, want a text such as "latency_ms.p99 < 40"`, from,
 				describe(list.RawGetInt(i)))
 		}
-		t, err := threshold.Read(string(text), r.Metrics)
+		t, err := metric.ReadThreshold(string(text), r.Metrics)
 		if err != nil {
 			return nil, fault.New(fault.Script, "%s: %w", from, err)
 		}

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	hostclock "perigee/internal/clock"
+	"perigee/internal/clock"
 	"perigee/internal/fault"
 	"perigee/spmd/boot"
 	"perigee/spmd/boot/watch"
@@ -33,11 +33,11 @@ type World struct {
 	segment   atomic.Pointer[host.Segment] // nil where no memory is shared
 	monitor   watch.Monitor
 	meeting   meetingPlace
-	shared    *sharedValues    // what ranks of one process hold together; nil where each has its own
-	lostLinks chan lostLink    // the first links that were lost
-	clocks    []hostclock.Line // per host
-	syncs     int              // how often they were compared
-	localNow  func() int64     // the monotonic clock of this host
+	shared    *sharedValues // what ranks of one process hold together; nil where each has its own
+	lostLinks chan lostLink // the first links that were lost
+	clocks    []clock.Line  // per host
+	syncs     int           // how often they were compared
+	localNow  func() int64  // the monotonic clock of this host
 	timeout   time.Duration
 
 	ctx     context.Context
@@ -97,7 +97,7 @@ func newWorld(p *boot.Process, opts Options) *World {
 	w := &World{
 		rank: p.Rank, size: p.Size, launcher: p.Launcher,
 		monitor: p.Monitor, timeout: opts.Timeout, localRank: p.LocalRank,
-		name: cmp.Or(p.Host, host.Name()), lostLinks: make(chan lostLink, keptLinks), localNow: hostclock.Now,
+		name: cmp.Or(p.Host, host.Name()), lostLinks: make(chan lostLink, keptLinks), localNow: clock.Now,
 	}
 	w.log = w.withPhase(opts.Log)
 	w.ctx, w.cancel = context.WithCancelCause(context.Background())
@@ -153,13 +153,13 @@ func NewInMemory(n int) ([]*World, *wire.Memory) {
 	worlds := make([]*World, n)
 	for r := range worlds {
 		w := &World{rank: r, size: n, launcher: "memory", name: cards[r].Host, end: net.Endpoint(r),
-			localNow: hostclock.Now,
+			localNow: clock.Now,
 			monitor:  ignoresFailures{}}
 		w.log = w.withPhase(nil)
 		w.ctx, w.cancel = context.WithCancelCause(context.Background())
 		w.setPhase("start")
 		w.enter(roster)
-		w.clocks = make([]hostclock.Line, n)
+		w.clocks = make([]clock.Line, n)
 		w.detector.start(w.ctx, w.end, doubtAfter)
 		worlds[r] = w
 	}

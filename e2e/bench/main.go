@@ -16,9 +16,7 @@ import (
 	"time"
 
 	"perigee/e2e/bench/barrier"
-	"perigee/e2e/bench/experts"
 	"perigee/e2e/bench/job"
-	"perigee/e2e/bench/storage"
 	"perigee/e2e/bench/transfer"
 	"perigee/e2e/bench/truth"
 	"perigee/internal/traffic/matrix"
@@ -27,7 +25,7 @@ import (
 
 func main() {
 	transfer.Child() // does not return in the processes that this benchmark starts
-	experts.Child()  // nor this
+	job.Child()      // nor this
 	measure := run
 	if barrier.IsRank() {
 		measure = barrier.Rank
@@ -49,7 +47,7 @@ var sections = []section{
 	{"nixl", func(w io.Writer, _ *job.Command) error { return transfer.NIXL(w) }},
 	{"scenario", func(w io.Writer, c *job.Command) error { return c.Latency(w) }},
 	{"blocks", func(w io.Writer, c *job.Command) error { return c.Blocks(w) }},
-	{"files", storage.Run},
+	{"files", func(w io.Writer, c *job.Command) error { return c.Files(w) }},
 	{"experts", func(w io.Writer, c *job.Command) error { return c.Experts(w) }},
 	{"connect", func(w io.Writer, c *job.Command) error { return c.Connect(w) }},
 	{"barrier", func(w io.Writer, _ *job.Command) error { return barrier.Run(w) }},

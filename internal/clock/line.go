@@ -1,12 +1,3 @@
-// Package clock puts the stamps of one clock on the time line of another.
-//
-// Two hosts' clocks differ by an offset, and drift apart. A Line holds what has
-// been measured of one clock against the reference: samples of the offset, each
-// with an uncertainty. Between two samples the offset is taken to change
-// evenly, so a stamp that lies between them is put right for the drift as well.
-// Samples that lie close together show no drift but their errors, which would
-// stretch what was measured between them: they are joined by a drift that clocks
-// have.
 package clock
 
 import (

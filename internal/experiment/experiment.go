@@ -17,9 +17,9 @@ import (
 	"sync/atomic"
 
 	"perigee/internal/fault"
+	"perigee/internal/metric"
 	"perigee/internal/plaintext"
 	"perigee/internal/result"
-	"perigee/internal/threshold"
 	"perigee/internal/traffic/overlap"
 	"perigee/internal/traffic/play"
 	"perigee/internal/traffic/session"
@@ -38,7 +38,7 @@ type Config struct {
 	Seed     uint64
 	// Metrics are the scenario's own, Thresholds what the run is judged by.
 	Metrics    []result.MetricDef
-	Thresholds []threshold.Threshold
+	Thresholds []metric.Threshold
 	File       string    // of the result, "" for none
 	Out        io.Writer // for the header's further lines, notes, the table of thresholds, the name of the result
 
@@ -55,8 +55,8 @@ type Experiment struct {
 	// Doc is the result at rank 0, nil elsewhere.
 	Doc *result.Document
 
-	watch    *threshold.Watch    // at rank 0
-	violated []threshold.Outcome // at rank 0, after Finish
+	watch    *metric.ThresholdWatch // at rank 0
+	violated []metric.Outcome       // at rank 0, after Finish
 	saved    checkpoints
 	storing  atomic.Int32 // see Storing
 	claim    claim        // on File, at rank 0
@@ -91,7 +91,7 @@ func Begin(c Config) *Experiment {
 	for _, t := range c.Thresholds {
 		e.Doc.Thresholds = append(e.Doc.Thresholds, result.Threshold{Threshold: t.String(), From: t.From})
 	}
-	e.watch = threshold.NewWatch(e.Doc, c.Thresholds)
+	e.watch = metric.NewThresholdWatch(e.Doc, c.Thresholds)
 	if e.File != "" {
 		e.claim = newClaim(e.File)
 	}

@@ -20,11 +20,11 @@ var floors = []string{
 	tools/sweep/runs`,
 	`e2e/internal/harness internal/metric nixl/capi nixl/shm tools/disagg/launch tools/disagg/page
 	tools/report/figures tools/sweep/plot`,
-	`e2e/bench/experts e2e/bench/truth internal/threshold internal/traffic/session internal/traffic/traffictest
-	nixl/engines tools/compare tools/disagg/batch tools/doctor tools/inspect tools/report tools/sweep`,
-	`e2e/bench/transfer internal/experts internal/traffic/play internal/traffic/sessiontest tools/disagg`,
+	`e2e/bench/truth internal/traffic/session internal/traffic/traffictest nixl/engines tools/compare
+	tools/disagg/batch tools/doctor tools/inspect tools/report tools/sweep`,
+	`e2e/bench/transfer internal/experts internal/traffic/play tools/disagg`,
 	`e2e/bench/barrier e2e/bench/job`,
-	`e2e/bench/storage internal/experiment tools/simulate`,
+	`internal/experiment tools/simulate`,
 	`lua`,
 	`tools/run`,
 	`tools/ep tools/kvbench tools/rerun`,

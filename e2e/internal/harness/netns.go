@@ -27,8 +27,9 @@ type NetworkHost struct {
 // ErrNamespaces is the error where this process may not make namespaces.
 var ErrNamespaces = errors.New("namespaces cannot be made: it needs root (CAP_SYS_ADMIN; docker run --privileged)")
 
-// NewNetworkHost makes a host of a name. Its processes get an environment. setup is what a shell does in it first, may be empty.
-// ahead is by how many seconds its monotonic clock is ahead of the machine's, nil where it is the same.
+// NewNetworkHost makes a host of a name. Its processes get the environment env. A shell runs setup in it first, which
+// ends with "&& " or is empty. Its monotonic clock is ahead of the machine's by so many seconds, or the same if ahead
+// is nil.
 func NewNetworkHost(name string, env []string, setup string, ahead *int) (*NetworkHost, error) {
 	words := []string{"--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"}
 	if ahead != nil {

@@ -13,7 +13,6 @@ import (
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/series"
 	"perigee/internal/traffic/session"
-	"perigee/internal/traffic/sessiontest"
 	"perigee/internal/traffic/traffictest"
 	"perigee/nixl"
 	"perigee/nixl/nixltest"
@@ -60,7 +59,7 @@ func (l *lanes) measure(c repeat) (*series.Measurement, error) {
 // playOn opens lanes at n ranks, calls body at each, and returns the errors of the ranks.
 func playOn(t *testing.T, n int, engine nixl.Engine, cfg nixl.AgentConfig, b load.Blocks, body func(w *spmd.World, l *lanes) error) []error {
 	t.Helper()
-	return sessiontest.Run(t, n, engine, cfg, func(w *spmd.World, s *session.Session) error {
+	return onRanks(t, n, engine, cfg, func(w *spmd.World, s *session.Session) error {
 		if _, err := s.Reserve([]load.Load{b}); err != nil {
 			return err
 		}

@@ -11,7 +11,6 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/session"
-	"perigee/internal/traffic/sessiontest"
 	"perigee/nixl"
 	"perigee/spmd"
 )
@@ -25,13 +24,13 @@ func TestStorageBesideTraffic(t *testing.T) {
 	if err := os.WriteFile(there, old, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m := sessiontest.FromRows(t, []int64{0, 1000, 0}, []int64{0, 0, 0}, []int64{0, 0, 0})
+	m := fromRows(t, []int64{0, 1000, 0}, []int64{0, 0, 0}, []int64{0, 0, 0})
 	pattern := load.Pattern{Matrix: m, Shards: 1, Storage: map[int]load.StorageOp{
 		0: {Path: there, FileSize: 2 * half, ReadOffset: half, ReadSize: half, WriteSize: half, Overwrite: true},
 		2: {Path: there + "-made", FileSize: 500, ReadSize: 500},
 	}}
 	plain := load.Pattern{Matrix: m, Shards: 1}
-	sessiontest.Must(t, 3, func(w *spmd.World, s *session.Session) error {
+	mustRanks(t, 3, func(w *spmd.World, s *session.Session) error {
 		plans, err := Prepare(s, []load.Load{pattern, plain})
 		if err != nil {
 			return err
@@ -77,7 +76,7 @@ func TestStorageBesideTraffic(t *testing.T) {
 		return wantStorage(lists, half)
 	})
 	data, err := os.ReadFile(there)
-	if err != nil || data[0] != sessiontest.Wanted(0, 0, 0, 0, 1) || data[half-1] != sessiontest.Wanted(half-1, 0, 0, 0, 1) || !bytes.Equal(data[half:], old[half:]) {
+	if err != nil || data[0] != wantedByte(0, 0, 0, 0, 1) || data[half-1] != wantedByte(half-1, 0, 0, 0, 1) || !bytes.Equal(data[half:], old[half:]) {
 		t.Errorf("the file does not hold what was written: %v", err)
 	}
 	if _, err := os.Stat(there + "-made"); err == nil {
@@ -116,7 +115,7 @@ func TestStorageRefusals(t *testing.T) {
 	if err := os.WriteFile(there, make([]byte, 100), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m := sessiontest.FromRows(t, []int64{0, 1}, []int64{0, 0})
+	m := fromRows(t, []int64{0, 1}, []int64{0, 0})
 	for name, c := range map[string]struct {
 		rank  int
 		op    load.StorageOp
@@ -135,7 +134,7 @@ func TestStorageRefusals(t *testing.T) {
 		"no folder":  {1, load.StorageOp{Path: there + "/x", FileSize: 101, ReadSize: 6}, fault.Input, there + "/x"},
 		"full":       {1, load.StorageOp{Path: there + "x", FileSize: 1 << 60, ReadSize: 6}, fault.Resource, "no space left"},
 	} {
-		errs := sessiontest.Try(t, 2, func(_ *spmd.World, s *session.Session) error {
+		errs := tryRanks(t, 2, func(_ *spmd.World, s *session.Session) error {
 			_, err := Prepare(s, []load.Load{load.Pattern{Matrix: m, Shards: 1, Storage: map[int]load.StorageOp{c.rank: c.op}}})
 			return err
 		})
@@ -152,8 +151,8 @@ func TestStorageFails(t *testing.T) {
 	if err := os.WriteFile(there, make([]byte, 100_000), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m := sessiontest.FromRows(t, []int64{0, 1}, []int64{0, 0})
-	errs := sessiontest.Try(t, 2, func(w *spmd.World, s *session.Session) error {
+	m := fromRows(t, []int64{0, 1}, []int64{0, 0})
+	errs := tryRanks(t, 2, func(w *spmd.World, s *session.Session) error {
 		plans, err := Prepare(s, []load.Load{load.Pattern{Name: "kv", Matrix: m, Shards: 1, Mem: nixl.DRAM, Storage: map[int]load.StorageOp{1: {Path: there, FileSize: 100_000, ReadSize: 100_000}}}})
 		if err != nil {
 			return err

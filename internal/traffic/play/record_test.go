@@ -12,7 +12,6 @@ import (
 	"perigee/internal/traffic/matrix"
 	"perigee/internal/traffic/series"
 	"perigee/internal/traffic/session"
-	"perigee/internal/traffic/sessiontest"
 	"perigee/internal/traffic/traffictest"
 	"perigee/nixl"
 	"perigee/spmd"
@@ -21,9 +20,9 @@ import (
 func TestCollect(t *testing.T) {
 	for _, op := range []nixl.Op{nixl.Write, nixl.Read} {
 		t.Run(op.String(), func(t *testing.T) {
-			m := sessiontest.FromRows(t, []int64{7, 100, 0}, []int64{0, 0, 50}, []int64{0, 0, 0})
+			m := fromRows(t, []int64{7, 100, 0}, []int64{0, 0, 50}, []int64{0, 0, 0})
 			runs := make([][]Collected, 3)
-			sessiontest.Must(t, 3, func(w *spmd.World, s *session.Session) error {
+			mustRanks(t, 3, func(w *spmd.World, s *session.Session) error {
 				plans, err := Prepare(s, []load.Load{load.Pattern{Matrix: m, Op: op, Shards: 2}, load.Pattern{Matrix: matrix.New(3), Op: op, Shards: 1}})
 				if err != nil {
 					return err
@@ -86,7 +85,7 @@ func TestCollect(t *testing.T) {
 }
 
 func TestCollectRefuses(t *testing.T) {
-	both := sessiontest.FromRows(t, []int64{0, 9}, []int64{9, 0})
+	both := fromRows(t, []int64{0, 9}, []int64{9, 0})
 	for _, c := range []struct {
 		name string
 		body func(w *spmd.World, s *session.Session, plans []*Plan) error
@@ -116,7 +115,7 @@ func TestCollectRefuses(t *testing.T) {
 		}, "collect: times from rank 1: it collects other plans"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			errs := sessiontest.Try(t, 2, func(w *spmd.World, s *session.Session) error {
+			errs := tryRanks(t, 2, func(w *spmd.World, s *session.Session) error {
 				plans, err := Prepare(s, []load.Load{load.Pattern{Name: "a", Matrix: both, Shards: 1}, load.Pattern{Name: "b", Matrix: both, Shards: 1}})
 				if err != nil {
 					return err
@@ -133,10 +132,10 @@ func TestCollectRefuses(t *testing.T) {
 // The skew of a barrier is measured where all initiators have left the same one, and
 // only for the first run after it.
 func TestBarrierExitSkew(t *testing.T) {
-	both := sessiontest.FromRows(t, []int64{0, 9}, []int64{9, 0})
+	both := fromRows(t, []int64{0, 9}, []int64{9, 0})
 	var runs []Collected
-	sessiontest.Must(t, 2, func(w *spmd.World, s *session.Session) error {
-		plans, err := Prepare(s, []load.Load{load.Pattern{Matrix: both, Shards: 1}, load.Pattern{Matrix: sessiontest.FromRows(t, []int64{0, 9}, []int64{0, 0}), Shards: 1}})
+	mustRanks(t, 2, func(w *spmd.World, s *session.Session) error {
+		plans, err := Prepare(s, []load.Load{load.Pattern{Matrix: both, Shards: 1}, load.Pattern{Matrix: fromRows(t, []int64{0, 9}, []int64{0, 0}), Shards: 1}})
 		if err != nil {
 			return err
 		}
@@ -172,8 +171,8 @@ func TestBarrierExitSkew(t *testing.T) {
 
 // Ranks that have left different barriers have no skew, even if both were the first of groups of the same size.
 func TestNoSkewBetweenGroups(t *testing.T) {
-	ring := sessiontest.FromRows(t, []int64{0, 9, 0, 0}, []int64{0, 0, 9, 0}, []int64{0, 0, 0, 9}, []int64{9, 0, 0, 0})
-	sessiontest.Must(t, 4, func(w *spmd.World, s *session.Session) error {
+	ring := fromRows(t, []int64{0, 9, 0, 0}, []int64{0, 0, 9, 0}, []int64{0, 0, 0, 9}, []int64{9, 0, 0, 0})
+	mustRanks(t, 4, func(w *spmd.World, s *session.Session) error {
 		plans, err := Prepare(s, []load.Load{load.Pattern{Matrix: ring, Shards: 1}})
 		if err != nil {
 			return err
@@ -201,10 +200,10 @@ func TestNoSkewBetweenGroups(t *testing.T) {
 // Initiators that start by the clock start at one instant, which the result has, and none before it. Only the first of several
 // runs starts so. A pattern with a single initiator has no instant.
 func TestStartsByTheClock(t *testing.T) {
-	both := sessiontest.FromRows(t, []int64{0, 9}, []int64{9, 0})
-	one := sessiontest.FromRows(t, []int64{0, 9}, []int64{0, 0})
+	both := fromRows(t, []int64{0, 9}, []int64{9, 0})
+	one := fromRows(t, []int64{0, 9}, []int64{0, 0})
 	var runs []Collected
-	sessiontest.Must(t, 2, func(w *spmd.World, s *session.Session) error {
+	mustRanks(t, 2, func(w *spmd.World, s *session.Session) error {
 		var loads []load.Load
 		for _, m := range []*matrix.Matrix{both, one} {
 			loads = append(loads, load.Clocked{Load: load.Pattern{Matrix: m, Shards: 1}})

@@ -9,7 +9,6 @@ import (
 
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/session"
-	"perigee/internal/traffic/sessiontest"
 	"perigee/internal/traffic/traffictest"
 	"perigee/nixl"
 	"perigee/spmd"
@@ -44,7 +43,7 @@ func TestApart(t *testing.T) {
 		var loads []load.Load
 		for i := range rapid.IntRange(1, 6).Draw(rt, "patterns") {
 			p := load.Pattern{
-				Name: fmt.Sprint(i), Matrix: sessiontest.DrawMatrix(rt, n, "cells"),
+				Name: fmt.Sprint(i), Matrix: drawMatrix(rt, n, "cells"),
 				Op:     rapid.SampledFrom([]nixl.Op{nixl.Write, nixl.Read}).Draw(rt, "op"),
 				Shards: rapid.IntRange(1, 5).Draw(rt, "shards"), Lane: load.Lane(rapid.IntRange(0, 1).Draw(rt, "lane")),
 			}
@@ -52,7 +51,7 @@ func TestApart(t *testing.T) {
 				loads[i] = load.Clocked{Load: p}
 			}
 		}
-		sessiontest.Must(t, n, func(w *spmd.World, s *session.Session) error {
+		mustRanks(t, n, func(w *spmd.World, s *session.Session) error {
 			plans, err := Prepare(s, loads)
 			if err != nil {
 				return err
@@ -86,8 +85,8 @@ func TestApart(t *testing.T) {
 // A message that is lost while another pattern brings bytes to the same receiver is found, and so is none where nothing is
 // lost; patterns that share memory would look wrong either way.
 func TestApartFindsWhatTheWorkloadLost(t *testing.T) {
-	first := sessiontest.FromRows(t, []int64{0, 0, 100}, []int64{0, 0, 0}, []int64{0, 0, 0})
-	second := sessiontest.FromRows(t, []int64{0, 0, 0}, []int64{0, 0, 50}, []int64{0, 0, 0})
+	first := fromRows(t, []int64{0, 0, 100}, []int64{0, 0, 0}, []int64{0, 0, 0})
+	second := fromRows(t, []int64{0, 0, 0}, []int64{0, 0, 50}, []int64{0, 0, 0})
 	for _, c := range []struct{ losing, apart, found bool }{{true, true, true}, {false, true, false}, {false, false, true}} {
 		d := &traffictest.Damaged{Rank: 1, Buffer: -1, Lost: 2}
 		errs := try(t, 3, d, func(w *spmd.World, s *session.Session) error {
@@ -115,9 +114,9 @@ func TestApartFindsWhatTheWorkloadLost(t *testing.T) {
 
 // Storage operations share their files, so such a plan stays as it is.
 func TestApartLeavesStorage(t *testing.T) {
-	m := sessiontest.FromRows(t, []int64{0, 10}, []int64{0, 0})
+	m := fromRows(t, []int64{0, 10}, []int64{0, 0})
 	path := t.TempDir() + "/f"
-	sessiontest.Must(t, 2, func(w *spmd.World, s *session.Session) error {
+	mustRanks(t, 2, func(w *spmd.World, s *session.Session) error {
 		plans, err := Prepare(s, []load.Load{
 			load.Pattern{Matrix: m, Shards: 1, Storage: map[int]load.StorageOp{0: {Path: path, FileSize: 99, ReadSize: 9}}},
 			load.Pattern{Matrix: m, Shards: 1},

@@ -12,7 +12,6 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/session"
-	"perigee/internal/traffic/sessiontest"
 	"perigee/internal/traffic/traffictest"
 	"perigee/nixl"
 	"perigee/spmd"
@@ -54,7 +53,7 @@ func TestExchange(t *testing.T) {
 			}
 			return plans[1].Run(50, true)
 		}
-		sessiontest.Must(t, n, body)
+		mustRanks(t, n, body)
 		if x.Matrix().Cells() == 0 {
 			return
 		}
@@ -70,7 +69,7 @@ func TestExchange(t *testing.T) {
 			return Verify(p)
 		})
 		c, ok := errors.AsType[*Corruption](errs[to])
-		if !ok || c.Sender != from || c.Receiver != to || c.WrongBytes != 1 || c.Want != sessiontest.Wanted(piece.SendOff+5, 0, from) {
+		if !ok || c.Sender != from || c.Receiver != to || c.WrongBytes != 1 || c.Want != wantedByte(piece.SendOff+5, 0, from) {
 			rt.Fatalf("byte 5 of %+v from %d to %d: got %v", piece, from, to, errs[to])
 		}
 	})
@@ -98,8 +97,8 @@ func TestExchangeRefuses(t *testing.T) {
 
 // Plans on different lanes have their own buffers, and all bytes arrive when they are posted together.
 func TestLanesAreApart(t *testing.T) {
-	m := sessiontest.FromRows(t, []int64{0, 100_000, 5}, []int64{70, 0, 0}, []int64{0, 9, 0})
-	sessiontest.Must(t, 3, func(w *spmd.World, s *session.Session) error {
+	m := fromRows(t, []int64{0, 100_000, 5}, []int64{70, 0, 0}, []int64{0, 9, 0})
+	mustRanks(t, 3, func(w *spmd.World, s *session.Session) error {
 		plans, err := Prepare(s, []load.Load{
 			load.Pattern{Matrix: m, Shards: 1}, load.Pattern{Matrix: m, Shards: 3, Lane: 2}, routed(t, 4, 3, nixl.Write),
 		})

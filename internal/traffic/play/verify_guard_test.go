@@ -9,7 +9,6 @@ import (
 
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/session"
-	"perigee/internal/traffic/sessiontest"
 	"perigee/internal/traffic/traffictest"
 	"perigee/nixl"
 	"perigee/spmd"
@@ -18,8 +17,8 @@ import (
 // A byte that is written beside a message is found, before the first and behind the last, also where a larger plan has
 // its messages, and far from messages it is not looked for.
 func TestVerifyFindsBytesBesideMessages(t *testing.T) {
-	small := sessiontest.FromRows(t, []int64{0, 100}, []int64{0, 50})
-	large := sessiontest.FromRows(t, []int64{0, 20_000}, []int64{0, 50})
+	small := fromRows(t, []int64{0, 100}, []int64{0, 50})
+	large := fromRows(t, []int64{0, 20_000}, []int64{0, 50})
 	for at, found := range map[int64]bool{-1: true, -session.Guard: true, 150: true, 149 + session.Guard: true, 150 + session.Guard: false} {
 		d := &traffictest.Damaged{Lost: -9, Rank: 1, Buffer: recvBuffer, Flips: map[int64]byte{session.Guard + at: 1}}
 		errs := try(t, 2, d, func(w *spmd.World, s *session.Session) error {

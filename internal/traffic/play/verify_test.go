@@ -13,7 +13,6 @@ import (
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/matrix"
 	"perigee/internal/traffic/session"
-	"perigee/internal/traffic/sessiontest"
 	"perigee/internal/traffic/traffictest"
 	"perigee/nixl"
 	"perigee/spmd"
@@ -29,7 +28,7 @@ func checkReceived(p *Plan, me int) error {
 	all := buffer.Bytes()
 	for i := range m.Size() {
 		for k := range m.At(i, me) {
-			if got, want := all[off], sessiontest.Wanted(k, p.Number, i, me); got != want {
+			if got, want := all[off], wantedByte(k, p.Number, i, me); got != want {
 				return fmt.Errorf("pattern %d, %d -> %d, byte %d: got %d, want %d", p.Number, i, me, k, got, want)
 			}
 			off++
@@ -47,13 +46,13 @@ func TestEveryByteArrives(t *testing.T) {
 		for c := range calls {
 			for p := range rapid.IntRange(1, 3).Draw(rt, "patterns") {
 				calls[c] = append(calls[c], load.Pattern{
-					Name: fmt.Sprintf("%d.%d", c, p), Matrix: sessiontest.DrawMatrix(rt, n, "cells"),
+					Name: fmt.Sprintf("%d.%d", c, p), Matrix: drawMatrix(rt, n, "cells"),
 					Op:     rapid.SampledFrom([]nixl.Op{nixl.Write, nixl.Read}).Draw(rt, "op"),
 					Shards: rapid.IntRange(1, 9).Draw(rt, "shards"),
 				})
 			}
 		}
-		sessiontest.Must(t, n, func(w *spmd.World, s *session.Session) error {
+		mustRanks(t, n, func(w *spmd.World, s *session.Session) error {
 			var plans []*Plan
 			for _, patterns := range calls {
 				more, err := Prepare(s, patterns)
@@ -81,7 +80,7 @@ func TestEveryByteArrives(t *testing.T) {
 // try runs a body on sessions of a damaged engine.
 func try(t testing.TB, n int, d *traffictest.Damaged, body func(w *spmd.World, s *session.Session) error) []error {
 	t.Helper()
-	return sessiontest.Run(t, n, d, nixl.AgentConfig{}, body)
+	return onRanks(t, n, d, nixl.AgentConfig{}, body)
 }
 
 // recvBuffer is the ID of the buffer that a lane receives into.
@@ -91,7 +90,7 @@ const recvBuffer = 1
 func TestVerifyFindsOneWrongByte(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 4).Draw(rt, "ranks")
-		m := sessiontest.DrawMatrix(rt, n, "cells")
+		m := drawMatrix(rt, n, "cells")
 		if m.Cells() == 0 {
 			rt.Skip("no rank sends")
 		}
@@ -118,7 +117,7 @@ func TestVerifyFindsOneWrongByte(t *testing.T) {
 		if !ok || fault.KindOf(err) != fault.Corrupt {
 			rt.Fatalf("rank %d: got %v, want a corruption", receiver, err)
 		}
-		want := sessiontest.Wanted(off, 1, cell.Peer, receiver)
+		want := wantedByte(off, 1, cell.Peer, receiver)
 		if *c != (Corruption{
 			Label: "mine", Sender: cell.Peer, Receiver: receiver, Block: -1, Offset: off,
 			Want: want, Got: want ^ bits, WrongBytes: 1, WrongMessages: 1,
@@ -132,7 +131,7 @@ func TestVerifyFindsOneWrongByte(t *testing.T) {
 func prepareOne(s *session.Session, l load.Load) (*Plan, error) { return New(s, l) }
 
 func TestCorruptionNamesEverything(t *testing.T) {
-	m := sessiontest.FromRows(t, []int64{0, 100}, []int64{0, 50})
+	m := fromRows(t, []int64{0, 100}, []int64{0, 50})
 	d := &traffictest.Damaged{Rank: 1, Buffer: recvBuffer, Flips: map[int64]byte{session.Guard + 3: 1, session.Guard + 99: 2, session.Guard + 110: 4}}
 	errs := try(t, 2, d, func(w *spmd.World, s *session.Session) error {
 		p, err := prepareOne(s, load.Pattern{Name: "kv", Matrix: m, Shards: 1})
@@ -141,7 +140,7 @@ func TestCorruptionNamesEverything(t *testing.T) {
 		}
 		return Verify(p)
 	})
-	right := sessiontest.Wanted(3, 0, 0, 1)
+	right := wantedByte(3, 0, 0, 1)
 	want := fmt.Sprintf("verification failed: kv: message from rank 0 to rank 1: byte 3 is 0x%02x, want 0x%02x (wrong bytes in this message: 2; wrong messages: 2)", right^1, right)
 	if errs[1] == nil || errs[1].Error() != want {
 		t.Errorf("got  %v\nwant %s", errs[1], want)
@@ -153,7 +152,7 @@ func TestCorruptionNamesEverything(t *testing.T) {
 
 // What was not moved at all does not look right because an earlier run had moved it.
 func TestVerifyFindsWhatDidNotMove(t *testing.T) {
-	m := sessiontest.FromRows(t, []int64{0, 10, 10}, []int64{0, 0, 0}, []int64{0, 0, 0})
+	m := fromRows(t, []int64{0, 10, 10}, []int64{0, 0, 0}, []int64{0, 0, 0})
 	d := &traffictest.Damaged{Rank: 0, Buffer: -1, Lost: 2}
 	errs := try(t, 3, d, func(w *spmd.World, s *session.Session) error {
 		p, err := prepareOne(s, load.Pattern{Matrix: m, Shards: 1})
@@ -203,7 +202,7 @@ func TestVerifyOfLargeMessages(t *testing.T) {
 
 // An engine that drops a single measured run is found, though the runs before it brought all bytes: rounds differ.
 func TestCheckFindsAStaleRun(t *testing.T) {
-	m := sessiontest.FromRows(t, []int64{0, 100, 10}, []int64{0, 0, 0}, []int64{0, 0, 0})
+	m := fromRows(t, []int64{0, 100, 10}, []int64{0, 0, 0}, []int64{0, 0, 0})
 	d := &traffictest.Damaged{Rank: 0, Buffer: -1, Lost: 2}
 	errs := try(t, 3, d, func(w *spmd.World, s *session.Session) error {
 		p, err := prepareOne(s, load.Pattern{Matrix: m, Shards: 1})
@@ -233,7 +232,7 @@ func TestCheckFindsAStaleRun(t *testing.T) {
 
 // What is sent from must stay as it is.
 func TestCheckLooksAtTheSource(t *testing.T) {
-	m := sessiontest.FromRows(t, []int64{0, 100}, []int64{0, 0})
+	m := fromRows(t, []int64{0, 100}, []int64{0, 0})
 	d := &traffictest.Damaged{Rank: 0, Buffer: 0, Lost: -9, Flips: map[int64]byte{7: 1}}
 	errs := try(t, 2, d, func(w *spmd.World, s *session.Session) error {
 		p, err := prepareOne(s, load.Pattern{Name: "kv", Matrix: m, Shards: 1})
@@ -249,8 +248,8 @@ func TestCheckLooksAtTheSource(t *testing.T) {
 
 // A plan that can not be run can not be verified.
 func TestVerifyRefuses(t *testing.T) {
-	m := sessiontest.FromRows(t, []int64{0, 5}, []int64{0, 0})
-	sessiontest.Must(t, 2, func(w *spmd.World, s *session.Session) error {
+	m := fromRows(t, []int64{0, 5}, []int64{0, 0})
+	mustRanks(t, 2, func(w *spmd.World, s *session.Session) error {
 		p, err := prepareOne(s, load.Pattern{Name: "p", Matrix: m, Shards: 1})
 		if err != nil {
 			return err
@@ -272,8 +271,8 @@ func TestVerifyRefuses(t *testing.T) {
 }
 
 func TestReceivedShowsHeads(t *testing.T) {
-	m := sessiontest.FromRows(t, []int64{4, 40}, []int64{0, 3})
-	sessiontest.Must(t, 2, func(w *spmd.World, s *session.Session) error {
+	m := fromRows(t, []int64{4, 40}, []int64{0, 3})
+	mustRanks(t, 2, func(w *spmd.World, s *session.Session) error {
 		plans, err := Prepare(s, []load.Load{load.Pattern{Matrix: m, Shards: 1}})
 		if err != nil {
 			return err
@@ -289,7 +288,7 @@ func TestReceivedShowsHeads(t *testing.T) {
 		for i := range 2 {
 			var want []byte
 			for k := range min(m.At(i, w.Rank()), 8) {
-				want = append(want, sessiontest.Wanted(int64(k), 0, i, w.Rank()))
+				want = append(want, wantedByte(int64(k), 0, i, w.Rank()))
 			}
 			if want != nil {
 				senders++

@@ -1,10 +1,9 @@
-package threshold
+package metric
 
 import (
 	"math"
 	"slices"
 
-	"perigee/internal/metric"
 	"perigee/internal/result"
 	"perigee/internal/stats"
 )
@@ -15,7 +14,7 @@ type collection struct {
 	start, end int64     // of the earliest and of the latest
 }
 
-func (c *collection) add(s metric.Sample) {
+func (c *collection) add(s Sample) {
 	if len(c.sorted) == 0 {
 		c.start, c.end = s.StartNS, s.EndNS
 	}
@@ -42,15 +41,15 @@ func (t Threshold) aggregate(c *collection) float64 {
 	return stats.Quantile(c.sorted, t.quantile)
 }
 
-// Watch looks at the thresholds that may end a run, while its result grows.
-type Watch struct {
+// ThresholdWatch looks at the thresholds that may end a run, while its result grows.
+type ThresholdWatch struct {
 	doc     *result.Document
 	watched []watched
 }
 
 type watched struct {
 	Threshold
-	follower *metric.Follower
+	follower *Follower
 	samples  collection // of which as many are sorted as were looked at
 	last     Outcome    // what was seen then
 	runs     int        // that the result held when samples were taken last
@@ -60,13 +59,13 @@ type watched struct {
 // long run would be spent on looking.
 const seldom = 256
 
-// NewWatch begins to look at those of a list that say abort. A threshold that more
+// NewThresholdWatch begins to look at those of a list that say abort. A threshold that more
 // samples may yet fulfil, such as max > 5 or count >= 10, is left to the end.
-func NewWatch(d *result.Document, list []Threshold) *Watch {
-	w := &Watch{doc: d}
+func NewThresholdWatch(d *result.Document, list []Threshold) *ThresholdWatch {
+	w := &ThresholdWatch{doc: d}
 	for _, t := range list {
 		if t.AbortAfter > 0 && !t.patient() {
-			w.watched = append(w.watched, watched{Threshold: t, follower: metric.Follow(d, t.Metric)})
+			w.watched = append(w.watched, watched{Threshold: t, follower: Follow(d, t.Metric)})
 		}
 	}
 	return w
@@ -91,12 +90,12 @@ func (t Threshold) patient() bool {
 
 // Violated returns the first threshold that is violated by what the result holds now, or held
 // a few samples ago. Samples that runs to come may change are looked at only if known says that there are no such runs.
-func (w *Watch) Violated(known bool) (Outcome, bool) {
+func (w *ThresholdWatch) Violated(known bool) (Outcome, bool) {
 	for i := range w.watched {
 		v := &w.watched[i]
 		n := len(w.doc.Measurements)
-		switch revised := metric.Revised(v.Metric); {
-		case revised && !known, v.Metric == "slowdown" && n > 0 && w.doc.Measurements[n-1].Phase == metric.Isolated:
+		switch revised := Revised(v.Metric); {
+		case revised && !known, v.Metric == "slowdown" && n > 0 && w.doc.Measurements[n-1].Phase == Isolated:
 			continue // runs alone change what all runs are held against
 		case !revised || n-v.runs > v.runs/seldom:
 			v.take(w.doc)

@@ -1,9 +1,4 @@
-// Package storage compares kvbench with fio on the same file, in turns, past the
-// page cache and with as many requests under way.
-//
-// With many requests under way the bandwidth is that of all bytes over the whole time. With one it is that of
-// the median request, so that a disturbance of the machine, which both meet at other moments, does not count.
-package storage
+package job
 
 import (
 	"encoding/json"
@@ -15,18 +10,17 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/e2e/bench/job"
 	"perigee/e2e/bench/transfer"
 )
 
-// turns is how often both alternate.
-const turns = 5
+// fileTurns is how often both alternate.
+const fileTurns = 5
 
 // fileSize is the size of the file that both use, in bytes.
 const fileSize = 256 << 20
 
-// target is the least part of fio's bandwidth that is good enough.
-const target = 0.9
+// fileTarget is the least part of fio's bandwidth that is good enough.
+const fileTarget = 0.9
 
 // depth is how many requests the engines keep in the kernel.
 const depth = 256
@@ -44,9 +38,13 @@ var loads = []load{
 	{"4 KiB x 1", 4 << 10, 1, 1, 2000},
 }
 
-// Run prints the bandwidths of reading and writing a file with both engines and both interfaces of the
-// kernel. A ratio is the median, over the turns, of ours over fio's.
-func Run(w io.Writer, c *job.Command) error {
+// Files prints the bandwidths of reading and writing a file with both engines and both interfaces of the kernel, beside
+// those of fio on the same file, in turns, past the page cache and with as many requests under way. A ratio is the
+// median, over the turns, of ours over fio's.
+//
+// With many requests under way the bandwidth is that of all bytes over the whole time. With one it is that of the
+// median request, so that a disturbance of the machine, which both meet at other moments, does not count.
+func (c *Command) Files(w io.Writer) error {
 	folder, err := os.MkdirTemp("", "perigee-bench-")
 	if err != nil {
 		return err
@@ -56,7 +54,7 @@ func Run(w io.Writer, c *job.Command) error {
 	if err := prepare(path); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "# kvbench on a file of %d MiB against fio on the same file, O_DIRECT, %d requests under way or 1; medians of %d turns\n", fileSize>>20, depth, turns)
+	fmt.Fprintf(w, "# kvbench on a file of %d MiB against fio on the same file, O_DIRECT, %d requests under way or 1; medians of %d turns\n", fileSize>>20, depth, fileTurns)
 	fmt.Fprintf(w, "# ratio: ours / fio, above 1 is faster; x 1: bandwidth of the median request\n")
 	fmt.Fprintf(w, "%-36s %10s %10s %7s %13s %7s\n", "# case", "ours GB/s", "fio GB/s", "ratio", "quartiles", "target")
 	for _, l := range loads {
@@ -83,10 +81,10 @@ func prepare(path string) error {
 	return nil
 }
 
-func compare(w io.Writer, c *job.Command, path string, l load, engine, api, op string) error {
+func compare(w io.Writer, c *Command, path string, l load, engine, api, op string) error {
 	var ours, theirs, ratios []float64
-	for range turns {
-		m, err := c.KVBench(append(job.Size(l.block, l.batch, l.iterations), "--engine", engine, "--backend", "POSIX",
+	for range fileTurns {
+		m, err := c.KVBench(append(Size(l.block, l.batch, l.iterations), "--engine", engine, "--backend", "POSIX",
 			"--filepath", path,
 			"--overwrite", "--storage_enable_direct", "--posix_api_type", api, "--op_type", strings.ToUpper(op))...)
 		if err != nil {
@@ -104,12 +102,12 @@ func compare(w io.Writer, c *job.Command, path string, l load, engine, api, op s
 	}
 	verdict := "ok"
 	low, ratio, high := transfer.Quartiles(ratios)
-	if ratio < target {
+	if ratio < fileTarget {
 		verdict = "MISSED"
 	}
 	name := fmt.Sprintf("%s %s %s %s", engine, api, op, l.name)
 	_, err := fmt.Fprintf(w, "%-36s %10.3f %10.3f %7.3f %6.3f-%6.3f %7.2f  %s\n",
-		name, transfer.Median(ours)/1e9, transfer.Median(theirs)/1e9, ratio, low, high, target, verdict)
+		name, transfer.Median(ours)/1e9, transfer.Median(theirs)/1e9, ratio, low, high, fileTarget, verdict)
 	return err
 }
 

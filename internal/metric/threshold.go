@@ -1,17 +1,4 @@
-// Package threshold holds limits on what a run measures, such as
-//
-//	latency_ms.p99 < 40
-//	slowdown{phase="workload"}.max <= 1.5 abort after 20
-//
-// The grammar, in the notation of the Go specification, around the conditions of package expr:
-//
-//	threshold = metric [ "{" [ condition { "," condition } ] "}" ] "." aggregate comparison number [ unit ]
-//	            [ "abort" [ "after" count ] ] .
-//	aggregate = "min" | "max" | "mean" | "median" | "stddev" | "count" | "rate" | "p" count [ "." count ] .
-//
-// The conditions choose samples by the columns that package metric lists, and those of a scenario's metric by the
-// labels that it gives to them. The unit is another one of the metric's kind, such as s for latency_ms.
-package threshold
+package metric
 
 import (
 	"cmp"
@@ -23,14 +10,25 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/expr"
-	"perigee/internal/metric"
 	"perigee/internal/result"
 )
 
-// Threshold is a limit on an aggregate of a metric's samples.
+// Threshold limits an aggregate of a metric's samples, such as
+//
+//	latency_ms.p99 < 40
+//	slowdown{phase="workload"}.max <= 1.5 abort after 20
+//
+// The grammar, in the notation of the Go specification, around the conditions of package expr:
+//
+//	threshold = metric [ "{" [ condition { "," condition } ] "}" ] "." aggregate comparison number [ unit ]
+//	            [ "abort" [ "after" count ] ] .
+//	aggregate = "min" | "max" | "mean" | "median" | "stddev" | "count" | "rate" | "p" count [ "." count ] .
+//
+// The conditions choose samples by the columns of [Column], and those of a scenario's metric by the labels that it
+// gives to them. The unit is another one of the metric's kind, such as s for latency_ms.
 type Threshold struct {
 	Metric string
-	Where  *expr.Condition[metric.Row] // nil for all samples
+	Where  *expr.Condition[Row] // nil for all samples
 	// Aggregate is min, max, mean, median, stddev, count, rate, or p and a number from 0 to 100.
 	Aggregate string
 	expr.Bound
@@ -61,16 +59,16 @@ func (t Threshold) String() string {
 }
 
 // admits reports whether a sample counts.
-func (t Threshold) admits(d *result.Document, s metric.Sample) bool {
-	if s.Phase == metric.Isolated && t.Metric != "isolated_latency_ms" && (t.Where == nil || !t.Where.Names("phase")) {
+func (t Threshold) admits(d *result.Document, s Sample) bool {
+	if s.Phase == Isolated && t.Metric != "isolated_latency_ms" && (t.Where == nil || !t.Where.Names("phase")) {
 		return false
 	}
 	return t.matches(d, s)
 }
 
 // matches reports whether a sample fulfils the condition, whatever its phase.
-func (t Threshold) matches(d *result.Document, s metric.Sample) bool {
-	return t.Where == nil || t.Where.Match(metric.Row{Doc: d, Sample: s})
+func (t Threshold) matches(d *result.Document, s Sample) bool {
+	return t.Where == nil || t.Where.Match(Row{Doc: d, Sample: s})
 }
 
 // Outcome compares a threshold with the value that was measured.
@@ -101,7 +99,7 @@ func (o Outcome) String() string {
 // is not known, because there are none for instance, it has not passed: it is
 // not known to hold.
 func (t Threshold) Judge(d *result.Document) Outcome {
-	o := t.over(d, func(s metric.Sample) bool { return t.admits(d, s) })
+	o := t.over(d, func(s Sample) bool { return t.admits(d, s) })
 	switch {
 	case t.Metric == "contention" && o.Samples == 0 && calm(d):
 		o.Passed, o.Note = true, "no message of the workload in this result overlapped with one of another pattern"
@@ -121,9 +119,9 @@ func (t Threshold) Judge(d *result.Document) Outcome {
 }
 
 // over aggregates those samples of a result that are admitted.
-func (t Threshold) over(d *result.Document, admits func(metric.Sample) bool) Outcome {
+func (t Threshold) over(d *result.Document, admits func(Sample) bool) Outcome {
 	var c collection
-	for _, s := range metric.Of(d, t.Metric) {
+	for _, s := range Of(d, t.Metric) {
 		if admits(s) {
 			c.add(s)
 		}
@@ -139,8 +137,8 @@ func (t Threshold) alone(d *result.Document) string {
 	if t.Metric != "slowdown" || number || t.Where != nil && t.Where.Names("phase") {
 		return ""
 	}
-	o := t.over(d, func(s metric.Sample) bool {
-		return s.Phase == metric.Isolated && t.matches(d, s)
+	o := t.over(d, func(s Sample) bool {
+		return s.Phase == Isolated && t.matches(d, s)
 	})
 	if o.Passed || math.IsNaN(o.Value) {
 		return ""
@@ -152,7 +150,7 @@ func (t Threshold) alone(d *result.Document) string {
 // unknownLabel is a label that the condition names and none of the samples of its metric has, though there are samples.
 func (t Threshold) unknownLabel(d *result.Document) string {
 	i := slices.IndexFunc(d.Metrics, func(m result.Metric) bool { return m.Name == t.Metric })
-	if _, known := metric.Find(t.Metric); known || i < 0 || len(d.Metrics[i].Values) == 0 {
+	if _, known := Find(t.Metric); known || i < 0 || len(d.Metrics[i].Values) == 0 {
 		return ""
 	}
 	known := map[string]bool{}
@@ -162,7 +160,7 @@ func (t Threshold) unknownLabel(d *result.Document) string {
 		}
 	}
 	for _, name := range t.Where.Columns() {
-		if !known[name] && !metric.IsColumn(name) {
+		if !known[name] && !IsColumn(name) {
 			return name
 		}
 	}
@@ -192,7 +190,7 @@ func calm(d *result.Document) bool {
 	any := false
 	for i := range d.Measurements {
 		m := &d.Measurements[i]
-		if m.Phase == metric.Isolated {
+		if m.Phase == Isolated {
 			continue
 		}
 		any = true

@@ -1,5 +1,4 @@
-// Package sessiontest lets tests use sessions of ranks that live in one process.
-package sessiontest
+package play
 
 import (
 	"fmt"
@@ -14,17 +13,17 @@ import (
 	"perigee/spmd"
 )
 
-// Seed is that of all sessions.
-const Seed = 11
+// testSeed is that of all sessions.
+const testSeed = 11
 
-// Run calls body at n ranks, each with a session on an engine, and returns their errors.
+// onRanks calls body at n ranks, each with a session on an engine, and returns their errors.
 // No session closes before all ranks are through.
-func Run(t testing.TB, n int, engine nixl.Engine, cfg nixl.AgentConfig,
+func onRanks(t testing.TB, n int, engine nixl.Engine, cfg nixl.AgentConfig,
 	body func(w *spmd.World, s *session.Session) error) []error {
 	t.Helper()
 	open := make([]*session.Session, n)
 	errs := traffictest.Worlds(t, n, func(w *spmd.World) error {
-		s, err := session.Open(w, engine, cfg, Seed)
+		s, err := session.Open(w, engine, cfg, testSeed)
 		if err != nil {
 			return err
 		}
@@ -44,16 +43,16 @@ func Run(t testing.TB, n int, engine nixl.Engine, cfg nixl.AgentConfig,
 	return errs
 }
 
-// Try is Run on the engine of this process.
-func Try(t testing.TB, n int, body func(w *spmd.World, s *session.Session) error) []error {
+// tryRanks is onRanks on the engine of this process.
+func tryRanks(t testing.TB, n int, body func(w *spmd.World, s *session.Session) error) []error {
 	t.Helper()
-	return Run(t, n, new(traffictest.Engine), nixl.AgentConfig{}, body)
+	return onRanks(t, n, new(traffictest.Engine), nixl.AgentConfig{}, body)
 }
 
-// Must is Try for what must not fail.
-func Must(t testing.TB, n int, body func(w *spmd.World, s *session.Session) error) {
+// mustRanks is tryRanks for what must not fail.
+func mustRanks(t testing.TB, n int, body func(w *spmd.World, s *session.Session) error) {
 	t.Helper()
-	for r, err := range Try(t, n, body) {
+	for r, err := range tryRanks(t, n, body) {
 		if err != nil {
 			t.Errorf("rank %d: %v", r, err)
 		}
@@ -63,8 +62,8 @@ func Must(t testing.TB, n int, body func(w *spmd.World, s *session.Session) erro
 	}
 }
 
-// FromRows makes a matrix.
-func FromRows(t testing.TB, rows ...[]int64) *matrix.Matrix {
+// fromRows makes a matrix.
+func fromRows(t testing.TB, rows ...[]int64) *matrix.Matrix {
 	t.Helper()
 	m, err := matrix.FromRows(rows)
 	if err != nil {
@@ -73,8 +72,8 @@ func FromRows(t testing.TB, rows ...[]int64) *matrix.Matrix {
 	return m
 }
 
-// DrawMatrix draws a matrix of small cells, many of them 0.
-func DrawMatrix(t *rapid.T, n int, label string) *matrix.Matrix {
+// drawMatrix draws a matrix of small cells, many of them 0.
+func drawMatrix(t *rapid.T, n int, label string) *matrix.Matrix {
 	m := matrix.New(n)
 	for i := range n {
 		for j := range n {
@@ -88,16 +87,16 @@ func DrawMatrix(t *rapid.T, n int, label string) *matrix.Matrix {
 	return m
 }
 
-// Wanted computes a byte of a message anew from what the stream is documented to be:
+// wantedByte computes a byte of a message anew from what the stream is documented to be:
 // key holds the number of the plan and the message's key.
-func Wanted(off int64, key ...int) byte {
+func wantedByte(off int64, key ...int) byte {
 	mix := func(x uint64) uint64 {
 		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 		x = (x ^ x>>27) * 0x94d049bb133111eb
 		return x ^ x>>31
 	}
 	const golden = 0x9e3779b97f4a7c15
-	k := mix(Seed + golden)
+	k := mix(testSeed + golden)
 	for _, v := range key {
 		k = mix(k ^ mix(uint64(v)+golden))
 	}

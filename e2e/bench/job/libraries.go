@@ -1,6 +1,4 @@
-// Package experts runs MPI_Alltoallv of the installed MPI libraries, with which
-// the exchange of expert parallelism is compared.
-package experts
+package job
 
 import (
 	"bytes"
@@ -18,9 +16,10 @@ import (
 )
 
 //go:embed c/alltoallv.c
-var source []byte
+var alltoallv []byte
 
-// Library is an installed MPI library with a compiled program.
+// Library is an installed MPI library with a compiled program that runs MPI_Alltoallv, with which the exchange of
+// expert parallelism is compared.
 type Library struct {
 	Name    string
 	flags   []string
@@ -30,7 +29,7 @@ type Library struct {
 // Libraries compiles the program with each installed library into a folder.
 func Libraries(ctx context.Context, folder string) (list []Library, err error) {
 	file := filepath.Join(folder, "alltoallv.c")
-	if err := os.WriteFile(file, source, 0o600); err != nil {
+	if err := os.WriteFile(file, alltoallv, 0o600); err != nil {
 		return nil, err
 	}
 	for _, l := range []Library{{Name: "mpich"}, {Name: "openmpi",
@@ -48,18 +47,18 @@ func Libraries(ctx context.Context, folder string) (list []Library, err error) {
 	return list, nil
 }
 
-// Calls are measured in one turn, and a turn may take so long.
+// A turn measures libraryCalls calls, and may take libraryLimit.
 const (
-	calls   = 20
-	longest = 2 * time.Minute
+	libraryCalls = 20
+	libraryLimit = 2 * time.Minute
 )
 
 // Median returns the median time of a call, of the slowest rank in each, in nanoseconds. sizes are the bytes from each
 // rank to each, row by row, with blanks between them.
 func (l Library) Median(ctx context.Context, ranks int, sizes string) (float64, error) {
-	ctx, cancel := context.WithTimeout(ctx, longest)
+	ctx, cancel := context.WithTimeout(ctx, libraryLimit)
 	defer cancel()
-	args := slices.Concat(l.flags, []string{"-n", strconv.Itoa(ranks), l.program, strconv.Itoa(calls)},
+	args := slices.Concat(l.flags, []string{"-n", strconv.Itoa(ranks), l.program, strconv.Itoa(libraryCalls)},
 		strings.Fields(sizes))
 	cmd := exec.CommandContext(ctx, "mpirun."+l.Name, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

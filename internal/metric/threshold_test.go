@@ -1,4 +1,4 @@
-package threshold
+package metric
 
 import (
 	"math"
@@ -229,7 +229,7 @@ func TestWatch(t *testing.T) {
 		list = append(list, th)
 	}
 	d := grown(nil, "isolated", 500, 500, 500, 500) // not looked at
-	w := NewWatch(d, list)
+	w := NewThresholdWatch(d, list)
 	for _, step := range []struct {
 		ms   int64
 		want bool
@@ -253,7 +253,7 @@ func TestWatchWaitsForOverlaps(t *testing.T) {
 	}
 	d := grown(nil, "workload", 10, 10, 10)
 	d.Overlaps = true
-	w := NewWatch(d, []Threshold{th})
+	w := NewThresholdWatch(d, []Threshold{th})
 	if o, violated := w.Violated(false); violated {
 		t.Errorf("violated by what is not known: %v", o)
 	}
@@ -281,7 +281,7 @@ func TestWatchLooksSeldom(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := grown(nil, "x")
-	w := NewWatch(d, []Threshold{th})
+	w := NewThresholdWatch(d, []Threshold{th})
 	looks, before := 0, 0
 	for n := 1; n <= 20000; n++ {
 		d.AddSample("own", float64(n*7919%20011), int64(n))
@@ -318,7 +318,7 @@ func TestWatchAgreesWithJudge(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := grown(nil, "isolated", 7)
-		w := NewWatch(d, []Threshold{th})
+		w := NewThresholdWatch(d, []Threshold{th})
 		for range 50 {
 			for range rng.IntN(4) {
 				grown(d, []string{"isolated", "workload"}[min(rng.IntN(4), 1)], 1+rng.Int64N(50))
@@ -427,7 +427,7 @@ func TestSlowdownOfEachRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o, violated := NewWatch(d, []Threshold{th}).Violated(true); !violated || o.Note != "the runs alone do not keep it either: of 4 runs it is 3" {
+	if o, violated := NewThresholdWatch(d, []Threshold{th}).Violated(true); !violated || o.Note != "the runs alone do not keep it either: of 4 runs it is 3" {
 		t.Errorf("with abort: %+v", o)
 	}
 	never := grown(nil, "workload", 10)

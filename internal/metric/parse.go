@@ -1,4 +1,4 @@
-package threshold
+package metric
 
 import (
 	"regexp"
@@ -8,7 +8,6 @@ import (
 	"perigee/internal/conf"
 	"perigee/internal/expr"
 	"perigee/internal/fault"
-	"perigee/internal/metric"
 	"perigee/internal/result"
 )
 
@@ -37,31 +36,31 @@ func Parse(text string) (Threshold, error) {
 }
 
 // conditions is the language of what stands in braces behind a metric.
-func conditions(name string) *expr.Language[metric.Row] {
-	return &expr.Language[metric.Row]{
+func conditions(name string) *expr.Language[Row] {
+	return &expr.Language[Row]{
 		Operand: "a column such as phase, pattern or rank", Example: "rank = 2",
-		Find: func(column string, left bool) (*expr.Column[metric.Row], error) {
-			return metric.Column(name, column, left)
+		Find: func(column string, left bool) (*expr.Column[Row], error) {
+			return Column(name, column, left)
 		},
 	}
 }
 
 // unit is that of the aggregate of a metric of every run; the others' are not known.
 func (t *Threshold) unit() string {
-	if def, _ := metric.Find(t.Metric); t.Aggregate != "count" && t.Aggregate != "rate" {
+	if def, _ := Find(t.Metric); t.Aggregate != "count" && t.Aggregate != "rate" {
 		return def.Unit
 	}
 	return ""
 }
 
-// Read reads a threshold for a scenario whose own metrics are given. The error, of the
+// ReadThreshold reads a threshold for a scenario whose own metrics are given. The error, of the
 // kind Usage, also reports a metric that does not exist.
-func Read(text string, own []result.MetricDef) (Threshold, error) {
+func ReadThreshold(text string, own []result.MetricDef) (Threshold, error) {
 	t, err := Parse(text)
 	if err != nil {
 		return t, err
 	}
-	if err := metric.Check(t.Metric, own); err != nil {
+	if err := Check(t.Metric, own); err != nil {
 		return Threshold{}, fault.New(fault.Usage, "threshold %q: %w", text, err)
 	}
 	return t, nil

@@ -1,4 +1,14 @@
-// Package engines chooses the transfer engine of a job.
+// Package engines chooses the transfer engine of a job. It is a package of its own because nixl cannot import the
+// engines that implement it, and callers should not need to know which there are: experiments open an engine here, and
+// only here is it decided what "auto" means.
+//
+// The choice is NVIDIA's NIXL wherever its library loads, since users want to know what their serving stack will see.
+// shm takes its place on one host, where nothing else is installed; the note that Open returns says why, and is a
+// warning where the user would expect NIXL. On several hosts there is no second engine, so a lack of NIXL is an error.
+//
+// Tight, Sweep and SweepOld pass on questions about /dev/shm to package capi, so that the launcher need not import
+// cgo's side of it: NIXL's library crashes where the segments of all ranks do not fit, and leaves files behind where
+// ranks are killed.
 package engines
 
 import (

@@ -1,7 +1,3 @@
-// Package nixltest holds the test that every transfer engine has to pass, and helps to test what uses engines. The
-// test proves the promises of package nixl with agents in one process, in separate ones, and some of both.
-//
-// A package with an engine calls Main from its TestMain and Run from a test.
 package nixltest
 
 import (

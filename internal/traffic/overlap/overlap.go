@@ -1,12 +1,20 @@
-// Package overlap finds out which messages ran at the same time as messages of
-// other patterns, and what they shared with them. Messages of one pattern run
-// together by design, so they do not count against each other.
+// Package overlap finds out which messages ran at the same time as messages of other patterns, and what they shared
+// with them. Messages of one pattern run together by design, so they do not count against each other. Package
+// experiment calls it each time runs have come to rank 0; reports explain slow messages by the result.
 //
-// A message lasts from its initiator's first post until the initiator saw it
-// complete. Two messages overlap where both last, beyond the uncertainty of the
-// clocks of their initiators' hosts, and share their sender, their receiver, the
-// host of their senders or the host of their receivers. Where they would overlap
-// if the clocks were off as far as they may be, it is not known.
+// A message lasts from its initiator's first post until the initiator saw it complete. Two messages overlap where both
+// last, beyond the uncertainty of the clocks of their initiators' hosts, and share their sender, their receiver, the
+// host of their senders or the host of their receivers. Where they would overlap if the clocks were off as far as they
+// may be, it is not known; PeerRun.MayMeetNS keeps that.
+//
+// A Timeline remembers the order in which the marked runs ended, so that a later Mark looks only at the runs that the
+// new ones can have met: a job that saves every few seconds would otherwise compare all runs with all others each
+// time. A run is cut into parts (part.go) where its ranks were at work one after the other, since a run whose ranks
+// meet in no barrier can last as long as thousands of others. Spans of time and their unions (overlap.go) are sorted,
+// so that a message finds its rivals by binary search.
+//
+// All times are nanoseconds on the common time line. Mark changes PeerRun.Overlap and PeerRun.MayMeetNS of the runs it
+// is given, and nothing else; it fails only when its context ends.
 package overlap
 
 import (

@@ -1,6 +1,3 @@
-// Package play runs loads: Prepare makes a Plan of each, which every rank runs as
-// often as it likes. Run and Post with Wait keep the stamps of single runs;
-// Measure keeps distributions, whose size does not grow with the number of runs.
 package play
 
 import (

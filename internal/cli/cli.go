@@ -1,5 +1,3 @@
-// Package cli holds what a command is given by main instead of reaching for
-// it itself, so that every command runs in a test's process.
 package cli
 
 import (

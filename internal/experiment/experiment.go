@@ -1,13 +1,3 @@
-// Package experiment keeps the document of a run. At rank 0 it begins the result, takes notes, judges thresholds,
-// saves what is there from time to time, and completes the result in the end; at every rank it opens the engine.
-// Scenarios and commands in Go use it alike:
-//
-//	e := experiment.Begin(config) // every rank
-//	s, err := e.Session()         // engine and memory, when the first transfer is prepared
-//	...                           // prepare and run plans
-//	all, err := e.Collect(plans)  // recorded runs, into e.Doc at rank 0
-//	err = e.Finish()              // or e.Save(failure)
-//	err = e.Violated()
 package experiment
 
 import (

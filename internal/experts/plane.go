@@ -1,25 +1,3 @@
-// Package experts plays expert parallelism at one rank: the data plane, which
-// dispatches the tokens of all ranks to their experts and combines the results,
-// and the control plane, which makes, connects and takes down what that needs.
-//
-// # Data plane
-//
-// The routing is a pure function of a seed, so every rank computes where each
-// message of each rank lies (moe.Layout), and prepares its requests once. An
-// iteration posts the same requests again.
-//
-//	dispatch  quantise every token once; copy it to each of its places among what this rank sends (unless
-//	          Spec.Direct); write each other rank its messages, and notify it of the counts; copy those to this rank's
-//	          own experts; wait for the notifications of all ranks; pack the messages densely by expert
-//	combine   write each rank one BF16 row for each message that came from it; notify; wait; sum each token's rows
-//	          with its weights
-//
-// What a rank sends to another lies in one piece at both ends, since each piece costs the engine more than the copy of
-// a token: about 2.4 us on NIXL between processes of a host. With Spec.Direct each message is written by itself.
-//
-// A message is a header of 16 bytes (token, rank, iteration) and the payload. What a rank receives is double-buffered
-// by the parity of the iteration: without a barrier in between, a peer may be one iteration ahead, and no more, since
-// it needs this rank's messages of the iteration before.
 package experts
 
 import (

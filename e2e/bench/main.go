@@ -1,6 +1,14 @@
-// Bench compares perigee with what it could be compared with on this machine:
-// make bench. Every figure is a ratio of two things that ran in turns, or, where
-// there is nothing to compare with, stands next to its target.
+// Bench compares perigee with what it could be compared with on this machine: make bench, or for some sections only
+// SECTIONS="files barrier". Every figure is a ratio of two things that ran in turns, or, where there is nothing to
+// compare with, stands next to its target.
+//
+// Package transfer holds the engines against loops in C, barrier the meeting of ranks against MPI, job whole commands
+// against fio, MPI and bare library calls, and truth what perigee reports against experiments whose outcome is known.
+// main.go lists the sections. Turns alternate so that a disturbance of the machine meets both sides; the ratio of a
+// comparison is the median of the turns' ratios, and its quartiles are printed beside it.
+//
+// A section that misses its target says so in its line, and one that fails does not keep the others from running. It
+// is no test, and no part of the product: on a busy machine it misses targets.
 package main
 
 import (

@@ -1,9 +1,18 @@
-// Package host lets the ranks of one host meet in shared memory.
+// Package host lets the ranks of one host meet in shared memory: package spmd uses it for barriers and maxima inside a
+// host, which need no messages then, and for the mark of a failed job, which ends all waits at once.
 //
-// A Segment is a small piece of memory that all ranks of a host have mapped.
-// It has no name in any file system: one rank makes it, the others open it
-// through /proc, and it is gone with the last of them. In it lie the counters
-// of barriers and the mark of a failed job.
+// A Segment (host.go) is a small piece of memory that all ranks of a host have mapped. It has no name in any file
+// system: one rank makes it, the others open it through /proc, and it is gone with the last of them. In it lie the
+// counters of barriers and the mark of a failed job. A Barrier belongs to a group of ranks, found by the hash of its
+// members (members.go). Its calls are numbered, so that a rank that is late in one call is not counted in the next,
+// and others can see in which call it waits.
+//
+// A party spins at first, since the others usually come within microseconds, and then sleeps in the kernel (futex);
+// with more parties than cores it does not spin, as it would keep the rank that it waits for from its core. A wait
+// ends with ErrTimeout, ErrAborted or ErrClosed; it never hangs in a job that has failed.
+//
+// ID (name.go) decides which processes can meet so: those with the same kernel, network name, and the same process,
+// network, time and user namespaces. Containers of one machine are separate hosts unless they share all of these.
 package host
 
 import (

@@ -1,5 +1,17 @@
-// Package doctor looks at what perigee needs of a machine, and says for each
-// thing whether it is there and what to do if it is not.
+// Package doctor is `perigee doctor`: it looks at what perigee needs of a machine, and says for each thing whether it
+// is there and what to do if it is not. It is the first thing to run on a new cluster, and its table the first thing
+// to send with a question.
+//
+// doctor.go has the checks, in the order in which a job meets their subjects: launcher, network interfaces, shared
+// memory, host memory, locked memory, open files, the kernel's rule for other processes' memory, NIXL and its plugins,
+// GPUs, adapters. slurm.go looks at munge and at PMIx, which srun and mpirun need. Under a launcher all ranks meet,
+// one of each host looks at it, and rank 0 prints what all have found (together.go): a cluster of which one node is
+// set up differently is the usual trouble.
+//
+// A check takes a machine, which is a value with a root folder, an environment and functions, so that tests make up
+// machines; it returns a Finding with a verdict, what was found, and the remedy. Missing is no fault: it is for what
+// some jobs can do without. Only problems make the command fail. A check tries what a job would do, such as loading
+// the library and making an agent, instead of guessing by versions.
 package doctor
 
 import (

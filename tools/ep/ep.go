@@ -1,6 +1,3 @@
-// Package ep is `perigee ep`: expert-parallel traffic. It shows what a routing
-// moves and where a placement puts experts without moving a byte, and runs the
-// tests of the data plane and the control plane. See docs/ep.md.
 package ep
 
 import (

@@ -1,4 +1,3 @@
-// Package inspect looks into results, and turns them into other formats.
 package inspect
 
 import (

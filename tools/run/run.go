@@ -1,10 +1,3 @@
-// Package run is `perigee run`: it runs a scenario, as the launcher, which starts the ranks and watches them, or as one
-// of the ranks. Other commands that run scenarios make a [Job] and call its Run.
-//
-// A command line is read in two steps, since a scenario declares its own options: first the flags of every job, which
-// decide how the ranks find each other; then, where the scenario is known, its options. Both are values from then on.
-// Only for child processes are they turned into words again, by [cli.Words] and optionWords, which are the inverse of
-// the two steps.
 package run
 
 import (

@@ -1,9 +1,3 @@
-// Package simulate runs the control part of a job for thousands of ranks in one
-// process, and counts what they send each other.
-//
-// The ranks are the real ones: they report to a coordinator, meet, compare clocks
-// and prepare patterns with the code of every job, and their messages are framed as
-// on a link. Only the links are memory, and no engine moves the bytes.
 package simulate
 
 import (

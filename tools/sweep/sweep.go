@@ -1,10 +1,3 @@
-// Package sweep is `perigee sweep`: it reads the benchmark reports of a sweep over
-// configurations and loads, and shows them as tables, plots and an interactive
-// page.
-//
-// The parts: load reads reports, runs is the table with its columns, scenarios
-// and configurations, slo the bounds of --slo,
-// pareto the front, plot the drawing, page the HTML.
 package sweep
 
 import (

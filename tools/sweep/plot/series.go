@@ -1,6 +1,3 @@
-// Package plot draws the trade-off between two columns over the runs of a
-// scenario, as PNG or SVG: a line per configuration through its runs in the
-// order of concurrency, a dot per run, and the Pareto front.
 package plot
 
 import (

@@ -45,7 +45,7 @@ type sender interface {
 	Send(ctx context.Context, to int, h wire.Header, data []byte) error
 }
 
-// inquiry is what a rank asks that has waited for another. It is kept until it can be answered.
+// inquiry is the question of a rank that has waited for another. It is kept until it can be answered.
 type inquiry struct {
 	from int
 	wait uint64 // the number that the asker has given to its wait

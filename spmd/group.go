@@ -202,7 +202,7 @@ func (g *Group) context() (context.Context, context.CancelFunc) {
 // hear of the failure itself, so that the first to be blamed is the culprit.
 const newsWait = 2 * time.Second
 
-// isEcho reports whether an error is what another rank's failure looks like
+// isEcho reports whether an error has the looks of another rank's failure
 // from here: another rank of this host knows of it, or a link has ended.
 func isEcho(err error) bool {
 	if errors.Is(err, host.ErrTimeout) {

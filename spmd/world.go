@@ -79,7 +79,7 @@ type meeting interface {
 // cores CPUs are at hand.
 type meetingPlace func(key uint64, parties, cores int) (meeting, error)
 
-// Options are what the user may choose of a world.
+// Options hold the user's choices for a world.
 type Options struct {
 	// Timeout bounds each wait in a collective; 0 waits for ever.
 	Timeout time.Duration
@@ -189,7 +189,7 @@ func (w *World) Hosts() []Host { return w.roster.hosts }
 // HostOf returns the index into Hosts of the host of a rank.
 func (w *World) HostOf(rank int) int { return w.roster.hostOf(rank) }
 
-// HostName is what the launcher, or else the machine itself, calls the host of a rank.
+// HostName returns the name that the launcher, or else the machine itself, gives the host of a rank.
 func (w *World) HostName(rank int) string { return w.roster.node(rank).name }
 
 // OneHost reports whether all ranks can share memory.

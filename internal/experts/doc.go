@@ -8,9 +8,9 @@
 // The routing is a pure function of a seed, so every rank computes where each message of each rank lies (moe.Layout),
 // and prepares its requests once. An iteration posts the same requests again.
 //
-//	dispatch  quantise every token once; copy it to each of its places among what this rank sends (unless Spec.Direct);
-//	          write each other rank its messages, and notify it of the counts; copy those to this rank's own experts;
-//	          wait for the notifications of all ranks; pack the messages densely by expert
+//	dispatch  quantise every token once; copy it to each of its places among what this rank sends (unless
+//	          Spec.Direct); write each other rank its messages, and notify it of the counts; copy those to this
+//	          rank's own experts; wait for the notifications of all ranks; pack the messages densely by expert
 //	combine   write each rank one BF16 row for each message that came from it; notify; wait; sum each token's rows
 //	          with its weights
 //

@@ -252,7 +252,7 @@ func (f *Figures) count(mode Mode, s Spec) {
 			b.add(c.Copies*payload, c.RemoteCopies*payload, float64(c.Remote*(payload+moe.HeaderBytes))+notices)
 		}
 		if mode.has(combining) {
-			// Rows go the other way: what a rank sends is what it has received.
+			// Rows go the other way: a rank sends as many as it has received messages.
 			r.Bytes += moe.CombineBytes(c.Assignments, hidden)
 			b.add(c.Copies*row, c.RemoteCopies*row, float64((census.Received[rank]-local(census, rank))*row)+notices)
 		}

@@ -113,7 +113,7 @@ type operation struct {
 	bare    []int       // peers to which nothing is written: they are only notified
 }
 
-// requests are what a rank writes in an operation: a nixl.Batch, or in an elastic plan one for each peer.
+// requests write a rank's messages in an operation: a nixl.Batch, or in an elastic plan one for each peer.
 type requests interface {
 	Run(ctl nixl.Control, n int, times []nixl.Times) error
 	Release() error

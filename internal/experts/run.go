@@ -112,7 +112,7 @@ type Log struct {
 //
 // With Moving the messages of a dispatch are quantised and staged once, before the first iteration, and what arrives is
 // packed or summed once, after the last. All ranks meet in a barrier before each, so one of the two areas of the
-// receive half is enough. That is what a plain all-to-all of the same bytes does, and can be compared with its time.
+// receive half is enough. A plain all-to-all of the same bytes does that, too, so that the times can be compared.
 func (p *Plane) Play(mode Mode, n int, entry Entry, record bool) (*Log, error) {
 	log := &Log{}
 	for kind := range log.Waits {

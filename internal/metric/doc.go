@@ -3,12 +3,12 @@
 // perigee inspect choose samples.
 //
 // Most metrics have a sample for each measured run of a pattern; some have one for each initiator or message of a run,
-// for each pattern, or for each size of blocks. A scenario may declare metrics of its own. docs/thresholds.md lists
+// for each pattern, or for each size of blocks. A scenario may declare its own metrics. docs/thresholds.md lists
 // them all with their formulas.
 //
 // metric.go has the catalogue and the Sample, which says besides its value what it belongs to: pattern, phase,
 // iteration, rank, peer, labels. -1 stands for "to none, or to several". blocks.go has the metrics of transfers of
-// blocks. Columns (columns.go) are what conditions can choose samples by, in the language of package expr. Follow
+// blocks. By columns (columns.go) conditions choose samples, in the language of package expr. Follow
 // yields the samples of a result that grows, each once, so that looking at thresholds costs time in proportion to what
 // is new.
 //

@@ -25,8 +25,8 @@
 //
 // # Bytes
 //
-// [Model.Cache] fixes the precision and the way of serving, and gives bytes. [Model.Rank] is what one rank of tensor
-// parallelism holds of a model, [Model.Stage] what a stage of a pipeline holds: models, too.
+// [Model.Cache] fixes the precision and the way of serving, and gives bytes. [Model.Rank] gives the part that one rank
+// of tensor parallelism holds of a model, [Model.Stage] what a stage of a pipeline holds: models, too.
 //
 // # Reading order
 //

@@ -73,7 +73,7 @@ func byType[T any](listed map[string]T) map[string]T {
 	return entries
 }
 
-// classDefaults are what a class takes for keys that a file lacks: query heads, where published files lack them, KV
+// classDefaults stand for keys that a file of a class lacks: query heads, where published files lack them, KV
 // heads, and values of a head. 0: as many KV heads as query heads; hidden size / heads.
 type classDefaults struct{ heads, kv, head int64 }
 

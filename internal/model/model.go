@@ -29,7 +29,8 @@ type Model struct {
 
 	// recurrent reports whether any layer of the whole model has a recurrence whose state vLLM hands over.
 	recurrent bool
-	// expanded is what vLLM keeps instead of a latent vector, in models where it expands that to all heads.
+	// expanded stands for the keys and values that vLLM keeps instead of a latent vector, in models where it expands
+	// that to all heads.
 	expanded Keep
 	// queriesPerHead are the query heads that share a KV head, where the file says that instead of the KV heads; it
 	// need not divide Heads. Otherwise 0.
@@ -116,8 +117,8 @@ func (k Keep) Entries(tokens int64) int64 {
 	return tokens
 }
 
-// CheckExperts returns an error of kind Usage where the model lacks a size of its layers with experts. name is what the
-// user calls it.
+// CheckExperts returns an error of kind Usage where the model lacks a size of its layers with experts. name is the one
+// that the user calls it.
 func (m *Model) CheckExperts(name string) error {
 	if min(m.Experts, m.TopK, m.Hidden) > 0 {
 		return nil

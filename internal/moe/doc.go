@@ -26,8 +26,8 @@
 // shape.go has the sizes and router.go the choice of experts, with random.go below it: numbers that depend on the seed
 // and the place alone, so that every rank draws the same without asking. placement.go and shared.go put experts on
 // ranks. census.go counts bytes on all bases, layout.go says where each message lies, payload.go what it holds,
-// matrix.go makes a traffic matrix of it all, and loads.go reads measured loads of experts. math.go has a logarithm
-// and an exponential of its own, as those of processors differ in the last bit.
+// matrix.go makes a traffic matrix of it all, and loads.go reads measured loads of experts. math.go has its own
+// logarithm and exponential, as those of processors differ in the last bit.
 //
 // Files of loads that are wrong are errors of the kind Input, with file and line.
 package moe

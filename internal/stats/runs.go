@@ -390,7 +390,7 @@ func apart(times []float64, n, values int) bool {
 	return length(times)-length(x)-length(y) > driftReach*max(length(x), length(y))
 }
 
-// line is what values follow within two sides: the same slope on both.
+// line fits values within two sides: the same slope on both.
 type line struct {
 	df, tt, tv, vv       float64 // sums of squares and products of times and values around the means of the sides
 	distance, difference float64 // of the means of both sides, in time and in value

@@ -71,7 +71,7 @@ type Table struct {
 }
 
 // AddColumn adds a column on the right. header is also the key in CSV and
-// JSON, so it must be unique. format is what fmt.Sprintf makes text of a cell
+// JSON, so it must be unique. fmt.Sprintf makes text of a cell by format,
 // with, such as "%.3f"; "" stands for "%v".
 func (t *Table) AddColumn(header string, align Align, format string) {
 	if t.headers == nil {

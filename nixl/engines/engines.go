@@ -1,4 +1,4 @@
-// Package engines chooses the transfer engine of a job. It is a package of its own because nixl cannot import the
+// Package engines chooses the transfer engine of a job. It is a separate package because nixl cannot import the
 // engines that implement it, and callers should not need to know which there are: experiments open an engine here, and
 // only here is it decided what "auto" means.
 //
@@ -44,7 +44,7 @@ const Warning = "WARNING: "
 // named, or if there are several hosts. Every rank must get the same engine: let one rank choose and send its
 // Info().Name to the others.
 //
-// tight is what Tight has said at a rank of the one host, or "": all ranks must pass the same.
+// tight is the answer of Tight at a rank of the one host, or "": all ranks must pass the same.
 func Open(choice, library string, oneHost bool, tight string) (engine nixl.Engine, note string, err error) {
 	return open(choice, library, oneHost, tight, loadNIXL)
 }

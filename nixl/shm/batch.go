@@ -74,7 +74,7 @@ func (l *limits) look(now int64) error {
 	return nil
 }
 
-// perPiece is what a piece counts at least, so that many tiny ones are looked at
+// A piece counts as perPiece bytes at least, so that many tiny ones are looked at
 // as often as a few large ones.
 const perPiece = 4 << 10
 

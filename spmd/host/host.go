@@ -46,8 +46,8 @@ type slot struct {
 	arrivals atomic.Uint64 // ever increasing: a barrier is over at the next multiple of the group's size
 	sleepers atomic.Uint32 // ranks that wait in the kernel
 	call     atomic.Uint32 // what the last of them said it waits in
-	// most is what the ranks of a meeting bring along, for Max: that of three meetings in turn. When a rank leaves one,
-	// all have left the one before, and none is in the next but one.
+	// most holds the numbers that the ranks of a meeting bring along, for Max: those of three meetings in turn. When a
+	// rank leaves one, all have left the one before, and none is in the next but one.
 	most [3][2]atomic.Int64
 }
 

@@ -29,7 +29,7 @@ func Wait(t testing.TB, done func() bool) {
 	}
 }
 
-// Cues are what to do, once, when a line with a text is logged. Who logs it waits for that.
+// Cues act, once, when a line with a text is logged. The goroutine that logs it waits for that.
 type Cues map[string]func()
 
 // Logger returns a logger that follows the cues.

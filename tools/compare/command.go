@@ -37,7 +37,7 @@ type Cmd struct {
 	Judging
 }
 
-// Help is what perigee compare --help says beyond the flags.
+// Help adds to the flags in perigee compare --help.
 func (Cmd) Help() string {
 	return "Compares the latency of every pattern and of every pair of ranks, and distinguishes real changes from chance. See docs/compare.md."
 }

@@ -7,7 +7,7 @@ import (
 	"perigee/internal/result"
 )
 
-// key is what the samples of a row have in common.
+// key has the fields that the samples of a row share.
 type key struct {
 	pattern          int
 	phase            string

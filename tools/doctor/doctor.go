@@ -43,7 +43,7 @@ import (
 // Verdict says how serious a finding is.
 type Verdict string
 
-// The verdicts. Missing is no fault: it is what some jobs can do without.
+// The verdicts. Missing is no fault: some jobs can do without it.
 const (
 	Good    Verdict = "ok"
 	Missing Verdict = "none"
@@ -51,7 +51,7 @@ const (
 	Bad     Verdict = "problem"
 )
 
-// Finding is what one check found.
+// Finding is the outcome of one check.
 type Finding struct {
 	Host    string  `json:"host"`
 	What    string  `json:"what"`
@@ -157,7 +157,7 @@ func printHost(w io.Writer, findings []Finding) error {
 	return nil
 }
 
-// machine is what is looked at, as a value so that tests can make one up.
+// machine stands for the machine to examine, as a value so that tests can make one up.
 type machine struct {
 	root    string // of /proc and /sys
 	env     boot.Environ
@@ -338,7 +338,7 @@ func library(m machine) []Finding {
 	return append(append(one(f), all...), plugins(path)...)
 }
 
-// ucxListeners says whether UCX listens inside a host. tls is what perigee has chosen of its transports, "" if the user
+// ucxListeners says whether UCX listens inside a host. tls holds the transports that perigee has chosen, "" if the user
 // has; tight is why it could not choose better.
 func ucxListeners(tls, tight string) Finding {
 	f := Finding{What: "UCX listeners", Verdict: Good, Found: "none between ranks of this host (UCX_TLS=" + tls + ")"}

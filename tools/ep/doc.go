@@ -2,7 +2,7 @@
 // experts without moving a byte, and runs the tests of the data plane and the control plane. See docs/ep.md.
 //
 // routing.go and placement.go compute with package moe and print tables, JSON or a traffic matrix; their options are
-// those of the scenarios, so that what they show is what a run moves. play.go runs the shipped scenarios through
+// those of the scenarios, so that they show the bytes of a run before it. play.go runs the shipped scenarios through
 // package run, with the flags of the original NIXL EP tests under their names.
 //
 // Those tests are started once per node, as torchrun is, with WORLD_SIZE and RANK for nodes; perigee's jobs are

@@ -24,7 +24,7 @@ type PlacementCmd struct {
 	cli.Format `set:"formats=text,json" set:"formats_help=text or json"`
 }
 
-// Help is what perigee ep placement --help says beyond the flags.
+// Help adds to the flags in perigee ep placement --help.
 func (PlacementCmd) Help() string {
 	return "Example: perigee ep placement --loads loads.txt --replicas 16 --groups 4 --nodes 2 --gpus 8\n\nSee docs/ep.md."
 }
@@ -122,7 +122,7 @@ type MatrixCmd struct {
 	Spread float64    `name:"spread" default:"1" placeholder:"F" help:"0: the same to all ranks; 1: nothing to itself and most to the farthest."`
 }
 
-// Help is what perigee ep matrix --help says beyond the flags.
+// Help adds to the flags in perigee ep matrix --help.
 func (MatrixCmd) Help() string {
 	return "The matrix is that of the generator of nccl-tests' alltoallv, in the format that it reads.\n" +
 		"Example: perigee ep matrix --ranks 4 --bytes 6M --spread 0.5\n\nSee docs/ep.md."

@@ -115,12 +115,12 @@ type RoutingCmd struct {
 	cli.Format `set:"formats=text,json" set:"formats_help=text or json"`
 }
 
-// Help is what perigee ep routing --help says beyond the flags.
+// Help adds to the flags in perigee ep routing --help.
 func (RoutingCmd) Help() string {
 	return "Example: perigee ep routing --routing keyed --seed 67 --ranks 8 --tokens 128\n\nSee docs/ep.md."
 }
 
-// Census is what `perigee ep routing --format json` prints: counts of the whole world.
+// Census is the JSON of `perigee ep routing --format json`: counts of the whole world.
 type Census struct {
 	Assignments int64      `json:"assignments"`
 	RankCopies  int64      `json:"rank_copies"`

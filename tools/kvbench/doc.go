@@ -8,7 +8,7 @@
 // With L layers, q bytes per value, tensor parallelism tp, pipeline parallelism
 // pp, pages of P tokens, N requests of S tokens:
 //
-//   - the I/O size is what one block holds on one GPU: a page of tokens in one layer
+//   - the I/O size is the size of one block on one GPU: a page of tokens in one layer
 //     (access pattern layer) or in all layers of a pipeline stage (block);
 //   - the batch is the number of blocks.
 //

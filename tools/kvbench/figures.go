@@ -118,8 +118,8 @@ func exactFigures(all *model.Cache, c Config) (Figures, error) {
 	return f, err
 }
 
-// oneToken is what all layers keep of one token, those with a window as the others; of an entry for several tokens its
-// share, rounded down in all.
+// oneToken counts the bytes that all layers keep of one token, those with a window as the others; of an entry for
+// several tokens its share, rounded down in all.
 func oneToken(c *model.Cache) int64 {
 	var sum float64
 	for i, g := range c.Model.Groups {

@@ -20,7 +20,7 @@ type Cmd struct {
 	Models  ModelsCmd  `cmd:"" help:"List the shipped models and model configs, or print one."`
 }
 
-// Help is what perigee kvbench --help says beyond the commands.
+// Help adds to the commands in perigee kvbench --help.
 func (Cmd) Help() string {
 	return "perigee kvbench models lists what --model and --model_config know by name. See docs/kvbench.md."
 }
@@ -32,7 +32,7 @@ type PlanCmd struct {
 	Bench
 }
 
-// Help is what perigee kvbench plan --help says beyond the flags.
+// Help adds to the flags in perigee kvbench plan --help.
 func (PlanCmd) Help() string {
 	return example("plan --model llama3.1-8b --model_config block-tp8-pp2 --isl 8000 --num_requests 4")
 }
@@ -170,7 +170,7 @@ type KVCacheCmd struct {
 	cli.Format
 }
 
-// Help is what perigee kvbench kvcache --help says beyond the flags.
+// Help adds to the flags in perigee kvbench kvcache --help.
 func (KVCacheCmd) Help() string {
 	return example("kvcache --model gpt-oss-120b --model_configs 'block-tp8-*' --accounting exact")
 }
@@ -198,7 +198,7 @@ type IOSizeCmd struct {
 	cli.Format
 }
 
-// Help is what perigee kvbench iosize --help says beyond the flags.
+// Help adds to the flags in perigee kvbench iosize --help.
 func (IOSizeCmd) Help() string {
 	return example("iosize --model deepseek-r1 --model_config layer-tp1-pp1")
 }

@@ -18,11 +18,11 @@ const (
 	maxTokens   = 1 << 40           // tokens of a request
 )
 
-// originalFLOPS is what the original divides by. It calls it "36 TFlops
+// The original divides by originalFLOPS. It calls it "36 TFlops
 // (h100)".
 const originalFLOPS = 36e12
 
-// defaultFLOPS is about 40 % of an H100's dense peak in 16 bit, which is what
+// defaultFLOPS is about 40 % of an H100's dense peak in 16 bit, as
 // a good prefill reaches.
 const defaultFLOPS = 400e12
 

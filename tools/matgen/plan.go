@@ -15,7 +15,7 @@ import (
 
 const defaultRequests = 1000
 
-// Inputs are what the files named in the options hold; see [Options.Load].
+// Inputs hold the content of the files named in the options; see [Options.Load].
 type Inputs struct {
 	Draws []Draw         // nil: draw them
 	Trace *trace.Summary // nil: they are of no trace

@@ -131,7 +131,7 @@ func (w *Workload) busiest() (sleep float64, bytes int64) {
 	return sleeps[longest], sent[longest]
 }
 
-// fileBytes is what the matrices take on the disk if no number were longer than
+// fileBytes estimates the space of the matrices on the disk if no number were longer than
 // one character. All have as many messages.
 func (w *Workload) fileBytes() int64 {
 	ranks := uint64(w.World())

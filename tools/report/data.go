@@ -9,7 +9,7 @@ import (
 	"perigee/tools/report/figures"
 )
 
-// pageData is what the scripts of a page draw: columns instead of objects, and
+// pageData holds the figures that the scripts of a page draw: columns instead of objects, and
 // no more digits than a chart can show.
 type pageData struct {
 	Hosts     []hostData        `json:"hosts"`

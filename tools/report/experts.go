@@ -23,7 +23,7 @@ const (
 	mostHeats    = 1 << 16 // cells of all wait matrices together
 )
 
-// expertsView is what perigee ep has left among a result's values.
+// expertsView holds the figures that perigee ep has left among a result's values.
 type expertsView struct {
 	Planes  []planeView
 	Phases  []controlView

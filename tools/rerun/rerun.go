@@ -46,7 +46,7 @@ type options struct {
 	OnlyRun   string `name:"only-run" hidden:"" placeholder:"ID" help:"Repeat the run, as the job of this id, and compare nothing."`
 }
 
-// Help is what perigee rerun --help says beyond the flags.
+// Help adds to the flags in perigee rerun --help.
 func (Cmd) Help() string {
 	return "Repeats a run: script, options, files, ranks, engine, seed and thresholds are those of the result. Files that it wrote because an option named them are not written again, unless --allow-io is given. " +
 		"The new result is compared with the old one as by perigee compare. One run against one gives figures and no verdict; --times N makes enough runs for one (4 or more a side; --result then names a folder), " +

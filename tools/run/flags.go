@@ -96,5 +96,5 @@ func (f Flags) Over(env boot.Environ) boot.Environ {
 	}
 }
 
-// seed is what the job draws from.
+// seed returns the seed that the job draws from.
 func (f Flags) seed() uint64 { return cli.Given(f.Seed, 0) }

@@ -13,7 +13,7 @@ import (
 	"perigee/lua"
 )
 
-// order is what is to be run, as rank 0 sends it to the others.
+// order says what to run, as rank 0 sends it to the others.
 type order struct {
 	Script script
 	// Flags and Options are there where the command line does not say them: in a

@@ -32,12 +32,12 @@ type Job struct {
 	// The scenario's options: the words of a command line without the job's flags, or values by name.
 	Words   []string
 	Options map[string]any
-	// Mistake is what is wrong with the flags. It is reported when the job has its ranks, once for all.
+	// Mistake is the first error in the flags. It is reported when the job has its ranks, once for all.
 	Mistake error
 	// Process are the words after the program's name that start a rank; nil: they follow from the rest.
 	Process []string
 
-	// ID is what the result calls the job; empty: something random.
+	// ID names the job in the result; empty: something random.
 	ID string
 	// Repeats is the file of an earlier result, whose script and options are run again. A flag that is not given is as
 	// it was then.

@@ -1,9 +1,9 @@
 // Package simulate is `perigee simulate`: it counts what the ranks of a large job send each other, without that job.
 //
-// The ranks are the real ones: they report to a coordinator, meet, compare clocks and prepare patterns with the code
-// of every job, and their messages are framed as on a link. Only the links are memory, and no engine moves the bytes.
-// So what is counted is what a job of thousands of ranks will cost in messages and bytes, by phase, and that it works
-// at all; how long it would take is not known from it.
+// The ranks are the real ones: they report to a coordinator, meet, compare clocks and prepare patterns with the code of
+// every job, and their messages are framed as on a link. Only the links are memory, and no engine moves the bytes. So
+// the counts are those of a real job of thousands of ranks, in messages and bytes by phase, and show that it works at
+// all; how long it would take they do not show.
 //
 // run.go lets the ranks meet and counts, by wrapping their connections. engine.go has the engine that prepares
 // everything and moves nothing; its cards have the size of real ones. workload.go reads the patterns of

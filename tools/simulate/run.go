@@ -18,7 +18,7 @@ import (
 	"perigee/spmd/wire"
 )
 
-// Phase is what one step of a job costs. Messages are those on links between
+// Phase counts the cost of one step of a job. Messages are those on links between
 // ranks, bytes those of their frames, headers included; in the phases named
 // launcher and launcher-replies they are lines to and from the launcher.
 type Phase struct {
@@ -33,7 +33,7 @@ type Phase struct {
 	Seconds       float64 `json:"seconds"` // of all ranks in this process
 }
 
-// Outcome is what the simulation of one world has found.
+// Outcome holds the counts of the simulation of one world.
 type Outcome struct {
 	Ranks        int     `json:"ranks"`
 	Hosts        int     `json:"hosts"`

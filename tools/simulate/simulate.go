@@ -32,7 +32,7 @@ const (
 	MaxRanks = 16384
 )
 
-// Help is what perigee simulate --help says besides the flags.
+// Help adds to the flags in perigee simulate --help.
 func (Cmd) Help() string {
 	return "Bootstrap, collectives, comparison of clocks, preparation of patterns and one iteration of them run for N ranks in this process, " +
 		"over links in memory. The table shows what each rank would send over the network, counted where messages are framed. " +

@@ -24,7 +24,7 @@ type Cmd struct {
 	Columns   ColumnsCmd   `cmd:"" help:"List the columns with their units and formulas."`
 }
 
-// Input is what all commands have in common: which reports are read, and how.
+// Input has the flags that all commands share: which reports are read, and how.
 type Input struct {
 	Dirs     []string `arg:"" name:"dir" help:"Folders with benchmark reports (benchmark_report*.yaml, .yml, .json), searched with all folders in them, or single reports."`
 	Where    string   `placeholder:"EXPR" help:"Only runs of which this is true, such as 'TP>=4 && Is_PD'. Scenarios keep their indices."`
@@ -33,7 +33,7 @@ type Input struct {
 	RoundOSL float64  `name:"round-osl" default:"1" placeholder:"N" help:"Round mean output lengths to multiples of N tokens for grouping."`
 }
 
-// imported is what was read.
+// imported holds the runs that were read.
 type imported struct {
 	kept      []*runs.Run // those that --where keeps
 	scenarios []runs.Scenario

@@ -38,7 +38,7 @@ type order struct {
 	Cards    [][]byte
 }
 
-// answer is what came of it, and how long the library's part took.
+// answer holds the outcome of an order, and how long the library's part took.
 type answer struct {
 	Card []byte
 	Took time.Duration

@@ -25,7 +25,7 @@ const fileTarget = 0.9
 // depth is how many requests the engines keep in the kernel.
 const depth = 256
 
-// load is what both do with the file.
+// load describes the requests that both make of the file.
 type load struct {
 	name         string
 	block, batch int

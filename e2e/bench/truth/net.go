@@ -19,7 +19,7 @@ const (
 	linkBurst = "64k" // the kernel hands over segments of up to 64 KiB at once
 )
 
-// settled is what a host does first. BBR, the default of some distributions, sends at the rate that it saw before,
+// settled prepares a host. BBR, the default of some distributions, sends at the rate that it saw before,
 // which makes flows that had the link alone unequal at first. A window that begins anew after each pause would be part
 // of what a transfer takes.
 const settled = `echo reno >/proc/sys/net/ipv4/tcp_congestion_control &&

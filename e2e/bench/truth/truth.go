@@ -54,7 +54,7 @@ const tolerance = 0.1
 type Experiment struct {
 	Name   string
 	Expect string
-	// Run returns what came out, for people, and whether it is what was expected.
+	// Run returns what came out, for people, and whether that was expected.
 	Run func(l *Lab) (got string, ok bool, err error)
 }
 

@@ -1,7 +1,7 @@
 // Package numeric holds the arithmetic of tokens in expert parallelism: BF16 values, their quantisation to FP8 (e4m3,
 // without infinities) with a scale for each group of 128 channels, and the weighted sum of the experts' results.
 // Package experts calls it in every iteration, so that what numeric.go does in Go has a second form in C (kernels.c)
-// for builds with cgo. It is a package of its own so that the rest of moe needs no cgo.
+// for builds with cgo. It is a separate package so that the rest of moe needs no cgo.
 //
 // BF16 values are uint16, FP8 values bytes, scales float32, in the byte order of the machine. All functions give the
 // same bits with and without cgo and on every processor: each product and each sum is rounded once, to nearest even.

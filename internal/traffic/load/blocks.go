@@ -146,7 +146,7 @@ func satMultiply(a, b int64) int64 {
 	return a * b
 }
 
-// regionAlign is what regions of buffers begin at, so that direct I/O finds aligned memory.
+// Regions of buffers begin at multiples of regionAlign, so that direct I/O finds aligned memory.
 const regionAlign = 4096
 
 func roundUp(n int64) int64 { return (n + regionAlign - 1) / regionAlign * regionAlign }

@@ -1,8 +1,9 @@
 // Package matrix holds traffic matrices: how many bytes each rank sends to each other.
 //
-// A Matrix has one row and one column per rank. Row i is what rank i sends, column j is what rank j receives. Most
-// patterns of inference traffic are sparse (a prefill rank talks to a few decode ranks), so only non-zero cells are
-// stored: memory grows with the ranks plus the cells that carry bytes, not with the square of the ranks.
+// A Matrix has one row and one column per rank. Row i has the bytes that rank i sends, column j those that rank j
+// receives. Most patterns of inference traffic are sparse (a prefill rank talks to a few decode ranks), so only
+// non-zero cells are stored: memory grows with the ranks plus the cells that carry bytes, not with the square of the
+// ranks.
 //
 // Matrices come from text files (ReadText), from a broadcast (Matrix.UnmarshalBinary), from a script (FromRows,
 // Matrix.Set) or from a generator (AllToAll, Ring, Random and their like). Whatever the source, every cell is at least

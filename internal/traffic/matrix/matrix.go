@@ -55,7 +55,7 @@ func New(n int) *Matrix {
 	return &Matrix{rows: make([][]Cell, n), rowSums: make([]int64, n), colSums: make([]int64, n)}
 }
 
-// FromRows makes a matrix of full rows: rows[i][j] is what rank i sends to
+// FromRows makes a matrix of full rows: rows[i][j] bytes go from rank i to
 // rank j, in bytes. It fails if the rows are not a square of numbers >= 0 or
 // if their sum does not fit an int64.
 func FromRows(rows [][]int64) (*Matrix, error) {

@@ -200,8 +200,9 @@ type scratch struct {
 	by  [both + 1][]span
 }
 
-// overlap is what the message shares with rivals, which are parts of runs, those of one run after each other; nil for
-// nothing. It also returns how long the message may have lasted when it first met one of them, if that may be earlier.
+// overlap returns the part that the message shares with rivals, which are parts of runs, those of one run after each
+// other; nil for nothing. It also returns how long the message may have lasted when it first met one of them, if that
+// may be earlier.
 func (m message) overlap(hosts Hosts, rivals []*part, s *scratch) (o *series.Overlap, mayMeet *int64) {
 	for kind := range s.by {
 		s.by[kind] = s.by[kind][:0]

@@ -37,7 +37,7 @@ func (p *Plan) Run(n int, record bool) error {
 	return err
 }
 
-// before is what a run of a plan comes after.
+// before holds the barrier, the agreed instant and the gap that a run of a plan comes after.
 type before struct {
 	left   series.Exit
 	agreed series.Agreed

@@ -5,8 +5,8 @@
 // Measured data takes two ways, since a scenario that plays a pattern a thousand times wants each run, and a benchmark
 // that repeats a batch a million times could not keep them:
 //
-//	single runs  Stamps and Logged (stamps.go) at the rank, Log on the wire (codec.go), Run and RankRun (run.go) in the result
-//	long ones    Distribution (distribution.go) at the rank and on the wire, Measurement (measurement.go) in the result
+//	single runs  Stamps, Logged (stamps.go) at the rank, Log on the wire (codec.go), Run (run.go) in the result
+//	long ones    Distribution (distribution.go) at the rank and on the wire, Measurement (measurement.go) in it
 //
 // Package play fills both at each rank, gathers them, and puts the stamps on the common time line. The types with JSON
 // tags are part of the schema of results: a new field is optional, an old one keeps its name and meaning.

@@ -72,7 +72,7 @@ type meeting struct {
 	took      bool // place, which rank 0's with itself must not find taken
 }
 
-// need is what one kind of memory must be able to hold at every rank.
+// need counts the bytes that one kind of memory must be able to hold at every rank.
 type need struct{ send, recv []int64 }
 
 // step returns the number'th call's step, where all ranks make the same calls.

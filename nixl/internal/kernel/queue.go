@@ -118,7 +118,7 @@ func (q *Queue) fill() error {
 	return q.api.flush()
 }
 
-// A RequestError is what went wrong with a request.
+// A RequestError is the failure of one request.
 type RequestError struct {
 	Owner int
 	Err   error

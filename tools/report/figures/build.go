@@ -49,10 +49,10 @@ func (m *mean) add(v float64) { m.sum += v; m.n++ }
 // value is the mean, and NaN of nothing.
 func (m mean) value() float64 { return m.sum / float64(m.n) }
 
-// cellSums is what the runs of a pattern say of one message.
+// cellSums sums up one message over the runs of a pattern.
 type cellSums struct{ alone, together mean }
 
-// cells is what the runs of a pattern say of the messages of its matrix, by its cells. Thousands of patterns may share
+// cells sum up the messages of a pattern's matrix over its runs, by its cells. Thousands of patterns may share
 // a large matrix of which their runs have few messages, so memory grows with messages.
 type cells struct {
 	dense  []cellSums
@@ -71,7 +71,7 @@ func (c *cells) begin(messages, all int) {
 	}
 }
 
-// at is what is known of the message of a cell, after begin.
+// at returns the sums of the message of a cell, after begin.
 func (c *cells) at(i int) *cellSums {
 	if c.dense != nil {
 		return &c.dense[i]
@@ -94,7 +94,7 @@ func (c *cells) each(f func(i int, s cellSums)) {
 	}
 }
 
-// patternSums is what the runs of a pattern say of it.
+// patternSums sums up the runs of a pattern.
 type patternSums struct {
 	cells      cells
 	latencies  result.Latencies

@@ -37,7 +37,7 @@ func (n *Num) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*float64)(n))
 }
 
-// Figures are what is computed from one result. Times are in nanoseconds,
+// Figures are computed from one result. Times are in nanoseconds,
 // bandwidths in bytes per second, slowdowns are ratios.
 type Figures struct {
 	// Document is the result without its measurements.
@@ -67,7 +67,7 @@ type Starts struct {
 	Latest int64 `json:"latest"` // by how many nanoseconds at most
 }
 
-// Pattern is what one pattern took.
+// Pattern holds the times of one pattern.
 type Pattern struct {
 	Index     int    `json:"index"`
 	Name      string `json:"name"`
@@ -135,7 +135,7 @@ type Pair struct {
 	Contention Num `json:"contention"`
 }
 
-// Rank is what one rank sends and receives.
+// Rank counts the bytes that one rank sends and receives.
 type Rank struct {
 	Rank         int   `json:"rank"`
 	Host         int   `json:"host"` // index into the world's hosts
@@ -157,7 +157,7 @@ type HostPair struct {
 	Slowdown  Num   `json:"slowdown"`
 }
 
-// Span is what one rank did in one run of a pattern of the workload.
+// Span is one rank's part in one run of a pattern of the workload.
 type Span struct {
 	Rank      int
 	Pattern   int

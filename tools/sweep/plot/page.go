@@ -67,7 +67,7 @@ type bound struct {
 	Limit  float64 `json:"limit"`
 }
 
-// pageData is what the scripts get.
+// pageData is the input of the page's scripts.
 type pageData struct {
 	Columns        []column   `json:"columns"`
 	Scenarios      []scenario `json:"scenarios"`

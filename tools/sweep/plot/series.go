@@ -39,7 +39,7 @@ type Series struct {
 	Points []Point
 }
 
-// Data is what a picture shows.
+// Data holds the points and lines of a picture.
 type Data struct {
 	Key     runs.Key
 	Series  []Series

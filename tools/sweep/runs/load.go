@@ -13,7 +13,7 @@ import (
 
 // LoadOptions say how reports become runs.
 type LoadOptions struct {
-	// RoundISL and RoundOSL are what the mean lengths are rounded to multiples
+	// The mean lengths are rounded to multiples of RoundISL and RoundOSL
 	// of, halves to the even one, so that runs of one workload fall into one
 	// scenario. Both are above 0.
 	RoundISL, RoundOSL float64
@@ -31,7 +31,7 @@ type Skipped struct {
 	Err  error
 }
 
-// Loaded is what was found.
+// Loaded is the outcome of Load.
 type Loaded struct {
 	Runs    []*Run    // in the order of Sort
 	Skipped []Skipped // by path

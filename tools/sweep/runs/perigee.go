@@ -41,7 +41,7 @@ var ofPerigee = func() *regexp.Regexp {
 	return regexp.MustCompile(`"schema"\s*:\s*"` + regexp.QuoteMeta(family) + "/")
 }()
 
-// figures are what the measurements of one traffic pattern in a phase have: latencies (ms) and bandwidths (bytes/s).
+// figures collect the measurements of one traffic pattern in a phase: latencies (ms) and bandwidths (bytes/s).
 type figures struct{ latencies, bandwidths []float64 }
 
 // resultRuns makes a run of each phase of a result of perigee in which patterns were measured, and of each
@@ -92,7 +92,7 @@ func resultRuns(file found) ([]*Run, error) {
 	return list, nil
 }
 
-// transferRun is what a document says of all its measurements.
+// transferRun makes a run of all measurements of a document.
 func transferRun(doc *result.Document, part string) *Run {
 	r := New("")
 	r.Transfer, r.Schema, r.Harness = true, doc.Schema, "perigee"

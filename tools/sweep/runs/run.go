@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Role is what an engine does.
+// Role is the part of an engine in serving.
 type Role int
 
 // The roles. A replica does both prefill and decode.

@@ -171,6 +171,7 @@ func conclude(err error, w io.Writer) int {
 
 type scenariosCmd struct{ cli.Format }
 
+// Run lists the shipped scenarios. What each does stands in its script, so that the scripts are loaded.
 func (c scenariosCmd) Run(streams cli.Streams) error {
 	var t table.Table
 	t.AddColumn("Scenario", table.Left, "%s")

@@ -113,6 +113,7 @@ func (w *World) Group(ranks []int) (*Group, error) {
 	return kept.(*Group), nil
 }
 
+// checkRanks refuses lists that are no group. Ranks that hold different lists are found later, when they meet.
 func (w *World) checkRanks(ranks []int) error {
 	if len(ranks) == 0 {
 		return errors.New("a group needs at least one rank")

@@ -306,6 +306,9 @@ func (w *World) linkError(l lostLink) error {
 		WithHint("has the network between the two hosts failed, or one of them?")
 }
 
+// fail ends all waits of this rank with err: those for messages by the context, those inside an engine by the flag
+// that its loops look at, and those in shared memory by the mark in the segment, which ends the other ranks of the
+// host, too.
 func (w *World) fail(err error) {
 	if f, ok := err.(watch.Failure); ok {
 		err = w.complete(f)

@@ -90,6 +90,7 @@ func chosen(names []string) ([]section, error) {
 	return some, nil
 }
 
+// run runs the sections that the command line names, or all, and reports those that failed at its end.
 func run() error {
 	todo, err := chosen(os.Args[1:])
 	if err != nil {

@@ -148,6 +148,8 @@ func (r *roff) subcommands(n *kong.Node, name string) {
 	r.below(n, name)
 }
 
+// below prints the commands below one as subsections, with their full names, as a reader searches a page for the words
+// that he types.
 func (r *roff) below(n *kong.Node, name string) {
 	for _, c := range n.Children {
 		if c.Hidden {

@@ -168,6 +168,7 @@ func (c *Collector) Add(d *result.Document, m *result.Measurement) {
 		c.patterns[m.Pattern] = s
 	}
 	s.next = 0
+	// A run alone beside which others were still at work would make everything look faster than it is.
 	if m.NotAlone() {
 		c.report.NotAlone++
 		return
@@ -182,6 +183,7 @@ func (c *Collector) Add(d *result.Document, m *result.Measurement) {
 		r := &m.Ranks[i]
 		for _, p := range r.Peers {
 			took := float64(p.EndNS - r.StartNS)
+			// It has no logarithm.
 			if took <= 0 {
 				continue
 			}
@@ -201,6 +203,7 @@ func (c *Collector) Add(d *result.Document, m *result.Measurement) {
 		}
 	}
 	s.whole = s.whole || len(s.messages) > 0
+	// What is kept of single messages is summed up from time to time, which bounds the memory.
 	if c.pending > mostPending {
 		c.settle()
 	}

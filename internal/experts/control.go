@@ -121,6 +121,7 @@ func (c Control) Play(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig) (
 	if w.Rank() >= c.Ranks {
 		return nil, nil
 	}
+	// The ranks that take part have their own group: the others have returned, and would be waited for.
 	ranks := make([]int, c.Ranks)
 	for i := range ranks {
 		ranks[i] = i
@@ -147,6 +148,7 @@ func (c Control) Play(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig) (
 				samples = append(samples, times[phase])
 			}
 		}
+		// A test of hours shows figures every two seconds, and keeps them if it is killed.
 		if done := round - c.Warmup + 1; done > 0 && done < c.Rounds {
 			due, _, err := saving.Due(g)
 			if err == nil && due {
@@ -204,6 +206,8 @@ func (l *life) init() (err error) {
 	return nil
 }
 
+// connect takes the steps that a serving engine takes when a rank joins: exchange of cards, adding of all peers, and
+// connections, polled until they are open.
 func (l *life) connect() error {
 	card, err := l.agent.Card()
 	if err != nil {

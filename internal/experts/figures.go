@@ -110,6 +110,7 @@ func (l *Log) encode() []byte {
 	return appendTraffic(b, l.NICs)
 }
 
+// decodeLog reads what encode has written; the number of ranks is known at both ends and not sent.
 func decodeLog(message []byte, ranks int) (*Log, error) {
 	r := pack.Read(message)
 	l := &Log{Iterations: make([]Iteration, r.Count())}

@@ -10,6 +10,7 @@ import (
 // defaults are those of transformers 5.24, November 2026; where engines differ, docs/models.md says so.
 var families map[string]func(*config)
 
+// Each key lists the values of model_type, separated by blanks, that one reader understands.
 func init() {
 	families = byType(map[string]func(*config){
 		"gemma2 vaultgemma":    alternating(4096, 2),

@@ -178,6 +178,7 @@ func OpenCUDA(ordinal int) (*CUDA, error) {
 	return c, nil
 }
 
+// openCUDA takes the primary context of a GPU, which all libraries of the process share.
 func openCUDA(ordinal int) (*CUDA, error) {
 	loadDriver()
 	const hint = "use memory type dram (mem_type: dram, or --mem-type dram), or run where there is a GPU"

@@ -73,6 +73,7 @@ func loadNIXL(library string) (nixl.Engine, error) {
 	return e, nil
 }
 
+// open is Open with a function that loads the library, so that tests need none.
 func open(choice, library string, oneHost bool, tight string,
 	load func(string) (nixl.Engine, error)) (nixl.Engine, string, error) {
 	switch choice {
@@ -103,6 +104,7 @@ func open(choice, library string, oneHost bool, tight string,
 		return nil, "", fault.New(fault.Engine, "ranks on several hosts need NIXL: %w", err)
 	}
 	note := fmt.Sprintf("shm instead of nixl: %v", err)
+	// A library that is there and does not load, or a variable about it, shows that the user wants NIXL.
 	if !errors.Is(err, capi.ErrNone) || os.Getenv("NIXL_PLUGIN_DIR") != "" {
 		note = Warning + note
 	}

@@ -137,6 +137,8 @@ func (b *batch) usable() error {
 	return nil
 }
 
+// Run copies the batch n times in this goroutine: the engine's work is the copy itself, and a handover would be
+// measured with it. After an error the batch is broken, as part of a run may have been copied.
 func (b *batch) Run(ctl nixl.Control, n int, times []nixl.Times) error {
 	if err := b.usable(); err != nil {
 		return err
@@ -233,6 +235,7 @@ const (
 	stopDeadline
 )
 
+// Post copies in a goroutine. The stamps are taken there, but for Start, which is when Post was called.
 func (b *batch) Post() error {
 	if err := b.usable(); err != nil {
 		return err
@@ -263,6 +266,7 @@ func (b *batch) Done() (bool, error) {
 	}
 }
 
+// Wait waits for the goroutine of Post, and makes it stop if the time is over or the job has failed.
 func (b *batch) Wait(ctl nixl.Control, t *nixl.Times) error {
 	p := b.posted
 	if p == nil {

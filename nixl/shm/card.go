@@ -43,6 +43,8 @@ type cardBuffer struct {
 	dev, inode uint64 // to notice that the owner closed fd and opened something else
 }
 
+// encode writes a card in the form that the comment of the type describes. The inbox stands before the buffers, and is
+// not counted among them.
 func (c card) encode() []byte {
 	b := make([]byte, 0, cardHead+len(c.buffers)*cardEntry)
 	b = append(b, cardMagic...)
@@ -61,6 +63,8 @@ func (c card) encode() []byte {
 	return b
 }
 
+// decodeCard reads a card and checks all that is in it: it comes from another process, and what it says becomes a
+// mapping of memory. The errors for another engine or version name the likely reason.
 func decodeCard(b []byte) (card, error) {
 	var c card
 	if len(b) < cardHead || !bytes.HasPrefix(b, []byte(cardMagic)) {

@@ -191,6 +191,9 @@ const lengthSize = 8
 
 func padded(n int) uint64 { return uint64(lengthSize + (n+7)&^7) }
 
+// put writes a message into this sender's ring and reports whether there was room. The message is complete before the
+// head moves, which the receiver reads, and the doorbell comes last, so that a receiver that sees it finds the
+// message.
 func (o *outbox) put(message []byte) bool {
 	s, ring := o.memory.slot(o.slot), o.memory.ring(o.slot)
 	head := s.head // written by this side alone

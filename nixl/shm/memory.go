@@ -41,6 +41,8 @@ func allocate(size int64, huge string) (memfd, error) {
 	return memfd{fd, data}, nil
 }
 
+// fillMemfd gives a memory file its size and its pages, and maps it. The size is sealed before others hear of the
+// file.
 func fillMemfd(fd int, size int64, huge string) ([]byte, error) {
 	whole := size
 	if huge == nixl.HugeOn {

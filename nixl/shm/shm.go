@@ -109,6 +109,7 @@ func (a *agent) Info() nixl.Info {
 	return info
 }
 
+// Alloc makes a buffer of the next number. One of 0 bytes has a number but no memory, since peers count buffers.
 func (a *agent) Alloc(mem nixl.Mem, size int64) (nixl.Buffer, error) {
 	if a.closed {
 		return nil, errClosed
@@ -158,6 +159,8 @@ func (a *agent) Card() ([]byte, error) {
 	return c.encode(), nil
 }
 
+// AddPeer takes a peer's card. A peer that comes back under its number with another name is a new agent; with the same
+// name it has more buffers.
 func (a *agent) AddPeer(number int, text []byte) error {
 	if a.closed {
 		return errClosed
@@ -221,6 +224,8 @@ func (a *agent) Disconnect(peers []int) error {
 	return errors.Join(errs...)
 }
 
+// disconnect releases what uses a peer, then its mappings, its notices and, if no other peer lives in the same
+// process, the watch on it. Batches go first: they point into the mappings.
 func (a *agent) disconnect(number int, p *peer) error {
 	var errs []error
 	for b := range a.batches {
@@ -362,6 +367,8 @@ func (a *agent) watch(owner kernel.ProcessID) (*kernel.Watched, error) {
 	return w, err
 }
 
+// Close ends what is under way before it unmaps anything, since a copy into memory that is gone would be a signal. Own
+// buffers go last; peers that have mapped them keep the pages.
 func (a *agent) Close() error {
 	if a.closed {
 		return nil

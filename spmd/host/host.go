@@ -332,6 +332,8 @@ func (b *Barrier) Called() uint32 {
 	return b.slot.call.Load()
 }
 
+// sleep waits in the kernel until the arrivals reach the target. It counts itself among the sleepers before it looks,
+// so that the last to arrive either is seen here or sees that there is a sleeper to wake.
 func (b *Barrier) sleep(target uint64, call uint32, start time.Time, limit time.Duration) error {
 	b.slot.sleepers.Add(1)
 	defer b.slot.sleepers.Add(^uint32(0))

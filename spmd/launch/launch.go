@@ -173,6 +173,8 @@ type process struct {
 	outcome string // how it ended; valid after ended
 }
 
+// start starts one rank with its number and a socket to the coordinator, which is its file 3: a socket needs no port
+// and no secret, and its end shows that the launcher has died.
 func (r *run) start(p *process) error {
 	conn, theirs, err := socketPair()
 	if err != nil {

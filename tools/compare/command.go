@@ -136,6 +136,7 @@ func (j Judging) Judge(s cli.Streams, sides Sides) error {
 			return err
 		}
 	}
+	// Before rows are left out: --fail-on counts all of them.
 	verdict := r.Err(j.FailOn)
 	if j.Pairs == "changed" && format != "text" {
 		r.Rows = slices.DeleteFunc(r.Rows, func(row Row) bool { return row.Sender >= 0 && !row.changed() })
@@ -211,6 +212,7 @@ func filesOf(path string) ([]string, error) {
 	return []string{path}, nil
 }
 
+// within lists the results that lie directly in a folder, by the endings of their names.
 func within(folder string) ([]string, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {

@@ -433,6 +433,8 @@ func (r *Report) addMeans() {
 	r.Rows = slices.Insert(r.Rows, last, means...)
 }
 
+// mean makes the row of a phase's geometric mean over patterns: the mean of logarithms, run by run, which is then
+// tested like any other row.
 func (r *Report) mean(phase string, rows []int) Row {
 	nan := math.NaN()
 	m := Row{

@@ -116,6 +116,7 @@ func hostsOf(findings []Finding) (hosts []string) {
 	return hosts
 }
 
+// print writes findings as JSON, or a table for each host.
 func (c *Cmd) print(s cli.Streams, findings []Finding) error {
 	if c.JSON || c.Format == "json" {
 		enc := json.NewEncoder(s.Out)
@@ -197,6 +198,8 @@ func launcher(m machine) []Finding {
 	return one(f)
 }
 
+// interfaces looks for a network interface that ranks of several hosts could use. One host needs none, so that their
+// lack is no problem.
 func interfaces(m machine) []Finding {
 	nics, err := device.NICs(filepath.Join(m.root, "sys"))
 	f := Finding{What: "network", Verdict: Good}
@@ -259,6 +262,7 @@ func hostMemory(m machine) []Finding {
 // benchmark's buffers.
 const lowLocked = 1 << 30
 
+// locked looks at the limit of locked memory, which only RDMA adapters need.
 func locked(m machine) []Finding {
 	f := Finding{What: "locked memory", Verdict: Good}
 	var limit unix.Rlimit
@@ -357,6 +361,7 @@ func ucxListeners(tls, tight string) Finding {
 	return f
 }
 
+// plugins lists NIXL's backends, which lie beside the library unless a variable says otherwise.
 func plugins(library string) []Finding {
 	dir := filepath.Join(filepath.Dir(library), "plugins")
 	if d := os.Getenv("NIXL_PLUGIN_DIR"); d != "" {
@@ -376,6 +381,8 @@ func plugins(library string) []Finding {
 	return one(f)
 }
 
+// gpus compares the GPUs that the driver lists with those that this process may use: a container or
+// CUDA_VISIBLE_DEVICES often hides some.
 func gpus(m machine) []Finding {
 	f := Finding{What: "GPUs", Verdict: Good}
 	list, err := device.GPUs()
@@ -419,6 +426,7 @@ func rdmaPorts(m machine) []device.NIC {
 	return ports
 }
 
+// adapters lists the ports of RDMA adapters, each with its state.
 func adapters(m machine) []Finding {
 	ports := rdmaPorts(m)
 	if len(ports) == 0 {

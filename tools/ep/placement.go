@@ -86,6 +86,7 @@ func (c *PlacementCmd) checkModel(experts int) error {
 	return nil
 }
 
+// writeText prints a row for each GPU of each layer, and how uneven the layers are.
 func (c *PlacementCmd) writeText(w io.Writer, layers []Layer) error {
 	var t table.Table
 	t.AddColumn("Layer", table.Right, "%d")

@@ -103,6 +103,7 @@ func parsePath(text string) (path, error) {
 		return path{}, nil
 	case !strings.HasPrefix(text, "."):
 		if _, err := parsePath("." + text); err == nil {
+			// A path without its first dot is the most likely mistake.
 			hint = fmt.Sprintf("did you mean .%s? See docs/results.md", text)
 		}
 		return fail(0, "a dot")
@@ -242,6 +243,8 @@ func leave(d *json.Decoder) error {
 	return err
 }
 
+// object follows a step into an object. A name that is there twice counts the first time, as JSON leaves it open; what
+// is not asked for is skipped without being kept.
 func (w *walker) object(d *json.Decoder, at, rest path, iterating bool) error {
 	s := rest[0]
 	var names []string
@@ -285,6 +288,7 @@ func (w *walker) object(d *json.Decoder, at, rest path, iterating bool) error {
 	})
 }
 
+// list follows a step into a list. An index from the end needs the last elements, and no more of them are kept.
 func (w *walker) list(d *json.Decoder, at, rest path, iterating bool) error {
 	s := rest[0]
 	var last []json.RawMessage // as many as a negative index reaches back

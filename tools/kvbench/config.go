@@ -242,6 +242,8 @@ func LoadConfig(name string) (Config, error) {
 	return ParseConfig(v)
 }
 
+// loadConfig reads a model config by its shipped name, or a file. A file that cannot be read whose name is that of a
+// shipped one was probably meant as that.
 func loadConfig(name string) (*conf.Value, error) {
 	if name == fromOptions {
 		return conf.Parse(fromOptions+".yaml", []byte("{}"))

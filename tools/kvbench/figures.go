@@ -84,6 +84,8 @@ func tokenBytes(m *model.Model, k model.Keep, c Config, tokens int64) *big.Int {
 	return values.Quo(values, big.NewInt(group))
 }
 
+// kvbenchIO is KVBench's size of one I/O, in bytes, with its order of multiplications and integer divisions, as its
+// rounding must be the same.
 func kvbenchIO(m *model.Model, k model.Keep, c Config, token *big.Int, page int64) *big.Int {
 	layer := new(big.Int).Quo(token, big.NewInt(m.Layers))
 	tp, pp := big.NewInt(c.TP), big.NewInt(c.PP)

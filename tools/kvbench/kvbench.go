@@ -88,6 +88,8 @@ type remark struct {
 
 var numbers = regexp.MustCompile(`[0-9]+`)
 
+// add collects the remarks of a plan. Remarks that differ only in their numbers are printed once, with the configs
+// that they are about: a sweep over all models makes thousands.
 func (r *remarks) add(p *Plan) {
 	r.tried++
 	r.accounting = accountingExact

@@ -102,6 +102,7 @@ func (c *ProfileCmd) runAll(streams cli.Streams, runs []benchmark) error {
 	return conclude(failures, len(runs), streams.Err)
 }
 
+// check refuses what cannot be run before anything is planned.
 func (c *ProfileCmd) check() error {
 	if err := c.Bench.precheck(); err != nil {
 		return err

@@ -106,6 +106,8 @@ func LoadTrace(path, unit string) ([]Draw, *trace.Summary, error) {
 	return draws, &understood, nil
 }
 
+// readISLList reads lengths of requests in tokens, one a line; blank lines and lines that begin with # count for
+// nothing.
 func readISLList(name string, r io.Reader) ([]Draw, error) {
 	var draws []Draw
 	lines := bufio.NewScanner(r)

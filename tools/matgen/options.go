@@ -169,6 +169,7 @@ func (m *memory) UnmarshalText(text []byte) error {
 	return err
 }
 
+// checkReals checks the numbers with fractions, by one table of their limits.
 func (o *Options) checkReals() error {
 	reals := []struct {
 		flag  string

@@ -235,6 +235,8 @@ func (w *Workload) fill() error {
 	return nil
 }
 
+// fillBytes gives each pattern its bytes after --scale, and makes sure that the sum of all matrices fits an int64. The
+// scaled bytes are divided over the loads of a pattern so that they add up exactly.
 func (w *Workload) fillBytes() error {
 	var total int64
 	for k, scaled := range w.scaledBytes() {

@@ -33,6 +33,8 @@ func (w *Workload) writeSummary(out io.Writer, written string) error {
 	return b.Flush()
 }
 
+// summarizePatterns prints what a user wants to know before the files are played: how many bytes, in the largest
+// matrix and on a rank, and how long the pauses take.
 func (w *Workload) summarizePatterns(line func(format string, args ...any)) {
 	largest := 0
 	least, most := w.Requests[0].Tokens, w.Requests[0].Tokens

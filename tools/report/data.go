@@ -90,6 +90,7 @@ func hundredths(n figures.Num) figures.Num {
 	return figures.Num(rounded)
 }
 
+// dataOf makes the columns of the page's charts. Starts of spans are differences, which take fewer digits.
 func dataOf(f *figures.Figures) pageData {
 	d := pageData{HostOf: make([]int, len(f.Ranks)), Latencies: f.Latencies, Blocks: f.Blocks,
 		Patterns: []patternData{}}

@@ -228,6 +228,8 @@ func (r *Result) Print(w io.Writer) error {
 	return err
 }
 
+// printRow prints the times of one number of ranks, and whether they grow with its logarithm, which a barrier in
+// rounds must. With more ranks than cores the kernel's scheduler decides, so that no target holds there.
 func (r *Result) printRow(b *strings.Builder, row Row) {
 	mark, verdict := "", ""
 	first := r.Rows[0]

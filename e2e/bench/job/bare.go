@@ -102,6 +102,8 @@ func serve(in *gob.Decoder, out *gob.Encoder) error {
 // lives is how many agents this process has made: their names differ.
 var lives int
 
+// describe makes an agent with buffers as perigee would, outside of the measured time, and measures the call that
+// describes them.
 func describe(engine nixl.Engine, o order) (nixl.Agent, answer, error) {
 	lives++
 	agent, err := engine.NewAgent(nixl.AgentConfig{
@@ -120,6 +122,8 @@ func describe(engine nixl.Engine, o order) (nixl.Agent, answer, error) {
 	return agent, answer{Card: card, Took: time.Since(start)}, err
 }
 
+// connect is the least that a program must do with NIXL's calls to reach its peers: what perigee takes beyond it is
+// perigee's own.
 func connect(agent nixl.Agent, o order) (answer, error) {
 	start := time.Now()
 	var peers []int

@@ -54,6 +54,7 @@ type copierRank struct {
 	slots, places                          [2][]byte // an iteration uses the one, the next the other
 }
 
+// newCopier allocates what the ranks of an exchange would, so that the copies meet caches of the same state.
 func newCopier(ranks, tokens, hidden, topK int) *copier {
 	c := &copier{
 		tokens: tokens, messages: tokens * topK, topK: topK, row: 2 * hidden,

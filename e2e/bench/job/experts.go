@@ -130,6 +130,8 @@ func ratioOf(ours, theirs []float64) float64 {
 	return stats.Median(ratios)
 }
 
+// expertRow measures one number of ranks and tokens on one engine, and each MPI library with the same bytes in the
+// same turns. Small exchanges get more iterations and fewer turns, as each takes less time than starting the ranks.
 func (c *Command) expertRow(w io.Writer, ranks, tokens int, engine string, libraries []Library) error {
 	figures := map[string][]float64{}
 	bytes := ""

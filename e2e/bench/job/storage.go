@@ -81,6 +81,7 @@ func prepare(path string) error {
 	return nil
 }
 
+// compare measures one load in turns with fio and prints a line.
 func compare(w io.Writer, c *Command, path string, l load, engine, api, op string) error {
 	var ours, theirs, ratios []float64
 	for range fileTurns {

@@ -42,6 +42,8 @@ func Main(m *testing.M) int {
 	return code
 }
 
+// prepare makes the folder of the tests, starts the guard, and builds perigee. The guard comes before anything that
+// could be left behind.
 func prepare() (stop func() error, err error) {
 	if Home, err = os.MkdirTemp("", "perigee-e2e-"); err != nil {
 		return nil, err

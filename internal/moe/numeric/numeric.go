@@ -111,6 +111,8 @@ func checkGroups(q, scales, x int) {
 	}
 }
 
+// goQuantize scales each group by its largest magnitude, so that it becomes MaxFP8, the largest FP8 value, and keeps
+// the reverse factor. A group of zeros is scaled by minAmax in place of 0.
 func goQuantize(q []byte, scales []float32, x []uint16) {
 	for g := range scales {
 		from, to := x[g*Group:(g+1)*Group], q[g*Group:(g+1)*Group]
@@ -145,6 +147,8 @@ func goScale(x []uint16, factor float32) {
 // Channels are summed in pieces that fit a processor's first cache.
 const piece = 512
 
+// goReduce sums up in pieces that stay in the first cache, over all rows for each piece. Products are rounded before
+// they are added, since a fused multiply-add would give other bits than the form in C.
 func goReduce(out, base []uint16, rows []int32, weights []float32) {
 	var sums [piece]float32
 	for from := 0; from < len(out); from += piece {

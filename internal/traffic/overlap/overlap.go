@@ -141,6 +141,8 @@ func resources(initiator, peer int, read bool, hostOf []int) [both + 1]resource 
 	return [...]resource{{0, from}, {1, to}, {2, hostOf[from]}, {3, hostOf[to]}, {both, hostOf[from]<<32 | hostOf[to]}}
 }
 
+// busyIn collects when each resource was in use, separately by the host of the initiators, since stamps of two hosts
+// are off each other by the uncertainty of their clocks. read says that receivers initiate.
 func busyIn(ranks []series.RankRun, read bool, hostOf []int) map[resource][]*busy {
 	type user struct {
 		of   resource
@@ -163,6 +165,8 @@ func busyIn(ranks []series.RankRun, read bool, hostOf []int) map[resource][]*bus
 	for _, list := range of {
 		for _, b := range list {
 			for _, s := range b.union {
+				// Starts and ends are sorted apart, so that messages at work at an instant are counted by two binary
+				// searches.
 				b.starts, b.ends = append(b.starts, s.start), append(b.ends, s.end)
 			}
 			slices.Sort(b.starts)

@@ -107,6 +107,8 @@ func New(s *session.Session, l load.Load) (*Plan, error) {
 	return plans[0], nil
 }
 
+// newPlan prepares this rank's transfers on each lane where it posts something. A rank that only receives gets a plan
+// without parts, since it still takes part in barriers and verification.
 func newPlan(s *session.Session, r *session.Reserved) (*Plan, error) {
 	p := &Plan{Reserved: r, s: s}
 	_, p.clocked = r.Load.(load.Clocked)

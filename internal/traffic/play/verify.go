@@ -150,6 +150,8 @@ func (c *check) fill() error {
 	})
 }
 
+// write fills a message's place with its stream, or with the opposite of every bit, so that a byte which does not
+// arrive differs wherever it lies.
 func (c *check) write(b *session.Bound, m load.Message, flip bool) error {
 	buffer, from := b.Buffer(m.Place)
 	err := c.walk(b, m, func(p piece) error {
@@ -225,6 +227,8 @@ func original(b *session.Bound, m load.Message, k int, off int64, to []byte) err
 	return err
 }
 
+// compare looks at all messages and at the guards around them, and reports the first that is wrong with the number of
+// all: one wrong offset often damages many messages, and the first is the place to begin.
 func (c *check) compare() error {
 	var first *Corruption
 	wrong := 0
@@ -248,6 +252,7 @@ func (c *check) compare() error {
 	if err != nil {
 		return err
 	}
+	// The sender's memory and the guards are looked at even where all messages are right.
 	beside, err := c.compareGuards()
 	if err != nil {
 		return err

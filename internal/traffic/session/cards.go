@@ -81,6 +81,8 @@ func (s *Session) gatherCards(step *step) error {
 	return s.gatherMany(lanes, mine)
 }
 
+// gatherMany sends the cards of several lanes in one all-gather: a step with eight lanes would take eight times as
+// long otherwise, as each waits for the slowest rank.
 func (s *Session) gatherMany(lanes []*laneStep, mine [][]byte) error {
 	data, err := json.Marshal(mine)
 	if err != nil {

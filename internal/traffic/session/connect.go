@@ -34,6 +34,8 @@ func Connect(w *spmd.World, ways ...Way) error {
 	return nil
 }
 
+// connect begins all connections, then lets the engines work until all are open or the time is over. --timeout bounds
+// it where there is one, since a job that waits for less should not wait longer here.
 func connect(w *spmd.World, ways []Way) error {
 	for _, way := range ways {
 		w.Log().Debug("connecting", "peers", way.Peers)
@@ -52,6 +54,7 @@ func connect(w *spmd.World, ways []Way) error {
 			return err
 		}
 		if done {
+			// This rank is through, but its peers may need it to make progress.
 			return pollThrough(w, ways)
 		}
 		if cause := context.Cause(w.Context()); cause != nil {

@@ -136,6 +136,8 @@ func (l *Lane) openFile(f load.File) error {
 	return err
 }
 
+// open opens a file that is there, or makes one. The order of the cases decides about data of the user: nothing that
+// exists is written to unless the load allows it.
 func (l *Lane) open(f load.File) (*openFile, error) {
 	info, err := os.Stat(f.Path)
 	switch {

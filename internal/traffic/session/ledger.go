@@ -129,6 +129,8 @@ func on(loads []load.Load, lane load.Lane) (list []load.Load) {
 	return list
 }
 
+// step works out what loads change on a lane: which kinds of memory must grow and which pairs meet for the first time.
+// Capacities only grow, so that a load which was reserved before fits again.
 func (b *book) step(lane load.Lane, loads []load.Load) *laneStep {
 	s := &laneStep{lane: lane, before: b.caps, toldAll: b.told, pairs: b.newPairs()}
 	grown := false

@@ -173,6 +173,8 @@ func (s *Session) ReserveAgain(loads []load.Load, numbers []int) ([]*Reserved, e
 	return list, nil
 }
 
+// fulfil takes the steps in the order of the package's comment. Cards come after the buffers that they describe, and
+// connections need the cards.
 func (s *Session) fulfil(step *step, loads []load.Load) error {
 	if err := s.openLanes(step, loads); err != nil {
 		return err

@@ -70,6 +70,7 @@ func (k *aio) put(number uint64, r Request) {
 	k.ready = append(k.ready, b)
 }
 
+// flush submits what is ready. The kernel can take fewer than it is offered; the rest stays ready.
 func (k *aio) flush() error {
 	for len(k.ready) > 0 {
 		n, _, code := unix.Syscall(unix.SYS_IO_SUBMIT, k.context, uintptr(len(k.ready)),
@@ -89,6 +90,7 @@ func (k *aio) flush() error {
 	return nil
 }
 
+// reap waits for at least one event and takes as many as there are. A signal ends the wait without any.
 func (k *aio) reap(out []completion, wait time.Duration) (int, error) {
 	if err := k.flush(); err != nil {
 		return 0, err

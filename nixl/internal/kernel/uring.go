@@ -75,6 +75,8 @@ type uring struct {
 	pinnedForUse runtime.Pinner
 }
 
+// openURing sets up a ring. It wants both rings in one mapping and waits with a timeout, which kernels have since
+// 5.11; with older ones AIO does as well.
 func openURing() (*uring, error) {
 	var p ringParams
 	fd, _, code := unix.Syscall(unix.SYS_IO_URING_SETUP, QueueDepth, uintptr(unsafe.Pointer(&p)), 0)
@@ -91,6 +93,8 @@ func openURing() (*uring, error) {
 	return k, nil
 }
 
+// mapRings maps the two rings and the entries, and keeps pointers to the words in them by the offsets that the kernel
+// has returned.
 func (k *uring) mapRings(p *ringParams) error {
 	size := max(p.sq.array+p.submissions*4, p.cq.dropped+p.completions*uint32(unsafe.Sizeof(ended{})))
 	var err error
@@ -114,6 +118,8 @@ func (k *uring) mapRings(p *ringParams) error {
 	return nil
 }
 
+// put writes an entry into the ring and moves the tail, which hands it over once flush enters the kernel. The store is
+// atomic, as the kernel reads the tail from another core.
 func (k *uring) put(number uint64, r Request) {
 	tail := *k.tail
 	i := tail & k.sqMask

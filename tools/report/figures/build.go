@@ -350,6 +350,7 @@ func receiversOf(matrices []result.Matrix) []int {
 	return counts
 }
 
+// pattern sums up the runs of a pattern. What is unknown, such as the slowdown of one that never ran alone, is NaN.
 func (b *builder) pattern(d *result.Document, i, receivers int) Pattern {
 	p, sums := d.Patterns[i], &b.patterns[i]
 	m := d.Matrices[p.Matrix]

@@ -137,7 +137,8 @@ func readNPY(name string, r *bufio.Reader, most int) (*Matrix, error) {
 	return m, nil
 }
 
-// readNPYHeader reads the version, the length and the text in front of the cells (numpy.lib.format describes it): version 1 has a length of 2 bytes, later ones of 4. The magic itself is left to the caller, who has seen it.
+// readNPYHeader reads the version, the length and the text in front of the cells (numpy.lib.format describes it):
+// version 1 has a length of 2 bytes, later ones of 4. The magic itself is left to the caller, who has seen it.
 func readNPYHeader(r *bufio.Reader) (h npyHeader, err error) {
 	var start [8]byte
 	if _, err := io.ReadFull(r, start[:]); err != nil {

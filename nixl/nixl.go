@@ -29,7 +29,8 @@ func (m Mem) String() string {
 	return fmt.Sprintf("mem(%d)", uint8(m))
 }
 
-// ParseMem reads a kind of memory that can be allocated: dram or cpu, vram or cuda, in either case.
+// ParseMem reads a kind of memory that can be allocated: dram or cpu, vram or cuda, in either case. The error lists
+// what it wanted.
 func ParseMem(s string) (Mem, error) {
 	switch strings.ToLower(s) {
 	case "dram", "cpu":
@@ -57,7 +58,7 @@ func (o Op) String() string {
 	return "WRITE"
 }
 
-// ParseOp reads an operation, READ or WRITE in either case.
+// ParseOp reads an operation, READ or WRITE in either case. The error lists what it wanted.
 func ParseOp(s string) (Op, error) {
 	switch strings.ToUpper(s) {
 	case "WRITE":

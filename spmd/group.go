@@ -262,7 +262,8 @@ func (g *Group) recv(ctx context.Context, place int, op byte, seq uint32) ([]byt
 	return data, nil
 }
 
-// Barrier returns when all members have called it.
+// Barrier returns when all members have called it. As of all collectives, the error is the job's failure if it has
+// failed, of the kind Timeout if the others do not come, and of the kind Script if they have called something else.
 func (g *Group) Barrier() error {
 	seq := g.beginBarrier()
 	if err := g.w.aborted(); err != nil {

@@ -180,7 +180,8 @@ func (p *Plane) Matrix(mode Mode) (*matrix.Matrix, error) {
 	return m, nil
 }
 
-// Open makes the data plane at all ranks of a world.
+// Open makes the data plane at all ranks of a world. A lack of memory on any host is an error of the kind Resource at
+// its lowest rank, before anything is allocated.
 func Open(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, s Spec) (*Plane, error) {
 	l := moe.NewLayout(s.Selection, s.Placement)
 	p := newPlane(w, s, l)

@@ -25,7 +25,7 @@ const (
 	EndToEnd
 )
 
-// ParseMode reads dispatch, combine or e2e.
+// ParseMode reads dispatch, combine or e2e. Any other word is an error of the kind Usage.
 func ParseMode(s string) (Mode, error) {
 	switch s {
 	case "dispatch":
@@ -57,7 +57,7 @@ const (
 
 var entryNames = []string{"steady", "fresh", "moving"}
 
-// ParseEntry reads steady, fresh or moving.
+// ParseEntry reads steady, fresh or moving. Any other word is an error of the kind Usage.
 func ParseEntry(s string) (Entry, error) {
 	if i := slices.Index(entryNames, s); i >= 0 {
 		return Entry(i), nil

@@ -13,7 +13,8 @@ import (
 // HugePages are the flags of a memory file of huge pages of 2 MiB.
 const HugePages = unix.MFD_HUGETLB | unix.MFD_HUGE_2MB
 
-// CreateFile makes an empty memory file. The kernel shows it under name. flags are 0 or [HugePages].
+// CreateFile makes an empty memory file. The kernel shows it under name. flags are 0 or [HugePages]. The error is the
+// kernel's; the caller says what the file was for.
 func CreateFile(name string, flags int) (fd int, err error) {
 	flags |= unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err = unix.MemfdCreate(name, flags|unix.MFD_NOEXEC_SEAL) // some hosts allow no others

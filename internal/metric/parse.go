@@ -66,7 +66,7 @@ func ReadThreshold(text string, own []result.MetricDef) (Threshold, error) {
 	return t, nil
 }
 
-// ParseCondition reads what follows the metric's name and dot, as in p99 < 40.
+// ParseCondition reads what follows the metric's name and dot, as in p99 < 40. The error is as that of Parse.
 func ParseCondition(metricName, condition string) (Threshold, error) {
 	return Parse(metricName + "." + condition)
 }

@@ -29,7 +29,7 @@ type Cache struct {
 	entry []int64 // bytes of an entry, or of the state, in one layer of Model.Groups[i]
 }
 
-// Cache fixes the precision and the way of serving.
+// Cache fixes the precision and the way of serving. A model that cannot be served so is an error of the kind Input.
 func (m *Model) Cache(o Options) (*Cache, error) {
 	o.Page = max(o.Page, 1)
 	c := &Cache{Model: m, Options: o, entry: make([]int64, len(m.Groups))}

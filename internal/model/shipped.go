@@ -69,7 +69,8 @@ func Load(name string) (*Model, error) {
 	return Named(name)
 }
 
-// Named is a shipped model by its name, here or on Hugging Face.
+// Named is a shipped model by its name, here or on Hugging Face. A name that no model has is an error of the kind
+// Usage, with those that may be meant.
 func Named(name string) (*Model, error) {
 	if m, ok := Shipped(name); ok {
 		return m, nil
@@ -102,7 +103,8 @@ func suggestion(name string) string {
 
 const configName = "config.json"
 
-// LoadFile reads a model file. Of a config.json, hf_quant_config.json beside it may say the precision of the cache.
+// LoadFile reads a model file. Of a config.json, hf_quant_config.json beside it may say the precision of the cache. A
+// file that cannot be read or understood is an error of the kind Input, with its name and the line.
 func LoadFile(path string) (*Model, error) {
 	v, err := conf.Load(path)
 	if err != nil {

@@ -138,7 +138,8 @@ func isString(cell any) bool {
 	return ok
 }
 
-// Write writes the table as csv, as json, or else as text.
+// Write writes the table as csv, as json, or else as text. It returns the first mistake in building the table, or the
+// error of w.
 func (t *Table) Write(w io.Writer, format string) error {
 	switch format {
 	case "csv":

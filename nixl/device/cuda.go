@@ -201,7 +201,7 @@ func (c *CUDA) fail(doing string, code C.int) *fault.Error {
 		C.GoString(C.cuda_error(&driver.calls, code)), int(code))
 }
 
-// Alloc returns the address of size > 0 bytes of the GPU's memory.
+// Alloc returns the address of size > 0 bytes of the GPU's memory. A lack of memory is an error of the kind Resource.
 func (c *CUDA) Alloc(size int64) (uintptr, error) {
 	var address C.uint64_t
 	if code := C.cuda_alloc(&driver.calls, c.context, &address, C.size_t(size)); code != 0 {

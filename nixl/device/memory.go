@@ -151,7 +151,7 @@ type vram struct {
 	size    int64
 }
 
-// Memory allocates memory of the GPU. size may be 0.
+// Memory allocates memory of the GPU. size may be 0. A lack of memory is an error of the kind Resource.
 func (c *CUDA) Memory(size int64) (Memory, error) {
 	m := &vram{gpu: c}
 	if size == 0 {

@@ -196,7 +196,7 @@ func ReadAll(paths []string) ([]*result.Document, error) {
 	return docs, nil
 }
 
-// FirstOf is the first result that a path stands for.
+// FirstOf is the first result that a path stands for. A folder without results is an error of the kind Input.
 func FirstOf(path string) (string, error) {
 	files, err := filesOf(path)
 	if err != nil {

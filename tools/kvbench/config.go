@@ -232,8 +232,8 @@ func configSource(name string) (file string, text []byte, ok bool) {
 	return file, text, err == nil
 }
 
-// LoadConfig reads a model config file, or takes a shipped config where the
-// name is of one.
+// LoadConfig reads a model config file, or takes a shipped config where the name is of one. The errors are of the kind
+// Usage for a name that is none, and Input for a file that is wrong.
 func LoadConfig(name string) (Config, error) {
 	v, err := loadConfig(name)
 	if err != nil {

@@ -70,7 +70,7 @@ func (w *Workload) Bytes() int64 {
 	return sum
 }
 
-// Load reads the files that the options name.
+// Load reads the files that the options name. The errors are of the kind Input, with file and line.
 func (o *Options) Load() (Inputs, error) {
 	var in Inputs
 	var err error

@@ -249,7 +249,8 @@ func (j Job) parse(o order, sc lua.Scenario, streams cli.Streams) (flags Flags, 
 	return flags, own, err
 }
 
-// ScenarioOptions reads the scenario's options in this process, which needs no ranks for that.
+// ScenarioOptions reads the scenario's options in this process, which needs no ranks for that. The errors are those of
+// the command line (Usage) and of the script (Script).
 func (j Job) ScenarioOptions(streams cli.Streams) (map[string]any, error) {
 	if j.Mistake != nil {
 		return nil, j.Mistake

@@ -52,7 +52,8 @@ type Piece struct{ SendOff, RecvOff, Len int64 }
 // MaxPieces bounds the pieces that a rank sends to another: one descriptor each.
 const MaxPieces = 1 << 20
 
-// NewExchange works out how many bytes pass between all pairs of ranks.
+// NewExchange works out how many bytes pass between all pairs of ranks. Pieces that overlap where they arrive, or are
+// too many, are errors.
 func NewExchange(x Exchange, ranks int) (Exchange, error) {
 	x.bytes = matrix.New(ranks)
 	x.send, x.recv = make([]int64, ranks), make([]int64, ranks)

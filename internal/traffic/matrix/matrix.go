@@ -38,7 +38,7 @@ type Matrix struct {
 	building sync.Mutex               // held by the reader that builds them
 }
 
-// CheckSize reports whether n ranks are a possible size: 1 to MaxRanks.
+// CheckSize reports whether n ranks are a possible size: 1 to MaxRanks. The error says which sizes are possible.
 func CheckSize(n int) error {
 	if n < 1 || n > MaxRanks {
 		return fmt.Errorf("a matrix of %d ranks: wanted 1 to %d", n, MaxRanks)

@@ -36,8 +36,8 @@ type part struct {
 	running chan error
 }
 
-// Prepare makes plans for loads. Like all of a session's collectives it is called by all
-// ranks with the same loads in the same order.
+// Prepare makes plans for loads. Like all of a session's collectives it is called by all ranks with the same loads in
+// the same order. The errors are those of session.Reserve, and of the engine where it cannot prepare the requests.
 func Prepare(s *session.Session, loads []load.Load) ([]*Plan, error) {
 	reserved, err := s.Reserve(loads)
 	if err != nil {
@@ -168,7 +168,8 @@ func contains(ranks []int, r int) bool {
 	return ok
 }
 
-// Barrier lets the ranks of the plan meet. At other ranks it does nothing.
+// Barrier lets the ranks of the plan meet. At other ranks it does nothing. It fails when the job has failed, or at
+// --timeout.
 func (p *Plan) Barrier() error { return p.meet(p.Ranks) }
 
 // InitiatorsBarrier lets those ranks meet for which Initiates is true.

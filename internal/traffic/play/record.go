@@ -30,7 +30,8 @@ func (c *Collected) Add(more Collected) {
 	c.Runs = append(c.Runs, more.Runs...)
 }
 
-// Collect gathers the recorded runs of plans, each of them once, in their order.
+// Collect gathers the recorded runs of plans, each of them once, in their order. A plan that is there twice, or that
+// the ranks have not run equally often, is an error of the kind Script.
 func Collect(s *session.Session, plans []*Plan) ([]Collected, error) {
 	w := s.World()
 	// The runs lie between the last comparison of the clocks and this one.

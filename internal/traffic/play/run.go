@@ -253,7 +253,8 @@ func (p *Plan) Done() (bool, error) {
 	return all, nil
 }
 
-// Wait waits for what Post has started.
+// Wait waits for what Post has started. With record set the stamps are kept for Collect. A timeout names the peers
+// that are not through, and makes the plan unusable.
 func (p *Plan) Wait(record bool) error {
 	if err := p.waitable(); err != nil {
 		return err

@@ -83,8 +83,8 @@ func Fill(p *Plan, round int) error {
 	return (&check{p, round}).apart((*check).fill)
 }
 
-// Check compares what has arrived since Fill, and what was sent from, with what
-// belongs there. All ranks call it after their runs.
+// Check compares what has arrived since Fill, and what was sent from, with what belongs there. All ranks call it after
+// their runs. Wrong bytes are an error of the kind Corrupt whose cause is a *Corruption.
 func Check(p *Plan, round int) error {
 	if err := p.Usable(); err != nil {
 		return err

@@ -23,8 +23,8 @@ const connectTimeout = 60 * time.Second
 // pollPause leaves the processor to the ranks that this one waits for.
 const pollPause = 20 * time.Microsecond
 
-// Connect opens ways, with all ranks calling it. Until all are open every rank
-// polls, since a connection needs both its ends.
+// Connect opens ways, with all ranks calling it. Until all are open every rank polls, since a connection needs both
+// its ends. Where that takes longer than --timeout, or a minute without one, the error is of the kind Timeout.
 func Connect(w *spmd.World, ways ...Way) error {
 	began := time.Now()
 	if err := connect(w, ways); err != nil {

@@ -35,7 +35,8 @@ func (id ProcessID) Append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint64(b, id.Start)
 }
 
-// DecodeProcess reads what Append has written. b has ProcessSize bytes.
+// DecodeProcess reads what Append has written. b has ProcessSize bytes. A process id that no process can have is an
+// error.
 func DecodeProcess(b []byte) (ProcessID, error) {
 	var id ProcessID
 	copy(id.Boot[:], b)

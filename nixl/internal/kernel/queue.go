@@ -54,7 +54,8 @@ type Queue struct {
 	ended    [QueueDepth]completion
 }
 
-// OpenQueue makes a queue of an interface, nixl.AIO or nixl.URING.
+// OpenQueue makes a queue of an interface, nixl.AIO or nixl.URING. Another word is an error of the kind Usage, and an
+// interface that this machine lacks one of the kind Resource whose hint names the other.
 func OpenQueue(api string) (*Queue, error) {
 	var k fileAPI
 	var err error
@@ -88,7 +89,7 @@ func unavailable(api string, err error) error {
 	return e.WithHint("use %s instead", other)
 }
 
-// CheckFiles reports whether the kernel lets this process use an interface.
+// CheckFiles reports whether the kernel lets this process use an interface. The error is that of OpenQueue.
 func CheckFiles(api string) error {
 	q, err := OpenQueue(api)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"perigee/internal/traffic/series"
 )
 
-// Read computes the figures of the result file at path.
+// Read computes the figures of the result file at path. A file that is no result is an error of the kind Input.
 func Read(path string) (*Figures, error) {
 	var b builder
 	d, err := result.Scan(path, b.add)

@@ -26,7 +26,7 @@ func ParseSLO(text string) (SLO, error) {
 	return SLO{column, bound}, s.Err()
 }
 
-// ParseSLOs reads a list of them.
+// ParseSLOs reads a list of them. The first that is wrong is the error.
 func ParseSLOs(texts []string) ([]SLO, error) {
 	var list []SLO
 	for _, t := range texts {

@@ -1,8 +1,3 @@
-// Package barrier measures how long ranks take to meet, and how far apart they leave,
-// and sets it beside MPI_Barrier of the MPI libraries that are installed.
-//
-// All are measured in the same way. The contenders take turns, so that a disturbance of
-// the machine meets all of them.
 package barrier
 
 import (

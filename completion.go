@@ -56,6 +56,9 @@ type completeCmd struct {
 	Words []string `arg:"" optional:"" passthrough:"all"`
 }
 
+// Run prints the words that may stand at the cursor, one a line, at most mostWords. It is called at each press of the
+// tab key, so it may take completionTime and no longer: a scenario's own options are only known once its script has
+// run.
 func (c completeCmd) Run(streams cli.Streams, k *kong.Kong) error {
 	words := c.Words
 	if len(words) > 0 && words[0] == "--" {

@@ -1,5 +1,13 @@
-// Perigee plays scripted traffic between many ranks, the way a disaggregated
-// LLM inference system makes it, and measures it.
+// Perigee plays scripted traffic between many ranks, the way a disaggregated LLM inference system makes it, and
+// measures it.
+//
+// main.go has the command tree: each command is a struct of a package in tools with kong's tags, and everything that a
+// command does is there. The program exits with the kind of the error as its code (package fault). completion.go
+// completes words for shells, from the same tree and from the options of scenarios; man.go writes the manual pages for
+// packages.
+//
+// docs/architecture.md is the map of the rest: from the start of the ranks (spmd/boot) over the scenario (lua) and the
+// experiment (internal/experiment) to traffic (internal/traffic) and engines (nixl).
 package main
 
 import (
@@ -171,6 +179,7 @@ func conclude(err error, w io.Writer) int {
 
 type scenariosCmd struct{ cli.Format }
 
+// Run lists the shipped scenarios. What each does stands in its script, so that the scripts are loaded.
 func (c scenariosCmd) Run(streams cli.Streams) error {
 	var t table.Table
 	t.AddColumn("Scenario", table.Left, "%s")

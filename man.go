@@ -10,7 +10,6 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
-	"perigee/internal/man"
 	"perigee/internal/version"
 	"perigee/tools/run"
 )
@@ -21,6 +20,8 @@ type manCmd struct {
 	Date string `help:"Date in the footer, as 2026-11-22."`
 }
 
+// Run writes a page for the program and one for each command. Commands that run scenarios have the options of these in
+// their pages, which takes running the scripts.
 func (c manCmd) Run(k *kong.Kong) error {
 	if err := os.MkdirAll(c.Dir, 0o777); err != nil {
 		return fault.New(fault.Output, "%w", err)
@@ -82,12 +83,13 @@ func withScenarios(n *kong.Node) (*kong.Node, error) {
 	return &node, nil
 }
 
+// write writes one page. That of the program itself has the table of exit codes, to which the others refer.
 func (c manCmd) write(name string, seeAlso []string, n *kong.Node) error {
 	var b bytes.Buffer
-	p := man.Page{Name: name, Version: "perigee " + version.Get().Version, Date: c.Date, SeeAlso: seeAlso}
+	p := cli.ManPage{Name: name, Version: "perigee " + version.Get().Version, Date: c.Date, SeeAlso: seeAlso}
 	if name == "perigee" {
 		for _, k := range fault.Kinds() {
-			p.Exits = append(p.Exits, man.Exit{Code: int(k), Meaning: k.Meaning()})
+			p.Exits = append(p.Exits, cli.ExitCode{Code: int(k), Meaning: k.Meaning()})
 		}
 	}
 	if err := p.Write(&b, n); err != nil {

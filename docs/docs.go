@@ -1,4 +1,5 @@
-// Package docs holds what the program itself prints of the documentation.
+// Package docs holds what the program itself prints of the documentation: the JSON schema of results, for `perigee
+// result --schema`. Go embeds only files of a package's own folder, so that this one lies beside the texts.
 package docs
 
 import _ "embed"

@@ -37,7 +37,7 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/fault"
-	"perigee/internal/threshold"
+	"perigee/internal/metric"
 	"perigee/lua/files"
 	"perigee/lua/modules"
 	"perigee/lua/modules/clock"
@@ -200,7 +200,7 @@ func (r *Runtime) valueFor(v glua.LValue, options map[string]any) (glua.LValue, 
 
 // Limits are the thresholds that the script has set, and those that its field thresholds has for these options. The
 // field reads no files: every rank asks for it before there is a world.
-func (r *Runtime) Limits(options map[string]any) ([]threshold.Threshold, error) {
+func (r *Runtime) Limits(options map[string]any) ([]metric.Threshold, error) {
 	v, err := r.valueFor(r.limits, options)
 	if err != nil || v == nil || v == glua.LNil {
 		return slices.Clone(r.Thresholds), err

@@ -11,7 +11,6 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/metric"
 	"perigee/internal/result"
-	"perigee/internal/threshold"
 	"perigee/lua/option"
 	"perigee/lua/vm"
 )
@@ -23,7 +22,7 @@ type Scenario struct {
 	option.Options
 	Metrics []result.MetricDef // its own
 	// Thresholds are those that the script has set.
-	Thresholds []threshold.Threshold
+	Thresholds []metric.Threshold
 
 	ranks  glua.LValue
 	limits glua.LValue // thresholds that depend on the options

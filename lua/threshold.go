@@ -8,7 +8,7 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/fault"
-	"perigee/internal/threshold"
+	"perigee/internal/metric"
 	"perigee/lua/vm"
 )
 
@@ -24,7 +24,7 @@ func (s *Scenario) threshold(L *glua.LState) (int, error) {
 	if len(s.Thresholds) == maxThresholds {
 		return 0, fault.New(fault.Script, "threshold: want at most %d thresholds, got more", maxThresholds)
 	}
-	t, err := threshold.ParseCondition(L.CheckString(1), L.CheckString(2))
+	t, err := metric.ParseCondition(L.CheckString(1), L.CheckString(2))
 	if err != nil {
 		return 0, fault.New(fault.Script, "%w", err)
 	}
@@ -37,7 +37,7 @@ func (s *Scenario) threshold(L *glua.LState) (int, error) {
 }
 
 // limitsFrom reads the field thresholds of the scenario: a list of texts.
-func (s *Scenario) limitsFrom(v glua.LValue) (limits []threshold.Threshold, err error) {
+func (s *Scenario) limitsFrom(v glua.LValue) (limits []metric.Threshold, err error) {
 	list, ok := v.(*glua.LTable)
 	if !ok {
 		return nil, fault.New(fault.Script, "%s: thresholds is %s, want a list of texts", s.Name, vm.Describe(v))
@@ -61,7 +61,7 @@ func (s *Scenario) limitsFrom(v glua.LValue) (limits []threshold.Threshold, err 
 			return nil, fault.New(fault.Script, `%s is %s, want a text such as "latency_ms.p99 < 40"`, from,
 				vm.Describe(list.RawGetInt(i)))
 		}
-		t, err := threshold.Read(string(text), s.Metrics)
+		t, err := metric.ReadThreshold(string(text), s.Metrics)
 		if err != nil {
 			return nil, fault.New(fault.Script, "%s: %w", from, err)
 		}

@@ -1,15 +1,3 @@
-// Package nixl moves bytes between the buffers of agents, one agent per rank.
-//
-// Two engines implement the same interfaces: capi drives NVIDIA's NIXL library
-// (loaded at run time), and shm copies through memory shared by the processes
-// of one host. The package has no notion of worlds or scripts: a peer is a
-// number, and what a peer needs in order to reach an agent's buffers is the agent's card, a
-// few opaque bytes that the caller sends to the peer.
-//
-// The life of an agent: Alloc the buffers, pass each peer's Card to AddPeer, Connect and Poll until Connected, prepare
-// batches, run them any number of times, Close. A live agent can Disconnect from peers, which is also how to leave
-// out a peer that died, and connect again. Notices are short messages between agents, ordered with the transfers to
-// the same peer.
 package nixl
 
 import (
@@ -41,7 +29,8 @@ func (m Mem) String() string {
 	return fmt.Sprintf("mem(%d)", uint8(m))
 }
 
-// ParseMem reads a kind of memory that can be allocated: dram or cpu, vram or cuda, in either case.
+// ParseMem reads a kind of memory that can be allocated: dram or cpu, vram or cuda, in either case. The error lists
+// what it wanted.
 func ParseMem(s string) (Mem, error) {
 	switch strings.ToLower(s) {
 	case "dram", "cpu":
@@ -69,7 +58,7 @@ func (o Op) String() string {
 	return "WRITE"
 }
 
-// ParseOp reads an operation, READ or WRITE in either case.
+// ParseOp reads an operation, READ or WRITE in either case. The error lists what it wanted.
 func ParseOp(s string) (Op, error) {
 	switch strings.ToUpper(s) {
 	case "WRITE":

@@ -1,12 +1,16 @@
-// Package scenarios holds the scenarios that are part of perigee. Each is also
-// an example of the Lua API.
+// Package scenarios holds the scenarios that are part of perigee. Each is also an example of the Lua API, and
+// described in docs/scenarios.md.
+//
+// A scenario is a Lua file: it declares its options in a list at its top, and its function run is called on every rank
+// with their values. To add one, add a file here; `perigee scenarios` lists it, and completion, manual pages and
+// `perigee run NAME --help` know its options. The files are embedded, so that a single binary runs on hosts that have
+// nothing else.
 package scenarios
 
 import (
 	"embed"
+	"io/fs"
 	"strings"
-
-	"perigee/internal/embedded"
 )
 
 //go:embed *.lua
@@ -14,7 +18,14 @@ var files embed.FS
 
 // Names lists the shipped scenarios, sorted.
 func Names() []string {
-	return embedded.Names(files, ".")
+	names, err := fs.Glob(files, "*.lua")
+	if err != nil {
+		panic(err) // the pattern is a good one
+	}
+	for i, name := range names {
+		names[i] = strings.TrimSuffix(name, ".lua")
+	}
+	return names
 }
 
 // Source returns the text of a shipped scenario. Its name may be written with

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	hostclock "perigee/internal/clock"
+	"perigee/internal/clock"
 )
 
 // TestShiftedAndDriftingClocks gives every rank (each a host) a clock that is
@@ -15,7 +15,7 @@ import (
 func TestShiftedAndDriftingClocks(t *testing.T) {
 	const n = 7
 	worlds, _ := NewInMemory(n)
-	base := hostclock.Now()
+	base := clock.Now()
 	read := func(rank int, at int64) int64 {
 		shift, ppm := int64(rank)*-3_000_000_000, float64(rank*100-300)
 		if rank == 0 {
@@ -24,21 +24,21 @@ func TestShiftedAndDriftingClocks(t *testing.T) {
 		return at + shift + int64(float64(at-base)*ppm*1e-6)
 	}
 	for r, w := range worlds {
-		w.localNow = func() int64 { return read(r, hostclock.Now()) }
+		w.localNow = func() int64 { return read(r, clock.Now()) }
 	}
 	// The uncertainty does not say what the drift of a parent's clock, 100 ppm faster or
 	// slower at most where it has children, adds between its sample and its child's.
 	const parentsDrift = 100e-6
 	var between int64
 	sync := func() {
-		began := hostclock.Now()
+		began := clock.Now()
 		must(t, everywhere(worlds, func(w *World) error { return w.SyncClocks() }))
-		between = max(between, int64(parentsDrift*float64(hostclock.Now()-began)))
+		between = max(between, int64(parentsDrift*float64(clock.Now()-began)))
 	}
 	sync()
 	first := worlds[0].Clocks()
 	time.Sleep(150 * time.Millisecond) // so that the drift is worth something: 45 us at 300 ppm
-	moment := hostclock.Now()
+	moment := clock.Now()
 	time.Sleep(150 * time.Millisecond)
 	sync()
 	const apart = 300e6 // nanoseconds at least between the two samples of a clock

@@ -113,6 +113,7 @@ func (w *World) Group(ranks []int) (*Group, error) {
 	return kept.(*Group), nil
 }
 
+// checkRanks refuses lists that are no group. Ranks that hold different lists are found later, when they meet.
 func (w *World) checkRanks(ranks []int) error {
 	if len(ranks) == 0 {
 		return errors.New("a group needs at least one rank")
@@ -202,7 +203,7 @@ func (g *Group) context() (context.Context, context.CancelFunc) {
 // hear of the failure itself, so that the first to be blamed is the culprit.
 const newsWait = 2 * time.Second
 
-// isEcho reports whether an error is what another rank's failure looks like
+// isEcho reports whether an error has the looks of another rank's failure
 // from here: another rank of this host knows of it, or a link has ended.
 func isEcho(err error) bool {
 	if errors.Is(err, host.ErrTimeout) {
@@ -261,7 +262,8 @@ func (g *Group) recv(ctx context.Context, place int, op byte, seq uint32) ([]byt
 	return data, nil
 }
 
-// Barrier returns when all members have called it.
+// Barrier returns when all members have called it. As of all collectives, the error is the job's failure if it has
+// failed, of the kind Timeout if the others do not come, and of the kind Script if they have called something else.
 func (g *Group) Barrier() error {
 	seq := g.beginBarrier()
 	if err := g.w.aborted(); err != nil {

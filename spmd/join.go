@@ -61,6 +61,8 @@ func (j *joining) run(ctx context.Context, failed func(error)) (*World, error) {
 	return nil, err
 }
 
+// steps takes a rank from its place in the job to a world: listen, exchange cards, share memory and links, compare
+// clocks. Each step needs the one before at all ranks; ctx bounds the whole.
 func (j *joining) steps(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { j.w.fail(j.late(ctx)) })
 	defer stop()
@@ -141,6 +143,8 @@ type machine struct {
 	own    *host.Segment
 }
 
+// open listens for links and makes a segment of shared memory, before anything is known of the other ranks, and
+// describes both in the rank's card.
 func (m *machine) open(j *joining) (card, error) {
 	w, p := j.w, m.p
 	tcp, err := wire.ListenTCP(wire.TCPConfig{

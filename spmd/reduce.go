@@ -138,6 +138,8 @@ func decodeContribution[T Number](data []byte) (contribution[T], error) {
 	return c, r.End("numbers to reduce")
 }
 
+// reduce combines the contributions of two ranks. Where integers overflow, or lengths differ, the error names the rank
+// whose contribution came last, which is the closest that is known.
 func reduce[T Number](mine, theirs []byte, how Combine) ([]byte, error) {
 	a, err := decodeContribution[T](mine)
 	if err != nil {

@@ -22,7 +22,7 @@ type roster struct {
 	ports    []uint16 // by rank
 }
 
-// node is what ranks have in common that a launcher has put on the same node. A
+// node holds the facts that ranks share which a launcher has put on the same node. A
 // host may have several, where tests or containers simulate them.
 type node struct {
 	host int

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// BroadcastValue is Broadcast for a value that JSON can carry.
+// BroadcastValue is Broadcast for a value that JSON can carry. A value that JSON cannot carry is an error at root.
 func BroadcastValue[T any](g *Group, root int, v T) (T, error) {
 	var data []byte
 	if g.me == root {

@@ -11,11 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	hostclock "perigee/internal/clock"
+	"perigee/internal/clock"
 	"perigee/internal/fault"
 	"perigee/spmd/boot"
 	"perigee/spmd/boot/watch"
-	"perigee/spmd/clock"
 	"perigee/spmd/host"
 	"perigee/spmd/wire"
 )
@@ -80,7 +79,7 @@ type meeting interface {
 // cores CPUs are at hand.
 type meetingPlace func(key uint64, parties, cores int) (meeting, error)
 
-// Options are what the user may choose of a world.
+// Options hold the user's choices for a world.
 type Options struct {
 	// Timeout bounds each wait in a collective; 0 waits for ever.
 	Timeout time.Duration
@@ -98,7 +97,7 @@ func newWorld(p *boot.Process, opts Options) *World {
 	w := &World{
 		rank: p.Rank, size: p.Size, launcher: p.Launcher,
 		monitor: p.Monitor, timeout: opts.Timeout, localRank: p.LocalRank,
-		name: cmp.Or(p.Host, host.Name()), lostLinks: make(chan lostLink, keptLinks), localNow: hostclock.Now,
+		name: cmp.Or(p.Host, host.Name()), lostLinks: make(chan lostLink, keptLinks), localNow: clock.Now,
 	}
 	w.log = w.withPhase(opts.Log)
 	w.ctx, w.cancel = context.WithCancelCause(context.Background())
@@ -154,7 +153,7 @@ func NewInMemory(n int) ([]*World, *wire.Memory) {
 	worlds := make([]*World, n)
 	for r := range worlds {
 		w := &World{rank: r, size: n, launcher: "memory", name: cards[r].Host, end: net.Endpoint(r),
-			localNow: hostclock.Now,
+			localNow: clock.Now,
 			monitor:  ignoresFailures{}}
 		w.log = w.withPhase(nil)
 		w.ctx, w.cancel = context.WithCancelCause(context.Background())
@@ -190,7 +189,7 @@ func (w *World) Hosts() []Host { return w.roster.hosts }
 // HostOf returns the index into Hosts of the host of a rank.
 func (w *World) HostOf(rank int) int { return w.roster.hostOf(rank) }
 
-// HostName is what the launcher, or else the machine itself, calls the host of a rank.
+// HostName returns the name that the launcher, or else the machine itself, gives the host of a rank.
 func (w *World) HostName(rank int) string { return w.roster.node(rank).name }
 
 // OneHost reports whether all ranks can share memory.
@@ -303,6 +302,9 @@ func (w *World) linkError(l lostLink) error {
 		WithHint("has the network between the two hosts failed, or one of them?")
 }
 
+// fail ends all waits of this rank with err: those for messages by the context, those inside an engine by the flag
+// that its loops look at, and those in shared memory by the mark in the segment, which ends the other ranks of the
+// host, too.
 func (w *World) fail(err error) {
 	if f, ok := err.(watch.Failure); ok {
 		err = w.complete(f)

@@ -22,7 +22,6 @@ import (
 	"time"
 
 	"perigee/e2e/internal/harness"
-	"perigee/internal/netns"
 )
 
 // The tests wait most of the time, so that more of them can run at once than there
@@ -37,7 +36,7 @@ const hostCount = 3
 
 // host is a set of namespaces, kept by a process that does nothing.
 type host struct {
-	*netns.Host
+	*harness.NetworkHost
 	name    string
 	number  int           // from 1
 	ahead   time.Duration // of this machine's monotonic clock
@@ -78,7 +77,7 @@ func newCluster(t testing.TB, families int) *cluster {
 		if families&ipv6 != 0 {
 			addresses = append(addresses, fmt.Sprintf("fd77::%d/64 nodad", i))
 		}
-		if err := c.fabric.Plug(h.Host, i, addresses...); err != nil {
+		if err := c.fabric.Plug(h.NetworkHost, i, addresses...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -89,12 +88,12 @@ func newCluster(t testing.TB, families int) *cluster {
 func (c *cluster) newHost(name string, number int, ahead time.Duration) *host {
 	c.t.Helper()
 	seconds := int(ahead.Seconds())
-	h, err := netns.New(name, harness.Environ(harness.Token), "", &seconds)
+	h, err := harness.NewNetworkHost(name, harness.Environ(harness.Token), "", &seconds)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(h.Close)
-	return &host{Host: h, name: name, number: number, ahead: ahead, cluster: c}
+	return &host{NetworkHost: h, name: name, number: number, ahead: ahead, cluster: c}
 }
 
 // run runs a command that cannot fail.

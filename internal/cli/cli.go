@@ -1,5 +1,3 @@
-// Package cli holds what a command is given by main instead of reaching for
-// it itself, so that every command runs in a test's process.
 package cli
 
 import (
@@ -87,8 +85,8 @@ var (
 	flagForValue    = regexp.MustCompile(`^(--\S+): expected .* but got "(-[^"]*)" \((?:short|long) flag\).*$`)
 )
 
-// Plain rewords those mistakes on the command line that kong describes in its
-// parser's words.
+// Plain rewords those mistakes on the command line that kong describes in its parser's words. Any other error comes
+// back as it is.
 func Plain(err error) error {
 	text := err.Error()
 	for expr, words := range map[*regexp.Regexp]string{

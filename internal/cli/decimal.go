@@ -22,6 +22,8 @@ func decimal() kong.Option {
 	})
 }
 
+// decodeWhole reads a whole number of a flag. kong would take 010 for 8, as C does; numbers of ranks and bytes are
+// decimal unless they have a prefix.
 func decodeWhole(ctx *kong.DecodeContext, target reflect.Value) error {
 	token, err := ctx.Scan.PopValue("int")
 	if err != nil {

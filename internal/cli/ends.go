@@ -30,7 +30,7 @@ func (e *Ends) Write(p []byte) (int, error) {
 // end is the end of a text that is kept.
 func end(text []byte) []byte { return text[max(0, len(text)-mostOfEnd):] }
 
-// Bytes is what was written. Where something is left out, a line says how much; it is whole lines if they are not
+// Bytes returns the kept text. Where something is left out, a line says how much; it is whole lines if they are not
 // longer than what is kept.
 func (e *Ends) Bytes() []byte {
 	if e.n <= 2*mostOfEnd {

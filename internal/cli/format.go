@@ -14,8 +14,8 @@ const ByName = "auto"
 // pages are the other endings of what browsers take for a page, or for something else that holds scripts.
 var pages = []string{"htm", "shtml", "shtm", "ehtml", "xhtml", "xht", "xhtm", "xml", "xsl", "svg", "mht", "mhtml"}
 
-// FormatFor returns the format of what is written under a name. That is what was asked for, or, with [ByName], what the
-// ending of the name says, or else the first of formats.
+// FormatFor returns the format of an output under a name: the one that was asked for, or, with [ByName], the one that
+// the ending of the name says, or else the first of formats.
 //
 // A page's name is refused for every other format: a browser would read names and texts out of a stranger's result as
 // parts of a page, and run the scripts in them.

@@ -60,7 +60,7 @@ func NotOver(output string, inputs ...string) error {
 	return nil
 }
 
-// Base is what an [Output] writes to; any other writer is its own base.
+// Base returns the writer below an [Output]; any other writer is its own base.
 func Base(w io.Writer) io.Writer {
 	if o, ok := w.(*Output); ok {
 		return o.W

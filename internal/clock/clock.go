@@ -1,6 +1,16 @@
-// Package clock is the time line of a host: nanoseconds of CLOCK_MONOTONIC,
-// comparable between all processes of one host, and unaffected by changes of
-// the wall clock.
+// Package clock reads the time line of a host, sleeps until an instant on it, and puts the stamps of other hosts'
+// clocks on one common line. All times are nanoseconds.
+//
+// Now (clock.go) is CLOCK_MONOTONIC, which all processes of one host share and which no change of the wall clock moves,
+// so the stamps of ranks of one host compare as they are. SleepUntil (sleep.go) ends late by less than a microsecond as
+// a rule, also on a busy machine: ranks that are to start together agree on an instant and sleep until it.
+//
+// A [Line] (line.go) holds what has been measured of one host's clock against the reference, which is that of rank 0's
+// host: samples of the offset, each with an uncertainty. Two clocks differ by an offset, and drift apart. Between two
+// samples the offset is taken to change evenly, so a stamp that lies between them is put right for the drift as well.
+// Samples that lie close together show no drift but their errors, which would stretch the time between them: they are
+// joined by a drift that clocks have, at most 500 ppm, as far as the uncertainties of the samples allow. Package spmd
+// takes the samples (World.SyncClocks); readers of results build Lines from those that a result has kept.
 package clock
 
 import (

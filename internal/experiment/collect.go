@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"slices"
 
-	"perigee/internal/pace"
 	"perigee/internal/traffic/overlap"
 	"perigee/internal/traffic/play"
-	"perigee/internal/traffic/record"
+	"perigee/spmd"
 )
 
 // runKey counts the runs of a plan in a phase.
@@ -19,15 +18,15 @@ type runKey struct {
 // Collect gathers the recorded runs of plans, which lie in the session. All ranks call it. At rank 0 it adds them to
 // the result under the current phase and returns them with those that SaveRuns has gathered, one entry per plan; nil at
 // the others. A plan's number is its place among the patterns of the result.
-func (e *Experiment) Collect(plans []*play.Plan) ([]record.Collected, error) {
+func (e *Experiment) Collect(plans []*play.Plan) ([]play.Collected, error) {
 	there, err := e.gather(plans)
-	for _, p := range e.paces {
+	for _, p := range e.intervals {
 		p.Begin()
 	}
 	if err != nil || !there {
 		return nil, err
 	}
-	all := make([]record.Collected, len(plans))
+	all := make([]play.Collected, len(plans))
 	for i, p := range plans {
 		all[i] = e.early[p.Number]
 		delete(e.early, p.Number)
@@ -40,7 +39,7 @@ func (e *Experiment) Collect(plans []*play.Plan) ([]record.Collected, error) {
 // CheckpointSparingly does. All ranks call it equally often between runs of the plans, which may go on. With gap set
 // the time that the ranks spend here is marked as no part of runs that follow each other at once.
 func (e *Experiment) SaveRuns(plans []*play.Plan, gap bool) error {
-	due, met, err := e.paceOf(plans).Due(e.World.All())
+	due, met, err := e.intervalOf(plans).Due(e.World.All())
 	if err != nil || !met {
 		return err
 	}
@@ -66,19 +65,19 @@ func (e *Experiment) allKnown(plans []*play.Plan) bool {
 	return len(plans) == len(e.Doc.Patterns) && !slices.ContainsFunc(plans, (*play.Plan).UnderWay)
 }
 
-// paceOf returns the pace at which these plans are saved. Plans that separate calls save have one each: one
+// intervalOf returns the interval at which these plans are saved. Plans that separate calls save have one each: one
 // for all might be due in the calls for the same plans always.
-func (e *Experiment) paceOf(plans []*play.Plan) *pace.Pace {
+func (e *Experiment) intervalOf(plans []*play.Plan) *spmd.Interval {
 	numbers := make([]int, len(plans))
 	for i, p := range plans {
 		numbers[i] = p.Number
 	}
 	key := fmt.Sprint(numbers)
-	if e.paces[key] == nil {
-		e.paces[key] = &pace.Pace{}
-		e.paces[key].Begin()
+	if e.intervals[key] == nil {
+		e.intervals[key] = &spmd.Interval{}
+		e.intervals[key].Begin()
 	}
-	return e.paces[key]
+	return e.intervals[key]
 }
 
 // gather brings recorded runs to rank 0 and adds them to the result and to e.early there, which it reports. It may be
@@ -91,7 +90,7 @@ func (e *Experiment) gather(plans []*play.Plan) (there bool, err error) {
 	if e.Doc != nil {
 		defer e.store()()
 	}
-	all, err := record.Collect(s, plans)
+	all, err := play.Collect(s, plans)
 	if err != nil || all == nil {
 		return false, err
 	}

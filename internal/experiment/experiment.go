@@ -1,13 +1,3 @@
-// Package experiment keeps the document of a run. At rank 0 it begins the result, takes notes, judges thresholds,
-// saves what is there from time to time, and completes the result in the end; at every rank it opens the engine.
-// Scenarios and commands in Go use it alike:
-//
-//	e := experiment.Begin(config) // every rank
-//	s, err := e.Session()         // engine and memory, when the first transfer is prepared
-//	...                           // prepare and run plans
-//	all, err := e.Collect(plans)  // recorded runs, into e.Doc at rank 0
-//	err = e.Finish()              // or e.Save(failure)
-//	err = e.Violated()
 package experiment
 
 import (
@@ -17,12 +7,11 @@ import (
 	"sync/atomic"
 
 	"perigee/internal/fault"
-	"perigee/internal/pace"
+	"perigee/internal/metric"
 	"perigee/internal/plaintext"
 	"perigee/internal/result"
-	"perigee/internal/threshold"
 	"perigee/internal/traffic/overlap"
-	"perigee/internal/traffic/record"
+	"perigee/internal/traffic/play"
 	"perigee/internal/traffic/session"
 	"perigee/nixl"
 	"perigee/spmd"
@@ -39,7 +28,7 @@ type Config struct {
 	Seed     uint64
 	// Metrics are the scenario's own, Thresholds what the run is judged by.
 	Metrics    []result.MetricDef
-	Thresholds []threshold.Threshold
+	Thresholds []metric.Threshold
 	File       string    // of the result, "" for none
 	Out        io.Writer // for the header's further lines, notes, the table of thresholds, the name of the result
 
@@ -56,8 +45,8 @@ type Experiment struct {
 	// Doc is the result at rank 0, nil elsewhere.
 	Doc *result.Document
 
-	watch    *threshold.Watch    // at rank 0
-	violated []threshold.Outcome // at rank 0, after Finish
+	watch    *metric.ThresholdWatch // at rank 0
+	violated []metric.Outcome       // at rank 0, after Finish
 	saved    checkpoints
 	storing  atomic.Int32 // see Storing
 	claim    claim        // on File, at rank 0
@@ -66,11 +55,11 @@ type Experiment struct {
 	engine     nixl.Engine // of the session
 	defaultMem *nixl.Mem
 	notedGPUs  bool
-	recorded   map[runKey]int           // runs already in the result
-	early      map[int]record.Collected // by plan: what SaveRuns has gathered and Collect has not returned, at rank 0
-	timeline   overlap.Timeline         // of the runs in the result
-	paces      map[string]*pace.Pace    // of SaveRuns, by plans
-	complete   bool                     // the result is written, as that of a run that went well
+	recorded   map[runKey]int            // runs already in the result
+	early      map[int]play.Collected    // by plan: what SaveRuns has gathered and Collect has not returned, at rank 0
+	timeline   overlap.Timeline          // of the runs in the result
+	intervals  map[string]*spmd.Interval // of SaveRuns, by plans
+	complete   bool                      // the result is written, as that of a run that went well
 	kept       kept
 }
 
@@ -79,8 +68,8 @@ func Begin(c Config) *Experiment {
 	if c.Out != nil {
 		c.Out = plaintext.Writer(c.Out) // titles, notes and the like are the scenario's words
 	}
-	e := &Experiment{Config: c, recorded: map[runKey]int{}, early: map[int]record.Collected{},
-		paces: map[string]*pace.Pace{}}
+	e := &Experiment{Config: c, recorded: map[runKey]int{}, early: map[int]play.Collected{},
+		intervals: map[string]*spmd.Interval{}}
 	if c.World.Rank() > 0 {
 		return e
 	}
@@ -92,7 +81,7 @@ func Begin(c Config) *Experiment {
 	for _, t := range c.Thresholds {
 		e.Doc.Thresholds = append(e.Doc.Thresholds, result.Threshold{Threshold: t.String(), From: t.From})
 	}
-	e.watch = threshold.NewWatch(e.Doc, c.Thresholds)
+	e.watch = metric.NewThresholdWatch(e.Doc, c.Thresholds)
 	if e.File != "" {
 		e.claim = newClaim(e.File)
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 
 	"perigee/internal/fault"
-	"perigee/internal/hardware"
 	"perigee/internal/result"
 )
 
@@ -14,7 +13,7 @@ func (e *Experiment) DescribeHosts() error {
 	var mine []byte
 	if host := w.Hosts()[w.HostOf(w.Rank())]; host.Ranks[0] == w.Rank() {
 		var err error
-		if mine, err = json.Marshal(hardware.Read("/")); err != nil {
+		if mine, err = json.Marshal(readHardware("/")); err != nil {
 			return fault.New(fault.Internal, "describe the hardware: %w", err)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/metric"
 	"perigee/internal/table"
-	"perigee/internal/threshold"
 )
 
 // Sampled is called when the result has new samples. It returns an error, which ends the run, as soon as a threshold
@@ -33,7 +33,7 @@ func (e *Experiment) sampled(overlaps bool) error {
 		WithHint("the run was ended early because the threshold says abort; what was measured until then is in the result")
 }
 
-func (e *Experiment) record(i int, o threshold.Outcome) {
+func (e *Experiment) record(i int, o metric.Outcome) {
 	r := &e.Doc.Thresholds[i]
 	r.Samples, r.Passed, r.Note = o.Samples, &o.Passed, o.Note
 	if !math.IsNaN(o.Value) && !math.IsInf(o.Value, 0) {

@@ -15,6 +15,7 @@ type apart struct {
 	batches map[int]nixl.Batch // by peer
 }
 
+// newApart prepares a batch for each peer.
 func newApart(log *slog.Logger, agent nixl.Agent, transfers []nixl.Transfer) (requests, error) {
 	a := apart{log, map[int]nixl.Batch{}}
 	byPeer := map[int][]nixl.Transfer{}

@@ -10,10 +10,9 @@ import (
 
 	"perigee/internal/clock"
 	"perigee/internal/fault"
-	"perigee/internal/pace"
 	"perigee/internal/pack"
 	"perigee/internal/stats"
-	"perigee/internal/traffic/link"
+	"perigee/internal/traffic/session"
 	"perigee/nixl"
 	"perigee/spmd"
 )
@@ -122,6 +121,7 @@ func (c Control) Play(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig) (
 	if w.Rank() >= c.Ranks {
 		return nil, nil
 	}
+	// The ranks that take part have their own group: the others have returned, and would be waited for.
 	ranks := make([]int, c.Ranks)
 	for i := range ranks {
 		ranks[i] = i
@@ -134,10 +134,10 @@ func (c Control) Play(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig) (
 	l.peers = slices.DeleteFunc(ranks, func(r int) bool { return r == w.Rank() })
 	l.cfg.OneHost = w.OneHost()
 	var samples []int64
-	var p pace.Pace
+	var saving spmd.Interval
 	for round := range c.Warmup + c.Rounds {
 		if round == c.Warmup {
-			p.Begin()
+			saving.Begin()
 		}
 		times, err := l.round()
 		if err != nil {
@@ -148,11 +148,12 @@ func (c Control) Play(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig) (
 				samples = append(samples, times[phase])
 			}
 		}
+		// A test of hours shows figures every two seconds, and keeps them if it is killed.
 		if done := round - c.Warmup + 1; done > 0 && done < c.Rounds {
-			due, _, err := p.Due(g)
+			due, _, err := saving.Due(g)
 			if err == nil && due {
 				_, err = c.gather(w, g, samples)
-				p.Did()
+				saving.Did()
 			}
 			if err != nil {
 				return nil, err
@@ -177,7 +178,7 @@ func (l *life) round() (times [phases]int64, err error) {
 		}
 		start := clock.Now()
 		if err := do[phase](); err != nil {
-			return times, link.Explain(l.w, phaseNames[phase], err)
+			return times, session.Explain(l.w, phaseNames[phase], err)
 		}
 		times[phase] = clock.Now() - start
 		if phase == Connect || phase == Reconnect {
@@ -205,6 +206,8 @@ func (l *life) init() (err error) {
 	return nil
 }
 
+// connect takes the steps that a serving engine takes when a rank joins: exchange of cards, adding of all peers, and
+// connections, polled until they are open.
 func (l *life) connect() error {
 	card, err := l.agent.Card()
 	if err != nil {
@@ -222,7 +225,7 @@ func (l *life) connect() error {
 	if err := l.agent.Connect(l.peers); err != nil {
 		return err
 	}
-	return nixl.Poll(link.Control(l.w), func() (bool, error) {
+	return nixl.Poll(session.Control(l.w), func() (bool, error) {
 		if err := l.agent.Progress(); err != nil {
 			return false, err
 		}

@@ -10,8 +10,8 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/moe"
 	"perigee/internal/stats"
-	"perigee/internal/traffic/link"
 	"perigee/internal/traffic/load"
+	"perigee/internal/traffic/session"
 	"perigee/nixl"
 	"perigee/spmd"
 )
@@ -253,7 +253,7 @@ func (p *player) reach(peers []int) error {
 	if err := p.agent.Connect(peers); err != nil {
 		return err
 	}
-	return nixl.Poll(link.Control(p.w), func() (bool, error) {
+	return nixl.Poll(session.Control(p.w), func() (bool, error) {
 		if err := p.agent.Progress(); err != nil {
 			return false, err
 		}

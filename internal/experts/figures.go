@@ -110,6 +110,7 @@ func (l *Log) encode() []byte {
 	return appendTraffic(b, l.NICs)
 }
 
+// decodeLog reads what encode has written; the number of ranks is known at both ends and not sent.
 func decodeLog(message []byte, ranks int) (*Log, error) {
 	r := pack.Read(message)
 	l := &Log{Iterations: make([]Iteration, r.Count())}
@@ -252,7 +253,7 @@ func (f *Figures) count(mode Mode, s Spec) {
 			b.add(c.Copies*payload, c.RemoteCopies*payload, float64(c.Remote*(payload+moe.HeaderBytes))+notices)
 		}
 		if mode.has(combining) {
-			// Rows go the other way: what a rank sends is what it has received.
+			// Rows go the other way: a rank sends as many as it has received messages.
 			r.Bytes += moe.CombineBytes(c.Assignments, hidden)
 			b.add(c.Copies*row, c.RemoteCopies*row, float64((census.Received[rank]-local(census, rank))*row)+notices)
 		}

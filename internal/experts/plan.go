@@ -80,6 +80,7 @@ func ParsePlan(text string) ([]PlanPhase, error) {
 func (p *PlanPhase) add(word string) error {
 	first, last, stage := 0, 0, Stage("")
 	var err error
+	// A rank that is killed is written -3, or -3@combine with the stage at which it dies; others are 3 or 0-3.
 	if dead, killed := strings.CutPrefix(word, "-"); killed {
 		number, at, given := strings.Cut(dead, "@")
 		stage = InDispatch

@@ -1,25 +1,3 @@
-// Package experts plays expert parallelism at one rank: the data plane, which
-// dispatches the tokens of all ranks to their experts and combines the results,
-// and the control plane, which makes, connects and takes down what that needs.
-//
-// # Data plane
-//
-// The routing is a pure function of a seed, so every rank computes where each
-// message of each rank lies (moe.Layout), and prepares its requests once. An
-// iteration posts the same requests again.
-//
-//	dispatch  quantise every token once; copy it to each of its places among what this rank sends (unless
-//	          Spec.Direct); write each other rank its messages, and notify it of the counts; copy those to this rank's
-//	          own experts; wait for the notifications of all ranks; pack the messages densely by expert
-//	combine   write each rank one BF16 row for each message that came from it; notify; wait; sum each token's rows
-//	          with its weights
-//
-// What a rank sends to another lies in one piece at both ends, since each piece costs the engine more than the copy of
-// a token: about 2.4 us on NIXL between processes of a host. With Spec.Direct each message is written by itself.
-//
-// A message is a header of 16 bytes (token, rank, iteration) and the payload. What a rank receives is double-buffered
-// by the parity of the iteration: without a barrier in between, a peer may be one iteration ahead, and no more, since
-// it needs this rank's messages of the iteration before.
 package experts
 
 import (
@@ -135,7 +113,7 @@ type operation struct {
 	bare    []int       // peers to which nothing is written: they are only notified
 }
 
-// requests are what a rank writes in an operation: a nixl.Batch, or in an elastic plan one for each peer.
+// requests write a rank's messages in an operation: a nixl.Batch, or in an elastic plan one for each peer.
 type requests interface {
 	Run(ctl nixl.Control, n int, times []nixl.Times) error
 	Release() error
@@ -202,7 +180,8 @@ func (p *Plane) Matrix(mode Mode) (*matrix.Matrix, error) {
 	return m, nil
 }
 
-// Open makes the data plane at all ranks of a world.
+// Open makes the data plane at all ranks of a world. A lack of memory on any host is an error of the kind Resource at
+// its lowest rank, before anything is allocated.
 func Open(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, s Spec) (*Plane, error) {
 	l := moe.NewLayout(s.Selection, s.Placement)
 	p := newPlane(w, s, l)

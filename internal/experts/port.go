@@ -36,6 +36,8 @@ func openPort(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, seed uint
 	return p, nil
 }
 
+// reserve asks the session for memory and connections that hold all exchanges, and looks up where the two halves lie.
+// The guards around the receive half stay outside of it.
 func (p *port) reserve(exchanges []load.Exchange) error {
 	loads := make([]load.Load, len(exchanges))
 	for i, x := range exchanges {
@@ -88,6 +90,8 @@ func CheckRoom(w *spmd.World, ranks int, bytes int64) error {
 	})
 }
 
+// checkRoom lets the lowest rank of each host add up what all ranks of the host need, since each alone would find
+// room. Its error ends the barrier at all others.
 func checkRoom(w *spmd.World, need func(rank int) int64) error {
 	host := w.Hosts()[w.HostOf(w.Rank())]
 	if host.Ranks[0] == w.Rank() {

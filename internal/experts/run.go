@@ -10,7 +10,7 @@ import (
 
 	"perigee/internal/clock"
 	"perigee/internal/fault"
-	"perigee/internal/traffic/link"
+	"perigee/internal/traffic/session"
 	"perigee/nixl"
 	"perigee/nixl/device"
 )
@@ -25,7 +25,7 @@ const (
 	EndToEnd
 )
 
-// ParseMode reads dispatch, combine or e2e.
+// ParseMode reads dispatch, combine or e2e. Any other word is an error of the kind Usage.
 func ParseMode(s string) (Mode, error) {
 	switch s {
 	case "dispatch":
@@ -57,7 +57,7 @@ const (
 
 var entryNames = []string{"steady", "fresh", "moving"}
 
-// ParseEntry reads steady, fresh or moving.
+// ParseEntry reads steady, fresh or moving. Any other word is an error of the kind Usage.
 func ParseEntry(s string) (Entry, error) {
 	if i := slices.Index(entryNames, s); i >= 0 {
 		return Entry(i), nil
@@ -112,7 +112,7 @@ type Log struct {
 //
 // With Moving the messages of a dispatch are quantised and staged once, before the first iteration, and what arrives is
 // packed or summed once, after the last. All ranks meet in a barrier before each, so one of the two areas of the
-// receive half is enough. That is what a plain all-to-all of the same bytes does, and can be compared with its time.
+// receive half is enough. A plain all-to-all of the same bytes does that, too, so that the times can be compared.
 func (p *Plane) Play(mode Mode, n int, entry Entry, record bool) (*Log, error) {
 	log := &Log{}
 	for kind := range log.Waits {
@@ -298,7 +298,7 @@ func (p *Plane) send(o *operation, parity int) error {
 
 // control bounds a wait.
 func (p *Plane) control() nixl.Control {
-	ctl := link.Control(p.world)
+	ctl := session.Control(p.world)
 	if p.patience > 0 {
 		ctl.Deadline = clock.Now() + int64(p.patience)
 	}
@@ -387,5 +387,5 @@ func (p *Plane) explain(kind int, err error) error {
 	if fault.KindOf(err) != fault.Internal {
 		return err
 	}
-	return link.Explain(p.world, fmt.Sprintf("%s %d", kindNames[kind], p.ops[kind].began), err)
+	return session.Explain(p.world, fmt.Sprintf("%s %d", kindNames[kind], p.ops[kind].began), err)
 }

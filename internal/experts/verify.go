@@ -88,7 +88,8 @@ func (p *Plane) Verify(o Options) (*Checked, error) {
 	return p.agree(p.checkOutput())
 }
 
-// CheckState checks what the last iterations of a mode have left behind, without moving anything.
+// CheckState checks what the last iterations of a mode have left behind, without moving anything. Wrong bytes are an
+// error of the kind Corrupt.
 func (p *Plane) CheckState(mode Mode) (*Checked, error) {
 	var found error
 	var d moe.Difference

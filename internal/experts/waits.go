@@ -49,7 +49,7 @@ func (w waits) mean(of func(destination, source int) bool) float64 {
 	return sum / float64(max(n, 1))
 }
 
-// line is what all wait for one, or one for all.
+// line sums up the waits of all for one, or of one for all.
 type line struct {
 	at                  int
 	typical, mean, rest float64 // lower median and mean of these waits; mean of those of the others for each other
@@ -58,7 +58,7 @@ type line struct {
 // standsOut holds them against a part of the limit.
 func (l line) standsOut(part float64) bool { return min(l.typical, l.mean) > part*slowLine*l.rest }
 
-// finding is what stands out: the waits of a destination, for a source, or of the one for the other; -1 is all.
+// finding names the waits that stand out: those of a destination, for a source, or of the one for the other; -1 is all.
 type finding struct {
 	text, size          string
 	destination, source int
@@ -240,7 +240,7 @@ func size(wait, rest float64, as string) string {
 	return fmt.Sprintf("%.1f us, %.1f times as long %s", wait, wait/rest, as)
 }
 
-// largest is what has the largest lower median of its list of waits.
+// largest returns the line with the largest lower median of its list of waits.
 func (w waits) largest(lists [][]float64) line {
 	at, most := -1, 0.
 	for i, list := range lists {

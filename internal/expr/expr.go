@@ -1,34 +1,3 @@
-// Package expr is the language of conditions on the rows of a table, and of bounds on its columns:
-//
-//	TP >= 4 && Is_PD
-//	Model =~ "70B" && (Mean_TTFT_ms < 200 || Concurrency == 1)
-//	phase="workload", size=64K
-//	P90_TTFT_ms <= 1.5s
-//
-// Each kind of rows has a catalogue of [Column]s: the runs of a sweep in tools/sweep/runs, the samples of a metric in
-// internal/metric.
-//
-// The operators, those that bind weakest first:
-//
-//	,                        all, in lists only
-//	||                       either
-//	&&                       both
-//	!                        not
-//	== = != < <= > >=        numbers and text; == and != also true and false
-//	=~ !~                    text on the left, a quoted regular expression (RE2) on the right
-//	+ -                      numbers
-//	* /                      numbers
-//	- +                      a number with the other or the same sign
-//
-// Operands are column names, numbers, text in single or double quotes, true, false, null and parentheses. A number
-// that is compared with a column of times or bytes may have a unit: 1.5s, 64K. Types are checked before anything is
-// evaluated.
-//
-// An empty cell is neither equal nor unequal to anything, neither smaller nor larger: every comparison with it is
-// false, except that X == null is true for it and X != null false. A column of true and false counts as false where it
-// is empty, and arithmetic with an empty cell, or a division by 0, gives an empty value. Where a cell has several
-// numbers (TP is 4 and 8), a comparison is true if it is true of all of them; arithmetic with them gives an empty
-// value. Text is compared letter by letter.
 package expr
 
 import (
@@ -177,6 +146,8 @@ func (p *parser[R]) relation() (op string, at int) {
 	return "", at
 }
 
+// comparison reads a sum, or two with a relation between them. = is the short form of ==, without blanks around it, in
+// which labels are written.
 func (p *parser[R]) comparison() node[R] {
 	left := p.sum()
 	op, at := p.relation()
@@ -197,6 +168,7 @@ func (p *parser[R]) comparison() node[R] {
 	if op == "=" {
 		op, space = "==", ""
 	}
+	// A unit on one side, as in latency_ms < 2s, is put into that of the column on the other.
 	p.scale(&left, &right)
 	p.scale(&right, &left)
 	switch {
@@ -279,6 +251,8 @@ func (p *parser[R]) nullness(op string, at int, left, right node[R]) func(R) boo
 	return func(row R) bool { return asked.of(row).Empty == (op == "==") }
 }
 
+// comparing checks the kinds of both sides when the condition is read, so that no row can fail, and returns the test
+// of a row. A row that lacks a value passes no comparison. Of cells with several numbers all pairs must hold.
 func (p *parser[R]) comparing(op string, at int, left, right node[R]) func(R) bool {
 	kind := left.kind
 	if kind == Either {
@@ -345,6 +319,7 @@ func calculate(op string, a, b float64) float64 {
 	return a / b
 }
 
+// signed reads signs before an operand. A sign before a constant is part of it, so that -5 can have a unit.
 func (p *parser[R]) signed() node[R] {
 	p.space()
 	at := p.at
@@ -364,6 +339,8 @@ func (p *parser[R]) signed() node[R] {
 	return node[R]{kind: Number, at: at, text: "-" + n.text, of: func(row R) Cell { return Num(-x(row)) }}
 }
 
+// operand reads what stands between operators: parentheses, a text in quotes, a number with or without a unit, or a
+// word.
 func (p *parser[R]) operand() node[R] {
 	p.space()
 	at := p.at
@@ -401,6 +378,8 @@ func (p *parser[R]) parenthesis(at int) node[R] {
 	return n
 }
 
+// word takes a word for true, false or null, or else for a column. Before a single = it is a column whatever it is
+// called, as a label may be.
 func (p *parser[R]) word(at int, name string) node[R] {
 	p.space()
 	if rest := p.text[p.at:]; !strings.HasPrefix(rest, "=") || strings.HasPrefix(rest, "==") { // else it is a column

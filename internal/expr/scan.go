@@ -231,6 +231,7 @@ func (s *Scanner) Bound(unit string, operators ...string) (b Bound) {
 // Holds reports whether a value is within the bound; NaN is not.
 func (b Bound) Holds(v float64) bool { return !math.IsNaN(v) && holds(b.Op, v, b.Limit) }
 
+// holds reports whether a op b.
 func holds[T float64 | int](op string, a, b T) bool {
 	switch op {
 	case "==":

@@ -1,9 +1,17 @@
-// Package fault holds the errors that a user sees: what went wrong, of which
-// kind (each kind has its own exit code), and what to do about it.
+// Package fault holds the errors that a user sees: what went wrong, of which kind (each kind has its own exit code),
+// and what to do about it.
 //
-// Code below the command line returns ordinary errors and wraps them in a
-// *Error where the kind or a remedy is known. main turns the outermost kind
-// into the exit code.
+// Code below the command line returns ordinary errors and wraps them in a *Error where the kind or a remedy is known:
+// New for a new message, Wrap to put words in front of one and keep its kind and hint. main prints the message and the
+// hint, and turns the outermost kind into the exit code. An error without a kind is Internal, a defect of perigee.
+//
+// A message says where, what was wanted and what was there, in one line without a period at its end; a hint says what
+// to do next. Kinds are the exit codes themselves, which scripts and batch systems test for, so that a value is never
+// used for anything else, and a new kind gets a new one; meaning.go has the sentence of each for the table of exit
+// codes.
+//
+// At (at.go) writes the cause of a failure behind the rank, host and phase that it comes from, in one form for all
+// ways on which the news of a failure travels.
 package fault
 
 import (

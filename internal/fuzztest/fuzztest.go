@@ -1,5 +1,12 @@
 // Package fuzztest lets fuzz targets reach what lies behind a grammar. Bytes that are changed at random are refused at
 // the first mistake; so each input is also taken for a list of words of the grammar, or of changes to a document.
+//
+// Run (fuzztest.go) fuzzes with texts and with texts of words. RunDocuments and Edit (edit.go) change values of a JSON
+// or YAML document one by one, so that what comes out is still a document, and readers meet values that nothing has
+// written. growth.go checks that the time and memory of a reader grow with its input, and not with its square.
+//
+// Every parser of files or messages has a fuzz target beside it; `make fuzz` runs all of them. In an ordinary test run
+// the same targets get a few variants of their examples, always the same ones, so that a test does not fail by chance.
 package fuzztest
 
 import (

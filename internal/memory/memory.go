@@ -1,4 +1,18 @@
-// Package memory reports how much memory a host can still give to this process.
+// Package memory asks the kernel for memory: how much this process can still get, and files that live in memory alone.
+//
+// Available, Usable and Limited (memory.go) serve plans: a session adds up the buffers of all ranks of a host and
+// refuses a job that does not fit, as the kernel would otherwise kill one of its processes half way, without a word.
+// All three count bytes. Available is the lower of MemAvailable in /proc/meminfo and the room below the limits of all
+// cgroups above the process, where page cache counts as room since the kernel can take it back. Limited looks at
+// ulimit, and names the command that shows the limit. Neither knows what other processes take a moment later, so a plan
+// uses four fifths of it.
+//
+// CreateFile, SealFile and OpenFile (file.go) make memory that processes of one host share: the segments of ranks in
+// spmd/host, the buffers of nixl/shm, and the job's secret in spmd/boot. A memory file has no name in any file system,
+// so it is gone with the last process that holds it, however that ended, and no other user can make one of the same
+// name before. Another process opens it as /proc/PID/fd/FD, where the kernel lets only the same user, and root, do so;
+// the two numbers travel in the card of the process that made it. Its size is sealed before it is announced, since an
+// access behind the end of a file that has shrunk ends the process with SIGBUS.
 package memory
 
 import (

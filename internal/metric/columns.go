@@ -49,7 +49,8 @@ func IsColumn(name string) bool {
 	return slices.ContainsFunc(columns, func(c expr.Column[Row]) bool { return c.Name == name })
 }
 
-// Column returns a column of the samples of a metric. Those of a scenario's metric also have labels, of any name.
+// Column returns a column of the samples of a metric. Those of a scenario's metric also have labels, of any name. A
+// column that the metric lacks is an error of the kind Usage, with those that it has.
 func Column(metric, name string, label bool) (*expr.Column[Row], error) {
 	i := slices.IndexFunc(columns, func(c expr.Column[Row]) bool { return c.Name == name })
 	if i >= 0 {

@@ -222,6 +222,8 @@ func (s span) total() (seconds float64) {
 	return seconds
 }
 
+// spans joins the runs of each pattern in each phase into stretches without a gap. Bandwidths are bytes over such
+// stretches: where buffers were filled and checked between two runs, that time belongs to no figure.
 func spans(d *result.Document) []span {
 	var list []span
 	index := map[[2]any]int{}

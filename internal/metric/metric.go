@@ -1,9 +1,3 @@
-// Package metric turns a result into named lists of numbers: what thresholds are
-// held against, and what two results are compared by.
-//
-// Most metrics have a sample for each measured run of a pattern; some have one for each
-// initiator or message of a run, for each pattern, or for each size of blocks. A scenario may declare metrics of
-// its own. docs/thresholds.md lists them all with their formulas.
 package metric
 
 import (

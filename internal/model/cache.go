@@ -29,7 +29,7 @@ type Cache struct {
 	entry []int64 // bytes of an entry, or of the state, in one layer of Model.Groups[i]
 }
 
-// Cache fixes the precision and the way of serving.
+// Cache fixes the precision and the way of serving. A model that cannot be served so is an error of the kind Input.
 func (m *Model) Cache(o Options) (*Cache, error) {
 	o.Page = max(o.Page, 1)
 	c := &Cache{Model: m, Options: o, entry: make([]int64, len(m.Groups))}
@@ -225,8 +225,8 @@ func (c *Cache) Bytes(tokens int64) (kv, state int64, err error) {
 }
 
 // TokenBytes are the bytes of one token more of a long request: in all layers but those with a window, of entries for
-// several tokens its share. once is what windows and encoders' layers keep of a request that is longer than they are,
-// state the states; what does not fit 63 bits is the largest number that does.
+// several tokens its share. once counts the bytes that windows and encoders' layers keep of a request that is longer
+// than they are, state the states; what does not fit 63 bits is the largest number that does.
 func (c *Cache) TokenBytes() (growing float64, once, state int64) {
 	for i, g := range c.Model.Groups {
 		entries, into := g.Last, &once // that do not grow

@@ -316,7 +316,7 @@ func (c *config) cacheDType() string {
 	return ""
 }
 
-// quantizedCache is what a map of quantization says of the cache; empty: nothing.
+// quantizedCache reads the precision of the cache from a map of quantization; empty: it has none.
 func quantizedCache(q *conf.Value) string {
 	for _, v := range []*conf.Value{q.Get("kv_cache_quant_algo"), q.Get("kv_cache_scheme")} {
 		if name := strings.ToLower(v.Text()); name != "" && name != "none" && name != "auto" {

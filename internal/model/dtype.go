@@ -51,7 +51,8 @@ func DTypeNames() []string {
 	return append(names, "auto")
 }
 
-// ParseDType returns a precision by its name. auto is that of the model's file; see [Model.AutoDType].
+// ParseDType returns a precision by its name. auto is that of the model's file; see [Model.AutoDType]. An unknown name
+// is an error of the kind Usage.
 func (m *Model) ParseDType(name string) (DType, error) {
 	name = strings.ToLower(name)
 	auto := name == "auto"

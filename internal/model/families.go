@@ -10,6 +10,7 @@ import (
 // defaults are those of transformers 5.24, November 2026; where engines differ, docs/models.md says so.
 var families map[string]func(*config)
 
+// Each key lists the values of model_type, separated by blanks, that one reader understands.
 func init() {
 	families = byType(map[string]func(*config){
 		"gemma2 vaultgemma":    alternating(4096, 2),
@@ -73,7 +74,7 @@ func byType[T any](listed map[string]T) map[string]T {
 	return entries
 }
 
-// classDefaults are what a class takes for keys that a file lacks: query heads, where published files lack them, KV
+// classDefaults stand for keys that a file of a class lacks: query heads, where published files lack them, KV
 // heads, and values of a head. 0: as many KV heads as query heads; hidden size / heads.
 type classDefaults struct{ heads, kv, head int64 }
 

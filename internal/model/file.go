@@ -103,6 +103,7 @@ var groupKinds = map[Kind]string{
 	Lightning: "heads head_dim ;", ShortConv: "channels kernel ;", SharedKV: ";",
 }
 
+// groupSchema lists the keys of a group in perigee's own form of a model. Which of them a kind needs is checked later.
 func groupSchema() []conf.Field {
 	var kinds []string
 	for _, k := range Kinds() {
@@ -200,6 +201,7 @@ func readKeep(g *conf.Value) (Keep, error) {
 	return k, nil
 }
 
+// readState makes the state of a kind from the sizes that n reads.
 func readState(kind Kind, n func(key string) int64) State {
 	switch kind {
 	case Mamba1:

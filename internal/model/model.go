@@ -1,32 +1,3 @@
-// Package model computes the bytes that language models keep of a request, and that a prefill worker hands to a
-// decode worker.
-//
-// # A model is a list of groups of layers
-//
-// A [Group] is a cache, or a state, that several layers keep alike. Its [Kind] says what it is:
-//
-//	full        a key and a value of each token for each KV head
-//	window      the same of the last W tokens
-//	chunk       the same of at most C tokens, in models that attend within chunks
-//	mla         one latent vector of each token for all heads, and a rotated key
-//	indexer     the keys by which sparse attention chooses tokens, always fp8 with a scale for 128 values
-//	index_key   the same in the precision of the cache
-//	compressed  one vector for several tokens
-//	cross       keys and values of what an encoder has read, whatever the tokens
-//	mamba1 ...  a state of fixed size: see [State]
-//	shared      nothing: the layer reads the cache of an earlier one
-//
-// A layer may stand in several groups, or in none.
-//
-// # Where models come from
-//
-// [Parse] reads the config.json of Hugging Face's transformers, NIXL's KVBench files, and perigee's own list of groups.
-// The models that are part of perigee are such files, too: [Names], [Source]. [Load] takes a file or a name.
-//
-// # Bytes
-//
-// [Model.Cache] fixes the precision and the way of serving, and gives bytes. [Model.Rank] is what one rank of tensor
-// parallelism holds of a model, [Model.Stage] what a stage of a pipeline holds: models, too.
 package model
 
 import (
@@ -58,7 +29,8 @@ type Model struct {
 
 	// recurrent reports whether any layer of the whole model has a recurrence whose state vLLM hands over.
 	recurrent bool
-	// expanded is what vLLM keeps instead of a latent vector, in models where it expands that to all heads.
+	// expanded stands for the keys and values that vLLM keeps instead of a latent vector, in models where it expands
+	// that to all heads.
 	expanded Keep
 	// queriesPerHead are the query heads that share a KV head, where the file says that instead of the KV heads; it
 	// need not divide Heads. Otherwise 0.
@@ -145,8 +117,8 @@ func (k Keep) Entries(tokens int64) int64 {
 	return tokens
 }
 
-// CheckExperts returns an error of kind Usage where the model lacks a size of its layers with experts. name is what the
-// user calls it.
+// CheckExperts returns an error of kind Usage where the model lacks a size of its layers with experts. name is the one
+// that the user calls it.
 func (m *Model) CheckExperts(name string) error {
 	if min(m.Experts, m.TopK, m.Hidden) > 0 {
 		return nil

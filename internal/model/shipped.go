@@ -3,13 +3,13 @@ package model
 import (
 	"cmp"
 	"embed"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
 
 	"perigee/internal/conf"
-	"perigee/internal/embedded"
 	"perigee/internal/fault"
 )
 
@@ -18,7 +18,14 @@ var files embed.FS
 
 // Names lists the models that are part of perigee, sorted.
 func Names() []string {
-	return embedded.Names(files, "models")
+	names, err := fs.Glob(files, "models/*.yaml")
+	if err != nil {
+		panic(err) // the pattern is a good one
+	}
+	for i, name := range names {
+		names[i] = strings.TrimSuffix(path.Base(name), ".yaml")
+	}
+	return names
 }
 
 // Source returns the file of a shipped model. Small and capital letters, hyphens and
@@ -62,7 +69,8 @@ func Load(name string) (*Model, error) {
 	return Named(name)
 }
 
-// Named is a shipped model by its name, here or on Hugging Face.
+// Named is a shipped model by its name, here or on Hugging Face. A name that no model has is an error of the kind
+// Usage, with those that may be meant.
 func Named(name string) (*Model, error) {
 	if m, ok := Shipped(name); ok {
 		return m, nil
@@ -95,7 +103,8 @@ func suggestion(name string) string {
 
 const configName = "config.json"
 
-// LoadFile reads a model file. Of a config.json, hf_quant_config.json beside it may say the precision of the cache.
+// LoadFile reads a model file. Of a config.json, hf_quant_config.json beside it may say the precision of the cache. A
+// file that cannot be read or understood is an error of the kind Input, with its name and the line.
 func LoadFile(path string) (*Model, error) {
 	v, err := conf.Load(path)
 	if err != nil {

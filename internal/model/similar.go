@@ -20,8 +20,8 @@ var aliases = map[string]string{
 // variants are words in the names of models that change nothing of the architecture.
 var variants = strings.Fields("instruct chat base it hf thinking fp8 bf16 nvfp4 awq meta nvidia")
 
-// version is what may follow a name, squeezed, without another architecture: a date of four to eight digits, and the
-// v0.1 to v0.9 of Mistral's models. Other numbers are those of other models.
+// version matches the ends that a name, squeezed, may have without another architecture: a date of four to eight
+// digits, and the v0.1 to v0.9 of Mistral's models. Other numbers are those of other models.
 var version = regexp.MustCompile(`^(v0\.\d|\d{4}|\d{6}|\d{8})?$`)
 
 // Similar returns the shipped model that a name from elsewhere means, such as meta-llama/Llama-3.1-8B-Instruct.

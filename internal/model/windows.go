@@ -160,7 +160,7 @@ func llama4(c *config) {
 	})
 }
 
-// windowed is a class whose layers all have the window, if there is one; missing is what a missing key means.
+// windowed is a class whose layers all have the window, if there is one; missing stands for a missing key.
 func windowed(missing int64) func(*config) {
 	return func(c *config) {
 		c.attention()

@@ -106,6 +106,7 @@ func Count(s *Selection, p *Placement) *Census {
 		ExpertLoad: spreadOf(s.ExpertLoads()),
 		Received:   make([]int64, s.Ranks), Copies: make([]int64, s.Ranks), Sources: make([]Sender, s.Ranks),
 	}
+	// The matrix grows with the square of the ranks, all else with the ranks.
 	if s.Ranks <= mostPairs/s.Ranks {
 		c.Sent = make([][]int64, s.Ranks)
 		for r := range c.Sent {
@@ -131,6 +132,8 @@ func Count(s *Selection, p *Placement) *Census {
 		} else {
 			from.Remote++
 		}
+		// A token that several experts of one rank get is copied there once. Assignments come token by token, so that
+		// the last one is all that must be remembered.
 		if lastToken[rank] == token+1 {
 			continue
 		}

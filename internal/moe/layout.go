@@ -3,10 +3,10 @@ package moe
 // Layout says where each message of a dispatch and of its combine lies. Every rank computes it for all ranks from the
 // same selection, so that nothing is sent to agree on offsets.
 //
-// A pair is what one rank sends to another, ordered by slot, then by the token's number, then by choice. What a rank
-// sends lies by destination, and what it receives by source, pair after pair: so a pair is in one piece at both ends,
-// and in it each slot has its messages in one run. Rows come back the same way. A place is the position of an
-// assignment where a rank packs what it has received densely, by slot alone.
+// A pair lists the messages that one rank sends to another, ordered by slot, then by the token's number, then by
+// choice. What a rank sends lies by destination, and what it receives by source, pair after pair: so a pair is in one
+// piece at both ends, and in it each slot has its messages in one run. Rows come back the same way. A place is the
+// position of an assignment where a rank packs what it has received densely, by slot alone.
 type Layout struct {
 	Selection *Selection
 	Placement *Placement

@@ -60,6 +60,8 @@ func ReadLoads(name string, r io.Reader) ([][]float64, error) {
 	return layers, nil
 }
 
+// parseLoads reads the loads of one layer, separated by blanks or commas. Two commas in a row are a missing number,
+// and an error, as all loads behind it would belong to the wrong expert.
 func parseLoads(text string) ([]float64, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil

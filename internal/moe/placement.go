@@ -79,6 +79,7 @@ func Balance(loads []float64, b Balancing) (*Balanced, error) {
 	return result, nil
 }
 
+// check refuses numbers that the balancing algorithm (EPLB of DeepSeek) is not defined for.
 func (b Balancing) check(loads []float64) error {
 	for _, n := range []struct {
 		name string

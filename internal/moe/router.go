@@ -102,6 +102,8 @@ func (r Routing) counter() counter {
 	return mixed{r.Seed}
 }
 
+// check validates the parameters of a family; those of other families are not looked at. Comparisons are written so
+// that NaN fails them.
 func (r Routing) check(s Shape) error {
 	usage := func(format string, args ...any) error {
 		return fault.New(fault.Usage, "routing "+r.Family+": "+format, args...)
@@ -150,6 +152,7 @@ func (r Routing) check(s Shape) error {
 	return fault.New(fault.Usage, "unknown routing %q, want one of %s", r.Family, strings.Join(Families(), ", "))
 }
 
+// checkLoads wants a load for each expert, and enough above 0 that a token finds its topk different experts.
 func (r Routing) checkLoads(s Shape, usage func(string, ...any) error) error {
 	if len(r.Loads) != s.Experts {
 		return usage("loads of %d experts, want %d", len(r.Loads), s.Experts)
@@ -294,6 +297,9 @@ func (s *Selection) byPopularity(c counter, t table) {
 	})
 }
 
+// draw chooses an expert by its share that is not among taken. It tries a few times, which is enough unless few
+// experts have nearly all of the load; then it draws from the shares that are left, which always ends. Both give the
+// same distribution.
 func (t table) draw(c counter, token, slot int, taken []int32) int32 {
 	for attempt := range uint64(manyAttempts) {
 		expert := int32(t.pick(below(c.at(uint64(token), uint64(slot), attempt, streamExperts), t.total())))

@@ -1,25 +1,3 @@
-// Package moe holds the arithmetic of expert parallelism: which experts the
-// router of a mixture-of-experts layer chooses for which token, on which rank
-// each expert lies, how many bytes that moves on each basis, and where each
-// message lies in each rank's memory. It moves nothing, reads no clock, and its
-// results are the same on every machine.
-//
-// # The model
-//
-// R ranks hold T tokens each, and E experts are spread over the ranks. The
-// router chooses K experts for each token ([Router], [Route]). An assignment is
-// one (token, choice) pair. A [Placement] maps the E logical experts to
-// physical slots on the ranks: expert x on rank x / (E/R) by default, or
-// balanced replicas ([Balance]).
-//
-// Tokens have global numbers: token t of rank r is number r*T + t.
-//
-// # Bytes
-//
-// One row of traffic has several byte counts that are all correct and differ by
-// a third ([Bytes]): one message for each assignment, one copy for each rank that
-// a token visits, only copies that leave their rank, or what is really written.
-// A figure in GB/s is only comparable with one on the same basis.
 package moe
 
 import (

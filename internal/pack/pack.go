@@ -1,9 +1,16 @@
-// Package pack is the binary form of what ranks send each other: varints, floats of 8 bytes, and
-// texts and lists with their length in front.
+// Package pack is the binary form of what ranks send each other: varints, floats of 8 bytes, and texts and lists with
+// their length in front. spmd sends rosters and clocks in it, traffic/series the stamps of runs, experts its figures,
+// and lua the values of scripts.
 //
-// Messages are written by the functions of encoding/binary (AppendUvarint, AppendVarint) and those here, and read
-// by a [Reader]. What is read comes from another process, so a Reader checks every length against what is left
-// before it makes room for it, and a torn message is an error, never a panic.
+// Messages are written by the functions of encoding/binary (AppendUvarint, AppendVarint) and those here, and read by a
+// Reader in the same order. There are no field names and no versions: all ranks of a job run perigee of one version,
+// which their handshake makes sure of (spmd/wire), and messages of thousands of ranks should be small. gob and JSON
+// would send the names of fields with each.
+//
+// What is read comes from another process, so a Reader checks every length against what is left before it makes room
+// for it, and a torn message is an error, never a panic. After the first mistake everything it returns is 0 or empty,
+// so that a caller reads all fields and checks once, with End, which also finds bytes left over. Slices that it
+// returns are parts of the message, not copies.
 package pack
 
 import (

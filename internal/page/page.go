@@ -1,22 +1,28 @@
-// Package page makes perigee's HTML pages: one self-contained file each, which
-// opens from a mail attachment and asks no network for anything.
+// Package page makes perigee's HTML pages: one self-contained file each, which opens from a mail attachment and asks
+// no network for anything. perigee report, compare, sweep, kvbench and disagg write their pages with it.
 //
-// A [Page] is a body made by its owner with html/template, the data of its
-// charts, and its own styles and scripts. The package adds what all pages
-// share: design tokens for light and dark, typography, tables, chips and
-// tooltips (base.css), and the script object perigee with its helpers
-// (base.js, chart.js), whose comments are their manual:
+// A Page is a body made by its owner with html/template, the data of its charts, and its own styles and scripts. The
+// package adds what all pages share: design tokens for light and dark, typography, tables, chips and tooltips
+// (base.css, dark.css), and the script object perigee with its helpers (base.js, chart.js), whose comments are their
+// manual:
 //
-//   - perigee.data(id): a promise of the embedded value; h, fmt, tip, tabs,
-//     choice, sortable, color, series, onTheme
-//   - perigee.canvas, plot, axes, scale, ticks, logTicks, heat, mark: charts
+//	perigee.data(id)   a promise of the embedded value
+//	h, fmt, tip        elements, numbers and tooltips
+//	tabs, choice       parts of a page to switch between
+//	sortable           tables
+//	color, series      colours of the theme; onTheme hears of a change
+//	canvas, plot, axes, scale, ticks, logTicks, heat, mark   charts
 //
-// The page's Content-Security-Policy allows exactly the styles and scripts that
-// it was written with, known by their SHA-256, and nothing from outside. So a
-// body cannot hold style attributes, event attributes or scripts; classes and
-// addEventListener do the same. Text that comes from a result stays text:
-// bodies are made by html/template, and scripts set textContent. Characters
-// that act on what displays them are escaped in all of it, as on terminals.
+// The charts are 300 lines instead of a library: a page must stay small enough to mail, and hold no code that would
+// have to be kept up to date.
+//
+// The page's Content-Security-Policy allows exactly the styles and scripts that it was written with, known by their
+// SHA-256, and nothing from outside. So a body cannot hold style attributes, event attributes or scripts; classes and
+// addEventListener do the same. Text that comes from a result stays text: bodies are made by html/template, and
+// scripts set textContent. Characters that act on what displays them are escaped in all of it, as on terminals.
+//
+// Write fails if a page is made wrongly, which tests of its owner should show: data that JSON cannot hold, a name that
+// is no ID, a script that would end its element. Package pagetest opens pages in a browser.
 package page
 
 import (

@@ -4,38 +4,31 @@ package rules
 // the floors below its own; a new package goes on the lowest floor that is above
 // everything it imports.
 var floors = []string{
-	`internal/memfile internal/plaintext internal/procfs`,
-	`docs e2e e2e/disagg e2e/dist e2e/hosts e2e/launchers internal/clock
-	internal/embedded internal/fault internal/fuzztest internal/man internal/memory internal/moe/numeric internal/netns
-	internal/pack
-	internal/pace internal/page/pagetest internal/rules internal/sbom internal/secret
-	internal/serving/pareto internal/size internal/slurm internal/stats internal/traffic
-	internal/traffic/stream internal/version spmd/clock spmd/host
-	spmd/spmdtest spmd/wire tools/disagg/benchlog`,
-	`internal/file`,
-	`internal/cli internal/conf internal/expr internal/logs internal/page internal/table
-	internal/traffic/matrix internal/traffic/series nixl nixl/internal/pages nixl/internal/process scenarios spmd/boot/pmix spmd/boot/watch
+	`docs e2e e2e/disagg e2e/dist e2e/hosts e2e/launchers internal/clock internal/fuzztest
+	internal/memory internal/moe/numeric internal/pack internal/page/pagetest internal/plaintext
+	internal/procfs internal/rules internal/sbom internal/secret internal/size internal/slurm
+	internal/stats internal/traffic internal/version scenarios spmd/boot/pmix spmd/spmdtest spmd/wire
+	tools/disagg/benchlog`,
+	`internal/fault internal/page internal/table internal/traffic/series nixl spmd/host
 	tools/disagg/accuracy tools/disagg/pattern`,
-	`internal/model internal/moe internal/result internal/trace internal/traffic/load internal/traffic/overlap nixl/device
-	lua/vm nixl/internal/fileio spmd/boot tools/disagg/config tools/disagg/record tools/sweep/runs`,
-	`internal/contention internal/hardware internal/result/resulttest lua/option nixl/capi nixl/nixltest nixl/shm spmd spmd/launch
-	tools/disagg/catalog tools/disagg/history tools/disagg/probe tools/disagg/verdict tools/matgen
-	tools/sweep/load tools/sweep/slo`,
-	`e2e/internal/harness internal/metric internal/traffic/link internal/traffic/traffictest lua/files nixl/engines
-	tools/disagg/launch tools/disagg/page tools/doctor tools/report/figures tools/sweep/page tools/sweep/plot`,
-	`e2e/bench/experts e2e/bench/transfer e2e/bench/truth internal/threshold internal/traffic/session
-	tools/compare tools/disagg/batch
-	tools/inspect tools/report tools/sweep`,
-	`e2e/bench/barrier e2e/bench/job internal/experts internal/traffic/play
-	internal/traffic/sessiontest tools/disagg`,
-	`e2e/bench/storage internal/traffic/record internal/traffic/verify lua/objects`,
-	`internal/experiment tools/simulate`,
-	`lua/modules`,
+	`internal/expr internal/file internal/traffic/overlap nixl/internal/kernel spmd/boot/watch`,
+	`internal/cli internal/conf internal/traffic/matrix nixl/device nixl/nixltest spmd/boot
+	tools/disagg/record`,
+	`internal/model internal/moe internal/result internal/trace internal/traffic/load lua/vm nixl/capi
+	nixl/shm spmd spmd/launch tools/disagg/config tools/disagg/history`,
+	`internal/contention internal/result/resulttest internal/traffic/session internal/traffic/traffictest
+	lua/option nixl/engines tools/disagg/catalog tools/disagg/page tools/disagg/probe
+	tools/disagg/verdict tools/doctor tools/matgen tools/sweep/runs`,
+	`e2e/bench/transfer e2e/internal/harness internal/experts internal/metric internal/traffic/play
+	lua/files tools/disagg/launch tools/report/figures tools/sweep/plot`,
+	`e2e/bench/barrier e2e/bench/job e2e/bench/truth internal/experiment lua/objects tools/compare
+	tools/disagg/batch tools/inspect tools/report tools/simulate tools/sweep`,
+	`lua/modules tools/disagg`,
 	// One floor, so that no module imports another.
-	`lua/modules/clock lua/modules/config lua/modules/matrix lua/modules/moe lua/modules/options lua/modules/result
-	lua/modules/transfer lua/modules/world`,
+	`lua/modules/clock lua/modules/config lua/modules/matrix lua/modules/moe lua/modules/options
+	lua/modules/result lua/modules/transfer lua/modules/world`,
 	`lua`,
 	`tools/run`,
 	`tools/ep tools/kvbench tools/rerun`,
-	`e2e/bench .`,
+	`. e2e/bench`,
 }

@@ -84,7 +84,7 @@ var separate = [][2][]string{
 	{{"spmd"}, {"nixl", "lua", "internal/traffic"}},
 	{{"nixl"}, {"spmd", "lua", "internal/traffic"}},
 	{{"internal/traffic"}, {"lua", "internal/result", "internal/experiment"}},
-	{{"internal/moe", "internal/model", "internal/result", "internal/slurm", "internal/serving"}, {"spmd", "nixl", "lua"}},
+	{{"internal/moe", "internal/model", "internal/result", "internal/slurm"}, {"spmd", "nixl", "lua"}},
 	{{"tools/disagg", "tools/compare", "tools/sweep"}, {"spmd", "nixl", "lua"}},
 }
 

@@ -1,7 +1,11 @@
-// Sbom prints the software bill of materials of a Go binary, as CycloneDX JSON:
-// every module that the linker put into it, by version and package URL.
+// Sbom prints the software bill of materials of a Go binary, as CycloneDX JSON: every module that the linker put into
+// it, by version and package URL.
 //
 //	go run ./internal/sbom bin/perigee
+//
+// packaging/dist calls it for the archives that it makes. It is a program by itself, so that perigee does not link the
+// library that writes CycloneDX. The facts come from the build information in the binary and not from go.mod, which
+// also lists modules for tests.
 package main
 
 import (

@@ -1,4 +1,5 @@
-// Package size reads and writes numbers of bytes.
+// Package size reads and writes numbers of bytes, on command lines, in matrix files and scripts, and in everything
+// that perigee prints.
 //
 // The units are those of GNU dd and df:
 //
@@ -6,8 +7,13 @@
 //	K, M, G, T, P          powers of 1024, as KiB, MiB, GiB, TiB, PiB
 //	kB, MB, GB, TB, PB     powers of 1000
 //
-// Upper and lower case mean the same. A single letter is binary because the matrix files of
-// the original matrix generator use it so.
+// Upper and lower case mean the same. A single letter is binary because the matrix files of the original matrix
+// generator use it so.
+//
+// Parse is exact for digits alone; with a unit or an exponent it has the precision of a float64, and cuts off what is
+// left below one byte. Three functions write: Binary exactly, for sizes that were chosen; BinaryRounded and Decimal
+// with three digits, in powers of 1024 or of 1000, for those that were measured. Bytes is a flag of a command line. A
+// size that is wrong, negative or too large for an int64 is a plain error, to which the caller adds where it stood.
 package size
 
 import (

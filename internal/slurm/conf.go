@@ -56,6 +56,7 @@ const (
 	maxLine     = 4 << 20 // bytes
 )
 
+// read adds the parameters of a file and of those that it includes; what comes later replaces what was there.
 func (c Config) read(path string, depth int) error {
 	if depth > maxIncludes {
 		return fmt.Errorf("%s: more than %d files include each other", path, maxIncludes)

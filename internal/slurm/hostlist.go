@@ -30,6 +30,7 @@ func ExpandHosts(list string) ([]string, error) {
 	return all, nil
 }
 
+// splitOutsideBrackets cuts a list at its commas, those in brackets left alone.
 func splitOutsideBrackets(s string) ([]string, error) {
 	var items []string
 	start, inside := 0, false

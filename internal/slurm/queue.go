@@ -131,8 +131,8 @@ const separator = "\x1f"
 // fields of squeue: id, state, node list, start, end, comment, reason, command.
 var fields = strings.Join([]string{"%i", "%T", "%N", "%S", "%e", "%k", "%r", "%o"}, separator)
 
-// Poll asks for the state of all these jobs of the user with one command. A job that
-// Slurm does not know any more, or not yet, is missing in the answer.
+// Poll asks for the state of all these jobs of the user with one command. A job that Slurm does not know any more, or
+// not yet, is missing in the answer. The error has what squeue has complained of.
 func (q *Queue) Poll(ctx context.Context, ids []string) (map[string]Job, error) {
 	q.Commands++
 	out, err := q.output(ctx, queryLimit, "squeue", "--noheader", "--states=all", "--me",

@@ -151,6 +151,8 @@ type centred struct {
 	usable   bool // both sides have values, one of them several
 }
 
+// newSplitter centres all rows once, since each of the many divisions needs only sums. It returns nil where no test is
+// possible: no row, an empty side, or fewer than three runs.
 func newSplitter(rows []Row, n int) *splitter {
 	if len(rows) == 0 || n < 1 || len(rows[0].Values)-n < 1 || len(rows[0].Values) < 3 {
 		return nil
@@ -171,6 +173,8 @@ func newSplitter(rows []Row, n int) *splitter {
 	return s
 }
 
+// centre subtracts the mean, which no difference of sides depends on, and so keeps the sums of squares exact. Missing
+// values stay missing.
 func centre(values []float64, n int) centred {
 	c := centred{values: slices.Clone(values)}
 	there := present(values)
@@ -311,6 +315,8 @@ func (s *splitter) prior(kind []int) (df, scale float64) {
 	return 2 * half, math.Exp(mean + mathext.Digamma(half) - math.Log(half))
 }
 
+// moderated is the t statistic whose variance is pulled towards that of all rows of its kind (Smyth, 2004): df and
+// scale are the prior's, and df of infinity means that all rows share one variance.
 func (s *splitter) moderated(i int, df, scale float64) float64 {
 	if !s.rows[i].usable {
 		return math.NaN()
@@ -390,13 +396,15 @@ func apart(times []float64, n, values int) bool {
 	return length(times)-length(x)-length(y) > driftReach*max(length(x), length(y))
 }
 
-// line is what values follow within two sides: the same slope on both.
+// line fits values within two sides: the same slope on both.
 type line struct {
 	df, tt, tv, vv       float64 // sums of squares and products of times and values around the means of the sides
 	distance, difference float64 // of the means of both sides, in time and in value
 	each                 float64 // 1/n + 1/m
 }
 
+// lineOf sums up, within each side, what the common slope in time and its error follow from; the sides may differ in
+// height.
 func lineOf(values, times []float64, n int) (l line) {
 	if values == nil {
 		return line{}

@@ -1,10 +1,3 @@
-// Package stats holds the statistics of measured samples: quantiles, the
-// Mann-Whitney U test, the interval of a change that belongs to it, and a
-// correction for many tests at once.
-//
-// Nothing here assumes that samples are normally distributed: latencies are
-// not. What it does assume is that samples are independent of each other; the
-// caller has to look after that.
 package stats
 
 import (

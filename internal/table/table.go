@@ -1,17 +1,25 @@
-// Package table prints rows of results: as text for people, as CSV and JSON
-// for programs.
+// Package table prints rows of results: as text for people, as CSV and JSON for programs.
 //
-// The text has a line of headers, a line of dashes and a line per row. Columns
-// are two spaces apart and at least two characters wider than their headers. What
-// is longer than 320 characters stands there whole, and shifts the rest of its line:
+// The text has a line of headers, a line of dashes and a line per row. Columns are two spaces apart and at least two
+// characters wider than their headers. What is longer than 320 characters stands there whole, and shifts the rest of
+// its line:
 //
 //	  Transfer size (GB)    Latency (ms)
 //	--------------------  --------------
 //	               4.945          35.047
 //	                   -           2.147
 //
-// Text rounds as the column's format says; CSV and JSON hold the values as
-// they were given.
+// Text rounds as the column's format says; CSV and JSON hold the values as they were given. A value that is not there,
+// and a float that is not finite, is a dash in text, empty in CSV and null in JSON.
+//
+// A Table (table.go) has all rows before it prints, so that its columns are as wide as they must be, and can be
+// written in parts that fit a terminal. A Stream (stream.go) prints each row as it comes, for benchmarks that measure
+// for minutes: its widths come from the headers alone. WriteCSV takes rows from an iterator and keeps none, for
+// exports larger than memory.
+//
+// Cells come from files and scripts that others wrote, so control characters are escaped in text, and text that a
+// spreadsheet would take for a formula gets an apostrophe in CSV. A column or row that was added wrongly is reported
+// by the first Write after it: building a table needs no checks in between.
 package table
 
 import (
@@ -63,7 +71,7 @@ type Table struct {
 }
 
 // AddColumn adds a column on the right. header is also the key in CSV and
-// JSON, so it must be unique. format is what fmt.Sprintf makes text of a cell
+// JSON, so it must be unique. fmt.Sprintf makes text of a cell by format,
 // with, such as "%.3f"; "" stands for "%v".
 func (t *Table) AddColumn(header string, align Align, format string) {
 	if t.headers == nil {
@@ -130,7 +138,8 @@ func isString(cell any) bool {
 	return ok
 }
 
-// Write writes the table as csv, as json, or else as text.
+// Write writes the table as csv, as json, or else as text. It returns the first mistake in building the table, or the
+// error of w.
 func (t *Table) Write(w io.Writer, format string) error {
 	switch format {
 	case "csv":

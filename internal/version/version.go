@@ -1,4 +1,7 @@
-// Package version says which perigee this is.
+// Package version says which perigee this is: the release, the commit that the Makefile sets at link time (or that go
+// build has recorded), the Go release, and whether it was built with cgo, without which there is neither NIXL nor GPU
+// memory. --version, every result, every log and every page name it. Nothing is imported here, so that all packages
+// can.
 package version
 
 import (

@@ -22,21 +22,21 @@ import (
 	"perigee/internal/fault"
 	"perigee/nixl"
 	"perigee/nixl/device"
-	"perigee/nixl/internal/process"
+	"perigee/nixl/internal/kernel"
 )
 
 // peer is another agent as its card describes it.
 type peer struct {
 	card    card
 	name    *C.char // in C memory, of the link
-	process *process.Watched
+	process *kernel.Watched
 }
 
 type agent struct {
 	engine   *Engine
 	cfg      nixl.AgentConfig
 	name     *C.char // in C memory, of the configuration's
-	own      process.ID
+	own      kernel.ProcessID
 	mode     mode
 	c        *C.papi_agent // in C memory
 	gpu      *device.CUDA  // nil until the first VRAM buffer
@@ -46,7 +46,7 @@ type agent struct {
 	outgoing []byte           // a notification as the library takes it; the buffer is used again
 	queued   int              // messages in the inboxes of all links
 	// Processes stay while batches use them, also of before a peer's card was replaced.
-	processes map[process.ID]*process.Watched
+	processes map[kernel.ProcessID]*kernel.Watched
 	batches   map[*batch]struct{}
 	lists     map[*list]struct{}
 	closed    bool
@@ -163,7 +163,7 @@ func (a *agent) addPeer(number int, c card) error {
 }
 
 // watch keeps an eye on a peer's process where the kernel lets it.
-func (a *agent) watch(owner process.ID) (*process.Watched, error) {
+func (a *agent) watch(owner kernel.ProcessID) (*kernel.Watched, error) {
 	if a.cfg.OneHost && !owner.SameHost(a.own) {
 		return nil, errors.New("it runs on another host, but the job was said to run on one")
 	}
@@ -173,7 +173,7 @@ func (a *agent) watch(owner process.ID) (*process.Watched, error) {
 	if w := a.processes[owner]; w != nil {
 		return w, nil
 	}
-	w, err := process.Watch(a.own, owner)
+	w, err := kernel.Watch(a.own, owner)
 	if err == nil {
 		a.processes[owner] = w
 	}
@@ -199,7 +199,7 @@ func (a *agent) attachable(p *peer) error {
 
 // canAttach tries cross-memory attach on a process. The address is never valid, so
 // EFAULT means that the kernel came as far as looking for it.
-func canAttach(owner process.ID) error {
+func canAttach(owner kernel.ProcessID) error {
 	var b byte
 	local := []unix.Iovec{{Base: &b, Len: 1}}
 	remote := []unix.RemoteIovec{{Base: 0, Len: 1}}

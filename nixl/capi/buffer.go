@@ -14,7 +14,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/nixl"
 	"perigee/nixl/device"
-	"perigee/nixl/internal/pages"
+	"perigee/nixl/internal/kernel"
 )
 
 // buffer is registered memory. An empty one is not registered.
@@ -110,7 +110,7 @@ func (b *buffer) register() error {
 	}
 	if b.file() == nil {
 		if status := b.registerWith(false, &b.list); status < 0 {
-			err := fail(status, "registering %s of %s", pages.Human(b.Size()), b.Mem())
+			err := fail(status, "registering %s of %s", kernel.Human(b.Size()), b.Mem())
 			if b.Mem() == nixl.VRAM {
 				return fault.New(fault.Engine, "%w", err).WithHint("UCX may lack its modules for CUDA, or a library that "+
 					"they need (libnvidia-ml.so.1, libcudart.so.12); %s", accountHint)

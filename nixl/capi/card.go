@@ -9,12 +9,12 @@ import (
 	"math"
 
 	"perigee/nixl"
-	"perigee/nixl/internal/process"
+	"perigee/nixl/internal/kernel"
 )
 
 // A card in little-endian order:
 //
-//	magic "PGNX", version uint32, owner process.ID,
+//	magic "PGNX", version uint32, owner kernel.ProcessID,
 //	name: uint32 length and bytes, metadata: uint32 length and bytes,
 //	count uint32, then count times: mem uint32, device uint32, address uint64, size uint64,
 //	CRC-32 (IEEE) of everything before
@@ -24,7 +24,7 @@ const (
 	cardMagic    = "PGNX"
 	cardVersion  = 1
 	cardOwner    = 4 + 4
-	cardName     = cardOwner + process.Size
+	cardName     = cardOwner + kernel.ProcessSize
 	cardEntry    = 4 + 4 + 8 + 8
 	maxCardName  = 255
 	maxBuffers   = 1 << 16
@@ -33,7 +33,7 @@ const (
 
 // card shows a peer how to reach an agent's buffers.
 type card struct {
-	owner    process.ID
+	owner    kernel.ProcessID
 	name     string
 	metadata []byte // the library's own
 	buffers  []cardBuffer
@@ -108,7 +108,7 @@ func decodeCard(b []byte) (card, error) {
 		return c, errors.New("card with a wrong checksum")
 	}
 	var err error
-	if c.owner, err = process.Decode(body[cardOwner:cardName]); err != nil {
+	if c.owner, err = kernel.DecodeProcess(body[cardOwner:cardName]); err != nil {
 		return c, fmt.Errorf("card: %w", err)
 	}
 	r := reader{rest: body[cardName:], ok: true}

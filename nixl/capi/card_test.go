@@ -12,12 +12,12 @@ import (
 
 	"perigee/internal/fuzztest"
 	"perigee/nixl"
-	"perigee/nixl/internal/process"
+	"perigee/nixl/internal/kernel"
 )
 
 func exampleCard() card {
 	return card{
-		owner: process.ID{Boot: [16]byte{1, 2, 3}, Namespace: 4, PID: 5, Start: 6},
+		owner: kernel.ProcessID{Boot: [16]byte{1, 2, 3}, Namespace: 4, PID: 5, Start: 6},
 		name:  "rank-0", metadata: []byte("metadata"),
 		buffers: []cardBuffer{
 			{mem: nixl.DRAM, address: 0x7f0000000000, size: 1 << 30},
@@ -89,7 +89,7 @@ func FuzzDecodeCard(f *testing.F) {
 		}
 		random := fuzztest.Random(data)
 		c := card{
-			owner:    process.ID{Boot: [16]byte{byte(random.Uint32())}, Namespace: random.Uint64(), PID: uint64(fuzztest.Int64(random)), Start: random.Uint64()},
+			owner:    kernel.ProcessID{Boot: [16]byte{byte(random.Uint32())}, Namespace: random.Uint64(), PID: uint64(fuzztest.Int64(random)), Start: random.Uint64()},
 			name:     strings.Repeat("r", random.IntN(maxCardName+2)),
 			metadata: fuzztest.Bytes(random, 9),
 		}

@@ -36,7 +36,7 @@ import (
 	"unsafe"
 
 	"perigee/internal/fault"
-	"perigee/nixl/internal/process"
+	"perigee/nixl/internal/kernel"
 )
 
 // link is the state of the connection to one agent. It outlives cards and reconnections: the same agent
@@ -231,7 +231,7 @@ func (a *agent) disconnect(number int, l *link) error {
 
 // forget ends the watches of processes that no peer has any more.
 func (a *agent) forget() {
-	used := map[*process.Watched]bool{}
+	used := map[*kernel.Watched]bool{}
 	for _, p := range a.peers {
 		used[p.process] = true
 	}

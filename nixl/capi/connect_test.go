@@ -10,7 +10,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/nixl"
-	"perigee/nixl/internal/process"
+	"perigee/nixl/internal/kernel"
 )
 
 // A peer may greet before its card is here.
@@ -82,7 +82,7 @@ func TestLongestPieceOfAFile(t *testing.T) {
 
 // What is said of a peer that does not let others at its memory can be followed.
 func TestUnreachablePeer(t *testing.T) {
-	own, err := process.Self()
+	own, err := kernel.Self()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestUnreachablePeer(t *testing.T) {
 	elsewhere.Namespace++
 	gone.PID = 1<<31 - 1
 	a := &agent{own: own, cfg: nixl.AgentConfig{OneHost: true}}
-	for words, id := range map[string]process.ID{"another pid namespace": elsewhere, "process_vm_readv": gone} {
+	for words, id := range map[string]kernel.ProcessID{"another pid namespace": elsewhere, "process_vm_readv": gone} {
 		err := a.attachable(&peer{card: card{owner: id}})
 		wantFault(t, err, fault.Engine, words)
 		if !strings.Contains(fault.HintOf(err), "UCX_TLS=tcp") {

@@ -1,57 +1,5 @@
 //go:build cgo
 
-// Package capi is the transfer engine that drives NVIDIA's NIXL library with its UCX
-// backend. The library is loaded when the program runs (see Find); the program builds and
-// starts without it.
-//
-// # Who makes progress
-//
-// UCX works only while it is called. With a progress thread the library calls itself; without one
-// the ranks have to, which takes less time per transfer. On one host UCX
-// moves bytes by cross-memory attach: the initiator alone does everything, so no
-// thread is needed once a connection is made, and a target may sleep. That holds
-// with UCX's error handling switched off; with it on, every completion takes a
-// message from the target. A peer's death is noticed all the same: the
-// copy fails, and the kernel reports the exit. GPU memory takes the thread: between it and the memory of the host, and
-// where UCX may not read a peer's GPU, bytes move with the target's help, and a target that sleeps would be waited for
-// without end. Between hosts the thread is the default, too, with error handling on. It sleeps until there is
-// something to do: one that polls all the time halves the bandwidth of ranks that share its cores, and gains some
-// microseconds per message over TCP only.
-//
-// Connections are made ahead of the first transfer by two rounds of notifications: an agent that is
-// to connect sends a hello, and answers each hello that it gets. An agent that got an answer and has
-// answered knows that messages arrive in both directions.
-//
-// # The library's environment
-//
-// The following are set before it is loaded, unless the user has set them:
-//
-//	NIXL_LOG_LEVEL=FATAL, UCX_LOG_LEVEL=fatal   errors are reported by perigee; set both to
-//	                                            info to see the library's own account
-//	UCX_POSIX_SHM_MIN_SIZE=1                    UCX looks at the space in /dev/shm twice, and
-//	                                            crashes where another rank has taken it meanwhile;
-//	                                            perigee looks itself (see Tight)
-//	UCX_VFS_ENABLE=n                            no thread that serves a daemon's requests
-//	UCX_MEM_MMAP_HOOK_MODE=none                 no patching of libc's mmap: Go's calls do
-//	                                            not go through it, and it takes 0.4 s
-//	UCX_HANDLE_ERRORS=none, UCX_DEBUG_SIGNO=0   signals are Go's
-//	UCX_TCP_USER_TIMEOUT=6s, UCX_TCP_KEEPIDLE=2s, UCX_TCP_KEEPINTVL=1s, UCX_TCP_KEEPCNT=4
-//	                                            a host that is cut off is noticed within seconds,
-//	                                            as on perigee's own links
-//
-// # Who may come in
-//
-// UCX's listeners let everybody in who reaches them, and write where they are told to. On one host ranks
-// share memory, and UCX opens none: its transport tcp is switched off (UCX_TLS=^sysv,tcp), unless the user has set
-// UCX_TLS or UCX_NET_DEVICES. Where /dev/shm has no room for the segments it has tcp instead, at the loopback
-// interface, and needs the progress thread. Its System V segments have mode 0660, open to the user's group, so sysv is
-// switched off everywhere. UCX_TLS is set again for each agent, since a process may have agents of several kinds.
-//
-// # Leaving
-//
-// The library's destructors crash when a process that used it calls C's exit. Go's own exit does not call
-// it, but the race detector does; so perigee has C's exit end the process before it comes to them. Close the agents
-// before leaving all the same: it notifies the peers.
 package capi
 
 /*
@@ -78,7 +26,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/nixl"
 	"perigee/nixl/device"
-	"perigee/nixl/internal/process"
+	"perigee/nixl/internal/kernel"
 )
 
 // environment is set before the library is loaded; see the package comment.
@@ -326,7 +274,7 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 	if err := checkName(cfg.Name); err != nil {
 		return nil, fault.New(fault.Internal, "nixl: %w", err)
 	}
-	own, err := process.Self()
+	own, err := kernel.Self()
 	if err != nil {
 		return nil, fault.New(fault.Engine, "nixl: %w", err)
 	}
@@ -346,7 +294,7 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 		c:         (*C.papi_agent)(C.calloc(1, C.sizeof_papi_agent)),
 		peers:     map[int]*peer{},
 		links:     map[string]*link{},
-		processes: map[process.ID]*process.Watched{},
+		processes: map[kernel.ProcessID]*kernel.Watched{},
 		batches:   map[*batch]struct{}{},
 		lists:     map[*list]struct{}{},
 	}

@@ -17,7 +17,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/nixl"
 	"perigee/nixl/device"
-	"perigee/nixl/internal/fileio"
+	"perigee/nixl/internal/kernel"
 )
 
 // posix is the plugin that reaches files through the kernel.
@@ -77,7 +77,7 @@ func (a *agent) openFiles() error {
 			return fault.New(fault.Usage, "unknown interface for files %q: want %s or %s", a.cfg.FileAPI, nixl.AIO,
 				nixl.URING)
 		}
-		if err := fileio.Check(a.interfaceForFiles()); err != nil {
+		if err := kernel.CheckFiles(a.interfaceForFiles()); err != nil {
 			return err
 		}
 		key = C.CString(name)

@@ -17,7 +17,7 @@ import (
 	"perigee/internal/clock"
 	"perigee/internal/fault"
 	"perigee/nixl"
-	"perigee/nixl/internal/process"
+	"perigee/nixl/internal/kernel"
 )
 
 // connectedPair is two agents of this process, connected.
@@ -253,7 +253,7 @@ func TestHintOfAFailedTransfer(t *testing.T) {
 		want string
 	}{
 		{"another host", &peer{}, "has the network between the two failed, if only for seconds? " + accountHint},
-		{"this host", &peer{process: &process.Watched{}}, accountHint},
+		{"this host", &peer{process: &kernel.Watched{}}, accountHint},
 	} {
 		err := task{number: 3, peer: c.peer}.failed(-2)
 		if fault.KindOf(err) != fault.Engine || err.Error() != "NIXL: transfer with peer 3: the backend failed" || fault.HintOf(err) != c.want {

@@ -178,6 +178,7 @@ func OpenCUDA(ordinal int) (*CUDA, error) {
 	return c, nil
 }
 
+// openCUDA takes the primary context of a GPU, which all libraries of the process share.
 func openCUDA(ordinal int) (*CUDA, error) {
 	loadDriver()
 	const hint = "use memory type dram (mem_type: dram, or --mem-type dram), or run where there is a GPU"
@@ -200,7 +201,7 @@ func (c *CUDA) fail(doing string, code C.int) *fault.Error {
 		C.GoString(C.cuda_error(&driver.calls, code)), int(code))
 }
 
-// Alloc returns the address of size > 0 bytes of the GPU's memory.
+// Alloc returns the address of size > 0 bytes of the GPU's memory. A lack of memory is an error of the kind Resource.
 func (c *CUDA) Alloc(size int64) (uintptr, error) {
 	var address C.uint64_t
 	if code := C.cuda_alloc(&driver.calls, c.context, &address, C.size_t(size)); code != 0 {

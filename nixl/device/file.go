@@ -46,6 +46,8 @@ func OpenFile(f nixl.File) (*File, error) {
 	return d, nil
 }
 
+// openExisting opens a file that is there, checks that transfers can use it, and takes its blocks where it will be
+// written, so that a full disk is found now and not in a measurement.
 func openExisting(f nixl.File) (*os.File, error) {
 	flag := os.O_RDONLY
 	if f.Write {

@@ -34,6 +34,7 @@ func GPUs() ([]GPU, error) {
 	return gpus, nil
 }
 
+// describe asks NVML for the facts of one GPU. The first call that fails ends it, and its code is the error.
 func describe(index int) (GPU, error) {
 	g := GPU{Index: index}
 	d, code := nvml.DeviceGetHandleByIndex(index)

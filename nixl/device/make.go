@@ -13,7 +13,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/file"
 	"perigee/nixl"
-	"perigee/nixl/internal/pages"
+	"perigee/nixl/internal/kernel"
 )
 
 // makeFile makes a file that others see for a moment at most, and never under its own name: several ranks may
@@ -52,15 +52,15 @@ func makeFile(f nixl.File) (*os.File, error) {
 // that were never written, would be read without any disk.
 func fill(file *os.File, f nixl.File) error {
 	full := func(err error) error {
-		return fault.New(fault.Resource, "making file %s of %s: %w", f.Path, pages.Human(f.Size), err).
+		return fault.New(fault.Resource, "making file %s of %s: %w", f.Path, kernel.Human(f.Size), err).
 			WithHint("use another folder, or fewer and smaller blocks")
 	}
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err == nil && uint64(f.Size) > limit.Cur {
-		return full(fmt.Errorf("the limit on file sizes is %s (ulimit -f)", pages.Human(int64(limit.Cur))))
+		return full(fmt.Errorf("the limit on file sizes is %s (ulimit -f)", kernel.Human(int64(limit.Cur))))
 	}
 	if free, ok := freeSpace(file); ok && f.Size > free {
-		return full(fmt.Errorf("%w: %s are free", unix.ENOSPC, pages.Human(free)))
+		return full(fmt.Errorf("%w: %s are free", unix.ENOSPC, kernel.Human(free)))
 	}
 	// What another process takes at the same time is noticed before everything is written.
 	if err := allocate(file, 0, f.Size); err != nil {
@@ -95,12 +95,12 @@ func reserve(file *os.File, f nixl.File) error {
 	if free, ok := freeSpace(file); ok && lacks > free {
 		return fault.New(fault.Resource,
 			"file %s: %s of it were never written, and its file system has no room for them: %w: %s are free",
-			f.Path, pages.Human(lacks), unix.ENOSPC, pages.Human(free)).
+			f.Path, kernel.Human(lacks), unix.ENOSPC, kernel.Human(free)).
 			WithHint("use another file, or fewer and smaller blocks")
 	}
 	if err := allocate(file, unix.FALLOC_FL_KEEP_SIZE, f.Size); err != nil {
 		return fault.New(fault.Resource, "file %s: %s of it were never written, and have no room: %w", f.Path,
-			pages.Human(lacks), err).
+			kernel.Human(lacks), err).
 			WithHint("use another file, or fewer and smaller blocks")
 	}
 	return nil

@@ -8,7 +8,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/nixl"
-	"perigee/nixl/internal/pages"
+	"perigee/nixl/internal/kernel"
 )
 
 // Memory is a piece of memory of one kind: host memory (Host), memory of a GPU (CUDA.Memory) or a local file
@@ -56,7 +56,7 @@ func Host(size int64, huge string) (Memory, error) {
 	if size == 0 {
 		return &host{data: []byte{}}, nil
 	}
-	if err := pages.Room(size); err != nil {
+	if err := kernel.Room(size); err != nil {
 		return nil, err
 	}
 	room := (size+hugePage-1)/hugePage*hugePage + hugePage
@@ -71,7 +71,7 @@ func Host(size int64, huge string) (Memory, error) {
 	}
 	skip := -uintptr(unsafe.Pointer(&mapping[0])) % hugePage
 	h := &host{data: mapping[skip:][:size:size], mapping: mapping}
-	if err := pages.Populate(h.data); err != nil {
+	if err := kernel.Populate(h.data); err != nil {
 		return nil, errors.Join(err, h.Free())
 	}
 	return h, nil
@@ -97,10 +97,10 @@ const NoHugePages = "reserve huge pages of 2 MiB, one more for each buffer than 
 
 func noRoom(size int64, huge string, err error) error {
 	if huge == nixl.HugeOn {
-		return fault.New(fault.Resource, "no reserved huge pages for a buffer of %s: %w", pages.Human(size), err).
+		return fault.New(fault.Resource, "no reserved huge pages for a buffer of %s: %w", kernel.Human(size), err).
 			WithHint(NoHugePages)
 	}
-	return fault.New(fault.Resource, "no memory for a buffer of %s: %w", pages.Human(size), err).
+	return fault.New(fault.Resource, "no memory for a buffer of %s: %w", kernel.Human(size), err).
 		WithHint("use smaller matrices or fewer ranks on this host")
 }
 
@@ -151,7 +151,7 @@ type vram struct {
 	size    int64
 }
 
-// Memory allocates memory of the GPU. size may be 0.
+// Memory allocates memory of the GPU. size may be 0. A lack of memory is an error of the kind Resource.
 func (c *CUDA) Memory(size int64) (Memory, error) {
 	m := &vram{gpu: c}
 	if size == 0 {

@@ -83,6 +83,8 @@ func readNet(dir string) NIC {
 	}
 }
 
+// readAdapter describes each port of an RDMA adapter below /sys/class/infiniband. Attributes that a driver lacks stay
+// empty.
 func readAdapter(dir string) ([]NIC, error) {
 	ports, err := names(filepath.Join(dir, "ports"))
 	if err != nil {

@@ -1,4 +1,14 @@
-// Package engines chooses the transfer engine of a job.
+// Package engines chooses the transfer engine of a job. It is a separate package because nixl cannot import the
+// engines that implement it, and callers should not need to know which there are: experiments open an engine here, and
+// only here is it decided what "auto" means.
+//
+// The choice is NVIDIA's NIXL wherever its library loads, since users want to know what their serving stack will see.
+// shm takes its place on one host, where nothing else is installed; the note that Open returns says why, and is a
+// warning where the user would expect NIXL. On several hosts there is no second engine, so a lack of NIXL is an error.
+//
+// Tight, Sweep and SweepOld pass on questions about /dev/shm to package capi, so that the launcher need not import
+// cgo's side of it: NIXL's library crashes where the segments of all ranks do not fit, and leaves files behind where
+// ranks are killed.
 package engines
 
 import (
@@ -34,7 +44,7 @@ const Warning = "WARNING: "
 // named, or if there are several hosts. Every rank must get the same engine: let one rank choose and send its
 // Info().Name to the others.
 //
-// tight is what Tight has said at a rank of the one host, or "": all ranks must pass the same.
+// tight is the answer of Tight at a rank of the one host, or "": all ranks must pass the same.
 func Open(choice, library string, oneHost bool, tight string) (engine nixl.Engine, note string, err error) {
 	return open(choice, library, oneHost, tight, loadNIXL)
 }
@@ -63,6 +73,7 @@ func loadNIXL(library string) (nixl.Engine, error) {
 	return e, nil
 }
 
+// open is Open with a function that loads the library, so that tests need none.
 func open(choice, library string, oneHost bool, tight string,
 	load func(string) (nixl.Engine, error)) (nixl.Engine, string, error) {
 	switch choice {
@@ -93,6 +104,7 @@ func open(choice, library string, oneHost bool, tight string,
 		return nil, "", fault.New(fault.Engine, "ranks on several hosts need NIXL: %w", err)
 	}
 	note := fmt.Sprintf("shm instead of nixl: %v", err)
+	// A library that is there and does not load, or a variable about it, shows that the user wants NIXL.
 	if !errors.Is(err, capi.ErrNone) || os.Getenv("NIXL_PLUGIN_DIR") != "" {
 		note = Warning + note
 	}

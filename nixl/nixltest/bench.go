@@ -79,6 +79,7 @@ func Bench(b *testing.B, s Setup) {
 	})
 }
 
+// benchPair connects two agents of this process.
 func benchPair(b *testing.B, s Setup, size int64) (pair [2]nixl.Agent) {
 	b.Helper()
 	engine, err := s.Open()

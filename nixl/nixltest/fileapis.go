@@ -8,7 +8,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/nixl"
-	"perigee/nixl/internal/fileio"
+	"perigee/nixl/internal/kernel"
 )
 
 // FileAPIs returns the kernel's interfaces for files that this process may use. Many
@@ -16,7 +16,7 @@ import (
 // is tested.
 func FileAPIs(t testing.TB) []string {
 	t.Helper()
-	err := fileio.Check(nixl.URING)
+	err := kernel.CheckFiles(nixl.URING)
 	if err == nil {
 		return []string{nixl.AIO, nixl.URING}
 	}

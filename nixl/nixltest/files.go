@@ -24,6 +24,7 @@ type filer struct {
 	folder string
 }
 
+// newFiler makes an agent with one buffer of memory and a folder, for transfers with files.
 func newFiler(t *testing.T, s Setup, api string, size int64) *filer {
 	t.Helper()
 	engine, err := s.Open()
@@ -183,6 +184,8 @@ func testOwnFiles(t *testing.T, s Setup, api string) {
 	}
 }
 
+// wantRefusal checks that an error has a kind and says certain words: users see the text, and scripts the exit code
+// that follows from the kind.
 func wantRefusal(t *testing.T, what string, err error, kind fault.Kind, words ...string) {
 	t.Helper()
 	if err == nil {

@@ -55,6 +55,8 @@ func (s *server) lives(q request) (response, error) {
 		int64(f.maps)}}}}, err
 }
 
+// life opens two agents, lets them meet, transfer, part and meet again, and closes them, under the same names in each
+// round: what a library keeps of an agent that is closed shows in the next.
 func (s *server) life(cfg nixl.AgentConfig, round int) error {
 	engine, err := s.open()
 	if err != nil {

@@ -120,6 +120,7 @@ func testNoticeAfterBytes(t *testing.T, s Setup, place func(int) bool) {
 	c.collect(func(to int) int { return 5 * to })
 }
 
+// testNoticeRefusals sends notices to a peer that is not there, that are too long, and from an agent that is closed.
 func testNoticeRefusals(t *testing.T, s Setup, place func(int) bool) {
 	c := ready(t, s, place, 2, 100)
 	c.refuse(0, request{Call: callNotify, Number: 7}, "peer 7", "not added")
@@ -181,6 +182,8 @@ func testLists(t *testing.T, s Setup, place func(int) bool) {
 	}
 }
 
+// testListRefusals prepares lists and picks that make no sense, each of which must be refused with words that name the
+// mistake.
 func testListRefusals(t *testing.T, s Setup, place func(int) bool) {
 	c := ready(t, s, place, 2, 1000)
 	d := []nixl.Desc{{Off: 0, Len: 10}, {Off: 20, Len: 30}}

@@ -120,6 +120,7 @@ func (s *server) do(q request) response {
 	return r
 }
 
+// dispatch carries out a request on this server's agent.
 func (s *server) dispatch(q request) (response, error) {
 	switch q.Call {
 	case callOpen:
@@ -162,6 +163,7 @@ func (s *server) dispatch(q request) (response, error) {
 	return s.dispatchPeers(q)
 }
 
+// dispatchPeers carries out requests about peers, notices and lists.
 func (s *server) dispatchPeers(q request) (response, error) {
 	switch q.Call {
 	case callDisconnect:
@@ -206,6 +208,7 @@ func (s *server) newAgent(cfg nixl.AgentConfig) error {
 	return err
 }
 
+// dispatchBatch carries out requests about batches.
 func (s *server) dispatchBatch(q request) (response, error) {
 	if q.Call == callBatch {
 		b, err := s.agent.NewBatch(q.Transfers)

@@ -1,7 +1,3 @@
-// Package nixltest holds the test that every transfer engine has to pass, and helps to test what uses engines. The
-// test proves the promises of package nixl with agents in one process, in separate ones, and some of both.
-//
-// A package with an engine calls Main from its TestMain and Run from a test.
 package nixltest
 
 import (
@@ -218,6 +214,7 @@ func testSleepingTarget(t *testing.T, s Setup, place func(int) bool) {
 	}
 }
 
+// testPostDoneWait takes a batch through the halves of Run, twice, and tries the orders that are forbidden.
 func testPostDoneWait(t *testing.T, s Setup, place func(int) bool) {
 	const size = 3 << 20
 	c := ready(t, s, place, 2, size)
@@ -331,6 +328,8 @@ func testGarbage(t *testing.T, s Setup, place func(int) bool) {
 // forEver is a number of runs that does not end during a test.
 const forEver = 1 << 40
 
+// testAbortAndDeadline ends runs that would go on for ever, and looks whether the batch is unusable after that and a
+// new one works.
 func testAbortAndDeadline(t *testing.T, s Setup, place func(int) bool) {
 	c := ready(t, s, place, 2, 1<<20)
 	w := c.workers[0]

@@ -74,6 +74,7 @@ type remote struct {
 	killed  bool
 }
 
+// startRemote starts the test's own binary as a worker, with a pipe for orders and one for answers.
 func startRemote(t *testing.T) *remote {
 	t.Helper()
 	theirIn, in, err := os.Pipe()

@@ -12,7 +12,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/nixl"
 	"perigee/nixl/device"
-	"perigee/nixl/internal/fileio"
+	"perigee/nixl/internal/kernel"
 )
 
 // chunk bounds how much is copied between two looks at the abort flag and the
@@ -29,7 +29,7 @@ type task struct {
 	notice   []byte // sent when the copy is done, if not nil
 	pieces   []piece
 	file     *device.File
-	requests []fileio.Request
+	requests []kernel.Request
 	bytes    int64
 	prep     int64 // nanoseconds
 }
@@ -74,7 +74,7 @@ func (l *limits) look(now int64) error {
 	return nil
 }
 
-// perPiece is what a piece counts at least, so that many tiny ones are looked at
+// A piece counts as perPiece bytes at least, so that many tiny ones are looked at
 // as often as a few large ones.
 const perPiece = 4 << 10
 
@@ -114,7 +114,7 @@ type batch struct {
 	tasks    []task
 	bytes    int64
 	prep     int64
-	requests []fileio.Request // of all tasks with files
+	requests []kernel.Request // of all tasks with files
 	waiting  []int            // by task, its requests that are not complete
 	posted   *posted
 	broken   error // why the batch cannot run again
@@ -137,6 +137,8 @@ func (b *batch) usable() error {
 	return nil
 }
 
+// Run copies the batch n times in this goroutine: the engine's work is the copy itself, and a handover would be
+// measured with it. After an error the batch is broken, as part of a run may have been copied.
 func (b *batch) Run(ctl nixl.Control, n int, times []nixl.Times) error {
 	if err := b.usable(); err != nil {
 		return err
@@ -233,6 +235,7 @@ const (
 	stopDeadline
 )
 
+// Post copies in a goroutine. The stamps are taken there, but for Start, which is when Post was called.
 func (b *batch) Post() error {
 	if err := b.usable(); err != nil {
 		return err
@@ -263,6 +266,7 @@ func (b *batch) Done() (bool, error) {
 	}
 }
 
+// Wait waits for the goroutine of Post, and makes it stop if the time is over or the job has failed.
 func (b *batch) Wait(ctl nixl.Control, t *nixl.Times) error {
 	p := b.posted
 	if p == nil {

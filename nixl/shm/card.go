@@ -8,19 +8,19 @@ import (
 	"math"
 	"slices"
 
-	"perigee/nixl/internal/process"
+	"perigee/nixl/internal/kernel"
 )
 
 // A card is fixed-width and little-endian, so one content has one encoding:
 //
-//	magic "PGSM", version uint32, owner process.ID,
+//	magic "PGSM", version uint32, owner kernel.ProcessID,
 //	length of the name uint32, name padded with zeros to 256 bytes,
 //	count uint32, then 1 + count times, the inbox first: fd int64, size int64, device uint64, inode uint64
 const (
 	cardMagic   = "PGSM"
 	cardVersion = 2
 	cardOwner   = 4 + 4
-	cardName    = cardOwner + process.Size
+	cardName    = cardOwner + kernel.ProcessSize
 	cardCount   = cardName + 4 + nameSize
 	cardInbox   = cardCount + 4
 	cardHead    = cardInbox + cardEntry
@@ -30,7 +30,7 @@ const (
 
 // card describes to a peer how to map an agent's buffers.
 type card struct {
-	owner   process.ID
+	owner   kernel.ProcessID
 	name    string
 	inbox   cardBuffer // size 0: none
 	buffers []cardBuffer
@@ -43,6 +43,8 @@ type cardBuffer struct {
 	dev, inode uint64 // to notice that the owner closed fd and opened something else
 }
 
+// encode writes a card in the form that the comment of the type describes. The inbox stands before the buffers, and is
+// not counted among them.
 func (c card) encode() []byte {
 	b := make([]byte, 0, cardHead+len(c.buffers)*cardEntry)
 	b = append(b, cardMagic...)
@@ -61,6 +63,8 @@ func (c card) encode() []byte {
 	return b
 }
 
+// decodeCard reads a card and checks all that is in it: it comes from another process, and what it says becomes a
+// mapping of memory. The errors for another engine or version name the likely reason.
 func decodeCard(b []byte) (card, error) {
 	var c card
 	if len(b) < cardHead || !bytes.HasPrefix(b, []byte(cardMagic)) {
@@ -70,7 +74,7 @@ func decodeCard(b []byte) (card, error) {
 		return c, fmt.Errorf("card of version %d: want %d; do all ranks run the same perigee?", v, cardVersion)
 	}
 	var err error
-	if c.owner, err = process.Decode(b[cardOwner:cardName]); err != nil {
+	if c.owner, err = kernel.DecodeProcess(b[cardOwner:cardName]); err != nil {
 		return c, fmt.Errorf("card: %w", err)
 	}
 	name := binary.LittleEndian.Uint32(b[cardName:])

@@ -12,13 +12,13 @@ import (
 	"perigee/internal/fault"
 	"perigee/nixl"
 	"perigee/nixl/device"
-	"perigee/nixl/internal/fileio"
+	"perigee/nixl/internal/kernel"
 )
 
 // queue is the agent's way to its files. A batch holds the lock while it runs.
 type queue struct {
 	sync.Mutex
-	*fileio.Queue
+	*kernel.Queue
 }
 
 func (a *agent) fileAPI() string { return cmp.Or(a.cfg.FileAPI, nixl.AIO) }
@@ -35,7 +35,7 @@ func (a *agent) OpenFile(f nixl.File) (nixl.Buffer, error) {
 		return nil, fault.New(fault.Resource, "shm: more than %d buffers", maxBuffers)
 	}
 	if a.queue == nil {
-		q, err := fileio.Open(a.fileAPI())
+		q, err := kernel.OpenQueue(a.fileAPI())
 		if err != nil {
 			return nil, err
 		}
@@ -78,10 +78,10 @@ func (a *agent) prepareFile(t nixl.Transfer) (task, error) {
 		return task{}, err
 	}
 	start := clock.Now()
-	k := task{number: nixl.Self, file: file, requests: make([]fileio.Request, len(t.Local)), bytes: t.Bytes()}
+	k := task{number: nixl.Self, file: file, requests: make([]kernel.Request, len(t.Local)), bytes: t.Bytes()}
 	fd, write := file.FD(), t.Op == nixl.Write
 	for i, l := range t.Local {
-		k.requests[i] = fileio.Request{FD: fd, Write: write, Data: local[l.Off : l.Off+l.Len : l.Off+l.Len],
+		k.requests[i] = kernel.Request{FD: fd, Write: write, Data: local[l.Off : l.Off+l.Len : l.Off+l.Len],
 			Off: t.Remote[i].Off}
 	}
 	k.prep = clock.Now() - start
@@ -159,7 +159,7 @@ func (b *batch) await(l *limits, t *nixl.Times) error {
 
 // explainFile names the file that the kernel's error is about.
 func (b *batch) explainFile(err error) error {
-	e, ok := errors.AsType[*fileio.RequestError](err)
+	e, ok := errors.AsType[*kernel.RequestError](err)
 	if !ok {
 		return err
 	}

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
-	"perigee/internal/memfile"
+	"perigee/internal/memory"
 	"perigee/nixl"
-	"perigee/nixl/internal/process"
+	"perigee/nixl/internal/kernel"
 )
 
 // An inbox is the memfd into which the peers of an agent put their notices. Each sender has a ring in it, so
@@ -75,7 +75,7 @@ func newInbox() (fd int, err error) {
 	if err := room(inboxSize); err != nil {
 		return -1, err
 	}
-	fd, err = memfile.Create(inboxName, 0)
+	fd, err = memory.CreateFile(inboxName, 0)
 	if err != nil {
 		return -1, fault.New(fault.Resource, "memfd_create: %w", err)
 	}
@@ -83,7 +83,7 @@ func newInbox() (fd int, err error) {
 		err = reserve(fd, 0, slotTable)
 	}
 	if err == nil {
-		err = memfile.Seal(fd)
+		err = memory.SealFile(fd)
 	}
 	if err != nil {
 		unix.Close(fd)
@@ -103,7 +103,7 @@ func mapInbox(fd int) (shared, error) {
 
 // outbox is the way to one peer's inbox.
 type outbox struct {
-	owner   process.ID
+	owner   kernel.ProcessID
 	entry   cardBuffer
 	memory  shared
 	slot    int
@@ -111,7 +111,7 @@ type outbox struct {
 }
 
 // openOutbox claims a slot in a peer's inbox.
-func openOutbox(owner process.ID, entry cardBuffer, name string) (*outbox, error) {
+func openOutbox(owner kernel.ProcessID, entry cardBuffer, name string) (*outbox, error) {
 	if entry.size != inboxSize {
 		return nil, fault.New(fault.Resource, "it has no inbox for notices")
 	}
@@ -191,6 +191,9 @@ const lengthSize = 8
 
 func padded(n int) uint64 { return uint64(lengthSize + (n+7)&^7) }
 
+// put writes a message into this sender's ring and reports whether there was room. The message is complete before the
+// head moves, which the receiver reads, and the doorbell comes last, so that a receiver that sees it finds the
+// message.
 func (o *outbox) put(message []byte) bool {
 	s, ring := o.memory.slot(o.slot), o.memory.ring(o.slot)
 	head := s.head // written by this side alone

@@ -8,11 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
-	"perigee/internal/memfile"
+	"perigee/internal/memory"
 	"perigee/nixl"
 	"perigee/nixl/device"
-	"perigee/nixl/internal/pages"
-	"perigee/nixl/internal/process"
+	"perigee/nixl/internal/kernel"
 )
 
 // What the kernel shows for buffers and inboxes.
@@ -31,7 +30,7 @@ func allocate(size int64, huge string) (memfd, error) {
 	if err := room(size); err != nil {
 		return emptyMemfd, err
 	}
-	fd, err := memfile.Create(bufferName, flags)
+	fd, err := memory.CreateFile(bufferName, flags)
 	if err != nil {
 		return emptyMemfd, fault.New(fault.Resource, "memfd_create: %w", err)
 	}
@@ -42,6 +41,8 @@ func allocate(size int64, huge string) (memfd, error) {
 	return memfd{fd, data}, nil
 }
 
+// fillMemfd gives a memory file its size and its pages, and maps it. The size is sealed before others hear of the
+// file.
 func fillMemfd(fd int, size int64, huge string) ([]byte, error) {
 	whole := size
 	if huge == nixl.HugeOn {
@@ -53,13 +54,13 @@ func fillMemfd(fd int, size int64, huge string) ([]byte, error) {
 	// Reserve the pages by a call that can fail; a first touch can only kill.
 	if err := reserve(fd, 0, whole); err != nil {
 		if huge == nixl.HugeOn {
-			return nil, fault.New(fault.Resource, "no reserved huge pages for a buffer of %s: %w", pages.Human(size),
+			return nil, fault.New(fault.Resource, "no reserved huge pages for a buffer of %s: %w", kernel.Human(size),
 				err).
 				WithHint(device.NoHugePages)
 		}
 		return nil, noMemory(size, "fallocate", err)
 	}
-	if err := memfile.Seal(fd); err != nil {
+	if err := memory.SealFile(fd); err != nil {
 		return nil, fault.New(fault.Resource, "sealing a memfd: %w", err)
 	}
 	return mapPresent(fd, size, huge)
@@ -75,7 +76,7 @@ func hugeFlags(huge string) (int, error) {
 	case "", nixl.HugeAuto, nixl.HugeOff:
 		return 0, nil
 	case nixl.HugeOn:
-		return memfile.Huge, nil
+		return memory.HugePages, nil
 	}
 	return 0, fault.New(fault.Usage, "huge pages %q: want %s, %s or %s", huge, nixl.HugeAuto, nixl.HugeOn, nixl.HugeOff)
 }
@@ -95,14 +96,14 @@ func room(size int64) error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err == nil && uint64(size) > limit.Cur {
 		return fault.New(fault.Resource, "a buffer of %s is larger than the limit on file sizes, %s",
-			pages.Human(size), pages.Human(int64(limit.Cur))).
+			kernel.Human(size), kernel.Human(int64(limit.Cur))).
 			WithHint("the limit also holds for shared memory; raise it with ulimit -f")
 	}
-	return pages.Room(size)
+	return kernel.Room(size)
 }
 
 func noMemory(size int64, call string, err error) error {
-	return fault.New(fault.Resource, "no shared memory for a buffer of %s: %s: %w", pages.Human(size), call, err).
+	return fault.New(fault.Resource, "no shared memory for a buffer of %s: %s: %w", kernel.Human(size), call, err).
 		WithHint("use smaller matrices or fewer ranks on this host, or raise the job's memory limit")
 }
 
@@ -122,14 +123,14 @@ func mapPresent(fd int, size int64, huge string) ([]byte, error) {
 	}
 	// A wish: most kernels are built or set not to grant huge pages to memfds, and those of HugeOn are huge already.
 	_ = unix.Madvise(data, advice)
-	if err := pages.Populate(data); err != nil {
+	if err := kernel.Populate(data); err != nil {
 		return nil, errors.Join(err, unmap(data))
 	}
 	return data[:size], nil
 }
 
 // mapPeer maps a buffer of another process (or of another agent in this one).
-func mapPeer(owner process.ID, b cardBuffer, huge string) ([]byte, error) {
+func mapPeer(owner kernel.ProcessID, b cardBuffer, huge string) ([]byte, error) {
 	fd, err := openPeer(owner, b, bufferName)
 	if err != nil {
 		return nil, err
@@ -139,13 +140,13 @@ func mapPeer(owner process.ID, b cardBuffer, huge string) ([]byte, error) {
 }
 
 // openPeer opens a memfd of another process, if it is that of the card.
-func openPeer(owner process.ID, b cardBuffer, name string) (fd int, err error) {
-	fd, found, err := memfile.Open(int(owner.PID), int(b.fd), name, os.O_RDWR)
+func openPeer(owner kernel.ProcessID, b cardBuffer, name string) (fd int, err error) {
+	fd, found, err := memory.OpenFile(int(owner.PID), int(b.fd), name, os.O_RDWR)
 	switch {
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		return -1, fault.New(fault.Engine, "no permission to open /proc/%d/fd/%d: %w", owner.PID, b.fd, err).
 			WithHint("all ranks must run as the same user, and not in different containers")
-	case errors.Is(err, unix.ENOENT), errors.Is(err, memfile.ErrOther):
+	case errors.Is(err, unix.ENOENT), errors.Is(err, memory.ErrOtherFile):
 		return -1, closed(owner)
 	case err != nil:
 		return -1, fault.New(fault.Engine, "opening /proc/%d/fd/%d: %w", owner.PID, b.fd, err)
@@ -157,9 +158,9 @@ func openPeer(owner process.ID, b cardBuffer, name string) (fd int, err error) {
 	return fd, nil
 }
 
-func closed(owner process.ID) error {
+func closed(owner kernel.ProcessID) error {
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d", owner.PID)); err != nil {
-		return process.Lost(owner)
+		return kernel.ProcessLost(owner)
 	}
 	return fault.New(fault.Engine, "it has closed the buffer").
 		WithHint("an agent must stay open until all peers are through with it")

@@ -10,7 +10,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/nixl"
-	"perigee/nixl/internal/process"
+	"perigee/nixl/internal/kernel"
 )
 
 // mail holds the notices of an agent. Runs that were posted send from their own goroutine, so
@@ -55,7 +55,7 @@ func (a *agent) Notify(number int, message []byte) error {
 	}
 	w, err := a.watch(p.card.owner)
 	if err == nil && w.Gone() {
-		err = process.Lost(p.card.owner)
+		err = kernel.ProcessLost(p.card.owner)
 	}
 	if err == nil {
 		err = a.notify(p, message)

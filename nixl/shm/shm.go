@@ -1,28 +1,3 @@
-// Package shm is the transfer engine for ranks of one host: it copies, by the
-// processor, straight between the buffers of two processes. It needs no
-// library and no cgo.
-//
-// A buffer is an anonymous memory file (memfd) of sealed size. Its card names
-// the owner's process and file descriptors; a peer opens them through /proc and
-// maps the same pages. A transfer is then one copy by its initiator, into the
-// target's memory (WRITE) or out of it (READ). The target does nothing and need
-// not even run.
-//
-// The copy belongs to the initiator's own time: there is no post apart from it,
-// so the stamps Start and Posted of a run are the same. Batch.Post copies in a
-// goroutine, so that a script can do something in between.
-//
-// What a finished WRITE has stored is visible to the target as soon as the
-// target learns by any synchronising means (a message, a barrier) that the run
-// is over: the copy ends before End is stamped, and whatever carries the news
-// orders the stores before it.
-//
-// Files are read and written through Linux AIO or io_uring, with up to 256 requests under way; Posted is then when the
-// first of them, or all, have been handed to the kernel.
-//
-// A peer's death does not invalidate its pages: they live as long as a process maps
-// them. So that a run does not keep writing to a dead peer, the engine watches for the exit of
-// peers (pidfd), and the next run returns an error that names the peer.
 package shm
 
 import (
@@ -38,7 +13,7 @@ import (
 	"perigee/internal/version"
 	"perigee/nixl"
 	"perigee/nixl/device"
-	"perigee/nixl/internal/process"
+	"perigee/nixl/internal/kernel"
 )
 
 // Engine implements nixl.Engine. The zero value is ready.
@@ -59,7 +34,7 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 		return nil, fault.New(fault.Engine, "the shm engine serves ranks of one host only").
 			WithHint("use --engine nixl")
 	}
-	own, err := process.Self()
+	own, err := kernel.Self()
 	if err != nil {
 		return nil, fault.New(fault.Engine, "the shm engine needs /proc: %w", err)
 	}
@@ -71,7 +46,7 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 		name:      cmp.Or(cfg.Name, fmt.Sprintf("pid %d, agent %d", own.PID, unnamed.Add(1))),
 		peers:     map[int]*peer{},
 		numbers:   map[string]int{},
-		processes: map[process.ID]*process.Watched{},
+		processes: map[kernel.ProcessID]*kernel.Watched{},
 		mapped:    map[bufferID]mapping{},
 		batches:   map[*batch]struct{}{},
 		lists:     map[*list]struct{}{},
@@ -83,7 +58,7 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 var unnamed atomic.Int64
 
 type bufferID struct {
-	owner process.ID
+	owner kernel.ProcessID
 	cardBuffer
 }
 
@@ -96,12 +71,12 @@ type mapping struct {
 // peer holds the contents of a card, and the process behind it once it was needed.
 type peer struct {
 	card    card
-	process *process.Watched
+	process *kernel.Watched
 }
 
 type agent struct {
 	engine  *Engine
-	own     process.ID
+	own     kernel.ProcessID
 	name    string
 	cfg     nixl.AgentConfig
 	queue   *queue // nil until the first file
@@ -110,7 +85,7 @@ type agent struct {
 	numbers map[string]int // of peers, by the agent's name
 	// Processes and mappings stay until Disconnect or Close: batches made before a peer's
 	// card was replaced may still use them.
-	processes map[process.ID]*process.Watched
+	processes map[kernel.ProcessID]*kernel.Watched
 	mapped    map[bufferID]mapping
 	batches   map[*batch]struct{}
 	lists     map[*list]struct{}
@@ -134,6 +109,7 @@ func (a *agent) Info() nixl.Info {
 	return info
 }
 
+// Alloc makes a buffer of the next number. One of 0 bytes has a number but no memory, since peers count buffers.
 func (a *agent) Alloc(mem nixl.Mem, size int64) (nixl.Buffer, error) {
 	if a.closed {
 		return nil, errClosed
@@ -183,6 +159,8 @@ func (a *agent) Card() ([]byte, error) {
 	return c.encode(), nil
 }
 
+// AddPeer takes a peer's card. A peer that comes back under its number with another name is a new agent; with the same
+// name it has more buffers.
 func (a *agent) AddPeer(number int, text []byte) error {
 	if a.closed {
 		return errClosed
@@ -246,6 +224,8 @@ func (a *agent) Disconnect(peers []int) error {
 	return errors.Join(errs...)
 }
 
+// disconnect releases what uses a peer, then its mappings, its notices and, if no other peer lives in the same
+// process, the watch on it. Batches go first: they point into the mappings.
 func (a *agent) disconnect(number int, p *peer) error {
 	var errs []error
 	for b := range a.batches {
@@ -354,7 +334,7 @@ func (a *agent) reach(p *peer, buffer int) ([]byte, error) {
 		p.process = process
 	}
 	if p.process.Gone() {
-		return nil, process.Lost(p.card.owner)
+		return nil, kernel.ProcessLost(p.card.owner)
 	}
 	id := bufferID{p.card.owner, p.card.buffers[buffer]}
 	if m, ok := a.mapped[id]; ok {
@@ -368,7 +348,7 @@ func (a *agent) reach(p *peer, buffer int) ([]byte, error) {
 }
 
 // watch finds the process behind a card, once.
-func (a *agent) watch(owner process.ID) (*process.Watched, error) {
+func (a *agent) watch(owner kernel.ProcessID) (*kernel.Watched, error) {
 	if w := a.processes[owner]; w != nil {
 		return w, nil
 	}
@@ -380,13 +360,15 @@ func (a *agent) watch(owner process.ID) (*process.Watched, error) {
 		return nil, fault.New(fault.Engine, "it runs in another pid namespace (another container)").
 			WithHint("start the ranks of a host in one container, or use --engine nixl")
 	}
-	w, err := process.Watch(a.own, owner)
+	w, err := kernel.Watch(a.own, owner)
 	if err == nil {
 		a.processes[owner] = w
 	}
 	return w, err
 }
 
+// Close ends what is under way before it unmaps anything, since a copy into memory that is gone would be a signal. Own
+// buffers go last; peers that have mapped them keep the pages.
 func (a *agent) Close() error {
 	if a.closed {
 		return nil

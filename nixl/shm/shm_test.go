@@ -16,7 +16,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/fuzztest"
 	"perigee/nixl"
-	"perigee/nixl/internal/process"
+	"perigee/nixl/internal/kernel"
 	"perigee/nixl/nixltest"
 )
 
@@ -180,7 +180,7 @@ func TestBufferAccess(t *testing.T) {
 
 func exampleCard() card {
 	return card{
-		owner:   process.ID{Boot: [16]byte{1}, Namespace: 2, PID: 3, Start: 4},
+		owner:   kernel.ProcessID{Boot: [16]byte{1}, Namespace: 2, PID: 3, Start: 4},
 		name:    "rank 7",
 		inbox:   cardBuffer{fd: 9, size: inboxSize, dev: 7, inode: 9},
 		buffers: []cardBuffer{{fd: 5, size: 6, dev: 7, inode: 8}, {fd: -1}},
@@ -207,7 +207,7 @@ func FuzzDecodeCard(f *testing.F) {
 		}
 		random := fuzztest.Random(data)
 		c := exampleCard()
-		c.owner = process.ID{Boot: [16]byte{byte(random.Uint32())}, Namespace: random.Uint64(), PID: uint64(fuzztest.Int64(random)), Start: random.Uint64()}
+		c.owner = kernel.ProcessID{Boot: [16]byte{byte(random.Uint32())}, Namespace: random.Uint64(), PID: uint64(fuzztest.Int64(random)), Start: random.Uint64()}
 		c.name = string(fuzztest.Bytes(random, nameSize))
 		c.buffers = nil
 		for range random.IntN(3) {

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"perigee/internal/fault"
-	"perigee/internal/memfile"
+	"perigee/internal/memory"
 	"perigee/spmd/wire"
 )
 
@@ -47,13 +47,13 @@ type sameUser struct{ file *os.File }
 const secretFile = "perigee-secret"
 
 func (s *sameUser) seal(_ context.Context, secret []byte) (func() []byte, error) {
-	fd, err := memfile.Create(secretFile, 0)
+	fd, err := memory.CreateFile(secretFile, 0)
 	if err == nil {
 		s.file = os.NewFile(uintptr(fd), secretFile)
 		_, err = s.file.Write(secret)
 	}
 	if err == nil {
-		err = memfile.Seal(fd)
+		err = memory.SealFile(fd)
 	}
 	if err != nil {
 		return nil, fault.New(fault.Launch, "rank 0 cannot make a memory file for the job's secret: %w",
@@ -79,7 +79,7 @@ func (*sameUser) open(_ context.Context, challenge []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: it does not say where the secret is", wire.ErrProof)
 	}
 	// The other end chooses the file, and is not authenticated yet.
-	own, _, err := memfile.Open(int(pid), int(fd), secretFile, os.O_RDONLY)
+	own, _, err := memory.OpenFile(int(pid), int(fd), secretFile, os.O_RDONLY)
 	if err != nil {
 		return nil, fmt.Errorf("%w: it is a process of another user, host or container: %w", wire.ErrProof, err)
 	}

@@ -1,9 +1,18 @@
-// Package host lets the ranks of one host meet in shared memory.
+// Package host lets the ranks of one host meet in shared memory: package spmd uses it for barriers and maxima inside a
+// host, which need no messages then, and for the mark of a failed job, which ends all waits at once.
 //
-// A Segment is a small piece of memory that all ranks of a host have mapped.
-// It has no name in any file system: one rank makes it, the others open it
-// through /proc, and it is gone with the last of them. In it lie the counters
-// of barriers and the mark of a failed job.
+// A Segment (host.go) is a small piece of memory that all ranks of a host have mapped. It has no name in any file
+// system: one rank makes it, the others open it through /proc, and it is gone with the last of them. In it lie the
+// counters of barriers and the mark of a failed job. A Barrier belongs to a group of ranks, found by the hash of its
+// members (members.go). Its calls are numbered, so that a rank that is late in one call is not counted in the next,
+// and others can see in which call it waits.
+//
+// A party spins at first, since the others usually come within microseconds, and then sleeps in the kernel (futex);
+// with more parties than cores it does not spin, as it would keep the rank that it waits for from its core. A wait
+// ends with ErrTimeout, ErrAborted or ErrClosed; it never hangs in a job that has failed.
+//
+// ID (name.go) decides which processes can meet so: those with the same kernel, network name, and the same process,
+// network, time and user namespaces. Containers of one machine are separate hosts unless they share all of these.
 package host
 
 import (
@@ -19,7 +28,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/memfile"
+	"perigee/internal/memory"
 )
 
 const (
@@ -37,8 +46,8 @@ type slot struct {
 	arrivals atomic.Uint64 // ever increasing: a barrier is over at the next multiple of the group's size
 	sleepers atomic.Uint32 // ranks that wait in the kernel
 	call     atomic.Uint32 // what the last of them said it waits in
-	// most is what the ranks of a meeting bring along, for Max: that of three meetings in turn. When a rank leaves one,
-	// all have left the one before, and none is in the next but one.
+	// most holds the numbers that the ranks of a meeting bring along, for Max: those of three meetings in turn. When a
+	// rank leaves one, all have left the one before, and none is in the next but one.
 	most [3][2]atomic.Int64
 }
 
@@ -96,12 +105,12 @@ const memoryName = "perigee-host"
 
 // Create makes a segment that others can open. job is a number that no other job on the host has, as far as can be.
 func Create(job uint64) (*Segment, error) {
-	fd, err := memfile.Create(memoryName, 0)
+	fd, err := memory.CreateFile(memoryName, 0)
 	if err != nil {
 		return nil, fmt.Errorf("create shared memory: %w", err)
 	}
 	if err = unix.Ftruncate(fd, int64(segSize)); err == nil {
-		err = memfile.Seal(fd)
+		err = memory.SealFile(fd)
 	}
 	if err != nil {
 		unix.Close(fd)
@@ -116,7 +125,7 @@ func Create(job uint64) (*Segment, error) {
 
 // Open maps the segment that another process of this host has created for the same job.
 func Open(pid, fd int, job uint64) (*Segment, error) {
-	own, found, err := memfile.Open(pid, fd, memoryName, os.O_RDWR)
+	own, found, err := memory.OpenFile(pid, fd, memoryName, os.O_RDWR)
 	if err != nil {
 		return nil, fmt.Errorf("process %d of this host does not share its memory: /proc/%d/fd/%d: %w", pid, pid, fd, err)
 	}
@@ -323,6 +332,8 @@ func (b *Barrier) Called() uint32 {
 	return b.slot.call.Load()
 }
 
+// sleep waits in the kernel until the arrivals reach the target. It counts itself among the sleepers before it looks,
+// so that the last to arrive either is seen here or sees that there is a sleeper to wake.
 func (b *Barrier) sleep(target uint64, call uint32, start time.Time, limit time.Duration) error {
 	b.slot.sleepers.Add(1)
 	defer b.slot.sleepers.Add(^uint32(0))

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/memfile"
+	"perigee/internal/memory"
 	"perigee/spmd/spmdtest"
 )
 
@@ -187,15 +187,15 @@ func TestOpen(t *testing.T) {
 		t.Error("it can be made shorter, and those who use it would be killed")
 	}
 	// One of an earlier version, or of a process that wants others to die of a page that is not there.
-	short, err := memfile.Create(memoryName, 0)
+	short, err := memory.CreateFile(memoryName, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unix.Close(short)
-	if err := errors.Join(unix.Ftruncate(short, int64(segSize)-4096), memfile.Seal(short)); err != nil {
+	if err := errors.Join(unix.Ftruncate(short, int64(segSize)-4096), memory.SealFile(short)); err != nil {
 		t.Fatal(err)
 	}
-	unsealed, err := memfile.Create(memoryName, 0)
+	unsealed, err := memory.CreateFile(memoryName, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

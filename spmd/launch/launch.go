@@ -1,14 +1,3 @@
-// Package launch starts the ranks of a job on this machine: the same program
-// N times, watched until all have ended.
-//
-// Rank 0 writes straight to the launcher's output, so that it sees a terminal
-// where there is one; the lines of the others are labelled with their rank.
-// When one rank dies or the launcher's context ends, the others are informed and
-// given a moment to write what they have; then they are killed.
-//
-// Each rank leads its own process group. So a Ctrl-C at the terminal
-// reaches the launcher alone, which ends the job in good order, and what a rank
-// has started ends with it.
 package launch
 
 import (
@@ -173,6 +162,8 @@ type process struct {
 	outcome string // how it ended; valid after ended
 }
 
+// start starts one rank with its number and a socket to the coordinator, which is its file 3: a socket needs no port
+// and no secret, and its end shows that the launcher has died.
 func (r *run) start(p *process) error {
 	conn, theirs, err := socketPair()
 	if err != nil {

@@ -154,6 +154,8 @@ type labelledWriter struct {
 // maxLine bounds a line; a longer one is passed on in pieces.
 const maxLine = 64 << 10
 
+// Write passes on whole lines, so that lines of two ranks never mix. A line that does not end is cut at maxLine, since
+// it would fill the memory.
 func (l *labelledWriter) Write(p []byte) (int, error) {
 	l.rest = append(l.rest, p...)
 	for {

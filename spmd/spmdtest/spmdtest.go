@@ -1,4 +1,10 @@
-// Package spmdtest helps to test ranks that run beside each other.
+// Package spmdtest helps to test ranks that run beside each other, in one process or in several. It knows nothing of
+// worlds, so that the packages below spmd can use it, too.
+//
+// Wait polls for what other goroutines bring about. Cues (spmdtest.go) make a test act at the moment when a line with
+// a text is logged, which is how a test gets between two steps of a protocol without sleeping. Alter and Between
+// (alter.go) put a proxy between two ends of a connection, which changes or cuts what passes. FreePorts (ports.go)
+// finds TCP ports on which no process listens.
 package spmdtest
 
 import (
@@ -23,7 +29,7 @@ func Wait(t testing.TB, done func() bool) {
 	}
 }
 
-// Cues are what to do, once, when a line with a text is logged. Who logs it waits for that.
+// Cues act, once, when a line with a text is logged. The goroutine that logs it waits for that.
 type Cues map[string]func()
 
 // Logger returns a logger that follows the cues.

@@ -37,7 +37,7 @@ type Cmd struct {
 	Judging
 }
 
-// Help is what perigee compare --help says beyond the flags.
+// Help adds to the flags in perigee compare --help.
 func (Cmd) Help() string {
 	return "Compares the latency of every pattern and of every pair of ranks, and distinguishes real changes from chance. See docs/compare.md."
 }
@@ -136,6 +136,7 @@ func (j Judging) Judge(s cli.Streams, sides Sides) error {
 			return err
 		}
 	}
+	// Before rows are left out: --fail-on counts all of them.
 	verdict := r.Err(j.FailOn)
 	if j.Pairs == "changed" && format != "text" {
 		r.Rows = slices.DeleteFunc(r.Rows, func(row Row) bool { return row.Sender >= 0 && !row.changed() })
@@ -195,7 +196,7 @@ func ReadAll(paths []string) ([]*result.Document, error) {
 	return docs, nil
 }
 
-// FirstOf is the first result that a path stands for.
+// FirstOf is the first result that a path stands for. A folder without results is an error of the kind Input.
 func FirstOf(path string) (string, error) {
 	files, err := filesOf(path)
 	if err != nil {
@@ -211,6 +212,7 @@ func filesOf(path string) ([]string, error) {
 	return []string{path}, nil
 }
 
+// within lists the results that lie directly in a folder, by the endings of their names.
 func within(folder string) ([]string, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {

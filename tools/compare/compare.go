@@ -1,9 +1,3 @@
-// Package compare finds out what has changed between two sets of runs, and whether that is more than chance.
-//
-// The sample is the run: what a run measured of a pattern, a pair of ranks or a metric is one number, the median. All
-// rows of a comparison are tested together on the logarithms of these numbers, by divisions of the runs into two
-// sides (see stats.CompareRuns), so that the probability of any verdict where nothing has changed is at most alpha.
-// With too few runs for that there are figures and no verdict. docs/compare.md describes it in full.
 package compare
 
 import (
@@ -439,6 +433,8 @@ func (r *Report) addMeans() {
 	r.Rows = slices.Insert(r.Rows, last, means...)
 }
 
+// mean makes the row of a phase's geometric mean over patterns: the mean of logarithms, run by run, which is then
+// tested like any other row.
 func (r *Report) mean(phase string, rows []int) Row {
 	nan := math.NaN()
 	m := Row{

@@ -7,7 +7,7 @@ import (
 	"perigee/internal/result"
 )
 
-// key is what the samples of a row have in common.
+// key has the fields that the samples of a row share.
 type key struct {
 	pattern          int
 	phase            string
@@ -86,6 +86,7 @@ type collector struct {
 	labels map[labelSet]string
 }
 
+// add puts a sample to those of its key, on its side and in its run.
 func (c *collector) add(doc int, s metric.Sample) {
 	k := c.keyOf(doc, s)
 	g := c.index[k]
@@ -125,6 +126,7 @@ func (c *collector) keyOf(doc int, s metric.Sample) key {
 // labelSet is one of the labels that a document has for the metric.
 type labelSet struct{ doc, set int }
 
+// textOf writes the labels of a sample once for each set of labels: a metric has millions of samples and a few sets.
 func (c *collector) textOf(doc int, s metric.Sample) string {
 	if len(s.Labels) == 0 {
 		return ""

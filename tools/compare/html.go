@@ -146,6 +146,7 @@ func (r *Report) group(id, title string, has func(Row) bool) (group, bool) {
 	if all[0].Sender >= 0 && all[0].Pattern >= 0 {
 		g.Grid = gridOf(all)
 	}
+	// A browser draws a few thousand rows; who wants all has CSV.
 	if more := len(all) - mostPageRows; more > 0 {
 		slices.SortStableFunc(all, compareRows)
 		all = all[:mostPageRows]
@@ -195,6 +196,7 @@ func columnOf(key string) column {
 	return columns[slices.IndexFunc(columns, func(c column) bool { return c.key == key })]
 }
 
+// pageRowOf makes the cells of a row, with the exact value beside the text, by which the page sorts.
 func pageRowOf(row Row, columns []column, most float64) pageRow {
 	p := pageRow{Class: row.Verdict, Verdict: row.Verdict, Warning: row.Warning, Plot: forestOf(row, most)}
 	if row.Of > 0 {
@@ -296,6 +298,7 @@ func gridOf(rows []*Row) *grid {
 	const margin = 28
 	w := max(6, min(28, 640/float64(ranks)))
 	g := &grid{Size: margin + w*float64(ranks) + 2}
+	// Labels need 16 pixels, and cells can be smaller.
 	every := max(1, int(math.Ceil(16/w)))
 	for i := range ranks {
 		if i%every == 0 {

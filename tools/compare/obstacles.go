@@ -138,6 +138,8 @@ func shown(v any) string {
 	return string(text)
 }
 
+// patternsDiffer compares patterns by their place in the list, as results number them. Names do not count: a pattern
+// may be renamed and stay the same traffic.
 func patternsDiffer(a, b *result.Document) (list []string) {
 	if x, y := len(a.Patterns), len(b.Patterns); x != y {
 		return []string{fmt.Sprintf("there are %d and %d patterns", x, y)}

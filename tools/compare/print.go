@@ -136,8 +136,8 @@ func cmpOr(list, fallback []column) []column {
 	return fallback
 }
 
-// Sort orders rows by a column; with - before its name, downwards. Rows without a value come
-// last.
+// Sort orders rows by a column; with - before its name, downwards. Rows without a value come last. An unknown column
+// is an error of the kind Usage.
 func Sort(rows []Row, by string) error {
 	name, down := strings.CutPrefix(by, "-")
 	c, err := find("--sort", name)

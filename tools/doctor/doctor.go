@@ -1,5 +1,17 @@
-// Package doctor looks at what perigee needs of a machine, and says for each
-// thing whether it is there and what to do if it is not.
+// Package doctor is `perigee doctor`: it looks at what perigee needs of a machine, and says for each thing whether it
+// is there and what to do if it is not. It is the first thing to run on a new cluster, and its table the first thing
+// to send with a question.
+//
+// doctor.go has the checks, in the order in which a job meets their subjects: launcher, network interfaces, shared
+// memory, host memory, locked memory, open files, the kernel's rule for other processes' memory, NIXL and its plugins,
+// GPUs, adapters. slurm.go looks at munge and at PMIx, which srun and mpirun need. Under a launcher all ranks meet,
+// one of each host looks at it, and rank 0 prints what all have found (together.go): a cluster of which one node is
+// set up differently is the usual trouble.
+//
+// A check takes a machine, which is a value with a root folder, an environment and functions, so that tests make up
+// machines; it returns a Finding with a verdict, what was found, and the remedy. Missing is no fault: it is for what
+// some jobs can do without. Only problems make the command fail. A check tries what a job would do, such as loading
+// the library and making an agent, instead of guessing by versions.
 package doctor
 
 import (
@@ -31,7 +43,7 @@ import (
 // Verdict says how serious a finding is.
 type Verdict string
 
-// The verdicts. Missing is no fault: it is what some jobs can do without.
+// The verdicts. Missing is no fault: some jobs can do without it.
 const (
 	Good    Verdict = "ok"
 	Missing Verdict = "none"
@@ -39,7 +51,7 @@ const (
 	Bad     Verdict = "problem"
 )
 
-// Finding is what one check found.
+// Finding is the outcome of one check.
 type Finding struct {
 	Host    string  `json:"host"`
 	What    string  `json:"what"`
@@ -104,6 +116,7 @@ func hostsOf(findings []Finding) (hosts []string) {
 	return hosts
 }
 
+// print writes findings as JSON, or a table for each host.
 func (c *Cmd) print(s cli.Streams, findings []Finding) error {
 	if c.JSON || c.Format == "json" {
 		enc := json.NewEncoder(s.Out)
@@ -145,7 +158,7 @@ func printHost(w io.Writer, findings []Finding) error {
 	return nil
 }
 
-// machine is what is looked at, as a value so that tests can make one up.
+// machine stands for the machine to examine, as a value so that tests can make one up.
 type machine struct {
 	root    string // of /proc and /sys
 	env     boot.Environ
@@ -185,6 +198,8 @@ func launcher(m machine) []Finding {
 	return one(f)
 }
 
+// interfaces looks for a network interface that ranks of several hosts could use. One host needs none, so that their
+// lack is no problem.
 func interfaces(m machine) []Finding {
 	nics, err := device.NICs(filepath.Join(m.root, "sys"))
 	f := Finding{What: "network", Verdict: Good}
@@ -247,6 +262,7 @@ func hostMemory(m machine) []Finding {
 // benchmark's buffers.
 const lowLocked = 1 << 30
 
+// locked looks at the limit of locked memory, which only RDMA adapters need.
 func locked(m machine) []Finding {
 	f := Finding{What: "locked memory", Verdict: Good}
 	var limit unix.Rlimit
@@ -326,7 +342,7 @@ func library(m machine) []Finding {
 	return append(append(one(f), all...), plugins(path)...)
 }
 
-// ucxListeners says whether UCX listens inside a host. tls is what perigee has chosen of its transports, "" if the user
+// ucxListeners says whether UCX listens inside a host. tls holds the transports that perigee has chosen, "" if the user
 // has; tight is why it could not choose better.
 func ucxListeners(tls, tight string) Finding {
 	f := Finding{What: "UCX listeners", Verdict: Good, Found: "none between ranks of this host (UCX_TLS=" + tls + ")"}
@@ -345,6 +361,7 @@ func ucxListeners(tls, tight string) Finding {
 	return f
 }
 
+// plugins lists NIXL's backends, which lie beside the library unless a variable says otherwise.
 func plugins(library string) []Finding {
 	dir := filepath.Join(filepath.Dir(library), "plugins")
 	if d := os.Getenv("NIXL_PLUGIN_DIR"); d != "" {
@@ -364,6 +381,8 @@ func plugins(library string) []Finding {
 	return one(f)
 }
 
+// gpus compares the GPUs that the driver lists with those that this process may use: a container or
+// CUDA_VISIBLE_DEVICES often hides some.
 func gpus(m machine) []Finding {
 	f := Finding{What: "GPUs", Verdict: Good}
 	list, err := device.GPUs()
@@ -407,6 +426,7 @@ func rdmaPorts(m machine) []device.NIC {
 	return ports
 }
 
+// adapters lists the ports of RDMA adapters, each with its state.
 func adapters(m machine) []Finding {
 	ports := rdmaPorts(m)
 	if len(ports) == 0 {

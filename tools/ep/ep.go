@@ -1,6 +1,3 @@
-// Package ep is `perigee ep`: expert-parallel traffic. It shows what a routing
-// moves and where a placement puts experts without moving a byte, and runs the
-// tests of the data plane and the control plane. See docs/ep.md.
 package ep
 
 import (
@@ -22,7 +19,7 @@ type Cmd struct {
 	Matrix    MatrixCmd    `cmd:"" help:"Print a traffic matrix that falls off with the distance of ranks."`
 }
 
-// Help is what perigee ep --help says beyond the commands.
+// Help adds to the commands in perigee ep --help.
 func (Cmd) Help() string { return "See docs/ep.md." }
 
 func writeJSON(streams cli.Streams, v any) error {

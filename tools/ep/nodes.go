@@ -157,7 +157,7 @@ func startNodes(count int) string {
 		"that of one node; where each task is a rank, say --launcher slurm, or unset RANK and WORLD_SIZE", count)
 }
 
-// stepNumber is what a variable of Slurm says, -1 if it does not.
+// stepNumber reads a number from a variable of Slurm, -1 if there is none.
 func stepNumber(env func(string) string, variable string) int {
 	n, err := strconv.Atoi(env(variable))
 	if err != nil {

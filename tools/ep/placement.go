@@ -24,7 +24,7 @@ type PlacementCmd struct {
 	cli.Format `set:"formats=text,json" set:"formats_help=text or json"`
 }
 
-// Help is what perigee ep placement --help says beyond the flags.
+// Help adds to the flags in perigee ep placement --help.
 func (PlacementCmd) Help() string {
 	return "Example: perigee ep placement --loads loads.txt --replicas 16 --groups 4 --nodes 2 --gpus 8\n\nSee docs/ep.md."
 }
@@ -86,6 +86,7 @@ func (c *PlacementCmd) checkModel(experts int) error {
 	return nil
 }
 
+// writeText prints a row for each GPU of each layer, and how uneven the layers are.
 func (c *PlacementCmd) writeText(w io.Writer, layers []Layer) error {
 	var t table.Table
 	t.AddColumn("Layer", table.Right, "%d")
@@ -122,7 +123,7 @@ type MatrixCmd struct {
 	Spread float64    `name:"spread" default:"1" placeholder:"F" help:"0: the same to all ranks; 1: nothing to itself and most to the farthest."`
 }
 
-// Help is what perigee ep matrix --help says beyond the flags.
+// Help adds to the flags in perigee ep matrix --help.
 func (MatrixCmd) Help() string {
 	return "The matrix is that of the generator of nccl-tests' alltoallv, in the format that it reads.\n" +
 		"Example: perigee ep matrix --ranks 4 --bytes 6M --spread 0.5\n\nSee docs/ep.md."

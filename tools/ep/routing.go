@@ -115,12 +115,12 @@ type RoutingCmd struct {
 	cli.Format `set:"formats=text,json" set:"formats_help=text or json"`
 }
 
-// Help is what perigee ep routing --help says beyond the flags.
+// Help adds to the flags in perigee ep routing --help.
 func (RoutingCmd) Help() string {
 	return "Example: perigee ep routing --routing keyed --seed 67 --ranks 8 --tokens 128\n\nSee docs/ep.md."
 }
 
-// Census is what `perigee ep routing --format json` prints: counts of the whole world.
+// Census is the JSON of `perigee ep routing --format json`: counts of the whole world.
 type Census struct {
 	Assignments int64      `json:"assignments"`
 	RankCopies  int64      `json:"rank_copies"`
@@ -199,6 +199,8 @@ func (c *RoutingCmd) Run(streams cli.Streams) error {
 	return c.writeText(streams.Out, shape, census)
 }
 
+// census counts a routing under a placement. Where the routing is drawn evenly, the expected fan-out is known by a
+// formula and stands beside it.
 func (c *RoutingCmd) census(s *moe.Selection, r moe.Routing, p *moe.Placement) Census {
 	counted := moe.Count(s, p)
 	payload := moe.BF16
@@ -222,6 +224,7 @@ func (c *RoutingCmd) census(s *moe.Selection, r moe.Routing, p *moe.Placement) C
 	return census
 }
 
+// writeText prints the census, below that of the default placement if another was asked for.
 func (c *RoutingCmd) writeText(w io.Writer, s moe.Shape, census Census) error {
 	notes := []string{fmt.Sprintf("# routing %s, %s, seed %d, %d masked for each rank", c.Routing.Routing,
 		census.Replacement, c.Seed, c.Masked),

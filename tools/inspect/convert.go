@@ -30,6 +30,8 @@ type convertCmd struct {
 	Format string `enum:"auto,json,jsonl,csv" default:"auto" help:"Format, if the name does not say it: json, jsonl or csv."`
 }
 
+// Run converts a result as a stream. A file gets its name only when it is complete; what goes to a terminal has its
+// control characters escaped.
 func (c *convertCmd) Run(s cli.Streams) error {
 	format, compression, err := c.format()
 	if err != nil {
@@ -133,6 +135,8 @@ func scan(path string, visit result.Visit) (*result.Document, error) {
 	return d, cmp.Or(stopped, err)
 }
 
+// eachRow makes the rows of one measurement: one for the run, or one for each message. With READ the receiver
+// initiates.
 func eachRow(kind string, head *result.Document, m *result.Measurement, emit func(row) error) error {
 	if kind == "iteration" {
 		return emit(iterationRow(head, m))
@@ -221,6 +225,7 @@ func (s *summary) patterns() []*patternSum {
 	return s.list
 }
 
+// row is the summary of a pattern for CSV and JSON Lines, with more percentiles than the table has room for.
 func (s *patternSum) row() row {
 	var line row
 	line.add("pattern", s.pattern)
@@ -239,6 +244,7 @@ func (s *patternSum) row() row {
 	return line
 }
 
+// patternTable is the same summary for people.
 func patternTable(list []*patternSum) *table.Table {
 	var t table.Table
 	for _, c := range []struct {
@@ -279,6 +285,8 @@ func columnsOf(kind string) []string {
 	return iterationRow(head, m).names
 }
 
+// writeJSONLine writes each row as a JSON object on its own line, its members in the order of the columns, which a Go
+// map would not keep.
 func writeJSONLine(w io.Writer) func(row) error {
 	return func(r row) error {
 		var b bytes.Buffer

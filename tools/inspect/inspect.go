@@ -1,4 +1,3 @@
-// Package inspect looks into results, and turns them into other formats.
 package inspect
 
 import (
@@ -139,6 +138,7 @@ func blockTable(list []result.Lanes) *table.Table {
 	return &t
 }
 
+// showHead prints the facts of a run, one a line.
 func showHead(w io.Writer, d *result.Document) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "%-11s %s\n", name+":", plaintext.Escape(fmt.Sprintf(format, args...)))

@@ -242,6 +242,8 @@ func leave(d *json.Decoder) error {
 	return err
 }
 
+// object follows a step into an object. A name that is there twice counts the first time, as JSON leaves it open; what
+// is not asked for is skipped without being kept.
 func (w *walker) object(d *json.Decoder, at, rest path, iterating bool) error {
 	s := rest[0]
 	var names []string
@@ -285,6 +287,7 @@ func (w *walker) object(d *json.Decoder, at, rest path, iterating bool) error {
 	})
 }
 
+// list follows a step into a list. An index from the end needs the last elements, and no more of them are kept.
 func (w *walker) list(d *json.Decoder, at, rest path, iterating bool) error {
 	s := rest[0]
 	var last []json.RawMessage // as many as a negative index reaches back

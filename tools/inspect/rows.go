@@ -30,6 +30,7 @@ func newRowWriter(w io.Writer, format string) *rowWriter {
 	return &rowWriter{line: writeJSONLine(w)}
 }
 
+// emit writes a row. Texts that a spreadsheet would take for a formula are marked in CSV.
 func (o *rowWriter) emit(r row) error {
 	o.count++
 	if o.csv == nil {
@@ -91,6 +92,7 @@ func writeRows(path, kind, format string, number int, w io.Writer) error {
 	}
 	has["block"], has["storage"], has["metric"] = len(d.Lanes) > 0, len(d.Storage) > 0, hasSamples(d)
 	has["table"] = len(d.Tables) > 0
+	// With auto, iterations were written while the document flowed by; where there are none, the first other kind is.
 	if kind == "auto" {
 		kind = first(has, "iteration", "block", "storage", "metric", "table")
 	}
@@ -143,6 +145,7 @@ func hasSamples(d *result.Document) bool {
 	return false
 }
 
+// eachOther makes the rows of kinds that are not measurements of patterns, which a document keeps as a whole.
 func eachOther(d *result.Document, kind string, emit func(row) error) (err error) {
 	keep := func(r row) {
 		if err == nil {

@@ -2,14 +2,15 @@ package kvbench
 
 import (
 	"embed"
+	"io/fs"
 	"math"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"perigee/internal/conf"
-	"perigee/internal/embedded"
 	"perigee/internal/fault"
 	"perigee/internal/model"
 )
@@ -214,7 +215,14 @@ var configFiles embed.FS
 
 // ConfigNames lists the model configs that are part of perigee, sorted.
 func ConfigNames() []string {
-	return embedded.Names(configFiles, "configs")
+	names, err := fs.Glob(configFiles, "configs/*.yaml")
+	if err != nil {
+		panic(err) // the pattern is a good one
+	}
+	for i, name := range names {
+		names[i] = strings.TrimSuffix(path.Base(name), ".yaml")
+	}
+	return names
 }
 
 // configSource returns the file of a shipped model config.
@@ -224,8 +232,8 @@ func configSource(name string) (file string, text []byte, ok bool) {
 	return file, text, err == nil
 }
 
-// LoadConfig reads a model config file, or takes a shipped config where the
-// name is of one.
+// LoadConfig reads a model config file, or takes a shipped config where the name is of one. The errors are of the kind
+// Usage for a name that is none, and Input for a file that is wrong.
 func LoadConfig(name string) (Config, error) {
 	v, err := loadConfig(name)
 	if err != nil {
@@ -234,6 +242,8 @@ func LoadConfig(name string) (Config, error) {
 	return ParseConfig(v)
 }
 
+// loadConfig reads a model config by its shipped name, or a file. A file that cannot be read whose name is that of a
+// shipped one was probably meant as that.
 func loadConfig(name string) (*conf.Value, error) {
 	if name == fromOptions {
 		return conf.Parse(fromOptions+".yaml", []byte("{}"))

@@ -18,7 +18,7 @@ import (
 	"perigee/internal/version"
 )
 
-// curve is what a model, or one kind of its layers, keeps of requests of different lengths.
+// curve holds the bytes that a model, or one kind of its layers, keeps of requests of different lengths.
 type curve struct {
 	Name   string       `json:"name"`
 	Points [][2]float64 `json:"points"` // tokens, bytes

@@ -84,6 +84,8 @@ func tokenBytes(m *model.Model, k model.Keep, c Config, tokens int64) *big.Int {
 	return values.Quo(values, big.NewInt(group))
 }
 
+// kvbenchIO is KVBench's size of one I/O, in bytes, with its order of multiplications and integer divisions, as its
+// rounding must be the same.
 func kvbenchIO(m *model.Model, k model.Keep, c Config, token *big.Int, page int64) *big.Int {
 	layer := new(big.Int).Quo(token, big.NewInt(m.Layers))
 	tp, pp := big.NewInt(c.TP), big.NewInt(c.PP)
@@ -118,8 +120,8 @@ func exactFigures(all *model.Cache, c Config) (Figures, error) {
 	return f, err
 }
 
-// oneToken is what all layers keep of one token, those with a window as the others; of an entry for several tokens its
-// share, rounded down in all.
+// oneToken counts the bytes that all layers keep of one token, those with a window as the others; of an entry for
+// several tokens its share, rounded down in all.
 func oneToken(c *model.Cache) int64 {
 	var sum float64
 	for i, g := range c.Model.Groups {

@@ -1,30 +1,3 @@
-// Package kvbench is `perigee kvbench`: it computes how a model's KV cache is
-// moved, in blocks of which size and how many, from the model's architecture
-// and the way it is served, and prints or runs the benchmark that moves as
-// much.
-//
-// # Figures
-//
-// With L layers, q bytes per value, tensor parallelism tp, pipeline parallelism
-// pp, pages of P tokens, N requests of S tokens:
-//
-//   - the I/O size is what one block holds on one GPU: a page of tokens in one layer
-//     (access pattern layer) or in all layers of a pipeline stage (block);
-//   - the batch is the number of blocks.
-//
-// # Two accountings
-//
-// kvbench, the default, is that of NIXL's KVBench, so that its figures are the
-// same; see kvbenchFigures. It divides the cache of all GPUs into blocks of
-// one, and other things by which no GPU moves what it says. exact counts what
-// the GPU with the most to move really moves; see exactFigures. Both are always
-// computed, and each reason why they differ for a model and a config is told.
-//
-// # Commands
-//
-// A plan has a command for nixlbench and one for the scenario kvbench of perigee.
-// With exact, a model whose layers keep different numbers of tokens may need
-// two: a benchmark has one block size.
 package kvbench
 
 import (
@@ -47,7 +20,7 @@ type Cmd struct {
 	Models  ModelsCmd  `cmd:"" help:"List the shipped models and model configs, or print one."`
 }
 
-// Help is what perigee kvbench --help says beyond the commands.
+// Help adds to the commands in perigee kvbench --help.
 func (Cmd) Help() string {
 	return "perigee kvbench models lists what --model and --model_config know by name. See docs/kvbench.md."
 }
@@ -59,7 +32,7 @@ type PlanCmd struct {
 	Bench
 }
 
-// Help is what perigee kvbench plan --help says beyond the flags.
+// Help adds to the flags in perigee kvbench plan --help.
 func (PlanCmd) Help() string {
 	return example("plan --model llama3.1-8b --model_config block-tp8-pp2 --isl 8000 --num_requests 4")
 }
@@ -115,6 +88,8 @@ type remark struct {
 
 var numbers = regexp.MustCompile(`[0-9]+`)
 
+// add collects the remarks of a plan. Remarks that differ only in their numbers are printed once, with the configs
+// that they are about: a sweep over all models makes thousands.
 func (r *remarks) add(p *Plan) {
 	r.tried++
 	r.accounting = accountingExact
@@ -197,7 +172,7 @@ type KVCacheCmd struct {
 	cli.Format
 }
 
-// Help is what perigee kvbench kvcache --help says beyond the flags.
+// Help adds to the flags in perigee kvbench kvcache --help.
 func (KVCacheCmd) Help() string {
 	return example("kvcache --model gpt-oss-120b --model_configs 'block-tp8-*' --accounting exact")
 }
@@ -225,7 +200,7 @@ type IOSizeCmd struct {
 	cli.Format
 }
 
-// Help is what perigee kvbench iosize --help says beyond the flags.
+// Help adds to the flags in perigee kvbench iosize --help.
 func (IOSizeCmd) Help() string {
 	return example("iosize --model deepseek-r1 --model_config layer-tp1-pp1")
 }

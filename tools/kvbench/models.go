@@ -82,6 +82,7 @@ func modelTable() (*table.Table, error) {
 		row := []any{name, m.Family, m.Layers, absentZero(m.Groups[0].Heads)}
 		var exact, once []any
 		var state int64
+		// KVBench has a figure only for models whose layers all keep the same.
 		k, known := m.Uniform()
 		for _, dtype := range []string{"fp8", "fp16"} {
 			var o model.Options

@@ -13,7 +13,7 @@ import (
 	"perigee/internal/size"
 )
 
-// Plan is what is to be measured for one model and config.
+// Plan holds the figures and the commands for one model and config.
 type Plan struct {
 	Model       *model.Model
 	Config      Config

@@ -27,7 +27,7 @@ type ProfileCmd struct {
 	Bench
 }
 
-// Help is what perigee kvbench profile --help says beyond the flags.
+// Help adds to the flags in perigee kvbench profile --help.
 func (ProfileCmd) Help() string {
 	return "The ranks are all on this machine. With several runs the config's name is put before the ending of the result's name, and a number where two have one name; a threshold is one of every run.\n\n" +
 		example("profile --model llama3.1-8b --model_configs '*-tp8-pp2' --scale 0.01 --num_iter 100")
@@ -102,6 +102,7 @@ func (c *ProfileCmd) runAll(streams cli.Streams, runs []benchmark) error {
 	return conclude(failures, len(runs), streams.Err)
 }
 
+// check refuses what cannot be run before anything is planned.
 func (c *ProfileCmd) check() error {
 	if err := c.Bench.precheck(); err != nil {
 		return err

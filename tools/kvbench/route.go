@@ -50,7 +50,7 @@ func backendNames() []string {
 	return names
 }
 
-// routed is what source, destination and backend mean together.
+// routed is the meaning of source, destination and backend together.
 type routed struct {
 	bench    Bench  // with segment types and operation set
 	storage  bool   // one side is a file

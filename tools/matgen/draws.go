@@ -79,8 +79,8 @@ func truncate(x float64) int64 {
 // maxListLine is how long a line of a list of lengths may be.
 const maxListLine = 1 << 10
 
-// LoadISLList reads draws from a file with one number a line. Blank lines and
-// lines that begin with # count for nothing.
+// LoadISLList reads draws from a file with one number a line. Blank lines and lines that begin with # count for
+// nothing. A line that holds no number is an error of the kind Input, with file and line.
 func LoadISLList(path string) ([]Draw, error) {
 	f, err := file.Open(path)
 	if err != nil {
@@ -106,6 +106,8 @@ func LoadTrace(path, unit string) ([]Draw, *trace.Summary, error) {
 	return draws, &understood, nil
 }
 
+// readISLList reads lengths of requests in tokens, one a line; blank lines and lines that begin with # count for
+// nothing.
 func readISLList(name string, r io.Reader) ([]Draw, error) {
 	var draws []Draw
 	lines := bufio.NewScanner(r)

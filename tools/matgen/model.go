@@ -8,7 +8,7 @@ import (
 	"perigee/internal/model"
 )
 
-// Model is what decides the bytes of a request and the time of its prefill: a model, and the precision of its cache.
+// Model decides the bytes of a request and the time of its prefill: a model, and the precision of its cache.
 type Model struct {
 	Name          string     `yaml:"name"`
 	Hidden        int64      `yaml:"hidden_size"`
@@ -46,7 +46,7 @@ var compatPresets = map[string]struct{ hidden, layers, heads, kvHeads int64 }{
 	"deepseek-r1":                   {12288, 100, 96, 12},
 }
 
-// model returns the model that the options name, with its cache. file is what a model file holds, or nil.
+// model returns the model that the options name, with its cache. file is the content of a model file, or nil.
 func (o *Options) model(file *model.Model) (Model, error) {
 	m, err := o.architecture(file)
 	if err != nil {

@@ -17,11 +17,11 @@ const (
 	maxTokens   = 1 << 40  // tokens of a request
 )
 
-// originalFLOPS is what the original divides by. It calls it "36 TFlops
+// The original divides by originalFLOPS. It calls it "36 TFlops
 // (h100)".
 const originalFLOPS = 36e12
 
-// defaultFLOPS is about 40 % of an H100's dense peak in 16 bit, which is what
+// defaultFLOPS is about 40 % of an H100's dense peak in 16 bit, as
 // a good prefill reaches.
 const defaultFLOPS = 400e12
 
@@ -168,6 +168,7 @@ func (m *memory) UnmarshalText(text []byte) error {
 	return err
 }
 
+// checkReals checks the numbers with fractions, by one table of their limits.
 func (o *Options) checkReals() error {
 	reals := []struct {
 		flag  string

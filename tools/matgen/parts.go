@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// part is what one pattern moves of a batch.
+// part is the share of a batch that one pattern moves.
 type part struct {
 	stage      int   // of the prefill pipeline
 	first, end int64 // its layers
@@ -14,7 +14,7 @@ type part struct {
 	alone      bool  // it is all that moves of the batch
 }
 
-// load is what moves in a pattern to a stage of the decode pipeline and is copied alike there.
+// load groups the bytes that move in a pattern to a stage of the decode pipeline and are copied alike there.
 type load struct {
 	decodeStage int
 	replicas    int   // decode ranks that each receive the same bytes

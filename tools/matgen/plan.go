@@ -15,7 +15,7 @@ import (
 
 const defaultRequests = 1000
 
-// Inputs are what the files named in the options hold; see [Options.Load].
+// Inputs hold the content of the files named in the options; see [Options.Load].
 type Inputs struct {
 	Draws []Draw         // nil: draw them
 	Trace *trace.Summary // nil: they are of no trace
@@ -70,7 +70,7 @@ func (w *Workload) Bytes() int64 {
 	return sum
 }
 
-// Load reads the files that the options name.
+// Load reads the files that the options name. The errors are of the kind Input, with file and line.
 func (o *Options) Load() (Inputs, error) {
 	var in Inputs
 	var err error
@@ -235,6 +235,8 @@ func (w *Workload) fill() error {
 	return nil
 }
 
+// fillBytes gives each pattern its bytes after --scale, and makes sure that the sum of all matrices fits an int64. The
+// scaled bytes are divided over the loads of a pattern so that they add up exactly.
 func (w *Workload) fillBytes() error {
 	var total int64
 	for k, scaled := range w.scaledBytes() {

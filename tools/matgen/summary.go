@@ -33,6 +33,8 @@ func (w *Workload) writeSummary(out io.Writer, written string) error {
 	return b.Flush()
 }
 
+// summarizePatterns prints what a user wants to know before the files are played: how many bytes, in the largest
+// matrix and on a rank, and how long the pauses take.
 func (w *Workload) summarizePatterns(line func(format string, args ...any)) {
 	largest := 0
 	least, most := w.Requests[0].Tokens, w.Requests[0].Tokens
@@ -131,7 +133,7 @@ func (w *Workload) busiest() (sleep float64, bytes int64) {
 	return sleeps[longest], sent[longest]
 }
 
-// fileBytes is what the matrices take on the disk if no number were longer than
+// fileBytes estimates the space of the matrices on the disk if no number were longer than
 // one character. All have as many messages.
 func (w *Workload) fileBytes() int64 {
 	ranks := uint64(w.World())

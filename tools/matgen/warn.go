@@ -77,6 +77,7 @@ func (w *Workload) warnLargeBatches() string {
 		len(w.Patterns), w.Options.MaxBatchMem)
 }
 
+// warnIgnored names the options that a named model overrides.
 func (w *Workload) warnIgnored() string {
 	if !w.Options.named() {
 		return ""
@@ -150,6 +151,7 @@ func (w *Workload) warnUnequal() string {
 		"those of several may meet at a decode worker", p, d)
 }
 
+// warnEmptyCells counts matrices whose messages are so small that some round to nothing.
 func (w *Workload) warnEmptyCells() string {
 	if w.Options.Compat {
 		return ""

@@ -148,6 +148,8 @@ func (w *Workload) writeMetadata(out io.Writer, folder string) error {
 	return nil
 }
 
+// metadata describes a pattern in metadata.yaml. With --compat there is only what the original writes, since its
+// readers may refuse other keys.
 func (w *Workload) metadata(p Pattern) metadataDoc {
 	doc := metadataDoc{ISL: p.ISL}
 	if w.Options.Compat {

@@ -9,7 +9,7 @@ import (
 	"perigee/tools/report/figures"
 )
 
-// pageData is what the scripts of a page draw: columns instead of objects, and
+// pageData holds the figures that the scripts of a page draw: columns instead of objects, and
 // no more digits than a chart can show.
 type pageData struct {
 	Hosts     []hostData        `json:"hosts"`
@@ -90,6 +90,7 @@ func hundredths(n figures.Num) figures.Num {
 	return figures.Num(rounded)
 }
 
+// dataOf makes the columns of the page's charts. Starts of spans are differences, which take fewer digits.
 func dataOf(f *figures.Figures) pageData {
 	d := pageData{HostOf: make([]int, len(f.Ranks)), Latencies: f.Latencies, Blocks: f.Blocks,
 		Patterns: []patternData{}}

@@ -23,7 +23,7 @@ const (
 	mostHeats    = 1 << 16 // cells of all wait matrices together
 )
 
-// expertsView is what perigee ep has left among a result's values.
+// expertsView holds the figures that perigee ep has left among a result's values.
 type expertsView struct {
 	Planes  []planeView
 	Phases  []controlView
@@ -273,6 +273,8 @@ func (p *planeView) heats() (list []heat) {
 	return list
 }
 
+// heatOfWaits draws a matrix of waits: rows are the ranks that wait, columns those that they wait for, the darkest the
+// longest wait.
 func heatOfWaits(operation string, rows [][]number) heat {
 	const whole = 256.0
 	n := len(rows)

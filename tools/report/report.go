@@ -1,8 +1,3 @@
-// Package report is `perigee report`: it turns results into a page to look at
-// and to pass on, a summary for the terminal, or the computed figures as JSON.
-//
-// Package figures computes; this package only shows. The page stands on package
-// page: one file that opens from anywhere and asks the network for nothing.
 package report
 
 import (

@@ -23,7 +23,7 @@ import (
 // plainWidth is the width of text that goes to no terminal.
 const plainWidth = 100
 
-// leastWidth is what a summary needs.
+// leastWidth is the width that a summary needs, in characters.
 const leastWidth = 40
 
 // look is how the terminal wants its text.

@@ -1,5 +1,15 @@
-// Package rerun repeats the run of which a result is left, and compares the two. The
-// result holds all that is needed: the script, its options, the files that it read.
+// Package rerun is `perigee rerun`: it repeats the run of which a result is left, and compares the two. The result
+// holds all that is needed: the script, its options, the files that it read, and the seed. tools/run takes them from
+// there, and tools/compare compares.
+//
+// rerun.go makes one run in this process. series.go makes several, each by running the program once more, so that no
+// run inherits memory or connections from the one before. Two results, such as one of each of two configurations, are
+// repeated alternately in the order ABBA, so that a machine that gets slower or faster all the time does so for both.
+//
+// A series has a folder for itself, where a file marks it as taken on whatever host another series is started, and
+// results of runs that have ended stay whatever happens later. A run that fails ends the series; what there is is
+// compared all the same. Thresholds that a run violates are reported at the end, with the exit code of kind Threshold,
+// since one violation among twenty runs is itself a finding.
 package rerun
 
 import (
@@ -36,7 +46,7 @@ type options struct {
 	OnlyRun   string `name:"only-run" hidden:"" placeholder:"ID" help:"Repeat the run, as the job of this id, and compare nothing."`
 }
 
-// Help is what perigee rerun --help says beyond the flags.
+// Help adds to the flags in perigee rerun --help.
 func (Cmd) Help() string {
 	return "Repeats a run: script, options, files, ranks, engine, seed and thresholds are those of the result. Files that it wrote because an option named them are not written again, unless --allow-io is given. " +
 		"The new result is compared with the old one as by perigee compare. One run against one gives figures and no verdict; --times N makes enough runs for one (4 or more a side; --result then names a folder), " +

@@ -28,7 +28,7 @@ import (
 // series reports whether the command makes several runs, one after the other, instead of one.
 func (c *Cmd) series() bool { return c.Times != 0 || c.Other != "" }
 
-// side is what is repeated, and the new results of it.
+// side is a result that is repeated, with its new results.
 type side struct {
 	name   string // in messages and in the folder of results; empty if there is only one
 	path   string

@@ -6,7 +6,6 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
-	"perigee/internal/logs"
 	"perigee/spmd/boot"
 )
 
@@ -84,10 +83,10 @@ func (f Flags) Over(env boot.Environ) boot.Environ {
 		given[boot.EnvIface] = f.Iface
 	}
 	if f.LogLevel != nil {
-		given[logs.EnvLevel] = *f.LogLevel
+		given[EnvLogLevel] = *f.LogLevel
 	}
 	if f.LogDir != "" {
-		given[logs.EnvDir] = f.LogDir
+		given[EnvLogDir] = f.LogDir
 	}
 	return func(key string) (string, bool) {
 		if v, ok := given[key]; ok {
@@ -97,5 +96,5 @@ func (f Flags) Over(env boot.Environ) boot.Environ {
 	}
 }
 
-// seed is what the job draws from.
+// seed returns the seed that the job draws from.
 func (f Flags) seed() uint64 { return cli.Given(f.Seed, 0) }

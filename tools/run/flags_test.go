@@ -6,24 +6,23 @@ import (
 	"time"
 
 	"perigee/internal/cli"
-	"perigee/internal/logs"
 	"perigee/spmd/boot"
 )
 
 // What is needed at the start is taken out of a command line whose scenario is not known yet, in
 // either spelling, and counts more than variables.
 func TestStartFlags(t *testing.T) {
-	variables := map[string]string{logs.EnvLevel: "warn", boot.EnvIface: "eth0", boot.EnvLauncher: "pmix", "PATH": "/bin"}
+	variables := map[string]string{EnvLogLevel: "warn", boot.EnvIface: "eth0", boot.EnvLauncher: "pmix", "PATH": "/bin"}
 	for _, c := range []struct{ args, key, want string }{
-		{"pingpong --log-level debug", logs.EnvLevel, "debug"},
-		{"--log_level=error pingpong", logs.EnvLevel, "error"},
-		{"--log-level error pingpong --log_level info", logs.EnvLevel, "info"},
-		{"pingpong", logs.EnvLevel, "warn"},
-		{"pingpong -- --log-level debug", logs.EnvLevel, "warn"},
-		{"pingpong --log-levels debug", logs.EnvLevel, "warn"},
-		{"--log-dir=a=b pingpong", logs.EnvDir, "a=b"},
-		{"--log_dir a_b", logs.EnvDir, "a_b"},
-		{"--log-dir=", logs.EnvDir, ""},
+		{"pingpong --log-level debug", EnvLogLevel, "debug"},
+		{"--log_level=error pingpong", EnvLogLevel, "error"},
+		{"--log-level error pingpong --log_level info", EnvLogLevel, "info"},
+		{"pingpong", EnvLogLevel, "warn"},
+		{"pingpong -- --log-level debug", EnvLogLevel, "warn"},
+		{"pingpong --log-levels debug", EnvLogLevel, "warn"},
+		{"--log-dir=a=b pingpong", EnvLogDir, "a=b"},
+		{"--log_dir a_b", EnvLogDir, "a_b"},
+		{"--log-dir=", EnvLogDir, ""},
 		{"--iface ib0", boot.EnvIface, "ib0"},
 		{"--launcher slurm", boot.EnvLauncher, "slurm"},
 		{"--launcher auto", boot.EnvLauncher, "auto"},

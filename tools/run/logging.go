@@ -3,28 +3,27 @@ package run
 import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
-	"perigee/internal/logs"
 	"perigee/internal/version"
 	"perigee/spmd/boot"
 )
 
 // openLog begins the log of this process, and logs what has started it. Beside an
 // error comes a silent log.
-func openLog(env boot.Environ, streams cli.Streams) (*logs.Log, error) {
+func openLog(env boot.Environ, streams cli.Streams) (*jobLog, error) {
 	o, started, err := boot.OriginOf(env)
 	if err != nil {
-		return logs.Silent(), err
+		return silentLog(), err
 	}
 	if !started {
 		o.Launcher = "local"
 	}
-	l, err := logs.Open(logs.ChoiceFrom(env), logs.Who{Rank: o.Rank, Host: o.Host, Launcher: o.Launcher}, streams.Err)
+	l, err := startLog(logChoiceFrom(env), logWriter{Rank: o.Rank, Host: o.Host, Launcher: o.Launcher}, streams.Err)
 	l.Info("perigee starts", "version", version.Get().Version, "launcher", o.Launcher, "variables", o.Variables)
 	return l, err
 }
 
 // logEnd logs how a process ends.
-func logEnd(l *logs.Log, what string, err error) {
+func logEnd(l *jobLog, what string, err error) {
 	if err == nil {
 		l.Info(what, "code", 0)
 		return

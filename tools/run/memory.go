@@ -54,7 +54,7 @@ func (k *rank) watchMemory(available int64, left func() (int64, error)) {
 	}
 }
 
-// heapBytes is what the objects in the heap take, with those that are no longer used but not yet swept.
+// heapBytes counts the bytes of objects in the heap, with those that are no longer used but not yet swept.
 func heapBytes() uint64 {
 	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(s)

@@ -159,7 +159,7 @@ func faultOf(err error) error {
 	return err
 }
 
-// rank is what one rank knows of its job.
+// rank holds one rank's knowledge of its job.
 type rank struct {
 	job      Job
 	streams  cli.Streams
@@ -330,7 +330,7 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 	return k.agree(err)
 }
 
-// id is what the launcher calls the job, if that is perigee itself.
+// id returns the name that the launcher has given the job, if that is perigee itself.
 func (k *rank) id() string {
 	if k.world.Launcher() != "local" {
 		return rand.Text() // the variable may be that of a job around this one

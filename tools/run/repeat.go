@@ -8,12 +8,12 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/file"
+	"perigee/internal/metric"
 	"perigee/internal/result"
-	"perigee/internal/threshold"
 	"perigee/lua"
 )
 
-// order is what is to be run, as rank 0 sends it to the others.
+// order says what to run, as rank 0 sends it to the others.
 type order struct {
 	Script script
 	// Flags and Options are there where the command line does not say them: in a
@@ -143,13 +143,13 @@ const thresholdFlag = "--threshold"
 
 // limitsOf returns the thresholds of a scenario and of the command line. It refuses
 // those that nothing could be held against.
-func limitsOf(r *lua.Runtime, options map[string]any, flags Flags) ([]threshold.Threshold, error) {
+func limitsOf(r *lua.Runtime, options map[string]any, flags Flags) ([]metric.Threshold, error) {
 	list, err := r.Limits(options)
 	if err != nil {
 		return nil, err
 	}
 	for _, text := range flags.Threshold {
-		t, err := threshold.Read(text, r.Metrics)
+		t, err := metric.ReadThreshold(text, r.Metrics)
 		if err != nil {
 			return nil, fault.New(fault.Usage, "%s: %w", thresholdFlag, err)
 		}

@@ -1,10 +1,3 @@
-// Package run is `perigee run`: it runs a scenario, as the launcher, which starts the ranks and watches them, or as one
-// of the ranks. Other commands that run scenarios make a [Job] and call its Run.
-//
-// A command line is read in two steps, since a scenario declares its own options: first the flags of every job, which
-// decide how the ranks find each other; then, where the scenario is known, its options. Both are values from then on.
-// Only for child processes are they turned into words again, by [cli.Words] and optionWords, which are the inverse of
-// the two steps.
 package run
 
 import (
@@ -23,7 +16,6 @@ import (
 	"perigee/internal/experiment"
 	"perigee/internal/fault"
 	"perigee/internal/file"
-	"perigee/internal/logs"
 	"perigee/internal/result"
 	"perigee/lua"
 	"perigee/nixl/engines"
@@ -40,12 +32,12 @@ type Job struct {
 	// The scenario's options: the words of a command line without the job's flags, or values by name.
 	Words   []string
 	Options map[string]any
-	// Mistake is what is wrong with the flags. It is reported when the job has its ranks, once for all.
+	// Mistake is the first error in the flags. It is reported when the job has its ranks, once for all.
 	Mistake error
 	// Process are the words after the program's name that start a rank; nil: they follow from the rest.
 	Process []string
 
-	// ID is what the result calls the job; empty: something random.
+	// ID names the job in the result; empty: something random.
 	ID string
 	// Repeats is the file of an earlier result, whose script and options are run again. A flag that is not given is as
 	// it was then.
@@ -136,7 +128,7 @@ func (j Job) launch(ctx context.Context, streams cli.Streams, env boot.Environ) 
 }
 
 // sweep removes what UCX has left in /dev/shm where ranks were killed.
-func sweep(log *logs.Log, started time.Time) {
+func sweep(log *jobLog, started time.Time) {
 	if removed := engines.Sweep(started); len(removed) > 0 {
 		log.Info("removed shared memory that killed ranks have left", "files", removed)
 	}
@@ -256,7 +248,8 @@ func (j Job) parse(o order, sc lua.Scenario, streams cli.Streams) (flags Flags, 
 	return flags, own, err
 }
 
-// ScenarioOptions reads the scenario's options in this process, which needs no ranks for that.
+// ScenarioOptions reads the scenario's options in this process, which needs no ranks for that. The errors are those of
+// the command line (Usage) and of the script (Script).
 func (j Job) ScenarioOptions(streams cli.Streams) (map[string]any, error) {
 	if j.Mistake != nil {
 		return nil, j.Mistake

@@ -155,7 +155,7 @@ func optionWords(sc lua.Scenario, options map[string]any) (words []string, err e
 	return words, nil
 }
 
-// access is what the scenario may do to files.
+// access returns what the scenario may do to files.
 func (j Job) access(flags Flags, text script, o options) lua.Access {
 	a := lua.Access{AllowIO: flags.AllowIO, Named: o.named, Repeated: j.Repeats != "", Result: flags.Result}
 	if _, _, shipped := scenarios.Source(j.Scenario); !shipped && j.Repeats == "" {

@@ -8,7 +8,9 @@ import (
 // What never ends is left when its time is over, or when the user will not wait for it.
 func TestWithin(t *testing.T) {
 	t.Parallel()
-	never := func() { select {} }
+	over := make(chan struct{})
+	defer close(over)
+	never := func() { <-over }
 	within(time.Millisecond, nil, never)
 	now := make(chan struct{})
 	close(now)

@@ -44,7 +44,7 @@ func (a *agent) Alloc(mem nixl.Mem, size int64) (nixl.Buffer, error) {
 
 func (a *agent) OpenFile(nixl.File) (nixl.Buffer, error) { return nil, errMovesNothing }
 
-// anyCard is what all agents show of theirs: none keeps a copy.
+// anyCard serves all agents as their card: none keeps a copy.
 var anyCard = bytes.Repeat([]byte{1}, 64<<10)
 
 func (a *agent) Card() ([]byte, error)     { return anyCard[:cardBytes(len(a.sizes))], nil }
@@ -97,7 +97,7 @@ func (b batch) Len() int     { return b.transfers }
 func (b batch) Bytes() int64 { return b.bytes }
 func (b batch) Prep() int64  { return 0 }
 
-// Run moves nothing, at once: what is simulated is what ranks send each other around it.
+// Run moves nothing, at once: the simulation counts what ranks send each other around it.
 func (b batch) Run(nixl.Control, int, []nixl.Times) error { return nil }
 func (b batch) Post() error                               { return errMovesNothing }
 func (b batch) Done() (bool, error)                       { return false, errMovesNothing }

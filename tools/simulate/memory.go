@@ -25,7 +25,8 @@ const (
 	patternBytes = 400 // at each rank
 )
 
-// estimate is what a simulation of n ranks may take. Pairs of ranks count once, however many patterns have them.
+// estimate returns the bytes that a simulation of n ranks may take. Pairs of ranks count once, however many patterns
+// have them.
 func (w *Workload) estimate(n int) int64 {
 	ranks, patterns := int64(n), int64(len(w.Patterns))
 	var cells, pairs int64

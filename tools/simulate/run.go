@@ -10,7 +10,6 @@ import (
 
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/play"
-	"perigee/internal/traffic/record"
 	"perigee/internal/traffic/session"
 	"perigee/nixl"
 	"perigee/spmd"
@@ -19,7 +18,7 @@ import (
 	"perigee/spmd/wire"
 )
 
-// Phase is what one step of a job costs. Messages are those on links between
+// Phase counts the cost of one step of a job. Messages are those on links between
 // ranks, bytes those of their frames, headers included; in the phases named
 // launcher and launcher-replies they are lines to and from the launcher.
 type Phase struct {
@@ -34,7 +33,7 @@ type Phase struct {
 	Seconds       float64 `json:"seconds"` // of all ranks in this process
 }
 
-// Outcome is what the simulation of one world has found.
+// Outcome holds the counts of the simulation of one world.
 type Outcome struct {
 	Ranks        int     `json:"ranks"`
 	Hosts        int     `json:"hosts"`
@@ -149,7 +148,7 @@ func Simulate(ctx context.Context, n, perHost int, work *Workload) (*Outcome, er
 		}},
 		{"workload", func(r int) error { return c.iterate(r, work.Meet) }},
 		{"collect", func(r int) error {
-			_, err := record.Collect(c.plans[r], nil)
+			_, err := play.Collect(c.plans[r], nil)
 			return err
 		}},
 		{"end", all(func(w *spmd.World) error { return w.All().End() })},

@@ -1,9 +1,3 @@
-// Package simulate runs the control part of a job for thousands of ranks in one
-// process, and counts what they send each other.
-//
-// The ranks are the real ones: they report to a coordinator, meet, compare clocks
-// and prepare patterns with the code of every job, and their messages are framed as
-// on a link. Only the links are memory, and no engine moves the bytes.
 package simulate
 
 import (
@@ -38,7 +32,7 @@ const (
 	MaxRanks = 16384
 )
 
-// Help is what perigee simulate --help says besides the flags.
+// Help adds to the flags in perigee simulate --help.
 func (Cmd) Help() string {
 	return "Bootstrap, collectives, comparison of clocks, preparation of patterns and one iteration of them run for N ranks in this process, " +
 		"over links in memory. The table shows what each rank would send over the network, counted where messages are framed. " +

@@ -12,7 +12,6 @@ import (
 	"perigee/internal/plaintext"
 	"perigee/tools/sweep/plot"
 	"perigee/tools/sweep/runs"
-	"perigee/tools/sweep/slo"
 )
 
 // PlotCmd is `perigee sweep plot`.
@@ -114,7 +113,7 @@ func (c *PlotCmd) options() (plot.Options, error) {
 		}
 		o.Label = col
 	}
-	if o.SLOs, err = slo.ParseAll(c.SLO); err != nil {
+	if o.SLOs, err = runs.ParseSLOs(c.SLO); err != nil {
 		return o, err
 	}
 	o.Width, o.Height, err = parseSize(c.Size)

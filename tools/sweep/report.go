@@ -9,8 +9,8 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/file"
 	"perigee/internal/plaintext"
-	"perigee/tools/sweep/page"
-	"perigee/tools/sweep/slo"
+	"perigee/tools/sweep/plot"
+	"perigee/tools/sweep/runs"
 )
 
 // ReportCmd is `perigee sweep report`.
@@ -50,7 +50,7 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 	for i, n := range o.Notes {
 		o.Notes[i] = c.withoutFolder(n)
 	}
-	err = file.Write(c.Output, func(w io.Writer) error { return page.Write(w, d.kept, d.scenarios, o) })
+	err = file.Write(c.Output, func(w io.Writer) error { return plot.WritePage(w, d.kept, d.scenarios, o) })
 	if err != nil {
 		return err
 	}
@@ -59,8 +59,8 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 	return c.strict(d)
 }
 
-func (c *ReportCmd) options() (page.Options, error) {
-	o := page.Options{Generator: generator(), Title: c.Title}
+func (c *ReportCmd) options() (plot.PageOptions, error) {
+	o := plot.PageOptions{Generator: generator(), Title: c.Title}
 	o.Scenario = -1
 	if c.Scenario != nil {
 		o.Scenario = *c.Scenario
@@ -69,7 +69,7 @@ func (c *ReportCmd) options() (page.Options, error) {
 	if o.X, o.Y, err = axes(c.X, c.Y); err != nil {
 		return o, err
 	}
-	o.SLOs, err = slo.ParseAll(c.SLO)
+	o.SLOs, err = runs.ParseSLOs(c.SLO)
 	return o, err
 }
 

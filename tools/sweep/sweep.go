@@ -1,10 +1,3 @@
-// Package sweep is `perigee sweep`: it reads the benchmark reports of a sweep over
-// configurations and loads, and shows them as tables, plots and an interactive
-// page.
-//
-// The parts: load reads reports, runs is the table with its columns, scenarios
-// and configurations, slo the bounds of --slo,
-// pareto the front, plot the drawing, page the HTML.
 package sweep
 
 import (
@@ -19,7 +12,6 @@ import (
 	"perigee/internal/plaintext"
 	"perigee/internal/table"
 	"perigee/internal/version"
-	"perigee/tools/sweep/load"
 	"perigee/tools/sweep/runs"
 )
 
@@ -32,7 +24,7 @@ type Cmd struct {
 	Columns   ColumnsCmd   `cmd:"" help:"List the columns with their units and formulas."`
 }
 
-// Input is what all commands have in common: which reports are read, and how.
+// Input has the flags that all commands share: which reports are read, and how.
 type Input struct {
 	Dirs     []string `arg:"" name:"dir" help:"Folders with benchmark reports (benchmark_report*.yaml, .yml, .json), searched with all folders in them, or single reports."`
 	Where    string   `placeholder:"EXPR" help:"Only runs of which this is true, such as 'TP>=4 && Is_PD'. Scenarios keep their indices."`
@@ -41,7 +33,7 @@ type Input struct {
 	RoundOSL float64  `name:"round-osl" default:"1" placeholder:"N" help:"Round mean output lengths to multiples of N tokens for grouping."`
 }
 
-// imported is what was read.
+// imported holds the runs that were read.
 type imported struct {
 	kept      []*runs.Run // those that --where keeps
 	scenarios []runs.Scenario
@@ -62,7 +54,7 @@ func (in *Input) read(s cli.Streams) (*imported, error) {
 		return nil, err
 	}
 	bar := newProgress(s.Err)
-	got, err := load.Files(in.Dirs, load.Options{RoundISL: in.RoundISL, RoundOSL: in.RoundOSL, Progress: bar.set})
+	got, err := runs.Load(in.Dirs, runs.LoadOptions{RoundISL: in.RoundISL, RoundOSL: in.RoundOSL, Progress: bar.set})
 	bar.finish()
 	if err != nil {
 		return nil, err
@@ -99,7 +91,7 @@ func condition(source string) (func(*runs.Run) bool, error) {
 }
 
 // remark prints what was skipped or is incomplete.
-func remark(s cli.Streams, got *load.Import, d *imported) {
+func remark(s cli.Streams, got *runs.Loaded, d *imported) {
 	for _, text := range d.skipped {
 		fmt.Fprintln(s.Err, "skipped", plaintext.Escape(text))
 	}

@@ -1,8 +1,3 @@
-// Package barrier measures how long ranks take to meet, and how far apart they leave,
-// and sets it beside MPI_Barrier of the MPI libraries that are installed.
-//
-// All are measured in the same way. The contenders take turns, so that a disturbance of
-// the machine meets all of them.
 package barrier
 
 import (
@@ -228,6 +223,8 @@ func (r *Result) Print(w io.Writer) error {
 	return err
 }
 
+// printRow prints the times of one number of ranks, and whether they grow with its logarithm, which a barrier in
+// rounds must. With more ranks than cores the kernel's scheduler decides, so that no target holds there.
 func (r *Result) printRow(b *strings.Builder, row Row) {
 	mark, verdict := "", ""
 	first := r.Rows[0]

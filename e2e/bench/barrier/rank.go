@@ -62,7 +62,7 @@ func Rank() error {
 	return w.Close()
 }
 
-// operation is what is measured: n of it.
+// operation returns the operation of a way, which does it n times.
 func operation(g *spmd.Group, way Way) func(n int) error {
 	if way != Broadcast {
 		return func(n int) error {

@@ -99,6 +99,8 @@ func (l library) compile(ctx context.Context, folder string) (program string, er
 // farewell is how long an mpirun that is to end may take to end its ranks.
 const farewell = 5 * time.Second
 
+// run runs a library's program under its mpirun. It is asked to end before it is killed, as an mpirun that is killed
+// leaves its ranks behind.
 func (l library) run(ctx context.Context, program string, way Way, ranks int) (sample, error) {
 	args := append([]string{}, l.flags...)
 	env := os.Environ()

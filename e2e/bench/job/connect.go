@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"perigee/e2e/bench/experts"
 	"perigee/e2e/bench/transfer"
 )
 
@@ -65,7 +64,7 @@ func (c *Command) connect(ranks int) (times []time.Duration, err error) {
 
 // bareConnect plays as many rounds without perigee.
 func bareConnect(ranks int) (times []time.Duration, err error) {
-	b, err := experts.StartBare(ranks, buffers)
+	b, err := StartBare(ranks, buffers)
 	if err != nil {
 		return nil, err
 	}

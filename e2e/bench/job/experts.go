@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/e2e/bench/experts"
 	"perigee/internal/stats"
 )
 
@@ -32,7 +31,7 @@ var (
 // that with MPI_Alltoallv of the installed libraries, on 2, 4 and 8 local ranks of both engines. In all of them the
 // ranks meet in a barrier, a rank's time ends when what it receives is there, and the slowest rank counts.
 func (c *Command) Experts(w io.Writer) error {
-	libraries, err := experts.Libraries(context.Background(), c.folder)
+	libraries, err := Libraries(context.Background(), c.folder)
 	if err != nil {
 		return err
 	}
@@ -102,7 +101,7 @@ func (c *Command) tokenTurns(tokens int, engines []string) (map[string][]float64
 	times := map[string][]float64{}
 	passes := max(5, 6400/tokens)
 	for range costTurns {
-		copies := experts.Copies(costRanks, tokens, costHidden, costTopK, passes)
+		copies := Copies(costRanks, tokens, costHidden, costTopK, passes)
 		for _, engine := range engines {
 			out, _, err := c.run("run", "-n", strconv.Itoa(costRanks), "--engine", engine, c.script("tokens.lua"),
 				"--tokens", strconv.Itoa(tokens), "--hidden", strconv.Itoa(costHidden), "--iters", strconv.Itoa(passes))
@@ -116,7 +115,7 @@ func (c *Command) tokenTurns(tokens int, engines []string) (map[string][]float64
 			v, _ := strconv.ParseFloat(m[2], 64) // digits
 			times[engine] = append(times[engine], v)
 		}
-		copies += experts.Copies(costRanks, tokens, costHidden, costTopK, passes)
+		copies += Copies(costRanks, tokens, costHidden, costTopK, passes)
 		times["copies"] = append(times["copies"], float64(copies)/2)
 	}
 	return times, nil
@@ -131,7 +130,9 @@ func ratioOf(ours, theirs []float64) float64 {
 	return stats.Median(ratios)
 }
 
-func (c *Command) expertRow(w io.Writer, ranks, tokens int, engine string, libraries []experts.Library) error {
+// expertRow measures one number of ranks and tokens on one engine, and each MPI library with the same bytes in the
+// same turns. Small exchanges get more iterations and fewer turns, as each takes less time than starting the ranks.
+func (c *Command) expertRow(w io.Writer, ranks, tokens int, engine string, libraries []Library) error {
 	figures := map[string][]float64{}
 	bytes := ""
 	turns, iterations := expertTurns, "8"

@@ -1,5 +1,3 @@
-// Package job measures whole runs of the perigee command: what a scenario adds
-// to a transfer, how long ranks take to start and to prepare, and what they weigh.
 package job
 
 import (

@@ -60,6 +60,7 @@ func StartBaseline(name string, args ...string) (*Baseline, error) {
 	return b, b.cmd.Start()
 }
 
+// compile builds a C program with the compiler that the environment names, optimised as perigee's own C is.
 func compile(dir, name string) (program string, err error) {
 	text, err := sources.ReadFile("c/" + name + ".c")
 	if err != nil {

@@ -1,8 +1,12 @@
-// Package transfer measures perigee's transfer engines against the least that one can do in C
-// on the same machine, in turns, so that both see the same weather.
+// Package transfer measures perigee's transfer engines against the least that one can do in C on the same machine, in
+// turns, so that both see the same weather.
 //
-// A ratio is the median, over the turns, of our time over theirs in one turn; the quartiles
-// are those of the same ratios. A time is the median of the turns' medians.
+// baseline.go builds and starts a program in C (folder c): memory.c for shm, and for nixl a loop around the calls of
+// the library that perigee uses. pair.go runs an engine on both sides of a pair, the second in its own process, as
+// ranks are. Compare (transfer.go) lets both move the same bytes equally often.
+//
+// A ratio is the median, over the turns, of our time over theirs in one turn; the quartiles are those of the same
+// ratios. A time is the median of the turns' medians, in nanoseconds.
 package transfer
 
 import (

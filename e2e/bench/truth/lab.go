@@ -170,6 +170,8 @@ type compared struct {
 	}
 }
 
+// compare lets perigee compare two sets of results, with --force, since the experiments change what it would refuse,
+// and removes them.
 func (l *Lab) compare(old, fresh []string) (*compared, error) {
 	args := []string{"compare", old[0], fresh[0], "--force", "--fail-on=none", "--format=json"}
 	for _, path := range old[1:] {

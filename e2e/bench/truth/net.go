@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 
-	"perigee/internal/netns"
+	"perigee/e2e/internal/harness"
 )
 
 // network is a few hosts on one switch, whose links are limited. It needs tc, too.
 type network struct {
-	fabric *netns.Host // holds the switch
-	hosts  []*netns.Host
+	fabric *harness.NetworkHost // holds the switch
+	hosts  []*harness.NetworkHost
 }
 
 // link limits what a host receives: its rate, shared out fairly between senders.
@@ -19,7 +19,7 @@ const (
 	linkBurst = "64k" // the kernel hands over segments of up to 64 KiB at once
 )
 
-// settled is what a host does first. BBR, the default of some distributions, sends at the rate that it saw before,
+// settled prepares a host. BBR, the default of some distributions, sends at the rate that it saw before,
 // which makes flows that had the link alone unequal at first. A window that begins anew after each pause would be part
 // of what a transfer takes.
 const settled = `echo reno >/proc/sys/net/ipv4/tcp_congestion_control &&
@@ -33,14 +33,14 @@ func newNetwork(hosts int, env []string) (n *network, err error) {
 			n.close()
 		}
 	}()
-	if n.fabric, err = netns.New("truth0", env, settled, nil); err != nil {
+	if n.fabric, err = harness.NewNetworkHost("truth0", env, settled, nil); err != nil {
 		return n, err
 	}
 	if err := n.fabric.Bridge(); err != nil {
 		return n, err
 	}
 	for i := 1; i <= hosts; i++ {
-		h, err := netns.New(fmt.Sprint("truth", i), env, settled, nil)
+		h, err := harness.NewNetworkHost(fmt.Sprint("truth", i), env, settled, nil)
 		if err != nil {
 			return n, err
 		}

@@ -1,5 +1,13 @@
 // Package truth runs experiments whose outcome follows from how they are made, and compares it with what perigee says:
-// senders that share a link for a known time, pairs that share nothing, a rank that is stopped.
+// senders that share a link for a known time, pairs that share nothing, a rank that is stopped. They show that
+// contention is found where there is some, of the right size, and that none is found where there is none.
+//
+// truth.go has the experiments, each with what is expected and a function that runs it. lab.go runs perigee and reads
+// its results; net.go builds hosts in network namespaces whose links have a known rate. k senders that share one link
+// take k times as long as alone, by the arithmetic of the link, and a ratio may be off by a tenth.
+//
+// The experiments need root and a kernel that shapes traffic; ErrKernel and harness.ErrNamespaces say where they
+// cannot run. The tests in e2e/hosts run some of them, make bench all.
 package truth
 
 import (
@@ -46,7 +54,7 @@ const tolerance = 0.1
 type Experiment struct {
 	Name   string
 	Expect string
-	// Run returns what came out, for people, and whether it is what was expected.
+	// Run returns what came out, for people, and whether that was expected.
 	Run func(l *Lab) (got string, ok bool, err error)
 }
 

@@ -1,10 +1,3 @@
-// Package harness is what the end-to-end tests share: it builds perigee, starts
-// it alone or under a launcher, watches its processes, and finds out what they
-// leave behind.
-//
-// A test package calls [Main] from its TestMain. All that its tests start
-// carries the package's [Token] in its environment, and is killed when the tests
-// end, in whatever way they end.
 package harness
 
 import (
@@ -49,6 +42,8 @@ func Main(m *testing.M) int {
 	return code
 }
 
+// prepare makes the folder of the tests, starts the guard, and builds perigee. The guard comes before anything that
+// could be left behind.
 func prepare() (stop func() error, err error) {
 	if Home, err = os.MkdirTemp("", "perigee-e2e-"); err != nil {
 		return nil, err

@@ -89,6 +89,8 @@ func Start(t testing.TB, c Command) *Process {
 		p.Cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	}
 	p.Cmd.Env = Environ(p.Token, append([]string{"TMPDIR=" + p.Temp}, c.Env...)...)
+	// A process that has inherited the output and goes on must not keep the test from seeing that its parent has
+	// ended.
 	p.Cmd.WaitDelay = outputWait
 	p.Started = time.Now()
 	if err := p.Cmd.Start(); err != nil {

@@ -77,6 +77,8 @@ func (r Results) candidates() []string {
 	return list
 }
 
+// check compares a result with the schema. Files that only look like results by their name are told apart by their
+// beginning.
 func (r Results) check(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

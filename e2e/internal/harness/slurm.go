@@ -77,6 +77,8 @@ func (s *Slurm) KillController() error { return s.ctld.Process.Kill() }
 
 func (s *Slurm) path(name string) string { return filepath.Join(s.dir, name) }
 
+// writeFiles writes the configuration and the key of the cluster: all daemons on this machine, each node at its own
+// loopback address and port, no cgroups, no accounting.
 func (s *Slurm) writeFiles() error {
 	for i := 1; i <= s.Nodes; i++ {
 		for _, d := range []string{"spool", "tmp"} {

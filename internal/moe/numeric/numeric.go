@@ -1,10 +1,12 @@
-// Package numeric holds the arithmetic of tokens in expert parallelism: BF16
-// values, their quantisation to FP8 (e4m3, without infinities) with a scale for
-// each group of 128 channels, and the weighted sum of the experts' results.
+// Package numeric holds the arithmetic of tokens in expert parallelism: BF16 values, their quantisation to FP8 (e4m3,
+// without infinities) with a scale for each group of 128 channels, and the weighted sum of the experts' results.
+// Package experts calls it in every iteration, so that what numeric.go does in Go has a second form in C (kernels.c)
+// for builds with cgo. It is a separate package so that the rest of moe needs no cgo.
 //
-// BF16 values are uint16, FP8 values bytes, scales float32, in the byte order
-// of the machine. All functions give the same bits with and without cgo and on
-// every processor: each product and each sum is rounded once, to nearest even.
+// BF16 values are uint16, FP8 values bytes, scales float32, in the byte order of the machine. All functions give the
+// same bits with and without cgo and on every processor: each product and each sum is rounded once, to nearest even.
+// Verification depends on that, as it compares results of ranks bit by bit. Slices whose lengths do not fit each other
+// are mistakes of the caller, and panic.
 package numeric
 
 import "math"
@@ -109,6 +111,8 @@ func checkGroups(q, scales, x int) {
 	}
 }
 
+// goQuantize scales each group by its largest magnitude, so that it becomes MaxFP8, the largest FP8 value, and keeps
+// the reverse factor. A group of zeros is scaled by minAmax in place of 0.
 func goQuantize(q []byte, scales []float32, x []uint16) {
 	for g := range scales {
 		from, to := x[g*Group:(g+1)*Group], q[g*Group:(g+1)*Group]
@@ -143,6 +147,8 @@ func goScale(x []uint16, factor float32) {
 // Channels are summed in pieces that fit a processor's first cache.
 const piece = 512
 
+// goReduce sums up in pieces that stay in the first cache, over all rows for each piece. Products are rounded before
+// they are added, since a fused multiply-add would give other bits than the form in C.
 func goReduce(out, base []uint16, rows []int32, weights []float32) {
 	var sums [piece]float32
 	for from := 0; from < len(out); from += piece {

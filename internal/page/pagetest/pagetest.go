@@ -1,9 +1,12 @@
-// Package pagetest opens perigee's HTML pages in a real browser, Debian's
-// chromium without a window, and fails the test if a page asks the network for
-// anything or complains on its console.
+// Package pagetest opens perigee's HTML pages in a real browser, Debian's chromium without a window, and fails the
+// test if a page asks the network for anything or complains on its console.
 //
-// Where PERIGEE_SCREENSHOTS names a folder, [Tab.Screenshot] writes there, for
-// people to look at.
+// A test package starts one Browser and opens many Tabs, each in a View: light, dark or narrow. A Tab clicks, hovers
+// and types as a reader would, and Eval asks the page's own scripts for values, which tests compare with those that Go
+// computes. FitsWidth finds tables that would push the page sideways.
+//
+// Where PERIGEE_SCREENSHOTS names a folder, Tab.Screenshot writes there, for people to look at. Where there is no
+// chromium, Start fails the test.
 package pagetest
 
 import (

@@ -1,4 +1,7 @@
-// Package resulttest checks result files in tests.
+// Package resulttest makes and checks result files in tests. Check holds a file against the schema in docs and against
+// the rules that no schema can say; the tests of every command that writes a result call it. synthetic.go makes
+// results of any size whose figures are known in advance, for tests and benchmarks of what reads them. It is a package
+// by itself so that the program does not link the library that checks schemas.
 package resulttest
 
 import (

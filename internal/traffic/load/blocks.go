@@ -45,7 +45,8 @@ const (
 	mostBatch = 1 << 24
 )
 
-// Case is the same load with smaller blocks and batches, in the same memory.
+// Case is the same load with smaller blocks and batches, in the same memory. Blocks or batches that are larger than
+// those of the load, or below 1, are an error.
 func (b Blocks) Case(block, batch int64) (Blocks, error) {
 	switch {
 	case block < 1 || block > b.Block:
@@ -81,7 +82,8 @@ func (b Blocks) Digest(to []byte) []byte {
 	return fmt.Appendf(to, "blocks %+v, %s", b, shuffle)
 }
 
-// Check validates the load. The result is the same on every rank.
+// Check validates the load. The result is the same on every rank. Sizes and peers that make no sense are errors of the
+// kinds Input and Script.
 func (b Blocks) Check(ranks int) error {
 	switch {
 	case len(b.Peers) != ranks:
@@ -146,7 +148,7 @@ func satMultiply(a, b int64) int64 {
 	return a * b
 }
 
-// regionAlign is what regions of buffers begin at, so that direct I/O finds aligned memory.
+// Regions of buffers begin at multiples of regionAlign, so that direct I/O finds aligned memory.
 const regionAlign = 4096
 
 func roundUp(n int64) int64 { return (n + regionAlign - 1) / regionAlign * regionAlign }

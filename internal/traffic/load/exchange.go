@@ -14,7 +14,7 @@ import (
 
 // Exchange is a personalised all-to-all: every rank has its own pieces for
 // every other, each with its own place at both ends, as MPI_Alltoallv has counts
-// and displacements. It is what the dispatch and the combine of expert
+// and displacements. The dispatch and the combine of expert
 // parallelism do.
 //
 // # How to use it
@@ -37,7 +37,7 @@ type Exchange struct {
 	Mem  nixl.Mem
 	Op   nixl.Op
 	Lane Lane
-	// Pieces is what a rank sends to another. Pieces of length 0 are left out.
+	// Pieces lists the extents that a rank sends to another. Pieces of length 0 are left out.
 	// It is called often, by Check for all pairs; it must return the same on every rank.
 	Pieces func(from, to int) []Piece
 
@@ -52,7 +52,8 @@ type Piece struct{ SendOff, RecvOff, Len int64 }
 // MaxPieces bounds the pieces that a rank sends to another: one descriptor each.
 const MaxPieces = 1 << 20
 
-// NewExchange works out how many bytes pass between all pairs of ranks.
+// NewExchange works out how many bytes pass between all pairs of ranks. Pieces that overlap where they arrive, or are
+// too many, are errors.
 func NewExchange(x Exchange, ranks int) (Exchange, error) {
 	x.bytes = matrix.New(ranks)
 	x.send, x.recv = make([]int64, ranks), make([]int64, ranks)

@@ -1,11 +1,3 @@
-// Package load describes traffic. A Load says, for any rank, what that rank must
-// hold, what it posts and what it receives; it never touches memory, a network or
-// a file. Every rank holds the same loads, so each can work out where every
-// message lies in every rank's buffers. Only the addresses of the buffers are
-// exchanged, by package session.
-//
-// A new kind of traffic is a new type that implements Load. Memory, connections,
-// timing, gathering and verification come with it.
 package load
 
 import (

@@ -88,7 +88,8 @@ func labelOr(name, otherwise string) string {
 	return name
 }
 
-// Check validates the pattern. The result is the same on every rank.
+// Check validates the pattern. The result is the same on every rank. What a script has left out is an error of the
+// kind Script, numbers that a configuration can hold are of the kind Input.
 func (p Pattern) Check(ranks int) error {
 	if p.Matrix == nil {
 		return fault.New(fault.Script, "%s has no matrix", p.Label())

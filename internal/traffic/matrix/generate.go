@@ -9,7 +9,8 @@ import (
 // maxDrawn is how many cells Random looks at, at most: a few seconds of work.
 const maxDrawn = 1 << 30
 
-// AllToAll makes every rank send bytes to every rank, to itself too if self.
+// AllToAll makes every rank send bytes to every rank, to itself too if self. It fails on a size that CheckSize
+// refuses, on negative bytes, and where the sum does not fit an int64, as all generators do.
 func AllToAll(n int, bytes int64, self bool) (*Matrix, error) {
 	if n > 0 && n > MaxCells/n {
 		return nil, fmt.Errorf("all to all between %d ranks: wanted at most %d cells", n, MaxCells)

@@ -1,19 +1,3 @@
-// Package matrix holds traffic matrices: how many bytes each rank sends to each other.
-//
-// A [Matrix] has one row and one column per rank. Row i is what rank i sends,
-// column j is what rank j receives. Most patterns of inference traffic are
-// sparse (a prefill rank talks to a few decode ranks), so only non-zero cells
-// are stored: memory grows with the ranks plus the cells that carry bytes, not
-// with the square of the ranks.
-//
-// Matrices come from text files ([ReadText]), from a broadcast
-// ([Matrix.UnmarshalBinary]), from a script ([FromRows], [Matrix.Set]) or from
-// a generator ([AllToAll], [Ring], [Random] and their like). Whatever the
-// source, every cell is at least 0 and the sum of all cells fits an int64, so
-// that row sums, column sums and the total never wrap around.
-//
-// A Matrix may be read by several goroutines at once as long as none changes
-// it.
 package matrix
 
 import (
@@ -54,7 +38,7 @@ type Matrix struct {
 	building sync.Mutex               // held by the reader that builds them
 }
 
-// CheckSize reports whether n ranks are a possible size: 1 to MaxRanks.
+// CheckSize reports whether n ranks are a possible size: 1 to MaxRanks. The error says which sizes are possible.
 func CheckSize(n int) error {
 	if n < 1 || n > MaxRanks {
 		return fmt.Errorf("a matrix of %d ranks: wanted 1 to %d", n, MaxRanks)
@@ -71,7 +55,7 @@ func New(n int) *Matrix {
 	return &Matrix{rows: make([][]Cell, n), rowSums: make([]int64, n), colSums: make([]int64, n)}
 }
 
-// FromRows makes a matrix of full rows: rows[i][j] is what rank i sends to
+// FromRows makes a matrix of full rows: rows[i][j] bytes go from rank i to
 // rank j, in bytes. It fails if the rows are not a square of numbers >= 0 or
 // if their sum does not fit an int64.
 func FromRows(rows [][]int64) (*Matrix, error) {

@@ -106,6 +106,7 @@ func readNPY(name string, r *bufio.Reader, most int) (*Matrix, error) {
 		}
 		for k := range h.ranks {
 			value, instead := h.decode(line[k*h.width:(k+1)*h.width], h.order)
+			// An array in Fortran's order lies column by column.
 			row, column := i, k
 			if h.fortran {
 				row, column = k, i
@@ -117,6 +118,7 @@ func readNPY(name string, r *bufio.Reader, most int) (*Matrix, error) {
 			if value == 0 {
 				continue
 			}
+			// Counted as they come: the file can be far larger than the memory for its cells.
 			if cells++; cells > most {
 				return fail("numpy file: wanted at most %d cells other than 0, got more", most)
 			}
@@ -135,6 +137,8 @@ func readNPY(name string, r *bufio.Reader, most int) (*Matrix, error) {
 	return m, nil
 }
 
+// readNPYHeader reads the version, the length and the text in front of the cells (numpy.lib.format describes it):
+// version 1 has a length of 2 bytes, later ones of 4. The magic itself is left to the caller, who has seen it.
 func readNPYHeader(r *bufio.Reader) (h npyHeader, err error) {
 	var start [8]byte
 	if _, err := io.ReadFull(r, start[:]); err != nil {
@@ -158,6 +162,8 @@ func readNPYHeader(r *bufio.Reader) (h npyHeader, err error) {
 	return parseNPYHeader(text)
 }
 
+// parseNPYHeader reads the header's text, a Python dictionary, by the three keys that it always has. numpy itself
+// evaluates it as Python; the patterns here accept no more than numpy.save writes.
 func parseNPYHeader(text []byte) (h npyHeader, err error) {
 	kind, shape := npyType.FindSubmatch(text), npyShape.FindSubmatch(text)
 	if kind == nil || npyDecoders[string(kind[2])] == nil {

@@ -245,6 +245,7 @@ func (p *textParser) endLine() error {
 	return err
 }
 
+// endRow adds the row that has been read. The first one says how many ranks there are.
 func (p *textParser) endRow() error {
 	if p.m == nil {
 		p.m = New(p.column)

@@ -1,12 +1,20 @@
-// Package overlap finds out which messages ran at the same time as messages of
-// other patterns, and what they shared with them. Messages of one pattern run
-// together by design, so they do not count against each other.
+// Package overlap finds out which messages ran at the same time as messages of other patterns, and what they shared
+// with them. Messages of one pattern run together by design, so they do not count against each other. Package
+// experiment calls it each time runs have come to rank 0; reports explain slow messages by the result.
 //
-// A message lasts from its initiator's first post until the initiator saw it
-// complete. Two messages overlap where both last, beyond the uncertainty of the
-// clocks of their initiators' hosts, and share their sender, their receiver, the
-// host of their senders or the host of their receivers. Where they would overlap
-// if the clocks were off as far as they may be, it is not known.
+// A message lasts from its initiator's first post until the initiator saw it complete. Two messages overlap where both
+// last, beyond the uncertainty of the clocks of their initiators' hosts, and share their sender, their receiver, the
+// host of their senders or the host of their receivers. Where they would overlap if the clocks were off as far as they
+// may be, it is not known; PeerRun.MayMeetNS keeps that.
+//
+// A Timeline remembers the order in which the marked runs ended, so that a later Mark looks only at the runs that the
+// new ones can have met: a job that saves every few seconds would otherwise compare all runs with all others each
+// time. A run is cut into parts (part.go) where its ranks were at work one after the other, since a run whose ranks
+// meet in no barrier can last as long as thousands of others. Spans of time and their unions (overlap.go) are sorted,
+// so that a message finds its rivals by binary search.
+//
+// All times are nanoseconds on the common time line. Mark changes PeerRun.Overlap and PeerRun.MayMeetNS of the runs it
+// is given, and nothing else; it fails only when its context ends.
 package overlap
 
 import (
@@ -16,8 +24,8 @@ import (
 	"sort"
 	"strings"
 
+	"perigee/internal/clock"
 	"perigee/internal/traffic/series"
-	"perigee/spmd/clock"
 )
 
 // Run is a run of a pattern.
@@ -133,6 +141,8 @@ func resources(initiator, peer int, read bool, hostOf []int) [both + 1]resource 
 	return [...]resource{{0, from}, {1, to}, {2, hostOf[from]}, {3, hostOf[to]}, {both, hostOf[from]<<32 | hostOf[to]}}
 }
 
+// busyIn collects when each resource was in use, separately by the host of the initiators, since stamps of two hosts
+// are off each other by the uncertainty of their clocks. read says that receivers initiate.
 func busyIn(ranks []series.RankRun, read bool, hostOf []int) map[resource][]*busy {
 	type user struct {
 		of   resource
@@ -155,6 +165,8 @@ func busyIn(ranks []series.RankRun, read bool, hostOf []int) map[resource][]*bus
 	for _, list := range of {
 		for _, b := range list {
 			for _, s := range b.union {
+				// Starts and ends are sorted apart, so that messages at work at an instant are counted by two binary
+				// searches.
 				b.starts, b.ends = append(b.starts, s.start), append(b.ends, s.end)
 			}
 			slices.Sort(b.starts)
@@ -192,8 +204,9 @@ type scratch struct {
 	by  [both + 1][]span
 }
 
-// overlap is what the message shares with rivals, which are parts of runs, those of one run after each other; nil for
-// nothing. It also returns how long the message may have lasted when it first met one of them, if that may be earlier.
+// overlap returns the part that the message shares with rivals, which are parts of runs, those of one run after each
+// other; nil for nothing. It also returns how long the message may have lasted when it first met one of them, if that
+// may be earlier.
 func (m message) overlap(hosts Hosts, rivals []*part, s *scratch) (o *series.Overlap, mayMeet *int64) {
 	for kind := range s.by {
 		s.by[kind] = s.by[kind][:0]

@@ -5,8 +5,8 @@ import (
 
 	"perigee/internal/clock"
 	"perigee/internal/fault"
-	"perigee/internal/traffic/link"
 	"perigee/internal/traffic/load"
+	"perigee/internal/traffic/session"
 	"perigee/nixl"
 )
 
@@ -129,7 +129,7 @@ func (m *maker) batch() (b nixl.Batch, err error) {
 		b, err = m.part.BatchHeld(m.list)
 	}
 	if err != nil {
-		return nil, fault.New(link.Kind(err), "prepare %s: %w", m.plan.what(m.part), err)
+		return nil, fault.New(session.KindOf(err), "prepare %s: %w", m.plan.what(m.part), err)
 	}
 	return b, nil
 }
@@ -138,7 +138,7 @@ func (m *maker) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	return link.Explain(m.plan.s.World(), m.plan.what(m.part), err)
+	return session.Explain(m.plan.s.World(), m.plan.what(m.part), err)
 }
 
 // release frees what only the measurement needed.

@@ -40,9 +40,9 @@ func (r Repeat) check() error {
 // mostDepth bounds a pipeline: each iteration under way has its own prepared requests.
 const mostDepth = 1024
 
-// Measure runs a plan's lanes side by side and returns what this rank's lanes measured. All ranks call it; they
+// measureOwn runs a plan's lanes side by side and returns what this rank's lanes measured. All ranks call it; they
 // begin when all are ready, and return when all are through.
-func (p *Plan) Measure(r Repeat) (*series.Distribution, error) {
+func (p *Plan) measureOwn(r Repeat) (*series.Distribution, error) {
 	if err := r.check(); err != nil {
 		return nil, err
 	}

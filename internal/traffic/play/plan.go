@@ -1,6 +1,3 @@
-// Package play runs loads: Prepare makes a Plan of each, which every rank runs as
-// often as it likes. Run and Post with Wait keep the stamps of single runs;
-// Measure keeps distributions, whose size does not grow with the number of runs.
 package play
 
 import (
@@ -9,7 +6,6 @@ import (
 	"slices"
 
 	"perigee/internal/fault"
-	"perigee/internal/traffic/link"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/series"
 	"perigee/internal/traffic/session"
@@ -40,8 +36,8 @@ type part struct {
 	running chan error
 }
 
-// Prepare makes plans for loads. Like all of a session's collectives it is called by all
-// ranks with the same loads in the same order.
+// Prepare makes plans for loads. Like all of a session's collectives it is called by all ranks with the same loads in
+// the same order. The errors are those of session.Reserve, and of the engine where it cannot prepare the requests.
 func Prepare(s *session.Session, loads []load.Load) ([]*Plan, error) {
 	reserved, err := s.Reserve(loads)
 	if err != nil {
@@ -111,6 +107,8 @@ func New(s *session.Session, l load.Load) (*Plan, error) {
 	return plans[0], nil
 }
 
+// newPlan prepares this rank's transfers on each lane where it posts something. A rank that only receives gets a plan
+// without parts, since it still takes part in barriers and verification.
 func newPlan(s *session.Session, r *session.Reserved) (*Plan, error) {
 	p := &Plan{Reserved: r, s: s}
 	_, p.clocked = r.Load.(load.Clocked)
@@ -170,7 +168,8 @@ func contains(ranks []int, r int) bool {
 	return ok
 }
 
-// Barrier lets the ranks of the plan meet. At other ranks it does nothing.
+// Barrier lets the ranks of the plan meet. At other ranks it does nothing. It fails when the job has failed, or at
+// --timeout.
 func (p *Plan) Barrier() error { return p.meet(p.Ranks) }
 
 // InitiatorsBarrier lets those ranks meet for which Initiates is true.
@@ -247,7 +246,7 @@ func (p *Plan) Release() error {
 			k.running = nil
 		}
 		if err := k.Use(k.batch.Release); err != nil {
-			errs = append(errs, link.Explain(p.s.World(), p.what(k), err))
+			errs = append(errs, session.Explain(p.s.World(), p.what(k), err))
 		}
 	}
 	p.released, p.posted = true, false

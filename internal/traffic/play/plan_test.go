@@ -13,7 +13,6 @@ import (
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/matrix"
 	"perigee/internal/traffic/session"
-	"perigee/internal/traffic/sessiontest"
 	"perigee/nixl"
 	"perigee/spmd"
 )
@@ -39,7 +38,7 @@ func sparse(t testing.TB, patterns, ranks int) []load.Load {
 func TestPreparingCostsNoMessages(t *testing.T) {
 	const ranks, count = 64, 1000
 	patterns := sparse(t, count, ranks)
-	sessiontest.Must(t, ranks, func(w *spmd.World, s *session.Session) error {
+	mustRanks(t, ranks, func(w *spmd.World, s *session.Session) error {
 		before, _ := w.Sent()
 		if _, err := Prepare(s, patterns); err != nil {
 			return err
@@ -62,7 +61,7 @@ func TestPreparingCostsNoMessages(t *testing.T) {
 func BenchmarkPrepare1000x64(b *testing.B) {
 	patterns := sparse(b, 1000, 64)
 	for b.Loop() {
-		sessiontest.Must(b, 64, func(w *spmd.World, s *session.Session) error {
+		mustRanks(b, 64, func(w *spmd.World, s *session.Session) error {
 			_, err := Prepare(s, patterns)
 			return err
 		})
@@ -70,7 +69,7 @@ func BenchmarkPrepare1000x64(b *testing.B) {
 }
 
 func TestPrepareRefuses(t *testing.T) {
-	square := sessiontest.FromRows(t, []int64{0, 1}, []int64{0, 0})
+	square := fromRows(t, []int64{0, 1}, []int64{0, 0})
 	for _, c := range []struct {
 		name    string
 		pattern load.Pattern
@@ -84,7 +83,7 @@ func TestPrepareRefuses(t *testing.T) {
 		{"vram", load.Pattern{Matrix: square, Shards: 1, Mem: nixl.VRAM}, fault.Resource, "the shm engine has no vram buffers"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for r, err := range sessiontest.Try(t, 2, func(w *spmd.World, s *session.Session) error {
+			for r, err := range tryRanks(t, 2, func(w *spmd.World, s *session.Session) error {
 				_, err := Prepare(s, []load.Load{c.pattern})
 				return err
 			}) {
@@ -115,15 +114,15 @@ func (r recorder) Run(ctl nixl.Control, n int, times []nixl.Times) error {
 
 func TestWarmupReachesEveryPeer(t *testing.T) {
 	rows := [][]int64{{0, 1, 1, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}, {1, 0, 0, 0}}
-	subset := sessiontest.FromRows(t, []int64{0, 1, 0, 0}, []int64{0, 0, 0, 0}, []int64{0, 0, 0, 0}, []int64{0, 0, 0, 0})
-	further := sessiontest.FromRows(t, []int64{0, 1, 0, 1}, []int64{0, 0, 0, 0}, []int64{0, 0, 0, 0}, []int64{1, 0, 0, 0})
-	full := sessiontest.FromRows(t, rows...)
+	subset := fromRows(t, []int64{0, 1, 0, 0}, []int64{0, 0, 0, 0}, []int64{0, 0, 0, 0}, []int64{0, 0, 0, 0})
+	further := fromRows(t, []int64{0, 1, 0, 1}, []int64{0, 0, 0, 0}, []int64{0, 0, 0, 0}, []int64{1, 0, 0, 0})
+	full := fromRows(t, rows...)
 	patterns := []load.Load{
 		load.Pattern{Matrix: full, Shards: 1}, load.Pattern{Matrix: subset, Shards: 1},
 		load.Pattern{Matrix: further, Shards: 1}, load.Pattern{Matrix: subset, Op: nixl.Read, Shards: 1},
 	}
 	want := [4][]int{{5, 0, 5, 0}, {0, 0, 0, 5}, {0, 0, 0, 0}, {5, 0, 0, 0}} // by rank, by plan
-	sessiontest.Must(t, 4, func(w *spmd.World, s *session.Session) error {
+	mustRanks(t, 4, func(w *spmd.World, s *session.Session) error {
 		plans, err := Prepare(s, patterns)
 		if err != nil {
 			return err
@@ -152,8 +151,8 @@ func TestWarmupReachesEveryPeer(t *testing.T) {
 
 // The state of a plan is the same at all ranks, whether they take part or not.
 func TestPlanStates(t *testing.T) {
-	m := sessiontest.FromRows(t, []int64{0, 5, 0}, []int64{0, 0, 0}, []int64{0, 0, 0})
-	sessiontest.Must(t, 3, func(w *spmd.World, s *session.Session) error {
+	m := fromRows(t, []int64{0, 5, 0}, []int64{0, 0, 0}, []int64{0, 0, 0})
+	mustRanks(t, 3, func(w *spmd.World, s *session.Session) error {
 		plans, err := Prepare(s, []load.Load{load.Pattern{Name: "p", Matrix: m, Shards: 1}})
 		if err != nil {
 			return err
@@ -192,7 +191,7 @@ func TestPlanStates(t *testing.T) {
 // Many runs go to the engine in pieces, which are small while a timeout could
 // otherwise hit many short runs at once.
 func TestRunInPieces(t *testing.T) {
-	m := sessiontest.FromRows(t, []int64{5})
+	m := fromRows(t, []int64{5})
 	for _, c := range []struct {
 		timeout, each time.Duration
 		n             int
@@ -204,7 +203,7 @@ func TestRunInPieces(t *testing.T) {
 		{time.Second, 150 * time.Millisecond, 3, []int{1, 1, 1}},
 		{time.Hour, 0, 0, nil},
 	} {
-		sessiontest.Must(t, 1, func(w *spmd.World, s *session.Session) error {
+		mustRanks(t, 1, func(w *spmd.World, s *session.Session) error {
 			plans, err := Prepare(s, []load.Load{load.Pattern{Matrix: m, Shards: 1}})
 			if err != nil {
 				return err

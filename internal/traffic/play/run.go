@@ -6,9 +6,9 @@ import (
 
 	"perigee/internal/clock"
 	"perigee/internal/fault"
-	"perigee/internal/traffic/link"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/series"
+	"perigee/internal/traffic/session"
 	"perigee/nixl"
 )
 
@@ -37,7 +37,7 @@ func (p *Plan) Run(n int, record bool) error {
 	return err
 }
 
-// before is what a run of a plan comes after.
+// before holds the barrier, the agreed instant and the gap that a run of a plan comes after.
 type before struct {
 	left   series.Exit
 	agreed series.Agreed
@@ -145,8 +145,8 @@ func (p *Plan) pieces(k *part, run runner, n, most int, ready func() error, take
 		if err := ready(); err != nil {
 			return err
 		}
-		if err := run(link.Control(w), size, times); err != nil {
-			return link.Explain(w, p.what(k), err)
+		if err := run(session.Control(w), size, times); err != nil {
+			return session.Explain(w, p.what(k), err)
 		}
 		take(times)
 		n -= size
@@ -213,7 +213,7 @@ func (p *Plan) Post() error {
 			return err
 		}
 		if err := k.Use(k.batch.Post); err != nil {
-			return link.Explain(p.s.World(), p.what(k), err)
+			return session.Explain(p.s.World(), p.what(k), err)
 		}
 	}
 	return nil
@@ -247,13 +247,14 @@ func (p *Plan) Done() (bool, error) {
 			return err
 		})
 		if err != nil {
-			return false, link.Explain(p.s.World(), p.what(k), err)
+			return false, session.Explain(p.s.World(), p.what(k), err)
 		}
 	}
 	return all, nil
 }
 
-// Wait waits for what Post has started.
+// Wait waits for what Post has started. With record set the stamps are kept for Collect. A timeout names the peers
+// that are not through, and makes the plan unusable.
 func (p *Plan) Wait(record bool) error {
 	if err := p.waitable(); err != nil {
 		return err
@@ -264,9 +265,9 @@ func (p *Plan) Wait(record bool) error {
 			continue
 		}
 		times := k.makeTimes(1)
-		err := k.Use(func() error { return k.batch.Wait(link.Control(p.s.World()), &times[0]) })
+		err := k.Use(func() error { return k.batch.Wait(session.Control(p.s.World()), &times[0]) })
 		if err != nil {
-			return p.give(k, link.Explain(p.s.World(), p.what(k), err))
+			return p.give(k, session.Explain(p.s.World(), p.what(k), err))
 		}
 		k.keep(times, k.before, record)
 	}

@@ -9,14 +9,13 @@ import (
 	"perigee/internal/traffic/matrix"
 	"perigee/internal/traffic/series"
 	"perigee/internal/traffic/session"
-	"perigee/internal/traffic/sessiontest"
 	"perigee/spmd"
 )
 
 // A rank that is ready after the instant starts at once, and the run says by how much it was late.
 func TestLateStartIsCounted(t *testing.T) {
-	m := sessiontest.FromRows(t, []int64{0, 9}, []int64{9, 0})
-	sessiontest.Must(t, 2, func(w *spmd.World, s *session.Session) error {
+	m := fromRows(t, []int64{0, 9}, []int64{9, 0})
+	mustRanks(t, 2, func(w *spmd.World, s *session.Session) error {
 		p, err := New(s, load.Clocked{Load: load.Pattern{Matrix: m, Shards: 1}})
 		if err != nil {
 			return err
@@ -39,7 +38,7 @@ func TestLateStartIsCounted(t *testing.T) {
 // Ranks of which only some start by the clock would wait for each other.
 func TestAllRanksStartAlike(t *testing.T) {
 	m := matrix.New(2)
-	for _, err := range sessiontest.Try(t, 2, func(w *spmd.World, s *session.Session) error {
+	for _, err := range tryRanks(t, 2, func(w *spmd.World, s *session.Session) error {
 		var l load.Load = load.Pattern{Matrix: m, Shards: 1}
 		if w.Rank() == 1 {
 			l = load.Clocked{Load: l}

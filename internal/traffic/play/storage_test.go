@@ -11,10 +11,10 @@ import (
 
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/session"
-	"perigee/internal/traffic/sessiontest"
 	"perigee/spmd"
 )
 
+// blockOfFile is the most that a descriptor of a file moves.
 const blockOfFile = 1 << 20
 
 // Messages and files of a run start together, and the next run begins when both are through, however many are asked
@@ -22,8 +22,8 @@ const blockOfFile = 1 << 20
 func TestStorageInEveryRun(t *testing.T) {
 	const runs = 5
 	path := filepath.Join(t.TempDir(), "made")
-	sessiontest.Must(t, 1, func(w *spmd.World, s *session.Session) error {
-		plans, err := Prepare(s, []load.Load{load.Pattern{Matrix: sessiontest.FromRows(t, []int64{1000}), Shards: 1, Storage: map[int]load.StorageOp{0: {Path: path, FileSize: blockOfFile, ReadSize: blockOfFile}}}})
+	mustRanks(t, 1, func(w *spmd.World, s *session.Session) error {
+		plans, err := Prepare(s, []load.Load{load.Pattern{Matrix: fromRows(t, []int64{1000}), Shards: 1, Storage: map[int]load.StorageOp{0: {Path: path, FileSize: blockOfFile, ReadSize: blockOfFile}}}})
 		if err != nil {
 			return err
 		}
@@ -49,8 +49,8 @@ func TestStorageInEveryRun(t *testing.T) {
 // The files of plans that are posted together are moved one plan after the other: an agent is for one goroutine.
 func TestStorageOfTwoPlans(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "made")
-	pattern := load.Pattern{Matrix: sessiontest.FromRows(t, []int64{1}), Shards: 1, Storage: map[int]load.StorageOp{0: {Path: path, FileSize: 16 * blockOfFile, ReadSize: 16 * blockOfFile}}}
-	sessiontest.Must(t, 1, func(w *spmd.World, s *session.Session) error {
+	pattern := load.Pattern{Matrix: fromRows(t, []int64{1}), Shards: 1, Storage: map[int]load.StorageOp{0: {Path: path, FileSize: 16 * blockOfFile, ReadSize: 16 * blockOfFile}}}
+	mustRanks(t, 1, func(w *spmd.World, s *session.Session) error {
 		plans, err := Prepare(s, []load.Load{pattern, pattern})
 		if err != nil {
 			return err
@@ -74,7 +74,7 @@ func TestStorageWritesLater(t *testing.T) {
 	if err := os.WriteFile(path, []byte("before"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m := sessiontest.FromRows(t, []int64{1})
+	m := fromRows(t, []int64{1})
 	prepare := func(s *session.Session, op load.StorageOp) (*Plan, error) {
 		op.Path, op.FileSize = path, 6
 		plans, err := Prepare(s, []load.Load{load.Pattern{Matrix: m, Shards: 1, Storage: map[int]load.StorageOp{0: op}}})
@@ -83,7 +83,7 @@ func TestStorageWritesLater(t *testing.T) {
 		}
 		return plans[0], nil
 	}
-	sessiontest.Must(t, 1, func(w *spmd.World, s *session.Session) error {
+	mustRanks(t, 1, func(w *spmd.World, s *session.Session) error {
 		reader, err := prepare(s, load.StorageOp{ReadSize: 6})
 		if err != nil {
 			return err

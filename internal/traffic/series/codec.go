@@ -37,6 +37,7 @@ func EncodeLogs(logs []Log) []byte {
 	return b
 }
 
+// encode writes times as differences from the start, which take few bytes as varints: a rank sends a million stamps.
 func (r Logged) encode(b []byte) []byte {
 	b = binary.AppendVarint(b, r.Start)
 	b = binary.AppendVarint(b, r.Posted-r.Start)
@@ -55,6 +56,7 @@ func (r Logged) encode(b []byte) []byte {
 	if r.Agreed.NS == 0 {
 		return binary.AppendUvarint(b, 0)
 	}
+	// 0 stands for no instant, so that a rank in time is 1.
 	b = binary.AppendUvarint(b, 1+uint64(r.Agreed.Late))
 	return binary.AppendVarint(b, r.Agreed.NS-r.Start)
 }
@@ -82,6 +84,8 @@ func DecodeLogs(b []byte, shapes []Shape) ([][]Logged, error) {
 	return logs, d.End("recorded runs")
 }
 
+// readLogged is the reverse of encode. The shape says how many transfers there are, so that their number is not sent
+// with every run.
 func readLogged(d *pack.Reader, transfers int) Logged {
 	start := d.Signed()
 	r := Logged{Stamps: Stamps{

@@ -8,7 +8,7 @@ type PeerRun struct {
 	Peer  int   `json:"peer"`
 	Bytes int64 `json:"bytes"`
 	EndNS int64 `json:"end_ns"`
-	// Overlap is what it shared with messages of other patterns; nil for nothing.
+	// Overlap says what it shared with messages of other patterns; nil for nothing.
 	Overlap *Overlap `json:"overlap,omitempty"`
 	// MayMeetNS is how long it may have lasted when it first met another, if the clocks of the hosts are off as far as
 	// they may be; nil if that is no earlier than Overlap says.

@@ -1,7 +1,3 @@
-// Package series holds what measurements consist of: the stamps of single runs,
-// the distributions of long ones, the runs of all ranks joined on one time line,
-// and the binary form in which they travel to rank 0. It knows neither worlds nor
-// engines, so that readers of results need neither.
 package series
 
 // Stamps are the times of one run of a list of transfers, in nanoseconds of the

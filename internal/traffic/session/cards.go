@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"perigee/internal/fault"
-	"perigee/internal/traffic/link"
 )
 
 // exchangeCards makes the buffers of this rank's peers reachable. On lanes whose buffers
@@ -82,6 +81,8 @@ func (s *Session) gatherCards(step *step) error {
 	return s.gatherMany(lanes, mine)
 }
 
+// gatherMany sends the cards of several lanes in one all-gather: a step with eight lanes would take eight times as
+// long otherwise, as each waits for the slowest rank.
 func (s *Session) gatherMany(lanes []*laneStep, mine [][]byte) error {
 	data, err := json.Marshal(mine)
 	if err != nil {
@@ -110,17 +111,17 @@ func (s *Session) gatherMany(lanes []*laneStep, mine [][]byte) error {
 
 // connect opens the connections of ranks that exchange bytes for the first time.
 func (s *Session) connect(step *step) error {
-	var ways []link.Way
+	var ways []Way
 	for _, n := range step.lanes {
 		if len(n.pairs) == 0 {
 			continue
 		}
 		l, peers := s.lanes[n.lane], n.peersOf(s.world.Rank())
 		l.peers = append(l.peers, peers...)
-		ways = append(ways, link.Way{Agent: l.agent, Peers: peers})
+		ways = append(ways, Way{Agent: l.agent, Peers: peers})
 	}
 	if len(ways) == 0 {
 		return nil
 	}
-	return link.Connect(s.world, ways...)
+	return Connect(s.world, ways...)
 }

@@ -31,4 +31,15 @@
 //	         are connected, since a connection needs both ends to make progress.
 //
 // Loads that fit what is there cost the comparison of digests only.
+//
+// # Reading order
+//
+// session.go has Session, Open and Reserve, which calls the steps in the order above. agree.go compares digests,
+// ledger.go works out buffers and pairs, memory.go checks and allocates, lane.go has a lane's files and batches,
+// cards.go and connect.go make peers reachable; connect.go also words what goes wrong with a transfer. start.go agrees
+// on an instant at which ranks start together.
+//
+// A Lane is one agent with all it holds, for one goroutine at a time (Lane.Use). A Bound is a lane as one load uses
+// it: with the buffers that were there when the load was reserved. Offsets of loads count from the first byte that
+// messages may use, so that Bound.Buffer returns what to add for the guard in front of it.
 package session

@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"perigee/internal/fault"
-	"perigee/internal/traffic/link"
 	"perigee/internal/traffic/load"
 	"perigee/nixl"
 )
@@ -137,6 +136,8 @@ func (l *Lane) openFile(f load.File) error {
 	return err
 }
 
+// open opens a file that is there, or makes one. The order of the cases decides about data of the user: nothing that
+// exists is written to unless the load allows it.
 func (l *Lane) open(f load.File) (*openFile, error) {
 	info, err := os.Stat(f.Path)
 	switch {
@@ -224,7 +225,7 @@ func (b *Bound) Batch(list []load.Transfer) (batch nixl.Batch, err error) {
 func (b *Bound) BatchHeld(list []load.Transfer) (nixl.Batch, error) {
 	batch, err := b.agent.NewBatch(b.Transfers(list))
 	if err != nil {
-		return nil, fault.New(link.Kind(err), "%w", err)
+		return nil, fault.New(KindOf(err), "%w", err)
 	}
 	return batch, nil
 }

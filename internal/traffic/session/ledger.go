@@ -72,7 +72,7 @@ type meeting struct {
 	took      bool // place, which rank 0's with itself must not find taken
 }
 
-// need is what one kind of memory must be able to hold at every rank.
+// need counts the bytes that one kind of memory must be able to hold at every rank.
 type need struct{ send, recv []int64 }
 
 // step returns the number'th call's step, where all ranks make the same calls.
@@ -129,6 +129,8 @@ func on(loads []load.Load, lane load.Lane) (list []load.Load) {
 	return list
 }
 
+// step works out what loads change on a lane: which kinds of memory must grow and which pairs meet for the first time.
+// Capacities only grow, so that a load which was reserved before fits again.
 func (b *book) step(lane load.Lane, loads []load.Load) *laneStep {
 	s := &laneStep{lane: lane, before: b.caps, toldAll: b.told, pairs: b.newPairs()}
 	grown := false

@@ -96,7 +96,7 @@ func (s *Session) checkMemory(step *step) error {
 		len(host.Ranks), host.Name, size.Decimal(want), want, size.Decimal(available), available).WithHint(smaller)
 }
 
-// on is what the buffers of some ranks take; d may be nil.
+// on adds up the bytes that the buffers of some ranks take; d may be nil.
 func (d *need) on(ranks []int) (sum int64) {
 	if d == nil {
 		return 0

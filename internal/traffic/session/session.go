@@ -39,7 +39,8 @@ type Session struct {
 // opened numbers the agents of a process, whose names must differ.
 var opened atomic.Int64
 
-// Open makes this rank's first agent, and makes sure that all ranks use the same engine.
+// Open makes this rank's first agent, and makes sure that all ranks use the same engine. Different engines are an
+// error of the kind Engine that names the first rank whose engine is not that of rank 0.
 func Open(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, seed uint64) (*Session, error) {
 	own := NewLedger()
 	own.alone = true
@@ -131,7 +132,8 @@ type Reserved struct {
 	Lanes  []*Bound
 }
 
-// Reserve makes buffers, files and connections for loads. See the package's comment for its steps.
+// Reserve makes buffers, files and connections for loads. See the package's comment for its steps. Loads that differ
+// between ranks are an error of the kind Script, and a lack of memory one of the kind Resource.
 func (s *Session) Reserve(loads []load.Load) ([]*Reserved, error) {
 	list, err := s.ReserveAgain(loads, nil)
 	for _, r := range list {
@@ -173,6 +175,8 @@ func (s *Session) ReserveAgain(loads []load.Load, numbers []int) ([]*Reserved, e
 	return list, nil
 }
 
+// fulfil takes the steps in the order of the package's comment. Cards come after the buffers that they describe, and
+// connections need the cards.
 func (s *Session) fulfil(step *step, loads []load.Load) error {
 	if err := s.openLanes(step, loads); err != nil {
 		return err

@@ -40,8 +40,8 @@ func (p *pace) learned(took int64) {
 	p.next++
 }
 
-// Agree returns an instant at which all ranks of a group can start together, soon after the last of them has
-// called it. All of them call it. With one rank there is none.
+// Agree returns an instant at which all ranks of a group can start together, soon after the last of them has called
+// it. All of them call it. With one rank there is none. The instant is in nanoseconds of this host's clock.
 func (s *Session) Agree(g *spmd.Group) (series.Agreed, error) {
 	if g.Size() < 2 {
 		return series.Agreed{}, nil
@@ -64,7 +64,8 @@ func (s *Session) Agree(g *spmd.Group) (series.Agreed, error) {
 // after it has slept is slow at first.
 const spin = int64(time.Millisecond)
 
-// Await returns when an instant has come, and by how much that was before the call.
+// Await returns when an instant has come, and by how much that was before the call. It returns early only when the job
+// fails, with the reason.
 func (s *Session) Await(a series.Agreed) (late int64, err error) {
 	late = max(clock.Now()-a.NS, 0)
 	if h := s.world.Hosts()[s.world.HostOf(s.world.Rank())]; len(h.Ranks) <= h.CPUs {

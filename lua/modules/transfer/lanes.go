@@ -12,10 +12,8 @@ import (
 	"perigee/internal/result"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/play"
-	"perigee/internal/traffic/record"
 	"perigee/internal/traffic/series"
 	"perigee/internal/traffic/session"
-	"perigee/internal/traffic/verify"
 	"perigee/lua/modules"
 	"perigee/lua/objects"
 	"perigee/lua/vm"
@@ -231,7 +229,7 @@ func (r *laneSet) measure(L *glua.LState, l *lanes) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	m, err := record.Measure(p, repeat)
+	m, err := play.Measure(p, repeat)
 	if err := cmp.Or(err, p.Release()); err != nil {
 		return 0, err
 	}
@@ -272,5 +270,5 @@ func verifyLanes(L *glua.LState, l *lanes) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return 0, cmp.Or(verify.Run(p), p.Release())
+	return 0, cmp.Or(play.Verify(p), p.Release())
 }

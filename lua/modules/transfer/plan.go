@@ -6,7 +6,6 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/traffic/play"
-	"perigee/internal/traffic/verify"
 	"perigee/lua/modules"
 	"perigee/lua/vm"
 )
@@ -40,9 +39,9 @@ func planClass(h modules.Host) vm.Class[*plan] {
 		"post":               h.Collective(simple(func(p *plan) error { return p.Post() })),
 		"wait":               h.Collective(simple(runs.wait)),
 		"done":               h.Collective(on(planDone)),
-		"verify":             h.Collective(simple(func(p *plan) error { return verify.Run(p.Plan) })),
-		"fill":               h.Collective(on(planRound(verify.Fill))),
-		"check":              h.Collective(on(planRound(verify.Check))),
+		"verify":             h.Collective(simple(func(p *plan) error { return play.Verify(p.Plan) })),
+		"fill":               h.Collective(on(planRound(play.Fill))),
+		"check":              h.Collective(on(planRound(play.Check))),
 		"release":            simple(func(p *plan) error { return p.Release() }),
 		"barrier":            h.Collective(h.Waiting(simple(func(p *plan) error { return p.Barrier() }))),
 		"initiators_barrier": h.Collective(h.Waiting(simple(func(p *plan) error { return p.InitiatorsBarrier() }))),
@@ -170,7 +169,7 @@ func planReceived(L *glua.LState, p *plan) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	heads, err := verify.Received(p.Plan, min(most, mostShown))
+	heads, err := play.Received(p.Plan, min(most, mostShown))
 	if err != nil {
 		return 0, err
 	}

@@ -21,7 +21,6 @@ import (
 	"perigee/internal/result"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/play"
-	"perigee/internal/traffic/record"
 	"perigee/internal/traffic/series"
 	"perigee/internal/traffic/session"
 	"perigee/lua/modules"
@@ -250,7 +249,7 @@ func (r *instance) collect(L *glua.LState, plans []*play.Plan) (int, error) {
 	if all == nil {
 		return vm.Return(L, glua.LNil)
 	}
-	return vm.Return(L, vm.NewList(L, all, func(c record.Collected) glua.LValue {
+	return vm.Return(L, vm.NewList(L, all, func(c play.Collected) glua.LValue {
 		entry := collected(L, c.Runs)
 		entry.RawSetString("storage", storageRuns(L, c.Storage))
 		return entry

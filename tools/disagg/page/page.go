@@ -17,7 +17,6 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	shared "perigee/internal/page"
-	"perigee/internal/serving/pareto"
 	"perigee/internal/stats"
 	"perigee/tools/disagg/history"
 )
@@ -247,13 +246,13 @@ func trades(cases []Case) (list []trade, perGPU bool) {
 		}
 	}
 	list = []trade{}
-	var points []pareto.Point
+	var points []stats.ParetoPoint
 	for _, k := range keys {
 		t := trade{Case: k.id, Concurrency: k.concurrency, X: stats.Median(x[k]), Y: stats.Median(y[k])}
 		list = append(list, t)
-		points = append(points, pareto.Point{X: t.X, Y: t.Y})
+		points = append(points, stats.ParetoPoint{X: t.X, Y: t.Y})
 	}
-	for i, on := range pareto.Front(points, false, false) {
+	for i, on := range stats.ParetoFront(points, false, false) {
 		list[i].Front = on
 	}
 	return list, perGPU

@@ -57,6 +57,7 @@ func blocksOf(d *result.Document) Blocks {
 			b.Files = how
 		}
 	}
+	// Only words in which the measurements differ stand in the name of a series.
 	differ := func(of func(result.Lanes) any) bool {
 		return slices.ContainsFunc(d.Lanes, func(l result.Lanes) bool { return of(l) != of(d.Lanes[0]) })
 	}
@@ -114,6 +115,7 @@ func sayBlocks(b Blocks, say sayer) {
 		say("note", "The clocks of the hosts are uncertain by %.0f %% of the time over which that was measured: more iterations would help (--num_iter).",
 			100*float64(best.Uncertainty))
 	}
+	// The smallest size of the same series that nearly reaches the best one.
 	first := best
 	position := func(x Block) int64 {
 		if b.Axis == "batch" {

@@ -13,7 +13,7 @@ import (
 	"perigee/internal/traffic/series"
 )
 
-// Read computes the figures of the result file at path.
+// Read computes the figures of the result file at path. A file that is no result is an error of the kind Input.
 func Read(path string) (*Figures, error) {
 	var b builder
 	d, err := result.Scan(path, b.add)
@@ -49,10 +49,10 @@ func (m *mean) add(v float64) { m.sum += v; m.n++ }
 // value is the mean, and NaN of nothing.
 func (m mean) value() float64 { return m.sum / float64(m.n) }
 
-// cellSums is what the runs of a pattern say of one message.
+// cellSums sums up one message over the runs of a pattern.
 type cellSums struct{ alone, together mean }
 
-// cells is what the runs of a pattern say of the messages of its matrix, by its cells. Thousands of patterns may share
+// cells sum up the messages of a pattern's matrix over its runs, by its cells. Thousands of patterns may share
 // a large matrix of which their runs have few messages, so memory grows with messages.
 type cells struct {
 	dense  []cellSums
@@ -71,7 +71,7 @@ func (c *cells) begin(messages, all int) {
 	}
 }
 
-// at is what is known of the message of a cell, after begin.
+// at returns the sums of the message of a cell, after begin.
 func (c *cells) at(i int) *cellSums {
 	if c.dense != nil {
 		return &c.dense[i]
@@ -94,7 +94,7 @@ func (c *cells) each(f func(i int, s cellSums)) {
 	}
 }
 
-// patternSums is what the runs of a pattern say of it.
+// patternSums sums up the runs of a pattern.
 type patternSums struct {
 	cells      cells
 	latencies  result.Latencies
@@ -350,6 +350,7 @@ func receiversOf(matrices []result.Matrix) []int {
 	return counts
 }
 
+// pattern sums up the runs of a pattern. What is unknown, such as the slowdown of one that never ran alone, is NaN.
 func (b *builder) pattern(d *result.Document, i, receivers int) Pattern {
 	p, sums := d.Patterns[i], &b.patterns[i]
 	m := d.Matrices[p.Matrix]

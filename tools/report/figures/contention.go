@@ -8,12 +8,12 @@ import (
 	"strings"
 
 	"perigee/internal/cli"
+	"perigee/internal/clock"
 	"perigee/internal/contention"
 	"perigee/internal/result"
-	"perigee/spmd/clock"
 )
 
-// Contention is what is known of contention in a result, as package contention defines it.
+// Contention describes the contention in a result, as package contention defines it.
 type Contention struct {
 	Messages   int    `json:"messages"`   // of the workload
 	Overlapped int    `json:"overlapped"` // of these, that overlapped with messages of other patterns
@@ -27,7 +27,7 @@ type Contention struct {
 	Unsure int `json:"unsure"`
 	// NotAlone runs of the phase isolated do not count as runs alone, since a message overlapped.
 	NotAlone int `json:"not_alone"`
-	// Resources is what they shared, one by one, the one that most shared first.
+	// Resources lists what they shared, one by one, the one that most shared first.
 	Resources []contention.Resource `json:"resources"`
 	Cost
 	// Lacking is of those that overlapped in all runs of their phase, and are not in Cost, against the runs alone.
@@ -274,7 +274,7 @@ func sayLacking(l Cost, say sayer) {
 // unlike reports whether it is not shown of the messages, if there are any, that overlapping costs them nothing.
 func (c Cost) unlike() bool { return c.Compared > 0 && !(c.Low <= 1 && c.High <= unclear) }
 
-// took says how many times as long the messages took, with the interval. to is what they are compared with.
+// took says how many times as long the messages took, with the interval. to names the control group.
 func (c Cost) took(to string) string {
 	interval := fmt.Sprintf("(95 %% interval %.2f to %.2f)", float64(c.Low), float64(c.High))
 	if c.Off == 1 {
@@ -355,7 +355,7 @@ func sayClocks(f *Figures, say sayer) {
 // vague is from which part of a time on the uncertainty of the clocks stands beside it.
 const vague = 0.1
 
-// vagueness is what a sentence adds to a difference of stamps of the initiators of a pattern.
+// vagueness returns the words that a sentence adds to a difference of stamps of the initiators of a pattern.
 func vagueness(p Pattern, ns Num) string {
 	if u := Num(p.UncertaintyNS); u > vague*ns {
 		return fmt.Sprintf(" (\u00b1 %s, by the clocks of the hosts)", Duration(u))

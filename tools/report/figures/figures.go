@@ -1,27 +1,3 @@
-// Package figures computes what a report shows from a result: latencies of
-// patterns alone and in the workload, what contention costs, figures by pattern, pair,
-// rank and host, percentiles, and the spans of a timeline. It reads a result as
-// a stream and keeps sums, so its memory grows with the matrices and not with
-// the number of runs.
-//
-// Runs of the phase "isolated" are those of a pattern alone; the runs of all
-// other phases are the workload.
-//
-// # Formulas
-//
-// The latency of a message is the time from its initiator's first post until
-// the initiator saw the message complete: end_ns of the message - start_ns of
-// the rank. The latency of a pattern in the workload is last end - first start
-// over its initiators, the median over its runs; isolated likewise (docs/tables.md).
-//
-// What contention costs is computed by package contention, from the messages that
-// overlapped with others. A slowdown alone does not show contention.
-//
-// The slowdown of a set of messages, such as those between two ranks or all
-// that one rank sends, is that of package contention: the geometric mean over these
-// messages, in each run of the workload, of their time / the median time of the same
-// message alone, so that small messages count as much as large ones. Cells of a matrix
-// that were not measured in both ways do not count.
 package figures
 
 import (
@@ -61,7 +37,7 @@ func (n *Num) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*float64)(n))
 }
 
-// Figures are what is computed from one result. Times are in nanoseconds,
+// Figures are computed from one result. Times are in nanoseconds,
 // bandwidths in bytes per second, slowdowns are ratios.
 type Figures struct {
 	// Document is the result without its measurements.
@@ -91,7 +67,7 @@ type Starts struct {
 	Latest int64 `json:"latest"` // by how many nanoseconds at most
 }
 
-// Pattern is what one pattern took.
+// Pattern holds the times of one pattern.
 type Pattern struct {
 	Index     int    `json:"index"`
 	Name      string `json:"name"`
@@ -159,7 +135,7 @@ type Pair struct {
 	Contention Num `json:"contention"`
 }
 
-// Rank is what one rank sends and receives.
+// Rank counts the bytes that one rank sends and receives.
 type Rank struct {
 	Rank         int   `json:"rank"`
 	Host         int   `json:"host"` // index into the world's hosts
@@ -181,7 +157,7 @@ type HostPair struct {
 	Slowdown  Num   `json:"slowdown"`
 }
 
-// Span is what one rank did in one run of a pattern of the workload.
+// Span is one rank's part in one run of a pattern of the workload.
 type Span struct {
 	Rank      int
 	Pattern   int

@@ -22,7 +22,7 @@ import (
 	"perigee/tools/sweep/runs"
 )
 
-func column(t testing.TB, name string) *runs.Column {
+func find(t testing.TB, name string) *runs.Column {
 	t.Helper()
 	c, err := runs.Find(name)
 	if err != nil {
@@ -33,7 +33,7 @@ func column(t testing.TB, name string) *runs.Column {
 
 func options(t testing.TB) Options {
 	return Options{
-		X: column(t, "Thpt_per_User"), Y: column(t, "Thpt_per_GPU"), Label: column(t, "Concurrency"), SegByDir: true, ShowPD: true, ShowSA: true, Front: true,
+		X: find(t, "Thpt_per_User"), Y: find(t, "Thpt_per_GPU"), Label: find(t, "Concurrency"), SegByDir: true, ShowPD: true, ShowSA: true, Front: true,
 		Width: 1200, Height: 800,
 	}
 }
@@ -97,7 +97,7 @@ func TestStairs(t *testing.T) {
 		{"Mean_TTFT_ms", "Mean_E2EL_ms", [][2]float64{{1, 5}, {2, 5}, {2, 4}, {3, 4}, {3, 1}}},
 	} {
 		o := options(t)
-		o.X, o.Y = column(t, c.x), column(t, c.y)
+		o.X, o.Y = find(t, c.x), find(t, c.y)
 		p := picture{&Data{Series: []Series{{Points: []Point{{X: 2, Y: 4, Front: true}, {X: 3, Y: 1, Front: true}, {X: 9, Y: 9}, {X: 1, Y: 5, Front: true}, {X: 2, Y: 4, Front: true}}}}}, o}
 		if diff := cmp.Diff(c.want, p.stairs()); diff != "" {
 			t.Errorf("%s, %s (-want +got):\n%s", c.x, c.y, diff)
@@ -186,7 +186,7 @@ func TestHostileReports(t *testing.T) {
 			sc.Key = sc.Runs[0].Key()
 			sc.Runs[0].OutputTokens, sc.Runs[0].Concurrency = x, 1
 			o := options(t)
-			o.Width, o.Height, o.LogX, o.LogY, o.Label = 400, 300, log, log, column(t, "Directory")
+			o.Width, o.Height, o.LogX, o.LogY, o.Label = 400, 300, log, log, find(t, "Directory")
 			d, err := Select(sc, o)
 			if err != nil {
 				t.Fatal(err)

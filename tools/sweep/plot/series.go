@@ -1,6 +1,3 @@
-// Package plot draws the trade-off between two columns over the runs of a
-// scenario, as PNG or SVG: a line per configuration through its runs in the
-// order of concurrency, a dot per run, and the Pareto front.
 package plot
 
 import (
@@ -9,9 +6,8 @@ import (
 	"perigee/internal/expr"
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
-	"perigee/internal/serving/pareto"
+	"perigee/internal/stats"
 	"perigee/tools/sweep/runs"
-	"perigee/tools/sweep/slo"
 )
 
 // Options say what is drawn and how.
@@ -21,7 +17,7 @@ type Options struct {
 	ShowPD      bool         // configurations with prefill and decode apart
 	ShowSA      bool         // standalone configurations
 	Front       bool
-	SLOs        []slo.SLO
+	SLOs        []runs.SLO
 	LogX, LogY  bool
 	Width       int // of the picture in pixels
 	Height      int
@@ -43,7 +39,7 @@ type Series struct {
 	Points []Point
 }
 
-// Data is what a picture shows.
+// Data holds the points and lines of a picture.
 type Data struct {
 	Key     runs.Key
 	Series  []Series
@@ -67,7 +63,7 @@ func Select(sc runs.Scenario, o Options) (*Data, error) {
 		}
 		s := Series{Title: c.Title(), PD: c.PD}
 		for _, r := range c.Runs {
-			p := Point{Run: r, X: o.X.Of(r).Value(), Y: o.Y.Of(r).Value(), Meets: slo.Meets(r, o.SLOs)}
+			p := Point{Run: r, X: o.X.Of(r).Value(), Y: o.Y.Of(r).Value(), Meets: runs.Meets(r, o.SLOs)}
 			if !drawable(p.X, o.LogX) || !drawable(p.Y, o.LogY) {
 				d.Missing++
 				continue
@@ -119,14 +115,14 @@ func noFront(o Options) string {
 
 // markFront finds the front among the points that meet the SLOs.
 func markFront(all []*Point, o Options) {
-	coordinates := make([]pareto.Point, len(all))
+	coordinates := make([]stats.ParetoPoint, len(all))
 	for i, p := range all {
-		coordinates[i] = pareto.Point{X: p.X, Y: p.Y}
+		coordinates[i] = stats.ParetoPoint{X: p.X, Y: p.Y}
 		if !p.Meets {
 			coordinates[i].X = math.NaN()
 		}
 	}
-	for i, on := range pareto.Front(coordinates, o.X.Better == expr.Lower, o.Y.Better == expr.Lower) {
+	for i, on := range stats.ParetoFront(coordinates, o.X.Better == expr.Lower, o.Y.Better == expr.Lower) {
 		all[i].Front = on
 	}
 }

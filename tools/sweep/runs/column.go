@@ -243,7 +243,7 @@ func Find(name string) (*Column, error) {
 		WithHint("perigee sweep columns lists them")
 }
 
-// FindNumber is Find for a column of numbers.
+// FindNumber is Find for a column of numbers. A column of another kind is an error of the kind Usage.
 func FindNumber(name string) (*Column, error) {
 	c, err := Find(name)
 	if err != nil {

@@ -1,9 +1,3 @@
-// Package runs is the table of a sweep: one [Run] per benchmark report, the
-// [Column]s that are shown of it, and how runs are grouped into scenarios and
-// configurations. How a report becomes a run is package load's business.
-//
-// A number that a report does not have is NaN here and an empty cell in every
-// output; it is never replaced by a guess.
 package runs
 
 import (
@@ -15,7 +9,7 @@ import (
 	"time"
 )
 
-// Role is what an engine does.
+// Role is the part of an engine in serving.
 type Role int
 
 // The roles. A replica does both prefill and decode.

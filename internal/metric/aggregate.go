@@ -1,0 +1,149 @@
+package metric
+
+import (
+	"math"
+	"slices"
+
+	"perigee/internal/result"
+	"perigee/internal/stats"
+)
+
+// collection is the samples that a threshold looks at.
+type collection struct {
+	sorted     []float64 // ascending once all are added
+	start, end int64     // of the earliest and of the latest
+}
+
+func (c *collection) add(s Sample) {
+	if len(c.sorted) == 0 {
+		c.start, c.end = s.StartNS, s.EndNS
+	}
+	c.start, c.end = min(c.start, s.StartNS), max(c.end, s.EndNS)
+	c.sorted = append(c.sorted, s.Value)
+}
+
+// aggregate makes one number of the samples; NaN where they are too few.
+func (t Threshold) aggregate(c *collection) float64 {
+	n := len(c.sorted)
+	switch t.Aggregate {
+	case "count":
+		return float64(n)
+	case "rate":
+		if c.end <= c.start {
+			return math.NaN()
+		}
+		return float64(n) / (float64(c.end-c.start) / 1e9)
+	case "mean":
+		return stats.Mean(c.sorted)
+	case "stddev":
+		return stats.StdDev(c.sorted)
+	}
+	return stats.Quantile(c.sorted, t.quantile)
+}
+
+// ThresholdWatch looks at the thresholds that may end a run, while its result grows.
+type ThresholdWatch struct {
+	doc     *result.Document
+	watched []watched
+}
+
+type watched struct {
+	Threshold
+	follower *Follower
+	samples  collection // of which as many are sorted as were looked at
+	last     Outcome    // what was seen then
+	runs     int        // that the result held when samples were taken last
+}
+
+// seldom is by which part the number of samples grows from one look at them to the next: else a
+// long run would be spent on looking.
+const seldom = 256
+
+// NewThresholdWatch begins to look at those of a list that say abort. A threshold that more
+// samples may yet fulfil, such as max > 5 or count >= 10, is left to the end.
+func NewThresholdWatch(d *result.Document, list []Threshold) *ThresholdWatch {
+	w := &ThresholdWatch{doc: d}
+	for _, t := range list {
+		if t.AbortAfter > 0 && !t.patient() {
+			w.watched = append(w.watched, watched{Threshold: t, follower: Follow(d, t.Metric)})
+		}
+	}
+	return w
+}
+
+// patient reports whether more samples can fulfil what is violated now, however
+// bad those that are there.
+func (t Threshold) patient() bool {
+	more, less := t.Op == ">" || t.Op == ">=", t.Op == "<" || t.Op == "<="
+	switch t.Aggregate {
+	case "count":
+		return !less
+	case "rate":
+		return true
+	case "max":
+		return more || t.Op == "=="
+	case "min":
+		return less || t.Op == "=="
+	}
+	return false
+}
+
+// Violated returns the first threshold that is violated by what the result holds now, or held
+// a few samples ago. Samples that runs to come may change are looked at only if known says that there are no such runs.
+func (w *ThresholdWatch) Violated(known bool) (Outcome, bool) {
+	for i := range w.watched {
+		v := &w.watched[i]
+		n := len(w.doc.Measurements)
+		switch revised := Revised(v.Metric); {
+		case revised && !known, v.Metric == "slowdown" && n > 0 && w.doc.Measurements[n-1].Phase == Isolated:
+			continue // runs alone change what all runs are held against
+		case !revised || n-v.runs > v.runs/seldom:
+			v.take(w.doc)
+			v.runs = n
+		}
+		if looked := v.last.Samples; len(v.samples.sorted)-looked > looked/seldom {
+			v.look()
+		}
+		if o := v.last; o.Samples >= v.AbortAfter && !math.IsNaN(o.Value) && !o.Passed {
+			o.Note = v.alone(w.doc)
+			return o, true
+		}
+	}
+	return Outcome{}, false
+}
+
+// take adds what is new in the result.
+func (v *watched) take(d *result.Document) {
+	fresh, replaces := v.follower.New()
+	if replaces {
+		v.samples, v.last = collection{}, Outcome{}
+	}
+	for _, s := range fresh {
+		if v.admits(d, s) {
+			v.samples.add(s)
+		}
+	}
+}
+
+// look brings the samples into their order and holds the threshold against them.
+func (v *watched) look() {
+	all, before := v.samples.sorted, v.last.Samples
+	added := all[before:]
+	slices.Sort(added)
+	if before > 0 && added[0] < all[before-1] {
+		merge(slices.Clone(all[:before]), slices.Clone(added), all[:0])
+	}
+	v.last = v.outcome(&v.samples)
+}
+
+// merge appends two ascending lists to out as one.
+func merge(a, b, out []float64) []float64 {
+	for len(a) > 0 && len(b) > 0 {
+		if b[0] < a[0] {
+			out, b = append(out, b[0]), b[1:]
+		} else {
+			out, a = append(out, a[0]), a[1:]
+		}
+	}
+	return append(append(out, a...), b...)
+}

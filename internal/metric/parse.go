@@ -1,0 +1,111 @@
+package metric
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	"perigee/internal/conf"
+	"perigee/internal/expr"
+	"perigee/internal/fault"
+	"perigee/internal/result"
+)
+
+// Aggregates are the ways to make one number of samples; pNN stands for any
+// percentile, such as p99.9.
+var Aggregates = []string{"min", "max", "mean", "median", "pNN", "stddev", "count", "rate"}
+
+// Parse reads a threshold. The error, of the kind Usage, says where it stopped and what it wanted there.
+// Whether there is such a metric only package metric knows.
+func Parse(text string) (Threshold, error) {
+	var t Threshold
+	s := expr.Scan("threshold", text, "a threshold looks like latency_ms.p99 < 40; see docs/thresholds.md")
+	t.Metric = s.Word("the name of a metric")
+	if s.Accept("{") && !s.Accept("}") {
+		t.Where = conditions(t.Metric).List(s)
+		s.Want("}", "a comma or }")
+	}
+	s.Want(".", "a dot and an aggregate, as in latency_ms.p99 < 40")
+	t.aggregated(s)
+	t.Bound = s.Bound(t.unit(), expr.Bounds...)
+	t.AbortAfter = abort(s)
+	if err := s.Err(); err != nil {
+		return Threshold{}, err
+	}
+	return t, nil
+}
+
+// conditions is the language of what stands in braces behind a metric.
+func conditions(name string) *expr.Language[Row] {
+	return &expr.Language[Row]{
+		Operand: "a column such as phase, pattern or rank", Example: "rank = 2",
+		Find: func(column string, left bool) (*expr.Column[Row], error) {
+			return Column(name, column, left)
+		},
+	}
+}
+
+// unit is that of the aggregate of a metric of every run; the others' are not known.
+func (t *Threshold) unit() string {
+	if def, _ := Find(t.Metric); t.Aggregate != "count" && t.Aggregate != "rate" {
+		return def.Unit
+	}
+	return ""
+}
+
+// ReadThreshold reads a threshold for a scenario whose own metrics are given. The error, of the
+// kind Usage, also reports a metric that does not exist.
+func ReadThreshold(text string, own []result.MetricDef) (Threshold, error) {
+	t, err := Parse(text)
+	if err != nil {
+		return t, err
+	}
+	if err := Check(t.Metric, own); err != nil {
+		return Threshold{}, fault.New(fault.Usage, "threshold %q: %w", text, err)
+	}
+	return t, nil
+}
+
+// ParseCondition reads what follows the metric's name and dot, as in p99 < 40. The error is as that of Parse.
+func ParseCondition(metricName, condition string) (Threshold, error) {
+	return Parse(metricName + "." + condition)
+}
+
+var percentile = regexp.MustCompile(`^p[0-9]+(\.[0-9]+)?$`)
+
+// aggregated reads the aggregate.
+func (t *Threshold) aggregated(s *expr.Scanner) {
+	at := s.Next()
+	t.Aggregate = s.Word("an aggregate: " + strings.Join(Aggregates, ", "))
+	switch t.Aggregate {
+	case "min":
+		t.quantile = 0
+	case "max":
+		t.quantile = 1
+	case "median":
+		t.quantile = 0.5
+	case "mean", "stddev", "count", "rate":
+	default:
+		percent, err := strconv.ParseFloat(t.Aggregate[min(1, len(t.Aggregate)):], 64)
+		if !percentile.MatchString(t.Aggregate) || err != nil || percent > 100 {
+			s.Fail(at, "an aggregate (%s, with NN from 0 to 100%s)", strings.Join(Aggregates, ", "),
+				conf.Suggestion(t.Aggregate, Aggregates))
+		}
+		t.quantile = percent / 100
+	}
+}
+
+// abort reads from which number of samples on a violation ends the run; 0 if it does not.
+func abort(s *expr.Scanner) int {
+	if !s.Accept("abort") {
+		s.End("the end, or abort")
+		return 0
+	}
+	if !s.Accept("after") {
+		s.End("the end, or after and a number of samples")
+		return 1
+	}
+	n := s.Count("at least 1 sample")
+	s.End("the end")
+	return n
+}

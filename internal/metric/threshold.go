@@ -1,0 +1,208 @@
+package metric
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"perigee/internal/cli"
+	"perigee/internal/expr"
+	"perigee/internal/result"
+)
+
+// Threshold limits an aggregate of a metric's samples, such as
+//
+//	latency_ms.p99 < 40
+//	slowdown{phase="workload"}.max <= 1.5 abort after 20
+//
+// The grammar, in the notation of the Go specification, around the conditions of package expr:
+//
+//	threshold = metric [ "{" [ condition { "," condition } ] "}" ] "." aggregate comparison number [ unit ]
+//	            [ "abort" [ "after" count ] ] .
+//	aggregate = "min" | "max" | "mean" | "median" | "stddev" | "count" | "rate" | "p" count [ "." count ] .
+//
+// The conditions choose samples by the columns of [Column], and those of a scenario's metric by the labels that it
+// gives to them. The unit is another one of the metric's kind, such as s for latency_ms.
+type Threshold struct {
+	Metric string
+	Where  *expr.Condition[Row] // nil for all samples
+	// Aggregate is min, max, mean, median, stddev, count, rate, or p and a number from 0 to 100.
+	Aggregate string
+	expr.Bound
+	// AbortAfter is the number of samples from which on a violation ends the run; 0 leaves
+	// the judgement to the end.
+	AbortAfter int
+	// From says where it was set, for messages.
+	From string
+
+	quantile float64 // of an aggregate pNN
+}
+
+// String writes the threshold in its grammar.
+func (t Threshold) String() string {
+	text := t.Metric
+	if t.Where != nil {
+		text += "{" + t.Where.String() + "}"
+	}
+	text += fmt.Sprintf(".%s %s %s", t.Aggregate, t.Op, strconv.FormatFloat(t.Limit, 'g', -1, 64))
+	switch t.AbortAfter {
+	case 0:
+	case 1:
+		text += " abort"
+	default:
+		text += fmt.Sprint(" abort after ", t.AbortAfter)
+	}
+	return text
+}
+
+// admits reports whether a sample counts.
+func (t Threshold) admits(d *result.Document, s Sample) bool {
+	if s.Phase == Isolated && t.Metric != "isolated_latency_ms" && (t.Where == nil || !t.Where.Names("phase")) {
+		return false
+	}
+	return t.matches(d, s)
+}
+
+// matches reports whether a sample fulfils the condition, whatever its phase.
+func (t Threshold) matches(d *result.Document, s Sample) bool {
+	return t.Where == nil || t.Where.Match(Row{Doc: d, Sample: s})
+}
+
+// Outcome compares a threshold with the value that was measured.
+type Outcome struct {
+	Threshold Threshold
+	Value     float64 // NaN where there are too few samples to aggregate
+	Samples   int
+	Passed    bool
+	Note      string // why it passed without samples, or what those alone say of a violation
+	Others    string // the labels of the metric's samples where none has those that were asked for
+}
+
+// String says what was measured.
+func (o Outcome) String() string {
+	limit := o.Threshold
+	limit.AbortAfter = 0
+	samples := cli.Count(o.Samples, "sample")
+	switch {
+	case math.IsNaN(o.Value) && o.Samples == 0:
+		return fmt.Sprintf("%s: there are no samples%s", limit, o.Others)
+	case math.IsNaN(o.Value):
+		return fmt.Sprintf("%s: there is no %s of %s", limit, limit.Aggregate, samples)
+	}
+	return fmt.Sprintf("%s: it is %s over %s", limit, strconv.FormatFloat(o.Value, 'g', 6, 64), samples)
+}
+
+// Judge holds a threshold against a whole result. Where the aggregate of its samples
+// is not known, because there are none for instance, it has not passed: it is
+// not known to hold.
+func (t Threshold) Judge(d *result.Document) Outcome {
+	o := t.over(d, func(s Sample) bool { return t.admits(d, s) })
+	switch {
+	case t.Metric == "contention" && o.Samples == 0 && calm(d):
+		o.Passed, o.Note = true, "no message of the workload in this result overlapped with one of another pattern"
+	case t.Metric == "slowdown" && o.Samples == 0 && t.Where == nil:
+		o.Others = ": no pattern of the workload was also run alone, in the phase isolated"
+	case !o.Passed:
+		o.Note = t.alone(d)
+	}
+	if o.Samples == 0 && t.Where != nil {
+		o.Others = others(d, t.Metric)
+		if label := t.unknownLabel(d); label != "" { // count == 0 is no answer to a mistake
+			o.Value, o.Passed, o.Note = math.NaN(), false, ""
+			o.Others = " with the label " + label + cmp.Or(strings.TrimPrefix(o.Others, " with these labels"), ", and none with labels")
+		}
+	}
+	return o
+}
+
+// over aggregates those samples of a result that are admitted.
+func (t Threshold) over(d *result.Document, admits func(Sample) bool) Outcome {
+	var c collection
+	for _, s := range Of(d, t.Metric) {
+		if admits(s) {
+			c.add(s)
+		}
+	}
+	slices.Sort(c.sorted)
+	return t.outcome(&c)
+}
+
+// alone says that the runs alone do not keep a threshold of slowdown either; empty of others, where they do, and if it
+// is about phases.
+func (t Threshold) alone(d *result.Document) string {
+	number := t.Aggregate == "count" || t.Aggregate == "rate" // says nothing of how slow they are
+	if t.Metric != "slowdown" || number || t.Where != nil && t.Where.Names("phase") {
+		return ""
+	}
+	o := t.over(d, func(s Sample) bool {
+		return s.Phase == Isolated && t.matches(d, s)
+	})
+	if o.Passed || math.IsNaN(o.Value) {
+		return ""
+	}
+	return fmt.Sprintf("the runs alone do not keep it either: of %s it is %s",
+		cli.Count(o.Samples, "run"), strconv.FormatFloat(o.Value, 'g', 6, 64))
+}
+
+// unknownLabel is a label that the condition names and none of the samples of its metric has, though there are samples.
+func (t Threshold) unknownLabel(d *result.Document) string {
+	i := slices.IndexFunc(d.Metrics, func(m result.Metric) bool { return m.Name == t.Metric })
+	if _, known := Find(t.Metric); known || i < 0 || len(d.Metrics[i].Values) == 0 {
+		return ""
+	}
+	known := map[string]bool{}
+	for _, set := range d.Metrics[i].LabelSets {
+		for label := range set {
+			known[label] = true
+		}
+	}
+	for _, name := range t.Where.Columns() {
+		if !known[name] && !IsColumn(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// others names the labels that the samples of a metric have.
+func others(d *result.Document, name string) string {
+	i := slices.IndexFunc(d.Metrics, func(m result.Metric) bool { return m.Name == name })
+	if i < 0 || len(d.Metrics[i].LabelSets) == 0 {
+		return ""
+	}
+	const most = 5
+	sets := d.Metrics[i].LabelSets
+	var list []string
+	for _, l := range sets[:min(len(sets), most)] {
+		list = append(list, l.String())
+	}
+	if more := len(sets) - most; more > 0 {
+		list = append(list, fmt.Sprint(more, " more"))
+	}
+	return " with these labels, only with " + strings.Join(list, ", ")
+}
+
+// calm reports whether a result has a workload that is known to have no overlap.
+func calm(d *result.Document) bool {
+	any := false
+	for i := range d.Measurements {
+		m := &d.Measurements[i]
+		if m.Phase == Isolated {
+			continue
+		}
+		any = true
+		if m.Overlapped() {
+			return false
+		}
+	}
+	return d.Overlaps && any
+}
+
+func (t Threshold) outcome(c *collection) Outcome {
+	o := Outcome{Threshold: t, Value: t.aggregate(c), Samples: len(c.sorted)}
+	o.Passed = t.Holds(o.Value)
+	return o
+}

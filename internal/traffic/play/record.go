@@ -1,0 +1,226 @@
+package play
+
+import (
+	"errors"
+
+	"perigee/internal/fault"
+	"perigee/internal/traffic/load"
+	"perigee/internal/traffic/series"
+	"perigee/internal/traffic/session"
+	"perigee/nixl"
+	"perigee/spmd"
+)
+
+// Collected holds the runs that one plan recorded since it was last collected.
+type Collected struct {
+	Runs    []series.Run
+	Storage []series.StorageRun
+}
+
+// Add appends what was recorded after c, before it was last collected.
+func (c *Collected) Add(more Collected) {
+	first := 0
+	for _, s := range c.Storage {
+		first = max(first, s.Iteration+1)
+	}
+	for _, s := range more.Storage {
+		s.Iteration += first
+		c.Storage = append(c.Storage, s)
+	}
+	c.Runs = append(c.Runs, more.Runs...)
+}
+
+// Collect gathers the recorded runs of plans, each of them once, in their order. A plan that is there twice, or that
+// the ranks have not run equally often, is an error of the kind Script.
+func Collect(s *session.Session, plans []*Plan) ([]Collected, error) {
+	w := s.World()
+	// The runs lie between the last comparison of the clocks and this one.
+	if err := w.SyncClocks(); err != nil {
+		return nil, err
+	}
+	seen := map[int]bool{}
+	for _, p := range plans {
+		if seen[p.Number] {
+			return nil, fault.New(fault.Script, "collect: %s is there twice", p.Label())
+		}
+		seen[p.Number] = true
+	}
+	logs, err := gather(w, plans)
+	if err != nil || logs == nil {
+		return nil, err
+	}
+	list := make([]Collected, len(plans))
+	first := 0 // the plan's first log
+	for i, p := range plans {
+		log := func(rank, lane int) []series.Logged { return logs[rank][first+lane] }
+		if list[i], err = assemble(w, p, log); err != nil {
+			return nil, err
+		}
+		first += len(p.Reserved.Lanes)
+	}
+	return list, nil
+}
+
+// gather takes the logs of plans to rank 0: by rank, then by plan and lane. The other ranks get nil, and not before
+// rank 0 has all: what they do wrong next ends the job, and rank 0 keeps what it has.
+func gather(w *spmd.World, plans []*Plan) ([][][]series.Logged, error) {
+	var mine []series.Log
+	for _, p := range plans {
+		for _, log := range p.TakeLogs() {
+			mine = append(mine, series.Log{Plan: p.Number, Runs: log})
+		}
+	}
+	all, err := w.All().Gather(0, series.EncodeLogs(mine))
+	if err != nil {
+		return nil, err
+	}
+	err = w.All().Barrier()
+	if all == nil {
+		return nil, err
+	}
+	// Rank 0 meets a failure later: all is here.
+	logs := make([][][]series.Logged, len(all))
+	for r, data := range all {
+		if logs[r], err = series.DecodeLogs(data, shapes(plans, r)); err != nil {
+			return nil, foreign(r, err)
+		}
+	}
+	return logs, nil
+}
+
+func shapes(plans []*Plan, rank int) (list []series.Shape) {
+	var posts []load.Post
+	for _, p := range plans {
+		for _, b := range p.Reserved.Lanes {
+			posts = p.Posts(posts[:0], rank, b.Number)
+			list = append(list, series.Shape{Plan: p.Number, Transfers: len(posts)})
+		}
+	}
+	return list
+}
+
+// foreign words an error in what a rank has sent.
+func foreign(rank int, err error) error {
+	if errors.Is(err, series.ErrPlans) {
+		return fault.New(fault.Script, "collect: times from rank %d: %w", rank, err).
+			WithHint("all ranks must collect the same plans in the same order")
+	}
+	return fault.New(fault.Internal, "collect: times from rank %d: %w", rank, err)
+}
+
+// recorded lists the pieces that one rank posted on one lane.
+type recorded struct {
+	rank  int
+	posts []load.Post
+	log   []series.Logged
+}
+
+// assemble joins the runs of all ranks of one plan.
+func assemble(w *spmd.World, p *Plan, log func(rank, lane int) []series.Logged) (c Collected, err error) {
+	var messages []recorded
+	for _, rank := range p.Actors {
+		for i, b := range p.Reserved.Lanes {
+			switch k := (recorded{rank, p.Posts(nil, rank, b.Number), log(rank, i)}); {
+			case len(k.posts) == 0:
+			case k.posts[0].Peer == nixl.Self:
+				c.Storage = append(c.Storage, k.storageRuns(w)...)
+			default:
+				messages = append(messages, k)
+			}
+		}
+	}
+	c.Runs, err = join(w, p, messages)
+	return c, err
+}
+
+// join makes runs of the parts of all initiators.
+func join(w *spmd.World, p *Plan, parts []recorded) ([]series.Run, error) {
+	if len(parts) == 0 {
+		return nil, nil
+	}
+	n := len(parts[0].log)
+	runs, exits := make([]series.Run, n), make([][]series.Exit, n)
+	for _, k := range parts {
+		if len(k.log) != n {
+			return nil, fault.New(fault.Script,
+				"%s: rank %d has run it %d times since the last collect, rank %d %d times",
+				p.Label(), parts[0].rank, n, k.rank, len(k.log)).
+				WithHint("all initiators of a pattern must run it equally often")
+		}
+		for i, t := range k.log {
+			runs[i].Add(k.rankRun(w, t))
+			runs[i].Filled = runs[i].Filled || t.Filled
+			if t.Agreed.NS != 0 {
+				// Every rank has the same instant, by its own clock.
+				agreed := w.ToCommon(k.rank, t.Agreed.NS)
+				runs[i].AgreedNS = &agreed
+			}
+			exits[i] = append(exits[i], series.Exit{Barrier: t.Left.Barrier, NS: w.ToCommon(k.rank, t.Left.NS)})
+		}
+	}
+	for i := range runs {
+		runs[i].Complete(w.Uncertainty(p.Initiators), exits[i])
+	}
+	return runs, nil
+}
+
+func (k recorded) rankRun(w *spmd.World, t series.Logged) series.RankRun {
+	r := series.RankRun{
+		Rank: k.rank, StartNS: w.ToCommon(k.rank, t.Start), PostNS: w.ToCommon(k.rank, t.Posted),
+		EndNS: w.ToCommon(k.rank, t.End), LateNS: t.Agreed.Late,
+	}
+	for i, o := range k.posts {
+		r.Bytes += o.Bytes
+		r.Peers = append(r.Peers, series.PeerRun{Peer: o.Peer, Bytes: o.Bytes, EndNS: w.ToCommon(k.rank, t.Done[i])})
+	}
+	return r
+}
+
+// storageRuns puts one rank's runs of its storage operation on the common time line.
+func (k recorded) storageRuns(w *spmd.World) (list []series.StorageRun) {
+	for i, run := range k.log {
+		for j, o := range k.posts {
+			list = append(list, series.StorageRun{
+				Rank: k.rank, Op: o.Op.String(), Iteration: i, Bytes: o.Bytes,
+				StartNS: w.ToCommon(k.rank, run.Start), EndNS: w.ToCommon(k.rank, run.Done[j]),
+			})
+		}
+	}
+	return list
+}
+
+// Measure runs a plan repeatedly and joins what the lanes of all ranks measured. The fields
+// that describe the load are the caller's to fill in.
+func Measure(p *Plan, r Repeat) (*series.Measurement, error) {
+	mine, err := p.measureOwn(r)
+	if err != nil {
+		return nil, err
+	}
+	w := p.Session().World()
+	if err := w.SyncClocks(); err != nil {
+		return nil, err
+	}
+	all, err := w.All().Gather(0, mine.Encode())
+	if err != nil || all == nil {
+		return nil, err
+	}
+	m := &series.Measurement{Iterations: r.Iterations, Recreate: r.Recreate, UncertaintyNS: w.Uncertainty(p.Actors)}
+	var sum series.Distribution
+	for rank, data := range all {
+		d, err := series.DecodeDistribution(data)
+		if err != nil {
+			return nil, foreign(rank, err)
+		}
+		own := series.RankPart{Rank: rank, Bytes: d.Bytes, CPUSeconds: d.CPU}
+		if d.Start != 0 {
+			own.StartNS, own.EndNS = w.ToCommon(rank, d.Start), w.ToCommon(rank, d.End)
+			d.Start, d.End = own.StartNS, own.EndNS
+		}
+		sum.Merge(d)
+		m.Ranks = append(m.Ranks, own)
+	}
+	m.StartNS, m.EndNS, m.Bytes, m.CPUSeconds = sum.Start, sum.End, sum.Bytes, sum.CPU
+	m.Bandwidth = float64(m.Bytes) / (float64(max(m.EndNS-m.StartNS, 1)) * 1e-9)
+	m.Latency, m.Prep, m.Post, m.Tx = sum.Latency.Stats(), sum.Prep.Stats(), sum.Post.Stats(), sum.Tx.Stats()
+	return m, nil
+}

@@ -1,0 +1,127 @@
+package runs
+
+import (
+	"cmp"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"perigee/internal/conf"
+	"perigee/internal/fault"
+	"perigee/internal/file"
+)
+
+// LoadOptions say how reports become runs.
+type LoadOptions struct {
+	// The mean lengths are rounded to multiples of RoundISL and RoundOSL
+	// of, halves to the even one, so that runs of one workload fall into one
+	// scenario. Both are above 0.
+	RoundISL, RoundOSL float64
+	// Progress, unless nil, is told how many files are done, from many
+	// goroutines.
+	Progress func(done, all int)
+}
+
+// DefaultLoadOptions round input lengths to tens and output lengths to whole tokens.
+func DefaultLoadOptions() LoadOptions { return LoadOptions{RoundISL: 10, RoundOSL: 1} }
+
+// Skipped is a file that could not be read. Err names it.
+type Skipped struct {
+	File string
+	Err  error
+}
+
+// Loaded is the outcome of Load.
+type Loaded struct {
+	Runs    []*Run    // in the order of Sort
+	Skipped []Skipped // by path
+	Links   int       // symbolic links to reports and folders that were not followed
+	Link    string    // the first of them
+}
+
+// Load imports the reports in files and folders, which are searched with all
+// folders below them. Only an argument that does not exist or cannot be opened is
+// an error, of the kind Input.
+func Load(paths []string, o LoadOptions) (*Loaded, error) {
+	f := finder{seen: map[string]int{}}
+	for _, p := range paths {
+		if err := f.add(p); err != nil {
+			return nil, err
+		}
+	}
+	files := f.sorted()
+	read := make([][]*Run, len(files))
+	errs := make([]error, len(files))
+	parallel(len(files), o.Progress, func(i int) { read[i], errs[i] = one(files[i], o) })
+
+	in := &Loaded{Links: f.links, Link: f.link}
+	for i, file := range files {
+		in.Runs = append(in.Runs, read[i]...)
+		if errs[i] != nil {
+			in.Skipped = append(in.Skipped, Skipped{file.path, errs[i]})
+		}
+	}
+	Sort(in.Runs)
+	slices.SortFunc(in.Skipped, func(a, b Skipped) int { return cmp.Compare(a.File, b.File) })
+	return in, nil
+}
+
+// parallel calls do for 0 to n-1 from as many goroutines as there are processors.
+func parallel(n int, progress func(done, all int), do func(i int)) {
+	var next, done atomic.Int64
+	var all sync.WaitGroup
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		all.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				do(i)
+				if d := int(done.Add(1)); progress != nil {
+					progress(d, n)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// one reads a file.
+func one(file found, o LoadOptions) ([]*Run, error) {
+	list, err := open(file)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range list {
+		r.File, r.Folder, r.Directory = file.path, filepath.Base(filepath.Dir(file.absolute)), file.directory
+		r.ISL, r.OSL = Round(r.InputLength, o.RoundISL), Round(r.OutputLength, o.RoundOSL)
+	}
+	return list, nil
+}
+
+func open(f found) (list []*Run, err error) {
+	// A defect in a parser costs one file, not the import.
+	defer func() {
+		if trouble := recover(); trouble != nil {
+			list, err = nil, fault.New(fault.Input, "%s: cannot be read: %v", f.path, trouble)
+		}
+	}()
+	if f.err != nil {
+		return nil, f.err
+	}
+	if isResult(f.path) && hasResult(f.absolute) {
+		return resultRuns(f)
+	}
+	text, err := file.Read(f.absolute, conf.MaxBytes)
+	if err != nil {
+		return nil, fault.New(fault.Input, "%s: cannot be read: %w", f.path, withoutPath(err))
+	}
+	r, err := ReadReport(f.path, text)
+	if err != nil {
+		return nil, err
+	}
+	return []*Run{r}, nil
+}

@@ -31,7 +31,7 @@ func Masked(tree *conf.Value) (*conf.Value, error) {
 			return secret.Addresses(v.Text())
 		}
 		return secret.Mask(v.Text(), mask)
-	}).MapKeys(secret.Text), nil
+	}), nil
 }
 
 // isFigure reports whether a value is a number of a reference, which has the name of a metric: TOKEN_RATE.

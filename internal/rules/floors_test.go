@@ -15,11 +15,11 @@ var floors = []string{
 	`internal/file`,
 	`internal/cli internal/conf internal/expr internal/logs internal/page internal/table
 	internal/traffic/matrix internal/traffic/series nixl nixl/internal/pages nixl/internal/process scenarios spmd/boot/pmix spmd/boot/watch
-	tools/disagg/accuracy tools/disagg/pattern`,
+	tools/disagg/accuracy`,
 	`internal/model internal/moe internal/result internal/trace internal/traffic/load internal/traffic/overlap nixl/device
 	nixl/internal/fileio spmd/boot tools/disagg/config tools/disagg/record tools/sweep/runs`,
 	`internal/contention internal/hardware internal/result/resulttest nixl/capi nixl/nixltest nixl/shm spmd spmd/launch
-	tools/disagg/catalog tools/disagg/history tools/disagg/probe tools/disagg/verdict tools/matgen
+	tools/disagg/history tools/disagg/probe tools/disagg/verdict tools/matgen
 	tools/sweep/load tools/sweep/slo`,
 	`e2e/internal/harness internal/metric internal/traffic/link internal/traffic/traffictest nixl/engines
 	tools/disagg/launch tools/disagg/page tools/doctor tools/report/figures tools/sweep/page tools/sweep/plot`,

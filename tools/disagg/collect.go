@@ -19,7 +19,7 @@ import (
 	"perigee/internal/version"
 	"perigee/tools/disagg/accuracy"
 	"perigee/tools/disagg/batch"
-	"perigee/tools/disagg/catalog"
+	"perigee/tools/disagg/config"
 	"perigee/tools/disagg/launch"
 	"perigee/tools/disagg/probe"
 	"perigee/tools/disagg/record"
@@ -270,7 +270,7 @@ func (r *session) rows(t *batch.Task, d *done) []record.Row {
 				continue
 			}
 			rows = append(rows, record.Row{
-				Test: catalog.Function(t.Category) + "[" + t.Ident.String() + "]", Concurrency: l.Concurrency,
+				Test: config.Function(t.Category) + "[" + t.Ident.String() + "]", Concurrency: l.Concurrency,
 				Metric: name, Value: value,
 				SM: r.gpu.SMClock, Mem: r.gpu.MemClock, Start: d.began, End: d.ended,
 				Command: fmt.Sprintf("disagg_benchmark --model=%s --%s --concurrency=%d", t.ModelName, t.Precision,

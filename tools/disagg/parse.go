@@ -19,7 +19,6 @@ import (
 	"perigee/internal/plaintext"
 	"perigee/internal/table"
 	"perigee/tools/disagg/batch"
-	"perigee/tools/disagg/catalog"
 	"perigee/tools/disagg/config"
 	"perigee/tools/disagg/launch"
 	"perigee/tools/disagg/verdict"
@@ -110,7 +109,7 @@ func (c *ParseCmd) expected() (want verdict.Expect, warnings []string, err error
 		}
 		file = beside
 	}
-	entries, err := catalog.Paths([]string{file})
+	entries, err := config.Paths([]string{file})
 	if err != nil {
 		return want, nil, err
 	}

@@ -21,7 +21,6 @@ import (
 	"perigee/internal/plaintext"
 	"perigee/internal/slurm"
 	"perigee/tools/disagg/batch"
-	"perigee/tools/disagg/catalog"
 	"perigee/tools/disagg/config"
 	"perigee/tools/disagg/launch"
 	"perigee/tools/disagg/record"
@@ -73,7 +72,7 @@ type session struct {
 	s      cli.Streams
 	dir    string
 	began  time.Time
-	gpu    catalog.GPU
+	gpu    config.GPU
 	log    *runLog
 	tasks  []*batch.Task
 	cases  map[*batch.Task]*done
@@ -104,7 +103,7 @@ func (c *RunCmd) run(s cli.Streams) error {
 		return err
 	}
 	f.remark(plaintext.Writer(s.Err))
-	selected := catalog.Selected(f.cases)
+	selected := config.Selected(f.cases)
 	if len(selected) == 0 {
 		return fault.New(fault.Input, "no test is selected (%s): there is nothing to run", c.described(s)).
 			WithHint("perigee disagg list shows the tests, and why each is deselected")

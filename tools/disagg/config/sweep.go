@@ -3,11 +3,9 @@ package config
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"perigee/internal/conf"
-	"perigee/internal/secret"
 )
 
 // mostVariants bounds the cases of a file: a grid multiplies.
@@ -31,44 +29,42 @@ func (a axis) isKey() bool { return strings.Contains(a.name, ".") }
 // mark is what stands in texts for a name that is no key.
 func (a axis) mark() string { return "{" + a.name + "}" }
 
-// shownMark is a mark for messages: without what may be a secret.
-func (a axis) shownMark() string { return "{" + secret.Text(a.name) + "}" }
-
-// shellVariable looks for a placeholder behind a $, of which a shell would make another thing than the value: what
-// reads as one of its variables becomes $0.8. It returns nil if there is none.
-func shellVariable(base *conf.Value, axes []axis) *Problem {
-	var look func(v *conf.Value) *Problem
-	look = func(v *conf.Value) *Problem {
-		if text := v.Text(); strings.Contains(text, "${") {
-			for _, a := range axes {
-				if !a.isKey() && strings.Contains(text, "$"+a.mark()) {
-					shown := clip(a.shownMark())
-					return &Problem{v.Path(), v.Line, fmt.Sprintf("$%s is a variable of the shell, and %s stands for the values of a sweep: "+
-						"write %s for these, or give the sweep another name", shown, shown, shown)}
-				}
-			}
-		}
-		for _, element := range v.List() {
-			if p := look(element); p != nil {
-				return p
-			}
-		}
-		for _, name := range v.Keys() {
-			if p := look(v.Get(name)); p != nil {
-				return p
-			}
-		}
-		return nil
+// visit calls f for a value and all values in it.
+func visit(v *conf.Value, f func(v *conf.Value)) {
+	f(v)
+	for _, element := range v.List() {
+		visit(element, f)
 	}
-	problem := look(base)
+	for _, name := range v.Keys() {
+		visit(v.Get(name), f)
+	}
+}
+
+// findMarks notes which placeholders stand in the texts of a document. It looks for those behind a $, of which a shell
+// would make another thing than the value: what reads as one of its variables becomes $0.8.
+func findMarks(base *conf.Value, axes []axis) (found []bool, problem *Problem) {
+	found = make([]bool, len(axes))
+	look := func(v *conf.Value, inBase bool) {
+		text := v.Text()
+		for i, a := range axes {
+			if a.isKey() || !strings.Contains(text, a.mark()) {
+				continue
+			}
+			found[i] = found[i] || inBase
+			if problem == nil && strings.Contains(text, "$"+a.mark()) {
+				shown := clip(a.mark())
+				problem = &Problem{v.Path(), v.Line, fmt.Sprintf("$%s is a variable of the shell, and %s stands for the values "+
+					"of a sweep: write %s for these, or give the sweep another name", shown, shown, shown)}
+			}
+		}
+	}
+	visit(base, func(v *conf.Value) { look(v, true) })
 	for _, a := range axes {
 		for _, value := range a.values {
-			if problem == nil {
-				problem = look(value)
-			}
+			look(value, false)
 		}
 	}
-	return problem
+	return found, problem
 }
 
 // expand makes the cases of a document with a section sweep: a map of names to
@@ -88,11 +84,11 @@ func expand(tree *conf.Value) (list []variant, problem *Problem) {
 		return nil, problem
 	}
 	base := tree.Without("sweep")
-	if problem := shellVariable(base, axes); problem != nil {
+	inBase, problem := findMarks(base, axes)
+	if problem != nil {
 		return nil, problem
 	}
-	seen, inBase := map[string]bool{}, make([]bool, len(axes))
-	findMarks(base, axes, inBase)
+	seen := map[string]bool{}
 	for _, row := range rows {
 		v := variant{tree: base}
 		for i, value := range row {
@@ -153,56 +149,33 @@ func readAxes(section *conf.Value) ([]axis, *Problem) {
 
 // combine lists the combinations of the values, or with zip their n-th ones.
 func combine(axes []axis, zip bool, section *conf.Value) ([][]*conf.Value, *Problem) {
-	if zip {
-		if len(axes[0].values) > mostVariants {
-			return nil, tooManyCases(section)
-		}
-		rows := make([][]*conf.Value, len(axes[0].values))
-		for _, a := range axes {
-			if len(a.values) != len(rows) {
-				return nil, &Problem{"sweep.zip", section.Line,
-					fmt.Sprintf("%s has %d values and %s has %d: zip wants as many of each",
-						secret.Text(axes[0].name), len(rows), secret.Text(a.name), len(a.values))}
-			}
-			for i, v := range a.values {
-				rows[i] = append(rows[i], v)
-			}
-		}
-		return rows, nil
-	}
-	rows := [][]*conf.Value{nil}
+	cases := 1
 	for _, a := range axes {
-		if len(rows)*len(a.values) > mostVariants {
-			return nil, tooManyCases(section)
+		if n := len(a.values); zip && n != len(axes[0].values) {
+			return nil, &Problem{"sweep.zip", section.Line, fmt.Sprintf("%s has %d values and %s has %d: zip wants as many of each",
+				axes[0].name, len(axes[0].values), a.name, n)}
+		} else if zip {
+			cases = n
+		} else {
+			cases *= n
 		}
-		var next [][]*conf.Value
-		for _, row := range rows {
-			for _, v := range a.values {
-				next = append(next, append(slices.Clip(row), v))
+		if cases > mostVariants {
+			return nil, &Problem{"sweep", section.Line, fmt.Sprintf("wanted at most %d cases, got more", mostVariants)}
+		}
+	}
+	rows := make([][]*conf.Value, cases)
+	for i := range rows {
+		left, each := i, cases // of the number of the case, and of the cases in which the names before are the same
+		for _, a := range axes {
+			n := i
+			if !zip {
+				each /= len(a.values)
+				n, left = left/each, left%each
 			}
+			rows[i] = append(rows[i], a.values[n])
 		}
-		rows = next
 	}
 	return rows, nil
-}
-
-func tooManyCases(section *conf.Value) *Problem {
-	return &Problem{"sweep", section.Line, fmt.Sprintf("wanted at most %d cases, got more", mostVariants)}
-}
-
-// findMarks notes which placeholders stand in texts of a document.
-func findMarks(v *conf.Value, axes []axis, found []bool) {
-	if text := v.Text(); strings.Contains(text, "{") {
-		for i, a := range axes {
-			found[i] = found[i] || strings.Contains(text, a.mark())
-		}
-	}
-	for _, element := range v.List() {
-		findMarks(element, axes, found)
-	}
-	for _, name := range v.Keys() {
-		findMarks(v.Get(name), axes, found)
-	}
 }
 
 // apply gives one name of a sweep its value. In texts it is as the file has it written: True, or 1.0. A placeholder
@@ -236,7 +209,7 @@ func apply(tree *conf.Value, a axis, value *conf.Value, inBase bool) (*conf.Valu
 	})
 	if !found {
 		return nil, wrong("no text of the file holds %s; a key is written with its section, such as benchmark.%s",
-			a.shownMark(), secret.Text(a.name))
+			a.mark(), a.name)
 	}
 	return changed, nil
 }

@@ -22,7 +22,6 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/file"
 	"perigee/internal/secret"
-	"perigee/tools/disagg/catalog"
 	"perigee/tools/disagg/config"
 	"perigee/tools/disagg/probe"
 )
@@ -33,7 +32,7 @@ var shipped embed.FS
 // Options are what a job needs beside its config.
 type Options struct {
 	Dir     string // result folder, absolute
-	GPU     catalog.GPU
+	GPU     config.GPU
 	Nodes   int    // instead of the computed number; 0: as computed
 	Comment string // by which the job is found again
 	Perigee string // this program, which probes the fabric; "": no probe

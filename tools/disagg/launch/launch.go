@@ -8,10 +8,7 @@ package launch
 
 import (
 	"cmp"
-	"embed"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -20,14 +17,10 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
-	"perigee/internal/file"
 	"perigee/internal/secret"
 	"perigee/tools/disagg/config"
 	"perigee/tools/disagg/probe"
 )
-
-//go:embed templates
-var shipped embed.FS
 
 // Options are what a job needs beside its config.
 type Options struct {
@@ -69,24 +62,20 @@ type Data struct {
 	Capped        bool   // on fewer nodes than asked for, with one task per server and node
 	NodeSpan      int    // nodes that the placeholders stand for
 	Secret        string // pattern of variables that environment.txt lacks
-}
 
-// planFiles are files of plans that no log may be named like, as far as they are not logs.
-var planFiles = []string{
-	scriptFile, Effective, "setup.sh", "server.sh", "ready.sh", "client.sh", "command.sh", "evaluate.sh", "task.sh",
-	"gen_config.yaml", "ctx_config.yaml", "server_config_base.yaml", "allocations.json", "probe_0_1.txt",
+	planned []string // names of the plan's files
 }
 
 // OwnLogs are the logs that the config itself names, in the result folder, as words of the shell. An attempt of a job
-// begins without those of the one before.
+// begins without those of the one before. Files of the plan stay, whatever the config calls them.
 func (d *Data) OwnLogs() (words []string) {
 	names := []string{d.AccuracyLog}
 	if d.Metrics != nil {
 		names = append(names, d.Metrics.LogFile)
 	}
 	for _, name := range names {
-		isFile := func(file string) bool { ok, err := filepath.Match(name, file); return ok || err != nil }
-		if name == "" || slices.ContainsFunc(planFiles, isFile) {
+		isName := func(file string) bool { ok, err := filepath.Match(name, file); return ok || err != nil }
+		if name == "" || isName("task.sh") || slices.ContainsFunc(d.planned, isName) {
 			continue
 		}
 		parts := strings.Split("./"+name, "*")
@@ -155,23 +144,18 @@ func (d *Data) Mounts() []string {
 }
 
 // TaskArguments lists the further arguments of an evaluation.
-func (d *Data) TaskArguments(t config.Task) ([]string, error) {
-	const repo, longest = "<repo_path>", 1 << 20
-	var list []string
+func (d *Data) TaskArguments(t config.Task) (list []string) {
 	for _, a := range t.Extra {
 		switch {
-		case a.Key == "custom_config" && strings.Count(a.Value, repo) > longest/max(1, len(d.Environment.Repo)):
-			return nil, fault.New(fault.Input, "%s: custom_config of the task %s is longer than %d MiB with its %s replaced",
-				d.File, t.Name, longest>>20, repo)
 		case a.Key == "custom_config":
-			list = append(list, "--include_path="+strings.ReplaceAll(a.Value, repo, d.Environment.Repo))
+			list = append(list, "--include_path="+strings.ReplaceAll(a.Value, "<repo_path>", d.Environment.Repo))
 		case a.Value == "true":
 			list = append(list, "--"+a.Key)
 		default:
 			list = append(list, "--"+a.Key+"="+a.Value)
 		}
 	}
-	return list, nil
+	return list
 }
 
 // Worker is one server process group.
@@ -217,24 +201,25 @@ func New(c *config.Config, o Options) (*Plan, error) {
 	}
 	d := Data{Config: c, ID: c.Ident.String(), Dir: o.Dir, Concurrencies: c.Concurrencies(), Perigee: o.Perigee,
 		Secret: secret.Pattern}
-	p := &Plan{Template: name, Script: filepath.Join(o.Dir, scriptFile), Files: map[string]string{}}
 	if c.UsesCommand() {
 		d.Nodes, d.TasksPerNode = c.Job.Nodes, c.Job.TasksPerNode
 	} else if err := d.place(); err != nil {
 		return nil, err
 	}
-	p.Computed, d.NodeSpan = d.Nodes, d.Nodes
+	p := &Plan{Template: name, Script: filepath.Join(o.Dir, scriptFile), Computed: d.Nodes}
+	d.NodeSpan = d.Nodes
 	if o.Nodes > 0 && o.Nodes != d.Nodes {
 		d.Nodes, d.TasksPerNode, d.Capped = o.Nodes, 1, true
 	}
-	d.Tasks = d.Nodes * d.TasksPerNode
-	d.probe(p)
-	p.Nodes = d.Nodes
-	if p.Text, err = d.render(name, text); err != nil {
+	d.Tasks, p.Nodes = d.Nodes*d.TasksPerNode, d.Nodes
+	if p.Files, err = d.files(); err != nil {
 		return nil, err
 	}
+	d.probe(p)
+	d.planned = append(slices.Collect(maps.Keys(p.Files)), scriptFile)
+	p.Text, err = d.render(name, text)
 	p.Args = d.arguments(o)
-	return p, d.files(p)
+	return p, err
 }
 
 // probe plans a probe of the fabric, where there is more than one node.
@@ -255,40 +240,6 @@ func (d *Data) probe(p *Plan) {
 		d.Probe = plan.Arguments
 		maps.Copy(p.Files, plan.Files)
 	}
-}
-
-// find returns the name and text of the template of a case.
-func find(c *config.Config) (name, text string, err error) {
-	name = config.TemplateOf(c)
-	data, err := shipped.ReadFile("templates/" + name + ".tmpl")
-	if err == nil {
-		return name, string(data), nil
-	}
-	for _, path := range candidates(c, name) {
-		data, err = file.Read(path, mostTemplate)
-		switch {
-		case err == nil:
-			return path, string(data), nil
-		case !errors.Is(err, fs.ErrNotExist):
-			return "", "", fault.New(fault.Input, "%s: metadata.script_file: %w", c.File, err)
-		}
-	}
-	return "", "", fault.New(fault.Input,
-		"%s: metadata.script_file: there is no job template %q, neither shipped (trtllm, command) nor in %s or beside the config",
-		c.File, name, cmp.Or(c.Environment.WorkDir,
-			"environment.work_dir")).WithHint("SCRIPT_DIR sets environment.work_dir")
-}
-
-// candidates lists where the template of a case may be; the first that is there is taken.
-func candidates(c *config.Config, name string) []string {
-	if filepath.IsAbs(name) {
-		return []string{name}
-	}
-	list := []string{file.Beside(c.File, name)}
-	if dir := c.Environment.WorkDir; dir != "" {
-		list = []string{filepath.Join(dir, name), list[0]}
-	}
-	return list
 }
 
 // place deals the GPUs by one running cursor, generation servers first, as

@@ -243,14 +243,6 @@ func TestOwnTemplate(t *testing.T) {
 
 // What is no template, or makes no script, is an error.
 func TestBombs(t *testing.T) {
-	task := config.Task{Name: "a", Extra: []config.Argument{{Key: "custom_config", Value: strings.Repeat("<repo_path>", 1<<12)}}}
-	d := Data{Config: golden(t)}
-	for n, want := range map[int]int{0: 1 << 4, 1 << 8: 1<<20 + 1<<4, 1<<8 + 1: 0} {
-		d.Environment.Repo = strings.Repeat("x", n)
-		if list, err := d.TaskArguments(task); (err == nil) != (want > 0) || err != nil && !strings.Contains(err.Error(), "custom_config of the task a is longer than 1 MiB") || err == nil && len(list[0]) > want {
-			t.Errorf("a path of %d bytes: %v", n, err)
-		}
-	}
 	for _, size := range []string{"4194304\n    context_parallel_size: 4398046", "40000"} {
 		c := golden(t, "tensor_parallel_size: 8", "tensor_parallel_size: "+size)
 		if _, err := New(c, Options{Dir: "/r/x", GPU: config.FindGPU("GB200")}); err == nil || !strings.Contains(err.Error(), "wanted at most 65536 GPUs") {
@@ -530,9 +522,10 @@ func TestHangingReady(t *testing.T) {
 func TestOwnLogs(t *testing.T) {
 	for names, want := range map[[2]string]string{
 		{"my.log", ""}: "./my.log", {"", ""}: "", {"it's $(x).log", "acc_*.txt"}: `./acc_*.txt './it'\''s $(x).log'`,
-		{"effective.yaml", "*"}: "", {"*.sh", "[a"}: "", {"-rf", ""}: "./-rf",
+		{"effective.yaml", "*"}: "", {"*.sh", "[a"}: "", {"-rf", ""}: "./-rf", {"job.sh", "task.*"}: "",
 	} {
-		d := Data{Config: &config.Config{Metrics: &config.Metrics{LogFile: names[0]}, AccuracyLog: names[1]}}
+		d := Data{Config: &config.Config{Metrics: &config.Metrics{LogFile: names[0]}, AccuracyLog: names[1]},
+			planned: []string{Effective, scriptFile}}
 		if got := strings.Join(d.OwnLogs(), " "); got != want {
 			t.Errorf("%q: got %s, want %s", names, got, want)
 		}

@@ -22,7 +22,7 @@ var floors = []string{
 	tools/disagg/history tools/disagg/probe tools/disagg/verdict tools/matgen
 	tools/sweep/load tools/sweep/slo`,
 	`e2e/internal/harness internal/metric internal/traffic/link internal/traffic/traffictest nixl/engines
-	tools/disagg/launch tools/disagg/page tools/doctor tools/report/figures tools/sweep/page tools/sweep/plot`,
+	tools/disagg/page tools/disagg/plan tools/doctor tools/report/figures tools/sweep/page tools/sweep/plot`,
 	`e2e/bench/experts e2e/bench/transfer e2e/bench/truth internal/threshold internal/traffic/session
 	tools/compare tools/disagg/batch
 	tools/inspect tools/report tools/sweep`,

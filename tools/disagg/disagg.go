@@ -1,7 +1,7 @@
 // Package disagg is `perigee disagg`: batches of disaggregated-serving
 // benchmarks on Slurm, from a tree of YAML files to figures, pages and verdicts.
 //
-// The parts: config finds test configurations, reads and selects them, launch makes
+// The parts: config finds test configurations, reads and selects them, plan makes
 // their jobs, benchlog and accuracy read logs, verdict says whether a case can be
 // believed.
 package disagg

@@ -1,4 +1,4 @@
-package launch
+package plan
 
 import (
 	"context"
@@ -47,7 +47,8 @@ func (d *Data) files() (files map[string]string, err error) {
 		}
 		return files, nil
 	}
-	for name, section := range map[string]*conf.Value{"gen_config.yaml": d.Gen.Section, "ctx_config.yaml": d.Ctx.Section} {
+	sections := map[string]*conf.Value{"gen_config.yaml": d.Gen.Section, "ctx_config.yaml": d.Ctx.Section}
+	for name, section := range sections {
 		text, err := section.YAML()
 		if err != nil {
 			return nil, err

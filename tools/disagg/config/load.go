@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"perigee/internal/conf"
 	"perigee/internal/fault"
@@ -114,7 +113,7 @@ func (c *Config) completeLevels(r *reader, old *older) {
 	case v != nil:
 		r.add(v, first, "concurrency_list has the levels already")
 	case from == 0 || to < from:
-		r.add(r.values[last], last, "wanted concurrency_start and concurrency_end, the first at most the second, "+
+		r.wrong(last, "wanted concurrency_start and concurrency_end, the first at most the second, "+
 			"got %d and %d", from, to)
 	default:
 		c.Benchmark.Levels = doubling(from, to)
@@ -169,13 +168,13 @@ func (r *reader) figures(old *older) *Metrics {
 	case r.values[source] != nil && r.values[names] != nil:
 		if i := slices.IndexFunc(n.names, func(name string) bool { return plaintext.Cell(name) != name }); i >= 0 {
 			// They stand in a CSV file that is read again.
-			r.add(r.values[names], names, "wanted names of plain text that begin with none of = + - @, got %q",
+			r.wrong(names, "wanted names of plain text that begin with none of = + - @, got %q",
 				clip(n.names[i]))
 			return nil
 		}
 		var err error
 		if m.Pattern, err = compilePattern(p.pattern, n.names); err != nil {
-			r.add(r.values[source], source, "%s", err)
+			r.wrong(source, "%s", err)
 			return nil
 		}
 	}
@@ -190,7 +189,7 @@ func (r *reader) figures(old *older) *Metrics {
 // fileName refuses a name that has folders. What follows goes on without it.
 func (r *reader) fileName(path, name string) string {
 	if strings.ContainsAny(name, "/\x00") {
-		r.add(r.values[path], path, "wanted the name of a file in the result folder, got %q", name)
+		r.wrong(path, "wanted the name of a file in the result folder, got %q", name)
 		return ""
 	}
 	return name
@@ -325,15 +324,15 @@ type Source struct {
 // order.
 func LoadAll(files []Source, o Options) []*Config {
 	loaded := make([][]*Config, len(files))
-	var next atomic.Int64
-	var workers sync.WaitGroup
-	for range min(len(files), runtime.GOMAXPROCS(0)) {
-		workers.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(files)); i = next.Add(1) - 1 {
-				loaded[i] = Load(files[i].File, files[i].Ident, o)
-			}
+	turns := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var all sync.WaitGroup
+	for i, f := range files {
+		all.Go(func() {
+			turns <- struct{}{}
+			loaded[i] = Load(f.File, f.Ident, o)
+			<-turns
 		})
 	}
-	workers.Wait()
+	all.Wait()
 	return slices.Concat(loaded...)
 }

@@ -33,6 +33,11 @@ func (r *reader) add(v *conf.Value, path, format string, args ...any) {
 	r.problems = append(r.problems, Problem{Path: path, Line: line, Message: fmt.Sprintf(format, args...)})
 }
 
+// wrong notes a problem with a key that is there and has its type.
+func (r *reader) wrong(path, format string, args ...any) {
+	r.add(r.values[path], path, format, args...)
+}
+
 // strange notes a key that the schema lacks, with the one that was meant.
 func (r *reader) strange(v *conf.Value, path, name, meant string) {
 	message := fmt.Sprintf("the key %q is not known here%s", clip(name), meant)

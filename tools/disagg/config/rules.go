@@ -176,7 +176,7 @@ func (c *Config) checkTokens(r *reader, rules Rules) {
 		words = "at least "
 	}
 	if g.MaxTokens < needed || rules == Strict && g.MaxTokens != needed {
-		r.add(r.values[path], path, "max_num_tokens is %d, needs %s%d = %d*(%d+1) (max_batch_size times MTP layers and one)",
+		r.wrong(path, "max_num_tokens is %d, needs %s%d = %d*(%d+1) (max_batch_size times MTP layers and one)",
 			g.MaxTokens, words, needed, g.MaxBatch, g.MTP)
 	}
 }
@@ -228,14 +228,13 @@ func (c *Config) checkOptions(r *reader) {
 		isPart := func(option string) bool { return len(name) >= len("--us") && strings.HasPrefix(option, name) }
 		switch {
 		case isOption && (name == "-h" || name == "-V" || slices.ContainsFunc(noJobs, isPart)):
-			r.add(r.values[path], path, "with %s, sbatch does not submit the job", clip(name))
+			r.wrong(path, "with %s, sbatch does not submit the job", clip(name))
 			return
 		case isOption && (isArray(word) || isPart("--array")):
-			r.add(r.values[path], path, "with %s, Slurm would run the case several times at once, all in one folder",
-				clip(name))
+			r.wrong(path, "with %s, Slurm would run the case several times at once, all in one folder", clip(name))
 			return
 		case !isOption && !isValue:
-			r.add(r.values[path], path, "sbatch would take word %d for the script of the job: wanted options, with blanks between "+
+			r.wrong(path, "sbatch would take word %d for the script of the job: wanted options, with blanks between "+
 				"(there are none within a value, also in quotes)", i+1)
 			return
 		}
@@ -286,15 +285,14 @@ func (c *Config) checkCommand(r *reader) {
 	case c.Job.Client == "" && c.Job.Command == "" && c.Benchmark.Enabled:
 		r.missing("job.client")
 	case c.Job.Client != "" && c.Job.Command != "":
-		r.add(r.values["job.command"], "job.command",
-			"give job.client (once per level) or job.command (prints its levels itself), not both")
+		r.wrong("job.command", "give job.client (once per level) or job.command (prints its levels itself), not both")
 	}
 	if nodes := c.Job.Nodes; nodes > MostGPUs {
 		r.add(cmp.Or(r.values["job.nodes"], r.values["resources"]), "job.nodes", "wanted at most %d nodes, got %d",
 			MostGPUs, nodes)
 	}
 	if c.Job.Ready != "" && c.Job.Server == "" {
-		r.add(r.values["job.ready"], "job.ready", "has no effect without job.server")
+		r.wrong("job.ready", "has no effect without job.server")
 	}
 }
 

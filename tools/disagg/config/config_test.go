@@ -407,6 +407,7 @@ func TestMistakesWithin(t *testing.T) {
 		"x: 1}\naccuracy: {tasks: {b: {extra_kwarg: {a: 1}}}":       `the key "extra_kwarg" is not known here; did you mean "extra_kwargs"?`,
 		"x: 1}\naccuracy: {tasks: {b: {extra_kwargs: --a b}}":       "accuracy.tasks.b.extra_kwargs: wanted a map, got text",
 		"x: 1}\naccuracy: {tasks: {b: {extra_kwargs: {a: [1]}}}":    "accuracy.tasks.b.extra_kwargs.a: wanted a text, a number or a boolean, got a list",
+		"x: 1}\nenvironment: {HF_TOKEN=hidden: 1":                   `environment.HF_TOKEN=...: the key "HF_TOKEN=..." is not known here`,
 		"x: 1}\nbenchmark: {env_var: HF_TOKEN=hidden":               "benchmark.env_var: wanted a map, got text",
 		"x: 1}\nbenchmark: {env_var: {HF_TOKEN=hidden: 1}":          `wanted the name of an environment variable that a job may set, got "HF_TOKEN=..."`,
 	} {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"perigee/internal/conf"
+	"perigee/internal/secret"
 )
 
 // Problem is something wrong with a config.
@@ -40,6 +41,7 @@ func (r *reader) wrong(path, format string, args ...any) {
 
 // strange notes a key that the schema lacks, with the one that was meant.
 func (r *reader) strange(v *conf.Value, path, name, meant string) {
+	path = strings.TrimSuffix(path, name) + secret.Text(name)
 	message := fmt.Sprintf("the key %q is not known here%s", clip(name), meant)
 	r.unknown = append(r.unknown, Problem{path, v.Line, message})
 }

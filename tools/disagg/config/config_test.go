@@ -110,7 +110,7 @@ func TestProblems(t *testing.T) {
 		{"mode: e2e\n  use_nv_sa_benchmark: false", "mode: gen_only\n  use_nv_sa_benchmark: true", "benchmark.use_nv_sa_benchmark: this client runs end to end only; mode is gen_only"},
 		{"mode: e2e", "mode: gen_only", "benchmark.concurrency_list: mode gen_only measures one level, got 4"},
 		{"job_time: 00:05:00", "job_time: soon", "slurm.job_time: wanted a time such as"},
-		{"benchmark_ratio: 0.8", "benchmark_ratio: 1.8", "wanted more than 0 and at most 1, got 1.8"},
+		{"benchmark_ratio: 0.8", "benchmark_ratio: 1.8", "wanted a number above 0 and at most 1, got the number 1.8"},
 		{"supported_gpus:", "gpu: x\n  supported_gpus:", `the key "gpu" is not known here`},
 		{"profiling:", "partition: a\nprofiling:", `the key "partition" is not known here; did you mean "slurm.partition"?`},
 		{"num_nextn_predict_layers: 3", "num_nextn_predict_layers: many", "worker_config.gen.speculative_config.num_nextn_predict_layers: wanted a whole number from 0 to 64"},
@@ -120,7 +120,7 @@ func TestProblems(t *testing.T) {
 		{"metadata:", "metadata:\n  metrics: {extractor_pattern: '(1)', metric_names: ['=HYPERLINK(0)']}", `metric_names: wanted names of plain text that begin with none of = + - @, got "=HYPERLINK(0)"`},
 		{"metadata:", "metadata:\n  metrics: {extractor_pattern: '(1)', metric_names: [\"a\\e[2J\"]}", `metric_names: wanted names of plain text`},
 		{"metadata:", "metadata:\n  metrics: {metric_names: [X]}", "metadata.metrics.metric_names: extractor_pattern and metric_names go together"},
-		{"metadata:", "metadata:\n  accuracy: {datasets: [{name: gsm8k, threshold_type: absolute, expected_value: 0.9}]}", "wanted hypothesis_test, the only kind of test, got \"absolute\""},
+		{"metadata:", "metadata:\n  accuracy: {datasets: [{name: gsm8k, threshold_type: absolute, expected_value: 0.9}]}", "threshold_type: wanted hypothesis_test, got the text \"absolute\""},
 		{"metadata:", "metadata:\n  accuracy: {datasets: [{nam: gsm8k}]}", `the key "nam" is not known here; did you mean "name"?`},
 		{"extra_args: ''", "extra_args: x.sh", "slurm.extra_args: sbatch would take word 1 for the script of the job: wanted options, with blanks between"},
 		{"extra_args: ''", "extra_args: --mem=0 x.sh", "would take word 2 for"}, {"extra_args: ''", "extra_args: --exclusive user", "would take word 2 for"},
@@ -154,8 +154,8 @@ func TestReferencesOfDatasets(t *testing.T) {
 	}
 	for entry, want := range map[string]string{
 		"expected_value: .nan": "1 metadata.accuracy.datasets[0].expected_value: wanted a finite number, got the number NaN", "expected_value: -.inf": "wanted a finite number, got the number -Inf",
-		"expected_value: 1e155": "expected_value: wanted a number from -1e9 to 1e9, got 1e+155", "expected_value: 1, sigma: .nan": "sigma: wanted a finite number",
-		"expected_value: 1, sigma: 1e155": "sigma: wanted a number from 0 to 1e9", "expected_value: 1, sigma: -1": "sigma: wanted a number from 0 to 1e9", "expected_value: 1, alpha: 1e-300": "alpha: wanted a number between 0 and 1, from 1e-09 to 1-1e-09, got 1e-300",
+		"expected_value: 1e155": "expected_value: wanted a number from -1e9 to 1e9, got the number 1e+155", "expected_value: 1, sigma: .nan": "sigma: wanted a finite number",
+		"expected_value: 1, sigma: 1e155": "sigma: wanted a number from 0 to 1e9", "expected_value: 1, sigma: -1": "sigma: wanted a number from 0 to 1e9", "expected_value: 1, alpha: 1e-300": "alpha: wanted a number between 0 and 1, from 1e-09 to 1-1e-09, got the number 1e-300",
 		"expected_value: 1, beta: .nan": "beta: wanted a finite number", "expected_value: 1, beta: 1": "beta: wanted a number between 0 and 1",
 		"expected_value: 1, alpha: .002, beta: 0.999, sigma: 0": "", "expected_value: 0": "", "expected_value: 94.5, sigma: 15.08, alpha: 0.5": "",
 	} {

@@ -100,7 +100,6 @@ func (c *Config) complete(r *reader, old *older) {
 			b.Ratio = 0.8
 		}
 	}
-	c.AccuracyLog = r.fileName("metadata.accuracy.metrics.log_file", c.AccuracyLog)
 	c.Evaluation.Tasks = r.tasks(old, c.Evaluation.Enabled)
 }
 
@@ -141,7 +140,7 @@ func (r *reader) passed(path string, largest int64) (n int) {
 	if v == nil || v.Kind == conf.Null {
 		return 0
 	}
-	for _, message := range store(whole{&n, 0, largest}, v) {
+	for _, message := range (whole{&n, 0, largest}).store(v) {
 		r.add(v, path, "%s", message)
 	}
 	return n
@@ -157,8 +156,8 @@ func (r *reader) figures(old *older) *Metrics {
 	}
 	source, p := pick("extractor_pattern")
 	names, n := pick("metric_names")
-	path, log := pick("log_file")
-	m := &Metrics{}
+	_, log := pick("log_file")
+	m := &Metrics{LogFile: log.logFile}
 	switch {
 	case r.has(source) != r.has(names):
 		if !r.has(source) {
@@ -178,21 +177,10 @@ func (r *reader) figures(old *older) *Metrics {
 			return nil
 		}
 	}
-	m.LogFile = log.logFile
 	if m.LogFile == "" && m.Pattern == nil {
 		return nil
 	}
-	m.LogFile = r.fileName(path, m.LogFile)
 	return m
-}
-
-// fileName refuses a name that has folders. What follows goes on without it.
-func (r *reader) fileName(path, name string) string {
-	if strings.ContainsAny(name, "/\x00") {
-		r.wrong(path, "wanted the name of a file in the result folder, got %q", name)
-		return ""
-	}
-	return name
 }
 
 // identify takes the id that the file itself holds, as the effective config in a result folder does, which lies outside
@@ -217,13 +205,13 @@ func (c *Config) warn(v *conf.Value, path, format string, args ...any) {
 	c.Warnings = append(c.Warnings, Problem{path, v.Line, fmt.Sprintf(format, args...)})
 }
 
-var place = regexp.MustCompile(`^:(\d+)`)
+var atLine = regexp.MustCompile(`^:(\d+)`)
 
 // broken is the case of a file that could not be read.
 func broken(file string, id Ident, err error) *Config {
 	p := Problem{Message: err.Error()}
 	if rest, ok := strings.CutPrefix(p.Message, file); ok {
-		if m := place.FindStringSubmatch(rest); m != nil {
+		if m := atLine.FindStringSubmatch(rest); m != nil {
 			p.Line, _ = strconv.Atoi(m[1])
 			rest = rest[len(m[0]):]
 		}

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -22,10 +21,6 @@ type Dataset struct {
 	HigherIsBetter *bool
 }
 
-// The bounds of probabilities of a test: normal quantiles beyond are nothing that a score is held against, and become
-// infinite.
-const leastShare, mostShare = 1e-9, 1 - 1e-9
-
 func (r *reader) datasets(v *conf.Value) (all []Dataset) {
 	if v != nil && v.Kind != conf.List {
 		r.add(v, "metadata.accuracy.datasets", "wanted a list of data sets, got %s", shown(v))
@@ -42,48 +37,32 @@ func (r *reader) dataset(v *conf.Value) Dataset {
 		r.add(v, v.Path(), "wanted a map with name and expected_value, got %s", shown(v))
 		return d
 	}
-	samples, test := 0, d.Threshold
+	samples := 0
 	r.part(v, keys{
-		{path: "dataset_name", to: &d.Name}, // real files have this where the original reads name
-		{path: "name", to: &d.Name},
-		{path: "expected_value", to: &d.Expected},
-		{path: "threshold_type", to: &test},
-		{path: "threshold", to: new(*conf.Value)},
-		{path: "filter_type", to: &d.Filter},
-		{path: "alpha", to: &d.Alpha},
-		{path: "beta", to: &d.Beta},
-		{path: "sigma", to: &d.Sigma},
+		{path: "dataset_name", to: text{&d.Name}}, // real files have this where the original reads name
+		{path: "name", to: text{&d.Name}},
+		{path: "expected_value", to: optionalNumber{&d.Expected, -most, most, "from -1e9 to 1e9"}},
+		{path: "threshold_type", to: oneOf{&d.Threshold, []string{d.Threshold}}},
+		{path: "threshold", to: anything{new(*conf.Value)}},
+		{path: "filter_type", to: text{&d.Filter}},
+		{path: "alpha", to: share(&d.Alpha)},
+		{path: "beta", to: share(&d.Beta)},
+		{path: "sigma", to: optionalNumber{&d.Sigma, 0, most, "from 0 to 1e9"}},
 		{path: "num_samples", to: positive(&samples)},
-		{path: "higher_is_better", to: &d.HigherIsBetter},
+		{path: "higher_is_better", to: optionalFlag{&d.HigherIsBetter}},
 	})
 	d.Name = strings.ToLower(d.Name)
 	if samples > 0 {
 		d.Samples = &samples
 	}
-	for _, n := range []struct {
-		name   string
-		number **float64
-		is     func(x float64) bool
-		wanted string
-	}{
-		{"expected_value", &d.Expected, func(x float64) bool { return math.Abs(x) <= most }, "from -1e9 to 1e9"},
-		{"alpha", &d.Alpha, isShare, "between 0 and 1, from 1e-09 to 1-1e-09"},
-		{"beta", &d.Beta, isShare, "between 0 and 1, from 1e-09 to 1-1e-09"},
-		{"sigma", &d.Sigma, func(x float64) bool { return x >= 0 && x <= most }, "from 0 to 1e9"},
-	} {
-		if x := *n.number; x != nil && !n.is(*x) {
-			r.add(v.Get(n.name), v.Path()+"."+n.name, "wanted a number %s, got %g", n.wanted, *x)
-			*n.number = nil
-		}
-	}
-	if test != d.Threshold {
-		r.add(v.Get("threshold_type"), v.Path()+".threshold_type", "wanted %s, the only kind of test, got %q",
-			d.Threshold, test)
-	}
 	return d
 }
 
-func isShare(x float64) bool { return x >= leastShare && x <= mostShare }
+// share is a probability of a test: normal quantiles beyond the bounds are nothing that a score is held against, and
+// become infinite.
+func share(to **float64) optionalNumber {
+	return optionalNumber{to, 1e-9, 1 - 1e-9, "between 0 and 1, from 1e-09 to 1-1e-09"}
+}
 
 // Task is one evaluation.
 type Task struct {
@@ -135,8 +114,8 @@ func (r *reader) task(name string, v *conf.Value) Task {
 	}
 	var extra *conf.Value
 	r.part(v, keys{
-		{path: "model", to: &t.Model},
-		{path: "model_args_extra", to: &t.ArgsExtra},
+		{path: "model", to: text{&t.Model}},
+		{path: "model_args_extra", to: text{&t.ArgsExtra}},
 		{path: "extra_kwargs", to: mapping{&extra}},
 	})
 	const onIfAbsent = "fewshot_as_multiturn"
@@ -184,7 +163,7 @@ func few(to *int) whole { return whole{to, 0, 1 << 14} }
 func (p *parallel) keys() keys {
 	return keys{
 		{path: "num_worker", to: few(&p.workers)}, {path: "tp", to: few(&p.tp)}, {path: "pp", to: few(&p.pp)},
-		{path: "pcp", to: few(&p.pcp)}, {path: "dcp", to: few(&p.dcp)}, {path: "hardware", to: &p.hardware},
+		{path: "pcp", to: few(&p.pcp)}, {path: "dcp", to: few(&p.dcp)}, {path: "hardware", to: text{&p.hardware}},
 	}
 }
 
@@ -199,7 +178,7 @@ type role struct {
 
 func (o *role) keys() keys {
 	return keys{
-		{path: o.name, to: &o.parallel},
+		{path: o.name, to: anything{&o.parallel}},
 		{path: o.name + "_nodes", to: few(&o.pool.Nodes)},
 		{path: o.name + "_workers", to: few(&o.pool.Workers)},
 		{path: "gpus_per_" + o.name, to: few(&o.pool.GPUsPerWorker)},

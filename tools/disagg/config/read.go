@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,7 +40,9 @@ func (r *reader) wrong(path, format string, args ...any) {
 
 // strange notes a key that the schema lacks, with the one that was meant.
 func (r *reader) strange(v *conf.Value, path, name, meant string) {
-	path = strings.TrimSuffix(path, name) + secret.Text(name)
+	if section, ok := strings.CutSuffix(path, name); ok {
+		path = section + secret.Text(name)
+	}
 	message := fmt.Sprintf("the key %q is not known here%s", clip(name), meant)
 	r.unknown = append(r.unknown, Problem{path, v.Line, message})
 }
@@ -74,7 +75,7 @@ func (r *reader) store(v *conf.Value, path string, ks keys) {
 		if x == nil || x.Kind == conf.Null {
 			continue
 		}
-		wrong := store(k.to, x)
+		wrong := k.to.store(x)
 		for _, message := range wrong {
 			r.add(x, full, "%s", message)
 		}
@@ -147,127 +148,4 @@ func nearest(name, path string, ks keys) string {
 		return "; the sections are " + strings.Join(names, ", ")
 	}
 	return "; " + path + " has " + strings.Join(names, ", ")
-}
-
-// The places of values, besides pointers to a string, a float64, a bool, a list of strings, a map of variables, and a
-// *conf.Value for what is passed through.
-type (
-	oneOf struct {
-		to    *string
-		texts []string
-	}
-	whole struct {
-		to          *int
-		least, most int64
-	}
-	script      struct{ to *string }      // of a shell
-	words       struct{ to *[]string }    // with blanks between
-	assignments struct{ to *[]string }    // K=V with blanks between
-	levels      struct{ to *[]int }       // positive integers with blanks between, one integer, or a list of them
-	duration    struct{ to *int }         // "HH:MM:SS", or seconds
-	mapping     struct{ to **conf.Value } // a map with any keys
-	section     struct{}                  // a map whose keys are in the table too
-)
-
-// most is the largest integer that a key may hold: products of four of them are
-// never computed, of two they fit.
-const most = 1_000_000_000
-
-func count(to *int) whole    { return whole{to, 0, most} }
-func positive(to *int) whole { return whole{to, 1, most} }
-
-// store puts what v holds to its place, or says what is wrong with it.
-func store(to any, v *conf.Value) (wrong []string) {
-	wanted := ""
-	switch to := to.(type) {
-	case *string:
-		wanted = storeText(to, v)
-	case script:
-		wanted = storeText(to.to, v)
-	case words:
-		text := ""
-		wanted = storeText(&text, v)
-		*to.to = strings.Fields(text)
-	case oneOf:
-		text := ""
-		if wanted = storeText(&text, v); wanted == "" && !slices.Contains(to.texts, text) {
-			wanted = "one of " + strings.Join(to.texts, ", ")
-		} else if wanted == "" {
-			*to.to = text
-		}
-	case whole:
-		if i := v.Int(); v.Kind != conf.Int || i < to.least || i > to.most {
-			wanted = fmt.Sprintf("a whole number from %d to %d", to.least, to.most)
-		} else {
-			*to.to = int(i)
-		}
-	case *float64:
-		wanted = storeNumber(to, v)
-	case **float64:
-		x := new(float64)
-		if wanted = storeNumber(x, v); wanted == "" {
-			*to = x
-		}
-	case *bool:
-		if v.Kind != conf.Bool {
-			wanted = "true or false"
-		} else {
-			*to = v.Bool()
-		}
-	case **bool:
-		*to = new(bool)
-		return store(*to, v)
-	case *[]string:
-		*to, wanted = texts(v)
-	case levels:
-		*to.to, wrong = levelsOf(v)
-		return wrong
-	case duration:
-		ok := false
-		if *to.to, ok = Seconds(v); !ok {
-			wanted = `a time such as "02:00:00", or seconds`
-		}
-	case assignments:
-		if *to.to = pairs(v.Text()); v.Kind != conf.String {
-			return []string{`wanted text such as "A=1 B=2", got ` + v.Kind.String()}
-		}
-	case *map[string]string:
-		*to = plainMap(v)
-		return storeMap(new(*conf.Value), v)
-	case mapping:
-		return storeMap(to.to, v)
-	case section:
-		return storeMap(new(*conf.Value), v)
-	case **conf.Value:
-		*to = v
-	}
-	if wanted == "" {
-		return nil
-	}
-	return []string{"wanted " + wanted + ", got " + shown(v)}
-}
-
-func storeText(to *string, v *conf.Value) (wanted string) {
-	if v.Kind != conf.String {
-		return "text (in quotes it would be text)"
-	}
-	*to = cmp.Or(v.Text(), *to)
-	return ""
-}
-
-func storeNumber(to *float64, v *conf.Value) (wanted string) {
-	if !isFinite(v) {
-		return "a finite number"
-	}
-	*to = v.Float()
-	return ""
-}
-
-// storeMap does not show the value: it may be of variables that are secret.
-func storeMap(to **conf.Value, v *conf.Value) (wrong []string) {
-	if v.Kind != conf.Map {
-		return []string{"wanted a map, got " + v.Kind.String()}
-	}
-	*to = v
-	return nil
 }

@@ -64,9 +64,6 @@ func (c *Config) check(r *reader, rules Rules) {
 // checkFigures checks what figures and scores are held against.
 func (c *Config) checkFigures(r *reader) {
 	const datasets = "metadata.accuracy.datasets"
-	if v := r.values["benchmark.benchmark_ratio"]; v != nil && (v.Float() <= 0 || v.Float() > 1) {
-		r.add(v, "benchmark.benchmark_ratio", "wanted more than 0 and at most 1, got %g", v.Float())
-	}
 	c.checkReferences(r)
 	if c.Category == "accuracy" && len(c.Datasets) == 0 && r.values[datasets] == nil {
 		r.missing(datasets)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -24,7 +25,7 @@ const (
 // key is a row of the schema: a key of a configuration, and where its value goes.
 type key struct {
 	path string
-	to   any // one of the places that store knows: it says what the key may hold
+	to   place
 	need need
 	help string
 }
@@ -88,9 +89,9 @@ type figures struct {
 
 func (f *figures) keys(section string) keys {
 	return keys{
-		{section + ".log_file", &f.logFile, optional, "log with the figures"},
-		{section + ".extractor_pattern", &f.pattern, optional, "Python pattern, MULTILINE and VERBOSE"},
-		{section + ".metric_names", &f.names, optional, "a name for each group of the pattern"},
+		{section + ".log_file", logName{&f.logFile}, optional, "log with the figures"},
+		{section + ".extractor_pattern", text{&f.pattern}, optional, "Python pattern, MULTILINE and VERBOSE"},
+		{section + ".metric_names", texts{&f.names}, optional, "a name for each group of the pattern"},
 	}
 }
 
@@ -104,36 +105,36 @@ func (c *Config) measured(o *older) keys {
 	s := &c.Slurm
 	return slices.Concat(keys{
 		{"metadata", section{}, optional, "what is measured, and how it is judged"},
-		{"metadata.id", new(string), optional,
+		{"metadata.id", text{new(string)}, optional,
 			"TYPE/CATEGORY/NAME, instead of what the file's place says; effective.yaml has it"},
-		{"metadata.model_name", &c.ModelName, optional, "model, for filters and the CSV column command"},
-		{"metadata.precision", &c.Precision, optional, "precision, for the CSV column command"},
-		{"metadata.model_dir_name", &c.ModelDir, optional, "folder of the model below MODEL_DIR"},
-		{"metadata.supported_gpus", &c.SupportedGPUs, optional, "GPU types that the config is for"},
-		{"metadata.script_file", &s.ScriptFile, optional, "job template: trtllm, command, or a file (below SCRIPT_DIR)"},
-		{"metadata.dataset_file", new(string), optional, "data set below DATASET_DIR"},
-		{"metadata.benchmark_type", new(string), optional, "informational"},
+		{"metadata.model_name", text{&c.ModelName}, optional, "model, for filters and the CSV column command"},
+		{"metadata.precision", text{&c.Precision}, optional, "precision, for the CSV column command"},
+		{"metadata.model_dir_name", text{&c.ModelDir}, optional, "folder of the model below MODEL_DIR"},
+		{"metadata.supported_gpus", texts{&c.SupportedGPUs}, optional, "GPU types that the config is for"},
+		{"metadata.script_file", text{&s.ScriptFile}, optional, "job template: trtllm, command, or a file (below SCRIPT_DIR)"},
+		{"metadata.dataset_file", text{new(string)}, optional, "data set below DATASET_DIR"},
+		{"metadata.benchmark_type", text{new(string)}, optional, "informational"},
 		{"metadata.config_index", count(new(int)), optional, "informational"},
 		{"metadata.metrics", section{}, optional, "other figures than the default ones"},
 	}, o.metrics[0].keys("metadata.metrics"), keys{
 		{"metadata.references", mapping{&o.references}, optional,
 			"expected figures: METRIC or METRIC@CONCURRENCY to [target, lower, upper]"},
 		{"metadata.accuracy", section{}, optional, "how accuracy is judged"},
-		{"metadata.accuracy.datasets", &o.datasets, optional, "list of data sets with their references"},
+		{"metadata.accuracy.datasets", anything{&o.datasets}, optional, "list of data sets with their references"},
 		{"metadata.accuracy.metrics", section{}, optional, "other log or pattern of the evaluation"},
-		{"metadata.accuracy.metrics.log_file", &c.AccuracyLog, optional, "log of the evaluation; may hold *"},
-		{"metadata.accuracy.metrics.extractor_pattern", new(string), optional, "not used: tables are read cell by cell"},
-		{"metadata.accuracy.metrics.metric_names", new([]string), optional, "not used: tables are read cell by cell"},
+		{"metadata.accuracy.metrics.log_file", logName{&c.AccuracyLog}, optional, "log of the evaluation; may hold *"},
+		{"metadata.accuracy.metrics.extractor_pattern", text{new(string)}, optional, "not used: tables are read cell by cell"},
+		{"metadata.accuracy.metrics.metric_names", texts{new([]string)}, optional, "not used: tables are read cell by cell"},
 
 		{"slurm", section{}, optional, "what sbatch is given"},
-		{"slurm.partition", &s.Partition, optional, "partition"},
-		{"slurm.account", &s.Account, optional, "account"},
+		{"slurm.partition", text{&s.Partition}, optional, "partition"},
+		{"slurm.account", text{&s.Account}, optional, "account"},
 		{"slurm.job_time", duration{&s.TimeLimit}, optional, "time limit of the job, HH:MM:SS"},
-		{"slurm.job_name", &s.JobName, optional, "name of the job"},
-		{"slurm.script_file", &o.scriptFile, optional, "set from metadata.script_file"},
-		{"slurm.numa_bind", &s.NumaBind, upstream, "bind workers to NUMA nodes"},
+		{"slurm.job_name", text{&s.JobName}, optional, "name of the job"},
+		{"slurm.script_file", text{&o.scriptFile}, optional, "set from metadata.script_file"},
+		{"slurm.numa_bind", flag{&s.NumaBind}, upstream, "bind workers to NUMA nodes"},
 		{"slurm.extra_args", words{&s.ExtraArgs}, optional, "further options of sbatch, split on blanks"},
-		{"slurm.set_segment", &s.SetSegment, optional, "ask for all nodes in one segment"},
+		{"slurm.set_segment", optionalFlag{&s.SetSegment}, optional, "ask for all nodes in one segment"},
 	})
 }
 
@@ -144,7 +145,7 @@ func (c *Config) load(o *older) keys {
 	return slices.Concat(keys{
 		{"benchmark", section{}, always, "the load"},
 		{"benchmark.mode", oneOf{&b.Mode, modes}, trtllm, "e2e, gen_only (of one level), gen_only_no_context"},
-		{"benchmark.streaming", &b.Streaming, trtllm, "must be true"},
+		{"benchmark.streaming", flag{&b.Streaming}, trtllm, "must be true"},
 		{"benchmark.concurrency_start", positive(&o.levelsFrom), optional,
 			"instead of a list: first level, doubled up to the last"},
 		{"benchmark.concurrency_end", positive(&o.levelsTo), optional, "instead of a list: last level"},
@@ -152,11 +153,12 @@ func (c *Config) load(o *older) keys {
 		{"benchmark.input_length", positive(&b.Input), optional, "tokens of a prompt"},
 		{"benchmark.output_length", positive(&b.Output), optional, "tokens to generate"},
 		{"benchmark.multi_round", positive(&b.MultiRound), upstream, "prompts per level are concurrency times this"},
-		{"benchmark.benchmark_ratio", &b.Ratio, upstream, "lengths are drawn from ratio*length to length"},
-		{"benchmark.use_nv_sa_benchmark", &b.NvSA, upstream, "the client with random lengths"},
-		{"benchmark.dataset_file", &b.DatasetFile, optional, "data set of the client"},
-		{"benchmark.enable_benchmark", &b.Enabled, optional, "false: accuracy only"},
-		{"benchmark.env_var", &b.Env, optional, "environment of the client"},
+		{"benchmark.benchmark_ratio", number{&b.Ratio, math.SmallestNonzeroFloat64, 1, "above 0 and at most 1"}, upstream,
+			"lengths are drawn from ratio*length to length"},
+		{"benchmark.use_nv_sa_benchmark", flag{&b.NvSA}, upstream, "the client with random lengths"},
+		{"benchmark.dataset_file", text{&b.DatasetFile}, optional, "data set of the client"},
+		{"benchmark.enable_benchmark", flag{&b.Enabled}, optional, "false: accuracy only"},
+		{"benchmark.env_var", variables{&b.Env}, optional, "environment of the client"},
 		{"benchmark.metrics", section{}, optional, "as metadata.metrics, which goes first"},
 	}, o.metrics[1].keys("benchmark.metrics"), keys{
 		{"sequence", section{}, optional, "where older files have the lengths"},
@@ -175,32 +177,32 @@ func (c *Config) places(o *older) keys {
 		{"hardware.num_gen_servers", positive(&h.GenServers), trtllm, "generation servers"},
 
 		{"environment", section{}, optional, "where things are"},
-		{"environment.container_mount", &e.ContainerMount, optional, "mounts of the container"},
-		{"environment.container_image", &e.ContainerImage, optional, "image of the container"},
-		{"environment.model_path", &e.ModelPath, optional, "folder of the model"},
-		{"environment.work_dir", &e.WorkDir, optional, "folder of the launcher's scripts"},
-		{"environment.trtllm_repo", &e.Repo, optional, "source to install"},
-		{"environment.trtllm_wheel_path", &e.Wheel, optional, "wheel to install"},
-		{"environment.build_wheel", &e.BuildWheel, optional, "build the source first"},
-		{"environment.cuda_architectures", &e.CudaArchitectures, optional, "for the build"},
+		{"environment.container_mount", text{&e.ContainerMount}, optional, "mounts of the container"},
+		{"environment.container_image", text{&e.ContainerImage}, optional, "image of the container"},
+		{"environment.model_path", text{&e.ModelPath}, optional, "folder of the model"},
+		{"environment.work_dir", text{&e.WorkDir}, optional, "folder of the launcher's scripts"},
+		{"environment.trtllm_repo", text{&e.Repo}, optional, "source to install"},
+		{"environment.trtllm_wheel_path", text{&e.Wheel}, optional, "wheel to install"},
+		{"environment.build_wheel", flag{&e.BuildWheel}, optional, "build the source first"},
+		{"environment.cuda_architectures", text{&e.CudaArchitectures}, optional, "for the build"},
 		{"environment.worker_env_var", assignments{&e.WorkerEnv}, optional, "environment of all workers"},
 		{"environment.ctx_worker_env_var", assignments{&e.CtxEnv}, optional, "environment of context workers"},
 		{"environment.gen_worker_env_var", assignments{&e.GenEnv}, optional, "environment of generation workers"},
 		{"environment.server_env_var", assignments{&e.ServerEnv}, optional, "environment of the front end"},
-		{"environment.log_dir", &e.LogDir, optional, "folder of results, instead of slurm_logs in the output folder"},
-		{"environment.dataset_file", &o.datasetFile, optional, "where older files have the data set"},
+		{"environment.log_dir", text{&e.LogDir}, optional, "folder of results, instead of slurm_logs in the output folder"},
+		{"environment.dataset_file", text{&o.datasetFile}, optional, "where older files have the data set"},
 
 		{"profiling", section{}, optional, "Nsight Systems"},
-		{"profiling.nsys_on", &c.Profiling.On, optional, "profile the workers"},
-		{"profiling.ctx_profile_range", &c.Profiling.CtxRange, optional, "iterations of context workers"},
-		{"profiling.gen_profile_range", &c.Profiling.GenRange, optional, "iterations of generation workers"},
+		{"profiling.nsys_on", flag{&c.Profiling.On}, optional, "profile the workers"},
+		{"profiling.ctx_profile_range", text{&c.Profiling.CtxRange}, optional, "iterations of context workers"},
+		{"profiling.gen_profile_range", text{&c.Profiling.GenRange}, optional, "iterations of generation workers"},
 
 		{"accuracy", section{}, optional, "the evaluation that the job runs"},
-		{"accuracy.enable_accuracy_test", &c.Evaluation.Enabled, optional, "run it"},
-		{"accuracy.env_var", &c.Evaluation.Env, optional, "its environment"},
-		{"accuracy.tasks", &o.tasks, optional, "tasks by name, or in older files their names with commas"},
-		{"accuracy.model", &o.taskModel, optional, "in older files: local-completions or local-chat-completions"},
-		{"accuracy.model_args_extra", &o.taskArgs, optional, "in older files: arguments of the model"},
+		{"accuracy.enable_accuracy_test", flag{&c.Evaluation.Enabled}, optional, "run it"},
+		{"accuracy.env_var", variables{&c.Evaluation.Env}, optional, "its environment"},
+		{"accuracy.tasks", anything{&o.tasks}, optional, "tasks by name, or in older files their names with commas"},
+		{"accuracy.model", text{&o.taskModel}, optional, "in older files: local-completions or local-chat-completions"},
+		{"accuracy.model_args_extra", text{&o.taskArgs}, optional, "in older files: arguments of the model"},
 	}
 }
 
@@ -218,9 +220,9 @@ func (c *Config) servers(o *older) keys {
 		{gen + ".max_batch_size", positive(&g.MaxBatch), trtllm, "requests of a batch"},
 		{gen + ".max_num_tokens", positive(&g.MaxTokens), trtllm, "tokens of a batch"},
 		{gen + ".max_seq_len", positive(&g.MaxSeq), trtllm, "tokens of a sequence"},
-		{gen + ".enable_attention_dp", &g.AttentionDP, upstream, "attention data parallel"},
+		{gen + ".enable_attention_dp", flag{&g.AttentionDP}, upstream, "attention data parallel"},
 		{gen + ".cache_transceiver_config", mapping{new(*conf.Value)}, optional, "the KV transfer"},
-		{gen + ".cache_transceiver_config.backend", &g.Backend, upstream, "NIXL, UCX, DEFAULT ..."},
+		{gen + ".cache_transceiver_config.backend", text{&g.Backend}, upstream, "NIXL, UCX, DEFAULT ..."},
 		{ctx, mapping{&x.Section}, trtllm, "context servers; unknown keys pass through"},
 		{ctx + ".tensor_parallel_size", positive(&x.TP), optional, "GPUs of the tensor parallel group"},
 		{ctx + ".pipeline_parallel_size", positive(&x.PP), optional, "pipeline stages"},
@@ -228,7 +230,7 @@ func (c *Config) servers(o *older) keys {
 		{ctx + ".max_seq_len", positive(&x.MaxSeq), trtllm, "tokens of a sequence"},
 
 		{"job", section{}, optional, "perigee's own section: any server and any client"},
-		{"job.template", &j.Template, optional, "trtllm, command, or a file of Go text/template"},
+		{"job.template", text{&j.Template}, optional, "trtllm, command, or a file of Go text/template"},
 		{"job.nodes", positive(&j.Nodes), optional, "nodes of the job (default 1)"},
 		{"job.tasks_per_node", positive(&j.TasksPerNode), optional, "tasks of a node (default 1)"},
 		{"job.setup", script{&j.Setup}, optional, "shell commands before everything, on the first node"},
@@ -239,7 +241,7 @@ func (c *Config) servers(o *older) keys {
 			"shell commands that run once per level, with CONCURRENCY, PROMPTS, ISL, OSL"},
 		{"job.command", script{&j.Command}, optional, "shell commands that run once and print their levels themselves"},
 		{"job.evaluate", script{&j.Evaluate}, optional, "shell commands that print lm_eval's table, after the client"},
-		{"job.env", &j.Env, optional, "environment of the job"},
+		{"job.env", variables{&j.Env}, optional, "environment of the job"},
 
 		{"resources", mapping{&o.resources}, optional,
 			"pools of servers: nodes and workers of prefill and decode, or of agg"},

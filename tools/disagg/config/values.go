@@ -40,23 +40,6 @@ func isFinite(v *conf.Value) bool {
 	return (v.Kind == conf.Int || v.Kind == conf.Float) && !math.IsNaN(x) && !math.IsInf(x, 0)
 }
 
-// texts reads a list of texts; one text is a list of one.
-func texts(v *conf.Value) (list []string, wanted string) {
-	if v.Kind == conf.String && v.Text() != "" {
-		return []string{v.Text()}, ""
-	}
-	if v.Kind != conf.List && v.Kind != conf.String {
-		return nil, "a list of texts"
-	}
-	for _, element := range v.List() {
-		list = append(list, element.Text())
-	}
-	if v.Kind == conf.String || slices.Contains(list, "") {
-		return nil, "a list of texts that are not empty"
-	}
-	return list, ""
-}
-
 // pairs splits K=V words and drops the others, as the launcher does.
 func pairs(s string) []string {
 	return slices.DeleteFunc(strings.Fields(s), func(word string) bool { return strings.IndexByte(word, '=') < 1 })

@@ -71,7 +71,7 @@ func from(v variant, file string, id Ident, o Options) *Config {
 	return c
 }
 
-// complete adds what follows from other keys than a field's own.
+// complete adds what follows from several keys, or from their older places.
 func (c *Config) complete(r *reader, old *older) {
 	s, b := &c.Slurm, &c.Benchmark
 	c.ModelName, c.Precision = cmp.Or(c.ModelName, "unknown"), cmp.Or(c.Precision, "unknown")
@@ -121,12 +121,12 @@ func (c *Config) completeLevels(r *reader, old *older) {
 
 // completeWorkers reads the keys of the pass-through sections that rules and tables need.
 func (c *Config) completeWorkers(r *reader, old *older) {
-	const slots = ".moe_config.load_balancer.num_slots"
-	for path, w := range map[string]*Worker{"worker_config.gen": &c.Gen, "worker_config.ctx": &c.Ctx} {
+	for i, w := range []*Worker{&c.Gen, &c.Ctx} {
+		path := []string{"worker_config.gen", "worker_config.ctx"}[i]
 		w.MTP = r.passed(path+".speculative_config.num_nextn_predict_layers", 64)
 		// load_balancer may be the name of a file instead, which holds the slots.
 		if at(r.root, path+".moe_config.load_balancer").Len() > 0 {
-			w.Slots = r.passed(path+slots, 1_000_000)
+			w.Slots = r.passed(path+".moe_config.load_balancer.num_slots", 1_000_000)
 		}
 	}
 	c.Gen.Slots = cmp.Or(c.Gen.Slots, old.slots)

@@ -41,7 +41,7 @@ type (
 	}
 	flag         struct{ to *bool }
 	optionalFlag struct{ to **bool }
-	levels       struct{ to *[]int }             // positive integers with blanks between, one integer, or a list of them
+	levels       struct{ to *[]int }             // positive, with blanks between, one integer, or a list
 	duration     struct{ to *int }               // "HH:MM:SS", or seconds
 	assignments  struct{ to *[]string }          // K=V with blanks between
 	variables    struct{ to *map[string]string } // a map with any keys

@@ -139,7 +139,7 @@ type Job struct {
 	Env                                             map[string]string
 }
 
-// defaults is a case of which nothing has been read.
+// defaults makes a case with the values of keys that its file lacks.
 func defaults(id Ident, file string, tree *conf.Value) *Config {
 	none := map[string]string{}
 	return &Config{

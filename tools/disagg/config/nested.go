@@ -58,8 +58,8 @@ func (r *reader) dataset(v *conf.Value) Dataset {
 	return d
 }
 
-// share is a probability of a test: normal quantiles beyond the bounds are nothing that a score is held against, and
-// become infinite.
+// share takes a probability of a test. Beyond the bounds, normal quantiles become infinite, and no score can be held
+// against them.
 func share(to **float64) optionalNumber {
 	return optionalNumber{to, 1e-9, 1 - 1e-9, "between 0 and 1, from 1e-09 to 1-1e-09"}
 }
@@ -151,7 +151,7 @@ type Resources struct {
 // Nodes is the number of nodes of all pools.
 func (r Resources) Nodes() int { return r.Prefill.Nodes + r.Decode.Nodes + r.Agg.Nodes }
 
-// parallel is the form in which InferenceX gives the workers of a role: by their number, and their parallel sizes.
+// parallel takes the workers of a role as InferenceX gives them: by their number, and their parallel sizes.
 type parallel struct {
 	workers, tp, pp, pcp, dcp int
 	hardware                  string
@@ -167,8 +167,8 @@ func (p *parallel) keys() keys {
 	}
 }
 
-// role is a role as the section resources gives it: by nodes and workers, as srtctl has it, or by a map of its parallel
-// sizes, as InferenceX has it.
+// role takes the keys of one role in the section resources: its nodes and workers, as srtctl has them, or a map of
+// parallel sizes, as InferenceX has it.
 type role struct {
 	name     string
 	pool     *Pool

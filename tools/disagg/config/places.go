@@ -9,7 +9,7 @@ import (
 	"perigee/internal/conf"
 )
 
-// place is where the value of a key goes. It says what the key may hold.
+// place takes the value of a key. Its type says what the key may hold.
 type place interface {
 	// store puts what v holds there, or says what is wrong with it.
 	store(v *conf.Value) (wrong []string)

@@ -33,7 +33,7 @@ type key struct {
 // keys are a schema.
 type keys []key
 
-// table is the schema of a configuration, for what only needs names and help.
+// table holds the rows for those who need only names, help, and what is required.
 var table = new(Config).schema(new(older))
 
 // Keys lists the keys that hold values, by their paths.
@@ -70,7 +70,7 @@ func (ks keys) names(section string) (list []string) {
 	return list
 }
 
-// older holds what older files have in other places, and what becomes a part of something else.
+// older takes the values that older files have in other places, and those of which complete makes something else.
 type older struct {
 	input, output, slots    int
 	scriptFile, datasetFile string

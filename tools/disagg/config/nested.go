@@ -37,21 +37,25 @@ func (r *reader) dataset(v *conf.Value) Dataset {
 		r.add(v, v.Path(), "wanted a map with name and expected_value, got %s", shown(v))
 		return d
 	}
-	samples := 0
+	samples, test := 0, d.Threshold
 	r.part(v, keys{
 		{path: "dataset_name", to: text{&d.Name}}, // real files have this where the original reads name
 		{path: "name", to: text{&d.Name}},
-		{path: "expected_value", to: optionalNumber{&d.Expected, -most, most, "from -1e9 to 1e9"}},
-		{path: "threshold_type", to: oneOf{&d.Threshold, []string{d.Threshold}}},
+		{path: "expected_value", to: optionalNumber{&d.Expected, -most, most, "a number from -1e9 to 1e9"}},
+		{path: "threshold_type", to: text{&test}},
 		{path: "threshold", to: anything{new(*conf.Value)}},
 		{path: "filter_type", to: text{&d.Filter}},
 		{path: "alpha", to: share(&d.Alpha)},
 		{path: "beta", to: share(&d.Beta)},
-		{path: "sigma", to: optionalNumber{&d.Sigma, 0, most, "from 0 to 1e9"}},
+		{path: "sigma", to: optionalNumber{&d.Sigma, 0, most, "a number from 0 to 1e9"}},
 		{path: "num_samples", to: positive(&samples)},
 		{path: "higher_is_better", to: optionalFlag{&d.HigherIsBetter}},
 	})
 	d.Name = strings.ToLower(d.Name)
+	if test != d.Threshold {
+		r.add(v.Get("threshold_type"), v.Path()+".threshold_type", "wanted %s, the only kind of test, got %q", d.Threshold,
+			test)
+	}
 	if samples > 0 {
 		d.Samples = &samples
 	}
@@ -61,7 +65,7 @@ func (r *reader) dataset(v *conf.Value) Dataset {
 // share takes a probability of a test. Beyond the bounds, normal quantiles become infinite, and no score can be held
 // against them.
 func share(to **float64) optionalNumber {
-	return optionalNumber{to, 1e-9, 1 - 1e-9, "between 0 and 1, from 1e-09 to 1-1e-09"}
+	return optionalNumber{to, 1e-9, 1 - 1e-9, "a number between 0 and 1, from 1e-09 to 1-1e-09"}
 }
 
 // Task is one evaluation.

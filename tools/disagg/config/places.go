@@ -90,8 +90,6 @@ func (p oneOf) store(v *conf.Value) []string {
 	case slices.Contains(p.texts, v.Text()):
 		*p.to = v.Text()
 		return nil
-	case len(p.texts) == 1:
-		return wanted(p.texts[0], v)
 	}
 	return wanted("one of "+strings.Join(p.texts, ", "), v)
 }
@@ -128,7 +126,7 @@ func (p number) store(v *conf.Value) []string {
 	case !isFinite(v):
 		return wanted("a finite number", v)
 	case x < p.least || x > p.most:
-		return wanted("a number "+p.bounds, v)
+		return wanted(p.bounds, v)
 	}
 	*p.to = x
 	return nil

@@ -155,7 +155,7 @@ func (c *Config) load(o *older) keys {
 		{"benchmark.input_length", positive(&b.Input), optional, "tokens of a prompt"},
 		{"benchmark.output_length", positive(&b.Output), optional, "tokens to generate"},
 		{"benchmark.multi_round", positive(&b.MultiRound), upstream, "prompts per level are concurrency times this"},
-		{"benchmark.benchmark_ratio", number{&b.Ratio, math.SmallestNonzeroFloat64, 1, "above 0 and at most 1"},
+		{"benchmark.benchmark_ratio", number{&b.Ratio, math.SmallestNonzeroFloat64, 1, "more than 0 and at most 1"},
 			upstream, "lengths are drawn from ratio*length to length"},
 		{"benchmark.use_nv_sa_benchmark", flag{&b.NvSA}, upstream, "the client with random lengths"},
 		{"benchmark.dataset_file", text{&b.DatasetFile}, optional, "data set of the client"},

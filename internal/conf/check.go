@@ -31,9 +31,8 @@ func (s Schema) Check(v *Value) (*Value, error) {
 // as returns a copy of v with another content. It stands where v stands.
 func (v *Value) as(kind Kind, scalar any) *Value {
 	return &Value{
-		File: v.File, Line: v.Line, Kind: kind,
+		File: v.File, Line: v.Line, Kind: kind, scalar: scalar,
 		parent: v.parent, key: v.key, keyPlain: v.keyPlain, index: v.index, depth: v.depth,
-		scalar: scalar,
 	}
 }
 
@@ -98,7 +97,7 @@ func missing(f *Field, from *Value) error {
 
 // defaultFor returns the checked default of f for a map that lacks the key.
 func (f *Field) defaultFor(in *Value) (*Value, error) {
-	v := &Value{File: in.File, Line: in.Line, parent: in, key: f.Name, depth: in.depth + 1}
+	v := in.newEntry(f.Name, in.Line)
 	if err := v.fillPlain(f.Default); err != nil {
 		return nil, err
 	}
@@ -116,18 +115,10 @@ func byName(fields []Field) map[string]*Field {
 	return known
 }
 
-func names(fields []Field) []string {
-	list := make([]string, len(fields))
-	for i := range fields {
-		list[i] = fields[i].Name
-	}
-	return list
-}
-
 func unknownKey(v *Value, key string, fields []Field) error {
-	candidates := names(fields)
+	var candidates []string
 	for i := range fields {
-		candidates = append(candidates, fields[i].Aliases...)
+		candidates = append(append(candidates, fields[i].Name), fields[i].Aliases...)
 	}
 	return v.Errorf("the key %s is not known here%s", quote(key), Suggestion(key, candidates)).
 		WithHint("wanted a map with %s", listKeys(fields))
@@ -138,43 +129,57 @@ func listKeys(fields []Field) string {
 	if len(fields) == 0 {
 		return "no keys"
 	}
-	return "the keys " + strings.Join(names(fields), ", ")
+	names := make([]string, len(fields))
+	for i := range fields {
+		names[i] = fields[i].Name
+	}
+	return "the keys " + strings.Join(names, ", ")
 }
 
 // check returns v as the type of f.
 func (f *Field) check(v *Value) (*Value, error) {
 	switch f.Type {
 	case "int":
-		return checkInt(f, v)
-	case "float":
-		return checkFloat(f, v)
-	case "bool":
-		return checkBool(v)
-	case "string":
-		return checkString(v)
-	case "size":
-		return checkSize(f, v)
-	case "path":
-		return checkPath(v)
-	case "enum":
-		return checkEnum(f, v)
-	case "map":
-		return checkMap(f, v)
-	case "list":
-		return checkList(f, v)
-	}
-	return v, nil // any
-}
-
-func checkInt(f *Field, v *Value) (*Value, error) {
-	i, ok := wholeNumber(v)
-	if !ok {
+		if i, ok := wholeNumber(v); ok {
+			return v.as(Int, i), f.inRange(v, float64(i))
+		}
 		return nil, mismatch(v, "a whole number")
+	case "float":
+		x := v.Float()
+		if v.Kind != Int && v.Kind != Float || math.IsNaN(x) || math.IsInf(x, 0) {
+			return nil, mismatch(v, "a number")
+		}
+		return v.as(Float, x), f.inRange(v, x)
+	case "bool":
+		if v.Kind != Bool {
+			return nil, mismatch(v, "true or false")
+		}
+	case "string":
+		if v.Kind == Bool || v.Kind == Int || v.Kind == Float {
+			return nil, mismatch(v, "text").WithHint("in quotes it would be text")
+		}
+		if v.Kind != String {
+			return nil, mismatch(v, "text")
+		}
+	case "size":
+		return f.checkSize(v)
+	case "path":
+		path := v.Text()
+		if path == "" || strings.ContainsRune(path, 0) {
+			return nil, mismatch(v, "the path of a file")
+		}
+		if !filepath.IsAbs(path) {
+			path = file.Beside(v.File, path)
+		}
+		return v.as(String, path), nil
+	case "enum":
+		return f.checkEnum(v)
+	case "map":
+		return f.checkMap(v)
+	case "list":
+		return f.checkList(v)
 	}
-	if err := f.inRange(v, float64(i)); err != nil {
-		return nil, err
-	}
-	return v.as(Int, i), nil
+	return v, nil
 }
 
 // wholeNumber also takes floats without a fraction, as scripts and some
@@ -190,67 +195,23 @@ func wholeNumber(v *Value) (int64, bool) {
 	return int64(f), true
 }
 
-func checkFloat(f *Field, v *Value) (*Value, error) {
-	x := v.Float()
-	if v.Kind != Int && v.Kind != Float || math.IsNaN(x) || math.IsInf(x, 0) {
-		return nil, mismatch(v, "a number")
-	}
-	if err := f.inRange(v, x); err != nil {
-		return nil, err
-	}
-	return v.as(Float, x), nil
-}
-
-func checkBool(v *Value) (*Value, error) {
-	if v.Kind != Bool {
-		return nil, mismatch(v, "true or false")
-	}
-	return v.as(Bool, v.Bool()), nil
-}
-
-func checkString(v *Value) (*Value, error) {
-	if v.Kind == Bool || v.Kind == Int || v.Kind == Float {
-		return nil, mismatch(v, "text").WithHint("in quotes it would be text")
-	}
-	if v.Kind != String {
-		return nil, mismatch(v, "text")
-	}
-	return v.as(String, v.Text()), nil
-}
-
-func checkSize(f *Field, v *Value) (*Value, error) {
+func (f *Field) checkSize(v *Value) (*Value, error) {
 	bytes, ok := wholeNumber(v)
 	if v.Kind == String {
-		parsed, err := size.Parse(v.Text())
-		if err != nil {
+		var err error
+		if bytes, err = size.Parse(v.Text()); err != nil {
 			return nil, v.Errorf("%w", err)
 		}
-		bytes, ok = parsed, true
-	}
-	if !ok {
+	} else if !ok {
 		return nil, mismatch(v, "a size in bytes, such as 4096 or 1.5G")
 	}
 	if bytes < 0 {
 		return nil, v.Errorf("wanted 0 bytes or more, got %d", bytes)
 	}
-	if err := f.inRange(v, float64(bytes)); err != nil {
-		return nil, err
-	}
-	return v.as(Int, bytes), nil
+	return v.as(Int, bytes), f.inRange(v, float64(bytes))
 }
 
-func checkPath(v *Value) (*Value, error) {
-	path := v.Text()
-	if path == "" || strings.ContainsRune(path, 0) {
-		return nil, mismatch(v, "the path of a file")
-	}
-	if !filepath.IsAbs(path) {
-		path = file.Beside(v.File, path)
-	}
-	return v.as(String, path), nil
-}
-
-func checkEnum(f *Field, v *Value) (*Value, error) {
+func (f *Field) checkEnum(v *Value) (*Value, error) {
 	for _, text := range f.Enum {
 		if v.Kind == String && strings.EqualFold(v.Text(), text) { // write is WRITE, as for the original
 			return v.as(String, text), nil
@@ -265,7 +226,7 @@ func checkEnum(f *Field, v *Value) (*Value, error) {
 	return nil, err
 }
 
-func checkMap(f *Field, v *Value) (*Value, error) {
+func (f *Field) checkMap(v *Value) (*Value, error) {
 	if f.Fields != nil {
 		return checkFields(f.Fields, v)
 	}
@@ -286,15 +247,12 @@ func checkMap(f *Field, v *Value) (*Value, error) {
 	return checked, nil
 }
 
-func checkList(f *Field, v *Value) (*Value, error) {
+func (f *Field) checkList(v *Value) (*Value, error) {
 	if v.Kind != List {
 		return nil, mismatch(v, "a list")
 	}
-	if err := f.inRange(v, float64(len(v.List()))); err != nil {
-		return nil, err
-	}
-	if f.Elem == nil {
-		return v, nil
+	if err := f.inRange(v, float64(v.Len())); err != nil || f.Elem == nil {
+		return v, err
 	}
 	checked := v.as(List, nil)
 	for _, element := range v.List() {
@@ -302,7 +260,7 @@ func checkList(f *Field, v *Value) (*Value, error) {
 		if err != nil {
 			return nil, err
 		}
-		checked.push(value)
+		checked.list = append(checked.list, value)
 	}
 	return checked, nil
 }

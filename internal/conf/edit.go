@@ -12,9 +12,9 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// With returns a copy of v in which the value at a path of map keys is data
-// (plain, as in [FromPlain], or a scalar *Value, which stays as it is written). Maps that are missing on the way are
-// added. The new value has the line of the one it replaces; v stays as it is.
+// With returns a copy of v in which the value at a path of map keys is data (plain, as in [FromPlain], or a scalar
+// *Value, which stays as it is written). Maps that are missing on the way are added. The new value has the line of the
+// one it replaces; v stays as it is.
 func (v *Value) With(path []string, data any) (*Value, error) {
 	if len(path) == 0 {
 		c := v.as(Null, nil)
@@ -25,24 +25,18 @@ func (v *Value) With(path []string, data any) (*Value, error) {
 	}
 	child := v.Get(path[0])
 	if child == nil {
-		child = &Value{File: v.File, Line: v.Line, parent: v, key: path[0], depth: v.depth + 1}
-		if err := child.checkDepth(); err != nil {
-			return nil, err
-		}
+		child = v.newEntry(path[0], v.Line)
+	}
+	if err := child.checkDepth(); err != nil {
+		return nil, err
 	}
 	child, err := child.With(path[1:], data)
 	if err != nil {
 		return nil, err
 	}
 	c := v.as(Map, nil)
-	if v.in != nil {
-		c.in = &content{keys: slices.Clone(v.in.keys), fields: maps.Clone(v.in.fields)}
-	}
-	if c.Has(path[0]) {
-		c.in.fields[path[0]] = child
-	} else {
-		c.put(path[0], child)
-	}
+	c.keys, c.fields = slices.Clone(v.keys), maps.Clone(v.fields)
+	c.put(path[0], child)
 	return c, nil
 }
 
@@ -65,54 +59,21 @@ func (v *Value) MapScalars(change func(path []string, v *Value) any) *Value {
 }
 
 func (v *Value) mapScalars(path []string, change func(path []string, v *Value) any) *Value {
-	switch v.Kind {
-	case List:
-		c := v.as(List, nil)
-		for _, element := range v.List() {
-			c.push(element.mapScalars(path, change))
-		}
-		return c
-	case Map:
-		c := v.as(Map, nil)
-		for _, key := range v.Keys() {
-			c.put(key, v.Get(key).mapScalars(append(path, key), change))
-		}
+	c := v.as(v.Kind, nil)
+	for _, element := range v.list {
+		c.list = append(c.list, element.mapScalars(path, change))
+	}
+	for _, key := range v.keys {
+		c.put(key, v.Get(key).mapScalars(append(path, key), change))
+	}
+	if v.Kind == List || v.Kind == Map {
 		return c
 	}
 	to := change(path, v)
-	c := v.as(Null, nil)
 	if to == v || to == v.scalar || c.fillPlain(to) != nil {
 		return v
 	}
 	return c
-}
-
-// MapKeys returns a copy of v in which every key is replaced by what change returns. Of keys that become alike, the
-// first one stays.
-func (v *Value) MapKeys(change func(key string) string) *Value {
-	switch v.Kind {
-	case List:
-		c := v.as(List, nil)
-		for _, element := range v.List() {
-			c.push(element.MapKeys(change))
-		}
-		return c
-	case Map:
-		c := v.as(Map, nil)
-		for _, key := range v.Keys() {
-			value, name := v.Get(key).MapKeys(change), change(key)
-			if name != key {
-				copied := *value
-				copied.key, copied.keyPlain = name, false
-				value = &copied
-			}
-			if !c.Has(name) {
-				c.put(name, value)
-			}
-		}
-		return c
-	}
-	return v
 }
 
 // YAML writes v as a YAML document with the keys in their order.

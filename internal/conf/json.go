@@ -68,87 +68,62 @@ func (r *jsonReader) next() (json.Token, error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, syntaxError(r.top, r.lines.at(len(r.text)), "JSON", "it ends too early")
 	}
-	return nil, syntaxError(r.top, r.lines.at(r.nextToken()), "JSON", err.Error())
-}
-
-// nextToken returns the offset of the token that could not be read. The
-// decoder's own offsets count from different places for different mistakes.
-func (r *jsonReader) nextToken() int {
-	at := int(r.dec.InputOffset())
-	rest := bytes.TrimLeft(r.text[at:], " \t\r\n")
+	// The decoder's own offsets count from different places for different mistakes: the token begins behind white space
+	// and a separator.
+	rest := bytes.TrimLeft(r.text[r.dec.InputOffset():], " \t\r\n")
 	if len(rest) > 0 && (rest[0] == ',' || rest[0] == ':') {
 		rest = bytes.TrimLeft(rest[1:], " \t\r\n")
 	}
-	return len(r.text) - len(rest)
+	return nil, syntaxError(r.top, r.lines.at(len(r.text)-len(rest)), "JSON", err.Error())
 }
 
 // fill makes v the value that begins with token.
-func (r *jsonReader) fill(v *Value, token json.Token) error {
+func (r *jsonReader) fill(v *Value, token json.Token) (err error) {
 	switch t := token.(type) {
 	case json.Delim:
+		v.Kind = List
 		if t == '{' {
-			return r.fillMap(v)
+			v.Kind = Map
 		}
-		return r.fillList(v)
+		return r.fillElements(v)
 	case json.Number:
-		kind, number, err := parseNumber(string(t))
-		if err != nil {
-			return v.misread(err)
+		if v.Kind, v.scalar, err = parseNumber(string(t)); err != nil {
+			return v.Errorf("%w", err)
 		}
-		v.become(kind, number)
 		if !strings.ContainsAny(string(t), "eE") && v.Written() != string(t) { // 1e6 is text in YAML 1.1
 			v.written = string(t)
 		}
 	case string:
-		v.become(String, t)
+		v.Kind, v.scalar = String, t
 	case bool:
-		v.become(Bool, t)
+		v.Kind, v.scalar = Bool, t
 	}
 	return nil // what is left is null
 }
 
-func (r *jsonReader) fillMap(v *Value) error {
-	v.become(Map, nil)
+// fillElements reads the elements of a list, or the keys and values of a map, and the closing bracket.
+func (r *jsonReader) fillElements(v *Value) error {
 	for r.dec.More() {
 		token, err := r.next()
 		if err != nil {
 			return err
 		}
-		key, ok := token.(string)
-		if !ok {
-			return syntaxError(r.top, r.line(), "JSON", "a key must be text in double quotes")
+		var value *Value
+		if v.Kind == List {
+			value, err = v.item(r.line())
+		} else if key, isText := token.(string); !isText {
+			err = syntaxError(r.top, r.line(), "JSON", "a key must be text in double quotes")
+		} else if value, err = v.entry(key, r.line()); err == nil {
+			token, err = r.next()
 		}
-		value, err := v.entry(key, r.line())
+		if err == nil {
+			err = r.fill(value, token)
+		}
 		if err != nil {
-			return err
-		}
-		if token, err = r.next(); err != nil {
-			return err
-		}
-		if err := r.fill(value, token); err != nil {
 			return err
 		}
 	}
-	_, err := r.next() // the closing brace
-	return err
-}
-
-func (r *jsonReader) fillList(v *Value) error {
-	v.become(List, nil)
-	for r.dec.More() {
-		token, err := r.next()
-		if err != nil {
-			return err
-		}
-		value, err := v.item(r.line())
-		if err != nil {
-			return err
-		}
-		if err := r.fill(value, token); err != nil {
-			return err
-		}
-	}
-	_, err := r.next() // the closing bracket
+	_, err := r.next()
 	return err
 }
 

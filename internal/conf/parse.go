@@ -31,7 +31,6 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/file"
-	"perigee/internal/secret"
 )
 
 // The limits of a document.
@@ -186,17 +185,19 @@ func (l lines) at(offset int) int {
 	return before + 1
 }
 
+// newEntry makes an empty value for a key of a map, outside of the map.
+func (v *Value) newEntry(key string, line int) *Value {
+	return &Value{File: v.File, Line: line, parent: v, key: key, depth: v.depth + 1}
+}
+
 // entry adds a key with an empty value to a map.
 func (v *Value) entry(key string, line int) (*Value, error) {
-	value := &Value{File: v.File, Line: line, parent: v, key: key, depth: v.depth + 1}
+	value := v.newEntry(key, line)
 	if first := v.Get(key); first != nil {
 		return nil, value.givenTwice(first.Line)
 	}
-	if err := value.checkDepth(); err != nil {
-		return nil, err
-	}
 	v.put(key, value)
-	return value, nil
+	return value, value.checkDepth()
 }
 
 func (v *Value) givenTwice(first int) error {
@@ -205,12 +206,9 @@ func (v *Value) givenTwice(first int) error {
 
 // item adds an empty value to a list.
 func (v *Value) item(line int) (*Value, error) {
-	value := &Value{File: v.File, Line: line, parent: v, index: int32(len(v.List())), depth: v.depth + 1}
-	if err := value.checkDepth(); err != nil {
-		return nil, err
-	}
-	v.push(value)
-	return value, nil
+	value := &Value{File: v.File, Line: line, parent: v, index: len(v.list), depth: v.depth + 1}
+	v.list = append(v.list, value)
+	return value, value.checkDepth()
 }
 
 // checkDepth refuses a value that lies too deep in lists and maps.
@@ -222,38 +220,15 @@ func (v *Value) checkDepth() error {
 	return nil
 }
 
-// put adds a key that is not there yet.
+// put gives a map the value of a key.
 func (v *Value) put(key string, value *Value) {
-	if v.in == nil {
-		v.in = &content{}
+	if !v.Has(key) {
+		v.keys = append(v.keys, key)
 	}
-	if v.in.fields == nil {
-		v.in.fields = map[string]*Value{}
+	if v.fields == nil {
+		v.fields = map[string]*Value{}
 	}
-	v.in.keys = append(v.in.keys, key)
-	v.in.fields[key] = value
-}
-
-// push adds an element.
-func (v *Value) push(value *Value) {
-	if v.in == nil {
-		v.in = &content{}
-	}
-	v.in.list = append(v.in.list, value)
-}
-
-// become gives an empty value its content.
-func (v *Value) become(kind Kind, scalar any) {
-	v.Kind = kind
-	v.scalar = scalar
-}
-
-// misread reports a scalar that cannot be read. Where its key is the name of a secret, the message does not repeat it.
-func (v *Value) misread(err error) error {
-	if secret.Variable(v.name()) {
-		return v.Errorf("its value, which looks like a number or has a tag, cannot be read; in quotes it would be text")
-	}
-	return v.Errorf("%w", err)
+	v.fields[key] = value
 }
 
 // syntaxError reports text that is not what its format demands.

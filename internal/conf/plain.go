@@ -22,27 +22,35 @@ func (v *Value) fillPlain(data any) error {
 	switch d := data.(type) {
 	case nil:
 	case bool:
-		v.become(Bool, d)
+		v.Kind, v.scalar = Bool, d
 	case int:
-		v.become(Int, int64(d))
+		v.Kind, v.scalar = Int, int64(d)
 	case int64:
-		v.become(Int, d)
+		v.Kind, v.scalar = Int, d
 	case float64:
-		v.become(Float, d)
+		v.Kind, v.scalar = Float, d
 	case string:
-		v.become(String, d)
+		v.Kind, v.scalar = String, d
 	case *Value:
 		if d.Kind == List || d.Kind == Map {
 			return v.Errorf("wanted plain data, got %s", d.Kind)
 		}
-		v.become(d.Kind, d.scalar)
-		v.written = d.written
+		v.Kind, v.scalar, v.written = d.Kind, d.scalar, d.written
 	case []string:
 		return fillPlainList(v, d)
 	case []any:
 		return fillPlainList(v, d)
 	case map[string]any:
-		return v.fillPlainMap(d)
+		v.Kind = Map
+		for _, key := range slices.Sorted(maps.Keys(d)) {
+			value, err := v.entry(key, v.Line)
+			if err == nil {
+				err = value.fillPlain(d[key])
+			}
+			if err != nil {
+				return err
+			}
+		}
 	default:
 		return v.Errorf("wanted plain data, got a value of the type %T", data)
 	}
@@ -50,27 +58,13 @@ func (v *Value) fillPlain(data any) error {
 }
 
 func fillPlainList[E any](v *Value, elements []E) error {
-	v.become(List, nil)
+	v.Kind = List
 	for _, element := range elements {
 		value, err := v.item(v.Line)
+		if err == nil {
+			err = value.fillPlain(element)
+		}
 		if err != nil {
-			return err
-		}
-		if err := value.fillPlain(element); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (v *Value) fillPlainMap(fields map[string]any) error {
-	v.become(Map, nil)
-	for _, key := range slices.Sorted(maps.Keys(fields)) {
-		value, err := v.entry(key, v.Line)
-		if err != nil {
-			return err
-		}
-		if err := value.fillPlain(fields[key]); err != nil {
 			return err
 		}
 	}

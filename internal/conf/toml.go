@@ -29,15 +29,12 @@ const (
 	dottedKey           // a.b = 1 makes a
 )
 
-// kindOfMade has the words of the library, whose errors these are.
-var kindOfMade = map[madeBy]string{aValue: "value", longerHeader: "table", ownHeader: "table", dottedKey: "kv-table"}
-
 func readTOML(top *Value, text []byte) error {
 	r := &tomlReader{top: top, lines: newLines(text), line: 1, made: map[*Value]madeBy{}}
 	r.parser.Reset(text)
 	current := top
 	for r.parser.NextExpression() {
-		top.become(Map, nil)
+		top.Kind = Map
 		var err error
 		switch n := r.parser.Expression(); n.Kind {
 		case unstable.KeyValue:
@@ -81,11 +78,6 @@ type keyNode struct {
 	line int
 }
 
-// wrong reports a key that is used for two things.
-func (r *tomlReader) wrong(key keyNode, before, after string) error {
-	return syntaxError(r.top, key.line, "TOML", before+" "+key.name+" "+after)
-}
-
 // keys takes a dotted key apart. It has at least one step.
 func (r *tomlReader) keys(n *unstable.Node) []keyNode {
 	var keys []keyNode
@@ -95,164 +87,128 @@ func (r *tomlReader) keys(n *unstable.Node) []keyNode {
 	return keys
 }
 
-// add adds a key that is not there, with an empty map or list.
-func (r *tomlReader) add(to *Value, key keyNode, kind Kind, by madeBy) (*Value, error) {
-	v, err := to.entry(key.name, key.line)
-	if err != nil {
-		return nil, err
-	}
-	v.become(kind, nil)
-	r.made[v] = by
-	return v, nil
-}
-
-// parent returns the map that holds the last key of a header. Maps on the way that are not there are made. Of a list of
-// tables the way leads through the last one.
-func (r *tomlReader) parent(keys []keyNode) (*Value, error) {
-	from := r.top
+// open returns the map that holds the last of keys. It makes the maps on the way that are not there. A header leads
+// through the last one of a list of tables, a dotted key only through maps that other dotted keys have made.
+func (r *tomlReader) open(from *Value, keys []keyNode, by madeBy) (*Value, error) {
 	for _, key := range keys[:len(keys)-1] {
 		to := from.Get(key.name)
-		switch {
+		switch made := r.made[to]; {
 		case to == nil:
 			var err error
-			if to, err = r.add(from, key, Map, longerHeader); err != nil {
+			if to, err = r.add(from, key, Map, by); err != nil {
 				return nil, err
 			}
-		case r.made[to] == aValue:
-			return nil, r.wrong(key, "key", "already exists as a value")
+		case made == aValue || by == dottedKey && made != dottedKey:
+			return from.entry(key.name, key.line) // an error: it is there
 		case to.Kind == List:
-			to = to.List()[to.Len()-1]
+			to = to.list[len(to.list)-1]
 		}
 		from = to
 	}
 	return from, nil
 }
 
+// add adds a key with an empty map or list.
+func (r *tomlReader) add(to *Value, key keyNode, kind Kind, by madeBy) (*Value, error) {
+	v, err := to.entry(key.name, key.line)
+	if err == nil {
+		v.Kind, r.made[v] = kind, by
+	}
+	return v, err
+}
+
 // table returns the map that a [header] opens.
 func (r *tomlReader) table(keys []keyNode) (*Value, error) {
-	from, err := r.parent(keys)
+	from, err := r.open(r.top, keys, longerHeader)
 	if err != nil {
 		return nil, err
 	}
 	last := keys[len(keys)-1]
-	to := from.Get(last.name)
-	if to == nil {
-		return r.add(from, last, Map, ownHeader)
-	}
-	switch r.made[to] {
-	case longerHeader:
+	if to := from.Get(last.name); r.made[to] == longerHeader {
 		r.made[to] = ownHeader
 		return to, nil
-	case ownHeader:
-		return nil, r.wrong(last, "table", "already exists")
-	case dottedKey:
-		return nil, r.wrong(last, "table", "already exists as defined by a dotted key")
-	case listHeader:
-		return nil, r.wrong(last, "table", "already exists as an array of tables")
 	}
-	return nil, r.wrong(last, "key", "should be a table, not a value")
+	return r.add(from, last, Map, ownHeader)
 }
 
 // arrayTable returns the new map that a [[header]] opens.
 func (r *tomlReader) arrayTable(keys []keyNode) (*Value, error) {
-	from, err := r.parent(keys)
+	from, err := r.open(r.top, keys, longerHeader)
 	if err != nil {
 		return nil, err
 	}
 	last := keys[len(keys)-1]
 	list := from.Get(last.name)
-	switch {
-	case list == nil:
+	if r.made[list] != listHeader {
 		if list, err = r.add(from, last, List, listHeader); err != nil {
 			return nil, err
 		}
-	case r.made[list] != listHeader:
-		return nil, r.wrong(last, "key",
-			"already exists as a "+kindOfMade[r.made[list]]+", but should be an array table")
 	}
 	table, err := list.item(last.line)
-	if err != nil {
-		return nil, err
-	}
-	table.become(Map, nil)
-	return table, nil
+	table.Kind = Map
+	return table, err
 }
 
 // keyValue adds key = value to a map.
 func (r *tomlReader) keyValue(to *Value, n *unstable.Node) error {
 	keys := r.keys(n)
-	for i, key := range keys {
-		next := to.Get(key.name)
-		if i == len(keys)-1 {
-			if next != nil {
-				return r.wrong(key, "key", "is already defined")
-			}
-			value, err := to.entry(key.name, key.line)
-			if err != nil {
-				return err
-			}
-			return r.fill(value, n.Value())
-		}
-		if next != nil && r.made[next] != dottedKey {
-			return r.wrong(key, "key", "is already defined")
-		}
-		if next == nil {
-			var err error
-			if next, err = r.add(to, key, Map, dottedKey); err != nil {
-				return err
-			}
-		}
-		to = next
+	to, err := r.open(to, keys, dottedKey)
+	if err != nil {
+		return err
 	}
-	return nil
+	last := keys[len(keys)-1]
+	value, err := to.entry(last.name, last.line)
+	if err != nil {
+		return err
+	}
+	return r.fill(value, n.Value())
 }
 
-// fill makes v the value of a node. Dates and times stay the text they are in
-// the document: the other formats have nothing like them.
+// fill makes v the value of a node.
 func (r *tomlReader) fill(v *Value, n *unstable.Node) error {
-	text := string(n.Data)
 	switch n.Kind {
 	case unstable.InlineTable:
-		v.become(Map, nil)
+		v.Kind = Map
 		for pairs := n.Children(); pairs.Next(); {
 			if err := r.keyValue(v, pairs.Node()); err != nil {
 				return err
 			}
 		}
 	case unstable.Array:
-		v.become(List, nil)
+		v.Kind = List
 		for elements := n.Children(); elements.Next(); {
 			value, err := v.item(r.lineOf(elements.Node()))
+			if err == nil {
+				err = r.fill(value, elements.Node())
+			}
 			if err != nil {
 				return err
 			}
-			if err := r.fill(value, elements.Node()); err != nil {
-				return err
-			}
 		}
-	case unstable.Bool:
-		v.become(Bool, text == "true")
 	case unstable.String:
-		v.become(String, text)
+		v.Kind, v.scalar = String, string(n.Data)
 	default:
-		return r.fillScalar(v, text)
+		return r.fillScalar(v, string(n.Data))
 	}
 	return nil
 }
 
-// fillScalar makes v a number, a date or a time, which the library reads.
+// fillScalar makes v what the library reads. Dates and times stay the text they are in the document: the other formats
+// have nothing like them.
 func (r *tomlReader) fillScalar(v *Value, text string) error {
 	var one struct{ V any }
 	if err := toml.Unmarshal([]byte("v = "+text), &one); err != nil {
 		return syntaxError(r.top, v.Line, "TOML", strings.TrimPrefix(err.Error(), "toml: "))
 	}
 	switch x := one.V.(type) {
+	case bool:
+		v.Kind, v.scalar = Bool, x
 	case int64:
-		v.become(Int, x)
+		v.Kind, v.scalar = Int, x
 	case float64:
-		v.become(Float, x)
+		v.Kind, v.scalar = Float, x
 	default:
-		v.become(String, text)
+		v.Kind, v.scalar = String, text
 	}
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
-	"perigee/internal/secret"
 )
 
 // Kind names the type of a [Value].
@@ -38,113 +37,81 @@ func (k Kind) String() string {
 
 // Value is one value of a document and where it stands. Values are read-only.
 //
-// Every method may be called on a nil *Value, which is what [Value.Get] gives
-// for a key that is not there: it holds nothing.
+// Every method may be called on a nil *Value, which [Value.Get] gives for a key
+// that is not there: it holds nothing.
 type Value struct {
 	File string // as given to Parse or Load; may be empty
 	Line int    // of its key or, in a list, of the element, from 1; 0 if unknown
+	Kind Kind
 
-	// Documents have millions of values: the order of these leaves no gaps.
-	index    int32 // in a list
-	depth    int16
-	Kind     Kind
-	keyPlain bool   // whether the document has its key without quotes or tag
-	parent   *Value // nil at the top
-	key      string // in a map
+	parent *Value // nil at the top
+	key    string // in a map
+	index  int    // in a list
+	depth  int    // lists and maps around it
 
-	scalar any // bool, int64, float64 or string
+	scalar any               // bool, int64, float64 or string
+	list   []*Value          // of a list
+	keys   []string          // of a map, in the document's order
+	fields map[string]*Value // of a map
+
 	// written is a scalar that a YAML document has without quotes, as it stands there, "" for others: readers of YAML
-	// 1.1 and of 1.2 take words such as yes and 1:30 for different things, and the value is to stay what it is to each.
+	// 1.1 and of 1.2 take words such as yes and 1:30 for different things, and each is to find the value that it knows.
 	// So are numbers of JSON which have more digits than they have here.
-	written string
-	in      *content // of a list or map; nil while it is empty
+	written  string
+	keyPlain bool // the document has its key without quotes or tag
 }
 
-// content holds the elements of a list or map.
-type content struct {
-	list   []*Value
-	keys   []string // in the document's order
-	fields map[string]*Value
+// scalarOf returns what v holds, if that is a T.
+func scalarOf[T any](v *Value) (held T) {
+	if v != nil {
+		held, _ = v.scalar.(T)
+	}
+	return held
 }
 
 // Bool returns the boolean that v holds, false if it holds none.
-func (v *Value) Bool() bool {
-	if v == nil {
-		return false
-	}
-	b, _ := v.scalar.(bool)
-	return b
-}
+func (v *Value) Bool() bool { return scalarOf[bool](v) }
 
 // Int returns the whole number that v holds, 0 if it holds none.
-func (v *Value) Int() int64 {
-	if v == nil {
-		return 0
-	}
-	i, _ := v.scalar.(int64)
-	return i
-}
+func (v *Value) Int() int64 { return scalarOf[int64](v) }
+
+// Text returns the text that v holds, "" if it holds none.
+func (v *Value) Text() string { return scalarOf[string](v) }
 
 // Float returns the number that v holds, whole or not, and 0 if it holds none.
 func (v *Value) Float() float64 {
-	if v == nil {
-		return 0
+	if v != nil && v.Kind == Int {
+		return float64(v.Int())
 	}
-	if i, whole := v.scalar.(int64); whole {
-		return float64(i)
-	}
-	f, _ := v.scalar.(float64)
-	return f
-}
-
-// Text returns the text that v holds, "" if it holds none.
-func (v *Value) Text() string {
-	if v == nil {
-		return ""
-	}
-	s, _ := v.scalar.(string)
-	return s
+	return scalarOf[float64](v)
 }
 
 // Len returns the number of elements of a list or of keys of a map, otherwise
 // 0.
-func (v *Value) Len() int {
-	if v == nil {
-		return 0
-	}
-	return len(v.List()) + len(v.Keys())
-}
+func (v *Value) Len() int { return len(v.List()) + len(v.Keys()) }
 
 // List returns the elements of a list, otherwise nil.
 func (v *Value) List() []*Value {
-	if v == nil || v.in == nil {
+	if v == nil {
 		return nil
 	}
-	return v.in.list
+	return v.list
 }
 
 // Keys returns the keys of a map in the document's order, otherwise nil.
 func (v *Value) Keys() []string {
-	if v == nil || v.in == nil {
+	if v == nil {
 		return nil
 	}
-	return v.in.keys
+	return v.keys
 }
 
 // Get returns the value of a key of a map, or nil.
 func (v *Value) Get(key string) *Value {
-	if v == nil || v.in == nil {
+	if v == nil {
 		return nil
 	}
-	return v.in.fields[key]
-}
-
-// name is the key of v or, in a list, that of the list; "" at the top.
-func (v *Value) name() string {
-	for v.key == "" && v.parent != nil {
-		v = v.parent
-	}
-	return v.key
+	return v.fields[key]
 }
 
 // Has reports whether v is a map with the key.
@@ -163,9 +130,9 @@ func (v *Value) Path() string {
 	for ; v.parent != nil; v = v.parent {
 		switch {
 		case v.parent.Kind == List:
-			steps = append(steps, "["+strconv.Itoa(int(v.index))+"]")
+			steps = append(steps, "["+strconv.Itoa(v.index)+"]")
 		case !plainKey.MatchString(v.key):
-			steps = append(steps, "["+quote(secret.Text(v.key))+"]")
+			steps = append(steps, "["+quote(v.key)+"]")
 		default:
 			steps = append(steps, "."+v.key)
 		}
@@ -247,7 +214,7 @@ func (v *Value) describe() string {
 	case Int, Float:
 		return fmt.Sprintf("the number %v", v.scalar)
 	case String:
-		return "the text " + quote(secret.Text(v.Text()))
+		return "the text " + quote(v.Text())
 	}
 	return v.Kind.String()
 }

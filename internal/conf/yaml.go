@@ -86,15 +86,14 @@ func (r *yamlReader) fill(v *Value, n *yaml.Node) error {
 	case yaml.SequenceNode:
 		return r.fillList(v, n)
 	}
-	kind, scalar, err := yamlScalar(n)
-	if err != nil {
-		return v.misread(err)
+	var err error
+	if v.Kind, v.scalar, err = yamlScalar(n); err != nil {
+		return v.Errorf("%w", err)
 	}
-	v.become(kind, scalar)
 	if isPlain(n) {
 		v.written = n.Value
 	}
-	if kind == Null && n.Anchor != "" && n.Value == "" && !hasAlias(r.root, n) { // a password may begin with &
+	if v.Kind == Null && n.Anchor != "" && n.Value == "" && !hasAlias(r.root, n) { // a password may begin with &
 		return v.Errorf("an anchor without a value, of which there is no alias; " +
 			"in quotes, a value that begins with & would be text")
 	}
@@ -141,13 +140,13 @@ func (r *yamlReader) fillList(v *Value, n *yaml.Node) error {
 	if err := r.count(n, len(n.Content)); err != nil {
 		return err
 	}
-	v.become(List, nil)
+	v.Kind = List
 	for _, element := range n.Content {
 		value, err := v.item(element.Line)
-		if err != nil {
-			return err
+		if err == nil {
+			err = r.fill(value, element)
 		}
-		if err := r.fill(value, element); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -158,7 +157,7 @@ func (r *yamlReader) fillMap(v *Value, n *yaml.Node) error {
 	if err := checkTag(n, "!!map"); err != nil {
 		return v.Errorf("%w", err)
 	}
-	v.become(Map, nil)
+	v.Kind = Map
 	return r.addPairs(v, n)
 }
 
@@ -168,31 +167,29 @@ func (r *yamlReader) addPairs(v *Value, n *yaml.Node) error {
 	if err := r.count(n, len(n.Content)/2); err != nil {
 		return err
 	}
-	type id struct {
-		name   string
-		merges bool // "<<" in quotes is another key
-	}
-	lines := map[id]int{} // of the keys of this node
 	var merged []*yaml.Node
+	lines := map[string]int{} // of the keys of this node
+	merges := 0               // the line of its merge key
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, node := n.Content[i], n.Content[i+1]
+		if isMergeKey(key) { // in quotes it is another key
+			if merges > 0 {
+				return v.newEntry(key.Value, key.Line).givenTwice(merges)
+			}
+			merges, merged = key.Line, []*yaml.Node{node}
+			if node.Kind == yaml.SequenceNode {
+				merged = node.Content
+			}
+			continue
+		}
 		name, err := r.keyName(v, key)
 		if err != nil {
 			return err
 		}
-		merges := isMergeKey(key)
-		if first, ok := lines[id{name, merges}]; ok {
-			return (&Value{File: v.File, Line: key.Line, parent: v, key: name}).givenTwice(first)
+		if first, ok := lines[name]; ok {
+			return v.newEntry(name, key.Line).givenTwice(first)
 		}
-		lines[id{name, merges}] = key.Line
-		switch {
-		case merges && node.Kind == yaml.SequenceNode:
-			merged = node.Content
-			continue
-		case merges:
-			merged = []*yaml.Node{node}
-			continue
-		case v.Has(name):
+		if lines[name] = key.Line; v.Has(name) {
 			continue
 		}
 		value, err := v.entry(name, key.Line)

@@ -19,8 +19,8 @@ import (
 	"perigee/internal/version"
 	"perigee/tools/disagg/accuracy"
 	"perigee/tools/disagg/batch"
-	"perigee/tools/disagg/catalog"
-	"perigee/tools/disagg/launch"
+	"perigee/tools/disagg/config"
+	"perigee/tools/disagg/plan"
 	"perigee/tools/disagg/probe"
 	"perigee/tools/disagg/record"
 	"perigee/tools/disagg/verdict"
@@ -270,7 +270,7 @@ func (r *session) rows(t *batch.Task, d *done) []record.Row {
 				continue
 			}
 			rows = append(rows, record.Row{
-				Test: catalog.Function(t.Category) + "[" + t.Ident.String() + "]", Concurrency: l.Concurrency,
+				Test: config.Function(t.Category) + "[" + t.Ident.String() + "]", Concurrency: l.Concurrency,
 				Metric: name, Value: value,
 				SM: r.gpu.SMClock, Mem: r.gpu.MemClock, Start: d.began, End: d.ended,
 				Command: fmt.Sprintf("disagg_benchmark --model=%s --%s --concurrency=%d", t.ModelName, t.Precision,
@@ -301,7 +301,7 @@ func (r *session) summary(t *batch.Task) Case {
 	case res != nil:
 		c.GPUs = res.Prefill.GPUs() + res.Decode.GPUs() + res.Agg.GPUs()
 	}
-	if text, err := file.Read(filepath.Join(d.dir, launch.Effective), mostVerdict); err == nil {
+	if text, err := file.Read(filepath.Join(d.dir, plan.Effective), mostVerdict); err == nil {
 		c.Config = fmt.Sprintf("%x", sha256.Sum256(text))
 	}
 	if r.Probe {
@@ -358,7 +358,7 @@ func (r *session) debug(job string) error {
 				d.Warnings = append(d.Warnings, where(t.File, p))
 			}
 			if batch.Changed(t) {
-				d.Warnings = append(d.Warnings, "judged by another configuration than that of the job, "+launch.Effective)
+				d.Warnings = append(d.Warnings, "judged by another configuration than that of the job, "+plan.Effective)
 			}
 			for _, text := range d.Warnings[before:] {
 				fmt.Fprintf(r.log, "warning: %s: %s\n", t.Name, text)

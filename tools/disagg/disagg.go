@@ -1,9 +1,9 @@
 // Package disagg is `perigee disagg`: batches of disaggregated-serving
 // benchmarks on Slurm, from a tree of YAML files to figures, pages and verdicts.
 //
-// The parts: config reads test configurations, catalog finds and selects them,
-// benchlog and accuracy read logs, pattern the custom patterns of logs, verdict
-// says whether a case can be believed.
+// The parts: config finds test configurations, reads and selects them, plan makes
+// their jobs, benchlog and accuracy read logs, verdict says whether a case can be
+// believed.
 package disagg
 
 import (
@@ -19,7 +19,6 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
 	"perigee/internal/table"
-	"perigee/tools/disagg/catalog"
 	"perigee/tools/disagg/config"
 )
 
@@ -60,8 +59,8 @@ type Selection struct {
 	GPU      string `name:"gpu" placeholder:"TYPE" help:"Type of the GPUs here [GPU_TYPE, or GB200]."`
 }
 
-func (c Selection) gpu(s cli.Streams) catalog.GPU {
-	return catalog.FindGPU(cmp.Or(c.GPU, s.Env("GPU_TYPE"), catalog.DefaultGPU))
+func (c Selection) gpu(s cli.Streams) config.GPU {
+	return config.FindGPU(cmp.Or(c.GPU, s.Env("GPU_TYPE"), config.DefaultGPU))
 }
 
 func (c Selection) root(s cli.Streams) string {
@@ -70,30 +69,30 @@ func (c Selection) root(s cli.Streams) string {
 
 // found are the cases of a tree.
 type found struct {
-	cases   []catalog.Case
+	cases   []config.Choice
 	skipped []string // files that are no tests
-	list    *catalog.List
+	list    *config.List
 }
 
 // find reads the tree, or the given files, and judges every case.
 func (c Selection) find(s cli.Streams, files []string, r Reading) (*found, error) {
-	filter := catalog.Filter{GPU: c.gpu(s), Category: c.Mark, Type: c.Type, Model: c.Model}
+	filter := config.Filter{GPU: c.gpu(s), Category: c.Mark, Type: c.Type, Model: c.Model}
 	var err error
-	if filter.Keyword, err = catalog.ParseExpr(c.Keyword); err != nil {
+	if filter.Keyword, err = config.ParseExpr(c.Keyword); err != nil {
 		return nil, err
 	}
 	f := &found{}
 	if c.TestList != "" {
-		if f.list, err = catalog.ReadList(c.TestList); err != nil {
+		if f.list, err = config.ReadList(c.TestList); err != nil {
 			return nil, err
 		}
 		filter.List = f.list
 	}
 	var entries []config.Source
 	if len(files) > 0 {
-		entries, err = catalog.Paths(files)
+		entries, err = config.Paths(files)
 	} else {
-		entries, f.skipped, err = catalog.Discover(c.root(s))
+		entries, f.skipped, err = config.Discover(c.root(s))
 	}
 	if err != nil {
 		return nil, err
@@ -114,7 +113,7 @@ func (f *found) remark(w io.Writer) {
 	for _, text := range unmatched {
 		fmt.Fprintln(w, text)
 	}
-	selected := len(catalog.Selected(f.cases))
+	selected := len(config.Selected(f.cases))
 	fmt.Fprintf(w, "test list %s: %d requested, %d selected, %d deselected\n", f.list.File, len(f.list.Lines), selected,
 		len(f.cases)-selected)
 }
@@ -236,7 +235,7 @@ func (c *ListCmd) list(s cli.Streams) error {
 	if err := c.print(s, f); err != nil {
 		return err
 	}
-	if len(catalog.Selected(f.cases)) == 0 {
+	if len(config.Selected(f.cases)) == 0 {
 		fmt.Fprintf(s.Err, "warning: no test is selected (%s)\n", plaintext.Escape(cli.Shortened(c.described(s))))
 	}
 	return nil
@@ -289,7 +288,7 @@ type validated struct {
 func (c *ValidateCmd) Run(s cli.Streams) error { return guarded(s, c.validate) }
 
 func (c *ValidateCmd) validate(s cli.Streams) error {
-	entries, err := catalog.Paths(c.Files)
+	entries, err := config.Paths(c.Files)
 	if err != nil {
 		return err
 	}

@@ -19,9 +19,8 @@ import (
 	"perigee/internal/plaintext"
 	"perigee/internal/table"
 	"perigee/tools/disagg/batch"
-	"perigee/tools/disagg/catalog"
 	"perigee/tools/disagg/config"
-	"perigee/tools/disagg/launch"
+	"perigee/tools/disagg/plan"
 	"perigee/tools/disagg/verdict"
 )
 
@@ -74,7 +73,7 @@ func (c *ParseCmd) parse(s cli.Streams) error {
 // judgeFolder adds what the folder of a case says beside its logs: of parts that have died, and of how Slurm has ended
 // the job.
 func judgeFolder(dir string, v *verdict.Verdict) {
-	if _, err := os.Lstat(filepath.Join(dir, launch.Effective)); err != nil {
+	if _, err := os.Lstat(filepath.Join(dir, plan.Effective)); err != nil {
 		return // a log, or logs of something else
 	}
 	d := &done{Verdict: v}
@@ -104,13 +103,13 @@ func judgeFolder(dir string, v *verdict.Verdict) {
 // expected reads the config of the case, if there is one, and returns its warnings, too.
 func (c *ParseCmd) expected() (want verdict.Expect, warnings []string, err error) {
 	file := c.Config
-	if beside := filepath.Join(c.Path, launch.Effective); file == "" {
+	if beside := filepath.Join(c.Path, plan.Effective); file == "" {
 		if _, err := os.Lstat(beside); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 			return want, nil, nil
 		}
 		file = beside
 	}
-	entries, err := catalog.Paths([]string{file})
+	entries, err := config.Paths([]string{file})
 	if err != nil {
 		return want, nil, err
 	}

@@ -21,9 +21,8 @@ import (
 	"perigee/internal/plaintext"
 	"perigee/internal/slurm"
 	"perigee/tools/disagg/batch"
-	"perigee/tools/disagg/catalog"
 	"perigee/tools/disagg/config"
-	"perigee/tools/disagg/launch"
+	"perigee/tools/disagg/plan"
 	"perigee/tools/disagg/record"
 	"perigee/tools/disagg/verdict"
 )
@@ -73,7 +72,7 @@ type session struct {
 	s      cli.Streams
 	dir    string
 	began  time.Time
-	gpu    catalog.GPU
+	gpu    config.GPU
 	log    *runLog
 	tasks  []*batch.Task
 	cases  map[*batch.Task]*done
@@ -104,7 +103,7 @@ func (c *RunCmd) run(s cli.Streams) error {
 		return err
 	}
 	f.remark(plaintext.Writer(s.Err))
-	selected := catalog.Selected(f.cases)
+	selected := config.Selected(f.cases)
 	if len(selected) == 0 {
 		return fault.New(fault.Input, "no test is selected (%s): there is nothing to run", c.described(s)).
 			WithHint("perigee disagg list shows the tests, and why each is deselected")
@@ -207,7 +206,7 @@ func (r *session) makeTasks(selected []*config.Config) error {
 				dir = filepath.Join(own, batch.FolderName(r.dir), folder)
 			}
 			t := &batch.Task{Config: c, Name: name, Dir: dir}
-			t.Plan = func(comment string) (*launch.Plan, error) { return r.plan(t, comment) }
+			t.Plan = func(comment string) (*plan.Plan, error) { return r.plan(t, comment) }
 			r.tasks = append(r.tasks, t)
 		}
 	}
@@ -241,8 +240,8 @@ func (r *session) checkFolders() error {
 }
 
 // plan makes the job of a task.
-func (r *session) plan(t *batch.Task, comment string) (*launch.Plan, error) {
-	o := launch.Options{Dir: t.Dir, GPU: r.gpu, Nodes: r.Nodes, Comment: comment}
+func (r *session) plan(t *batch.Task, comment string) (*plan.Plan, error) {
+	o := plan.Options{Dir: t.Dir, GPU: r.gpu, Nodes: r.Nodes, Comment: comment}
 	if r.gpu.Name == "LOCAL" && r.Nodes == 0 && !t.UsesCommand() {
 		o.Nodes = 1
 	}
@@ -253,7 +252,7 @@ func (r *session) plan(t *batch.Task, comment string) (*launch.Plan, error) {
 		}
 		o.Perigee = program // a probe is part of the job
 	}
-	return launch.New(t.Config, o)
+	return plan.New(t.Config, o)
 }
 
 // planned is a job in the JSON of --dry-run.
@@ -298,7 +297,7 @@ func (r *session) dry() (err error) {
 	return nil
 }
 
-func (r *session) dryPlan(t *batch.Task) (*launch.Plan, error) {
+func (r *session) dryPlan(t *batch.Task) (*plan.Plan, error) {
 	if !t.Valid() {
 		return nil, errors.New(where(t.File, t.Problems[0]))
 	}

@@ -26,7 +26,7 @@ import (
 	"perigee/internal/file"
 	"perigee/internal/slurm"
 	"perigee/tools/disagg/config"
-	"perigee/tools/disagg/launch"
+	"perigee/tools/disagg/plan"
 	"perigee/tools/disagg/verdict"
 )
 
@@ -35,7 +35,7 @@ type Task struct {
 	*config.Config
 	Name string // id of the case, with #2 for the second repetition
 	Dir  string // result folder, absolute
-	Plan func(comment string) (*launch.Plan, error)
+	Plan func(comment string) (*plan.Plan, error)
 
 	NoFolder  error     // why there can be no Dir: the task is not submitted; nil if there can
 	Err       error     // why there is no job
@@ -394,7 +394,7 @@ func (m *Manager) Resume(ctx context.Context, tasks []*Task) (int, error) {
 			t.Verdict, t.Recorded = e.State, e.Reason
 			if Changed(t) {
 				m.printf("Warning: %s has changed since %s was run; the figures are those of %s\n",
-					t.File, t.Name, filepath.Join(t.Dir, launch.Effective))
+					t.File, t.Name, filepath.Join(t.Dir, plan.Effective))
 			}
 			continue
 		}
@@ -425,7 +425,7 @@ func (m *Manager) Resume(ctx context.Context, tasks []*Task) (int, error) {
 				return 0, fault.New(fault.Input, "resume: job %s of %s was submitted with another configuration than %s has now",
 					id, t.Name, t.File).
 					WithHint("go on with that one (it is in %s), or end the interrupted run with perigee disagg clean",
-						filepath.Join(t.Dir, launch.Effective))
+						filepath.Join(t.Dir, plan.Effective))
 			}
 			t.Job, t.Submitted, t.Resumed = slurm.Job{ID: id}, e.Time, true
 			t.comment, t.tied, t.why = e.Comment, is, e.Reason
@@ -477,7 +477,7 @@ func startedAs(t *Task, e Event) string {
 	if filepath.Clean(e.Dir) != t.Dir {
 		return ""
 	}
-	data, err := file.Read(filepath.Join(t.Dir, launch.JobInfo), 4<<10)
+	data, err := file.Read(filepath.Join(t.Dir, plan.JobInfo), 4<<10)
 	if err != nil {
 		return ""
 	}
@@ -503,12 +503,12 @@ func Changed(t *Task) bool {
 	if t.Tree == nil || t.Tree.Kind != conf.Map {
 		return false
 	}
-	now, err := launch.EffectiveText(t.Config)
+	now, err := plan.EffectiveText(t.Config)
 	if err != nil {
 		return false
 	}
 	for _, dir := range []string{t.Dir, t.Dir + FailedSuffix} {
-		if then, err := file.Read(filepath.Join(dir, launch.Effective), mostLedger); err == nil {
+		if then, err := file.Read(filepath.Join(dir, plan.Effective), mostLedger); err == nil {
 			return string(then) != now
 		}
 	}

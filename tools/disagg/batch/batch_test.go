@@ -19,7 +19,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/slurm"
 	"perigee/tools/disagg/config"
-	"perigee/tools/disagg/launch"
+	"perigee/tools/disagg/plan"
 )
 
 // fake puts commands in front of Slurm's. Each notes its calls in calls; jobs end
@@ -67,8 +67,8 @@ func tasks(t *testing.T, n int) (list []*Task) {
 	for i := range n {
 		name := fmt.Sprintf("case%d", i)
 		dir := filepath.Join(t.TempDir(), name)
-		list = append(list, &Task{Config: &config.Config{}, Name: name, Dir: dir, Plan: func(comment string) (*launch.Plan, error) {
-			return &launch.Plan{Args: []string{"--comment=" + comment}, Script: filepath.Join(dir, "job.sh")}, nil
+		list = append(list, &Task{Config: &config.Config{}, Name: name, Dir: dir, Plan: func(comment string) (*plan.Plan, error) {
+			return &plan.Plan{Args: []string{"--comment=" + comment}, Script: filepath.Join(dir, "job.sh")}, nil
 		}})
 	}
 	return list
@@ -218,8 +218,8 @@ func TestNoRoom(t *testing.T) {
 	}
 	t.Cleanup(func() { unix.Unmount(disk, unix.MNT_DETACH) })
 	list := tasks(t, 2)
-	list[1].Plan = func(string) (*launch.Plan, error) {
-		return &launch.Plan{Script: filepath.Join(disk, "case1", "job.sh"), Text: strings.Repeat("#", 1<<20)}, nil
+	list[1].Plan = func(string) (*plan.Plan, error) {
+		return &plan.Plan{Script: filepath.Join(disk, "case1", "job.sh"), Text: strings.Repeat("#", 1<<20)}, nil
 	}
 	m := manager(t, t.TempDir())
 	ended := 0
@@ -341,7 +341,7 @@ func TestResumeOfAnotherConfiguration(t *testing.T) {
 			}
 			return tree
 		}
-		then, err := launch.EffectiveText(&config.Config{Tree: tree(text)})
+		then, err := plan.EffectiveText(&config.Config{Tree: tree(text)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -349,7 +349,7 @@ func TestResumeOfAnotherConfiguration(t *testing.T) {
 		if err := os.MkdirAll(list[0].Dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(list[0].Dir, launch.Effective), []byte(then), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(list[0].Dir, plan.Effective), []byte(then), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		n, err := m.Resume(t.Context(), list)
@@ -486,7 +486,7 @@ func TestNumberOfAnother(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(exits, "SERVER_0"), []byte("1 node1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	list[0].Plan = func(string) (*launch.Plan, error) { return &launch.Plan{}, nil }
+	list[0].Plan = func(string) (*plan.Plan, error) { return &plan.Plan{}, nil }
 	if n, err := m.Resume(context.Background(), list); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
@@ -551,7 +551,7 @@ func TestForeignJobs(t *testing.T) {
 	}
 	m := manager(t, out)
 	fill(m.Ledger)
-	same := func(string) (*launch.Plan, error) { return &launch.Plan{}, nil }
+	same := func(string) (*plan.Plan, error) { return &plan.Plan{}, nil }
 	dir := fake(t, "cat <<'END'\n"+answers.String()+"END")
 	for _, j := range jobs {
 		e := j.event

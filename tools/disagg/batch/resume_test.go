@@ -9,7 +9,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/slurm"
-	"perigee/tools/disagg/launch"
+	"perigee/tools/disagg/plan"
 )
 
 // An sbatch that outlives its run keeps the ledger: what it submits would be missed.
@@ -76,7 +76,7 @@ func TestResumeForgottenIntent(t *testing.T) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, launch.JobInfo), []byte(c.info), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, plan.JobInfo), []byte(c.info), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		intent := Event{Event: submitting, Task: "case0", Comment: newComment(), Dir: dir}

@@ -10,10 +10,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"perigee/internal/conf"
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
 )
 
 // Options are how configs are read.
@@ -43,29 +43,144 @@ func Load(file string, id Ident, o Options) []*Config {
 
 // from makes a case of a document. id is the file's.
 func from(v variant, file string, id Ident, o Options) *Config {
-	c := &Config{Ident: id, File: file, Tree: v.tree}
+	c := defaults(id, file, v.tree)
 	if o.Env != nil {
 		c.override(o.Env)
 	}
-	r := read(c.Tree)
+	r := &reader{root: c.Tree, values: map[string]*conf.Value{}}
+	var old older
+	r.document(c.schema(&old))
 	c.identify(r)
 	c.Stem += v.suffix
 	if c.Tree.Kind == conf.Map {
 		c.WasRead = true
-		c.fill(r)
-		c.judge(r, o.Rules)
+		c.complete(r, &old)
+		c.check(r, o.Rules)
 	}
 	if o.Lenient {
-		c.Warnings = append(append(c.Warnings, r.unknown...), last(r.moreUnknown)...)
+		c.Warnings = append(c.Warnings, r.unknown...)
 	} else {
-		r.problems, r.more = append(r.problems, r.unknown...), r.more+r.moreUnknown
+		r.problems = append(r.problems, r.unknown...)
 	}
 	if !c.Known() {
-		r.add(nil, "", "there are no metrics for %s/%s; known are disagg/perf, disagg/accuracy, disagg/stress, wideep/perf and wideep/accuracy", c.Type, c.Category)
+		r.add(nil, "", "there are no metrics for %s/%s; known are disagg/perf, disagg/accuracy, disagg/stress, "+
+			"wideep/perf and wideep/accuracy", c.Type, c.Category)
 	}
 	slices.SortStableFunc(r.problems, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
-	c.Problems = append(append(c.Problems, r.problems...), last(r.more)...)
+	c.Problems = append(c.Problems, r.problems...)
 	return c
+}
+
+// complete adds what follows from several keys, or from their older places.
+func (c *Config) complete(r *reader, old *older) {
+	s, b := &c.Slurm, &c.Benchmark
+	c.ModelName, c.Precision = cmp.Or(c.ModelName, "unknown"), cmp.Or(c.Precision, "unknown")
+	if c.SupportedGPUs == nil && !c.UsesCommand() {
+		c.SupportedGPUs = []string{"GB200", "GB300", "H100", "B200", "B300"}
+	}
+	s.ScriptFile, s.HasExtra = cmp.Or(s.ScriptFile, old.scriptFile), r.has("slurm.extra_args")
+	if s.TimeLimit > 0 {
+		s.TimeText = timeText(s.TimeLimit)
+	}
+	b.Input, b.Output = cmp.Or(b.Input, old.input), cmp.Or(b.Output, old.output)
+	b.DatasetFile = cmp.Or(b.DatasetFile, old.datasetFile)
+	c.completeLevels(r, old)
+	c.completeWorkers(r, old)
+	c.Metrics = r.figures(old)
+	c.Datasets = r.datasets(old.datasets)
+	c.References = r.expectations(old.references)
+	if c.Resources = r.pools(old.resources); c.Resources != nil && !r.has("job.nodes") {
+		c.Job.Nodes = max(1, c.Resources.Nodes())
+	}
+	if c.UsesCommand() { // what srtctl's clients do
+		if r.values["benchmark.multi_round"] == nil {
+			b.MultiRound = 10
+		}
+		if r.values["benchmark.benchmark_ratio"] == nil {
+			b.Ratio = 0.8
+		}
+	}
+	c.Evaluation.Tasks = r.tasks(old, c.Evaluation.Enabled)
+}
+
+// completeLevels lists the levels of a config that has the first and last one.
+func (c *Config) completeLevels(r *reader, old *older) {
+	const first, last = "benchmark.concurrency_start", "benchmark.concurrency_end"
+	v := r.values["benchmark.concurrency_list"]
+	switch from, to := old.levelsFrom, old.levelsTo; {
+	case !r.has(first) && !r.has(last):
+	case v != nil:
+		r.add(v, first, "concurrency_list has the levels already")
+	case from == 0 || to < from:
+		r.wrong(last, "wanted concurrency_start and concurrency_end, the first at most the second, "+
+			"got %d and %d", from, to)
+	default:
+		c.Benchmark.Levels = doubling(from, to)
+	}
+}
+
+// completeWorkers reads the keys of the pass-through sections that rules and tables need.
+func (c *Config) completeWorkers(r *reader, old *older) {
+	for i, w := range []*Worker{&c.Gen, &c.Ctx} {
+		path := []string{"worker_config.gen", "worker_config.ctx"}[i]
+		w.MTP = r.passed(path+".speculative_config.num_nextn_predict_layers", 64)
+		// load_balancer may be the name of a file instead, which holds the slots.
+		if at(r.root, path+".moe_config.load_balancer").Len() > 0 {
+			w.Slots = r.passed(path+".moe_config.load_balancer.num_slots", 1_000_000)
+		}
+	}
+	c.Gen.Slots = cmp.Or(c.Gen.Slots, old.slots)
+	c.Ctx.MaxBatch = int(at(r.root, "worker_config.ctx.max_batch_size").Int())
+	c.Ctx.MaxTokens = int(at(r.root, "worker_config.ctx.max_num_tokens").Int())
+}
+
+// passed reads an optional integer of a pass-through section.
+func (r *reader) passed(path string, largest int64) (n int) {
+	v := at(r.root, path)
+	if v == nil || v.Kind == conf.Null {
+		return 0
+	}
+	for _, message := range (whole{&n, 0, largest}).store(v) {
+		r.add(v, path, "%s", message)
+	}
+	return n
+}
+
+// figures takes each key from metadata.metrics or else benchmark.metrics.
+func (r *reader) figures(old *older) *Metrics {
+	pick := func(name string) (path string, from *figures) {
+		if path := "metadata.metrics." + name; r.has(path) {
+			return path, &old.metrics[0]
+		}
+		return "benchmark.metrics." + name, &old.metrics[1]
+	}
+	source, p := pick("extractor_pattern")
+	names, n := pick("metric_names")
+	_, log := pick("log_file")
+	m := &Metrics{LogFile: log.logFile}
+	switch {
+	case r.has(source) != r.has(names):
+		if !r.has(source) {
+			source = names
+		}
+		r.add(at(r.root, source), source, "extractor_pattern and metric_names go together: a name for each group")
+	case r.values[source] != nil && r.values[names] != nil:
+		if i := slices.IndexFunc(n.names, func(name string) bool { return plaintext.Cell(name) != name }); i >= 0 {
+			// They stand in a CSV file that is read again.
+			r.wrong(names, "wanted names of plain text that begin with none of = + - @, got %q",
+				clip(n.names[i]))
+			return nil
+		}
+		var err error
+		if m.Pattern, err = compilePattern(p.pattern, n.names); err != nil {
+			r.wrong(source, "%s", err)
+			return nil
+		}
+	}
+	if m.LogFile == "" && m.Pattern == nil {
+		return nil
+	}
+	return m
 }
 
 // identify takes the id that the file itself holds, as the effective config in a result folder does, which lies outside
@@ -78,7 +193,8 @@ func (c *Config) identify(r *reader) {
 	}
 	const longest = 200 // the result folder is named after it
 	parts := strings.SplitN(v.Text(), "/", 3)
-	if len(parts) < 3 || parts[2] == "" || len(v.Text()) > longest || parts[2] == "." || parts[2] == ".." || strings.ContainsAny(parts[2], "/\x00") {
+	if len(parts) < 3 || slices.Contains([]string{"", ".", ".."}, parts[2]) || len(v.Text()) > longest ||
+		strings.ContainsAny(parts[2], "/\x00") {
 		r.add(v, path, "wanted TYPE/CATEGORY/NAME of at most %d bytes, got %q", longest, clip(v.Text()))
 		return
 	}
@@ -89,13 +205,13 @@ func (c *Config) warn(v *conf.Value, path, format string, args ...any) {
 	c.Warnings = append(c.Warnings, Problem{path, v.Line, fmt.Sprintf(format, args...)})
 }
 
-var place = regexp.MustCompile(`^:(\d+)`)
+var atLine = regexp.MustCompile(`^:(\d+)`)
 
 // broken is the case of a file that could not be read.
 func broken(file string, id Ident, err error) *Config {
 	p := Problem{Message: err.Error()}
 	if rest, ok := strings.CutPrefix(p.Message, file); ok {
-		if m := place.FindStringSubmatch(rest); m != nil {
+		if m := atLine.FindStringSubmatch(rest); m != nil {
 			p.Line, _ = strconv.Atoi(m[1])
 			rest = rest[len(m[0]):]
 		}
@@ -109,9 +225,6 @@ func broken(file string, id Ident, err error) *Config {
 
 // Replaced is a key whose value an environment variable gave.
 type Replaced struct{ Path, Variable, Value string }
-
-// placeholder reports whether a value is still to be filled in.
-func placeholder(s string) bool { return strings.HasPrefix(s, "<") && strings.HasSuffix(s, ">") }
 
 // override replaces what the environment says. A variable that is set goes
 // before the file; where it is unset, the file's value stays.
@@ -199,15 +312,15 @@ type Source struct {
 // order.
 func LoadAll(files []Source, o Options) []*Config {
 	loaded := make([][]*Config, len(files))
-	var next atomic.Int64
-	var workers sync.WaitGroup
-	for range min(len(files), runtime.GOMAXPROCS(0)) {
-		workers.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(files)); i = next.Add(1) - 1 {
-				loaded[i] = Load(files[i].File, files[i].Ident, o)
-			}
+	turns := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var all sync.WaitGroup
+	for i, f := range files {
+		all.Go(func() {
+			turns <- struct{}{}
+			loaded[i] = Load(f.File, f.Ident, o)
+			<-turns
 		})
 	}
-	workers.Wait()
+	all.Wait()
 	return slices.Concat(loaded...)
 }

@@ -32,56 +32,50 @@ const (
 	Logs Rules = "logs"
 )
 
-// judge checks what keys mean together.
-func (c *Config) judge(r *reader, rules Rules) {
-	c.judgeFigures(r)
+// check holds against each other what keys say.
+func (c *Config) check(r *reader, rules Rules) {
+	c.checkFigures(r)
 	if rules == Logs {
-		c.judgeOmissions(r)
+		c.noteOmissions(r)
 		return
 	}
-	c.needs(r, rules)
+	c.checkMissing(r, rules)
 	if v := r.values["benchmark.streaming"]; v != nil && !v.Bool() {
 		r.add(v, "benchmark.streaming", "streaming must be true")
 	}
 	if v := r.values["benchmark.use_nv_sa_benchmark"]; v.Bool() && c.Benchmark.Mode != "e2e" {
 		r.add(v, "benchmark.use_nv_sa_benchmark", "this client runs end to end only; mode is %s", c.Benchmark.Mode)
 	}
-	c.judgeIdle(r)
-	c.judgeNames(r)
-	c.judgeArguments(r)
-	c.judgeOptions(r)
-	c.judgeRepeats(r)
-	c.judgeDatasets(r)
-	c.judgeUnused(r)
+	c.noteIdle(r)
+	c.checkNames(r)
+	c.noteSecrets(r)
+	c.checkOptions(r)
+	c.checkLevels(r, rules)
+	c.noteDatasets(r)
+	c.noteUnused(r)
 	if c.UsesCommand() {
-		c.judgeCommand(r)
-		return
-	}
-	c.judgeMode(r)
-	c.judgeTokens(r, rules)
-	c.judgeSequences(r, rules)
-	if rules == Upstream {
-		c.judgeLevels(r)
+		c.checkCommand(r)
+	} else {
+		c.checkTokens(r, rules)
+		c.checkSequences(r, rules)
 	}
 }
 
-// judgeFigures checks what figures and scores are held against.
-func (c *Config) judgeFigures(r *reader) {
-	if v := r.values["benchmark.benchmark_ratio"]; v != nil && (v.Float() <= 0 || v.Float() > 1) {
-		r.add(v, "benchmark.benchmark_ratio", "wanted more than 0 and at most 1, got %g", v.Float())
+// checkFigures checks what figures and scores are held against.
+func (c *Config) checkFigures(r *reader) {
+	const datasets = "metadata.accuracy.datasets"
+	c.checkReferences(r)
+	if c.Category == "accuracy" && len(c.Datasets) == 0 && r.values[datasets] == nil {
+		r.missing(datasets)
 	}
-	c.judgeReferences(r)
-	if c.Category == "accuracy" && len(c.Datasets) == 0 && r.values["metadata.accuracy.datasets"] == nil {
-		r.missing("metadata.accuracy.datasets")
-	}
-	if v := r.values["metadata.accuracy.datasets"]; v != nil && c.Category == "perf" {
-		c.warn(v, "metadata.accuracy.datasets", "has no effect: only accuracy and stress cases are judged by it "+
+	if v := r.values[datasets]; v != nil && c.Category == "perf" {
+		c.warn(v, datasets, "has no effect: only accuracy and stress cases are judged by it "+
 			"(metadata.id: %s/accuracy/%s, or the folder, makes it one)", c.Type, c.Stem)
 	}
 }
 
-// judgeOmissions warns of keys without which a log is judged less strictly. Other rules want them to be there.
-func (c *Config) judgeOmissions(r *reader) {
+// noteOmissions warns of keys without which a log is judged less strictly. Other rules want them to be there.
+func (c *Config) noteOmissions(r *reader) {
 	if !c.Benchmark.Enabled || c.Category == "accuracy" {
 		return
 	}
@@ -93,33 +87,32 @@ func (c *Config) judgeOmissions(r *reader) {
 	}
 }
 
-// judgeDatasets warns of data sets that nothing is expected of, once. TensorRT-LLM's tests take 0 there, which any
+// noteDatasets warns of data sets that nothing is expected of, once. TensorRT-LLM's tests take 0 there, which any
 // score passes, so such configurations are read.
-func (c *Config) judgeDatasets(r *reader) {
-	const path = "metadata.accuracy.datasets"
-	more := -1
-	var first *conf.Value
-	for _, v := range r.values[path].List() {
-		if e := v.Get("expected_value"); v.Kind != conf.Map || e != nil && e.Kind != conf.Null {
-			continue
-		}
-		if more++; first == nil {
-			first = v
+func (c *Config) noteDatasets(r *reader) {
+	if c.Category == "perf" { // of which another warning says that nothing is judged
+		return
+	}
+	var without []*conf.Value
+	for _, v := range r.values["metadata.accuracy.datasets"].List() {
+		if e := v.Get("expected_value"); v.Kind == conf.Map && (e == nil || e.Kind == conf.Null) {
+			without = append(without, v)
 		}
 	}
-	if first == nil || c.Category == "perf" { // of which another warning says that nothing is judged
+	if len(without) == 0 {
 		return
 	}
 	others := ""
-	if more > 0 {
-		others = fmt.Sprintf(", and of %d others,", more)
+	if len(without) > 1 {
+		others = fmt.Sprintf(", and of %d others,", len(without)-1)
 	}
-	c.warn(first, first.Path()+".expected_value", "missing expected_value: the scores of this data set%s are not judged", others)
+	c.warn(without[0], without[0].Path()+".expected_value",
+		"missing expected_value: the scores of this data set%s are not judged", others)
 }
 
-// needs reports the keys that are missing.
-func (c *Config) needs(r *reader, rules Rules) {
-	for _, k := range schema {
+// checkMissing reports the keys that are missing.
+func (c *Config) checkMissing(r *reader, rules Rules) {
+	for _, k := range table {
 		required := k.need == always || k.need == trtllm && !c.UsesCommand() ||
 			k.need == upstream && !c.UsesCommand() && rules == Upstream
 		if required && !r.has(k.path) {
@@ -130,47 +123,62 @@ func (c *Config) needs(r *reader, rules Rules) {
 		!r.has("benchmark.concurrency_end") {
 		r.missing("benchmark.concurrency_list")
 	}
-	if c.UsesCommand() {
-		return
-	}
 	for _, name := range []string{"input_length", "output_length"} {
-		if !r.has("benchmark."+name) && !r.has("sequence."+name) {
+		if !c.UsesCommand() && !r.has("benchmark."+name) && !r.has("sequence."+name) {
 			r.missing("benchmark." + name)
 		}
 	}
 }
 
-// judgeMode refuses further levels of generation alone: generation servers hold requests back until the first level is
-// full, and run the others end to end.
-func (c *Config) judgeMode(r *reader) {
+// checkLevels refuses levels that cannot be measured. The figures of a level that is there twice would be those of two
+// runs, and have one name. In the mode gen_only, generation servers hold requests back until the first level is full,
+// and run the others end to end.
+func (c *Config) checkLevels(r *reader, rules Rules) {
 	const path = "benchmark.concurrency_list"
-	if n := len(c.Benchmark.Levels); c.Benchmark.Mode == "gen_only" && n > 1 {
-		r.add(r.values[path], path, "mode gen_only measures one level, got %d; a sweep makes a case of each", n)
+	v, list := r.values[path], c.Benchmark.Levels
+	seen := map[int]bool{}
+	for _, level := range list {
+		if seen[level] {
+			r.add(v, path, "concurrency %d is there twice; perigee disagg run --repeat runs a case more than once", level)
+			break
+		}
+		seen[level] = true
+	}
+	if c.UsesCommand() {
+		return
+	}
+	if c.Benchmark.Mode == "gen_only" && len(list) > 1 {
+		r.add(v, path, "mode gen_only measures one level, got %d; a sweep makes a case of each", len(list))
+	}
+	limit, words := c.Gen.MaxBatch, "gen max_batch_size"
+	if c.Gen.AttentionDP {
+		limit, words = limit*c.Gen.TP, "gen max_batch_size*tensor_parallel_size"
+	}
+	for _, level := range list {
+		if rules == Upstream && limit > 0 && level > limit {
+			r.add(v, path, "concurrency %d exceeds %s %d", level, words, limit)
+		}
 	}
 }
 
-// judgeTokens holds the tokens of a batch against multi-token prediction.
-func (c *Config) judgeTokens(r *reader, rules Rules) {
+// checkTokens holds the tokens of a batch against multi-token prediction.
+func (c *Config) checkTokens(r *reader, rules Rules) {
 	const path = "worker_config.gen.max_num_tokens"
 	g := c.Gen
 	if g.MTP == 0 || g.MaxTokens == 0 || g.MaxBatch == 0 {
 		return
 	}
-	needed := g.MaxBatch * (g.MTP + 1)
-	switch {
-	case rules == Strict && g.MaxTokens != needed:
-		r.add(r.values[path], path, "max_num_tokens is %d, needs %d = %d*(%d+1) (max_batch_size times MTP layers and one)", g.MaxTokens, needed, g.MaxBatch, g.MTP)
-	case rules == Upstream && g.MaxTokens < needed:
-		r.add(r.values[path], path, "max_num_tokens is %d, needs at least %d = %d*(%d+1) (max_batch_size times MTP layers and one)", g.MaxTokens, needed, g.MaxBatch, g.MTP)
+	needed, words := g.MaxBatch*(g.MTP+1), ""
+	if rules == Upstream {
+		words = "at least "
+	}
+	if g.MaxTokens < needed || rules == Strict && g.MaxTokens != needed {
+		r.wrong(path, "max_num_tokens is %d, needs %s%d = %d*(%d+1) (max_batch_size times MTP layers and one)",
+			g.MaxTokens, words, needed, g.MaxBatch, g.MTP)
 	}
 }
 
-func (c *Config) judgeSequences(r *reader, rules Rules) {
-	sum := c.Benchmark.Input + c.Benchmark.Output
-	least, words := sum, "input_length + output_length"
-	if rules == Upstream {
-		least, words = c.Benchmark.Input, "input_length"
-	}
+func (c *Config) checkSequences(r *reader, rules Rules) {
 	if c.Benchmark.Input == 0 || c.Benchmark.Output == 0 {
 		return // reported already
 	}
@@ -179,19 +187,21 @@ func (c *Config) judgeSequences(r *reader, rules Rules) {
 			r.add(v, path, "max_seq_len is %d, must be > %d (%s)", got, limit, words)
 		}
 	}
-	check("worker_config.ctx.max_seq_len", c.Ctx.MaxSeq, least, words)
-	check("worker_config.gen.max_seq_len", c.Gen.MaxSeq, sum, "input_length + output_length")
+	sum, words := c.Benchmark.Input+c.Benchmark.Output, "input_length + output_length"
+	if rules == Upstream {
+		check("worker_config.ctx.max_seq_len", c.Ctx.MaxSeq, c.Benchmark.Input, "input_length")
+	} else {
+		check("worker_config.ctx.max_seq_len", c.Ctx.MaxSeq, sum, words)
+	}
+	check("worker_config.gen.max_seq_len", c.Gen.MaxSeq, sum, words)
 }
 
-// judgeArguments warns of secrets on sbatch's command line. It looks at the first kilobyte: a sweep makes thousands of
-// cases.
-func (c *Config) judgeArguments(r *reader) {
+// noteSecrets warns of secrets on sbatch's command line.
+func (c *Config) noteSecrets(r *reader) {
 	v := r.values["slurm.extra_args"]
-	text := v.Text()
-	text = text[:min(1<<10, len(text))]
-	if secret.Mask(text, mask) != text {
-		c.warn(v, "slurm.extra_args", "every user of this host sees sbatch's arguments, and what is secret in them: job.env and "+
-			"the keys *env_var give a job its variables in a file")
+	if text := v.Text(); secret.Mask(text, mask) != text {
+		c.warn(v, "slurm.extra_args", "every user of this host sees sbatch's arguments, and what is secret in them: job.env "+
+			"and the keys *env_var give a job its variables in a file")
 	}
 }
 
@@ -203,10 +213,10 @@ var (
 	noJobs = []string{"--help", "--test-only", "--usage", "--version", "--wrap"}
 )
 
-// judgeOptions refuses words that sbatch would take for the script of the job, instead of the one that perigee makes,
+// checkOptions refuses words that sbatch would take for the script of the job, instead of the one that perigee makes,
 // and options with which that does not run, or more than once. Some options are known to take no next word for their
 // value: others may.
-func (c *Config) judgeOptions(r *reader) {
+func (c *Config) checkOptions(r *reader) {
 	const path = "slurm.extra_args"
 	isValue := false // the next word may be one
 	for i, word := range c.Slurm.ExtraArgs {
@@ -215,14 +225,13 @@ func (c *Config) judgeOptions(r *reader) {
 		isPart := func(option string) bool { return len(name) >= len("--us") && strings.HasPrefix(option, name) }
 		switch {
 		case isOption && (name == "-h" || name == "-V" || slices.ContainsFunc(noJobs, isPart)):
-			r.add(r.values[path], path, "with %s, sbatch does not submit the job", clip(name))
+			r.wrong(path, "with %s, sbatch does not submit the job", clip(name))
 			return
 		case isOption && (isArray(word) || isPart("--array")):
-			r.add(r.values[path], path, "with %s, Slurm would run the case several times at once, all in one folder",
-				clip(name))
+			r.wrong(path, "with %s, Slurm would run the case several times at once, all in one folder", clip(name))
 			return
 		case !isOption && !isValue:
-			r.add(r.values[path], path, "sbatch would take word %d for the script of the job: wanted options, with blanks between "+
+			r.wrong(path, "sbatch would take word %d for the script of the job: wanted options, with blanks between "+
 				"(there are none within a value, also in quotes)", i+1)
 			return
 		}
@@ -235,22 +244,8 @@ func isArray(word string) bool {
 	return !strings.HasPrefix(word, "--") && strings.HasPrefix(strings.TrimLeft(word[1:], "HOQWsv"), "a")
 }
 
-// judgeRepeats refuses a level that is there twice: its figures would be those of two runs, and have one name.
-func (c *Config) judgeRepeats(r *reader) {
-	const path = "benchmark.concurrency_list"
-	seen := map[int]bool{}
-	for _, level := range c.Benchmark.Levels {
-		if seen[level] {
-			r.add(r.values[path], path, "concurrency %d is there twice; perigee disagg run --repeat runs a case more than once",
-				level)
-			return
-		}
-		seen[level] = true
-	}
-}
-
-// judgeReferences refuses expectations that no figure can meet.
-func (c *Config) judgeReferences(r *reader) {
+// checkReferences refuses expectations that no figure can meet.
+func (c *Config) checkReferences(r *reader) {
 	metrics := benchlog.All()
 	if c.Metrics != nil && c.Metrics.Pattern != nil {
 		metrics = c.Metrics.Pattern.Names
@@ -281,38 +276,20 @@ func (c *Config) judgeReferences(r *reader) {
 	}
 }
 
-// judgeLevels holds the concurrencies against the batch of a generation server.
-func (c *Config) judgeLevels(r *reader) {
-	const path = "benchmark.concurrency_list"
-	if c.Gen.MaxBatch == 0 {
-		return
-	}
-	limit, words := c.Gen.MaxBatch, "gen max_batch_size"
-	if c.Gen.AttentionDP {
-		limit, words = limit*c.Gen.TP, "gen max_batch_size*tensor_parallel_size"
-	}
-	for _, level := range c.Benchmark.Levels {
-		if level > limit {
-			r.add(r.values[path], path, "concurrency %d exceeds %s %d", level, words, limit)
-		}
-	}
-}
-
-// judgeCommand checks the section job.
-func (c *Config) judgeCommand(r *reader) {
+// checkCommand checks the section job.
+func (c *Config) checkCommand(r *reader) {
 	switch {
 	case c.Job.Client == "" && c.Job.Command == "" && c.Benchmark.Enabled:
 		r.missing("job.client")
 	case c.Job.Client != "" && c.Job.Command != "":
-		r.add(r.values["job.command"], "job.command",
-			"give job.client (once per level) or job.command (prints its levels itself), not both")
+		r.wrong("job.command", "give job.client (once per level) or job.command (prints its levels itself), not both")
 	}
 	if nodes := c.Job.Nodes; nodes > MostGPUs {
 		r.add(cmp.Or(r.values["job.nodes"], r.values["resources"]), "job.nodes", "wanted at most %d nodes, got %d",
 			MostGPUs, nodes)
 	}
 	if c.Job.Ready != "" && c.Job.Server == "" {
-		r.add(r.values["job.ready"], "job.ready", "has no effect without job.server")
+		r.wrong("job.ready", "has no effect without job.server")
 	}
 }
 
@@ -339,9 +316,9 @@ var unused = map[string][]struct{ path, instead string }{
 	},
 }
 
-// judgeUnused warns of keys that say something which the shipped template of the case has no use for. What the
+// noteUnused warns of keys that say something which the shipped template of the case has no use for. What the
 // environment has given is meant for the cases that can use it.
-func (c *Config) judgeUnused(r *reader) {
+func (c *Config) noteUnused(r *reader) {
 	name := TemplateOf(c)
 	for _, k := range unused[name] {
 		v := at(r.root, k.path)
@@ -376,9 +353,9 @@ func saysNothing(v *conf.Value) bool {
 	return false
 }
 
-// judgeIdle warns of keys that say something else than the ones that count, or
+// noteIdle warns of keys that say something else than the ones that count, or
 // that nothing reads.
-func (c *Config) judgeIdle(r *reader) {
+func (c *Config) noteIdle(r *reader) {
 	for _, path := range []string{"benchmark.env_var", "job.env"} {
 		for _, name := range []string{"CONCURRENCY", "PROMPTS", "WARMUP"} {
 			if v := r.values[path].Get(name); v != nil && c.Job.Client != "" && TemplateOf(c) == "command" {
@@ -416,32 +393,26 @@ var joined = regexp.MustCompile(`[,;][A-Za-z_][A-Za-z0-9_]*=`)
 // isSettable reports whether a case may have a variable of this name.
 func isSettable(name string) bool { return variable.MatchString(name) && !reserved.MatchString(name) }
 
-// judgeNames checks names that end up in job scripts.
-func (c *Config) judgeNames(r *reader) {
+// checkNames checks names that end up in job scripts.
+func (c *Config) checkNames(r *reader) {
 	if strings.ContainsFunc(c.Stem, unicode.IsControl) {
 		r.add(nil, "", "the name of the file holds a control character: %q", c.Stem)
 	}
-	for _, given := range []struct {
-		path  string
-		pairs []string
-	}{
-		{"environment.worker_env_var", c.Environment.WorkerEnv},
-		{"environment.ctx_worker_env_var", c.Environment.CtxEnv},
-		{"environment.gen_worker_env_var", c.Environment.GenEnv},
-		{"environment.server_env_var", c.Environment.ServerEnv},
-	} {
-		for _, pair := range given.pairs {
+	for _, path := range []string{"environment.worker_env_var", "environment.ctx_worker_env_var",
+		"environment.gen_worker_env_var", "environment.server_env_var"} {
+		v := r.values[path]
+		given := pairs(v.Text())
+		for _, pair := range given {
 			if name, _, _ := strings.Cut(pair, "="); !isSettable(name) {
-				r.add(r.values[given.path], given.path,
-					"wanted names of environment variables that a job may set, got %q", clip(secret.Text(name)))
+				r.add(v, path, "wanted names of environment variables that a job may set, got %q", clip(name))
 			}
 		}
-		v := r.values[given.path]
-		if slices.ContainsFunc(given.pairs, joined.MatchString) {
-			c.warn(v, given.path, "wanted NAME=VALUE with blanks between: the value of one holds another NAME= behind a comma or semicolon")
+		if slices.ContainsFunc(given, joined.MatchString) {
+			c.warn(v, path, "wanted NAME=VALUE with blanks between: the value of one holds another NAME= behind a comma "+
+				"or semicolon")
 		}
-		if n := len(strings.Fields(v.Text())) - len(given.pairs); n > 0 {
-			c.warn(v, given.path, "wanted NAME=VALUE with blanks between: words without NAME= are left out, %d of them", n)
+		if n := len(strings.Fields(v.Text())) - len(given); n > 0 {
+			c.warn(v, path, "wanted NAME=VALUE with blanks between: words without NAME= are left out, %d of them", n)
 		}
 	}
 	for _, path := range []string{"benchmark.env_var", "accuracy.env_var", "job.env"} {
@@ -449,7 +420,7 @@ func (c *Config) judgeNames(r *reader) {
 		for _, name := range v.Keys() {
 			switch x := v.Get(name); {
 			case !isSettable(name):
-				r.add(x, path, "wanted the name of an environment variable that a job may set, got %q", clip(secret.Text(name)))
+				r.add(x, path, "wanted the name of an environment variable that a job may set, got %q", clip(name))
 			case x.Kind == conf.List || x.Kind == conf.Map:
 				r.add(x, x.Path(), "wanted a text, a number or a boolean, got %s", x.Kind)
 			}

@@ -19,19 +19,24 @@ func Masked(tree *conf.Value) (*conf.Value, error) {
 		return conf.FromPlain(tree.File, mask)
 	}
 	return tree.Without("sweep").MapScalars(func(path []string, v *conf.Value) any {
-		k, known := kindOf[strings.Join(path, ".")]
+		k := table.find(strings.Join(path, "."))
 		switch {
 		case v.Kind == conf.Null || isFigure(tree, path, v):
 			return v
-		case !known && slices.ContainsFunc(path, secret.Variable):
+		case k == nil && slices.ContainsFunc(path, secret.Variable):
 			return mask
 		case v.Kind != conf.String:
 			return v
-		case known && k == script:
+		case k != nil && isScript(k):
 			return secret.Addresses(v.Text())
 		}
 		return secret.Mask(v.Text(), mask)
-	}).MapKeys(secret.Text), nil
+	}), nil
+}
+
+func isScript(k *key) bool {
+	_, is := k.to.(script)
+	return is
 }
 
 // isFigure reports whether a value is a number of a reference, which has the name of a metric: TOKEN_RATE.

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"perigee/internal/conf"
-	"perigee/internal/secret"
 )
 
 // mostVariants bounds the cases of a file: a grid multiplies.
@@ -31,44 +30,48 @@ func (a axis) isKey() bool { return strings.Contains(a.name, ".") }
 // mark is what stands in texts for a name that is no key.
 func (a axis) mark() string { return "{" + a.name + "}" }
 
-// shownMark is a mark for messages: without what may be a secret.
-func (a axis) shownMark() string { return "{" + secret.Text(a.name) + "}" }
-
-// shellVariable looks for a placeholder behind a $, of which a shell would make another thing than the value: what
-// reads as one of its variables becomes $0.8. It returns nil if there is none.
-func shellVariable(base *conf.Value, axes []axis) *Problem {
-	var look func(v *conf.Value) *Problem
-	look = func(v *conf.Value) *Problem {
-		if text := v.Text(); strings.Contains(text, "${") {
-			for _, a := range axes {
-				if !a.isKey() && strings.Contains(text, "$"+a.mark()) {
-					shown := clip(a.shownMark())
-					return &Problem{v.Path(), v.Line, fmt.Sprintf("$%s is a variable of the shell, and %s stands for the values of a sweep: "+
-						"write %s for these, or give the sweep another name", shown, shown, shown)}
-				}
-			}
-		}
-		for _, element := range v.List() {
-			if p := look(element); p != nil {
-				return p
-			}
-		}
-		for _, name := range v.Keys() {
-			if p := look(v.Get(name)); p != nil {
-				return p
-			}
-		}
-		return nil
+// eachText calls use for the texts of a value and of all values in it.
+func eachText(v *conf.Value, use func(v *conf.Value)) {
+	if v.Kind == conf.String {
+		use(v)
 	}
-	problem := look(base)
+	for _, element := range v.List() {
+		eachText(element, use)
+	}
+	for _, name := range v.Keys() {
+		eachText(v.Get(name), use)
+	}
+}
+
+// checkMarks refuses a name that neither is a key nor stands in a text, and one behind a $, of which a shell would make
+// another thing than the value: what reads as one of its variables becomes $0.8.
+func checkMarks(base *conf.Value, axes []axis) (problem *Problem) {
+	found := make([]bool, len(axes))
+	look := func(v *conf.Value) {
+		for i, a := range axes {
+			found[i] = found[i] || a.isKey() || strings.Contains(v.Text(), a.mark())
+			if problem == nil && !a.isKey() && strings.Contains(v.Text(), "$"+a.mark()) {
+				shown := clip(a.mark())
+				problem = wrongWith(v, "$%s is a variable of the shell, and %s stands for the values of a sweep: "+
+					"write %s for these, or give the sweep another name", shown, shown, shown)
+			}
+		}
+	}
+	eachText(base, look)
 	for _, a := range axes {
 		for _, value := range a.values {
-			if problem == nil {
-				problem = look(value)
-			}
+			look(value)
 		}
 	}
+	if i := slices.Index(found, false); i >= 0 && problem == nil {
+		problem = wrongWith(axes[i].values[0], "no text of the file holds %s; a key is written with its section, "+
+			"such as benchmark.%s", axes[i].mark(), axes[i].name)
+	}
 	return problem
+}
+
+func wrongWith(v *conf.Value, format string, args ...any) *Problem {
+	return &Problem{v.Path(), v.Line, fmt.Sprintf(format, args...)}
 }
 
 // expand makes the cases of a document with a section sweep: a map of names to
@@ -88,24 +91,24 @@ func expand(tree *conf.Value) (list []variant, problem *Problem) {
 		return nil, problem
 	}
 	base := tree.Without("sweep")
-	if problem := shellVariable(base, axes); problem != nil {
+	if problem := checkMarks(base, axes); problem != nil {
 		return nil, problem
 	}
-	seen, inBase := map[string]bool{}, make([]bool, len(axes))
-	findMarks(base, axes, inBase)
+	seen := map[string]bool{}
 	for _, row := range rows {
 		v := variant{tree: base}
 		for i, value := range row {
 			v.suffix += "_" + shortName(axes, i) + fileName(scalarText(value))
+			if axes[i].isKey() {
+				var err error
+				if v.tree, err = v.tree.With(strings.Split(axes[i].name, "."), value); err != nil {
+					return nil, wrongWith(value, "%v", err)
+				}
+			}
 		}
-		for _, keys := range []bool{true, false} { // placeholders may stand in the values of keys
-			for i, value := range row {
-				if axes[i].isKey() != keys {
-					continue
-				}
-				if v.tree, problem = apply(v.tree, axes[i], value, inBase[i]); problem != nil {
-					return nil, problem
-				}
+		for i, value := range row { // placeholders may stand in the values of keys
+			if !axes[i].isKey() {
+				v.tree = fillIn(v.tree, axes[i].mark(), value)
 			}
 		}
 		if seen[v.suffix] {
@@ -119,17 +122,15 @@ func expand(tree *conf.Value) (list []variant, problem *Problem) {
 
 func readAxes(section *conf.Value) ([]axis, *Problem) {
 	if section.Has("grid") && section.Has("zip") {
-		return nil, &Problem{"sweep", section.Line, "wanted grid or zip, got both"}
+		return nil, wrongWith(section, "wanted grid or zip, got both")
 	}
 	for _, way := range []string{"grid", "zip"} {
-		if !section.Has(way) {
-			continue
+		if section.Has(way) && section.Len() > 1 {
+			return nil, wrongWith(section, "the names of the sweep stand either in %s or beside it, not both", way)
 		}
-		if section.Len() > 1 {
-			return nil, &Problem{"sweep", section.Line, "the names of the sweep stand either in " + way +
-				" or beside it, not both"}
+		if section.Has(way) {
+			section = section.Get(way)
 		}
-		section = section.Get(way)
 	}
 	if section.Kind != conf.Map || section.Len() == 0 {
 		return nil, &Problem{"sweep", section.Line, "wanted a map of names to lists of values"}
@@ -138,12 +139,11 @@ func readAxes(section *conf.Value) ([]axis, *Problem) {
 	for _, name := range section.Keys() {
 		v := section.Get(name)
 		if v.Kind != conf.List || v.Len() == 0 {
-			return nil, &Problem{v.Path(), v.Line, "wanted a list of values"}
+			return nil, wrongWith(v, "wanted a list of values")
 		}
 		for _, value := range v.List() {
 			if value.Kind == conf.List || value.Kind == conf.Map || value.Kind == conf.Null {
-				return nil, &Problem{value.Path(), value.Line, "wanted a text, a number or a boolean, got " +
-					value.Kind.String()}
+				return nil, wrongWith(value, "wanted a text, a number or a boolean, got %s", value.Kind)
 			}
 		}
 		axes = append(axes, axis{name, v.List()})
@@ -153,92 +153,51 @@ func readAxes(section *conf.Value) ([]axis, *Problem) {
 
 // combine lists the combinations of the values, or with zip their n-th ones.
 func combine(axes []axis, zip bool, section *conf.Value) ([][]*conf.Value, *Problem) {
-	if zip {
-		if len(axes[0].values) > mostVariants {
-			return nil, tooManyCases(section)
-		}
-		rows := make([][]*conf.Value, len(axes[0].values))
-		for _, a := range axes {
-			if len(a.values) != len(rows) {
-				return nil, &Problem{"sweep.zip", section.Line,
-					fmt.Sprintf("%s has %d values and %s has %d: zip wants as many of each",
-						secret.Text(axes[0].name), len(rows), secret.Text(a.name), len(a.values))}
-			}
-			for i, v := range a.values {
-				rows[i] = append(rows[i], v)
-			}
-		}
-		return rows, nil
-	}
-	rows := [][]*conf.Value{nil}
+	cases := 1
 	for _, a := range axes {
-		if len(rows)*len(a.values) > mostVariants {
-			return nil, tooManyCases(section)
+		if n := len(a.values); zip && n != len(axes[0].values) {
+			return nil, &Problem{"sweep.zip", section.Line, fmt.Sprintf("%s has %d values and %s has %d: zip wants as many of each",
+				axes[0].name, len(axes[0].values), a.name, n)}
+		} else if zip {
+			cases = n
+		} else {
+			cases *= n
 		}
-		var next [][]*conf.Value
-		for _, row := range rows {
-			for _, v := range a.values {
-				next = append(next, append(slices.Clip(row), v))
+		if cases > mostVariants {
+			return nil, &Problem{"sweep", section.Line, fmt.Sprintf("wanted at most %d cases, got more", mostVariants)}
+		}
+	}
+	rows := make([][]*conf.Value, cases)
+	for i := range rows {
+		left, each := i, cases // of the number of the case, and of the cases in which the names before are the same
+		for _, a := range axes {
+			n := i
+			if !zip {
+				each /= len(a.values)
+				n, left = left/each, left%each
 			}
+			rows[i] = append(rows[i], a.values[n])
 		}
-		rows = next
 	}
 	return rows, nil
 }
 
-func tooManyCases(section *conf.Value) *Problem {
-	return &Problem{"sweep", section.Line, fmt.Sprintf("wanted at most %d cases, got more", mostVariants)}
-}
-
-// findMarks notes which placeholders stand in texts of a document.
-func findMarks(v *conf.Value, axes []axis, found []bool) {
-	if text := v.Text(); strings.Contains(text, "{") {
-		for i, a := range axes {
-			found[i] = found[i] || strings.Contains(text, a.mark())
-		}
-	}
-	for _, element := range v.List() {
-		findMarks(element, axes, found)
-	}
-	for _, name := range v.Keys() {
-		findMarks(v.Get(name), axes, found)
-	}
-}
-
-// apply gives one name of a sweep its value. In texts it is as the file has it written: True, or 1.0. A placeholder
-// that was in the file, inBase, may be in no text anymore: a key of the sweep may have replaced the one that held it.
-func apply(tree *conf.Value, a axis, value *conf.Value, inBase bool) (*conf.Value, *Problem) {
-	wrong := func(format string, args ...any) *Problem {
-		return &Problem{value.Path(), value.Line, fmt.Sprintf(format, args...)}
-	}
-	if a.isKey() {
-		changed, err := tree.With(strings.Split(a.name, "."), value)
-		if err != nil {
-			return nil, wrong("%v", err)
-		}
-		return changed, nil
-	}
-	mark, text, found := a.mark(), scalarText(value), inBase
+// fillIn puts a value where texts hold a mark. In a longer text it is as the file has it written: True, or 1.0.
+func fillIn(tree *conf.Value, mark string, value *conf.Value) *conf.Value {
+	text := scalarText(value)
 	if value.Kind == conf.Bool {
 		text = value.Written()
 	}
-	changed := tree.MapScalars(func(_ []string, v *conf.Value) any {
+	return tree.MapScalars(func(_ []string, v *conf.Value) any {
 		switch s := v.Text(); {
 		case !strings.Contains(s, mark):
 			return v
 		case s == mark:
-			found = true
 			return value // keeps its type, so that the case still validates
 		default:
-			found = true
 			return strings.ReplaceAll(s, mark, text)
 		}
 	})
-	if !found {
-		return nil, wrong("no text of the file holds %s; a key is written with its section, such as benchmark.%s",
-			a.shownMark(), secret.Text(a.name))
-	}
-	return changed, nil
 }
 
 // shortName is the last part of a key, or more where two keys would be alike.

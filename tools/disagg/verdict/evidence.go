@@ -17,7 +17,7 @@ import (
 	"perigee/internal/file"
 	"perigee/tools/disagg/accuracy"
 	"perigee/tools/disagg/benchlog"
-	"perigee/tools/disagg/pattern"
+	"perigee/tools/disagg/config"
 )
 
 func usage(format string, args ...any) error { return fault.New(fault.Usage, format, args...) }
@@ -201,7 +201,7 @@ func (e *Evidence) custom(file *os.File, want Expect) error {
 
 // inLevels takes the metrics of each level from its own text, where the last match counts: no match reaches from one
 // level into the next. It reports whether there is a match; then those outside of levels are of a warm-up, or a check.
-func (e *Evidence) inLevels(text []byte, p *pattern.Pattern) (inside bool, err error) {
+func (e *Evidence) inLevels(text []byte, p *config.Pattern) (inside bool, err error) {
 	texts := make([][]byte, len(e.Log.Levels))
 	for i := range e.Log.Levels {
 		e.Log.Levels[i].Metrics = map[string]float64{}
@@ -246,12 +246,12 @@ func (o *original) offset(out int) int {
 }
 
 // of reports whether a match that stands in a level may be of it.
-func of(m pattern.Match, l benchlog.Level) bool {
+func of(m config.Match, l benchlog.Level) bool {
 	return m.Concurrency == 0 || m.Concurrency == l.Concurrency
 }
 
 // unmarked takes the matches of a log that has no lines which begin and end levels: each concurrency is a level.
-func (e *Evidence) unmarked(matches []pattern.Match, want Expect) error {
+func (e *Evidence) unmarked(matches []config.Match, want Expect) error {
 	at := map[int]int{} // the level of a concurrency
 	for _, m := range matches {
 		concurrency := m.Concurrency

@@ -1,4 +1,4 @@
-package launch
+package plan
 
 import (
 	"errors"
@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
-	"perigee/tools/disagg/catalog"
 	"perigee/tools/disagg/config"
 )
 
@@ -62,7 +61,7 @@ func TestNodes(t *testing.T) {
 			"enable_attention_dp: true\n    pipeline_parallel_size: 1", "enable_attention_dp: true\n    pipeline_parallel_size: 4",
 			"enable_attention_dp: false\n    pipeline_parallel_size: 1", "enable_attention_dp: false\n    pipeline_parallel_size: 4"}, "49", "196"},
 	} {
-		p, err := New(golden(t, c.swaps...), Options{Dir: "/r/case", GPU: catalog.FindGPU("GB200"), Comment: "x"})
+		p, err := New(golden(t, c.swaps...), Options{Dir: "/r/case", GPU: config.FindGPU("GB200"), Comment: "x"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +73,7 @@ func TestNodes(t *testing.T) {
 }
 
 func TestTRTLLM(t *testing.T) {
-	p, err := New(golden(t, "container_image: ''", "container_image: 'a b.sqsh'", "work_dir: /tmp", "work_dir: /w"), Options{Dir: "/r/it's", GPU: catalog.FindGPU("GB200")})
+	p, err := New(golden(t, "container_image: ''", "container_image: 'a b.sqsh'", "work_dir: /tmp", "work_dir: /w"), Options{Dir: "/r/it's", GPU: config.FindGPU("GB200")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +101,7 @@ func TestTRTLLM(t *testing.T) {
 		t.Errorf("%v\n%s", err, other.Text)
 	}
 	// A capped job says both numbers.
-	capped, err := New(golden(t), Options{Dir: "/r/x", GPU: catalog.FindGPU("LOCAL"), Nodes: 1})
+	capped, err := New(golden(t), Options{Dir: "/r/x", GPU: config.FindGPU("LOCAL"), Nodes: 1})
 	if err != nil || capped.Nodes != 1 || capped.Computed != 5 || !slices.Contains(capped.Args, "--ntasks=1") {
 		t.Errorf("%+v, %v", capped.Args, err)
 	}
@@ -158,7 +157,7 @@ func TestCommandTemplate(t *testing.T) {
 slurm: {extra_args: --exclusive --mem=0}
 job: {nodes: 2, client: "echo '$CONCURRENCY'", server: sleep 9, ready: 'true', env: {A: "it's"}}
 `)
-	p, err := New(c, Options{Dir: "/r/x", GPU: catalog.FindGPU("GB200"), Comment: "c"})
+	p, err := New(c, Options{Dir: "/r/x", GPU: config.FindGPU("GB200"), Comment: "c"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,17 +243,9 @@ func TestOwnTemplate(t *testing.T) {
 
 // What is no template, or makes no script, is an error.
 func TestBombs(t *testing.T) {
-	task := config.Task{Name: "a", Extra: []config.Argument{{Key: "custom_config", Value: strings.Repeat("<repo_path>", 1<<12)}}}
-	d := Data{Config: golden(t)}
-	for n, want := range map[int]int{0: 1 << 4, 1 << 8: 1<<20 + 1<<4, 1<<8 + 1: 0} {
-		d.Environment.Repo = strings.Repeat("x", n)
-		if list, err := d.TaskArguments(task); (err == nil) != (want > 0) || err != nil && !strings.Contains(err.Error(), "custom_config of the task a is longer than 1 MiB") || err == nil && len(list[0]) > want {
-			t.Errorf("a path of %d bytes: %v", n, err)
-		}
-	}
 	for _, size := range []string{"4194304\n    context_parallel_size: 4398046", "40000"} {
 		c := golden(t, "tensor_parallel_size: 8", "tensor_parallel_size: "+size)
-		if _, err := New(c, Options{Dir: "/r/x", GPU: catalog.FindGPU("GB200")}); err == nil || !strings.Contains(err.Error(), "wanted at most 65536 GPUs") {
+		if _, err := New(c, Options{Dir: "/r/x", GPU: config.FindGPU("GB200")}); err == nil || !strings.Contains(err.Error(), "wanted at most 65536 GPUs") {
 			t.Errorf("%s: %v", size, err)
 		}
 	}
@@ -321,7 +312,7 @@ func TestPrivateVariables(t *testing.T) {
 	})
 	p, err := New(golden(t, "work_dir: /tmp", "work_dir: "+work, "build_wheel: false",
 		"build_wheel: false\n  worker_env_var: HF_TOKEN=hf_hidden A=~/it's$(x)\n  server_env_var: A=hidden"),
-		Options{Dir: dir, GPU: catalog.FindGPU("LOCAL"), Nodes: 1})
+		Options{Dir: dir, GPU: config.FindGPU("LOCAL"), Nodes: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +342,7 @@ func TestFullDisk(t *testing.T) {
 		writeTools(t, bin, map[string]string{"scontrol": "echo node1", "squeue": "",
 			"srun": `case "$*" in *server.sh*) dd if=/dev/zero of=fill bs=4096; while [ "$1" != bash ]; do shift; done; exec "$@";; esac`})
 		p, err := New(load(t, "benchmark: {concurrency_list: 1}\njob: {client: 'true', server: '"+server+"', ready: 'false', ready_timeout: 20}\n"),
-			Options{Dir: filepath.Join(disk, "case"), GPU: catalog.FindGPU("LOCAL"), Nodes: 1})
+			Options{Dir: filepath.Join(disk, "case"), GPU: config.FindGPU("LOCAL"), Nodes: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -388,7 +379,7 @@ func TestFullDiskAtTheStart(t *testing.T) {
 		tools[name] = fill + tools[name]
 		writeTools(t, bin, tools)
 		p, err := New(load(t, "benchmark: {concurrency_list: 1}\njob: {command: 'true'}\n"),
-			Options{Dir: dir, GPU: catalog.FindGPU("LOCAL"), Nodes: 1})
+			Options{Dir: dir, GPU: config.FindGPU("LOCAL"), Nodes: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -433,7 +424,7 @@ func TestFailedProbe(t *testing.T) {
 		"srun": `case "$*" in *"/no/perigee"*) exit 3;; *start_*) exec /bin/sleep 2;; esac`, "scontrol": "echo node1",
 		"curl": `[ -e asked ] && printf 200; : > asked`, "sleep": "exec /bin/sleep 0.1", "squeue": "",
 	})
-	p, err := New(golden(t), Options{Dir: filepath.Join(work, "case"), GPU: catalog.FindGPU("LOCAL"), Perigee: "/no/perigee"})
+	p, err := New(golden(t), Options{Dir: filepath.Join(work, "case"), GPU: config.FindGPU("LOCAL"), Perigee: "/no/perigee"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -480,7 +471,7 @@ func TestVariablesOfTheScript(t *testing.T) {
 			}
 		}
 	}
-	p, err := New(golden(t, "work_dir: /tmp", "work_dir: "+work), Options{Dir: filepath.Join(work, "a"), GPU: catalog.FindGPU("LOCAL"), Nodes: 1})
+	p, err := New(golden(t, "work_dir: /tmp", "work_dir: "+work), Options{Dir: filepath.Join(work, "a"), GPU: config.FindGPU("LOCAL"), Nodes: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -495,7 +486,7 @@ func TestVariablesOfTheScript(t *testing.T) {
 	}
 	p, err = New(load(t, "benchmark: {concurrency_list: 1}\njob: {setup: 'env -0 > setup', server: 'env -0 > server; sleep 1', ready: 'env -0 > ready',\n"+
 		"  client: 'env -0 > client', evaluate: 'env -0 > evaluate', env: {"+strings.Join(pairs, ", ")+"}}\n"),
-		Options{Dir: filepath.Join(work, "b"), GPU: catalog.FindGPU("LOCAL"), Nodes: 1})
+		Options{Dir: filepath.Join(work, "b"), GPU: config.FindGPU("LOCAL"), Nodes: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -513,7 +504,7 @@ func TestHangingReady(t *testing.T) {
 	writeTools(t, bin, map[string]string{"srun": `case "$*" in *server.sh*) exec /bin/sleep 3;; esac`, "scontrol": "echo node1", "squeue": ""})
 	p, err := New(load(t, "benchmark: {concurrency_list: 1}\n"+
 		"job: {client: 'true', server: 'true', ready: 'echo asked; sleep 20', ready_timeout: 1}\n"),
-		Options{Dir: work, GPU: catalog.FindGPU("LOCAL"), Nodes: 1})
+		Options{Dir: work, GPU: config.FindGPU("LOCAL"), Nodes: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -531,9 +522,10 @@ func TestHangingReady(t *testing.T) {
 func TestOwnLogs(t *testing.T) {
 	for names, want := range map[[2]string]string{
 		{"my.log", ""}: "./my.log", {"", ""}: "", {"it's $(x).log", "acc_*.txt"}: `./acc_*.txt './it'\''s $(x).log'`,
-		{"effective.yaml", "*"}: "", {"*.sh", "[a"}: "", {"-rf", ""}: "./-rf",
+		{"effective.yaml", "*"}: "", {"*.sh", "[a"}: "", {"-rf", ""}: "./-rf", {"job.sh", "task.*"}: "",
 	} {
-		d := Data{Config: &config.Config{Metrics: &config.Metrics{LogFile: names[0]}, AccuracyLog: names[1]}}
+		d := Data{Config: &config.Config{Metrics: &config.Metrics{LogFile: names[0]}, AccuracyLog: names[1]},
+			planned: []string{Effective, scriptFile}}
 		if got := strings.Join(d.OwnLogs(), " "); got != want {
 			t.Errorf("%q: got %s, want %s", names, got, want)
 		}
@@ -542,7 +534,7 @@ func TestOwnLogs(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	p, err := New(load(t, "metadata: {model_name: toy, metrics: {log_file: my.log}}\nbenchmark: {concurrency_list: 1}\njob: {command: 'true'}\n"),
-		Options{Dir: filepath.Join(t.TempDir(), "case"), GPU: catalog.FindGPU("LOCAL"), Nodes: 1})
+		Options{Dir: filepath.Join(t.TempDir(), "case"), GPU: config.FindGPU("LOCAL"), Nodes: 1})
 	if err != nil || !strings.Contains(p.Text, `"8_done_$SLURM_JOB_ID.txt" ./my.log`+"\n") {
 		t.Errorf("%v\n%s", err, p.Text)
 	}
@@ -558,7 +550,7 @@ func TestCutOffAtTheEnd(t *testing.T) {
 		}
 		writeTools(t, bin, map[string]string{"srun": "", "scontrol": "echo node1", "squeue": squeue})
 		p, err := New(load(t, "metadata: {model_name: toy}\nbenchmark: {concurrency_list: 1}\njob: {command: 'true'}\n"),
-			Options{Dir: work, GPU: catalog.FindGPU("LOCAL"), Nodes: 1})
+			Options{Dir: work, GPU: config.FindGPU("LOCAL"), Nodes: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -591,7 +583,7 @@ func TestHostileFields(t *testing.T) {
 	command := load(t, "metadata: {model_name: "+flow+"}\nenvironment: {model_path: "+flow+"}\nbenchmark: {concurrency_list: 1, env_var: {Y: "+flow+"}, dataset_file: "+flow+"}\n"+
 		"job: {client: 'true', env: {X: "+flow+"}}\n")
 	for name, c := range map[string]*config.Config{"trtllm": trtllm, "command": command} {
-		p, err := New(c, Options{Dir: filepath.Join(work, name), GPU: catalog.FindGPU("LOCAL"), Nodes: 1})
+		p, err := New(c, Options{Dir: filepath.Join(work, name), GPU: config.FindGPU("LOCAL"), Nodes: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

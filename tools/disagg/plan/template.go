@@ -1,7 +1,11 @@
-package launch
+package plan
 
 import (
+	"cmp"
+	"embed"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -10,7 +14,12 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/file"
+	"perigee/tools/disagg/config"
 )
+
+//go:embed templates
+var shipped embed.FS
 
 // mostTemplate bounds the file of a job template, in bytes.
 const mostTemplate = 1 << 20
@@ -28,6 +37,34 @@ var functions = template.FuncMap{
 	},
 	"add": func(a, b int) int { return a + b },
 	"mul": func(a, b int) int { return a * b },
+}
+
+// find returns the name and text of the template of a case.
+func find(c *config.Config) (name, text string, err error) {
+	name = config.TemplateOf(c)
+	data, err := shipped.ReadFile("templates/" + name + ".tmpl")
+	if err == nil {
+		return name, string(data), nil
+	}
+	work, places := c.Environment.WorkDir, []string{name}
+	if !filepath.IsAbs(name) {
+		places = []string{file.Beside(c.File, name)}
+		if work != "" {
+			places = []string{filepath.Join(work, name), places[0]}
+		}
+	}
+	for _, path := range places {
+		data, err = file.Read(path, mostTemplate)
+		switch {
+		case err == nil:
+			return path, string(data), nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return "", "", fault.New(fault.Input, "%s: metadata.script_file: %w", c.File, err)
+		}
+	}
+	return "", "", fault.New(fault.Input,
+		"%s: metadata.script_file: there is no job template %q, neither shipped (trtllm, command) nor in %s or beside the config",
+		c.File, name, cmp.Or(work, "environment.work_dir")).WithHint("SCRIPT_DIR sets environment.work_dir")
 }
 
 // render executes a job template, which is the user's program.

@@ -1,4 +1,4 @@
-package launch
+package plan
 
 import (
 	"context"
@@ -31,36 +31,34 @@ func EffectiveText(c *config.Config) (string, error) {
 	return string(text), err
 }
 
-// files adds what the script reads.
-func (d *Data) files(p *Plan) (err error) {
-	if p.Files[Effective], err = EffectiveText(d.Config); err != nil {
-		return err
+// files are what the script reads, by name.
+func (d *Data) files() (files map[string]string, err error) {
+	files = map[string]string{}
+	if files[Effective], err = EffectiveText(d.Config); err != nil {
+		return nil, err
 	}
 	if d.UsesCommand() {
-		for name, commands := range map[string]string{"setup": d.Job.Setup, "server": d.Job.Server,
-			"ready":  d.Job.Ready,
-			"client": d.Job.Client, "command": d.Job.Command, "evaluate": d.Job.Evaluate} {
+		j := d.Job
+		for name, commands := range map[string]string{"setup": j.Setup, "server": j.Server, "ready": j.Ready,
+			"client": j.Client, "command": j.Command, "evaluate": j.Evaluate} {
 			if commands != "" {
-				p.Files[name+".sh"] = "#!/bin/bash\n" + strings.TrimRight(commands, "\n") + "\n"
+				files[name+".sh"] = "#!/bin/bash\n" + strings.TrimRight(commands, "\n") + "\n"
 			}
 		}
-		return nil
+		return files, nil
 	}
-	for name, section := range map[string]*conf.Value{"gen_config.yaml": d.Gen.Section,
-		"ctx_config.yaml": d.Ctx.Section} {
+	sections := map[string]*conf.Value{"gen_config.yaml": d.Gen.Section, "ctx_config.yaml": d.Ctx.Section}
+	for name, section := range sections {
 		text, err := section.YAML()
 		if err != nil {
-			return err
+			return nil, err
 		}
-		p.Files[name] = string(text)
+		files[name] = string(text)
 	}
 	allocations, err := json.MarshalIndent(d.Workers, "", "  ")
-	if err != nil {
-		return err
-	}
-	p.Files["allocations.json"] = string(allocations) + "\n"
-	p.Files["server_config_base.yaml"] = d.serverConfig()
-	return nil
+	files["allocations.json"] = string(allocations) + "\n"
+	files["server_config_base.yaml"] = d.serverConfig()
+	return files, err
 }
 
 // serverConfig is the front end's file, with placeholders for the hosts.

@@ -1,28 +1,22 @@
-// Package pattern reads the patterns with which test configurations extract
-// figures from logs. They are written for Python's re module with the flags
-// MULTILINE and VERBOSE; Go's regexp (RE2) has neither verbose syntax nor
-// look-around nor back references.
-package pattern
+package config
 
 import (
 	"errors"
 	"fmt"
 	"math"
 	"regexp"
-	"regexp/syntax"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"perigee/tools/disagg/benchlog"
 )
 
-// Pattern extracts one record per match: the values of Names and, where the
-// pattern has a group for it, the concurrency they belong to.
+// Pattern extracts figures from logs, one record per match: the values of Names and, where the pattern has a group for
+// it, the concurrency they belong to. Patterns are written for Python's re module with the flags MULTILINE and VERBOSE;
+// Go's regexp (RE2) has neither verbose syntax nor look-around nor back references.
 type Pattern struct {
 	Names []string
-	text  string // for RE2
+	text  string // for RE2: a program takes much more memory, and a sweep makes thousands of cases
 	// concurrency is the group that holds it; 0: the log says it elsewhere.
 	concurrency int
 }
@@ -34,40 +28,25 @@ type Match struct {
 	Values      map[string]float64
 }
 
-// Compile reads a pattern. It has a group for each name and may have one more:
+// compilePattern reads a pattern. It has a group for each name and may have one more:
 // the group called concurrency or, without such a name, the last.
-func Compile(source string, names []string) (*Pattern, error) {
+func compilePattern(source string, names []string) (*Pattern, error) {
 	if len(names) == 0 {
 		return nil, errors.New("metric_names is empty")
 	}
-	if len(names) > mostNames {
-		return nil, fmt.Errorf("wanted at most %d metric_names, got %d", mostNames, len(names))
-	}
-	for _, name := range names {
-		if len(name) > longestName {
-			return nil, fmt.Errorf("wanted metric_names of at most %d bytes, got %.40q...", longestName, name)
-		}
-	}
-	if len(source) > longestSource {
-		return nil, fmt.Errorf("wanted a pattern of at most %d KiB, got %d bytes", longestSource>>10, len(source))
-	}
-	text, err := Translate(source)
+	text, err := translate(source)
 	if err != nil {
 		return nil, err
 	}
-	re, err := syntax.Parse(text, syntax.Perl)
+	re, err := regexp.Compile(text)
 	if err != nil {
 		return nil, fmt.Errorf("the pattern is not a regular expression of RE2: %w", err)
 	}
-	if n := steps(re); n > mostSteps {
-		return nil, fmt.Errorf("wanted a pattern of at most %d steps with all its repetitions, got %d", mostSteps, n)
-	}
-	p := &Pattern{Names: names, text: text, concurrency: max(0, slices.Index(re.CapNames(), "concurrency"))}
-	groups := re.MaxCap()
+	p := &Pattern{Names: names, text: text, concurrency: max(0, re.SubexpIndex("concurrency"))}
+	groups, wanted := re.NumSubexp(), len(names)
 	if p.concurrency == 0 && groups == len(names)+1 {
 		p.concurrency = groups
 	}
-	wanted := len(names)
 	if p.concurrency > 0 {
 		wanted++
 	}
@@ -78,63 +57,20 @@ func Compile(source string, names []string) (*Pattern, error) {
 	return p, nil
 }
 
-// The names are columns of tables, and are named for every level of a log.
-const (
-	mostNames   = 200
-	longestName = 200
-)
-
-// longestSource bounds a pattern for its parser, which takes seven thousand bytes for the three of \pL.
-const longestSource = 8 << 10
-
-// mostSteps bounds the program of a pattern, whose steps take some 300 bytes each: x{1000} is text of seven bytes.
-const mostSteps = 20_000
-
-// steps is about how many instructions the program of a regular expression has. The parser has bounded its
-// repetitions.
-func steps(re *syntax.Regexp) int {
-	n := max(1, len(re.Rune)/2)
-	for _, sub := range re.Sub {
-		n += steps(sub)
-	}
-	if re.Op == syntax.OpRepeat {
-		n *= max(1, re.Min, re.Max)
-	}
-	return n
-}
-
-// mostValues bounds what a pattern may find in a text. Each value takes some 100 bytes, and a pattern of 200 groups
-// within each other finds 200 in each digit.
-const mostValues = 1 << 20
-
-// mostMatches bounds the records. Each belongs to a level, of which a log has 10,000 at most.
-const mostMatches = 1 << 16
-
-// patience bounds a search. The usual ones take seconds even in 64 MiB, but a pattern may look through the rest of the
-// text for every match. A log is searched twice at most, within a minute. A variable for tests.
-var patience = 30 * time.Second
-
 // FindAll returns the records in each of several texts, in order. A match whose values are no
-// numbers is an error, and so are more than mostMatches matches or mostValues values in all, and a search that takes
-// longer than patience.
+// numbers is an error, and so are more than mostMatches matches in a text.
 func (p *Pattern) FindAll(texts ...[]byte) ([][]Match, error) {
-	// Not before: each of the cases of a sweep would hold a program.
-	re, err := regexp.Compile(p.text)
-	if err != nil {
-		return nil, err // Compile has parsed it: this does not happen
-	}
-	most := max(1, min(mostMatches, mostValues/(re.NumSubexp()+1)))
-	found, err := search(re, texts, most+1)
-	if err != nil {
-		return nil, err
-	}
-	list, n := make([][]Match, len(texts)), 0
-	for i, matches := range found {
-		if n += len(matches); n > most {
-			return nil, fmt.Errorf("wanted at most %d matches of a pattern of %d groups, got more; "+
-				"write a pattern that finds only the lines with results", most, re.NumSubexp())
+	const mostMatches = 1 << 16 // each belongs to a level, of which a log has 10,000 at most
+	re := regexp.MustCompile(p.text)
+	list := make([][]Match, len(texts))
+	for i, text := range texts {
+		found := re.FindAllSubmatchIndex(text, mostMatches+1)
+		if len(found) > mostMatches {
+			return nil, fmt.Errorf("wanted at most %d matches of the pattern, got more; "+
+				"write a pattern that finds only the lines with results", mostMatches)
 		}
-		if list[i], err = p.records(texts[i], matches); err != nil {
+		var err error
+		if list[i], err = p.records(text, found); err != nil {
 			return nil, err
 		}
 	}
@@ -175,47 +111,16 @@ func (p *Pattern) records(text []byte, matches [][]int) ([]Match, error) {
 	return list, nil
 }
 
-// search finds the matches in texts, and no more when n are found. A regexp cannot be interrupted: one that is late is
-// left to itself.
-func search(re *regexp.Regexp, texts [][]byte, n int) ([][][]int, error) {
-	began, done, patience := time.Now(), make(chan [][][]int, 1), patience
-	bytes := 0
-	for _, text := range texts {
-		bytes += len(text)
-	}
-	go func() {
-		found := make([][][]int, len(texts))
-		for i, text := range texts {
-			if n > 0 && time.Since(began) <= patience {
-				found[i] = re.FindAllSubmatchIndex(text, n)
-				n -= len(found[i])
-			}
-		}
-		done <- found
-	}()
-	late := time.NewTimer(patience)
-	defer late.Stop()
-	select {
-	case found := <-done:
-		if time.Since(began) <= patience {
-			return found, nil
-		}
-	case <-late.C:
-	}
-	return nil, fmt.Errorf("the search for the pattern in %d bytes takes longer than %v; "+
-		"write a pattern that does not look through the whole log for each match", bytes, patience)
-}
-
 // unsupported are constructs of Python that RE2 lacks.
 var unsupported = []struct{ text, name string }{
 	{"(?=", "look-ahead"}, {"(?!", "negative look-ahead"}, {"(?<=", "look-behind"}, {"(?<!", "negative look-behind"},
 	{"(?P=", "a back reference"}, {"(?(", "a condition"}, {"(?>", "an atomic group"},
 }
 
-// Translate returns the RE2 form of a Python pattern with MULTILINE and VERBOSE:
+// translate returns the RE2 form of a Python pattern with MULTILINE and VERBOSE:
 // white space and comments outside of classes are dropped unless escaped. The
 // error names a construct that RE2 cannot express.
-func Translate(source string) (string, error) {
+func translate(source string) (string, error) {
 	var b strings.Builder
 	b.WriteString("(?m)")
 	class := false // inside [...]
@@ -227,7 +132,7 @@ func Translate(source string) (string, error) {
 				return "", errors.New("the pattern ends with a backslash")
 			}
 			i++
-			if err := escape(&b, source[i], class); err != nil {
+			if err := escaped(&b, source[i], class); err != nil {
 				return "", err
 			}
 		case class:
@@ -261,8 +166,8 @@ func Translate(source string) (string, error) {
 	return b.String(), nil
 }
 
-// escape writes a backslash and the character after it.
-func escape(b *strings.Builder, c byte, class bool) error {
+// escaped writes a backslash and the character after it.
+func escaped(b *strings.Builder, c byte, class bool) error {
 	switch {
 	case c >= '1' && c <= '9' && !class:
 		return fmt.Errorf("the pattern uses the back reference \\%c, which RE2 lacks", c)

@@ -1,4 +1,4 @@
-package launch
+package plan
 
 import (
 	"os"
@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/tools/disagg/catalog"
+	"perigee/tools/disagg/config"
 )
 
 // function is the text of a function of job scripts.
 func function(t *testing.T, name string) string {
 	t.Helper()
-	p, err := New(load(t, "benchmark: {concurrency_list: 1}\njob: {client: 'true', server: 'true'}\n"), Options{Dir: "/r/x", GPU: catalog.FindGPU("LOCAL")})
+	p, err := New(load(t, "benchmark: {concurrency_list: 1}\njob: {client: 'true', server: 'true'}\n"), Options{Dir: "/r/x", GPU: config.FindGPU("LOCAL")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestStepOfAJobThatEnds(t *testing.T) {
 
 // A script, and its tasks, that Slurm has given up with their node and that still run note nothing where the job runs again.
 func TestCutOffAttempt(t *testing.T) {
-	p, err := New(load(t, "benchmark: {concurrency_list: 1}\njob: {client: 'true', server: 'true'}\n"), Options{Dir: "/r/x", GPU: catalog.FindGPU("LOCAL")})
+	p, err := New(load(t, "benchmark: {concurrency_list: 1}\njob: {client: 'true', server: 'true'}\n"), Options{Dir: "/r/x", GPU: config.FindGPU("LOCAL")})
 	if err != nil {
 		t.Fatal(err)
 	}

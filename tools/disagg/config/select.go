@@ -1,15 +1,12 @@
-package catalog
+package config
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
 	"regexp"
 	"strings"
 
 	"perigee/internal/fault"
 	"perigee/internal/file"
-	"perigee/tools/disagg/config"
 )
 
 // Filter says which cases a run is about. Zero members select everything.
@@ -18,13 +15,13 @@ type Filter struct {
 	Category string // -m
 	Type     string
 	Model    string
-	Keyword  *Expr // -k
+	Keyword  Expr  // -k
 	List     *List // test list file
 }
 
-// Case is a config and whether it is selected.
-type Case struct {
-	*config.Config
+// Choice is a config and whether it is selected.
+type Choice struct {
+	*Config
 	Reason string // why it is not; empty if it is
 }
 
@@ -35,21 +32,21 @@ var functions = map[string]string{"perf": "test_benchmark", "accuracy": "test_ac
 func Function(category string) string { return functions[category] }
 
 // NodeID is the id of a case in test lists.
-func NodeID(id config.Ident) string {
+func NodeID(id Ident) string {
 	return "test_disagg.py::TestDisaggBenchmark::" + functions[id.Category] + "[" + id.String() + "]"
 }
 
-// Apply judges every config. Nothing is dropped: what is not selected has a
+// Apply holds every config against the filter. Nothing is dropped: what is not selected has a
 // reason.
-func (f Filter) Apply(configs []*config.Config) []Case {
-	cases := make([]Case, len(configs))
+func (f Filter) Apply(configs []*Config) []Choice {
+	list := make([]Choice, len(configs))
 	for i, c := range configs {
-		cases[i] = Case{c, f.reason(c)}
+		list[i] = Choice{c, f.reason(c)}
 	}
-	return cases
+	return list
 }
 
-func (f Filter) reason(c *config.Config) string {
+func (f Filter) reason(c *Config) string {
 	switch {
 	case f.Type != "" && c.Type != f.Type:
 		return fmt.Sprintf("type is %s, not %s", c.Type, f.Type)
@@ -92,19 +89,15 @@ func ReadList(path string) (*List, error) {
 		return nil, fault.New(fault.Input, "test list: %w", err)
 	}
 	l := &List{File: path, named: map[string][]*Line{}}
-	lines := bufio.NewScanner(bytes.NewReader(data))
-	lines.Buffer(nil, len(data)+1)
-	for n := 1; lines.Scan(); n++ {
-		text := strings.TrimSpace(lines.Text())
-		if text == "" || text[0] == '#' {
-			continue
+	for i, text := range strings.Split(string(data), "\n") {
+		if text = strings.TrimSpace(text); text != "" && text[0] != '#' {
+			l.Lines = append(l.Lines, Line{Number: i + 1, ID: text})
 		}
-		l.Lines = append(l.Lines, Line{Number: n, ID: text})
 	}
 	if len(l.Lines) == 0 {
 		return nil, fault.New(fault.Input, "test list %s: there is no test id in it", path).
 			WithHint("one id per line, such as disagg_perf_NAME or %s",
-				NodeID(config.Ident{Type: "disagg", Category: "perf", Stem: "NAME"}))
+				NodeID(Ident{Type: "disagg", Category: "perf", Stem: "NAME"}))
 	}
 	for i := range l.Lines {
 		line := &l.Lines[i]
@@ -118,7 +111,7 @@ func ReadList(path string) (*List, error) {
 
 // take reports whether the list names a case, and remembers that the line is
 // matched.
-func (l *List) take(id config.Ident) bool {
+func (l *List) take(id Ident) bool {
 	found := false
 	for _, line := range l.named[id.String()] {
 		// A node id of another category's function names no test.
@@ -141,12 +134,11 @@ func (l *List) Unmatched() []string {
 }
 
 // Selected returns the selected configs.
-func Selected(cases []Case) []*config.Config {
-	var list []*config.Config
-	for _, c := range cases {
+func Selected(list []Choice) (selected []*Config) {
+	for _, c := range list {
 		if c.Reason == "" {
-			list = append(list, c.Config)
+			selected = append(selected, c.Config)
 		}
 	}
-	return list
+	return selected
 }

@@ -1,4 +1,4 @@
-package catalog
+package config
 
 import (
 	"os"
@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"perigee/internal/fuzztest"
-	"perigee/tools/disagg/config"
 )
 
 // tree makes files below a new folder.
@@ -28,7 +27,7 @@ func tree(t *testing.T, names ...string) string {
 	return root
 }
 
-func ids(list []config.Source) (all []string) {
+func ids(list []Source) (all []string) {
 	for _, e := range list {
 		all = append(all, e.Ident.String())
 	}
@@ -117,9 +116,9 @@ func TestFilter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var configs []*config.Config
-	for _, id := range []config.Ident{{Type: "disagg", Category: "perf", Stem: "a"}, {Type: "disagg", Category: "perf", Stem: "c"}, {Type: "disagg", Category: "accuracy", Stem: "b"}} {
-		configs = append(configs, &config.Config{Ident: id, SupportedGPUs: []string{"H100"}})
+	var configs []*Config
+	for _, id := range []Ident{{Type: "disagg", Category: "perf", Stem: "a"}, {Type: "disagg", Category: "perf", Stem: "c"}, {Type: "disagg", Category: "accuracy", Stem: "b"}} {
+		configs = append(configs, &Config{Ident: id, SupportedGPUs: []string{"H100"}})
 	}
 	var got []string
 	for _, c := range Selected(Filter{GPU: FindGPU("H100"), List: list}.Apply(configs)) {
@@ -136,7 +135,7 @@ func TestFilter(t *testing.T) {
 		want string
 	}{
 		{Filter{GPU: FindGPU("B200")}, "GPU B200 is not in supported_gpus (H100)"}, {Filter{Category: "stress"}, "-m stress: category is perf"},
-		{Filter{Type: "wideep"}, "type is disagg, not wideep"}, {Filter{Model: "x"}, "not x"}, {Filter{Keyword: &Expr{word: "zz"}}, "-k does not match"},
+		{Filter{Type: "wideep"}, "type is disagg, not wideep"}, {Filter{Model: "x"}, "not x"}, {Filter{Keyword: func(string) bool { return false }}, "-k does not match"},
 	} {
 		if got := c.f.Apply(configs[:1])[0].Reason; !strings.Contains(got, c.want) {
 			t.Errorf("got %q, want %q", got, c.want)

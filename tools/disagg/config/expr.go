@@ -1,4 +1,4 @@
-package catalog
+package config
 
 import (
 	"regexp"
@@ -8,17 +8,17 @@ import (
 )
 
 // Expr is an expression of -k: words that a name contains, in any case, with
-// and, or, not and parentheses, as pytest has them. nil matches everything.
-type Expr struct {
-	word        string // in small letters, unless it has parts
-	op          string // and, or, not
-	left, right *Expr  // right alone for not
-}
+// and, or, not and parentheses, as pytest has them. It reports whether it holds
+// for a name in small letters; nil holds for every one.
+type Expr func(name string) bool
+
+// Match reports whether the expression holds for a name.
+func (e Expr) Match(name string) bool { return e == nil || e(strings.ToLower(name)) }
 
 var token = regexp.MustCompile(`^(?:\s+|[()]|[\w:+\-.\[\]\\/]+)`)
 
 // ParseExpr reads an expression. An empty one is nil.
-func ParseExpr(text string) (*Expr, error) {
+func ParseExpr(text string) (Expr, error) {
 	p := &exprParser{source: text}
 	for rest := text; rest != ""; {
 		t := token.FindString(rest)
@@ -43,7 +43,6 @@ func ParseExpr(text string) (*Expr, error) {
 type exprParser struct {
 	source string
 	tokens []string
-	depth  int
 }
 
 func (p *exprParser) fail(format string, args ...any) error {
@@ -59,27 +58,28 @@ func (p *exprParser) next(word string) bool {
 	return true
 }
 
-func (p *exprParser) or() (*Expr, error)  { return p.binary("or", p.and) }
-func (p *exprParser) and() (*Expr, error) { return p.binary("and", p.not) }
-
-func (p *exprParser) binary(op string, operand func() (*Expr, error)) (*Expr, error) {
-	left, err := operand()
-	for err == nil && p.next(op) {
-		var right *Expr
-		right, err = operand()
-		left = &Expr{op: op, left: left, right: right}
+func (p *exprParser) or() (Expr, error) {
+	left, err := p.and()
+	if err != nil || !p.next("or") {
+		return left, err
 	}
-	return left, err
+	right, err := p.or()
+	return func(name string) bool { return left(name) || right(name) }, err
 }
 
-func (p *exprParser) not() (*Expr, error) {
-	const deepest = 1000
-	if p.depth++; p.depth > deepest {
-		return nil, p.fail("wanted at most %d words not and parentheses, got more", deepest)
+func (p *exprParser) and() (Expr, error) {
+	left, err := p.not()
+	if err != nil || !p.next("and") {
+		return left, err
 	}
+	right, err := p.and()
+	return func(name string) bool { return left(name) && right(name) }, err
+}
+
+func (p *exprParser) not() (Expr, error) {
 	if p.next("not") {
 		e, err := p.not()
-		return &Expr{op: "not", right: e}, err
+		return func(name string) bool { return !e(name) }, err
 	}
 	if p.next("(") {
 		e, err := p.or()
@@ -91,24 +91,7 @@ func (p *exprParser) not() (*Expr, error) {
 	if len(p.tokens) == 0 || p.tokens[0] == ")" || p.tokens[0] == "and" || p.tokens[0] == "or" {
 		return nil, p.fail("wanted a word")
 	}
-	e := &Expr{word: strings.ToLower(p.tokens[0])}
+	word := strings.ToLower(p.tokens[0])
 	p.tokens = p.tokens[1:]
-	return e, nil
-}
-
-// Match reports whether the expression holds for a name.
-func (e *Expr) Match(name string) bool {
-	return e == nil || e.match(strings.ToLower(name))
-}
-
-func (e *Expr) match(name string) bool {
-	switch e.op {
-	case "and":
-		return e.left.match(name) && e.right.match(name)
-	case "or":
-		return e.left.match(name) || e.right.match(name)
-	case "not":
-		return !e.right.match(name)
-	}
-	return strings.Contains(name, e.word)
+	return func(name string) bool { return strings.Contains(name, word) }, nil
 }

@@ -15,16 +15,16 @@ var floors = []string{
 	`internal/file`,
 	`internal/cli internal/conf internal/expr internal/logs internal/page internal/table
 	internal/traffic/matrix internal/traffic/series nixl nixl/internal/pages nixl/internal/process scenarios spmd/boot/pmix spmd/boot/watch
-	tools/disagg/accuracy tools/disagg/pattern`,
+	tools/disagg/pattern`,
 	`internal/model internal/moe internal/result internal/trace internal/traffic/load internal/traffic/overlap nixl/device
-	nixl/internal/fileio spmd/boot tools/disagg/config tools/disagg/record tools/sweep/runs`,
+	nixl/internal/fileio spmd/boot tools/disagg/config tools/sweep/runs`,
 	`internal/contention internal/hardware internal/result/resulttest nixl/capi nixl/nixltest nixl/shm spmd spmd/launch
-	tools/disagg/catalog tools/disagg/history tools/disagg/probe tools/disagg/verdict tools/matgen
+	tools/disagg/catalog tools/disagg/probe tools/matgen
 	tools/sweep/load tools/sweep/slo`,
 	`e2e/internal/harness internal/metric internal/traffic/link internal/traffic/traffictest nixl/engines
-	tools/disagg/launch tools/disagg/page tools/doctor tools/report/figures tools/sweep/page tools/sweep/plot`,
+	tools/disagg/judge tools/disagg/launch tools/doctor tools/report/figures tools/sweep/page tools/sweep/plot`,
 	`e2e/bench/experts e2e/bench/transfer e2e/bench/truth internal/threshold internal/traffic/session
-	tools/compare tools/disagg/batch
+	tools/compare tools/disagg/batch tools/disagg/report
 	tools/inspect tools/report tools/sweep`,
 	`e2e/bench/barrier e2e/bench/job internal/experts internal/traffic/play
 	internal/traffic/sessiontest tools/disagg`,

@@ -11,7 +11,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/tools/disagg/batch"
-	"perigee/tools/disagg/verdict"
+	"perigee/tools/disagg/judge"
 )
 
 // A defect ends the command with an error that names the place.
@@ -30,10 +30,10 @@ func TestDefectInARun(t *testing.T) {
 	log, err := openRunLog(t.TempDir(), time.Now(), io.Discard)
 	must(t, err)
 	defer log.Close()
-	r, d := &session{RunCmd: &RunCmd{}, log: log}, &done{}
+	r, o := &session{RunCmd: &RunCmd{}, log: log}, &outcome{}
 	task := &batch.Task{Name: "a"} // without a configuration
-	r.alone(task, d, func() { r.judge(task, d) })
-	if d.Verdict == nil || d.State != verdict.Failed || !strings.HasPrefix(d.Reasons[0], "panic: ") {
-		t.Errorf("%+v", d.Verdict)
+	r.alone(task, o, func() { r.judge(task, o) })
+	if o.Verdict == nil || o.State != judge.Failed || !strings.HasPrefix(o.Reasons[0], "panic: ") {
+		t.Errorf("%+v", o.Verdict)
 	}
 }

@@ -2,8 +2,9 @@
 // benchmarks on Slurm, from a tree of YAML files to figures, pages and verdicts.
 //
 // The parts: config reads test configurations, catalog finds and selects them,
-// benchlog and accuracy read logs, pattern the custom patterns of logs, verdict
-// says whether a case can be believed.
+// launch makes the job of a case, batch runs jobs, benchlog reads logs, pattern the
+// custom patterns of logs, judge says whether a case can be believed, and report
+// writes what was found.
 package disagg
 
 import (

@@ -13,11 +13,11 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/file"
 	"perigee/internal/plaintext"
+	"perigee/internal/stats"
 	"perigee/internal/table"
 	"perigee/internal/version"
-	"perigee/tools/disagg/history"
-	"perigee/tools/disagg/page"
-	"perigee/tools/disagg/record"
+	"perigee/tools/disagg/judge"
+	"perigee/tools/disagg/report"
 )
 
 // ReportCmd is `perigee disagg report`.
@@ -48,25 +48,22 @@ func (c *ReportCmd) report(s cli.Streams) error {
 	if err := checkAlpha(c.Alpha); err != nil {
 		return err
 	}
-	rows, cases, err := readAll(s.Err, c.Paths, new(verdicts))
+	rows, cases, err := readAll(s.Err, c.Paths)
 	if err != nil {
 		return err
 	}
 	if err := warnOfMixtures(s.Err, cases); err != nil {
 		return err
 	}
-	series := history.Collect(rows)
+	series := report.Collect(rows)
 	switch c.Format {
 	case "json":
 		return printReport(s.Out, cases, figures(series, c.Alpha))
 	case "text":
 		return printFigures(s.Out, series, c.Alpha)
 	}
-	o := page.Options{Title: c.Title, Alpha: c.Alpha, Generator: "perigee " + version.Get().String()}
-	err = file.Write(c.Output, func(w io.Writer) error {
-		return page.Write(w, pageCases(cases), series,
-			o)
-	})
+	o := report.Options{Title: c.Title, Alpha: c.Alpha, Generator: "perigee " + version.Get().String()}
+	err = file.Write(c.Output, func(w io.Writer) error { return report.WritePage(w, cases, series, o) })
 	if err != nil {
 		return err
 	}
@@ -76,7 +73,7 @@ func (c *ReportCmd) report(s cli.Streams) error {
 }
 
 // printReport writes an object with two lists.
-func printReport(w io.Writer, cases []Case, figures []figure) error {
+func printReport(w io.Writer, cases []judge.Case, figures []figure) error {
 	if _, err := io.WriteString(w, "{\n  \"cases\": "); err != nil {
 		return cli.LostOutput(err)
 	}
@@ -94,28 +91,28 @@ func checkAlpha(alpha float64) error {
 	return nil
 }
 
-// readAll reads output folders and CSV files. v counts what is in them.
-func readAll(w io.Writer, paths []string, v *verdicts) (rows []record.Row, _ []Case, _ error) {
-	known, cases := runs{}, []Case{} // in JSON a list, though it has no element
+// readAll reads output folders and CSV files.
+func readAll(w io.Writer, paths []string) (rows []report.Row, cases []judge.Case, _ error) {
+	known, cases := runs{}, []judge.Case{} // in JSON a list, though it has no element
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
 			return nil, nil, fault.New(fault.Input, "%s: %w", path, errors.Unwrap(err)).
-				WithHint("wanted the output folder of perigee disagg run, or its %s", record.CSVName)
+				WithHint("wanted the output folder of perigee disagg run, or its %s", report.CSVName)
 		}
 		file := path
 		if info.IsDir() {
-			found, err := v.below(path)
+			found, err := casesBelow(path)
 			if err != nil {
 				return nil, nil, err
 			}
 			cases = append(cases, found...)
-			file = filepath.Join(path, record.CSVName)
+			file = filepath.Join(path, report.CSVName)
 			if _, err := os.Stat(file); err != nil && len(found) > 0 {
 				continue // no case has passed
 			}
 		}
-		more, left, err := v.figures.ReadCSV(file)
+		more, left, err := report.ReadCSV(file)
 		if err == nil && left > 0 {
 			_, err = fmt.Fprintf(w, "warning: %s: %s of runs that failed or were invalid (column state) do not count\n",
 				plaintext.Escape(file), cli.Count(left, "figure"))
@@ -132,18 +129,18 @@ func readAll(w io.Writer, paths []string, v *verdicts) (rows []record.Row, _ []C
 }
 
 // runs knows in which file each figure stands.
-type runs map[record.Row]string
+type runs map[report.Row]string
 
 // add enters the figures of a file. A run of which a file before has every figure, or the same one given twice, is an
 // error: it would count as two that agree. Within a file two runs of the same second may have equal figures, but not
 // the same times to the microsecond.
-func (known runs) add(file string, rows []record.Row) error {
+func (known runs) add(file string, rows []report.Row) error {
 	type figures struct {
 		all, copies int
 		other       string // file
 	}
-	of := map[record.Row]*figures{} // by what the figures of a run have in common
-	here := map[record.Row]bool{}
+	of := map[report.Row]*figures{} // by what the figures of a run have in common
+	here := map[report.Row]bool{}
 	for _, row := range rows {
 		if here[row] && fraction.MatchString(row.Took) {
 			return fault.New(fault.Input, "%s has %s of %s at concurrency %d twice, started at %s, with the same value after the same %s s: it would count twice",
@@ -181,13 +178,13 @@ func (known runs) add(file string, rows []record.Row) error {
 // fraction matches seconds that were measured to less than one: no two runs take the same.
 var fraction = regexp.MustCompile(`\.[0-9]*[1-9]`)
 
-func figures(series []history.Series, alpha float64) []figure {
+func figures(series []report.Series, alpha float64) []figure {
 	list := []figure{}
 	for _, s := range series {
 		values := s.Values()
 		f := figure{Test: s.Test, Concurrency: s.Concurrency, Metric: s.Metric, Runs: len(values),
-			Median: page.Median(values), Values: values}
-		if low, high, ok := history.MedianInterval(values, alpha); ok {
+			Median: stats.Median(values), Values: values}
+		if low, high, ok := report.MedianInterval(values, alpha); ok {
 			f.Low, f.High = &low, &high
 		}
 		list = append(list, f)
@@ -196,7 +193,7 @@ func figures(series []history.Series, alpha float64) []figure {
 }
 
 // printFigures writes the figures for people.
-func printFigures(w io.Writer, series []history.Series, alpha float64) error {
+func printFigures(w io.Writer, series []report.Series, alpha float64) error {
 	var t table.Table
 	t.AddColumn("Test", table.Left, "")
 	t.AddColumn("Concurrency", table.Right, "")
@@ -213,21 +210,4 @@ func printFigures(w io.Writer, series []history.Series, alpha float64) error {
 		t.AddRow(f.Test, f.Concurrency, f.Metric, f.Median, low, high, f.Runs)
 	}
 	return t.WriteText(w)
-}
-
-// pageCases turns cases into what the page shows.
-func pageCases(cases []Case) []page.Case {
-	var list []page.Case
-	for _, c := range cases {
-		p := page.Case{ID: c.ID, Repeat: c.Repeat, Model: c.Model, State: c.State, Reasons: c.Reasons, Detail: c.Detail,
-			Job: c.Job, Slurm: c.Slurm,
-			Nodes: c.Nodes, Began: c.Began, QueueS: c.QueueS, RunS: c.RunS, GPUs: c.GPUs, Warnings: c.Warnings,
-			Probe: c.Probe.String(), Sound: good(c.Verdict)}
-		for _, l := range c.Levels {
-			p.Levels = append(p.Levels, page.Level{Concurrency: l.Concurrency, Complete: l.Complete, Metrics: l.Metrics,
-				Throughput: l.Throughput})
-		}
-		list = append(list, p)
-	}
-	return list
 }

@@ -23,9 +23,9 @@ import (
 	"perigee/tools/disagg/batch"
 	"perigee/tools/disagg/catalog"
 	"perigee/tools/disagg/config"
+	"perigee/tools/disagg/judge"
 	"perigee/tools/disagg/launch"
-	"perigee/tools/disagg/record"
-	"perigee/tools/disagg/verdict"
+	"perigee/tools/disagg/report"
 )
 
 // Folder is where results go.
@@ -63,23 +63,23 @@ type RunCmd struct {
 	Settle    time.Duration `default:"1s" placeholder:"TIME" help:"Wait until a log has not grown for so long, unless the job's end mark is there [1s]."`
 	Error     []string      `name:"error-pattern" sep:"none" placeholder:"REGEX" help:"A further pattern in the logs of workers after which a job is cancelled. Can be repeated."`
 	JUnit     string        `name:"junit" placeholder:"FILE" help:"JUnit report [junit.xml in the output folder]."`
-	verdict.Gates
+	judge.Gates
 	Format
 }
 
 // session is one run of the command.
 type session struct {
 	*RunCmd
-	s      cli.Streams
-	dir    string
-	began  time.Time
-	gpu    catalog.GPU
-	log    *runLog
-	tasks  []*batch.Task
-	cases  map[*batch.Task]*done
-	live   *live
-	ledger *batch.Ledger
-	debugs bool // judges results that are there, without Slurm
+	s        cli.Streams
+	dir      string
+	began    time.Time
+	gpu      catalog.GPU
+	log      *runLog
+	tasks    []*batch.Task
+	outcomes map[*batch.Task]*outcome
+	live     *live
+	ledger   *batch.Ledger
+	debugs   bool // judges results that are there, without Slurm
 }
 
 // Run submits the cases and judges them.
@@ -117,7 +117,7 @@ func (c *RunCmd) run(s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	run := &session{RunCmd: c, s: s, dir: dir, began: time.Now(), gpu: c.gpu(s), cases: map[*batch.Task]*done{}}
+	run := &session{RunCmd: c, s: s, dir: dir, began: time.Now(), gpu: c.gpu(s), outcomes: map[*batch.Task]*outcome{}}
 	run.debugs = debug
 	if err := run.makeTasks(selected); err != nil {
 		return err
@@ -155,7 +155,7 @@ func (c *RunCmd) check(s cli.Streams) (size int, patterns []*regexp.Regexp, err 
 	if c.Nodes < 0 {
 		return 0, nil, fault.New(fault.Usage, "--nodes: wanted 1 or more, got %d", c.Nodes)
 	}
-	patterns = append(patterns, batch.EarlyPatterns...)
+	patterns = append(patterns, judge.EarlyPatterns...)
 	for _, text := range c.Error {
 		p, err := regexp.Compile(text)
 		if err != nil {
@@ -332,7 +332,7 @@ func (r *session) prepare() error {
 	if err := r.checkResults(); err != nil {
 		return err
 	}
-	if err := record.CheckCSV(filepath.Join(r.dir, record.CSVName)); err != nil {
+	if err := report.CheckCSV(filepath.Join(r.dir, report.CSVName)); err != nil {
 		return err
 	}
 	var err error
@@ -375,7 +375,7 @@ func (r *session) checkCases() {
 func (r *session) checkResults() error {
 	for _, t := range r.tasks {
 		id := t.Ident.String()
-		if c := caseOf(t, func(c *Case) bool { return c.ID != id }); c != nil {
+		if c := caseOf(t, func(c *judge.Case) bool { return c.ID != id }); c != nil {
 			return fault.New(fault.Input, "%s holds the results of the case %s, and %s would replace them", c.Dir, c.ID, t.Name).
 				WithHint("rename the file of the case, or set OUTPUT_PATH to another folder")
 		}

@@ -1,10 +1,12 @@
 package batch
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
 	"perigee/internal/slurm"
+	"perigee/tools/disagg/judge"
 )
 
 // attempt keeps apart what a job leaves in its folder each time that Slurm runs it: the parts that Slurm has ended to
@@ -32,10 +34,10 @@ func (a *attempt) see(before, now slurm.Job) (again bool) {
 
 // isOver reports whether the part that has ended is, or may be, of an attempt that Slurm has ended to run the job
 // again: it has not said since that the job runs.
-func (a *attempt) isOver(death *Death, state string) bool {
+func (a *attempt) isOver(death *judge.Death, state string) bool {
 	const grace = 10 * time.Second // in which a script that is run once more removes what the first attempt has left
-	if death.mark() != a.mark {
-		a.mark, a.marked = death.mark(), time.Now()
+	if markOf(death) != a.mark {
+		a.mark, a.marked = markOf(death), time.Now()
 	}
 	waits := state == "PENDING" || state == "CONFIGURING" || strings.HasPrefix(state, "REQUEUE")
 	if waits && a.seen.After(a.marked) {
@@ -49,3 +51,6 @@ func (a *attempt) isOver(death *Death, state string) bool {
 	}
 	return state != "RUNNING" || a.seen.Before(a.marked)
 }
+
+// markOf distinguishes the end of a part from that in another attempt.
+func markOf(d *judge.Death) string { return fmt.Sprint(d.Part, d.Noted.UnixNano()) }

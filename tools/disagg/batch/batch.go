@@ -26,8 +26,8 @@ import (
 	"perigee/internal/file"
 	"perigee/internal/slurm"
 	"perigee/tools/disagg/config"
+	"perigee/tools/disagg/judge"
 	"perigee/tools/disagg/launch"
-	"perigee/tools/disagg/verdict"
 )
 
 // Task is one run of a case.
@@ -47,11 +47,11 @@ type Task struct {
 	Waiting   string        // the same, if it was waiting when it was cancelled for its time
 	Ended     time.Time
 	TimedOut  bool
-	Suspended bool   // Slurm has stopped it for a while
-	Preempted bool   // Slurm has ended it, or meant to, to run another job
-	Lost      bool   // Slurm forgot how it ended
-	Death     *Death // nil unless a part ended before its time
-	Reason    string // why an earlier run has cancelled it, if that is known
+	Suspended bool         // Slurm has stopped it for a while
+	Preempted bool         // Slurm has ended it, or meant to, to run another job
+	Lost      bool         // Slurm forgot how it ended
+	Death     *judge.Death // nil unless a part ended before its time
+	Reason    string       // why an earlier run has cancelled it, if that is known
 	Resumed   bool
 	Verdict   string // of an earlier run that recorded it: it is not run again
 	Recorded  string // the reason of that verdict, if no folder has it
@@ -293,7 +293,7 @@ func (m *Manager) look(ctx context.Context, t *Task) {
 	case t.Job.State != "" && time.Since(t.Submitted) > m.Timeout: // one of the run before may have ended long ago
 		m.stop(ctx, t, true)
 	default:
-		switch t.Death = FindDeath(t.Dir, m.Patterns); {
+		switch t.Death = judge.FindDeath(t.Dir, m.Patterns); {
 		case t.Death == nil:
 		case t.attempt.isOver(t.Death, t.Job.State):
 			t.Death = nil
@@ -314,7 +314,7 @@ func (m *Manager) stop(ctx context.Context, t *Task, late bool) {
 		return
 	}
 	job, known := jobs[t.Job.ID]
-	late = late && !Done(t.Dir)
+	late = late && !judge.Done(t.Dir)
 	if err == nil && (!t.tied || known && !t.has(job)) {
 		t.TimedOut = late
 		m.printf("%s: job %s is not cancelled: Slurm does not say that it is one of this run\n", t.Name, t.Job.ID)
@@ -415,7 +415,7 @@ func (m *Manager) Resume(ctx context.Context, tasks []*Task) (int, error) {
 				return 0, fault.New(fault.Input, "%s", stranger(t.Name, id, m.Ledger)).
 					WithHint("perigee disagg clean ends the interrupted run, and leaves this job alone")
 			}
-			if e.Event == cancelling && !Done(t.Dir) && (!is || !job.Over() || job.State == "CANCELLED") {
+			if e.Event == cancelling && !judge.Done(t.Dir) && (!is || !job.Over() || job.State == "CANCELLED") {
 				if err := m.cancelAgain(ctx, t, id, is && !job.Over()); err != nil {
 					return 0, err
 				}
@@ -540,7 +540,7 @@ func (m *Manager) missing(last map[string]Event, tasks []*Task) error {
 // marked reports whether a job has left its own end mark in its result folder: it has figures, whatever Slurm calls its
 // end. Good jobs of TensorRT-LLM cancel themselves.
 func marked(dir, id string) bool {
-	_, err := os.Lstat(filepath.Join(dir, strings.Replace(verdict.EndMark, "*", id, 1)))
+	_, err := os.Lstat(filepath.Join(dir, strings.Replace(judge.EndMark, "*", id, 1)))
 	return err == nil
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 	"time"
+
+	"perigee/tools/disagg/judge"
 )
 
 // past asks what Slurm has done to a job in a moment that no poll has seen, and reports whether it is preempting it.
@@ -76,7 +78,19 @@ func (m *Manager) stopping(t *Task) {
 
 // learnReason takes over why an earlier run was about to cancel the job, if the job has ended so.
 func (t *Task) learnReason() {
-	if t.Reason == "" && !t.said && (t.Job.State == "CANCELLED" || t.Lost) && !Done(t.Dir) {
+	if t.Reason == "" && !t.said && (t.Job.State == "CANCELLED" || t.Lost) && !judge.Done(t.Dir) {
 		t.Reason = t.why
 	}
+}
+
+// End says how the job of a task has ended. timeout is how long it was given.
+func (t *Task) End(timeout time.Duration) judge.End {
+	e := judge.End{
+		Job: t.Job.ID, State: t.Job.State, Preempted: t.Preempted, Suspended: t.Suspended, Lost: t.Lost,
+		Cancelled: t.Stopped(), Death: t.Death, Stopped: t.Reason,
+	}
+	if t.TimedOut {
+		e.Late = t.LateWords(timeout)
+	}
+	return e
 }

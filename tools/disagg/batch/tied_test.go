@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"perigee/internal/slurm"
+	"perigee/tools/disagg/judge"
 )
 
 // exited leaves the mark of a part of a task's job that has ended.
@@ -223,7 +224,7 @@ func TestPast(t *testing.T) {
 
 // The mark of an attempt that Slurm has ended does not count in the next one, however late that removes it.
 func TestMarkOfAnEarlierAttempt(t *testing.T) {
-	task := &Task{Death: &Death{Code: 1, Part: "S1"}}
+	task := &Task{Death: &judge.Death{Code: 1, Part: "S1"}}
 	say := func(state string) {
 		task.see(slurm.Job{State: state})
 		if !task.attempt.restarted.IsZero() {
@@ -247,7 +248,7 @@ func TestMarkOfAnEarlierAttempt(t *testing.T) {
 	want("it waits", true)
 	say("RUNNING")
 	want("the mark was there while it waited", true)
-	task.Death = &Death{Code: 1, Part: "S2"}
+	task.Death = &judge.Death{Code: 1, Part: "S2"}
 	want("a new mark", false)
 	say("SUSPENDED")
 	want("it does not run now", true)

@@ -39,7 +39,7 @@ type Level struct {
 	Metrics     map[string]float64
 
 	Total, Successful, Failed int     // requests; -1 where the log does not say
-	Generated                 int64   // tokens; -1 where the log does not say
+	Generated                 int     // tokens; -1 where the log does not say
 	Duration                  float64 // seconds; 0 where the log does not say
 	Throughput                float64 // generated tokens per second; 0 where the log does not say
 
@@ -56,7 +56,6 @@ type Log struct {
 	// Warmups counts the result blocks outside of levels.
 	Warmups int
 	Lines   int
-	Bytes   int64
 	Whole   bool // the text ends with the end of a line
 	// Unread are the first figures that are no numbers and counts that are no whole ones, with their lines; MoreUnread
 	// is how many follow.
@@ -109,26 +108,22 @@ func All() []string {
 	return list
 }
 
-// MaxLevels bounds the levels of a log. A benchmark has a few.
+// MaxLevels is how many levels a configuration may have. A benchmark has a few.
 const MaxLevels = 10_000
 
-// Read reads a log to its end. The memory it takes does not grow with the log.
+// Read reads a log to its end.
 func Read(r io.Reader) (*Log, error) {
-	c := &counter{r: r}
 	m := machine{log: &Log{}}
-	rest, err := EachLine(c, func(at int64, line []byte) {
+	end := int64(0)
+	rest, err := EachLine(r, func(at int64, line []byte) {
 		m.log.Lines++
-		m.at = at
+		m.at, end = at, at+int64(len(line))
 		m.line(line)
 	})
-	m.at = c.n
+	m.at = end
 	last := Plain(rest)
 	closed := m.open == nil && bytes.HasSuffix(bytes.TrimSpace(last), done) && bytes.Contains(last, closing)
 	m.abandon()
-	if m.tooMany && err == nil {
-		err = fmt.Errorf("wanted a log of at most %d levels, got more", MaxLevels)
-	}
-	m.log.Bytes = c.n
 	if m.log.Whole = len(last) == 0 || closed; !m.log.Whole {
 		m.log.LastLine = LastLine(rest)
 	}
@@ -183,17 +178,6 @@ func sequence(text []byte) int {
 
 func isLetter(c byte) bool { return 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' }
 
-type counter struct {
-	r io.Reader
-	n int64
-}
-
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.n += int64(n)
-	return n, err
-}
-
 // machine is where the reading stands.
 type machine struct {
 	log  *Log
@@ -206,8 +190,6 @@ type machine struct {
 	// summed is how many failures a client has summed up in the level since the last result block began, -1 if it has
 	// not: TensorRT-LLM's does so before the block that they belong to.
 	summed int
-	// tooMany says that there are more levels than MaxLevels.
-	tooMany bool
 }
 
 var (
@@ -334,9 +316,7 @@ func (m *machine) once(what string, value float64) {
 func (m *machine) keep(to int64) {
 	m.block = nil
 	m.open.to = to
-	if m.tooMany = m.tooMany || len(m.log.Levels) >= MaxLevels; !m.tooMany {
-		m.log.Levels = append(m.log.Levels, *m.open)
-	}
+	m.log.Levels = append(m.log.Levels, *m.open)
 	m.open = nil
 }
 
@@ -350,26 +330,28 @@ func (m *machine) figure(line []byte) {
 		m.summary(line, &m.log.Levels[len(m.log.Levels)-1])
 		return
 	}
-	if at := bytes.LastIndex(line, unit); at > 0 {
-		label := lastWords(line[:at], 2)
-		name, ok := names[string(label)]
-		if !ok {
-			label = lastWords(line[:at], 3)
-			name, ok = names[string(label)]
-		}
-		text := bytes.TrimSpace(line[at+len(unit):])
-		switch value, isNumber := number(text); {
-		case !ok:
-		case isNumber:
-			m.once(name, value)
-			level.Metrics[name] = value
-		default: // one before does not stand for it
-			delete(level.Metrics, name)
-			m.unread(line[at-len(label):at+len(unit)], "a number", text)
-		}
+	at := bytes.LastIndex(line, unit)
+	if at <= 0 {
+		m.count(line, level)
 		return
 	}
-	m.count(line, level)
+	label := lastWords(line[:at], 2)
+	name, ok := names[string(label)]
+	if !ok {
+		label = lastWords(line[:at], 3)
+		if name, ok = names[string(label)]; !ok {
+			return
+		}
+	}
+	text := bytes.TrimSpace(line[at+len(unit):])
+	value, ok := number(text)
+	if !ok { // one before does not stand for it
+		delete(level.Metrics, name)
+		m.unread(line[at-len(label):at+len(unit)], "a number", text)
+		return
+	}
+	m.once(name, value)
+	level.Metrics[name] = value
 }
 
 // summary reads the line with which a client sums up the failures of the level that is closed. They are no fewer than
@@ -391,29 +373,29 @@ func (m *machine) count(line []byte, l *Level) {
 	for _, c := range []struct {
 		label []byte
 		to    *int
-	}{{failedSum, &l.Failed}, {failed, &l.Failed}, {total, &l.Total}, {success, &l.Successful}} {
-		if value, ok := after(line, c.label); ok {
-			if n, ok := whole(value); ok {
-				m.once(string(bytes.TrimSuffix(c.label, []byte(":"))), float64(n))
-				if bytes.Equal(c.label, failedSum) {
-					m.summed = n
-				}
-				if c.to == &l.Failed {
-					n = max(n, l.Failed)
-				}
-				*c.to = n
-			} else {
-				m.unread(c.label, "a whole number", value)
-			}
+	}{
+		{failedSum, &l.Failed}, {failed, &l.Failed}, {total, &l.Total}, {success, &l.Successful},
+		{generated, &l.Generated},
+	} {
+		value, ok := after(line, c.label)
+		if !ok {
+			continue
+		}
+		n, ok := whole(value)
+		if !ok {
+			m.unread(c.label, "a whole number", value)
 			return
 		}
-	}
-	if value, ok := after(line, generated); ok {
-		if n, ok := whole(value); ok {
-			l.Generated = int64(n)
-		} else {
-			m.unread(generated, "a whole number", value)
+		if bytes.Equal(c.label, failedSum) {
+			m.summed = n
 		}
+		if c.to != &l.Generated {
+			m.once(string(bytes.TrimSuffix(c.label, []byte(":"))), float64(n))
+		}
+		if c.to == &l.Failed {
+			n = max(n, l.Failed)
+		}
+		*c.to = n
 		return
 	}
 	for _, c := range []struct {

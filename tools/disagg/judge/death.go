@@ -1,4 +1,4 @@
-package batch
+package judge
 
 import (
 	"bytes"
@@ -17,7 +17,6 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/file"
 	"perigee/tools/disagg/benchlog"
-	"perigee/tools/disagg/verdict"
 )
 
 // Death is the end of a part of a job before its time.
@@ -29,7 +28,7 @@ type Death struct {
 	Line string   // first line of the log that looks like an error
 	Tail []string // from there, at most 40 lines
 
-	noted time.Time // when it had ended
+	Noted time.Time // when it had ended
 }
 
 // Words says what has ended and where.
@@ -51,42 +50,15 @@ func (d *Death) Words() string {
 	return words
 }
 
-// before returns the first of the servers that had ended with code 0 while the job still waited for them, such as one
-// whose own code a pipe has hidden, instead of what has waited; d where there is none.
-func (d *Death) before(ended []*Death) *Death {
-	first := d
-	for _, server := range ended {
-		if d.Part == "WAIT" && server.Code == 0 && !server.OfScript() && !server.noted.After(first.noted) {
-			first = server
-		}
-	}
-	return first
-}
-
 // BySignal reports whether a signal has ended the part.
 func (d *Death) BySignal() bool { return d.Code > signal }
 
 // BySlurm reports whether the part ended by a signal with which Slurm ends jobs.
-func (d *Death) BySlurm() bool { return d.Killed() || d.Code == signal+int(syscall.SIGTERM) }
+func (d *Death) BySlurm() bool { return d.Killed() || d.Code == sigterm }
 
 // OfScript reports whether it is a part that the script of the job runs itself, and waits for.
 func (d *Death) OfScript() bool {
 	return slices.Contains([]string{"SETUP", "CONTAINER", "INSTALL", "BUILD", "WAIT", "CLIENT", "EVALUATE"}, d.Part)
-}
-
-// causes reports whether it is likelier than another to be the cause of both: what was waiting for a dead part
-// knows less than the part itself, and of two servers the second may have lost the first.
-func (d *Death) causes(other *Death) bool {
-	if d.OfScript() != other.OfScript() {
-		return other.OfScript()
-	}
-	return d.noted.Before(other.noted)
-}
-
-// told reports whether it is a server that SIGTERM has ended after a part of the script, the first one that is dead, if
-// there is any, had failed: where the job could not ask Slurm, it notes also what Slurm has ended for that.
-func (d *Death) told(first *Death) bool {
-	return !d.OfScript() && d.Code == signal+int(syscall.SIGTERM) && first != nil && first.noted.Before(d.noted)
 }
 
 // Killed reports whether it was the signal that the kernel sends when memory is short.
@@ -132,68 +104,65 @@ var logsOf = []struct{ part, log string }{
 // in the logs of workers. It returns nil where all is well. Of a job that is done only
 // those parts count that had ended before: Slurm ends the others.
 func FindDeath(dir string, patterns []*regexp.Regexp) *Death {
-	var parts []string
-	done := Done(dir)
-	if done {
-		const most = 64 << 10
-		text, _ := file.Read(filepath.Join(dir, endedFile), most) // other templates write none
-		parts = strings.Fields(string(text))
-	} else {
-		entries, _ := os.ReadDir(filepath.Join(dir, "exits")) // none before the job runs
-		for _, e := range entries {
-			parts = append(parts, e.Name())
-		}
+	done, files := Done(dir), logs(dir, "*")
+	d := cause(readExits(dir, done, files))
+	if d == nil && !done {
+		d = findPattern(dir, files, patterns)
 	}
-	slices.Sort(parts)
-	files := logs(dir, "*")
-	var dead, ended []*Death
-	var ofScript *Death // the first that is dead
-	for _, part := range slices.Compact(parts) {
-		if part != filepath.Base(part) || strings.HasPrefix(part, ".") || part == "PROBE" {
-			continue
-		}
-		if d := readExit(dir, part, files); d != nil {
-			ended = append(ended, d)
+	if d != nil {
+		d.quote(dir)
+	}
+	return d
+}
+
+// cause returns the one of the parts that have ended whose end has led to that of the others, nil if none has failed.
+// What was waiting for a dead server knows less than the server itself, and of two servers the second may have lost the
+// first. The job ends its servers by SIGTERM once a part of its script has failed.
+func cause(ended []*Death) (first *Death) {
+	var script *Death // the first part of the script that has failed
+	for _, d := range ended {
+		if d.Code != 0 && d.OfScript() && (script == nil || d.Noted.Before(script.Noted)) {
+			script = d
 		}
 	}
 	for _, d := range ended {
-		if d.Code == 0 {
+		server := !d.OfScript()
+		if d.Code == 0 || server && d.Code == sigterm && script != nil && script.Noted.Before(d.Noted) {
 			continue
 		}
-		dead = append(dead, d)
-		if d.OfScript() && (ofScript == nil || d.noted.Before(ofScript.noted)) {
-			ofScript = d
-		}
-	}
-	var first *Death
-	for _, d := range dead {
-		if !d.told(ofScript) && (first == nil || d.causes(first)) {
+		if first == nil || server && first.OfScript() || server != first.OfScript() && d.Noted.Before(first.Noted) {
 			first = d
 		}
 	}
-	if first != nil {
-		first = first.before(ended)
-		first.quote(dir)
+	if first == nil || first.Part != "WAIT" {
 		return first
 	}
-	if done {
-		return nil
-	}
-	for _, name := range matching(files, workerLogs...) {
-		tail, err := readTail(filepath.Join(dir, name), tailBytes)
-		if err != nil || !slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool { return p.Match(tail) }) {
-			continue
+	for _, d := range ended { // a pipe may have hidden the code of a server that was waited for
+		if d.Code == 0 && !d.OfScript() && !d.Noted.After(first.Noted) {
+			first = d
 		}
-		d := &Death{Part: strings.TrimSuffix(strings.TrimPrefix(name, "3_output_"), ".log"), Code: -1, Log: name}
-		d.noted = writtenAt(filepath.Join(dir, name))
-		d.quote(dir)
-		return d
+	}
+	return first
+}
+
+// findPattern looks for an error in the logs of workers after which the job hangs.
+func findPattern(dir string, files []string, patterns []*regexp.Regexp) *Death {
+	for _, name := range matching(files, workerLogs...) {
+		path := filepath.Join(dir, name)
+		tail, _, err := readTail(path, tailBytes)
+		if err == nil && slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool { return p.Match(tail) }) {
+			part := strings.TrimSuffix(strings.TrimPrefix(name, "3_output_"), ".log")
+			return &Death{Part: part, Code: -1, Log: name, Noted: writtenAt(path)}
+		}
 	}
 	return nil
 }
 
-// signal is what exit codes of parts that a signal has ended are above.
-const signal = 128
+// The exit codes of parts that a signal has ended are above signal.
+const (
+	signal  = 128
+	sigterm = signal + int(syscall.SIGTERM)
+)
 
 // noCode is the exit code of a part whose mark is empty: there was no room for more when it ended.
 const noCode = -2
@@ -207,14 +176,13 @@ const leftFile = "8_left.txt"
 // mostLeft is how many of them are named.
 const mostLeft = 4
 
-// Left says which tasks of servers have ended well while the client measured: the figures may be of the others alone.
+// left says which tasks of servers have ended well while the client measured: the figures may be of the others alone.
 // It returns nil of a job that is not done, since Slurm ends servers, too.
-func Left(dir string) (words []string) {
+func left(dir string) (words []string) {
 	if !Done(dir) {
 		return nil
 	}
-	const most = 64 << 10
-	text, _ := file.Read(filepath.Join(dir, leftFile), most) // most jobs write none
+	text, _ := file.Read(filepath.Join(dir, leftFile), mostMarks) // most jobs write none
 	more := 0
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Fields(line)
@@ -234,10 +202,7 @@ func Left(dir string) (words []string) {
 }
 
 // Done reports whether the job has written its end mark.
-func Done(dir string) bool { return len(logs(dir, verdict.EndMark)) > 0 }
-
-// mark distinguishes the end of a part from that in another attempt.
-func (d *Death) mark() string { return fmt.Sprint(d.Part, d.noted.UnixNano()) }
+func Done(dir string) bool { return len(logs(dir, EndMark)) > 0 }
 
 // writtenAt is when a file was written; zero if that is not known.
 func writtenAt(path string) time.Time {
@@ -248,11 +213,35 @@ func writtenAt(path string) time.Time {
 	return info.ModTime()
 }
 
+// readExits reads the marks of the parts that have ended: of a job that is done those that it has listed before, else
+// all. files are those of the folder.
+func readExits(dir string, done bool, files []string) (ended []*Death) {
+	var parts []string
+	if done {
+		text, _ := file.Read(filepath.Join(dir, endedFile), mostMarks) // other templates write none
+		parts = strings.Fields(string(text))
+	} else {
+		parts = logs(filepath.Join(dir, "exits"), "*") // none before the job runs
+	}
+	slices.Sort(parts)
+	for _, part := range slices.Compact(parts) {
+		if part != filepath.Base(part) || strings.HasPrefix(part, ".") || part == "PROBE" {
+			continue
+		}
+		if d := readExit(dir, part, files); d != nil {
+			ended = append(ended, d)
+		}
+	}
+	return ended
+}
+
+// mostMarks bounds the files in which a job notes its parts.
+const mostMarks = 64 << 10
+
 // readExit reads the mark of a part that has ended: its exit code and its node. files are those of the folder.
 func readExit(dir, part string, files []string) *Death {
-	const most = 4 << 10
 	path := filepath.Join(dir, "exits", part)
-	data, err := file.Read(path, most)
+	data, err := file.Read(path, mostMarks)
 	if err != nil {
 		return nil
 	}
@@ -263,7 +252,7 @@ func readExit(dir, part string, files []string) *Death {
 			return nil
 		}
 	}
-	d := &Death{Part: part, Code: code, Log: "3_output_" + part + ".log", noted: writtenAt(path)}
+	d := &Death{Part: part, Code: code, Log: "3_output_" + part + ".log", Noted: writtenAt(path)}
 	if len(fields) > 1 {
 		d.Node = fields[1]
 	}
@@ -279,45 +268,31 @@ var looksWrong = regexp.MustCompile(`(?i)\b(error|traceback|exception|fatal|fail
 
 // quote takes the first line that looks like an error, and what follows. Without
 // one, the end of the log is what there is. Of a log of gigabytes its last mostQuoted bytes
-// must do: the nodes are not given back before. A link to a file elsewhere is not
-// followed: the folder may have come from a stranger.
+// must do: the nodes are not given back before.
 func (d *Death) quote(dir string) {
-	file, err := file.Open(filepath.Join(dir, d.Log))
+	text, cut, err := readTail(filepath.Join(dir, d.Log), mostQuoted)
 	if err != nil {
 		d.Line = err.Error()
 		return
 	}
-	defer file.Close()
-	var tail []string
-	cut := false
-	if at, err := file.Seek(-mostQuoted, io.SeekEnd); err == nil { // else it is shorter
-		cut = at > 0
-	} else if _, err := file.Seek(0, io.SeekStart); err != nil {
-		d.Line = err.Error()
-		return
-	}
-	_, err = benchlog.EachLine(file, func(at int64, line []byte) {
+	benchlog.EachLine(bytes.NewReader(text), func(at int64, line []byte) { // which reads without errors
 		if cut && at == 0 {
 			return // the end of a line
 		}
 		text := string(bytes.ToValidUTF8(bytes.TrimRight(line[:min(len(line), 400)], " \t"), []byte("?")))
 		if d.Line == "" && looksWrong.MatchString(text) && !strings.Contains(text, "ailed requests:") {
-			d.Line, tail = text, tail[:0]
+			d.Line, d.Tail = text, nil
 		}
-		if d.Line != "" && len(tail) == tailLines {
+		switch {
+		case d.Line != "" && len(d.Tail) == tailLines:
 			return
+		case len(d.Tail) == tailLines:
+			d.Tail = d.Tail[1:]
 		}
-		if len(tail) == tailLines {
-			tail = tail[1:]
-		}
-		tail = append(tail, text)
+		d.Tail = append(d.Tail, text)
 	})
-	if err != nil {
-		d.Line = cmp.Or(d.Line, err.Error())
-	}
-	d.Tail = tail
-	if d.Line == "" && len(tail) > 0 {
-		d.Line = tail[len(tail)-1]
+	if d.Line == "" && len(d.Tail) > 0 {
+		d.Line = d.Tail[len(d.Tail)-1]
 	}
 }
 
@@ -344,17 +319,19 @@ func matching(names []string, patterns ...string) (list []string) {
 	return list
 }
 
-// readTail reads the last bytes of a file.
-func readTail(path string, most int64) ([]byte, error) {
-	file, err := file.Open(path)
+// readTail reads the last bytes of a file, at most most. cut says that there are more before.
+func readTail(path string, most int64) (tail []byte, cut bool, err error) {
+	f, err := file.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	defer file.Close()
-	if _, err := file.Seek(-most, io.SeekEnd); err != nil { // it is shorter
-		if _, err := file.Seek(0, io.SeekStart); err != nil {
-			return nil, err
-		}
+	defer f.Close()
+	at, err := f.Seek(-most, io.SeekEnd)
+	if err != nil { // it is shorter
+		_, err = f.Seek(0, io.SeekStart)
 	}
-	return io.ReadAll(io.LimitReader(file, most))
+	if err == nil {
+		tail, err = io.ReadAll(io.LimitReader(f, most))
+	}
+	return tail, at > 0, err
 }

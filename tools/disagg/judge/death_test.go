@@ -1,14 +1,11 @@
-package batch
+package judge
 
 import (
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"perigee/internal/fuzztest"
 )
 
 func TestFindDeath(t *testing.T) {
@@ -140,30 +137,4 @@ func TestQuoteOfALongLog(t *testing.T) {
 			t.Errorf("got %q, want %q", d.Line, want)
 		}
 	}
-}
-
-// A part is looked at once, however often the list of those that had ended names it, and the folder once for all.
-func TestFindDeathTime(t *testing.T) {
-	fuzztest.Linear(t, "names and files", 500, func(n int) func() {
-		dir := t.TempDir()
-		write := func(name, text string) {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := os.Mkdir(filepath.Join(dir, "exits"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		for name, text := range map[string]string{"8_done_1.txt": "", "8_ended.txt": strings.Repeat("WAIT ", n), "exits/WAIT": "143 node1"} {
-			write(name, text)
-		}
-		for i := range n {
-			write(strconv.Itoa(i), "")
-		}
-		return func() {
-			if d := FindDeath(dir, nil); d == nil || d.Part != "WAIT" {
-				t.Fatal(d)
-			}
-		}
-	})
 }

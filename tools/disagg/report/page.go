@@ -1,7 +1,4 @@
-// Package page makes the page of a batch of benchmarks: cases with their reasons,
-// figures by level, curves over the load, the trade-off with its Pareto front, and
-// the history of every figure.
-package page
+package report
 
 import (
 	"bytes"
@@ -14,12 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
 	shared "perigee/internal/page"
 	"perigee/internal/serving/pareto"
 	"perigee/internal/stats"
-	"perigee/tools/disagg/history"
+	"perigee/tools/disagg/judge"
 )
 
 var (
@@ -31,33 +26,11 @@ var (
 	styles string
 )
 
-// Case is a case as the page shows it.
-type Case struct {
-	ID, Model, State, Detail, Job, Slurm, Nodes, Probe string
-	Repeat, GPUs                                       int
-	Reasons, Warnings                                  []string
-	Began                                              time.Time
-	QueueS, RunS                                       float64
-	Levels                                             []Level
-	Sound                                              bool // nothing is wrong with the benchmark itself
-}
-
-// Level is one level of a case.
-type Level struct {
-	Concurrency int
-	Complete    bool
-	Metrics     map[string]float64
-	Throughput  float64 // generated tokens per second; 0: unknown
-}
-
 // Options say how the page is made.
 type Options struct {
 	Title, Generator string
 	Alpha            float64
 }
-
-// Median is the median of values.
-func Median(values []float64) float64 { return stats.Median(values) }
 
 // curve is a figure over the concurrency, as the scripts have it.
 type curve struct {
@@ -111,52 +84,21 @@ var body = template.Must(template.New("body").Funcs(template.FuncMap{
 	"time":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
 }).Parse(bodyHTML))
 
-// most bounds the text that cases and figures bring to a page, which has up to sixteen times as much of it: characters
-// of HTML and JSON take up to six bytes, and the name of a figure is in a table and in two charts.
-const most = 8 << 20
-
-// checkSize refuses more text than a page may have.
-func checkSize(cases []Case, series []history.Series) error {
-	const each = 64 // bytes of a case, or a level of it, beside its texts
-	n := 0
-	for i := range cases {
-		c := &cases[i]
-		for _, text := range []string{c.ID, c.Model, c.State, c.Detail, c.Job, c.Slurm, c.Nodes, c.Probe} {
-			n += len(text)
-		}
-		for _, text := range slices.Concat(c.Reasons, c.Warnings) {
-			n += len(text)
-		}
-		n += each * (1 + len(c.Levels))
-	}
-	for i := range series {
-		n += len(series[i].Test) + len(series[i].Metric)
-	}
-	if n > most {
-		return fault.New(fault.Input, "the names and messages of %s and %s take %.1f MiB, more than the %d MiB of a page",
-			cli.Count(len(cases), "case"), cli.Count(len(series), "figure"), float64(n)/(1<<20), most>>20).
-			WithHint("name fewer output folders at once, or use --format json")
-	}
-	return nil
-}
-
-// Write writes the page.
-func Write(w io.Writer, cases []Case, series []history.Series, o Options) error {
-	if err := checkSize(cases, series); err != nil {
-		return err
-	}
+// WritePage writes the page of a batch of benchmarks: cases with their reasons, figures by level, curves over the load,
+// the trade-off with its Pareto front, and the history of every figure.
+func WritePage(w io.Writer, cases []judge.Case, series []Series, o Options) error {
 	d := data{Curves: curves(series, o.Alpha), History: pasts(series), Trades: []trade{}}
 	d.Trades, d.PerGPU = trades(cases)
 	failed := 0
 	for _, c := range cases {
-		if c.State == "failed" {
+		if c.State == judge.Failed {
 			failed++
 		}
 	}
 	var text bytes.Buffer
 	err := body.Execute(&text, struct {
 		Options
-		Cases   []Case
+		Cases   []judge.Case
 		Failed  int
 		Rows    []row
 		Trades  int
@@ -176,7 +118,7 @@ func Write(w io.Writer, cases []Case, series []history.Series, o Options) error 
 	}.Write(w)
 }
 
-func curves(series []history.Series, alpha float64) []curve {
+func curves(series []Series, alpha float64) []curve {
 	list := []curve{}
 	for _, s := range series { // sorted by test, metric, concurrency
 		if n := len(list); n == 0 || list[n-1].Test != s.Test || list[n-1].Metric != s.Metric {
@@ -184,7 +126,7 @@ func curves(series []history.Series, alpha float64) []curve {
 		}
 		values := s.Values()
 		p := point{X: float64(s.Concurrency), Y: stats.Median(values), Runs: len(values)}
-		if low, high, ok := history.MedianInterval(values, alpha); ok {
+		if low, high, ok := MedianInterval(values, alpha); ok {
 			p.Range = &[2]float64{low, high}
 		}
 		last := &list[len(list)-1]
@@ -193,7 +135,7 @@ func curves(series []history.Series, alpha float64) []curve {
 	return list
 }
 
-func pasts(series []history.Series) []past {
+func pasts(series []Series) []past {
 	list := []past{}
 	for _, s := range series {
 		p := past{Test: s.Test, Concurrency: s.Concurrency, Metric: s.Metric, Values: s.Values()}
@@ -205,13 +147,13 @@ func pasts(series []history.Series) []past {
 	return list
 }
 
-func rows(series []history.Series, alpha float64) []row {
+func rows(series []Series, alpha float64) []row {
 	var list []row
 	for _, s := range series {
 		values := s.Values()
 		r := row{Test: s.Test, Metric: s.Metric, Concurrency: s.Concurrency, Runs: len(values),
-			Median: stats.Median(values), Spread: history.Spread(values, alpha)}
-		if _, _, ok := history.MedianInterval(values, alpha); !ok {
+			Median: stats.Median(values), Spread: Spread(values, alpha)}
+		if _, _, ok := MedianInterval(values, alpha); !ok {
 			r.Note = "too few runs for an interval"
 		}
 		list = append(list, r)
@@ -221,9 +163,9 @@ func rows(series []history.Series, alpha float64) []row {
 
 // trades puts the levels of sound cases on two axes: what a user sees and what the
 // machines give, each the median of all runs.
-func trades(cases []Case) (list []trade, perGPU bool) {
-	cases = slices.DeleteFunc(slices.Clone(cases), func(c Case) bool { return !c.Sound })
-	perGPU = !slices.ContainsFunc(cases, func(c Case) bool { return c.GPUs == 0 })
+func trades(cases []judge.Case) (list []trade, perGPU bool) {
+	cases = slices.DeleteFunc(slices.Clone(cases), func(c judge.Case) bool { return !c.Sound() })
+	perGPU = !slices.ContainsFunc(cases, func(c judge.Case) bool { return c.GPUs == 0 })
 	type key struct {
 		id          string
 		concurrency int

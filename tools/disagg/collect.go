@@ -60,7 +60,7 @@ func (r *session) outcomeOf(t *batch.Task) *outcome {
 	o.File, o.Model, o.Input, o.Output = t.File, t.ModelName, t.Benchmark.Input, t.Benchmark.Output
 	o.Dir, o.Perigee = t.Dir, version.Get()
 	o.Job, o.Slurm, o.Nodes, o.Pending = t.Job.ID, t.Job.State, t.Job.Nodes, t.Pending
-	o.Preempted, o.Suspended = t.Preempted, t.Suspended
+	o.Preempted, o.Suspended = t.End.Preempted, t.End.Suspended
 	o.Began, o.Ended = t.Submitted.Round(0), time.Now().Round(0)
 	if t.Submitted.IsZero() {
 		o.Began = o.Ended
@@ -114,12 +114,11 @@ func (r *session) judge(t *batch.Task, o *outcome) {
 		o.Verdict = judge.NoFigures(reason)
 		return
 	}
-	end := t.End(r.Timeout)
-	o.Verdict = judge.Judge(e, want, r.Gates, &end)
+	o.Verdict = judge.Judge(e, want, r.Gates, &t.End)
 	if o.Death != nil {
 		o.Detail = o.Death.Report(t.Name)
 	}
-	if o.Stopped = end.Stopped; end.Cancelled && len(o.Reasons) > 0 {
+	if o.Stopped = t.End.Stopped; t.End.Cancelled && len(o.Reasons) > 0 {
 		o.Stopped = o.Reasons[0]
 	}
 }
@@ -240,7 +239,7 @@ func (r *session) debugOne(t *batch.Task) error {
 	c := caseOf(t, func(c *judge.Case) bool { return c.Dir == t.Dir })
 	if c != nil {
 		t.Job.ID, t.Job.State, t.Job.Nodes, t.Pending = c.Job, c.Slurm, c.Nodes, c.Pending
-		t.Preempted, t.Suspended, t.Reason = c.Preempted, c.Suspended, c.Stopped
+		t.End = judge.End{State: c.Slurm, Preempted: c.Preempted, Suspended: c.Suspended, Stopped: c.Stopped}
 		t.Queued = time.Duration(c.QueueS * float64(time.Second))
 	}
 	o := r.outcomeOf(t)

@@ -69,8 +69,8 @@ func (c *ParseCmd) parse(s cli.Streams) error {
 	return fault.New(fault.Threshold, "%s: the case has failed: %s", c.Path, v.Reasons[0])
 }
 
-// judgeFolder judges what was read. In the folder of a case the verdict that a run has left says how Slurm has ended the
-// job.
+// judgeFolder judges what was read. In the folder of a case the verdict that a run has left says how Slurm has ended
+// the job.
 func judgeFolder(dir string, e *judge.Evidence, want judge.Expect, g judge.Gates) *judge.Verdict {
 	if _, err := os.Lstat(filepath.Join(dir, launch.Effective)); err != nil {
 		return judge.Judge(e, want, g, nil) // a log, or logs of something else

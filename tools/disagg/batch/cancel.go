@@ -19,7 +19,7 @@ func Cancel(ctx context.Context, q *slurm.Queue, l *Ledger, say func(text string
 ) {
 	c := cancellation{ctx: ctx, queue: q, ledger: l, open: l.Open()}
 	said := false
-	jobs, err := mine(ctx, q, l, c.open, func(jobs map[string]slurm.Job) {
+	jobs, err := l.mine(ctx, q, c.open, func(jobs map[string]slurm.Job) {
 		c.cancel(jobs, false)
 		if !said {
 			say("waiting for Slurm, which may still take a job that was being submitted")
@@ -66,15 +66,15 @@ func (c *cancellation) cancel(jobs map[string]slurm.Job, all bool) {
 		switch {
 		case id == "":
 		case is && job.Over():
-			if (job.State != "CANCELLED" || marked(e.Dir, id)) && l.owns(e, job) {
+			if (job.State != "CANCELLED" || marked(e.Dir, id)) && owns(e, job) {
 				event = ended // it may have figures, which Resume collects
 			}
 		case !is && marked(e.Dir, id):
 			event = ended
 		case !is:
 			c.left = append(c.left, fmt.Sprintf("%s: Slurm has no job %s of yours (any more)", name, id))
-		case !l.owns(e, job):
-			c.left = append(c.left, stranger(name, id, l))
+		case !owns(e, job):
+			c.left = append(c.left, l.stranger(name, id))
 		default:
 			// The intent comes first: who is killed in between does not take the job for one that has failed.
 			err := l.Add(Event{Event: cancelling, Task: name, Job: id})

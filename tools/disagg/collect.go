@@ -94,7 +94,7 @@ func keep(t *batch.Task, o *outcome) bool {
 func (r *session) alone(t *batch.Task, o *outcome, f func()) {
 	defer func() {
 		if p := recover(); p != nil {
-			err := defect(p)
+			err := cli.Defect(p)
 			o.Verdict = judge.NoFigures(err.Error())
 			fmt.Fprintf(r.log, "%s: %v (%s)\n", t.Name, err, err.Hint)
 		}

@@ -26,9 +26,7 @@ type CompareCmd struct {
 }
 
 // Run compares the figures of two runs.
-func (c *CompareCmd) Run(s cli.Streams) error { return guarded(s, c.compare) }
-
-func (c *CompareCmd) compare(s cli.Streams) (err error) {
+func (c *CompareCmd) Run(s cli.Streams) (err error) {
 	if err := checkAlpha(c.Alpha); err != nil {
 		return err
 	}

@@ -218,9 +218,7 @@ type listed struct {
 }
 
 // Run lists the cases.
-func (c *ListCmd) Run(s cli.Streams) error { return guarded(s, c.list) }
-
-func (c *ListCmd) list(s cli.Streams) error {
+func (c *ListCmd) Run(s cli.Streams) error {
 	f, err := c.find(s, c.Files, c.Reading)
 	if err != nil {
 		return err
@@ -287,9 +285,7 @@ type validated struct {
 }
 
 // Run checks the files.
-func (c *ValidateCmd) Run(s cli.Streams) error { return guarded(s, c.validate) }
-
-func (c *ValidateCmd) validate(s cli.Streams) error {
+func (c *ValidateCmd) Run(s cli.Streams) error {
 	entries, err := catalog.Paths(c.Files)
 	if err != nil {
 		return err

@@ -42,9 +42,7 @@ type figure struct {
 }
 
 // Run makes the page.
-func (c *ReportCmd) Run(s cli.Streams) error { return guarded(s, c.report) }
-
-func (c *ReportCmd) report(s cli.Streams) error {
+func (c *ReportCmd) Run(s cli.Streams) error {
 	if err := checkAlpha(c.Alpha); err != nil {
 		return err
 	}

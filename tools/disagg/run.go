@@ -84,13 +84,6 @@ type session struct {
 
 // Run submits the cases and judges them.
 func (c *RunCmd) Run(s cli.Streams) error {
-	if c.DryRun {
-		return guarded(s, c.run)
-	}
-	return c.run(s)
-}
-
-func (c *RunCmd) run(s cli.Streams) error {
 	size, patterns, err := c.check(s)
 	if err != nil {
 		return err

@@ -116,12 +116,3 @@ func caseOf(t *batch.Task, is func(*judge.Case) bool) *judge.Case {
 	}
 	return nil
 }
-
-// runOf returns the case of a task, and which of its runs that is, from 1.
-func runOf(t *batch.Task) (id string, repeat int) {
-	id, repeat = t.Ident.String(), 1
-	if n, ok := strings.CutPrefix(t.Name, id+"#"); ok {
-		fmt.Sscan(n, &repeat)
-	}
-	return id, repeat
-}

@@ -56,7 +56,7 @@ func (r *session) collect(t *batch.Task) error {
 // the verdict keeps them: a run that goes on finds its rows by what lies between them.
 func (r *session) outcomeOf(t *batch.Task) *outcome {
 	o := &outcome{}
-	o.ID, o.Repeat = runOf(t)
+	o.ID, o.Repeat = t.Ident.String(), t.Repeat
 	o.File, o.Model, o.Input, o.Output = t.File, t.ModelName, t.Benchmark.Input, t.Benchmark.Output
 	o.Dir, o.Perigee = t.Dir, version.Get()
 	o.Job, o.Slurm, o.Nodes, o.Pending = t.Job.ID, t.Job.State, t.Job.Nodes, t.Pending

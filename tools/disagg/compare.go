@@ -91,16 +91,11 @@ func (c *CompareCmd) leaveOutCopies(w io.Writer, rows *[2][]report.Row, cases *[
 		start int64
 	}
 	of := func(r report.Row) run { return run{idOf(r), r.Start.Unix()} }
-	bare := func(r report.Row) report.Row { r.Took = ""; return r } // another program may write it in another way
-	old, copied := map[report.Row]bool{}, map[run]bool{}
+	old := runs{}
 	for _, r := range rows[0] {
-		old[bare(r)] = true
+		old[bare(r)] = c.Old
 	}
-	for _, r := range rows[1] {
-		all, seen := copied[of(r)]
-		copied[of(r)] = (all || !seen) && old[bare(r)]
-	}
-	maps.DeleteFunc(copied, func(_ run, all bool) bool { return !all })
+	copied := copies(rows[1], old, of)
 	if len(copied) == 0 {
 		return nil
 	}
@@ -162,11 +157,10 @@ func failing(a []judge.Case, rows []report.Row, b []judge.Case) (ids []string) {
 
 // directions are those of --better.
 func (c *CompareCmd) directions(series []report.Series) (map[string]report.Direction, error) {
-	words := map[string]report.Direction{"lower": report.Lower, "higher": report.Higher}
 	declared := map[string]report.Direction{}
 	for _, metric := range slices.Sorted(maps.Keys(c.Better)) {
-		direction, ok := words[c.Better[metric]]
-		if !ok {
+		direction := report.Direction(c.Better[metric])
+		if direction != report.Lower && direction != report.Higher {
 			return nil, fault.New(fault.Usage, "--better: wanted %s=lower or %[1]s=higher, got %.40q", cli.Shortened(metric), c.Better[metric])
 		}
 		if !slices.ContainsFunc(series, func(s report.Series) bool { return s.Metric == metric }) {

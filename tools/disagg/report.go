@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -126,19 +127,33 @@ func readAll(w io.Writer, paths []string) (rows []report.Row, cases []judge.Case
 	return rows, cases, nil
 }
 
-// runs knows in which file each figure stands.
+// runs knows in which file each figure stands, which has no time that it took: another program may have written that in
+// another way.
 type runs map[report.Row]string
+
+// bare is a row as runs knows it.
+func bare(r report.Row) report.Row { r.Took = ""; return r }
+
+// levelOf is what the figures of a level of a run have in common.
+func levelOf(r report.Row) report.Row { r.Metric, r.Value, r.Took = "", 0, ""; return r }
+
+// copies lists the keys of rows that are copies: of a key, every row is known.
+func copies[K comparable](rows []report.Row, known runs, key func(report.Row) K) map[K]bool {
+	all := map[K]bool{}
+	for _, r := range rows {
+		before, seen := all[key(r)]
+		_, is := known[bare(r)]
+		all[key(r)] = is && (before || !seen)
+	}
+	maps.DeleteFunc(all, func(_ K, all bool) bool { return !all })
+	return all
+}
 
 // add enters the figures of a file. A run of which a file before has every figure, or the same one given twice, is an
 // error: it would count as two that agree. Within a file two runs of the same second may have equal figures, but not
 // the same times to the microsecond.
 func (known runs) add(file string, rows []report.Row) error {
-	type figures struct {
-		all, copies int
-		other       string // file
-	}
-	of := map[report.Row]*figures{} // by what the figures of a run have in common
-	here := map[report.Row]bool{}
+	here, copied := map[report.Row]bool{}, copies(rows, known, levelOf)
 	for _, row := range rows {
 		if here[row] && fraction.MatchString(row.Took) {
 			return fault.New(fault.Input, "%s has %s of %s at concurrency %d twice, started at %s, with the same value after the same %s s: it would count twice",
@@ -146,29 +161,16 @@ func (known runs) add(file string, rows []report.Row) error {
 				WithHint("give each run once: take out the copies of its rows")
 		}
 		here[row] = true
-		row.Took = "" // another program may have written it in another way
-		run := row
-		run.Metric, run.Value = "", 0
-		f := of[run]
-		if f == nil {
-			f = &figures{}
-			of[run] = f
-		}
-		f.all++
-		if other, ok := known[row]; ok {
-			f.other = other
-			f.copies++
-		}
 	}
 	for _, row := range rows {
-		row.Took = ""
-		known[row] = file
-		row.Metric, row.Value = "", 0
-		if f := of[row]; f.copies == f.all {
+		if copied[levelOf(row)] {
 			return fault.New(fault.Input, "%s has a run that %s has already, of %s at concurrency %d, started at %s: it would count twice",
-				file, f.other, row.Test, row.Concurrency, row.Start.Format(time.DateTime)).
+				file, known[bare(row)], row.Test, row.Concurrency, row.Start.Format(time.DateTime)).
 				WithHint("give each run once: leave out the copy")
 		}
+	}
+	for row := range here {
+		known[bare(row)] = file
 	}
 	return nil
 }

@@ -199,7 +199,7 @@ func (r *session) makeTasks(selected []*config.Config) error {
 			if own := c.Environment.LogDir; own != "" && filepath.IsAbs(own) {
 				dir = filepath.Join(own, batch.FolderName(r.dir), folder)
 			}
-			t := &batch.Task{Config: c, Name: name, Dir: dir}
+			t := &batch.Task{Config: c, Name: name, Repeat: repeat, Dir: dir}
 			t.Plan = func(comment string) (*launch.Plan, error) { return r.plan(t, comment) }
 			r.tasks = append(r.tasks, t)
 		}

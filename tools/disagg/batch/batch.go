@@ -189,7 +189,7 @@ func (m *Manager) findAfter(ctx context.Context, t *Task, cause error) (id strin
 	if notStarted(cause) {
 		return "", nil
 	}
-	intent := Event{Time: t.Submitted, Comment: t.comment, Dir: t.Dir}
+	intent := Event{Event: submitting, Time: t.Submitted, Comment: t.comment, Dir: t.Dir, answered: true}
 	pace := &m.Ledger.pace
 	if time.Since(t.Submitted) > hung || strings.Contains(cause.Error(), "timed out") {
 		pace.failed()
@@ -197,28 +197,23 @@ func (m *Manager) findAfter(ctx context.Context, t *Task, cause error) (id strin
 		pace.prompt = time.Now() // it was an answer
 	}
 	for interval := m.Poll; ; interval = min(2*interval, slowest*m.Poll) {
-		asked, wait := time.Now(), interval
-		mine, err := m.Queue.Mine(context.WithoutCancel(ctx))
+		mine, err := m.Ledger.mine(ctx, m.Queue, map[string]Event{t.Name: intent}, nil)
 		switch {
 		case err == nil:
-			sure := pace.answered(asked)
-			if id := m.Ledger.find(mine, intent); id != "" || sure {
-				return id, nil
-			}
-			wait = min(m.Poll, time.Second)
+			return m.Ledger.find(mine, intent), nil
+		case ctx.Err() != nil:
+			return "", ctx.Err()
 		case notStarted(err) || time.Since(t.Submitted) > m.Timeout:
 			return "", fault.New(fault.Launch, "whether Slurm has taken the job of %s is not known: %w; and then %w",
 				t.Name, cause, err).
 				WithHint("perigee disagg run --resume finds out, and goes on")
-		default:
-			m.printf("%s: %v; Slurm does not say whether it has taken the job, asking again in %s: %v\n", t.Name, cause,
-				interval, err)
-			pace.failed()
 		}
+		m.printf("%s: %v; Slurm does not say whether it has taken the job, asking again in %s: %v\n", t.Name, cause,
+			interval, err)
 		select {
 		case <-ctx.Done():
 			return "", ctx.Err()
-		case <-time.After(wait):
+		case <-time.After(interval):
 		}
 	}
 }

@@ -57,9 +57,8 @@ func (l *Ledger) find(mine map[string]slurm.Job, e Event) string {
 }
 
 // mine returns the user's jobs, if events of tasks need them. An intent may become a job only now: what a killed run
-// has sent to a busy Slurm is still done. Each answer with which it waits on goes to waiting, which may remove events.
-func (l *Ledger) mine(ctx context.Context, q *slurm.Queue, last map[string]Event,
-	waiting func(map[string]slurm.Job),
+// has sent to a busy Slurm is still done. waiting is called before each wait for that.
+func (l *Ledger) mine(ctx context.Context, q *slurm.Queue, last map[string]Event, waiting func(),
 ) (jobs map[string]slurm.Job, err error) {
 	needed := false
 	for _, e := range last {
@@ -68,19 +67,20 @@ func (l *Ledger) mine(ctx context.Context, q *slurm.Queue, last map[string]Event
 	for began := time.Now(); needed; {
 		asked := time.Now()
 		if jobs, err = q.Mine(ctx); err != nil {
+			l.pace.failed()
 			return nil, err
 		}
 		sure := l.pace.answered(asked)
 		needed = false
 		for _, e := range last {
-			// Clocks may differ: the intent may be of the future.
-			young := time.Since(e.Time) < late && time.Since(began) <= late
-			needed = needed || e.Event == submitting && (young || !sure) && l.find(jobs, e) == ""
+			needed = needed || e.Event == submitting && l.find(jobs, e) == "" && (!sure || isYoung(e, began))
 		}
 		if !needed {
 			break
 		}
-		waiting(jobs)
+		if waiting != nil {
+			waiting()
+		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -88,6 +88,12 @@ func (l *Ledger) mine(ctx context.Context, q *slurm.Queue, last map[string]Event
 		}
 	}
 	return jobs, nil
+}
+
+// isYoung reports whether Slurm may still be about to take the job of an intent, which it was asked for since began.
+// Clocks may differ: the intent may be of the future.
+func isYoung(e Event, began time.Time) bool {
+	return !e.answered && time.Since(e.Time) < late && time.Since(began) <= late
 }
 
 // late is how long Slurm may take to know a job whose sbatch has been sent. Tests set it.

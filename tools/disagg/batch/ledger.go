@@ -52,6 +52,8 @@ type Event struct {
 	State   string    `json:"state,omitempty"`  // of a recorded task: its verdict
 	Reason  string    `json:"reason,omitempty"` // why the job is stopped, or has failed where no folder says it
 	PID     int       `json:"pid,omitempty"`
+
+	answered bool // of an intent: sbatch has ended
 }
 
 // Ledger is the record of an output folder's jobs. Each event is on the disk when

@@ -48,7 +48,7 @@ func TestIntentOfSlowSlurm(t *testing.T) {
 // Jobs whose ids are known are cancelled before anything waits for one that Slurm may still take, and the user is told.
 func TestCancelDoesNotWait(t *testing.T) {
 	m := manager(t, t.TempDir())
-	late = 100 * time.Millisecond
+	late = time.Second
 	comment := newComment()
 	for _, e := range []Event{{Event: began}, {Event: submitting, Task: "case0", Comment: comment}, {Event: submitted, Task: "case0", Job: "77"},
 		{Event: submitting, Task: "case1", Comment: newComment()}} {

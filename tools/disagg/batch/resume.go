@@ -27,7 +27,7 @@ func (m *Manager) Resume(ctx context.Context, tasks []*Task) (int, error) {
 			return 0, err
 		}
 	}
-	jobs, err := m.Ledger.mine(ctx, m.Queue, last, func(map[string]slurm.Job) {})
+	jobs, err := m.Ledger.mine(ctx, m.Queue, last, nil)
 	if err != nil {
 		return 0, fault.New(fault.Launch, "resume: %w", err)
 	}

@@ -17,9 +17,10 @@ import (
 // Task is one run of a case, with the state of its job.
 type Task struct {
 	*config.Config
-	Name string // id of the case, with #2 for the second repetition
-	Dir  string // result folder, absolute
-	Plan func(comment string) (*launch.Plan, error)
+	Name   string // id of the case, with #2 for the second repetition
+	Repeat int    // which repetition it is, from 1
+	Dir    string // result folder, absolute
+	Plan   func(comment string) (*launch.Plan, error)
 
 	NoFolder  error     // why there can be no Dir: the task is not submitted; nil if there can
 	Err       error     // why there is no job

@@ -13,7 +13,7 @@ func TestDirections(t *testing.T) {
 	} {
 		for _, name := range names {
 			if got := DirectionOf(name); got != want {
-				t.Errorf("%s: %d, want %d", name, got, want)
+				t.Errorf("%s: %q, want %q", name, got, want)
 			}
 		}
 	}
@@ -21,7 +21,7 @@ func TestDirections(t *testing.T) {
 	for declared, want := range map[Direction]string{Unknown: Differs, Lower: Worse, Higher: Better} {
 		list := Compare(Collect(old), Collect(fresh), .05, map[string]Direction{"BATCH": declared})
 		if len(list) != 1 || list[0].Verdict != want {
-			t.Errorf("%d: %+v", declared, list)
+			t.Errorf("%q: %+v", declared, list)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func WriteResult(path string, c *judge.Case, tree *conf.Value) error {
 			levels.Rows = append(levels.Rows, []any{l.Concurrency, name, l.Metrics[name]})
 			def := result.MetricDef{Name: fmt.Sprintf("%s_c%d", name, l.Concurrency),
 				Help:   fmt.Sprintf("%s at concurrency %d", name, l.Concurrency),
-				Better: better[DirectionOf(name)]}
+				Better: string(DirectionOf(name))}
 			if slices.Contains(benchlog.All(), name) {
 				def.Help += ", ms"
 			}
@@ -66,9 +66,6 @@ func shownSource(tree *conf.Value) ([]byte, error) {
 	}
 	return masked.YAML()
 }
-
-// better are the directions in the words of results.
-var better = map[Direction]string{Lower: "lower", Higher: "higher"}
 
 // world is the nodes of a job, from Slurm's list of them.
 func world(nodes string) result.World {

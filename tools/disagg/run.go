@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -318,7 +317,6 @@ func (r *session) prepare() error {
 		return fault.New(fault.Output, "the output folder: %w",
 			err).WithHint("--output or OUTPUT_PATH names another one")
 	}
-	r.checkCases()
 	if err := r.writable(); err != nil {
 		return err
 	}
@@ -329,38 +327,8 @@ func (r *session) prepare() error {
 		return err
 	}
 	var err error
-	if r.log, err = openRunLog(r.dir, r.began, r.s.Err); err != nil {
-		return err
-	}
-	for _, t := range r.tasks {
-		if t.NoFolder != nil {
-			fmt.Fprintf(r.log, "warning: %s: %v\n", t.Name, t.NoFolder)
-		}
-	}
-	return nil
-}
-
-// checkCases makes the folders of cases, and finds out which can have none, such as those of an environment.log_dir
-// that cannot be made: these fail, and the others are run.
-func (r *session) checkCases() {
-	own := []string{r.dir, filepath.Join(r.dir, batch.LogsFolder)}
-	bad := map[string]error{}
-	for _, t := range r.tasks {
-		above := filepath.Dir(t.Dir)
-		if _, known := bad[above]; !known && !slices.Contains(own, above) {
-			err := os.MkdirAll(above, 0o777)
-			if err == nil {
-				err = tryFolder(above)
-			}
-			if batch.NoRoom(err) {
-				err = nil // there may be some when its turn comes
-			}
-			bad[above] = err
-		}
-		if err := bad[above]; err != nil {
-			t.NoFolder = fmt.Errorf("it can have no folder: %w", err)
-		}
-	}
+	r.log, err = openRunLog(r.dir, r.began, r.s.Err)
+	return err
 }
 
 // checkResults refuses to replace the results of a case that only has the same folder, as x_ERROR is that of the case
@@ -451,10 +419,7 @@ func (r *session) interrupted(m *batch.Manager, ledger *batch.Ledger) error {
 	const most = 2 * time.Minute // a Slurm that is always slow is believed after one
 	ctx, stop := context.WithTimeout(context.Background(), most)
 	defer stop()
-	n, left, err := batch.Cancel(ctx, m.Queue, ledger, func(text string) { fmt.Fprintln(r.log, text) })
-	for _, text := range left {
-		fmt.Fprintln(r.log, "left alone:", plaintext.Escape(text))
-	}
+	n, err := cancelJobs(ctx, r.log, m.Queue, ledger)
 	if err != nil {
 		return fault.New(fault.Interrupt, "interrupted; not all jobs could be cancelled: %w",
 			err).WithHint("perigee disagg clean tries again")
@@ -480,14 +445,19 @@ func (c *CleanCmd) Run(s cli.Streams) error {
 		return err
 	}
 	defer ledger.Close()
-	say := func(text string) { fmt.Fprintln(s.Err, text) }
-	n, left, err := batch.Cancel(context.Background(), &slurm.Queue{}, ledger, say)
-	for _, text := range left {
-		fmt.Fprintln(s.Err, "left alone:", plaintext.Escape(text))
-	}
+	n, err := cancelJobs(context.Background(), s.Err, &slurm.Queue{}, ledger)
 	if err != nil {
 		return fault.New(fault.Launch, "%w", err)
 	}
 	_, err = fmt.Fprintf(s.Out, "%s cancelled\n", cli.Count(n, "job"))
 	return err
+}
+
+// cancelJobs cancels the jobs of a ledger, says on w which are left alone and why, and returns how many there were.
+func cancelJobs(ctx context.Context, w io.Writer, q *slurm.Queue, ledger *batch.Ledger) (int, error) {
+	n, left, err := batch.Cancel(ctx, q, ledger, func(text string) { fmt.Fprintln(w, text) })
+	for _, text := range left {
+		fmt.Fprintln(w, "left alone:", plaintext.Escape(text))
+	}
+	return n, err
 }

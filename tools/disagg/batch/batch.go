@@ -146,19 +146,16 @@ func (m *Manager) submitOne(ctx context.Context, t *Task) error {
 	if t.Job.ID != "" {
 		return nil // of the run that is resumed
 	}
-	if t.NoFolder != nil {
-		t.Err = t.NoFolder
-		return nil
-	}
 	t.comment = newComment()
 	plan, err := t.Plan(t.comment)
-	if err == nil {
-		if err = plan.Write(); NoRoom(err) {
-			return err // no failure of the case: it is run when there is room
-		}
-	}
 	if err != nil {
 		t.Err = err
+		return nil
+	}
+	if err := plan.Write(); NoRoom(err) {
+		return err // no failure of the case: it is run when there is room
+	} else if err != nil { // such as an environment.log_dir that cannot be made
+		t.Err = fmt.Errorf("it can have no folder: %w", err)
 		return nil
 	}
 	t.Written = true

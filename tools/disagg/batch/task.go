@@ -22,7 +22,6 @@ type Task struct {
 	Dir    string // result folder, absolute
 	Plan   func(comment string) (*launch.Plan, error)
 
-	NoFolder  error     // why there can be no Dir: the task is not submitted; nil if there can
 	Err       error     // why there is no job
 	Written   bool      // the files of the job are in Dir: what is there is no earlier run's
 	Job       slurm.Job // as last seen

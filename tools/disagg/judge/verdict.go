@@ -170,6 +170,9 @@ func (v *Verdict) Sound() bool {
 
 // Judge holds evidence against what is expected. end says how the job has ended; nil for logs of no job.
 func Judge(e *Evidence, want Expect, g Gates, end *End) *Verdict {
+	if want.Metrics == nil {
+		want.Metrics = benchlog.Default("disagg")
+	}
 	v := &Verdict{Levels: []Level{}, Accuracy: []Score{}, Reasons: []string{}, Files: e.Files}
 	j := judge{v: v, e: e, want: want, g: g, held: map[int]bool{}, last: map[int]int{}}
 	for i, l := range e.Log.Levels {
@@ -284,14 +287,6 @@ func (j *judge) counting() (list []benchlog.Level) {
 	return list
 }
 
-// required are the metrics that each level must have.
-func (j *judge) required() []string {
-	if j.want.Metrics == nil {
-		return benchlog.Default("disagg")
-	}
-	return j.want.Metrics
-}
-
 func (j *judge) benchmark() {
 	log := j.e.Log
 	if j.e.NoBenchmark != "" {
@@ -349,7 +344,7 @@ func (j *judge) presence() {
 
 // level judges one complete level.
 func (j *judge) level(l benchlog.Level) {
-	if missing := l.Missing(j.required()); len(missing) > 0 {
+	if missing := l.Missing(j.want.Metrics); len(missing) > 0 {
 		j.reason(j.g.MissingMetrics, "level %d lacks %s", l.Concurrency, strings.Join(missing, ", "))
 	}
 	custom := j.want.Custom != nil && j.want.Custom.Pattern != nil

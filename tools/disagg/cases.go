@@ -107,7 +107,7 @@ func difference(a, b *judge.Case) string {
 	return ""
 }
 
-// caseOf reads what an earlier run has written of a task, if it is what is looked for; else it returns nil.
+// caseOf reads the case that an earlier run has written of a task, if it fits; else it returns nil.
 func caseOf(t *batch.Task, is func(*judge.Case) bool) *judge.Case {
 	for _, dir := range []string{t.Dir, t.Dir + batch.FailedSuffix} {
 		if c, err := judge.ReadCase(dir); err == nil && is(c) {

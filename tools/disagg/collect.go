@@ -21,7 +21,7 @@ import (
 	"perigee/tools/disagg/report"
 )
 
-// outcome is what became of a task.
+// outcome holds the result of a task.
 type outcome struct {
 	judge.Case
 	kept  bool // a run that was interrupted has judged it, and its verdict is on the disk

@@ -134,7 +134,7 @@ type runs map[report.Row]string
 // bare is a row as runs knows it.
 func bare(r report.Row) report.Row { r.Took = ""; return r }
 
-// levelOf is what the figures of a level of a run have in common.
+// levelOf returns what the figures of a level of a run have in common.
 func levelOf(r report.Row) report.Row { r.Metric, r.Value, r.Took = "", 0, ""; return r }
 
 // copies lists the keys of rows that are copies: of a key, every row is known.

@@ -27,7 +27,7 @@ import (
 	"perigee/tools/disagg/report"
 )
 
-// Folder is where results go.
+// Folder names the place of results.
 type Folder struct {
 	Output string `short:"o" placeholder:"DIR" help:"Folder of results and logs [OUTPUT_PATH, or disagg_output here]."`
 	Trust  bool   `name:"trust-output" help:"Use it although others can change it; no longer needed."`

@@ -45,7 +45,7 @@ type Manager struct {
 	deaf    time.Time // before which Slurm is not asked what it has done to jobs: it has not answered
 }
 
-// slowest is how far the interval grows while Slurm does not answer.
+// slowest bounds the interval while Slurm does not answer, in intervals.
 const slowest = 10
 
 // Run runs the tasks in batches, and returns when all are over. The error is that
@@ -223,7 +223,7 @@ func notStarted(err error) bool {
 	return unknown || denied || err != nil && noConfiguration.MatchString(err.Error())
 }
 
-// noConfiguration is what Slurm's commands say that find no configuration, or cannot read it.
+// noConfiguration matches the words of Slurm's commands that find no configuration, or cannot read it.
 var noConfiguration = regexp.MustCompile(
 	`fatal: (Unable to process configuration file|Could not establish a configuration source)|` +
 		`[Uu]nable to (status|open|read|process) (the )?(file|configuration file) .*slurm\.conf`,

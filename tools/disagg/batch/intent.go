@@ -23,9 +23,9 @@ func bears(job slurm.Job, comment string) bool {
 	return job.Comment == comment && strings.HasPrefix(comment, commentPrefix)
 }
 
-// owns reports whether a job of this user is the one of an event. The id alone proves nothing: a cluster that was set up
-// anew gives it again. So Slurm must know the job by the event's comment, or (some sites, and options of sbatch, change
-// it) by the script in its folder.
+// owns reports whether a job of this user is the one of an event. The id alone proves nothing: a cluster that was set
+// up anew gives it again. So Slurm must know the job by the event's comment, or (some sites, and options of sbatch,
+// change it) by the script in its folder.
 func owns(e Event, job slurm.Job) bool {
 	return bears(job, e.Comment) || e.Dir != "" && filepath.Dir(job.Command) == filepath.Clean(e.Dir)
 }
@@ -96,7 +96,7 @@ func isYoung(e Event, began time.Time) bool {
 	return !e.answered && time.Since(e.Time) < late && time.Since(began) <= late
 }
 
-// late is how long Slurm may take to know a job whose sbatch has been sent. Tests set it.
+// late bounds the time that Slurm takes to know a job whose sbatch has been sent. Tests set it.
 var late = 15 * time.Second
 
 const (
@@ -104,8 +104,8 @@ const (
 	hung   = 5 * time.Second // an sbatch that fails after it may have failed because Slurm does not keep up
 )
 
-// pace is how promptly Slurm has answered since the last job was submitted, or since this process began. It says when
-// Slurm is to be believed that there is no job of an intent: a Slurm that was away for a while first answers what was
+// pace notes how promptly Slurm has answered since the last job was submitted, or since this process began. It decides
+// when an answer without a job means that an intent has none: a Slurm that was away for a while first answers what was
 // asked last, and then does what an sbatch, which may have been killed since, has asked of it.
 type pace struct {
 	slow   bool      // an answer was late, or missing

@@ -105,6 +105,18 @@ func (l *Ledger) read() error {
 		return fault.New(fault.Input, "%w", err).WithHint("move it away if none of its jobs is running")
 	}
 	data = data[:bytes.LastIndexByte(data, '\n')+1]
+	if l.events, err = parse(data); err != nil {
+		return fault.New(fault.Input, "%s: line %d is not an event: %w", l.file.Name(), len(l.events)+1, err).
+			WithHint("the file was changed by something else; move it away if none of its jobs is running")
+	}
+	if err := l.file.Truncate(int64(len(data))); err != nil {
+		return fault.New(fault.Output, "%w", err)
+	}
+	return nil
+}
+
+// parse reads the events of a ledger, up to the first line that is none.
+func parse(data []byte) (events []Event, err error) {
 	for line := range bytes.Lines(data) {
 		var e Event
 		err = json.Unmarshal(line, &e)
@@ -112,15 +124,11 @@ func (l *Ledger) read() error {
 			err = errors.New("it has no name")
 		}
 		if err != nil {
-			return fault.New(fault.Input, "%s: line %d is not an event: %w", l.file.Name(), len(l.events)+1, err).
-				WithHint("the file was changed by something else; move it away if none of its jobs is running")
+			return events, err
 		}
-		l.events = append(l.events, e)
+		events = append(events, e)
 	}
-	if err := l.file.Truncate(int64(len(data))); err != nil {
-		return fault.New(fault.Output, "%w", err)
-	}
-	return nil
+	return events, nil
 }
 
 // Add writes an event to the disk.
@@ -155,8 +163,7 @@ func (l *Ledger) write(line []byte) error {
 		return err
 	}
 	if _, err = l.file.Write(line); err != nil {
-		_, seek := l.file.Seek(end, io.SeekStart)
-		return errors.Join(err, l.file.Truncate(end), seek)
+		return errors.Join(err, l.file.Truncate(end))
 	}
 	return nil
 }
@@ -202,7 +209,7 @@ func (l *Ledger) Last() (tasks map[string]Event, done bool) {
 				e.Dir = old.Dir
 			}
 			if (e.Event == ended || e.Event == cancelling) && (old.Event == submitted || old.Event == cancelling) {
-				e.Time = old.Time // what counts is when its job was submitted
+				e.Time = old.Time // the time of its job counts from when it was submitted
 			}
 			tasks[e.Task] = e
 		}
@@ -243,17 +250,12 @@ func Elsewhere(output string) []string {
 	if err != nil {
 		return nil
 	}
-	data, err := file.Read(filepath.Join(output, ledgerName), mostLedger)
-	if err != nil {
-		return nil
-	}
+	data, _ := file.Read(filepath.Join(output, ledgerName), mostLedger) // a table alone has none
+	events, _ := parse(data)
 	var list []string
-	for line := range bytes.Lines(data) {
-		var e Event
-		if json.Unmarshal(line, &e) != nil || e.Dir == "" {
-			continue
-		}
-		if above := filepath.Dir(e.Dir); filepath.Base(above) == FolderName(output) && !slices.Contains(list, above) {
+	for _, e := range events {
+		above := filepath.Dir(e.Dir)
+		if e.Dir != "" && filepath.Base(above) == FolderName(output) && !slices.Contains(list, above) {
 			list = append(list, above)
 		}
 	}

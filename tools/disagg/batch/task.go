@@ -62,7 +62,7 @@ func (t *Task) owns(job slurm.Job) bool {
 	if bears(job, t.comment) || filepath.Dir(job.Command) == t.Dir {
 		return true
 	}
-	// A wrapper of sbatch may have sent a copy of the script: what Slurm has said first is what is the task's.
+	// A wrapper of sbatch can send a copy of the script: Slurm's first answer then says which script is the task's.
 	return t.ours && (!t.seen || t.Job.Command == job.Command)
 }
 

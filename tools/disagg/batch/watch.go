@@ -63,7 +63,7 @@ func opened(part []*Task) (open []*Task) {
 	return open
 }
 
-// grace is how long a cancelled job may take to end.
+// grace bounds the time that a cancelled job takes to end.
 const grace = 30 * time.Second
 
 // look watches the files and the time of tasks, and reports whether one is newly suspect.
@@ -87,7 +87,7 @@ func (m *Manager) look(open []*Task) (isNew bool) {
 	return isNew
 }
 
-// patience is how many answers of Slurm in a row must lack a job before it counts
+// patience counts the answers of Slurm in a row that must lack a job before it counts
 // as gone: a new job, and one that has just ended, may be missing for a moment.
 const patience = 3
 

@@ -33,7 +33,7 @@ import (
 	"strings"
 )
 
-// Level is what the log says of one level.
+// Level holds the figures that the log gives of one level.
 type Level struct {
 	Concurrency int  // of the client
 	Prompts     int  // as its first line says; 0 if it does not
@@ -45,14 +45,14 @@ type Level struct {
 	Duration                  float64 // seconds; 0 where the log does not say
 	Throughput                float64 // generated tokens per second; 0 where the log does not say
 
-	// Mixed is what stands in the level's last result block with two values, such as "SERVER_MEDIAN_TTFT 500 and 700":
+	// Mixed names a figure that the level's last result block gives with two values, such as "SERVER_MEDIAN_TTFT 500 and 700":
 	// results of several clients may be mixed. Empty for nothing.
 	Mixed string
 
 	from, to int64 // offsets of its lines in the log
 }
 
-// Log is what a log holds.
+// Log holds the levels of a log.
 type Log struct {
 	Levels []Level
 	// Warmups counts the result blocks outside of levels.
@@ -60,7 +60,7 @@ type Log struct {
 	Lines   int
 	Whole   bool // the text ends with the end of a line
 	// Unread are the first figures that are no numbers and counts that are no whole ones, with their lines; MoreUnread
-	// is how many follow.
+	// counts those that follow.
 	Unread     []string
 	MoreUnread int
 	// LastLine is the end of the text if it is not whole.
@@ -98,7 +98,7 @@ func All() []string {
 	return list
 }
 
-// MaxLevels is how many levels a configuration may have. A benchmark has a few.
+// MaxLevels bounds the levels of a configuration. A benchmark has a few.
 const MaxLevels = 10_000
 
 // Read reads a log to its end.
@@ -126,7 +126,7 @@ func LastLine(rest []byte) string {
 	return string(bytes.ToValidUTF8(rest[:min(len(rest), 200)], []byte("?")))
 }
 
-// sequences are what programs write to a terminal beside text: ESC [ with digits and a letter, ESC ( with a character
+// sequences matches what programs write to a terminal beside text: ESC [ with digits and a letter, ESC ( with a character
 // set, and Ctrl-O.
 var sequences = regexp.MustCompile(`(?s)\x1b\[[0-9;?]*[A-Za-z]|\x1b\(.|\x0f`)
 
@@ -139,7 +139,7 @@ func Plain(line []byte) []byte {
 	return sequences.ReplaceAll(line, nil)
 }
 
-// machine is where the reading stands.
+// machine holds the state of the reading.
 type machine struct {
 	log  *Log
 	open *Level // nil between levels
@@ -148,7 +148,7 @@ type machine struct {
 	after bool
 	at    int64              // offset of the line
 	block map[string]float64 // what the result block has said so far; nil outside of one
-	// summed is how many failures a client has summed up in the level since the last result block began, -1 if it has
+	// summed counts the failures that a client has summed up in the level since the last result block began, -1 if it has
 	// not: TensorRT-LLM's does so before the block that they belong to.
 	summed int
 }
@@ -164,7 +164,7 @@ var (
 	failedSum = []byte("Total failed requests:")
 )
 
-// figure is what a line may say. Its label is not the end of a longer one.
+// figure describes a line with a number: its label, and where the number goes.
 type figure struct {
 	label  []byte
 	metric string                // in ms; "" for others
@@ -172,7 +172,7 @@ type figure struct {
 	value  func(*Level) *float64 // where it goes, if it is another
 }
 
-// figures are what lines may say.
+// figures lists the lines that are read.
 var figures = func() []figure {
 	list := []figure{
 		{label: failedSum, count: func(l *Level) *int { return &l.Failed }},
@@ -399,7 +399,7 @@ func whole(text []byte) (int, bool) {
 	return n, err == nil && n >= 0
 }
 
-// MostFigure is how large a figure may be, for or against its sign. Sums of two have a number.
+// MostFigure bounds the absolute value of a figure, so that sums of two have a number.
 const MostFigure = 1e300
 
 // number reads a number of at most MostFigure.

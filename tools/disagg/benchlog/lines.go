@@ -6,13 +6,13 @@ import (
 	"io"
 )
 
-// longest is how long a line may be: a log of one endless line takes no more
+// longest bounds a line: a log of one endless line takes no more
 // memory than this. No line that means something is nearly as long.
 const longest = 256 << 10
 
 // EachLine calls use for each line of r, with its offset. A line ends with a newline or, as progress bars write it, a
 // carriage return. The end is not part of the line, which is valid during the call only. A line of 256 KiB or more is
-// left out, since half of it might hold half a number. rest is what stands behind the last end, or the beginning of
+// left out, since half of it might hold half a number. rest is the text behind the last end, or the beginning of
 // that; it has been used as a line if it is not too long.
 func EachLine(r io.Reader, use func(at int64, line []byte)) (rest []byte, err error) {
 	var next, at int64 // offsets of the next line, and of this one
@@ -44,7 +44,7 @@ func EachLine(r io.Reader, use func(at int64, line []byte)) (rest []byte, err er
 	return rest, lines.Err()
 }
 
-// mostRest is how much of a line without its end is returned.
+// mostRest bounds the part of a line without its end that is returned.
 const mostRest = 4 << 10
 
 // lineEnd returns the offset of the first newline or carriage return, -1 for none.

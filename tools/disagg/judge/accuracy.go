@@ -11,7 +11,7 @@ import (
 // accuracyPrefix begins the reasons of a verdict that are about evaluations, and not about the benchmark before them.
 const accuracyPrefix = "accuracy: "
 
-// Reference is what a data set is expected to reach.
+// Reference says which score a data set should reach.
 type Reference struct {
 	Name, Filter string
 	Expected     float64
@@ -29,7 +29,7 @@ type Test struct {
 	HigherIsBetter bool
 }
 
-// Judgement is what became of a score.
+// Judgement holds a score against its threshold.
 type Judgement struct {
 	Expected  float64 `json:"expected"`  // in percent, or as a fraction where Sigma is
 	Actual    float64 `json:"actual"`    // likewise

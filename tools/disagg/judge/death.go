@@ -74,13 +74,13 @@ func (d *Death) Report(task string) string {
 	return b.String()
 }
 
-// tailLines is how many lines of a log show what happened.
+// tailLines bounds the lines of a log that are shown.
 const tailLines = 40
 
-// mostQuoted is how much of a log is searched for them.
+// mostQuoted bounds the bytes of a log that are searched for them.
 const mostQuoted = 8 << 20
 
-// tailBytes is how much of a log's end is searched.
+// tailBytes bounds the end of a worker's log that is searched for patterns.
 const tailBytes = 100 << 10
 
 // EarlyPatterns are errors in the logs of workers after which a job hangs.
@@ -173,7 +173,7 @@ const endedFile = "8_ended.txt"
 // leftFile lists the tasks of servers that ended well between the beginning of the client and the end mark.
 const leftFile = "8_left.txt"
 
-// mostLeft is how many of them are named.
+// mostLeft bounds how many of them are named.
 const mostLeft = 4
 
 // left says which tasks of servers have ended well while the client measured: the figures may be of the others alone.
@@ -204,7 +204,7 @@ func left(dir string) (words []string) {
 // Done reports whether the job has written its end mark.
 func Done(dir string) bool { return len(logs(dir, EndMark)) > 0 }
 
-// writtenAt is when a file was written; zero if that is not known.
+// writtenAt returns the time when a file was written; zero if that is not known.
 func writtenAt(path string) time.Time {
 	info, err := os.Lstat(path)
 	if err != nil {

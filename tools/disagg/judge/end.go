@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// End is how a job has ended, as far as Slurm says it and the run that has watched it.
+// End describes the end of a job, as far as Slurm and the run that has watched it know.
 type End struct {
 	Job       string // its id
 	State     string // in Slurm's words; "" if it has not said
@@ -18,7 +18,7 @@ type End struct {
 	Stopped   string // why a run before has cancelled it
 }
 
-// causes are why Slurm ends jobs by itself.
+// causes explains the states in which Slurm ends jobs by itself.
 var causes = map[string]string{
 	"TIMEOUT":       "its time limit (slurm.job_time) was over",
 	"DEADLINE":      "its deadline was over",

@@ -31,7 +31,7 @@ const EndMark = "8_done_*.txt"
 // Cut is a file that ends within a line.
 type Cut struct{ Name, LastLine string }
 
-// Evidence is what the folder of a case holds.
+// Evidence holds the contents of the folder of a case.
 type Evidence struct {
 	Log         *benchlog.Log
 	Scores      []Score
@@ -45,7 +45,7 @@ type Evidence struct {
 	Left   []string // tasks of servers that have ended well during the benchmark
 }
 
-// Patience is how long to wait for a log to be complete.
+// Patience bounds the wait for a log to be complete.
 type Patience struct {
 	Quiet time.Duration // a log that has not changed for so long is complete
 	Limit time.Duration // in all
@@ -165,7 +165,7 @@ func (e *Evidence) benchmark(path string, want Expect) error {
 	return nil
 }
 
-// mostCustom is how long a log may be that a custom pattern searches: it has to be
+// mostCustom bounds a log that a custom pattern searches, in bytes: it has to be
 // in memory as a whole.
 const mostCustom = 64 << 20
 

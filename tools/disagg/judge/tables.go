@@ -25,7 +25,7 @@ type Score struct {
 	*Judgement
 }
 
-// columns are where a table has what is read of it, besides the task, which comes first.
+// columns holds the places of the cells that are read, besides the task, which comes first.
 type columns struct{ filter, metric, value, stderr int }
 
 // usual is lm_eval's table, for a log whose header is lost.
@@ -42,7 +42,7 @@ type tables struct {
 	scores []Score
 }
 
-// key is what a score is of.
+// key names a score.
 type key struct{ task, filter, metric string }
 
 // read reads a log. Cells may be padded; an empty task cell means the task of the row above. rest is what stands behind
@@ -61,7 +61,7 @@ func (t *tables) inOrder() []Score {
 	return t.scores
 }
 
-// noNumber is what stands where a metric has no value, besides nan and inf.
+// noNumber lists the words for a metric that has no value, besides nan and inf.
 var noNumber = map[string]bool{"n/a": true, "none": true, "null": true}
 
 // mostText bounds what is kept of a value that is no number, which may have thousands of digits.

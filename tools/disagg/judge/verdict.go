@@ -43,7 +43,7 @@ func (g Gates) Check() error {
 	return nil
 }
 
-// Expect is what a case should have left behind. Zero members are not known.
+// Expect says what a case should leave behind. Zero members are not known.
 type Expect struct {
 	Levels     []int // of the client
 	Metrics    []string
@@ -80,8 +80,8 @@ func Expected(c *config.Config) Expect {
 	return e
 }
 
-// rounds is how many rounds of prompts the client of a config runs. A command runs its own number, unless the config
-// says one; 0: not known.
+// rounds returns the number of rounds of prompts that the client of a config runs, 0 if it is not known. A command runs
+// its own number, unless the config says one.
 func rounds(c *config.Config) int {
 	if c.UsesCommand() && c.Tree.Get("benchmark").Get("multi_round") == nil {
 		return 0
@@ -136,7 +136,7 @@ const (
 	Unjudged = "unjudged" // only scores that nothing says a reference of
 )
 
-// Verdict is what became of a case.
+// Verdict says whether the figures of a case can be believed, and has them.
 type Verdict struct {
 	Levels         []Level  `json:"levels"`
 	FailedRequests *int     `json:"failed_requests"` // over all levels; null where no log says it

@@ -44,7 +44,7 @@ type Row struct {
 	Took        string // total_time__sec as the file has it; only from ReadCSV
 }
 
-// stampLayout is how times stand in the file, in local time.
+// stampLayout is the form of times in the file, in local time.
 const stampLayout = "2006-01-02 15:04:05"
 
 // fields returns the row in the order of the columns. The value stands in
@@ -173,7 +173,7 @@ func AppendCSV(path string, rows []Row) (err error) {
 	return nil
 }
 
-// patience is how long another process may hold the lock of a file. Every user who can read the file can hold it.
+// patience bounds the wait for the lock of a file. Every user who can read the file can hold it.
 var patience = time.Minute
 
 // lock locks a file for this process.
@@ -189,14 +189,14 @@ func lock(file *os.File) error {
 	}
 }
 
-// byteOrderMark is what spreadsheets write in front.
+// byteOrderMark begins files of spreadsheets.
 const byteOrderMark = "\ufeff"
 
 // mostCSV bounds a file of figures: 100,000 of perigee's rows have 50 MB.
 const mostCSV = 64 << 20
 
 // ReadCSV reads the rows of a file that AppendCSV or TensorRT-LLM's tests have
-// written. Columns are found by their names. left is how many rows were left out since their run has failed.
+// written. Columns are found by their names. left counts the rows that were left out since their run has failed.
 func ReadCSV(path string) (rows []Row, left int, _ error) {
 	data, err := file.Read(path, mostCSV)
 	if err != nil {

@@ -45,8 +45,8 @@ func (m *Manager) Resume(ctx context.Context, tasks []*Task) (int, error) {
 	return count, nil
 }
 
-// resumeTask gives a task what its last event says, and reports whether it has a job that goes on. jobs are those of the
-// user.
+// resumeTask gives a task what its last event says, and reports whether it has a job that goes on. jobs are those of
+// the user.
 func (m *Manager) resumeTask(ctx context.Context, t *Task, e Event, jobs map[string]slurm.Job) (bool, error) {
 	switch e.Event {
 	case recorded:

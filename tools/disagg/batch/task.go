@@ -38,7 +38,8 @@ type Task struct {
 	comment string // of the job
 	ours    bool   // Slurm has taken the job from this run, or has said that it is of the one that is resumed
 	seen    bool   // Slurm has said how the job is
-	absent  int    // polls in a row in which Slurm did not know it
+	known   bool   // Slurm knew it when it was asked last
+	absent  int    // regular polls in a row in which Slurm did not know it
 	foreign bool   // another job has its id now
 
 	// Slurm may run a job more than once. What an earlier attempt has left in the folder is no failure.

@@ -16,16 +16,20 @@ func (m *Manager) wait(ctx context.Context, part []*Task) error {
 		if len(open) == 0 {
 			return nil
 		}
-		isNew := m.look(open)
-		if answers := interval == m.Poll; isNew && answers || !time.Now().Before(next) {
-			if err := m.poll(ctx, open); err == nil {
+		isNew, isDue := m.look(open), !time.Now().Before(next)
+		if answers := interval == m.Poll; isDue || isNew && answers {
+			err := m.poll(ctx, open, isDue)
+			switch {
+			case err == nil:
 				interval = m.Poll
 				m.stopSuspects(ctx, open)
-			} else if ctx.Err() == nil {
+			case ctx.Err() == nil:
 				interval = min(2*interval, slowest*m.Poll)
 				m.printf("Slurm does not answer, asking again in %s: %v\n", interval, err)
 			}
-			next = time.Now().Add(interval)
+			if isDue || err != nil {
+				next = time.Now().Add(interval)
+			}
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -91,8 +95,8 @@ func (m *Manager) look(open []*Task) (isNew bool) {
 // as gone: a new job, and one that has just ended, may be missing for a moment.
 const patience = 3
 
-// poll asks for the state of all open tasks with one command.
-func (m *Manager) poll(ctx context.Context, open []*Task) error {
+// poll asks for the state of all open tasks with one command. Only polls that are due count for patience.
+func (m *Manager) poll(ctx context.Context, open []*Task, isDue bool) error {
 	jobs, err := m.Queue.Poll(ctx, idsOf(open))
 	if err != nil {
 		return err
@@ -101,12 +105,16 @@ func (m *Manager) poll(ctx context.Context, open []*Task) error {
 	for _, t := range open {
 		job, known := jobs[t.Job.ID]
 		t.foreign = known && !t.owns(job)
-		if known && !t.foreign {
+		t.known = known && !t.foreign
+		switch {
+		case t.known:
 			t.absent = 0
 			t.see(job)
 			m.held(t)
-		} else if t.absent++; t.absent >= patience {
-			gone = append(gone, t)
+		case isDue:
+			if t.absent++; t.absent >= patience {
+				gone = append(gone, t)
+			}
 		}
 	}
 	if len(gone) > 0 {
@@ -163,7 +171,7 @@ func (m *Manager) stopSuspects(ctx context.Context, open []*Task) {
 			m.printf("%s: job %s is not cancelled: Slurm does not say that it is one of this run\n", t.Name, t.Job.ID)
 			m.late(t)
 			t.cancelled = time.Now() // by whatever has the id now: nothing more is done about it
-		case t.absent > 0:
+		case !t.known:
 		case t.End.Death != nil && (!t.isDead(t.End.Death) || m.past(ctx, t)):
 			t.End.Death = nil
 		default:

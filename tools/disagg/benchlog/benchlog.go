@@ -45,8 +45,8 @@ type Level struct {
 	Duration                  float64 // seconds; 0 where the log does not say
 	Throughput                float64 // generated tokens per second; 0 where the log does not say
 
-	// Mixed names a figure that the level's last result block gives with two values, such as "SERVER_MEDIAN_TTFT 500 and 700":
-	// results of several clients may be mixed. Empty for nothing.
+	// Mixed names a figure that the level's last result block gives with two values, such as
+	// "SERVER_MEDIAN_TTFT 500 and 700": results of several clients may be mixed. Empty for nothing.
 	Mixed string
 
 	from, to int64 // offsets of its lines in the log
@@ -126,8 +126,8 @@ func LastLine(rest []byte) string {
 	return string(bytes.ToValidUTF8(rest[:min(len(rest), 200)], []byte("?")))
 }
 
-// sequences matches what programs write to a terminal beside text: ESC [ with digits and a letter, ESC ( with a character
-// set, and Ctrl-O.
+// sequences matches what programs write to a terminal beside text: ESC [ with digits and a letter, ESC ( with a
+// character set, and Ctrl-O.
 var sequences = regexp.MustCompile(`(?s)\x1b\[[0-9;?]*[A-Za-z]|\x1b\(.|\x0f`)
 
 // Plain is a line without what programs write to a terminal: colours, and what progress bars write, also behind the
@@ -148,8 +148,8 @@ type machine struct {
 	after bool
 	at    int64              // offset of the line
 	block map[string]float64 // what the result block has said so far; nil outside of one
-	// summed counts the failures that a client has summed up in the level since the last result block began, -1 if it has
-	// not: TensorRT-LLM's does so before the block that they belong to.
+	// summed counts the failures that a client has summed up in the level since the last result block began, -1 if it
+	// has not: TensorRT-LLM's does so before the block that they belong to.
 	summed int
 }
 

@@ -408,18 +408,6 @@ func number(text []byte) (float64, bool) {
 	return x, err == nil && math.Abs(x) <= MostFigure
 }
 
-// Requests sums up the requests of all levels: how many failed and how many there
-// were. ok is false where no level says it.
-func (l *Log) Requests() (failed, total int, ok bool) {
-	for _, level := range l.Levels {
-		f, t := level.Counts()
-		ok = ok || t >= 0
-		failed += max(0, f)
-		total += max(0, t)
-	}
-	return failed, total, ok
-}
-
 // Counts returns how many requests of a level failed and how many there were, -1 where nothing says it. One that is
 // not counted as successful failed, whatever the count of failed ones says: clients lose some.
 func (l Level) Counts() (failed, total int) {

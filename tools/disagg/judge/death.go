@@ -50,9 +50,6 @@ func (d *Death) Words() string {
 	return words
 }
 
-// BySignal reports whether a signal has ended the part.
-func (d *Death) BySignal() bool { return d.Code > signal }
-
 // BySlurm reports whether the part ended by a signal with which Slurm ends jobs.
 func (d *Death) BySlurm() bool { return d.Killed() || d.Code == sigterm }
 

@@ -265,7 +265,14 @@ func (j *judge) levels() {
 		}
 		j.warn("%s", text)
 	}
-	if failed, total, ok := (&benchlog.Log{Levels: j.counting()}).Requests(); ok {
+	failed, total, known := 0, 0, false
+	for _, l := range j.counting() {
+		f, t := l.Counts()
+		known = known || t >= 0
+		failed += max(0, f)
+		total += max(0, t)
+	}
+	if known {
 		j.v.FailedRequests, j.v.TotalRequests = &failed, &total
 	}
 }

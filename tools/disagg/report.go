@@ -14,7 +14,6 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/file"
 	"perigee/internal/plaintext"
-	"perigee/internal/stats"
 	"perigee/internal/table"
 	"perigee/internal/version"
 	"perigee/tools/disagg/judge"
@@ -28,18 +27,6 @@ type ReportCmd struct {
 	Title  string   `default:"Disaggregated serving" placeholder:"TEXT" help:"Title of the page."`
 	Alpha  float64  `default:"0.05" placeholder:"P" help:"Intervals of medians hold with the probability 1-P [0.05]."`
 	Format string   `enum:"page,text,json" default:"page" help:"page, or the figures as text or json on standard output."`
-}
-
-// figure is a figure of a level in the JSON of report.
-type figure struct {
-	Test        string    `json:"test"`
-	Concurrency int       `json:"concurrency"`
-	Metric      string    `json:"metric"`
-	Runs        int       `json:"runs"`
-	Median      float64   `json:"median"`
-	Low         *float64  `json:"low"` // interval of the median; null: too few runs
-	High        *float64  `json:"high"`
-	Values      []float64 `json:"values"` // in the order of time
 }
 
 // Run makes the page.
@@ -57,7 +44,7 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 	series := report.Collect(rows)
 	switch c.Format {
 	case "json":
-		return printReport(s.Out, cases, figures(series, c.Alpha))
+		return printReport(s.Out, cases, report.Figures(series, c.Alpha))
 	case "text":
 		return printFigures(s.Out, series, c.Alpha)
 	}
@@ -72,7 +59,7 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 }
 
 // printReport writes an object with two lists.
-func printReport(w io.Writer, cases []judge.Case, figures []figure) error {
+func printReport(w io.Writer, cases []judge.Case, figures []report.Figure) error {
 	if _, err := io.WriteString(w, "{\n  \"cases\": "); err != nil {
 		return cli.LostOutput(err)
 	}
@@ -178,20 +165,6 @@ func (known runs) add(file string, rows []report.Row) error {
 // fraction matches seconds that were measured to less than one: no two runs take the same.
 var fraction = regexp.MustCompile(`\.[0-9]*[1-9]`)
 
-func figures(series []report.Series, alpha float64) []figure {
-	list := []figure{}
-	for _, s := range series {
-		values := s.Values()
-		f := figure{Test: s.Test, Concurrency: s.Concurrency, Metric: s.Metric, Runs: len(values),
-			Median: stats.Median(values), Values: values}
-		if low, high, ok := report.MedianInterval(values, alpha); ok {
-			f.Low, f.High = &low, &high
-		}
-		list = append(list, f)
-	}
-	return list
-}
-
 // printFigures writes the figures for people.
 func printFigures(w io.Writer, series []report.Series, alpha float64) error {
 	var t table.Table
@@ -202,7 +175,7 @@ func printFigures(w io.Writer, series []report.Series, alpha float64) error {
 		t.AddColumn(name, table.Right, "%.2f")
 	}
 	t.AddColumn("Runs", table.Right, "")
-	for _, f := range figures(series, alpha) {
+	for _, f := range report.Figures(series, alpha) {
 		low, high := any(nil), any(nil)
 		if f.Low != nil {
 			low, high = *f.Low, *f.High

@@ -11,9 +11,9 @@ import (
 
 // Key names a figure.
 type Key struct {
-	Test        string // function and id
-	Concurrency int
-	Metric      string
+	Test        string `json:"test"` // function and id
+	Concurrency int    `json:"concurrency"`
+	Metric      string `json:"metric"`
 }
 
 // Series are the values of a figure, in the order of time.
@@ -29,6 +29,38 @@ func (s Series) Values() []float64 {
 		list[i] = r.Value
 	}
 	return list
+}
+
+// Figure sums up a series.
+type Figure struct {
+	Key
+	Runs   int       `json:"runs"`
+	Median float64   `json:"median"`
+	Low    *float64  `json:"low"` // interval of the median; null: too few runs
+	High   *float64  `json:"high"`
+	Values []float64 `json:"values"` // in the order of time
+}
+
+// Figures sums up series. Intervals hold with the probability 1-alpha.
+func Figures(series []Series, alpha float64) []Figure {
+	list := []Figure{}
+	for _, s := range series {
+		values := s.Values()
+		f := Figure{Key: s.Key, Runs: len(values), Median: stats.Median(values), Values: values}
+		if low, high, ok := MedianInterval(values, alpha); ok {
+			f.Low, f.High = &low, &high
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+// Spread writes the median with its interval.
+func (f Figure) Spread() string {
+	if f.Low == nil {
+		return fmt.Sprintf("%.2f", f.Median)
+	}
+	return fmt.Sprintf("%.2f [%.2f, %.2f]", f.Median, *f.Low, *f.High)
 }
 
 // Collect groups rows by figure, sorted by test, metric and concurrency.
@@ -243,13 +275,4 @@ func (c *Change) judge(o stats.Outcome, alpha float64) {
 	default:
 		c.Verdict = Better
 	}
-}
-
-// Spread writes a median with its interval.
-func Spread(values []float64, alpha float64) string {
-	m := stats.Median(values)
-	if low, high, ok := MedianInterval(values, alpha); ok {
-		return fmt.Sprintf("%.2f [%.2f, %.2f]", m, low, high)
-	}
-	return fmt.Sprintf("%.2f", m)
 }

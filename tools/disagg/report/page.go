@@ -48,11 +48,9 @@ type point struct {
 
 // past is the history of a figure.
 type past struct {
-	Test        string    `json:"test"`
-	Concurrency int       `json:"concurrency"`
-	Metric      string    `json:"metric"`
-	Times       []int64   `json:"times"` // seconds since 1970
-	Values      []float64 `json:"values"`
+	Key
+	Times  []int64   `json:"times"` // seconds since 1970
+	Values []float64 `json:"values"`
 }
 
 // trade is a point of the trade-off.
@@ -71,13 +69,6 @@ type data struct {
 	PerGPU  bool    `json:"per_gpu"`
 }
 
-// row is a figure in the table.
-type row struct {
-	Test, Metric, Spread, Note string
-	Concurrency, Runs          int
-	Median                     float64
-}
-
 var body = template.Must(template.New("body").Funcs(template.FuncMap{
 	"join":  func(list []string) string { return strings.Join(list, "; ") },
 	"class": func(state string) string { return map[string]string{"passed": "good", "failed": "bad"}[state] },
@@ -87,7 +78,8 @@ var body = template.Must(template.New("body").Funcs(template.FuncMap{
 // WritePage writes the page of a batch of benchmarks: cases with their reasons, figures by level, curves over the load,
 // the trade-off with its Pareto front, and the history of every figure.
 func WritePage(w io.Writer, cases []judge.Case, series []Series, o Options) error {
-	d := data{Curves: curves(series, o.Alpha), History: pasts(series), Trades: []trade{}}
+	figures := Figures(series, o.Alpha)
+	d := data{Curves: curves(figures), History: pasts(series), Trades: []trade{}}
 	d.Trades, d.PerGPU = trades(cases)
 	failed := 0
 	for _, c := range cases {
@@ -100,10 +92,10 @@ func WritePage(w io.Writer, cases []judge.Case, series []Series, o Options) erro
 		Options
 		Cases   []judge.Case
 		Failed  int
-		Rows    []row
+		Rows    []Figure
 		Trades  int
 		Percent string
-	}{o, cases, failed, rows(series, o.Alpha), len(d.Trades), fmt.Sprintf("%g", 100*(1-o.Alpha))})
+	}{o, cases, failed, figures, len(d.Trades), fmt.Sprintf("%g", 100*(1-o.Alpha))})
 	if err != nil {
 		return err
 	}
@@ -118,16 +110,15 @@ func WritePage(w io.Writer, cases []judge.Case, series []Series, o Options) erro
 	}.Write(w)
 }
 
-func curves(series []Series, alpha float64) []curve {
+func curves(figures []Figure) []curve {
 	list := []curve{}
-	for _, s := range series { // sorted by test, metric, concurrency
-		if n := len(list); n == 0 || list[n-1].Test != s.Test || list[n-1].Metric != s.Metric {
-			list = append(list, curve{Test: s.Test, Metric: s.Metric})
+	for _, f := range figures { // sorted by test, metric, concurrency
+		if n := len(list); n == 0 || list[n-1].Test != f.Test || list[n-1].Metric != f.Metric {
+			list = append(list, curve{Test: f.Test, Metric: f.Metric})
 		}
-		values := s.Values()
-		p := point{X: float64(s.Concurrency), Y: stats.Median(values), Runs: len(values)}
-		if low, high, ok := MedianInterval(values, alpha); ok {
-			p.Range = &[2]float64{low, high}
+		p := point{X: float64(f.Concurrency), Y: f.Median, Runs: f.Runs}
+		if f.Low != nil {
+			p.Range = &[2]float64{*f.Low, *f.High}
 		}
 		last := &list[len(list)-1]
 		last.Points = append(last.Points, p)
@@ -138,25 +129,11 @@ func curves(series []Series, alpha float64) []curve {
 func pasts(series []Series) []past {
 	list := []past{}
 	for _, s := range series {
-		p := past{Test: s.Test, Concurrency: s.Concurrency, Metric: s.Metric, Values: s.Values()}
+		p := past{Key: s.Key, Values: s.Values()}
 		for _, r := range s.Rows {
 			p.Times = append(p.Times, r.Start.Unix())
 		}
 		list = append(list, p)
-	}
-	return list
-}
-
-func rows(series []Series, alpha float64) []row {
-	var list []row
-	for _, s := range series {
-		values := s.Values()
-		r := row{Test: s.Test, Metric: s.Metric, Concurrency: s.Concurrency, Runs: len(values),
-			Median: stats.Median(values), Spread: Spread(values, alpha)}
-		if _, _, ok := MedianInterval(values, alpha); !ok {
-			r.Note = "too few runs for an interval"
-		}
-		list = append(list, r)
 	}
 	return list
 }

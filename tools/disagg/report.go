@@ -44,7 +44,10 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 	series := report.Collect(rows)
 	switch c.Format {
 	case "json":
-		return printReport(s.Out, cases, report.Figures(series, c.Alpha))
+		return printJSON(s.Out, struct {
+			Cases   []judge.Case    `json:"cases"`
+			Figures []report.Figure `json:"figures"`
+		}{cases, report.Figures(series, c.Alpha)})
 	case "text":
 		return printFigures(s.Out, series, c.Alpha)
 	}
@@ -56,18 +59,6 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 	_, err = fmt.Fprintf(s.Out, "%s, %s; written to %s\n", cli.Count(len(cases), "case"),
 		cli.Count(len(series), "figure"), c.Output)
 	return err
-}
-
-// printReport writes an object with two lists.
-func printReport(w io.Writer, cases []judge.Case, figures []report.Figure) error {
-	if _, err := io.WriteString(w, "{\n  \"cases\": "); err != nil {
-		return cli.LostOutput(err)
-	}
-	err := elements{len(cases), func(i int) any { return cases[i] }}.write(w, "  ", ",\n  \"figures\": ")
-	if err != nil {
-		return err
-	}
-	return elements{len(figures), func(i int) any { return figures[i] }}.write(w, "  ", "\n}\n")
 }
 
 func checkAlpha(alpha float64) error {

@@ -50,7 +50,7 @@ func (r *session) summarize() error {
 		return err
 	}
 	if r.Format.Format == "json" {
-		if err := printList(r.s.Out, elements{len(all), func(i int) any { return all[i] }}); err != nil {
+		if err := printJSON(r.s.Out, all); err != nil {
 			return err
 		}
 	} else if err := r.printSummary(failed); err != nil {

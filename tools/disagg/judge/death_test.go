@@ -3,6 +3,7 @@ package judge
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -135,6 +136,34 @@ func TestQuoteOfALongLog(t *testing.T) {
 		d := Death{Log: "x.log"}
 		if d.quote(dir); d.Line != want {
 			t.Errorf("got %q, want %q", d.Line, want)
+		}
+	}
+}
+
+// Of several parts the one counts whose end has led to that of the others.
+func TestCause(t *testing.T) {
+	at := time.Unix(1_700_000_000, 0)
+	for _, c := range []struct{ ended, want string }{
+		{"", ""}, {"SERVER_0:0", ""}, {"WAIT:1", "WAIT"}, {"SERVER_0:1 WAIT:1", "SERVER_0"}, {"WAIT:1 SERVER_0:1", "SERVER_0"},
+		{"SERVER_0:0 WAIT:1", "SERVER_0"}, {"WAIT:1 SERVER_0:0", "WAIT"}, {"SERVER_1:0 SERVER_0:0 WAIT:1", "SERVER_1"},
+		{"SERVER_1:3 SERVER_0:1", "SERVER_1"}, {"CLIENT:3 SERVER_0:143", "CLIENT"}, {"SERVER_0:143 CLIENT:3", "SERVER_0"},
+		{"CLIENT:3 SERVER_0:143 SERVER_1:9", "SERVER_1"}, {"CLIENT:0 EVALUATE:2", "EVALUATE"}, {"EVALUATE:2 CLIENT:1", "EVALUATE"},
+	} {
+		var ended []*Death
+		for i, part := range strings.Fields(c.ended) {
+			name, code, _ := strings.Cut(part, ":")
+			n, err := strconv.Atoi(code)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ended = append(ended, &Death{Part: name, Code: n, Noted: at.Add(time.Duration(i) * time.Second)})
+		}
+		got := ""
+		if d := cause(ended); d != nil {
+			got = d.Part
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", c.ended, got, c.want)
 		}
 	}
 }

@@ -156,18 +156,23 @@ func (d *Data) Mounts() []string {
 }
 
 // TaskArguments lists the further arguments of an evaluation.
-func (d *Data) TaskArguments(t config.Task) (list []string) {
+func (d *Data) TaskArguments(t config.Task) ([]string, error) {
+	const repo, longest = "<repo_path>", 1 << 20
+	var list []string
 	for _, a := range t.Extra {
 		switch {
+		case a.Key == "custom_config" && strings.Count(a.Value, repo) > longest/max(1, len(d.Environment.Repo)):
+			return nil, fault.New(fault.Input, "%s: custom_config of the task %s is longer than %d MiB with its %s replaced",
+				d.File, t.Name, longest>>20, repo)
 		case a.Key == "custom_config":
-			list = append(list, "--include_path="+strings.ReplaceAll(a.Value, "<repo_path>", d.Environment.Repo))
+			list = append(list, "--include_path="+strings.ReplaceAll(a.Value, repo, d.Environment.Repo))
 		case a.Value == "true":
 			list = append(list, "--"+a.Key)
 		default:
 			list = append(list, "--"+a.Key+"="+a.Value)
 		}
 	}
-	return list
+	return list, nil
 }
 
 // Worker is one server process group.

@@ -244,6 +244,14 @@ func TestOwnTemplate(t *testing.T) {
 
 // What is no template, or makes no script, is an error.
 func TestBombs(t *testing.T) {
+	task := config.Task{Name: "a", Extra: []config.Argument{{Key: "custom_config", Value: strings.Repeat("<repo_path>", 1<<12)}}}
+	d := Data{Config: golden(t)}
+	for n, want := range map[int]int{0: 1 << 4, 1 << 8: 1<<20 + 1<<4, 1<<8 + 1: 0} {
+		d.Environment.Repo = strings.Repeat("x", n)
+		if list, err := d.TaskArguments(task); (err == nil) != (want > 0) || err != nil && !strings.Contains(err.Error(), "custom_config of the task a is longer than 1 MiB") || err == nil && len(list[0]) > want {
+			t.Errorf("a path of %d bytes: %v", n, err)
+		}
+	}
 	for _, size := range []string{"4194304\n    context_parallel_size: 4398046", "40000"} {
 		c := golden(t, "tensor_parallel_size: 8", "tensor_parallel_size: "+size)
 		if _, err := New(c, Options{Dir: "/r/x", GPU: catalog.FindGPU("GB200")}); err == nil || !strings.Contains(err.Error(), "wanted at most 65536 GPUs") {

@@ -142,7 +142,13 @@ func execute(args []string, streams cli.Streams) int {
 	if err != nil {
 		return conclude(fault.New(fault.Usage, "%w", cli.Plain(err)).WithHint("%s --help", commandOf(err)), streams.Err)
 	}
-	if err = ctx.Run(); !cli.IsReported(err) {
+	command := func() error { return ctx.Run() }
+	if args[0] == "disagg" { // ranks, which other commands have, keep the dump of their goroutines
+		err = cli.Guarded(command)
+	} else {
+		err = command()
+	}
+	if !cli.IsReported(err) {
 		err = cmp.Or(out.Fault(), err) // what a command says of its output is no better
 	}
 	return conclude(err, streams.Err)

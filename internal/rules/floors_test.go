@@ -9,20 +9,17 @@ var floors = []string{
 	internal/procfs internal/rules internal/sbom internal/secret internal/size internal/slurm
 	internal/stats internal/traffic internal/version scenarios spmd/boot/pmix spmd/spmdtest spmd/wire
 	tools/disagg/benchlog`,
-	`internal/fault internal/page internal/table internal/traffic/series nixl spmd/host
-	tools/disagg/accuracy`,
+	`internal/fault internal/page internal/table internal/traffic/series nixl spmd/host`,
 	`internal/expr internal/file internal/traffic/overlap nixl/internal/kernel spmd/boot/watch`,
-	`internal/cli internal/conf internal/traffic/matrix nixl/device nixl/nixltest spmd/boot
-	tools/disagg/record`,
+	`internal/cli internal/conf internal/traffic/matrix nixl/device nixl/nixltest spmd/boot`,
 	`internal/model internal/moe internal/result internal/trace internal/traffic/load lua/vm nixl/capi
-	nixl/shm spmd spmd/launch tools/disagg/config tools/disagg/history`,
+	nixl/shm spmd spmd/launch tools/disagg/config`,
 	`internal/contention internal/result/resulttest internal/traffic/session internal/traffic/traffictest
-	lua/option nixl/engines tools/disagg/page tools/disagg/probe tools/disagg/verdict tools/doctor
-	tools/matgen tools/sweep/runs`,
+	lua/option nixl/engines tools/disagg/probe tools/doctor tools/matgen tools/sweep/runs`,
 	`e2e/bench/transfer e2e/internal/harness internal/experts internal/metric internal/traffic/play
-	lua/files tools/disagg/plan tools/report/figures tools/sweep/plot`,
+	lua/files tools/disagg/judge tools/disagg/plan tools/report/figures tools/sweep/plot`,
 	`e2e/bench/barrier e2e/bench/job e2e/bench/truth internal/experiment lua/objects tools/compare
-	tools/disagg/batch tools/inspect tools/report tools/simulate tools/sweep`,
+	tools/disagg/batch tools/disagg/report tools/inspect tools/report tools/simulate tools/sweep`,
 	`lua/modules tools/disagg`,
 	// One floor, so that no module imports another.
 	`lua/modules/clock lua/modules/config lua/modules/matrix lua/modules/moe lua/modules/options

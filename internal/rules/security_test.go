@@ -18,7 +18,7 @@ var proofs = [10]string{
 	4: "internal/plaintext.TestEscape internal/page.TestPagesArePlain internal/page.TestNothingLeavesThePage",
 	5: "spmd/wire.TestStrangersDisturbNobody spmd/wire.TestForgedFramesAreFound",
 	6: "nixl/capi.TestListenersOfOneHost e2e.TestListenersInsideAHost",
-	7: "e2e.TestFullDisk tools/disagg.TestSecretsInResults",
+	7: "e2e.TestFullDisk tools/disagg/report.TestSecretsInResults",
 	8: "e2e.TestSharedMemoryOfKilledRanks e2e/launchers.TestDeathOfTheLauncher",
 }
 

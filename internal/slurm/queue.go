@@ -29,8 +29,6 @@ type Queue struct {
 	// Keep is a file that stays open in sbatch, and with it the lock that is on it: a command that goes on after this
 	// process was killed may submit a job. nil for none.
 	Keep *os.File
-	// Commands counts the commands that asked for states.
-	Commands int
 }
 
 // Job holds the state of a job, as Slurm says.
@@ -134,7 +132,6 @@ var fields = strings.Join([]string{"%i", "%T", "%N", "%S", "%e", "%k", "%r", "%o
 // Poll asks for the state of all these jobs of the user with one command. A job that Slurm does not know any more, or
 // not yet, is missing in the answer. The error has what squeue has complained of.
 func (q *Queue) Poll(ctx context.Context, ids []string) (map[string]Job, error) {
-	q.Commands++
 	out, err := q.output(ctx, queryLimit, "squeue", "--noheader", "--states=all", "--me",
 		"--jobs="+strings.Join(ids, ","), "--format="+fields)
 	if err != nil && strings.Contains(err.Error(), "Invalid job id") {
@@ -183,7 +180,6 @@ func when(text string) time.Time {
 // Account asks the accounting for jobs that squeue does not know any more. Where
 // there is no accounting, the answer is empty.
 func (q *Queue) Account(ctx context.Context, ids []string) map[string]Job {
-	q.Commands++
 	out, err := q.output(ctx, queryLimit, "sacct", "--noheader", "--parsable2", "--allocations",
 		"--jobs="+strings.Join(ids, ","),
 		"--format=JobID,State,NodeList,Start,End,ExitCode")
@@ -203,7 +199,6 @@ func (q *Queue) Account(ctx context.Context, ids []string) map[string]Job {
 
 // Mine returns all jobs of the user, by id.
 func (q *Queue) Mine(ctx context.Context) (map[string]Job, error) {
-	q.Commands++
 	out, err := q.output(ctx, queryLimit, "squeue", "--noheader", "--states=all", "--me", "--format="+fields)
 	if err != nil {
 		return nil, err
@@ -219,7 +214,6 @@ type Past struct {
 
 // Past asks what Slurm has done to a job. Of a job that Slurm has forgotten it knows nothing, which is no error.
 func (q *Queue) Past(ctx context.Context, id string) (Past, error) {
-	q.Commands++
 	out, err := q.output(ctx, queryLimit, "scontrol", "--oneliner", "show", "job", id)
 	if err != nil {
 		if strings.Contains(err.Error(), "Invalid job id") {

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"perigee/tools/disagg/batch"
-	"perigee/tools/disagg/record"
-	"perigee/tools/disagg/verdict"
+	"perigee/tools/disagg/judge"
+	"perigee/tools/disagg/report"
 )
 
 // with adds lines to the section metadata of a config.
@@ -61,30 +61,12 @@ func TestReasonsAreBounded(t *testing.T) {
 	with(t, filepath.Join(dir, "effective.yaml"), "accuracy: {datasets: [{dataset_name: gsm8k, expected_value: 0.95}]}\n  id: disagg/stress/acc")
 	must(t, os.WriteFile(filepath.Join(dir, "7_accuracy_eval_x.log"), []byte(table.String()), 0o644))
 	out, said, code := perigee(t, nil, "parse", dir, "--format", "json", "--allow-implausible")
-	var v verdict.Verdict
+	var v judge.Verdict
 	if err := json.Unmarshal([]byte(out), &v); err != nil || code != 12 {
 		t.Fatalf("exit code %d, %v\n%s%s", code, err, out, said)
 	}
-	if n := len(v.Reasons); n != 202 || !strings.HasSuffix(v.Reasons[100], "more reasons") || v.Reasons[201] != "accuracy: and 900 more reasons" {
+	if n := len(v.Reasons); n != 102 || !strings.HasSuffix(v.Reasons[100], "more reasons") || v.Reasons[101] != "accuracy: and 1000 more reasons" {
 		t.Errorf("%d reasons, %q, %q", n, v.Reasons[100], v.Reasons[n-1])
-	}
-}
-
-// A short verdict does not fill the memory.
-func TestVerdictsAreBounded(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"levels": [` + strings.Repeat("{},", 1<<20) + `{},{}]}`:                     "wanted a verdict with at most 1048576 elements",
-		`{"levels": [` + strings.Repeat("{},", 10_000) + `{}]}`:                       "wanted at most 10000 levels",
-		`{"accuracy": [` + strings.Repeat("{},", 100_000) + `{}]}`:                    "100000 scores",
-		`{"state": "passed", "reasons": [` + strings.Repeat(`"",`, 1000) + `""]}`:     "1000 reasons",
-		`{"probe": {"pairs": [` + strings.Repeat("{},", 1000) + `{}]}, "levels": []}`: "1000 reasons, warnings, files and pairs",
-	} {
-		dir := t.TempDir()
-		folder := filepath.Join(dir, batch.LogsFolder, "x")
-		must(t, os.MkdirAll(folder, 0o755), os.WriteFile(filepath.Join(folder, verdictFile), []byte(text), 0o644))
-		if _, said, code := perigee(t, nil, "report", dir); code != 3 || !strings.Contains(said, want) {
-			t.Errorf("%.40s: exit code %d, want %s\n%s", text, code, want, said)
-		}
 	}
 }
 
@@ -138,7 +120,7 @@ func TestFolderOfDeadPart(t *testing.T) {
 			must(t, os.Mkdir(filepath.Join(dir, "exits"), 0o755), os.WriteFile(filepath.Join(dir, "exits", "EVALUATE"), []byte(c.exits), 0o644))
 		}
 		if c.verdict != "" {
-			must(t, os.WriteFile(filepath.Join(dir, verdictFile), []byte(c.verdict), 0o644))
+			must(t, os.WriteFile(filepath.Join(dir, judge.CaseName), []byte(c.verdict), 0o644))
 		}
 		if out, said, code := perigee(t, nil, "parse", dir); code != c.code || !strings.Contains(out, c.says) {
 			t.Errorf("%s: exit code %d, want %d and %s\n%s%s", name, code, c.code, c.says, out, said)
@@ -287,7 +269,7 @@ func TestCasesWithoutJobs(t *testing.T) {
 		own := filepath.Join(t.TempDir(), "effective.yaml")
 		must(t, os.Rename(config, own))
 		with(t, own, "benchmark_type: perf")
-		if said, code := judge(t, out, own); code != 0 {
+		if said, code := rejudge(t, out, own); code != 0 {
 			t.Fatalf("%s: exit code %d\n%s", name, code, said)
 		}
 		if c.partition == "" {
@@ -295,7 +277,7 @@ func TestCasesWithoutJobs(t *testing.T) {
 		}
 		env := map[string]string{"SLURM_PARTITION": "p", "SLURM_ACCOUNT": "a"}
 		list, said, code := perigee(t, env, "run", own, "--gpu", "GB200", "--output", out, "--poll", "10ms", "--settle", "0s", "--format", "json")
-		var cases []Case
+		var cases []judge.Case
 		if err := json.Unmarshal([]byte(list), &cases); err != nil || code != 12 || len(cases) != 1 || !strings.Contains(cases[0].Reasons[0], c.says) {
 			t.Errorf("%s: exit code %d, %v\n%s%s", name, code, err, list, said)
 		}
@@ -318,7 +300,7 @@ func TestGPUsOfCommands(t *testing.T) {
 	dir := filepath.Join(out, batch.LogsFolder, "disagg_perf_toy")
 	must(t, os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "6_bench.log"), []byte(strings.ReplaceAll(goodLevel, "concurrency C ", "concurrency 8 ")), 0o644))
 	list, said, code := perigee(t, map[string]string{"DEBUG_MODE": "1"}, "run", config, "--gpu", "LOCAL", "--output", out, "--settle", "0s", "--format", "json")
-	var cases []Case
+	var cases []judge.Case
 	if err := json.Unmarshal([]byte(list), &cases); err != nil || code != 0 || len(cases) != 1 || cases[0].GPUs != 12 {
 		t.Errorf("exit code %d, %v, %+v\n%s", code, err, cases, said)
 	}
@@ -337,7 +319,7 @@ func TestCasesInLogDir(t *testing.T) {
 		must(t, err, os.WriteFile(config, []byte(strings.Replace(string(data), "environment:\n", "environment:\n  log_dir: "+logs+"\n", 1)), 0o644))
 		dir := filepath.Join(logs, batch.FolderName(out), "disagg_perf_effective")
 		must(t, os.MkdirAll(filepath.Dir(dir), 0o755), os.Rename(from, dir))
-		if said, code := judge(t, out, config); code != 0 {
+		if said, code := rejudge(t, out, config); code != 0 {
 			t.Fatalf("exit code %d\n%s", code, said)
 		}
 		must(t, os.WriteFile(filepath.Join(out, "jobs.jsonl"), []byte(`{"event":"submitting","task":"disagg_perf_effective","dir":"`+dir+`"}`+"\n"+
@@ -382,16 +364,16 @@ func TestEqualNames(t *testing.T) {
 // Results that are read again are the same run: its figures stand once, with its job and times.
 func TestReadAgain(t *testing.T) {
 	out, config := judged(t)
-	var first Case
+	var first judge.Case
 	var rows []byte
 	for time := range 3 {
-		if said, code := judge(t, out, config); code != 0 {
+		if said, code := rejudge(t, out, config); code != 0 {
 			t.Fatalf("exit code %d\n%s", code, said)
 		}
-		csv, err := os.ReadFile(filepath.Join(out, record.CSVName))
+		csv, err := os.ReadFile(filepath.Join(out, report.CSVName))
 		must(t, err)
-		data, err := os.ReadFile(filepath.Join(out, batch.LogsFolder, "disagg_perf_effective", verdictFile))
-		var c Case
+		data, err := os.ReadFile(filepath.Join(out, batch.LogsFolder, "disagg_perf_effective", judge.CaseName))
+		var c judge.Case
 		must(t, err, json.Unmarshal(data, &c))
 		if time == 0 {
 			first, rows = c, csv
@@ -411,7 +393,7 @@ func TestReportsOfResumed(t *testing.T) {
 	with(t, filepath.Join(from, "effective.yaml"), "benchmark_type: perf")
 	data, err := os.ReadFile(filepath.Join(from, "effective.yaml"))
 	must(t, err, os.WriteFile(config, data, 0o644), os.MkdirAll(filepath.Dir(result), 0o755), os.Rename(from, result))
-	if said, code := judge(t, out, config); code != 12 {
+	if said, code := rejudge(t, out, config); code != 12 {
 		t.Fatalf("exit code %d\n%s", code, said)
 	}
 	must(t, os.WriteFile(filepath.Join(out, "jobs.jsonl"), []byte(`{"time":"2026-01-14T02:03:04.5Z","event":"began"}
@@ -421,7 +403,7 @@ func TestReportsOfResumed(t *testing.T) {
 {"time":"2026-01-14T02:33:04.5Z","event":"recorded","task":"disagg_perf_effective","job":"17","state":"failed"}
 `), 0o600))
 	list, said, code := perigee(t, map[string]string{"SLURM_PARTITION": "p", "SLURM_ACCOUNT": "a"}, "run", config, "--gpu", "GB200", "--output", out, "--resume", "--format", "json")
-	var cases []Case
+	var cases []judge.Case
 	if err := json.Unmarshal([]byte(list), &cases); err != nil || len(cases) != 1 || cases[0].State != "failed" || cases[0].Dir != result+batch.FailedSuffix {
 		t.Errorf("%v: %s", err, list)
 	}
@@ -429,7 +411,7 @@ func TestReportsOfResumed(t *testing.T) {
 	if err != nil || code != 12 || !strings.Contains(string(junit), `failures="1"`) || !strings.Contains(string(junit), `skipped="0"`) {
 		t.Errorf("exit code %d, %v\n%s\n%s", code, err, said, junit)
 	}
-	must(t, os.Remove(filepath.Join(result+batch.FailedSuffix, verdictFile)))
+	must(t, os.Remove(filepath.Join(result+batch.FailedSuffix, judge.CaseName)))
 	list, _, code = perigee(t, map[string]string{"SLURM_PARTITION": "p", "SLURM_ACCOUNT": "a"}, "run", config, "--gpu", "GB200", "--output", out, "--resume", "--format", "json")
 	cases = nil
 	if err := json.Unmarshal([]byte(list), &cases); err != nil || code != 12 || len(cases) != 1 || cases[0].State != "failed" || !strings.Contains(list, "without figures in") {
@@ -437,21 +419,5 @@ func TestReportsOfResumed(t *testing.T) {
 	}
 	if !strings.Contains(said, "changed") {
 		t.Errorf("the config is not the one of the job (which had no partition):\n%s", said)
-	}
-}
-
-// The verdicts of many folders are bounded together.
-func TestVerdictsTogether(t *testing.T) {
-	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, verdictFile), []byte(`{"id": "x", "state": "passed", "levels": []}`), 0o644))
-	for _, v := range []verdicts{{}, {bytes: mostVerdicts - 100}, {elements: mostAllElements - 8}} {
-		if _, err := v.read(dir); err != nil {
-			t.Errorf("%+v: %v", v, err)
-		}
-	}
-	for _, v := range []verdicts{{bytes: mostVerdicts}, {elements: mostAllElements - 7}} {
-		if _, err := v.read(dir); err == nil || !strings.Contains(err.Error(), "wanted verdicts of at most 64 MiB and 2097152 elements together, got more") {
-			t.Errorf("%+v: %v", v, err)
-		}
 	}
 }

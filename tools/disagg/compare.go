@@ -11,9 +11,8 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
 	"perigee/internal/table"
-	"perigee/tools/disagg/history"
-	"perigee/tools/disagg/record"
-	"perigee/tools/disagg/verdict"
+	"perigee/tools/disagg/judge"
+	"perigee/tools/disagg/report"
 )
 
 // CompareCmd is `perigee disagg compare`.
@@ -27,18 +26,15 @@ type CompareCmd struct {
 }
 
 // Run compares the figures of two runs.
-func (c *CompareCmd) Run(s cli.Streams) error { return guarded(s, c.compare) }
-
-func (c *CompareCmd) compare(s cli.Streams) (err error) {
+func (c *CompareCmd) Run(s cli.Streams) (err error) {
 	if err := checkAlpha(c.Alpha); err != nil {
 		return err
 	}
-	var sides [2][]history.Series
-	var cases [2][]Case
-	var rows [2][]record.Row
-	var v verdicts
+	var sides [2][]report.Series
+	var cases [2][]judge.Case
+	var rows [2][]report.Row
 	for i, path := range []string{c.Old, c.New} {
-		if rows[i], cases[i], err = readAll(s.Err, []string{path}, &v); err != nil {
+		if rows[i], cases[i], err = readAll(s.Err, []string{path}); err != nil {
 			return err
 		}
 	}
@@ -46,7 +42,7 @@ func (c *CompareCmd) compare(s cli.Streams) (err error) {
 		return err
 	}
 	for i := range sides {
-		sides[i] = history.Collect(rows[i])
+		sides[i] = report.Collect(rows[i])
 	}
 	if err := warnOfMixtures(s.Err, slices.Concat(cases[0], cases[1])); err != nil {
 		return err
@@ -55,10 +51,7 @@ func (c *CompareCmd) compare(s cli.Streams) (err error) {
 	if err != nil {
 		return err
 	}
-	changes, err := history.Compare(sides[0], sides[1], c.Alpha, declared)
-	if err != nil {
-		return err
-	}
+	changes := report.Compare(sides[0], sides[1], c.Alpha, declared)
 	broken, mended := failing(cases[0], rows[0], cases[1]), failing(cases[1], rows[1], cases[0])
 	if len(changes) == 0 && len(cases[0])+len(cases[1]) == 0 {
 		return fault.New(fault.Input, "there are no figures in %s, nor in %s, and no cases", c.Old, c.New)
@@ -70,7 +63,7 @@ func (c *CompareCmd) compare(s cli.Streams) (err error) {
 	for _, ch := range changes {
 		count[ch.Verdict]++
 	}
-	worse, better, differ := count[history.Worse], count[history.Better], count[history.Differs]
+	worse, better, differ := count[report.Worse], count[report.Better], count[report.Differs]
 	if c.FailOn == "none" || worse+len(broken) == 0 && (c.FailOn == "worse" || better+differ+len(mended) == 0) {
 		return nil
 	}
@@ -92,27 +85,22 @@ func (c *CompareCmd) compare(s cli.Streams) (err error) {
 
 // leaveOutCopies takes the runs out of NEW that OLD has: a stored table and the output folder that has gone on since
 // hold the same runs, which would speak for both sides.
-func (c *CompareCmd) leaveOutCopies(w io.Writer, rows *[2][]record.Row, cases *[2][]Case) error {
+func (c *CompareCmd) leaveOutCopies(w io.Writer, rows *[2][]report.Row, cases *[2][]judge.Case) error {
 	type run struct {
 		id    string
 		start int64
 	}
-	of := func(r record.Row) run { return run{idOf(r), r.Start.Unix()} }
-	bare := func(r record.Row) record.Row { r.Took = ""; return r } // another program may write it in another way
-	old, copied := map[record.Row]bool{}, map[run]bool{}
+	of := func(r report.Row) run { return run{idOf(r), r.Start.Unix()} }
+	old := runs{}
 	for _, r := range rows[0] {
-		old[bare(r)] = true
+		old[bare(r)] = c.Old
 	}
-	for _, r := range rows[1] {
-		all, seen := copied[of(r)]
-		copied[of(r)] = (all || !seen) && old[bare(r)]
-	}
-	maps.DeleteFunc(copied, func(_ run, all bool) bool { return !all })
+	copied := copies(rows[1], old, of)
 	if len(copied) == 0 {
 		return nil
 	}
 	left := map[string]bool{} // runs that started together have not lasted equally long
-	rows[1] = slices.DeleteFunc(rows[1], func(r record.Row) bool {
+	rows[1] = slices.DeleteFunc(rows[1], func(r report.Row) bool {
 		if copied[of(r)] {
 			left[fmt.Sprint(r.Test, r.Start.Unix(), r.Took)] = true
 		}
@@ -122,12 +110,12 @@ func (c *CompareCmd) leaveOutCopies(w io.Writer, rows *[2][]record.Row, cases *[
 		id, job string
 		began   int64
 	}
-	jobOf := func(k *Case) job { return job{k.ID, k.Job, k.Began.UnixNano()} }
+	jobOf := func(k *judge.Case) job { return job{k.ID, k.Job, k.Began.UnixNano()} }
 	jobs := map[job]bool{}
 	for i := range cases[0] {
 		jobs[jobOf(&cases[0][i])] = true
 	}
-	cases[1] = slices.DeleteFunc(cases[1], func(k Case) bool {
+	cases[1] = slices.DeleteFunc(cases[1], func(k judge.Case) bool {
 		return copied[run{k.ID, k.Began.Unix()}] || jobs[jobOf(&k)]
 	})
 	if len(rows[1])+len(cases[1]) == 0 {
@@ -139,24 +127,24 @@ func (c *CompareCmd) leaveOutCopies(w io.Writer, rows *[2][]record.Row, cases *[
 }
 
 // idOf is the id of a row's case: the test is function[id].
-func idOf(r record.Row) string {
+func idOf(r report.Row) string {
 	_, id, _ := strings.Cut(strings.TrimSuffix(r.Test, "]"), "[")
 	return id
 }
 
 // failing lists the cases that have passed in some run of a, whose rows are of passed benchmarks, and failed in all
 // runs of b.
-func failing(a []Case, rows []record.Row, b []Case) (ids []string) {
+func failing(a []judge.Case, rows []report.Row, b []judge.Case) (ids []string) {
 	passed, failed := map[string]bool{}, map[string]bool{}
 	for _, r := range rows {
 		passed[idOf(r)] = true
 	}
 	for _, c := range a {
-		passed[c.ID] = passed[c.ID] || c.State == verdict.Passed
+		passed[c.ID] = passed[c.ID] || c.State == judge.Passed
 	}
 	for _, c := range b {
 		before, known := failed[c.ID]
-		failed[c.ID] = (before || !known) && c.State == verdict.Failed
+		failed[c.ID] = (before || !known) && c.State == judge.Failed
 	}
 	for id := range failed {
 		if failed[id] && passed[id] {
@@ -168,15 +156,14 @@ func failing(a []Case, rows []record.Row, b []Case) (ids []string) {
 }
 
 // directions are those of --better.
-func (c *CompareCmd) directions(series []history.Series) (map[string]history.Direction, error) {
-	words := map[string]history.Direction{"lower": history.Lower, "higher": history.Higher}
-	declared := map[string]history.Direction{}
+func (c *CompareCmd) directions(series []report.Series) (map[string]report.Direction, error) {
+	declared := map[string]report.Direction{}
 	for _, metric := range slices.Sorted(maps.Keys(c.Better)) {
-		direction, ok := words[c.Better[metric]]
-		if !ok {
+		direction := report.Direction(c.Better[metric])
+		if direction != report.Lower && direction != report.Higher {
 			return nil, fault.New(fault.Usage, "--better: wanted %s=lower or %[1]s=higher, got %.40q", cli.Shortened(metric), c.Better[metric])
 		}
-		if !slices.ContainsFunc(series, func(s history.Series) bool { return s.Metric == metric }) {
+		if !slices.ContainsFunc(series, func(s report.Series) bool { return s.Metric == metric }) {
 			return nil, fault.New(fault.Usage, "--better: there is no metric %s", cli.Shortened(metric))
 		}
 		declared[metric] = direction
@@ -184,7 +171,7 @@ func (c *CompareCmd) directions(series []history.Series) (map[string]history.Dir
 	return declared, nil
 }
 
-func (c *CompareCmd) print(s cli.Streams, changes []history.Change, broken []string) error {
+func (c *CompareCmd) print(s cli.Streams, changes []report.Change, broken []string) error {
 	var t table.Table
 	t.AddColumn("Test", table.Left, "")
 	t.AddColumn("Concurrency", table.Right, "")
@@ -199,10 +186,10 @@ func (c *CompareCmd) print(s cli.Streams, changes []history.Change, broken []str
 	few := 0
 	var unknown []string // metrics
 	for _, ch := range changes {
-		if ch.Verdict == history.TooFew {
+		if ch.Verdict == report.TooFew {
 			few++
 		}
-		if ch.Verdict == history.Differs && !slices.Contains(unknown, ch.Metric) {
+		if ch.Verdict == report.Differs && !slices.Contains(unknown, ch.Metric) {
 			unknown = append(unknown, ch.Metric)
 		}
 		t.AddRow(ch.Test, ch.Concurrency, ch.Metric, ch.OldMedian, ch.NewMedian, ch.Ratio, ch.Low, ch.High, ch.P,

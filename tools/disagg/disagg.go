@@ -1,9 +1,10 @@
 // Package disagg is `perigee disagg`: batches of disaggregated-serving
 // benchmarks on Slurm, from a tree of YAML files to figures, pages and verdicts.
 //
-// The parts: config finds test configurations, reads and selects them, plan makes
-// their jobs, benchlog and accuracy read logs, verdict says whether a case can be
-// believed.
+// The parts: config reads test configurations, catalog finds and selects them,
+// launch makes the job of a case, batch runs jobs, benchlog reads logs, pattern the
+// custom patterns of logs, judge says whether a case can be believed, and report
+// writes what was found.
 package disagg
 
 import (
@@ -216,9 +217,7 @@ type listed struct {
 }
 
 // Run lists the cases.
-func (c *ListCmd) Run(s cli.Streams) error { return guarded(s, c.list) }
-
-func (c *ListCmd) list(s cli.Streams) error {
+func (c *ListCmd) Run(s cli.Streams) error {
 	f, err := c.find(s, c.Files, c.Reading)
 	if err != nil {
 		return err
@@ -285,9 +284,7 @@ type validated struct {
 }
 
 // Run checks the files.
-func (c *ValidateCmd) Run(s cli.Streams) error { return guarded(s, c.validate) }
-
-func (c *ValidateCmd) validate(s cli.Streams) error {
+func (c *ValidateCmd) Run(s cli.Streams) error {
 	entries, err := config.Paths(c.Files)
 	if err != nil {
 		return err

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"perigee/tools/disagg/config"
-	"perigee/tools/disagg/record"
-	"perigee/tools/disagg/verdict"
+	"perigee/tools/disagg/judge"
+	"perigee/tools/disagg/report"
 )
 
 // docs/disagg.md names every key, gate and file.
@@ -18,11 +18,11 @@ func TestDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(data)
-	wanted := []string{record.CSVName, record.SessionName, verdictFile, "jobs.jsonl", "jobs.txt", "junit.xml"}
+	wanted := []string{report.CSVName, report.SessionName, judge.CaseName, "jobs.jsonl", "jobs.txt", "junit.xml"}
 	for _, k := range config.Keys() {
 		wanted = append(wanted, "`"+k+"`")
 	}
-	gates := reflect.TypeFor[verdict.Gates]()
+	gates := reflect.TypeFor[judge.Gates]()
 	for i := range gates.NumField() {
 		wanted = append(wanted, "--"+gates.Field(i).Tag.Get("name"))
 	}

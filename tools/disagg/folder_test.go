@@ -10,7 +10,8 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/tools/disagg/batch"
-	"perigee/tools/disagg/record"
+	"perigee/tools/disagg/judge"
+	"perigee/tools/disagg/report"
 )
 
 func must(t *testing.T, errs ...error) {
@@ -30,7 +31,7 @@ func judged(t *testing.T) (out, config string) {
 	return out, filepath.Join(out, batch.LogsFolder, "disagg_perf_effective", "effective.yaml")
 }
 
-func judge(t *testing.T, out, config string, more ...string) (said string, code int) {
+func rejudge(t *testing.T, out, config string, more ...string) (said string, code int) {
 	t.Helper()
 	args := append([]string{"run", config, "--gpu", "GB200", "--output", out, "--settle", "0s"}, more...)
 	_, said, code = perigee(t, map[string]string{"DEBUG_MODE": "1"}, args...)
@@ -53,7 +54,7 @@ func TestFoldersOfOthers(t *testing.T) {
 		{"logs", batch.LogsFolder, func(p string) error { return errors.Join(give(p), os.Chmod(p, 0o777)) }, true},
 		{"result", batch.LogsFolder + "/disagg_perf_effective", give, true},
 		{"file of a container", "left", func(p string) error { return errors.Join(os.WriteFile(p, nil, 0o600), os.Chown(p, 100999, 100999)) }, true},
-		{"link", record.CSVName, func(p string) error { return os.Symlink("../all.csv", p) }, false},
+		{"link", report.CSVName, func(p string) error { return os.Symlink("../all.csv", p) }, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.root && os.Geteuid() != 0 {
@@ -61,8 +62,8 @@ func TestFoldersOfOthers(t *testing.T) {
 			}
 			out, config := judged(t)
 			must(t, tt.change(filepath.Join(out, tt.where)))
-			said, code := judge(t, out, config)
-			if _, err := os.Stat(filepath.Join(out, record.CSVName)); code != 0 || err != nil {
+			said, code := rejudge(t, out, config)
+			if _, err := os.Stat(filepath.Join(out, report.CSVName)); code != 0 || err != nil {
 				t.Errorf("exit code %d, %v\n%s", code, err, said)
 			}
 			if _, said, code := perigee(t, nil, "clean", "--output", out); code != 0 {
@@ -75,7 +76,7 @@ func TestFoldersOfOthers(t *testing.T) {
 // The option that older scripts give is no error.
 func TestTrustOutput(t *testing.T) {
 	out, config := judged(t)
-	if said, code := judge(t, out, config, "--trust-output"); code != 0 || !strings.Contains(said, "--trust-output is no longer needed") {
+	if said, code := rejudge(t, out, config, "--trust-output"); code != 0 || !strings.Contains(said, "--trust-output is no longer needed") {
 		t.Errorf("exit code %d\n%s", code, said)
 	}
 }
@@ -94,11 +95,11 @@ func TestLogOnScratch(t *testing.T) {
 func TestFilesObeyTheUmask(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o002))
 	out, config := judged(t)
-	if said, code := judge(t, out, config); code != 0 {
+	if said, code := rejudge(t, out, config); code != 0 {
 		t.Fatalf("exit code %d\n%s", code, said)
 	}
 	logs, _ := filepath.Glob(filepath.Join(out, "disagg_benchmark_*.log"))
-	for _, path := range append(logs, filepath.Join(out, record.CSVName), filepath.Join(out, junitFile), filepath.Join(out, "jobs.jsonl")) {
+	for _, path := range append(logs, filepath.Join(out, report.CSVName), filepath.Join(out, junitFile), filepath.Join(out, "jobs.jsonl")) {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o664 {
 			t.Errorf("%s: %v, %v", path, info.Mode(), err)
 		}
@@ -109,14 +110,14 @@ func TestFilesObeyTheUmask(t *testing.T) {
 func TestFoldersOfOtherCases(t *testing.T) {
 	for _, suffix := range []string{"", batch.FailedSuffix} {
 		out, config := judged(t)
-		if said, code := judge(t, out, config); code != 0 {
+		if said, code := rejudge(t, out, config); code != 0 {
 			t.Fatalf("exit code %d\n%s", code, said)
 		}
 		dir := filepath.Join(out, batch.LogsFolder, "disagg_perf_effective")
-		verdict, err := os.ReadFile(filepath.Join(dir, verdictFile))
+		verdict, err := os.ReadFile(filepath.Join(dir, judge.CaseName))
 		must(t, err, os.MkdirAll(dir+suffix, 0o755),
-			os.WriteFile(filepath.Join(dir+suffix, verdictFile), []byte(strings.Replace(string(verdict), `"disagg_perf_effective"`, `"disagg_perf_effective_ERROR"`, 1)), 0o644))
-		said, code := judge(t, out, config)
+			os.WriteFile(filepath.Join(dir+suffix, judge.CaseName), []byte(strings.Replace(string(verdict), `"disagg_perf_effective"`, `"disagg_perf_effective_ERROR"`, 1)), 0o644))
+		said, code := rejudge(t, out, config)
 		want := dir + suffix + " holds the results of the case disagg_perf_effective_ERROR, and disagg_perf_effective would replace them"
 		if code != int(fault.Input) || !strings.Contains(said, want) {
 			t.Errorf("%q: exit code %d\n%s", suffix, code, said)
@@ -129,13 +130,13 @@ func TestDebugBesideARun(t *testing.T) {
 	out, config := judged(t)
 	ledger, err := batch.OpenLedger(out)
 	must(t, err)
-	said, code := judge(t, out, config)
+	said, code := rejudge(t, out, config)
 	if code != int(fault.Output) || !strings.Contains(said, "another run of perigee disagg is using this folder") {
 		t.Errorf("beside a run: exit code %d\n%s", code, said)
 	}
 	ledger.Close()
 	must(t, os.WriteFile(filepath.Join(out, "jobs.jsonl"), []byte(`{"event":"submitting","task":"disagg_perf_effective"}`+"\n"), 0o600))
-	said, code = judge(t, out, config)
+	said, code = rejudge(t, out, config)
 	if code != int(fault.Usage) || !strings.Contains(said, "an interrupted run has left 1 job that may still be running") {
 		t.Errorf("beside its jobs: exit code %d\n%s", code, said)
 	}
@@ -148,11 +149,11 @@ func TestForeignCSV(t *testing.T) {
 		"network_name,": "wanted a newline at the end of the last line",
 	} {
 		out, config := judged(t)
-		csv := filepath.Join(out, record.CSVName)
+		csv := filepath.Join(out, report.CSVName)
 		must(t, os.WriteFile(csv, []byte(text), 0o644))
-		said, code := judge(t, out, config)
+		said, code := rejudge(t, out, config)
 		after, err := os.ReadFile(csv)
-		_, judged := os.Stat(filepath.Join(out, batch.LogsFolder, "disagg_perf_effective", verdictFile))
+		_, judged := os.Stat(filepath.Join(out, batch.LogsFolder, "disagg_perf_effective", judge.CaseName))
 		if code != int(fault.Output) || !strings.Contains(said, says) || err != nil || string(after) != text || judged == nil {
 			t.Errorf("%q: exit code %d, %v, %q\n%s", text, code, err, after, said)
 		}

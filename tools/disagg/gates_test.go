@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/tools/disagg/verdict"
+	"perigee/tools/disagg/judge"
 )
 
 // A case of six levels, as its config and its log.
@@ -250,13 +250,13 @@ func TestGrowingLog(t *testing.T) {
 		}
 	}()
 	// parse would wait for ten times as long.
-	e, err := verdict.Gather(dir, verdict.Expect{}, verdict.Patience{Quiet: 3 * time.Second, Limit: time.Millisecond})
+	e, err := judge.Gather(dir, judge.Expect{}, judge.Patience{Quiet: 3 * time.Second, Limit: time.Millisecond})
 	close(stop)
 	<-ended
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v := verdict.Judge(e, verdict.Expect{}, verdict.Gates{}); v.State != verdict.Failed || !strings.Contains(strings.Join(v.Reasons, "\n"), "still growing") {
+	if v := judge.Judge(e, judge.Expect{}, judge.Gates{}, nil); v.State != judge.Failed || !strings.Contains(strings.Join(v.Reasons, "\n"), "still growing") {
 		t.Errorf("%s: %q", v.State, v.Reasons)
 	}
 }

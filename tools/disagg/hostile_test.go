@@ -16,9 +16,8 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
-	"perigee/tools/disagg/accuracy"
-	"perigee/tools/disagg/record"
-	"perigee/tools/disagg/verdict"
+	"perigee/tools/disagg/judge"
+	"perigee/tools/disagg/report"
 )
 
 const evil = "\x1b]0;owned\a\u202e"
@@ -61,9 +60,9 @@ func TestHostileTexts(t *testing.T) {
 // A verdict quotes logs.
 func TestHostileVerdict(t *testing.T) {
 	var out bytes.Buffer
-	err := printVerdict(&out, &verdict.Verdict{
-		State: evil, Reasons: []string{evil}, Warnings: []string{evil}, Levels: []verdict.Level{{Metrics: map[string]float64{evil: 1}}},
-		Accuracy: []accuracy.Score{{Run: 1, Task: evil, Filter: evil, Metric: evil}},
+	err := printVerdict(&out, &judge.Verdict{
+		State: evil, Reasons: []string{evil}, Warnings: []string{evil}, Levels: []judge.Level{{Metrics: map[string]float64{evil: 1}}},
+		Accuracy: []judge.Score{{Run: 1, Task: evil, Filter: evil, Metric: evil}},
 	})
 	if got := out.String(); err != nil || got != plaintext.Text(got) || strings.Count(got, `\x1b]0;owned\a\u202e`) != 7 {
 		t.Errorf("%v: %q", err, got)
@@ -200,15 +199,15 @@ func (p *pieces) Write(b []byte) (int, error) {
 
 // A copy of a run is no second run; equal figures of another time, or some of the same second, are.
 func TestCopiedRuns(t *testing.T) {
-	run := func(start int64, values ...float64) (rows []record.Row) {
+	run := func(start int64, values ...float64) (rows []report.Row) {
 		for i, v := range values {
 			at := time.Unix(1_700_000_000+start, 0)
-			rows = append(rows, record.Row{Test: "test[a]", Concurrency: 1, Metric: fmt.Sprint("m", i), Value: v, Start: at, End: at})
+			rows = append(rows, report.Row{Test: "test[a]", Concurrency: 1, Metric: fmt.Sprint("m", i), Value: v, Start: at, End: at})
 		}
 		return rows
 	}
 	first := run(0, 1, 2, 3)
-	timed := func(took string, rows []record.Row) []record.Row {
+	timed := func(took string, rows []report.Row) []report.Row {
 		for i := range rows {
 			rows[i].Took = took
 		}
@@ -216,7 +215,7 @@ func TestCopiedRuns(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		a, b   []record.Row
+		a, b   []report.Row
 		copied bool
 	}{
 		{"another time", first, run(60, 1, 2, 3), false},

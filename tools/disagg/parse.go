@@ -18,10 +18,9 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
 	"perigee/internal/table"
-	"perigee/tools/disagg/batch"
 	"perigee/tools/disagg/config"
+	"perigee/tools/disagg/judge"
 	"perigee/tools/disagg/plan"
-	"perigee/tools/disagg/verdict"
 )
 
 // ParseCmd is `perigee disagg parse`.
@@ -29,15 +28,13 @@ type ParseCmd struct {
 	Path   string `arg:"" name:"log" help:"A log of a benchmark or of an evaluation, or the folder of a case."`
 	Config string `placeholder:"FILE" help:"The case's configuration, which says what to expect [effective.yaml in the folder]."`
 	Known
-	verdict.Gates
+	judge.Gates
 	Settle time.Duration `default:"500ms" placeholder:"TIME" help:"Wait until a log has not grown for so long, unless the job's end mark is there [500ms]."`
 	Format
 }
 
 // Run reads and judges.
-func (c *ParseCmd) Run(s cli.Streams) error { return guarded(s, c.parse) }
-
-func (c *ParseCmd) parse(s cli.Streams) error {
+func (c *ParseCmd) Run(s cli.Streams) error {
 	if err := c.Gates.Check(); err != nil {
 		return err
 	}
@@ -48,60 +45,53 @@ func (c *ParseCmd) parse(s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	e, err := verdict.Gather(c.Path, want, verdict.Patience{Quiet: c.Settle, Limit: 10 * c.Settle})
+	e, err := judge.Gather(c.Path, want, judge.Patience{Quiet: c.Settle, Limit: 10 * c.Settle})
 	if err != nil {
 		return err
 	}
-	v := verdict.Judge(e, want, c.Gates)
+	v := judgeFolder(c.Path, e, want, c.Gates)
 	v.Warnings = append(warnings, v.Warnings...)
-	judgeFolder(c.Path, v)
 	if c.Format.Format == "json" {
 		err = printJSON(s.Out, v)
-		if failed := unwritable(err); failed != nil {
+		if failed := judge.Unwritable(err); failed != nil {
 			v = failed
 			err = printJSON(s.Out, v)
 		}
 	} else {
 		err = printVerdict(s.Out, v)
 	}
-	if err != nil || v.State != verdict.Failed {
+	if err != nil || v.State != judge.Failed {
 		return err
 	}
 	return fault.New(fault.Threshold, "%s: the case has failed: %s", c.Path, v.Reasons[0])
 }
 
-// judgeFolder adds what the folder of a case says beside its logs: of parts that have died, and of how Slurm has ended
+// judgeFolder judges what was read. In the folder of a case the verdict that a run has left says how Slurm has ended
 // the job.
-func judgeFolder(dir string, v *verdict.Verdict) {
+func judgeFolder(dir string, e *judge.Evidence, want judge.Expect, g judge.Gates) *judge.Verdict {
 	if _, err := os.Lstat(filepath.Join(dir, plan.Effective)); err != nil {
-		return // a log, or logs of something else
+		return judge.Judge(e, want, g, nil) // a log, or logs of something else
 	}
-	d := &done{Verdict: v}
-	v.Warnings = append(v.Warnings, batch.Left(dir)...)
-	death := batch.FindDeath(dir, nil)
-	recorded, err := readCase(dir)
-	how := ended{marked: batch.Done(dir), death: death}
-	if err == nil {
-		how.state, how.preempted = recorded.Slurm, recorded.Preempted
-		if recorded.Suspended {
-			v.Warnings = append(v.Warnings, suspendedWarning)
+	recorded, err := judge.ReadCase(dir)
+	if err != nil {
+		v := judge.Judge(e, want, g, &judge.End{})
+		if e.Death == nil && !e.Marked {
+			v.Warnings = append(v.Warnings,
+				"the job has left no end mark, and there is no verdict that says how Slurm has ended it")
 		}
+		return v
 	}
-	if err == nil && recorded.Stopped != "" {
-		d.fail("%s", recorded.Stopped)
-	} else {
-		d.judgeEnd("", how)
-	}
-	if err != nil && death == nil && !how.marked {
-		v.Warnings = append(v.Warnings, "the job has left no end mark, and there is no verdict that says how Slurm has ended it")
-	}
-	if err == nil && recorded.State == verdict.Failed && v.State != verdict.Failed && len(recorded.Reasons) > 0 {
+	v := judge.Judge(e, want, g, &judge.End{
+		State: recorded.Slurm, Preempted: recorded.Preempted, Suspended: recorded.Suspended, Stopped: recorded.Stopped,
+	})
+	if recorded.State == judge.Failed && v.State != judge.Failed && len(recorded.Reasons) > 0 {
 		v.Warnings = append(v.Warnings, "the run has recorded the case as failed: "+cli.Shortened(recorded.Reasons[0]))
 	}
+	return v
 }
 
 // expected reads the config of the case, if there is one, and returns its warnings, too.
-func (c *ParseCmd) expected() (want verdict.Expect, warnings []string, err error) {
+func (c *ParseCmd) expected() (want judge.Expect, warnings []string, err error) {
 	file := c.Config
 	if beside := filepath.Join(c.Path, plan.Effective); file == "" {
 		if _, err := os.Lstat(beside); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
@@ -124,7 +114,7 @@ func (c *ParseCmd) expected() (want verdict.Expect, warnings []string, err error
 	for _, p := range list[0].Warnings {
 		warnings = append(warnings, where(file, p))
 	}
-	return verdict.Expected(list[0]), warnings, nil
+	return judge.Expected(list[0]), warnings, nil
 }
 
 // misread is the first problem of a configuration with what a log is judged by, nil if there is none. What the job was
@@ -143,7 +133,7 @@ func misread(c *config.Config) *config.Problem {
 var judging = []string{"metadata", "benchmark", "sequence", "hardware", "job"}
 
 // printVerdict writes a verdict for people.
-func printVerdict(out io.Writer, v *verdict.Verdict) error {
+func printVerdict(out io.Writer, v *judge.Verdict) error {
 	w := plaintext.Writer(out) // reasons and scores quote logs
 	defer w.Close()
 	names := metricNames(v)
@@ -188,7 +178,7 @@ func printVerdict(out io.Writer, v *verdict.Verdict) error {
 }
 
 // metricNames lists the metrics of all levels.
-func metricNames(v *verdict.Verdict) []string {
+func metricNames(v *judge.Verdict) []string {
 	var names []string
 	for _, l := range v.Levels {
 		for name := range l.Metrics {

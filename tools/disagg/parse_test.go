@@ -10,7 +10,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/tools/disagg/benchlog"
-	"perigee/tools/disagg/verdict"
+	"perigee/tools/disagg/judge"
 )
 
 // What a log is judged by is there as it is meant: a mistake in the configuration relaxes no gate without a word.
@@ -98,7 +98,7 @@ func TestCutEvaluation(t *testing.T) {
 	}
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "7_accuracy_eval_x.log"), []byte(row), 0o600))
-	e, err := verdict.Gather(dir, verdict.Expect{}, verdict.Patience{Quiet: time.Hour, Limit: -1})
+	e, err := judge.Gather(dir, judge.Expect{}, judge.Patience{Quiet: time.Hour, Limit: -1})
 	if err != nil || len(e.Growing) != 1 || e.Growing[0] != "accuracy: 7_accuracy_eval_x.log" {
 		t.Errorf("one that was written a moment ago: growing: %q, %v", e.Growing, err)
 	}

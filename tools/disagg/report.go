@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,9 +16,8 @@ import (
 	"perigee/internal/plaintext"
 	"perigee/internal/table"
 	"perigee/internal/version"
-	"perigee/tools/disagg/history"
-	"perigee/tools/disagg/page"
-	"perigee/tools/disagg/record"
+	"perigee/tools/disagg/judge"
+	"perigee/tools/disagg/report"
 )
 
 // ReportCmd is `perigee disagg report`.
@@ -29,62 +29,36 @@ type ReportCmd struct {
 	Format string   `enum:"page,text,json" default:"page" help:"page, or the figures as text or json on standard output."`
 }
 
-// figure is a figure of a level in the JSON of report.
-type figure struct {
-	Test        string    `json:"test"`
-	Concurrency int       `json:"concurrency"`
-	Metric      string    `json:"metric"`
-	Runs        int       `json:"runs"`
-	Median      float64   `json:"median"`
-	Low         *float64  `json:"low"` // interval of the median; null: too few runs
-	High        *float64  `json:"high"`
-	Values      []float64 `json:"values"` // in the order of time
-}
-
 // Run makes the page.
-func (c *ReportCmd) Run(s cli.Streams) error { return guarded(s, c.report) }
-
-func (c *ReportCmd) report(s cli.Streams) error {
+func (c *ReportCmd) Run(s cli.Streams) error {
 	if err := checkAlpha(c.Alpha); err != nil {
 		return err
 	}
-	rows, cases, err := readAll(s.Err, c.Paths, new(verdicts))
+	rows, cases, err := readAll(s.Err, c.Paths)
 	if err != nil {
 		return err
 	}
 	if err := warnOfMixtures(s.Err, cases); err != nil {
 		return err
 	}
-	series := history.Collect(rows)
+	series := report.Collect(rows)
 	switch c.Format {
 	case "json":
-		return printReport(s.Out, cases, figures(series, c.Alpha))
+		return printJSON(s.Out, struct {
+			Cases   []judge.Case    `json:"cases"`
+			Figures []report.Figure `json:"figures"`
+		}{cases, report.Figures(series, c.Alpha)})
 	case "text":
 		return printFigures(s.Out, series, c.Alpha)
 	}
-	o := page.Options{Title: c.Title, Alpha: c.Alpha, Generator: "perigee " + version.Get().String()}
-	err = file.Write(c.Output, func(w io.Writer) error {
-		return page.Write(w, pageCases(cases), series,
-			o)
-	})
+	o := report.Options{Title: c.Title, Alpha: c.Alpha, Generator: "perigee " + version.Get().String()}
+	err = file.Write(c.Output, func(w io.Writer) error { return report.WritePage(w, cases, series, o) })
 	if err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(s.Out, "%s, %s; written to %s\n", cli.Count(len(cases), "case"),
 		cli.Count(len(series), "figure"), c.Output)
 	return err
-}
-
-// printReport writes an object with two lists.
-func printReport(w io.Writer, cases []Case, figures []figure) error {
-	if _, err := io.WriteString(w, "{\n  \"cases\": "); err != nil {
-		return cli.LostOutput(err)
-	}
-	err := elements{len(cases), func(i int) any { return cases[i] }}.write(w, "  ", ",\n  \"figures\": ")
-	if err != nil {
-		return err
-	}
-	return elements{len(figures), func(i int) any { return figures[i] }}.write(w, "  ", "\n}\n")
 }
 
 func checkAlpha(alpha float64) error {
@@ -94,28 +68,28 @@ func checkAlpha(alpha float64) error {
 	return nil
 }
 
-// readAll reads output folders and CSV files. v counts what is in them.
-func readAll(w io.Writer, paths []string, v *verdicts) (rows []record.Row, _ []Case, _ error) {
-	known, cases := runs{}, []Case{} // in JSON a list, though it has no element
+// readAll reads output folders and CSV files.
+func readAll(w io.Writer, paths []string) (rows []report.Row, cases []judge.Case, _ error) {
+	known, cases := runs{}, []judge.Case{} // in JSON a list, though it has no element
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
 			return nil, nil, fault.New(fault.Input, "%s: %w", path, errors.Unwrap(err)).
-				WithHint("wanted the output folder of perigee disagg run, or its %s", record.CSVName)
+				WithHint("wanted the output folder of perigee disagg run, or its %s", report.CSVName)
 		}
 		file := path
 		if info.IsDir() {
-			found, err := v.below(path)
+			found, err := casesBelow(path)
 			if err != nil {
 				return nil, nil, err
 			}
 			cases = append(cases, found...)
-			file = filepath.Join(path, record.CSVName)
+			file = filepath.Join(path, report.CSVName)
 			if _, err := os.Stat(file); err != nil && len(found) > 0 {
 				continue // no case has passed
 			}
 		}
-		more, left, err := v.figures.ReadCSV(file)
+		more, left, err := report.ReadCSV(file)
 		if err == nil && left > 0 {
 			_, err = fmt.Fprintf(w, "warning: %s: %s of runs that failed or were invalid (column state) do not count\n",
 				plaintext.Escape(file), cli.Count(left, "figure"))
@@ -131,19 +105,33 @@ func readAll(w io.Writer, paths []string, v *verdicts) (rows []record.Row, _ []C
 	return rows, cases, nil
 }
 
-// runs knows in which file each figure stands.
-type runs map[record.Row]string
+// runs knows in which file each figure stands, which has no time that it took: another program may have written that in
+// another way.
+type runs map[report.Row]string
+
+// bare is a row as runs knows it.
+func bare(r report.Row) report.Row { r.Took = ""; return r }
+
+// levelOf returns what the figures of a level of a run have in common.
+func levelOf(r report.Row) report.Row { r.Metric, r.Value, r.Took = "", 0, ""; return r }
+
+// copies lists the keys of rows that are copies: of a key, every row is known.
+func copies[K comparable](rows []report.Row, known runs, key func(report.Row) K) map[K]bool {
+	all := map[K]bool{}
+	for _, r := range rows {
+		before, seen := all[key(r)]
+		_, is := known[bare(r)]
+		all[key(r)] = is && (before || !seen)
+	}
+	maps.DeleteFunc(all, func(_ K, all bool) bool { return !all })
+	return all
+}
 
 // add enters the figures of a file. A run of which a file before has every figure, or the same one given twice, is an
 // error: it would count as two that agree. Within a file two runs of the same second may have equal figures, but not
 // the same times to the microsecond.
-func (known runs) add(file string, rows []record.Row) error {
-	type figures struct {
-		all, copies int
-		other       string // file
-	}
-	of := map[record.Row]*figures{} // by what the figures of a run have in common
-	here := map[record.Row]bool{}
+func (known runs) add(file string, rows []report.Row) error {
+	here, copied := map[report.Row]bool{}, copies(rows, known, levelOf)
 	for _, row := range rows {
 		if here[row] && fraction.MatchString(row.Took) {
 			return fault.New(fault.Input, "%s has %s of %s at concurrency %d twice, started at %s, with the same value after the same %s s: it would count twice",
@@ -151,29 +139,16 @@ func (known runs) add(file string, rows []record.Row) error {
 				WithHint("give each run once: take out the copies of its rows")
 		}
 		here[row] = true
-		row.Took = "" // another program may have written it in another way
-		run := row
-		run.Metric, run.Value = "", 0
-		f := of[run]
-		if f == nil {
-			f = &figures{}
-			of[run] = f
-		}
-		f.all++
-		if other, ok := known[row]; ok {
-			f.other = other
-			f.copies++
-		}
 	}
 	for _, row := range rows {
-		row.Took = ""
-		known[row] = file
-		row.Metric, row.Value = "", 0
-		if f := of[row]; f.copies == f.all {
+		if copied[levelOf(row)] {
 			return fault.New(fault.Input, "%s has a run that %s has already, of %s at concurrency %d, started at %s: it would count twice",
-				file, f.other, row.Test, row.Concurrency, row.Start.Format(time.DateTime)).
+				file, known[bare(row)], row.Test, row.Concurrency, row.Start.Format(time.DateTime)).
 				WithHint("give each run once: leave out the copy")
 		}
+	}
+	for row := range here {
+		known[bare(row)] = file
 	}
 	return nil
 }
@@ -181,22 +156,8 @@ func (known runs) add(file string, rows []record.Row) error {
 // fraction matches seconds that were measured to less than one: no two runs take the same.
 var fraction = regexp.MustCompile(`\.[0-9]*[1-9]`)
 
-func figures(series []history.Series, alpha float64) []figure {
-	list := []figure{}
-	for _, s := range series {
-		values := s.Values()
-		f := figure{Test: s.Test, Concurrency: s.Concurrency, Metric: s.Metric, Runs: len(values),
-			Median: page.Median(values), Values: values}
-		if low, high, ok := history.MedianInterval(values, alpha); ok {
-			f.Low, f.High = &low, &high
-		}
-		list = append(list, f)
-	}
-	return list
-}
-
 // printFigures writes the figures for people.
-func printFigures(w io.Writer, series []history.Series, alpha float64) error {
+func printFigures(w io.Writer, series []report.Series, alpha float64) error {
 	var t table.Table
 	t.AddColumn("Test", table.Left, "")
 	t.AddColumn("Concurrency", table.Right, "")
@@ -205,7 +166,7 @@ func printFigures(w io.Writer, series []history.Series, alpha float64) error {
 		t.AddColumn(name, table.Right, "%.2f")
 	}
 	t.AddColumn("Runs", table.Right, "")
-	for _, f := range figures(series, alpha) {
+	for _, f := range report.Figures(series, alpha) {
 		low, high := any(nil), any(nil)
 		if f.Low != nil {
 			low, high = *f.Low, *f.High
@@ -213,21 +174,4 @@ func printFigures(w io.Writer, series []history.Series, alpha float64) error {
 		t.AddRow(f.Test, f.Concurrency, f.Metric, f.Median, low, high, f.Runs)
 	}
 	return t.WriteText(w)
-}
-
-// pageCases turns cases into what the page shows.
-func pageCases(cases []Case) []page.Case {
-	var list []page.Case
-	for _, c := range cases {
-		p := page.Case{ID: c.ID, Repeat: c.Repeat, Model: c.Model, State: c.State, Reasons: c.Reasons, Detail: c.Detail,
-			Job: c.Job, Slurm: c.Slurm,
-			Nodes: c.Nodes, Began: c.Began, QueueS: c.QueueS, RunS: c.RunS, GPUs: c.GPUs, Warnings: c.Warnings,
-			Probe: c.Probe.String(), Sound: good(c.Verdict)}
-		for _, l := range c.Levels {
-			p.Levels = append(p.Levels, page.Level{Concurrency: l.Concurrency, Complete: l.Complete, Metrics: l.Metrics,
-				Throughput: l.Throughput})
-		}
-		list = append(list, p)
-	}
-	return list
 }

@@ -8,14 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"perigee/tools/disagg/record"
-	"perigee/tools/disagg/verdict"
+	"perigee/tools/disagg/judge"
+	"perigee/tools/disagg/report"
 )
 
 // runFolder makes the output folder of four runs of a case, with a figure in each.
 func runFolder(t *testing.T, metric string, value float64, input int) string {
 	t.Helper()
-	return folderOf(t, metric, value, input, verdict.Passed)
+	return folderOf(t, metric, value, input, judge.Passed)
 }
 
 // folderOf makes the same of runs of any state; failed ones have levels, and no rows.
@@ -24,9 +24,9 @@ func folderOf(t *testing.T, metric string, value float64, input int, state strin
 	dir := t.TempDir()
 	for i := range 4 {
 		start := time.Date(2026, 1, 2, 3, i, 0, 0, time.UTC)
-		row := record.Row{Test: "t[a]", Concurrency: 4, Metric: metric, Value: value + float64(i), Start: start, End: start.Add(time.Minute + time.Duration(i)*time.Microsecond)}
-		if state == verdict.Passed {
-			if err := record.AppendCSV(filepath.Join(dir, record.CSVName), []record.Row{row}); err != nil {
+		row := report.Row{Test: "t[a]", Concurrency: 4, Metric: metric, Value: value + float64(i), Start: start, End: start.Add(time.Minute + time.Duration(i)*time.Microsecond)}
+		if state == judge.Passed {
+			if err := report.AppendCSV(filepath.Join(dir, report.CSVName), []report.Row{row}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -35,8 +35,8 @@ func folderOf(t *testing.T, metric string, value float64, input int, state strin
 			t.Fatal(err)
 		}
 		text := fmt.Sprintf(`{"id": "a", "input_length": %d, "submitted": %q, "state": %q, "levels": [{"concurrency": 4, "complete": true, "metrics": {"SERVER_MEDIAN_TPOT": %g}, "output_tok_s": 100}], "reasons": [%s]}`,
-			input, start.Format(time.RFC3339), state, value+float64(i), map[string]string{verdict.Failed: `"it lies"`}[state])
-		if err := os.WriteFile(filepath.Join(sub, verdictFile), []byte(text), 0o600); err != nil {
+			input, start.Format(time.RFC3339), state, value+float64(i), map[string]string{judge.Failed: `"it lies"`}[state])
+		if err := os.WriteFile(filepath.Join(sub, judge.CaseName), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -57,8 +57,8 @@ func TestFilesAmongCases(t *testing.T) {
 
 // Cases without figures are compared by how they ended.
 func TestCompareWithoutFigures(t *testing.T) {
-	passed, failed := runFolder(t, "SERVER_MEDIAN_TTFT", 100, 1024), folderOf(t, "SERVER_MEDIAN_TTFT", 100, 1024, verdict.Failed)
-	must(t, os.Remove(filepath.Join(passed, record.CSVName)))
+	passed, failed := runFolder(t, "SERVER_MEDIAN_TTFT", 100, 1024), folderOf(t, "SERVER_MEDIAN_TTFT", 100, 1024, judge.Failed)
+	must(t, os.Remove(filepath.Join(passed, report.CSVName)))
 	for _, c := range []struct {
 		old, fresh string
 		code       int
@@ -72,9 +72,9 @@ func TestCompareWithoutFigures(t *testing.T) {
 // A table that was put aside and the output folder that has gone on since have runs in common, which count once.
 func TestCompareGrownFolder(t *testing.T) {
 	out, later := runFolder(t, "SERVER_MEDIAN_TTFT", 100, 1024), runFolder(t, "SERVER_MEDIAN_TTFT", 150, 1024)
-	table := filepath.Join(out, record.CSVName)
+	table := filepath.Join(out, report.CSVName)
 	data, err := os.ReadFile(table)
-	more, err2 := os.ReadFile(filepath.Join(later, record.CSVName))
+	more, err2 := os.ReadFile(filepath.Join(later, report.CSVName))
 	_, rows, _ := strings.Cut(strings.ReplaceAll(string(more), "2026-01-02", "2026-01-03"), "\n")
 	base := filepath.Join(t.TempDir(), "base.csv")
 	must(t, err, err2, os.WriteFile(base, data, 0o644), os.WriteFile(table, append(data, rows...), 0o644))
@@ -124,7 +124,7 @@ func TestMixtures(t *testing.T) {
 
 // A case of which all runs fail has no figures, and is worse all the same.
 func TestCompareFailingCases(t *testing.T) {
-	good, bad := runFolder(t, "SERVER_MEDIAN_TTFT", 100, 1024), folderOf(t, "SERVER_MEDIAN_TTFT", 100, 1024, verdict.Failed)
+	good, bad := runFolder(t, "SERVER_MEDIAN_TTFT", 100, 1024), folderOf(t, "SERVER_MEDIAN_TTFT", 100, 1024, judge.Failed)
 	for _, c := range []struct {
 		old, fresh, failOn string
 		code               int
@@ -135,7 +135,7 @@ func TestCompareFailingCases(t *testing.T) {
 		{bad, good, "worse", 0, "", ""},
 		{bad, good, "any", 13, "", "failed in OLD and pass in NEW: a"},
 		{good, good, "any", 3, "", "stands in " + good + ", too: there is nothing to compare"},
-		{filepath.Join(good, record.CSVName), bad, "worse", 13, "Passed in OLD and fail in NEW: a\n", "passed in OLD and fail in NEW: a"},
+		{filepath.Join(good, report.CSVName), bad, "worse", 13, "Passed in OLD and fail in NEW: a\n", "passed in OLD and fail in NEW: a"},
 	} {
 		out, said, code := perigee(t, nil, "compare", "--fail-on", c.failOn, c.old, c.fresh)
 		if code != c.code || !strings.Contains(out, c.out) || c.out == "" && strings.Contains(out, "Passed") || !strings.Contains(said, c.said) || c.said == "" && said != "" {

@@ -9,15 +9,17 @@ import (
 	"time"
 
 	"perigee/tools/disagg/batch"
-	"perigee/tools/disagg/record"
+	"perigee/tools/disagg/config"
+	"perigee/tools/disagg/judge"
+	"perigee/tools/disagg/report"
 )
 
 // What lies between two times is the same after they were written down and read.
-func TestTimesOfDone(t *testing.T) {
+func TestTimesOfOutcomes(t *testing.T) {
 	now := time.Now()
-	d := doneOf(&batch.Task{Submitted: now})
-	if d.began != now.Round(0) || d.ended != d.ended.Round(0) {
-		t.Errorf("with readings of the monotonic clock: %v, %v", d.began, d.ended)
+	o := new(session).outcomeOf(&batch.Task{Config: &config.Config{}, Submitted: now})
+	if o.Began != now.Round(0) || o.Ended != o.Ended.Round(0) {
+		t.Errorf("with readings of the monotonic clock: %v, %v", o.Began, o.Ended)
 	}
 }
 
@@ -58,11 +60,11 @@ func TestResumeRecordsOnce(t *testing.T) {
 			if code != c.code {
 				t.Fatalf("%s: exit code %d, want %d\n%s", c.name, code, c.code, said)
 			}
-			figures, err := os.ReadFile(filepath.Join(out, record.CSVName))
+			figures, err := os.ReadFile(filepath.Join(out, report.CSVName))
 			if err != nil && c.code == 0 {
 				t.Fatal(err)
 			}
-			judged, err := os.ReadFile(filepath.Join(out, batch.LogsFolder, c.folder, verdictFile))
+			judged, err := os.ReadFile(filepath.Join(out, batch.LogsFolder, c.folder, judge.CaseName))
 			if err != nil {
 				t.Fatalf("%s: %v\n%s", c.name, err, said)
 			}

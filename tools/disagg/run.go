@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,12 +21,12 @@ import (
 	"perigee/internal/slurm"
 	"perigee/tools/disagg/batch"
 	"perigee/tools/disagg/config"
+	"perigee/tools/disagg/judge"
 	"perigee/tools/disagg/plan"
-	"perigee/tools/disagg/record"
-	"perigee/tools/disagg/verdict"
+	"perigee/tools/disagg/report"
 )
 
-// Folder is where results go.
+// Folder names the place of results.
 type Folder struct {
 	Output string `short:"o" placeholder:"DIR" help:"Folder of results and logs [OUTPUT_PATH, or disagg_output here]."`
 	Trust  bool   `name:"trust-output" help:"Use it although others can change it; no longer needed."`
@@ -62,34 +61,27 @@ type RunCmd struct {
 	Settle    time.Duration `default:"1s" placeholder:"TIME" help:"Wait until a log has not grown for so long, unless the job's end mark is there [1s]."`
 	Error     []string      `name:"error-pattern" sep:"none" placeholder:"REGEX" help:"A further pattern in the logs of workers after which a job is cancelled. Can be repeated."`
 	JUnit     string        `name:"junit" placeholder:"FILE" help:"JUnit report [junit.xml in the output folder]."`
-	verdict.Gates
+	judge.Gates
 	Format
 }
 
 // session is one run of the command.
 type session struct {
 	*RunCmd
-	s      cli.Streams
-	dir    string
-	began  time.Time
-	gpu    config.GPU
-	log    *runLog
-	tasks  []*batch.Task
-	cases  map[*batch.Task]*done
-	live   *live
-	ledger *batch.Ledger
-	debugs bool // judges results that are there, without Slurm
+	s        cli.Streams
+	dir      string
+	began    time.Time
+	gpu      config.GPU
+	log      *runLog
+	tasks    []*batch.Task
+	outcomes map[*batch.Task]*outcome
+	live     *live
+	ledger   *batch.Ledger
+	debugs   bool // judges results that are there, without Slurm
 }
 
 // Run submits the cases and judges them.
 func (c *RunCmd) Run(s cli.Streams) error {
-	if c.DryRun {
-		return guarded(s, c.run)
-	}
-	return c.run(s)
-}
-
-func (c *RunCmd) run(s cli.Streams) error {
 	size, patterns, err := c.check(s)
 	if err != nil {
 		return err
@@ -116,7 +108,7 @@ func (c *RunCmd) run(s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	run := &session{RunCmd: c, s: s, dir: dir, began: time.Now(), gpu: c.gpu(s), cases: map[*batch.Task]*done{}}
+	run := &session{RunCmd: c, s: s, dir: dir, began: time.Now(), gpu: c.gpu(s), outcomes: map[*batch.Task]*outcome{}}
 	run.debugs = debug
 	if err := run.makeTasks(selected); err != nil {
 		return err
@@ -154,7 +146,7 @@ func (c *RunCmd) check(s cli.Streams) (size int, patterns []*regexp.Regexp, err 
 	if c.Nodes < 0 {
 		return 0, nil, fault.New(fault.Usage, "--nodes: wanted 1 or more, got %d", c.Nodes)
 	}
-	patterns = append(patterns, batch.EarlyPatterns...)
+	patterns = append(patterns, judge.EarlyPatterns...)
 	for _, text := range c.Error {
 		p, err := regexp.Compile(text)
 		if err != nil {
@@ -205,7 +197,7 @@ func (r *session) makeTasks(selected []*config.Config) error {
 			if own := c.Environment.LogDir; own != "" && filepath.IsAbs(own) {
 				dir = filepath.Join(own, batch.FolderName(r.dir), folder)
 			}
-			t := &batch.Task{Config: c, Name: name, Dir: dir}
+			t := &batch.Task{Config: c, Name: name, Repeat: repeat, Dir: dir}
 			t.Plan = func(comment string) (*plan.Plan, error) { return r.plan(t, comment) }
 			r.tasks = append(r.tasks, t)
 		}
@@ -324,49 +316,18 @@ func (r *session) prepare() error {
 		return fault.New(fault.Output, "the output folder: %w",
 			err).WithHint("--output or OUTPUT_PATH names another one")
 	}
-	r.checkCases()
 	if err := r.writable(); err != nil {
 		return err
 	}
 	if err := r.checkResults(); err != nil {
 		return err
 	}
-	if err := record.CheckCSV(filepath.Join(r.dir, record.CSVName)); err != nil {
+	if err := report.CheckCSV(filepath.Join(r.dir, report.CSVName)); err != nil {
 		return err
 	}
 	var err error
-	if r.log, err = openRunLog(r.dir, r.began, r.s.Err); err != nil {
-		return err
-	}
-	for _, t := range r.tasks {
-		if t.NoFolder != nil {
-			fmt.Fprintf(r.log, "warning: %s: %v\n", t.Name, t.NoFolder)
-		}
-	}
-	return nil
-}
-
-// checkCases makes the folders of cases, and finds out which can have none, such as those of an environment.log_dir
-// that cannot be made: these fail, and the others are run.
-func (r *session) checkCases() {
-	own := []string{r.dir, filepath.Join(r.dir, batch.LogsFolder)}
-	bad := map[string]error{}
-	for _, t := range r.tasks {
-		above := filepath.Dir(t.Dir)
-		if _, known := bad[above]; !known && !slices.Contains(own, above) {
-			err := os.MkdirAll(above, 0o777)
-			if err == nil {
-				err = tryFolder(above)
-			}
-			if batch.NoRoom(err) {
-				err = nil // there may be some when its turn comes
-			}
-			bad[above] = err
-		}
-		if err := bad[above]; err != nil {
-			t.NoFolder = fmt.Errorf("it can have no folder: %w", err)
-		}
-	}
+	r.log, err = openRunLog(r.dir, r.began, r.s.Err)
+	return err
 }
 
 // checkResults refuses to replace the results of a case that only has the same folder, as x_ERROR is that of the case
@@ -374,7 +335,7 @@ func (r *session) checkCases() {
 func (r *session) checkResults() error {
 	for _, t := range r.tasks {
 		id := t.Ident.String()
-		if c := caseOf(t, func(c *Case) bool { return c.ID != id }); c != nil {
+		if c := caseOf(t, func(c *judge.Case) bool { return c.ID != id }); c != nil {
 			return fault.New(fault.Input, "%s holds the results of the case %s, and %s would replace them", c.Dir, c.ID, t.Name).
 				WithHint("rename the file of the case, or set OUTPUT_PATH to another folder")
 		}
@@ -457,10 +418,7 @@ func (r *session) interrupted(m *batch.Manager, ledger *batch.Ledger) error {
 	const most = 2 * time.Minute // a Slurm that is always slow is believed after one
 	ctx, stop := context.WithTimeout(context.Background(), most)
 	defer stop()
-	n, left, err := batch.Cancel(ctx, m.Queue, ledger, func(text string) { fmt.Fprintln(r.log, text) })
-	for _, text := range left {
-		fmt.Fprintln(r.log, "left alone:", plaintext.Escape(text))
-	}
+	n, err := cancelJobs(ctx, r.log, m.Queue, ledger)
 	if err != nil {
 		return fault.New(fault.Interrupt, "interrupted; not all jobs could be cancelled: %w",
 			err).WithHint("perigee disagg clean tries again")
@@ -486,14 +444,19 @@ func (c *CleanCmd) Run(s cli.Streams) error {
 		return err
 	}
 	defer ledger.Close()
-	say := func(text string) { fmt.Fprintln(s.Err, text) }
-	n, left, err := batch.Cancel(context.Background(), &slurm.Queue{}, ledger, say)
-	for _, text := range left {
-		fmt.Fprintln(s.Err, "left alone:", plaintext.Escape(text))
-	}
+	n, err := cancelJobs(context.Background(), s.Err, &slurm.Queue{}, ledger)
 	if err != nil {
 		return fault.New(fault.Launch, "%w", err)
 	}
 	_, err = fmt.Fprintf(s.Out, "%s cancelled\n", cli.Count(n, "job"))
 	return err
+}
+
+// cancelJobs cancels the jobs of a ledger, says on w which are left alone and why, and returns how many there were.
+func cancelJobs(ctx context.Context, w io.Writer, q *slurm.Queue, ledger *batch.Ledger) (int, error) {
+	n, left, err := batch.Cancel(ctx, q, ledger, func(text string) { fmt.Fprintln(w, text) })
+	for _, text := range left {
+		fmt.Fprintln(w, "left alone:", plaintext.Escape(text))
+	}
+	return n, err
 }

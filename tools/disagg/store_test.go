@@ -2,25 +2,17 @@ package disagg
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/file"
-	"perigee/internal/slurm"
-	"perigee/tools/disagg/accuracy"
 	"perigee/tools/disagg/batch"
-	"perigee/tools/disagg/config"
-	"perigee/tools/disagg/record"
-	"perigee/tools/disagg/verdict"
+	"perigee/tools/disagg/judge"
+	"perigee/tools/disagg/report"
 )
 
 // fakeSlurm puts commands in front of Slurm's. Each job is over at once, and has left a good log in its folder, in which
@@ -149,12 +141,12 @@ func TestFoldersOfCases(t *testing.T) {
 			if !strings.Contains(said, bad+" failed: ") || !strings.Contains(said, c.says) || !strings.Contains(said, c.warns) {
 				t.Errorf("wanted %q and %q\n%s", c.says, c.warns, said)
 			}
-			csv, err := os.ReadFile(filepath.Join(out, record.CSVName))
+			csv, err := os.ReadFile(filepath.Join(out, report.CSVName))
 			if err != nil || !strings.Contains(string(csv), good) || strings.Contains(string(csv), bad) {
 				t.Errorf("%v\n%s", err, csv)
 			}
 			dir := filepath.Join(out, batch.LogsFolder, bad+batch.FailedSuffix)
-			v, err := readCase(dir)
+			v, err := judge.ReadCase(dir)
 			if c.folder && (err != nil || v.Job == "" || v.State != "failed") || !c.folder && !errors.Is(err, os.ErrNotExist) && !strings.Contains(err.Error(), "not a directory") {
 				t.Errorf("%+v, %v", v, err)
 			}
@@ -163,7 +155,7 @@ func TestFoldersOfCases(t *testing.T) {
 				t.Errorf("%v\n%s", err, ledger)
 			}
 			if name == "an earlier one that stays" {
-				must(t, os.WriteFile(filepath.Join(dir+file.Aside, verdictFile), []byte(`{"id": "x", "state": "passed", "levels": []}`), 0o644))
+				must(t, os.WriteFile(filepath.Join(dir+file.Aside, judge.CaseName), []byte(`{"id": "x", "state": "passed", "levels": []}`), 0o644))
 				if list, _, _ := perigee(t, nil, "report", out, "--format", "json"); strings.Contains(list, `"x"`) {
 					t.Errorf("what is left of an earlier run is in the report: %s", list)
 				}
@@ -175,64 +167,4 @@ func TestFoldersOfCases(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A verdict that no command would read is a failed one that says so, with the job and the times of the case.
-func TestVerdictsThatNobodyReads(t *testing.T) {
-	level := func(metrics, long int) verdict.Level {
-		l := verdict.Level{Concurrency: 4, Complete: true, Metrics: map[string]float64{}}
-		for i := range metrics {
-			l.Metrics[fmt.Sprintf("M%0*d", long, i)] = 1.25
-		}
-		return l
-	}
-	texts := make([]string, mostTexts+1)
-	const bytes, lists = "wanted at most 16 MiB and 1048576 elements, got more", "wanted at most 10000 levels, 100000 scores and 1000 reasons"
-	for name, c := range map[string]struct {
-		verdict.Verdict
-		says string
-	}{
-		"all":      {verdict.Verdict{Levels: slices.Repeat([]verdict.Level{level(5, 10)}, mostLevels)}, ""},
-		"long":     {verdict.Verdict{Levels: slices.Repeat([]verdict.Level{level(100, 190)}, mostLevels)}, bytes},
-		"bytes":    {verdict.Verdict{Levels: slices.Repeat([]verdict.Level{level(48, 20)}, mostLevels)}, bytes},
-		"elements": {verdict.Verdict{Accuracy: slices.Repeat([]accuracy.Score{{Task: strings.Repeat(",", 25)}}, mostScores/2)}, bytes},
-		"levels":   {verdict.Verdict{Levels: make([]verdict.Level, mostLevels+1)}, lists},
-		"scores":   {verdict.Verdict{Accuracy: make([]accuracy.Score, mostScores+1)}, lists},
-		"warnings": {verdict.Verdict{Warnings: texts}, lists},
-		"files":    {verdict.Verdict{Files: texts}, lists},
-	} {
-		dir := t.TempDir()
-		task := &batch.Task{Config: &config.Config{Ident: config.Ident{Type: "disagg", Category: "accuracy", Stem: "a"}}, Dir: dir,
-			Job: slurm.Job{ID: "17"}}
-		c.Verdict.State = verdict.Passed
-		began, ended := time.Unix(1e9, 0), time.Unix(2e9, 0)
-		d := &done{Verdict: &c.Verdict, dir: dir, began: began, ended: ended}
-		r := &session{RunCmd: &RunCmd{}, log: &runLog{screen: io.Discard}, dir: t.TempDir(), cases: map[*batch.Task]*done{task: d}}
-		if c.says != "" {
-			dir += batch.FailedSuffix
-		}
-		before := heapTotal()
-		if err := r.write(task, d); err != nil {
-			t.Fatal(err)
-		}
-		if took := heapTotal() - before; c.says != "" && took > 12*mostVerdict {
-			t.Errorf("%s: it took %d MiB", name, took>>20)
-		}
-		read, err := readCase(dir)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		if read.Job != "17" || !read.Began.Equal(began) || !read.Ended.Equal(ended) || (read.State == verdict.Failed) != (c.says != "") ||
-			c.says != "" && !strings.Contains(read.Reasons[0], c.says) {
-			t.Errorf("%s: %s, job %s from %s to %s, %q", name, read.State, read.Job, read.Began, read.Ended, read.Reasons)
-		}
-	}
-}
-
-// heapTotal is how much memory was ever taken.
-func heapTotal() uint64 {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.TotalAlloc
 }

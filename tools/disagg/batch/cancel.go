@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"perigee/internal/slurm"
 )
@@ -17,81 +18,74 @@ import (
 func Cancel(ctx context.Context, q *slurm.Queue, l *Ledger, say func(text string)) (
 	count int, left []string, err error,
 ) {
-	c := cancellation{ctx: ctx, queue: q, ledger: l, open: l.Open()}
-	said := false
-	jobs, err := mine(ctx, q, l, c.open, func(jobs map[string]slurm.Job) {
-		c.cancel(jobs, false)
-		if !said {
-			say("waiting for Slurm, which may still take a job that was being submitted")
-			said = true
-		}
-	})
-	if err != nil {
-		return c.count, c.left, errors.Join(append(c.failures, err)...)
-	}
-	c.cancel(jobs, true)
-	if err := errors.Join(c.failures...); err != nil {
-		return c.count, c.left, err
-	}
-	return c.count, c.left, l.Add(Event{Event: finished})
-}
-
-// cancellation is what Cancel has done.
-type cancellation struct {
-	ctx      context.Context
-	queue    *slurm.Queue
-	ledger   *Ledger
-	open     map[string]Event // of the tasks whose job it has not decided about
-	count    int
-	left     []string
-	failures []error
-}
-
-// cancel decides about open tasks by the user's jobs: about those that have a job, and if these are all jobs that there
-// will be, about all.
-func (c *cancellation) cancel(jobs map[string]slurm.Job, all bool) {
-	l := c.ledger
-	for _, name := range slices.Sorted(maps.Keys(c.open)) {
-		e := c.open[name]
-		id := e.Job
+	intents, known := map[string]Event{}, map[string]Event{}
+	for name, e := range l.Open() {
 		if e.Event == submitting {
-			id = l.find(jobs, e)
-		}
-		job, is := jobs[id]
-		if !is && !all {
-			continue
-		}
-		delete(c.open, name)
-		event := cancelled
-		switch {
-		case id == "":
-		case is && job.Over():
-			if (job.State != "CANCELLED" || marked(e.Dir, id)) && l.owns(e, job) {
-				event = ended // it may have figures, which Resume collects
-			}
-		case !is && marked(e.Dir, id):
-			event = ended
-		case !is:
-			c.left = append(c.left, fmt.Sprintf("%s: Slurm has no job %s of yours (any more)", name, id))
-		case !l.owns(e, job):
-			c.left = append(c.left, stranger(name, id, l))
-		default:
-			// The intent comes first: who is killed in between does not take the job for one that has failed.
-			err := l.Add(Event{Event: cancelling, Task: name, Job: id})
-			if err == nil {
-				err = c.queue.Cancel(c.ctx, id)
-			}
-			if err != nil {
-				c.failures = append(c.failures, fmt.Errorf("job %s of %s: %w", id, name, err))
-				continue
-			}
-			c.count++
-			if marked(e.Dir, id) {
-				event = ended
-			}
-		}
-		if err := l.Add(Event{Event: event, Task: name, Job: id}); err != nil {
-			c.failures = append(c.failures, err)
+			intents[name] = e
+		} else {
+			known[name] = e
 		}
 	}
+	wait := sync.OnceFunc(func() { say("waiting for Slurm, which may still take a job that was being submitted") })
+	var failures []error
+	for _, events := range []map[string]Event{known, intents} {
+		jobs, err := l.mine(ctx, q, events, wait)
+		if err != nil {
+			return count, left, errors.Join(append(failures, err)...)
+		}
+		for _, name := range slices.Sorted(maps.Keys(events)) {
+			e := events[name]
+			if e.Event == submitting {
+				e.Job = l.find(jobs, e)
+			}
+			done, stays, err := l.cancelOne(ctx, q, name, e, jobs)
+			if done {
+				count++
+			}
+			if stays != "" {
+				left = append(left, stays)
+			}
+			failures = append(failures, err)
+		}
+	}
+	if err := errors.Join(failures...); err != nil {
+		return count, left, err
+	}
+	return count, left, l.Add(Event{Event: finished})
+}
+
+// cancelOne cancels the job of a task, whose last event has its id, and notes what became of it. stays says why a job
+// that the ledger names is left alone.
+func (l *Ledger) cancelOne(ctx context.Context, q *slurm.Queue, name string, e Event, jobs map[string]slurm.Job,
+) (done bool, stays string, err error) {
+	id := e.Job
+	job, is := jobs[id]
+	event := cancelled
+	switch {
+	case id == "":
+	case is && job.Over():
+		if (job.State != "CANCELLED" || marked(e.Dir, id)) && owns(e, job) {
+			event = ended // it may have figures, which Resume collects
+		}
+	case !is && marked(e.Dir, id):
+		event = ended
+	case !is:
+		stays = fmt.Sprintf("%s: Slurm has no job %s of yours (any more)", name, id)
+	case !owns(e, job):
+		stays = l.stranger(name, id)
+	default:
+		// The intent comes first: who is killed in between does not take the job for one that has failed.
+		err := l.Add(Event{Event: cancelling, Task: name, Job: id})
+		if err == nil {
+			err = q.Cancel(ctx, id)
+		}
+		if err != nil {
+			return false, "", fmt.Errorf("job %s of %s: %w", id, name, err)
+		}
+		done = true
+		if marked(e.Dir, id) {
+			event = ended
+		}
+	}
+	return done, stays, l.Add(Event{Event: event, Task: name, Job: id})
 }

@@ -1,18 +1,14 @@
 package batch
 
 import (
-	"bufio"
 	"bytes"
-	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base32"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"time"
 
@@ -20,7 +16,6 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/file"
-	"perigee/internal/slurm"
 )
 
 // ledgerName and listName are the files of an output folder that hold the jobs:
@@ -57,6 +52,8 @@ type Event struct {
 	State   string    `json:"state,omitempty"`  // of a recorded task: its verdict
 	Reason  string    `json:"reason,omitempty"` // why the job is stopped, or has failed where no folder says it
 	PID     int       `json:"pid,omitempty"`
+
+	answered bool // of an intent: sbatch has ended
 }
 
 // Ledger is the record of an output folder's jobs. Each event is on the disk when
@@ -97,49 +94,41 @@ func OpenLedger(dir string) (*Ledger, error) {
 	return l, nil
 }
 
-// A ledger of 10,000 jobs has 6 MB and some 50,000 events.
-const (
-	mostLedger = 64 << 20 // bytes
-	mostEvents = 500_000
-)
+// mostLedger bounds a ledger, in bytes: one of 10,000 jobs has 6 MB.
+const mostLedger = 64 << 20
 
 // read reads the events. A last line without its end, which a killed process may
 // leave, is cut off.
 func (l *Ledger) read() error {
-	if info, err := l.file.Stat(); err == nil && info.Size() > mostLedger {
-		return fault.New(fault.Input, "%s: wanted at most %d MiB, got more", l.file.Name(), mostLedger>>20).
-			WithHint("move it away if none of its jobs is running")
+	data, err := file.Read(l.file.Name(), mostLedger)
+	if err != nil {
+		return fault.New(fault.Input, "%w", err).WithHint("move it away if none of its jobs is running")
 	}
-	r := bufio.NewReader(l.file)
-	var good int64
-	for {
-		line, err := r.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return fault.New(fault.Input, "%w", err)
-		}
+	data = data[:bytes.LastIndexByte(data, '\n')+1]
+	if l.events, err = parse(data); err != nil {
+		return fault.New(fault.Input, "%s: line %d is not an event: %w", l.file.Name(), len(l.events)+1, err).
+			WithHint("the file was changed by something else; move it away if none of its jobs is running")
+	}
+	if err := l.file.Truncate(int64(len(data))); err != nil {
+		return fault.New(fault.Output, "%w", err)
+	}
+	return nil
+}
+
+// parse reads the events of a ledger, up to the first line that is none.
+func parse(data []byte) (events []Event, err error) {
+	for line := range bytes.Lines(data) {
 		var e Event
 		err = json.Unmarshal(line, &e)
 		if err == nil && e.Event == "" {
 			err = errors.New("it has no name")
 		}
-		if err == nil && len(l.events) == mostEvents {
-			err = fmt.Errorf("wanted at most %d events", mostEvents)
-		}
 		if err != nil {
-			return fault.New(fault.Input, "%s: line %d is not an event: %w", l.file.Name(), len(l.events)+1, err).
-				WithHint("the file was changed by something else; move it away if none of its jobs is running")
+			return events, err
 		}
-		l.events = append(l.events, e)
-		good += int64(len(line))
+		events = append(events, e)
 	}
-	if err := l.file.Truncate(good); err != nil {
-		return fault.New(fault.Output, "%w", err)
-	}
-	_, err := l.file.Seek(good, io.SeekStart)
-	return err
+	return events, nil
 }
 
 // Add writes an event to the disk.
@@ -162,6 +151,11 @@ func (l *Ledger) Add(e Event) error {
 	return nil
 }
 
+// Recorded notes that the figures of a task are on disk, or why there are none if no folder says it.
+func (l *Ledger) Recorded(t *Task, state, reason string) error {
+	return l.Add(Event{Event: recorded, Task: t.Name, Job: t.Job.ID, State: state, Reason: reason})
+}
+
 // write appends a line, or nothing: where a full disk takes a part of it, the next line would end it.
 func (l *Ledger) write(line []byte) error {
 	end, err := l.file.Seek(0, io.SeekEnd)
@@ -169,8 +163,7 @@ func (l *Ledger) write(line []byte) error {
 		return err
 	}
 	if _, err = l.file.Write(line); err != nil {
-		_, seek := l.file.Seek(end, io.SeekStart)
-		return errors.Join(err, l.file.Truncate(end), seek)
+		return errors.Join(err, l.file.Truncate(end))
 	}
 	return nil
 }
@@ -216,7 +209,7 @@ func (l *Ledger) Last() (tasks map[string]Event, done bool) {
 				e.Dir = old.Dir
 			}
 			if (e.Event == ended || e.Event == cancelling) && (old.Event == submitted || old.Event == cancelling) {
-				e.Time = old.Time // what counts is when its job was submitted
+				e.Time = old.Time // the time of its job counts from when it was submitted
 			}
 			tasks[e.Task] = e
 		}
@@ -257,74 +250,14 @@ func Elsewhere(output string) []string {
 	if err != nil {
 		return nil
 	}
-	data, err := file.Read(filepath.Join(output, ledgerName), mostLedger)
-	if err != nil {
-		return nil
-	}
+	data, _ := file.Read(filepath.Join(output, ledgerName), mostLedger) // a table alone has none
+	events, _ := parse(data)
 	var list []string
-	for line := range bytes.Lines(data) {
-		var e Event
-		if json.Unmarshal(line, &e) != nil || e.Dir == "" {
-			continue
-		}
-		if above := filepath.Dir(e.Dir); filepath.Base(above) == FolderName(output) && !slices.Contains(list, above) {
+	for _, e := range events {
+		above := filepath.Dir(e.Dir)
+		if e.Dir != "" && filepath.Base(above) == FolderName(output) && !slices.Contains(list, above) {
 			list = append(list, above)
 		}
 	}
 	return list
-}
-
-// newComment invents what the ledger knows a job by.
-func newComment() string { return "perigee-" + rand.Text() }
-
-var comment = regexp.MustCompile(`^perigee-[A-Z2-7]{26}$`)
-
-// shown is the comment that the job has. Others see it in squeue, and could not make a ledger that owns the job: it
-// is a hash of what the ledger holds. It is empty where that is no comment.
-func shown(text string) string {
-	if !comment.MatchString(text) {
-		return ""
-	}
-	sum := sha256.Sum256([]byte(text))
-	return "perigee-" + base32.StdEncoding.EncodeToString(sum[:])[:26]
-}
-
-// bears reports whether a job has the comment that a text of the ledger is shown as.
-func bears(job slurm.Job, text string) bool { return job.Comment != "" && job.Comment == shown(text) }
-
-// owns reports whether a job of this user is the one of an event. The ledger alone
-// proves nothing: it may have come from somewhere else, with the ids of other jobs. So
-// Slurm must know the job by what the event's comment is shown as, or (some sites, and options of
-// sbatch, change it) by a script in this output folder.
-func (l *Ledger) owns(e Event, job slurm.Job) bool {
-	dir := filepath.Clean(e.Dir)
-	return bears(job, e.Comment) ||
-		l.places(dir) && filepath.Dir(job.Command) == dir
-}
-
-// places reports whether the folder of a case is one where runs into this output folder make them: in it, or in a
-// folder of its name in environment.log_dir.
-func (l *Ledger) places(dir string) bool {
-	above := filepath.Dir(dir)
-	return above == filepath.Join(l.dir, LogsFolder) || filepath.Base(above) == FolderName(l.dir)
-}
-
-// find returns the id of the job of an intent among those of the user, "" if there is none. Where no job has its
-// comment, which some sites and options of sbatch change, it is one that runs its script. A folder may have had earlier
-// jobs: the ledger knows those, or they have begun before.
-func (l *Ledger) find(mine map[string]slurm.Job, e Event) string {
-	for id, job := range mine {
-		if bears(job, e.Comment) {
-			return id
-		}
-	}
-	const slack = 5 * time.Second // of clocks
-	for id, job := range mine {
-		known := slices.ContainsFunc(l.events, func(e Event) bool { return e.Job == id })
-		pending := !job.Over() && (job.Started.IsZero() || job.State == "PENDING")
-		if !known && l.owns(e, job) && (pending || job.Started.After(e.Time.Add(-slack))) {
-			return id
-		}
-	}
-	return ""
 }

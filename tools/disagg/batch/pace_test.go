@@ -30,7 +30,7 @@ func TestIntentOfSlowSlurm(t *testing.T) {
 				}
 				m.Ledger.events[len(m.Ledger.events)-1].Time = time.Now().Add(-time.Hour)
 			}
-			dir := fake(t, slowly(shown(comment)))
+			dir := fake(t, slowly(comment))
 			if how == "resume" {
 				list := tasks(t, 1)
 				if n, err := m.Resume(t.Context(), list); err != nil || n != 1 || list[0].Job.ID != "77" {
@@ -48,7 +48,7 @@ func TestIntentOfSlowSlurm(t *testing.T) {
 // Jobs whose ids are known are cancelled before anything waits for one that Slurm may still take, and the user is told.
 func TestCancelDoesNotWait(t *testing.T) {
 	m := manager(t, t.TempDir())
-	late = 100 * time.Millisecond
+	late = time.Second
 	comment := newComment()
 	for _, e := range []Event{{Event: began}, {Event: submitting, Task: "case0", Comment: comment}, {Event: submitted, Task: "case0", Job: "77"},
 		{Event: submitting, Task: "case1", Comment: newComment()}} {
@@ -56,7 +56,7 @@ func TestCancelDoesNotWait(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	dir := fake(t, `sleep 0.2; echo "77|RUNNING|node1|N/A|N/A|`+shown(comment)+`|None|/x/job.sh"`)
+	dir := fake(t, `sleep 0.2; echo "77|RUNNING|node1|N/A|N/A|`+comment+`|None|/x/job.sh"`)
 	said := 0
 	n, left, err := Cancel(t.Context(), &slurm.Queue{}, m.Ledger, func(text string) {
 		if said++; calls(t, dir, "scancel") != 1 {

@@ -52,7 +52,7 @@ func TestResumeLateIntent(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	fake(t, `[ $n -le 2 ] || echo "77|RUNNING|node1|N/A|N/A|`+shown(comment)+`|None|/x/job.sh"`)
+	fake(t, `[ $n -le 2 ] || echo "77|RUNNING|node1|N/A|N/A|`+comment+`|None|/x/job.sh"`)
 	list := tasks(t, 1)
 	if n, err := m.Resume(t.Context(), list); err != nil || n != 1 || list[0].Job.ID != "77" {
 		t.Errorf("%d, %v, %+v", n, err, list[0].Job)
@@ -115,7 +115,7 @@ func TestResumeStopped(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			fake(t, `echo "77|`+c.state+`|node1|N/A|N/A|`+shown(comment)+`|None|/x/job.sh"`)
+			fake(t, `echo "77|`+c.state+`|node1|N/A|N/A|`+comment+`|None|/x/job.sh"`)
 			if err := os.MkdirAll(list[0].Dir, 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -128,8 +128,8 @@ func TestResumeStopped(t *testing.T) {
 			if err := m.Run(t.Context(), list); err != nil {
 				t.Fatal(err)
 			}
-			if list[0].Reason != c.want || list[0].Job.State != c.state {
-				t.Errorf("%q, %+v", list[0].Reason, list[0].Job)
+			if list[0].End.Stopped != c.want || list[0].Job.State != c.state {
+				t.Errorf("%q, %+v", list[0].End.Stopped, list[0].Job)
 			}
 		})
 	}

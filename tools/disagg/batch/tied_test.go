@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"perigee/internal/slurm"
+	"perigee/tools/disagg/judge"
 )
 
 // exited leaves the mark of a part of a task's job that has ended.
@@ -33,7 +34,7 @@ func TestNumberGivenAgain(t *testing.T) {
 		if err := m.Run(context.Background(), list); err != nil {
 			t.Fatal(err)
 		}
-		if data, _ := os.ReadFile(filepath.Join(dir, "calls")); strings.Contains(string(data), "scancel") || !list[0].Lost {
+		if data, _ := os.ReadFile(filepath.Join(dir, "calls")); strings.Contains(string(data), "scancel") || !list[0].End.Lost {
 			t.Errorf("%s: %+v\n%s", other, list[0], data)
 		}
 	}
@@ -48,11 +49,11 @@ func TestResumedWhileItWaitsAgain(t *testing.T) {
 	dir := fake(t, `s=PENDING; at=2026-01-01T00:00:00; [ $n -gt 3 ] && s=RUNNING; [ $n -gt 5 ] && rm -rf `+exits+`; [ $n -gt 7 ] && s=COMPLETED
 echo "101|$s|n|$at|N/A|(null)|BeginTime|`+filepath.Join(task.Dir, "job.sh")+`"`)
 	m := manager(t, t.TempDir())
-	task.Job.ID, task.tied, task.Submitted = "101", true, time.Now()
+	task.Job.ID, task.Submitted = "101", time.Now()
 	if err := m.Run(context.Background(), list); err != nil {
 		t.Fatal(err)
 	}
-	if data, _ := os.ReadFile(filepath.Join(dir, "calls")); strings.Contains(string(data), "scancel") || task.Job.State != "COMPLETED" || task.Death != nil {
+	if data, _ := os.ReadFile(filepath.Join(dir, "calls")); strings.Contains(string(data), "scancel") || task.Job.State != "COMPLETED" || task.End.Death != nil {
 		t.Errorf("%+v\n%s", task.Job, data)
 	}
 }
@@ -83,8 +84,8 @@ func TestPartKilled(t *testing.T) {
 	if err := m.Run(context.Background(), list); err != nil {
 		t.Fatal(err)
 	}
-	if list[0].Death == nil || list[0].Death.Code != 137 || calls(t, dir, "scancel") != 1 {
-		t.Errorf("%+v %v %+v", list[0].Death, list[0].TimedOut, list[0].Job)
+	if list[0].End.Death == nil || list[0].End.Death.Code != 137 || calls(t, dir, "scancel") != 1 {
+		t.Errorf("%+v %v %+v", list[0].End.Death, (list[0].End.Late != ""), list[0].Job)
 	}
 }
 
@@ -192,7 +193,7 @@ echo "101|$s|n|2026-01-01T$at|N/A||None|";; esac`)
 		if err := m.Run(context.Background(), list); err != nil {
 			t.Fatal(err)
 		}
-		if data, _ := os.ReadFile(filepath.Join(dir, "calls")); strings.Contains(string(data), "scancel") || list[0].Job.State != "COMPLETED" || list[0].Death != nil || list[0].Preempted {
+		if data, _ := os.ReadFile(filepath.Join(dir, "calls")); strings.Contains(string(data), "scancel") || list[0].Job.State != "COMPLETED" || list[0].End.Death != nil || list[0].End.Preempted {
 			t.Errorf("%+v\n%s", list[0].Job, data)
 		}
 	}
@@ -215,50 +216,48 @@ func TestPast(t *testing.T) {
 		if strings.HasSuffix(record, "exit 1") {
 			once = 1 // who does not answer is not asked about the next job at once
 		}
-		if n := calls(t, dir, "scontrol"); list[0].Suspended != want || list[1].Suspended != want || list[0].Lost || n != once {
-			t.Errorf("%s: suspended is %v, %v after %d questions", record, list[0].Suspended, list[1].Suspended, n)
+		if n := calls(t, dir, "scontrol"); list[0].End.Suspended != want || list[1].End.Suspended != want || list[0].End.Lost || n != once {
+			t.Errorf("%s: suspended is %v, %v after %d questions", record, list[0].End.Suspended, list[1].End.Suspended, n)
 		}
 	}
 }
 
 // The mark of an attempt that Slurm has ended does not count in the next one, however late that removes it.
 func TestMarkOfAnEarlierAttempt(t *testing.T) {
-	task := &Task{Death: &Death{Code: 1, Part: "S1"}}
+	task, death := &Task{}, &judge.Death{Code: 1, Part: "S1"}
 	say := func(state string) {
 		task.see(slurm.Job{State: state})
-		if !task.attempt.restarted.IsZero() {
-			task.attempt.restarted = time.Now().Add(-time.Minute)
+		if !task.restarted.IsZero() {
+			task.restarted = time.Now().Add(-time.Minute)
 		}
 	}
-	want := func(what string, old bool) {
+	want := func(what string, dead bool) {
 		t.Helper()
-		if task.attempt.isOver(task.Death, task.Job.State) != old {
-			t.Errorf("%s: of an earlier attempt is %v, want %v", what, !old, old)
+		if task.isDead(death) != dead {
+			t.Errorf("%s: dead is %v, want %v", what, !dead, dead)
 		}
 	}
-	say("PENDING")
-	want("Slurm may not have said yet that it runs", true)
 	say("RUNNING")
-	if !task.attempt.restarted.IsZero() {
+	if !task.restarted.IsZero() {
 		t.Error("its first start counts as another one")
 	}
-	want("it ran when the mark was there", false)
+	want("it ran when the mark was there", true)
 	say("PENDING")
-	want("it waits", true)
+	want("it waits", false)
 	say("RUNNING")
-	want("the mark was there while it waited", true)
-	task.Death = &Death{Code: 1, Part: "S2"}
-	want("a new mark", false)
+	want("the mark was there while it waited", false)
+	death = &judge.Death{Code: 1, Part: "S2"}
+	want("a new mark", true)
 	say("SUSPENDED")
-	want("it does not run now", true)
+	want("it does not run now", false)
 	say("RUNNING")
-	want("it was suspended", false)
-	if !task.Suspended {
+	want("it was suspended", true)
+	if !task.End.Suspended {
 		t.Error("it was not suspended")
 	}
 	say("PENDING")
 	say("RUNNING")
-	if task.Suspended {
+	if task.End.Suspended {
 		t.Error("this attempt was suspended, too")
 	}
 }
@@ -280,8 +279,8 @@ echo "101|$s|n|2026-01-01T00:00:00|N/A||None|";; esac`)
 		if err := m.Run(context.Background(), list); err != nil {
 			t.Fatal(err)
 		}
-		if cancels := calls(t, dir, "scancel") == 1; list[0].TimedOut != c.late || cancels != (c.after == "RUNNING") {
-			t.Errorf("%s: timed out is %v, cancelled %v", name, list[0].TimedOut, cancels)
+		if cancels := calls(t, dir, "scancel") == 1; (list[0].End.Late != "") != c.late || cancels != (c.after == "RUNNING") {
+			t.Errorf("%s: timed out is %v, cancelled %v", name, (list[0].End.Late != ""), cancels)
 		}
 	}
 }
@@ -296,7 +295,7 @@ func TestDeathWhileSlurmBeginsAnew(t *testing.T) {
 	if err := m.Run(context.Background(), list); err != nil {
 		t.Fatal(err)
 	}
-	if data, _ := os.ReadFile(filepath.Join(dir, "calls")); strings.Contains(string(data), "scancel") || list[0].Death != nil {
+	if data, _ := os.ReadFile(filepath.Join(dir, "calls")); strings.Contains(string(data), "scancel") || list[0].End.Death != nil {
 		t.Errorf("%+v\n%s", list[0].Job, data)
 	}
 }
@@ -307,7 +306,7 @@ func TestCopiedScript(t *testing.T) {
 	m := manager(t, t.TempDir())
 	list := tasks(t, 1)
 	time.AfterFunc(700*time.Millisecond, func() { touch(t, filepath.Join(dir, "over")) })
-	if err := m.Run(context.Background(), list); err != nil || list[0].Lost || list[0].Job.State != "COMPLETED" {
+	if err := m.Run(context.Background(), list); err != nil || list[0].End.Lost || list[0].Job.State != "COMPLETED" {
 		t.Errorf("%v, %+v", err, list[0].Job)
 	}
 }
@@ -329,7 +328,7 @@ func TestHeld(t *testing.T) {
 			t.Errorf("wanted %q %d times\n%s", text, times, &log)
 		}
 	}
-	if !list[0].TimedOut || list[0].Waiting != "JobHeldUser" {
+	if !(list[0].End.Late != "") || !strings.HasSuffix(list[0].End.Late, "(JobHeldUser)") {
 		t.Errorf("%+v", list[0])
 	}
 }

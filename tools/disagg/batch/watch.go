@@ -1,360 +1,229 @@
 package batch
 
 import (
-	"bytes"
-	"cmp"
-	"fmt"
-	"io"
-	"os"
-	"path/filepath"
-	"regexp"
-	"slices"
-	"strconv"
+	"context"
 	"strings"
-	"syscall"
 	"time"
 
-	"perigee/internal/cli"
-	"perigee/internal/file"
-	"perigee/tools/disagg/benchlog"
-	"perigee/tools/disagg/verdict"
+	"perigee/tools/disagg/judge"
 )
 
-// Death is the end of a part of a job before its time.
-type Death struct {
-	Part string   // SETUP, SERVER_0, GEN_1, CLIENT ..., or the log that has an error pattern
-	Node string   // empty if unknown
-	Code int      // exit code; -1: a pattern was found in a log of a part that still runs; 0: see before; or noCode
-	Log  string   // name of the log
-	Line string   // first line of the log that looks like an error
-	Tail []string // from there, at most 40 lines
-
-	noted time.Time // when it had ended
-}
-
-// Words says what has ended and where.
-func (d *Death) Words() string {
-	words := d.Part
-	if d.Node != "" {
-		words += " on " + d.Node
-	}
-	switch {
-	case d.Code == noCode:
-		return words + " has ended, and there was no room on the disk to note how"
-	case d.Code < 0:
-		return words + " has an error from which jobs do not recover"
-	}
-	words += fmt.Sprintf(" has ended with code %d", d.Code)
-	if d.Code == 0 {
-		words += " before it was ready"
-	}
-	return words
-}
-
-// before returns the first of the servers that had ended with code 0 while the job still waited for them, such as one
-// whose own code a pipe has hidden, instead of what has waited; d where there is none.
-func (d *Death) before(ended []*Death) *Death {
-	first := d
-	for _, server := range ended {
-		if d.Part == "WAIT" && server.Code == 0 && !server.OfScript() && !server.noted.After(first.noted) {
-			first = server
+// wait waits for all tasks of a batch.
+func (m *Manager) wait(ctx context.Context, part []*Task) error {
+	interval, next := m.Poll, time.Now().Add(min(m.Poll, time.Second))
+	for {
+		open := opened(part)
+		if len(open) == 0 {
+			return nil
+		}
+		isNew, isDue := m.look(open), !time.Now().Before(next)
+		if answers := interval == m.Poll; isDue || isNew && answers {
+			err := m.poll(ctx, open, isDue)
+			switch {
+			case err == nil:
+				interval = m.Poll
+				m.stopSuspects(ctx, open)
+			case ctx.Err() == nil:
+				interval = min(2*interval, slowest*m.Poll)
+				m.printf("Slurm does not answer, asking again in %s: %v\n", interval, err)
+			}
+			if isDue || err != nil {
+				next = time.Now().Add(interval)
+			}
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		for _, t := range open {
+			if !t.over {
+				continue
+			}
+			m.past(ctx, t)
+			if err := m.end(t); err != nil {
+				return err
+			}
+		}
+		if m.Changed != nil {
+			m.Changed(part)
+		}
+		if len(opened(part)) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(min(m.Watch, time.Until(next))):
 		}
 	}
-	return first
 }
 
-// BySignal reports whether a signal has ended the part.
-func (d *Death) BySignal() bool { return d.Code > signal }
-
-// BySlurm reports whether the part ended by a signal with which Slurm ends jobs.
-func (d *Death) BySlurm() bool { return d.Killed() || d.Code == signal+int(syscall.SIGTERM) }
-
-// OfScript reports whether it is a part that the script of the job runs itself, and waits for.
-func (d *Death) OfScript() bool {
-	return slices.Contains([]string{"SETUP", "CONTAINER", "INSTALL", "BUILD", "WAIT", "CLIENT", "EVALUATE"}, d.Part)
+// opened lists the tasks that have a job and are not over.
+func opened(part []*Task) (open []*Task) {
+	for _, t := range part {
+		if !t.over && t.Job.ID != "" {
+			open = append(open, t)
+		}
+	}
+	return open
 }
 
-// causes reports whether it is likelier than another to be the cause of both: what was waiting for a dead part
-// knows less than the part itself, and of two servers the second may have lost the first.
-func (d *Death) causes(other *Death) bool {
-	if d.OfScript() != other.OfScript() {
-		return other.OfScript()
+// grace bounds the time that a cancelled job takes to end.
+const grace = 30 * time.Second
+
+// look watches the files and the time of tasks, and reports whether one is newly suspect.
+func (m *Manager) look(open []*Task) (isNew bool) {
+	for _, t := range open {
+		before := t.suspect
+		switch {
+		case !t.cancelled.IsZero():
+			t.over = time.Since(t.cancelled) > grace
+		case t.isLate(m.Timeout):
+			t.suspect = true
+		default:
+			death := judge.FindDeath(t.Dir, m.Patterns)
+			if death != nil && markOf(death) == t.old {
+				death = nil
+			}
+			t.End.Death, t.suspect = death, death != nil
+		}
+		isNew = isNew || t.suspect && !before
 	}
-	return d.noted.Before(other.noted)
+	return isNew
 }
 
-// told reports whether it is a server that SIGTERM has ended after a part of the script, the first one that is dead, if
-// there is any, had failed: where the job could not ask Slurm, it notes also what Slurm has ended for that.
-func (d *Death) told(first *Death) bool {
-	return !d.OfScript() && d.Code == signal+int(syscall.SIGTERM) && first != nil && first.noted.Before(d.noted)
-}
+// patience counts the answers of Slurm in a row that must lack a job before it counts
+// as gone: a new job, and one that has just ended, may be missing for a moment.
+const patience = 3
 
-// Killed reports whether it was the signal that the kernel sends when memory is short.
-func (d *Death) Killed() bool { return d.Code == signal+int(syscall.SIGKILL) }
-
-// Report says what has ended, where, and shows its log.
-func (d *Death) Report(task string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s; first error in %s: %s", task, d.Words(), d.Log, d.Line)
-	for _, line := range d.Tail {
-		b.WriteString("\n  | " + line)
+// poll asks for the state of all open tasks with one command. Only polls that are due count for patience.
+func (m *Manager) poll(ctx context.Context, open []*Task, isDue bool) error {
+	jobs, err := m.Queue.Poll(ctx, idsOf(open))
+	if err != nil {
+		return err
 	}
-	return b.String()
-}
-
-// tailLines is how many lines of a log show what happened.
-const tailLines = 40
-
-// mostQuoted is how much of a log is searched for them.
-const mostQuoted = 8 << 20
-
-// tailBytes is how much of a log's end is searched.
-const tailBytes = 100 << 10
-
-// EarlyPatterns are errors in the logs of workers after which a job hangs.
-var EarlyPatterns = []*regexp.Regexp{
-	regexp.MustCompile(`(?s)\[E\] Traceback.*mpi4py\.MPI\.Comm\.allgather`),
-	regexp.MustCompile(`(?s)\[E\] Traceback.*pickle data was truncated`),
-}
-
-// workerLogs are the logs that are searched for them.
-var workerLogs = []string{"3_output_*.log", "output_gen_*.log", "output_ctx_*.log"}
-
-// logsOf says which logs a part writes.
-var logsOf = []struct{ part, log string }{
-	{"SETUP", "1_setup.log"}, {"CONTAINER", "1_container_launch.log"}, {"INSTALL", "2_install.log"},
-	{"BUILD", "2_build.log"},
-	{"WAIT", "5_wait_server.log"}, {"CLIENT", "6_bench.log"}, {"EVALUATE", "7_accuracy_eval_*.log"},
-	{"PROBE", "0_probe.log"}, {"SERVER", "4_output_server.log"}, {"SCRIPT", "slurm-*.err"},
-}
-
-// FindDeath looks for a part that has ended with an error, and for error patterns
-// in the logs of workers. It returns nil where all is well. Of a job that is done only
-// those parts count that had ended before: Slurm ends the others.
-func FindDeath(dir string, patterns []*regexp.Regexp) *Death {
-	var parts []string
-	done := Done(dir)
-	if done {
-		const most = 64 << 10
-		text, _ := file.Read(filepath.Join(dir, endedFile), most) // other templates write none
-		parts = strings.Fields(string(text))
-	} else {
-		entries, _ := os.ReadDir(filepath.Join(dir, "exits")) // none before the job runs
-		for _, e := range entries {
-			parts = append(parts, e.Name())
+	var gone []*Task
+	for _, t := range open {
+		job, known := jobs[t.Job.ID]
+		t.foreign = known && !t.owns(job)
+		t.known = known && !t.foreign
+		switch {
+		case t.known:
+			t.absent = 0
+			t.see(job)
+			m.held(t)
+		case isDue:
+			if t.absent++; t.absent >= patience {
+				gone = append(gone, t)
+			}
 		}
 	}
-	slices.Sort(parts)
-	files := logs(dir, "*")
-	var dead, ended []*Death
-	var ofScript *Death // the first that is dead
-	for _, part := range slices.Compact(parts) {
-		if part != filepath.Base(part) || strings.HasPrefix(part, ".") || part == "PROBE" {
-			continue
-		}
-		if d := readExit(dir, part, files); d != nil {
-			ended = append(ended, d)
-		}
-	}
-	for _, d := range ended {
-		if d.Code == 0 {
-			continue
-		}
-		dead = append(dead, d)
-		if d.OfScript() && (ofScript == nil || d.noted.Before(ofScript.noted)) {
-			ofScript = d
-		}
-	}
-	var first *Death
-	for _, d := range dead {
-		if !d.told(ofScript) && (first == nil || d.causes(first)) {
-			first = d
-		}
-	}
-	if first != nil {
-		first = first.before(ended)
-		first.quote(dir)
-		return first
-	}
-	if done {
-		return nil
-	}
-	for _, name := range matching(files, workerLogs...) {
-		tail, err := readTail(filepath.Join(dir, name), tailBytes)
-		if err != nil || !slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool { return p.Match(tail) }) {
-			continue
-		}
-		d := &Death{Part: strings.TrimSuffix(strings.TrimPrefix(name, "3_output_"), ".log"), Code: -1, Log: name}
-		d.noted = writtenAt(filepath.Join(dir, name))
-		d.quote(dir)
-		return d
+	if len(gone) > 0 {
+		m.account(ctx, gone)
 	}
 	return nil
 }
 
-// signal is what exit codes of parts that a signal has ended are above.
-const signal = 128
-
-// noCode is the exit code of a part whose mark is empty: there was no room for more when it ended.
-const noCode = -2
-
-// endedFile lists the parts that had ended when the job wrote its end mark.
-const endedFile = "8_ended.txt"
-
-// leftFile lists the tasks of servers that ended well between the beginning of the client and the end mark.
-const leftFile = "8_left.txt"
-
-// mostLeft is how many of them are named.
-const mostLeft = 4
-
-// Left says which tasks of servers have ended well while the client measured: the figures may be of the others alone.
-// It returns nil of a job that is not done, since Slurm ends servers, too.
-func Left(dir string) (words []string) {
-	if !Done(dir) {
-		return nil
+func idsOf(tasks []*Task) (ids []string) {
+	for _, t := range tasks {
+		ids = append(ids, t.Job.ID)
 	}
-	const most = 64 << 10
-	text, _ := file.Read(filepath.Join(dir, leftFile), most) // most jobs write none
-	more := 0
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Fields(line)
+	return ids
+}
+
+// account asks the accounting for jobs that the queue has forgotten. A job that
+// it does not know either is over, and how it ended is unknown.
+func (m *Manager) account(ctx context.Context, gone []*Task) {
+	jobs := m.Queue.Account(ctx, idsOf(gone))
+	for _, t := range gone {
+		if job, known := jobs[t.Job.ID]; known && !t.foreign {
+			t.see(job)
+		} else {
+			t.End.Lost = true
+		}
+		t.over = true
+	}
+}
+
+// held says of a job that Slurm holds, as it does after a prolog that has failed, that it waits to be released:
+// nothing else would be heard of it until its time is over.
+func (m *Manager) held(t *Task) {
+	reason := strings.ToLower(t.Job.Reason)
+	if !strings.Contains(reason, "held") && !strings.HasPrefix(reason, "jobhold") {
+		return
+	}
+	if !t.waits() || t.held == t.Job.Reason {
+		return
+	}
+	t.held = t.Job.Reason
+	m.printf("%s: Slurm holds job %s (%s), and does not start it by itself: scontrol release %[2]s, once its node is mended "+
+		"or who holds it agrees; or Ctrl-C, or scancel %[2]s\n", t.Name, t.Job.ID, t.held)
+}
+
+// stopSuspects cancels the jobs that are suspect, if Slurm has just said that they are there: some may have ended
+// meanwhile, or wait to be run once more.
+func (m *Manager) stopSuspects(ctx context.Context, open []*Task) {
+	for _, t := range open {
 		switch {
-		case len(fields) != 2:
-		case len(words) == mostLeft:
-			more++
+		case ctx.Err() != nil:
+			return
+		case !t.suspect || t.over || !t.cancelled.IsZero():
+		case t.foreign:
+			m.printf("%s: job %s is not cancelled: Slurm does not say that it is one of this run\n", t.Name, t.Job.ID)
+			m.late(t)
+			t.cancelled = time.Now() // by whatever has the id now: nothing more is done about it
+		case !t.known:
+		case t.End.Death != nil && (!t.isDead(t.End.Death) || m.past(ctx, t)):
+			t.End.Death = nil
 		default:
-			words = append(words, fmt.Sprintf("a task of %s on %s has ended with code 0 during the benchmark",
-				cli.Shortened(fields[0]), cli.Shortened(fields[1])))
+			m.stop(ctx, t)
 		}
 	}
-	if more > 0 {
-		words = append(words, fmt.Sprintf("and so have %s", cli.Count(more, "other")))
+}
+
+// stop cancels the job of a task. It is over when Slurm says so. Where Slurm does not take that, it is tried again
+// after the next poll, and the job may end by itself meanwhile. The ledger has the reason first, for a run that goes on
+// with this one: which of the parts that have died then the cancellation has ended is not to be seen.
+func (m *Manager) stop(ctx context.Context, t *Task) {
+	if !t.announced {
+		t.announced = true
+		why := m.late(t)
+		if d := t.End.Death; d != nil {
+			why = d.Words() + ": " + d.Line
+			m.printf("%s\n", d.Report(t.Name))
+		} else {
+			m.printf("%s: job %s has not ended within %s and is cancelled%s\n", t.Name, t.Job.ID, m.Timeout, t.waiting())
+		}
+		// An error of the ledger comes again with the end of the job.
+		_ = m.Ledger.Add(Event{Event: stopping, Task: t.Name, Job: t.Job.ID, Reason: why})
+	}
+	if err := m.Queue.Cancel(context.WithoutCancel(ctx), t.Job.ID); err != nil {
+		m.printf("%s: cannot cancel job %s, trying again in %s: %v\n", t.Name, t.Job.ID, m.Poll, err)
+		return
+	}
+	t.cancelled, t.End.Cancelled = time.Now(), true
+}
+
+// late notes that the time of a job is over, unless the job has come to its end, and says it.
+func (m *Manager) late(t *Task) string {
+	words := "the job has not ended within " + m.Timeout.String() + t.waiting()
+	if t.isLate(m.Timeout) && !judge.Done(t.Dir) {
+		t.End.Late = words
 	}
 	return words
 }
 
-// Done reports whether the job has written its end mark.
-func Done(dir string) bool { return len(logs(dir, verdict.EndMark)) > 0 }
-
-// mark distinguishes the end of a part from that in another attempt.
-func (d *Death) mark() string { return fmt.Sprint(d.Part, d.noted.UnixNano()) }
-
-// writtenAt is when a file was written; zero if that is not known.
-func writtenAt(path string) time.Time {
-	info, err := os.Lstat(path)
+// past asks what Slurm has done to a job in a moment that no poll has seen, and reports whether it is preempting it.
+// While Slurm does not answer, not every job is asked about: that may take long, and fails no case.
+func (m *Manager) past(ctx context.Context, t *Task) bool {
+	if t.End.Lost || time.Now().Before(m.deaf) {
+		return false
+	}
+	past, err := m.Queue.Past(ctx, t.Job.ID)
 	if err != nil {
-		return time.Time{}
+		m.deaf = time.Now().Add(m.Poll)
+		return false
 	}
-	return info.ModTime()
-}
-
-// readExit reads the mark of a part that has ended: its exit code and its node. files are those of the folder.
-func readExit(dir, part string, files []string) *Death {
-	const most = 4 << 10
-	path := filepath.Join(dir, "exits", part)
-	data, err := file.Read(path, most)
-	if err != nil {
-		return nil
-	}
-	fields := strings.Fields(string(data))
-	code := noCode
-	if len(fields) > 0 {
-		if code, err = strconv.Atoi(fields[0]); err != nil {
-			return nil
-		}
-	}
-	d := &Death{Part: part, Code: code, Log: "3_output_" + part + ".log", noted: writtenAt(path)}
-	if len(fields) > 1 {
-		d.Node = fields[1]
-	}
-	for _, l := range logsOf {
-		if l.part == part {
-			d.Log = cmp.Or(slices.Concat(matching(files, l.log), []string{l.log})...)
-		}
-	}
-	return d
-}
-
-var looksWrong = regexp.MustCompile(`(?i)\b(error|traceback|exception|fatal|fail(ed|ure)?|killed|abort(ed)?|segmentation|core dumped|cannot|not found|no such|out of memory|refused)\b`)
-
-// quote takes the first line that looks like an error, and what follows. Without
-// one, the end of the log is what there is. Of a log of gigabytes its last mostQuoted bytes
-// must do: the nodes are not given back before. A link to a file elsewhere is not
-// followed: the folder may have come from a stranger.
-func (d *Death) quote(dir string) {
-	file, err := file.Open(filepath.Join(dir, d.Log))
-	if err != nil {
-		d.Line = err.Error()
-		return
-	}
-	defer file.Close()
-	var tail []string
-	cut := false
-	if at, err := file.Seek(-mostQuoted, io.SeekEnd); err == nil { // else it is shorter
-		cut = at > 0
-	} else if _, err := file.Seek(0, io.SeekStart); err != nil {
-		d.Line = err.Error()
-		return
-	}
-	_, err = benchlog.EachLine(file, func(at int64, line []byte) {
-		if cut && at == 0 {
-			return // the end of a line
-		}
-		text := string(bytes.ToValidUTF8(bytes.TrimRight(line[:min(len(line), 400)], " \t"), []byte("?")))
-		if d.Line == "" && looksWrong.MatchString(text) && !strings.Contains(text, "ailed requests:") {
-			d.Line, tail = text, tail[:0]
-		}
-		if d.Line != "" && len(tail) == tailLines {
-			return
-		}
-		if len(tail) == tailLines {
-			tail = tail[1:]
-		}
-		tail = append(tail, text)
-	})
-	if err != nil {
-		d.Line = cmp.Or(d.Line, err.Error())
-	}
-	d.Tail = tail
-	if d.Line == "" && len(tail) > 0 {
-		d.Line = tail[len(tail)-1]
-	}
-}
-
-// logs lists the files of a folder that match patterns, by name.
-func logs(dir string, patterns ...string) []string {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil
-	}
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = e.Name()
-	}
-	return matching(names, patterns...)
-}
-
-// matching are the names that match patterns.
-func matching(names []string, patterns ...string) (list []string) {
-	for _, name := range names {
-		if slices.ContainsFunc(patterns, func(p string) bool { ok, _ := filepath.Match(p, name); return ok }) {
-			list = append(list, name)
-		}
-	}
-	return list
-}
-
-// readTail reads the last bytes of a file.
-func readTail(path string, most int64) ([]byte, error) {
-	file, err := file.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	if _, err := file.Seek(-most, io.SeekEnd); err != nil { // it is shorter
-		if _, err := file.Seek(0, io.SeekStart); err != nil {
-			return nil, err
-		}
-	}
-	return io.ReadAll(io.LimitReader(file, most))
+	t.End.Suspended = t.End.Suspended || past.Suspended
+	t.End.Preempted = past.Preempted
+	return past.Preempted
 }

@@ -27,11 +27,13 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 )
 
-// Level is what the log says of one level.
+// Level holds the figures that the log gives of one level.
 type Level struct {
 	Concurrency int  // of the client
 	Prompts     int  // as its first line says; 0 if it does not
@@ -39,27 +41,26 @@ type Level struct {
 	Metrics     map[string]float64
 
 	Total, Successful, Failed int     // requests; -1 where the log does not say
-	Generated                 int64   // tokens; -1 where the log does not say
+	Generated                 int     // tokens; -1 where the log does not say
 	Duration                  float64 // seconds; 0 where the log does not say
 	Throughput                float64 // generated tokens per second; 0 where the log does not say
 
-	// Mixed is what stands in the level's last result block with two values, such as "SERVER_MEDIAN_TTFT 500 and 700":
-	// results of several clients may be mixed. Empty for nothing.
+	// Mixed names a figure that the level's last result block gives with two values, such as
+	// "SERVER_MEDIAN_TTFT 500 and 700": results of several clients may be mixed. Empty for nothing.
 	Mixed string
 
 	from, to int64 // offsets of its lines in the log
 }
 
-// Log is what a log holds.
+// Log holds the levels of a log.
 type Log struct {
 	Levels []Level
 	// Warmups counts the result blocks outside of levels.
 	Warmups int
 	Lines   int
-	Bytes   int64
 	Whole   bool // the text ends with the end of a line
 	// Unread are the first figures that are no numbers and counts that are no whole ones, with their lines; MoreUnread
-	// is how many follow.
+	// counts those that follow.
 	Unread     []string
 	MoreUnread int
 	// LastLine is the end of the text if it is not whole.
@@ -71,18 +72,6 @@ var (
 	Statistics = []string{"Mean", "Median", "P99"}
 	Quantities = []string{"TTFT", "TPOT", "ITL", "E2EL"}
 )
-
-// names are the metrics by their label.
-var names = func() map[string]string {
-	m := map[string]string{}
-	for _, s := range Statistics {
-		for _, q := range Quantities {
-			m[s+" "+q] = Name(s, q)
-		}
-		m[s+" E2E Latency"] = Name(s, "E2EL")
-	}
-	return m
-}()
 
 // Name returns the metric of a statistic and a quantity: SERVER_MEDIAN_TTFT.
 func Name(statistic, quantity string) string {
@@ -109,26 +98,22 @@ func All() []string {
 	return list
 }
 
-// MaxLevels bounds the levels of a log. A benchmark has a few.
+// MaxLevels bounds the levels of a configuration. A benchmark has a few.
 const MaxLevels = 10_000
 
-// Read reads a log to its end. The memory it takes does not grow with the log.
+// Read reads a log to its end.
 func Read(r io.Reader) (*Log, error) {
-	c := &counter{r: r}
 	m := machine{log: &Log{}}
-	rest, err := EachLine(c, func(at int64, line []byte) {
+	end := int64(0)
+	rest, err := EachLine(r, func(at int64, line []byte) {
 		m.log.Lines++
-		m.at = at
+		m.at, end = at, at+int64(len(line))
 		m.line(line)
 	})
-	m.at = c.n
+	m.at = end
 	last := Plain(rest)
 	closed := m.open == nil && bytes.HasSuffix(bytes.TrimSpace(last), done) && bytes.Contains(last, closing)
 	m.abandon()
-	if m.tooMany && err == nil {
-		err = fmt.Errorf("wanted a log of at most %d levels, got more", MaxLevels)
-	}
-	m.log.Bytes = c.n
 	if m.log.Whole = len(last) == 0 || closed; !m.log.Whole {
 		m.log.LastLine = LastLine(rest)
 	}
@@ -141,60 +126,20 @@ func LastLine(rest []byte) string {
 	return string(bytes.ToValidUTF8(rest[:min(len(rest), 200)], []byte("?")))
 }
 
+// sequences matches what programs write to a terminal beside text: ESC [ with digits and a letter, ESC ( with a
+// character set, and Ctrl-O.
+var sequences = regexp.MustCompile(`(?s)\x1b\[[0-9;?]*[A-Za-z]|\x1b\(.|\x0f`)
+
 // Plain is a line without what programs write to a terminal: colours, and what progress bars write, also behind the
-// last line, to show the cursor again. These are ESC [ with digits and a letter, ESC ( with a character set, and
-// Ctrl-O.
+// last line, to show the cursor again.
 func Plain(line []byte) []byte {
-	const escape, shift = '\x1b', '\x0f'
-	if bytes.IndexByte(line, shift) >= 0 {
-		line = bytes.ReplaceAll(line, []byte{shift}, nil)
-	}
-	at := bytes.IndexByte(line, escape)
-	if at < 0 {
+	if bytes.IndexByte(line, '\x1b') < 0 && bytes.IndexByte(line, '\x0f') < 0 {
 		return line
 	}
-	plain := make([]byte, 0, len(line))
-	for ; at >= 0; at = bytes.IndexByte(line, escape) {
-		plain, line = append(plain, line[:at]...), line[at:]
-		n := sequence(line)
-		if n == 0 {
-			n = 1
-			plain = append(plain, escape)
-		}
-		line = line[n:]
-	}
-	return append(plain, line...)
+	return sequences.ReplaceAll(line, nil)
 }
 
-// sequence is how long the sequence is that a text begins with, 0 if it is none.
-func sequence(text []byte) int {
-	switch {
-	case len(text) < len("\x1b[m"):
-	case text[1] == '(':
-		return len("\x1b(B")
-	case text[1] == '[':
-		end := len(text) - len(bytes.TrimLeft(text[2:], "0123456789;?"))
-		if end < len(text) && isLetter(text[end]) {
-			return end + 1
-		}
-	}
-	return 0
-}
-
-func isLetter(c byte) bool { return 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' }
-
-type counter struct {
-	r io.Reader
-	n int64
-}
-
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.n += int64(n)
-	return n, err
-}
-
-// machine is where the reading stands.
+// machine holds the state of the reading.
 type machine struct {
 	log  *Log
 	open *Level // nil between levels
@@ -203,11 +148,9 @@ type machine struct {
 	after bool
 	at    int64              // offset of the line
 	block map[string]float64 // what the result block has said so far; nil outside of one
-	// summed is how many failures a client has summed up in the level since the last result block began, -1 if it has
-	// not: TensorRT-LLM's does so before the block that they belong to.
+	// summed counts the failures that a client has summed up in the level since the last result block began, -1 if it
+	// has not: TensorRT-LLM's does so before the block that they belong to.
 	summed int
-	// tooMany says that there are more levels than MaxLevels.
-	tooMany bool
 }
 
 var (
@@ -218,38 +161,54 @@ var (
 	unit      = []byte(" (ms):")
 	block     = []byte("Serving Benchmark Result")
 	requests  = []byte(" requests:")
-	failed    = []byte("Failed requests:")
 	failedSum = []byte("Total failed requests:")
-	total     = []byte("Total requests:")
-	success   = []byte("Successful requests:")
-	generated = []byte("Total generated tokens:")
-	seconds   = []byte("Benchmark duration (s):")
-	outputs   = []byte("Output token throughput (tok/s):")
 )
 
-// line takes one line. Most lines are told by their last character.
+// figure describes a line with a number: its label, and where the number goes.
+type figure struct {
+	label  []byte
+	metric string                // in ms; "" for others
+	count  func(*Level) *int     // where the number goes, if it is a whole one
+	value  func(*Level) *float64 // where it goes, if it is another
+}
+
+// figures lists the lines that are read.
+var figures = func() []figure {
+	list := []figure{
+		{label: failedSum, count: func(l *Level) *int { return &l.Failed }},
+		{label: []byte("Failed requests:"), count: func(l *Level) *int { return &l.Failed }},
+		{label: []byte("Total requests:"), count: func(l *Level) *int { return &l.Total }},
+		{label: []byte("Successful requests:"), count: func(l *Level) *int { return &l.Successful }},
+		{label: []byte("Total generated tokens:"), count: func(l *Level) *int { return &l.Generated }},
+		{label: []byte("Benchmark duration (s):"), value: func(l *Level) *float64 { return &l.Duration }},
+		{label: []byte("Output token throughput (tok/s):"), value: func(l *Level) *float64 { return &l.Throughput }},
+	}
+	for _, s := range Statistics {
+		for _, q := range append(Quantities, "E2E Latency") {
+			name := Name(s, strings.Replace(q, "E2E Latency", "E2EL", 1))
+			list = append(list, figure{label: []byte(s + " " + q + " (ms):"), metric: name})
+		}
+	}
+	return list
+}()
+
+// line takes one line.
 func (m *machine) line(line []byte) {
 	line = bytes.TrimRight(Plain(line), " \t\r\n")
-	if len(line) < len("P99 ITL (ms):0") { // the shortest line that says anything
+	if len(line) == 0 {
 		return
 	}
-	switch last := line[len(line)-1]; {
-	case last >= '0' && last <= '9':
-		if bytes.Contains(line, opening) {
-			m.begin(line)
-			return
-		}
-		m.figure(line)
-	case last == 'e' && bytes.HasSuffix(line, done):
-		m.close(line)
-	case last == 's' && bytes.HasSuffix(line, prompts):
+	last := line[len(line)-1]
+	digit := '0' <= last && last <= '9'
+	switch {
+	case (digit || bytes.HasSuffix(line, prompts)) && bytes.Contains(line, opening):
 		m.begin(line)
-	case bytes.Contains(line, requests):
-		m.figure(line) // which says what is no number
+	case bytes.HasSuffix(line, done):
+		m.close(line)
 	case last == '=' && bytes.Contains(line, block):
 		m.beginBlock()
-	case m.open != nil && bytes.Contains(line, unit):
-		m.figure(line)
+	case digit, bytes.Contains(line, requests), bytes.Contains(line, unit):
+		m.figure(line) // which says what is no number
 	}
 }
 
@@ -334,42 +293,24 @@ func (m *machine) once(what string, value float64) {
 func (m *machine) keep(to int64) {
 	m.block = nil
 	m.open.to = to
-	if m.tooMany = m.tooMany || len(m.log.Levels) >= MaxLevels; !m.tooMany {
-		m.log.Levels = append(m.log.Levels, *m.open)
-	}
+	m.log.Levels = append(m.log.Levels, *m.open)
 	m.open = nil
 }
 
 // figure reads a line with a figure or a count.
 func (m *machine) figure(line []byte) {
-	level := m.open
-	if level == nil {
-		if !m.after || len(m.log.Levels) == 0 {
+	if m.open == nil {
+		if m.after && len(m.log.Levels) > 0 {
+			m.summary(line, &m.log.Levels[len(m.log.Levels)-1])
+		}
+		return
+	}
+	for i := range figures {
+		if value, ok := after(line, figures[i].label); ok {
+			m.take(m.open, &figures[i], value)
 			return
 		}
-		m.summary(line, &m.log.Levels[len(m.log.Levels)-1])
-		return
 	}
-	if at := bytes.LastIndex(line, unit); at > 0 {
-		label := lastWords(line[:at], 2)
-		name, ok := names[string(label)]
-		if !ok {
-			label = lastWords(line[:at], 3)
-			name, ok = names[string(label)]
-		}
-		text := bytes.TrimSpace(line[at+len(unit):])
-		switch value, isNumber := number(text); {
-		case !ok:
-		case isNumber:
-			m.once(name, value)
-			level.Metrics[name] = value
-		default: // one before does not stand for it
-			delete(level.Metrics, name)
-			m.unread(line[at-len(label):at+len(unit)], "a number", text)
-		}
-		return
-	}
-	m.count(line, level)
 }
 
 // summary reads the line with which a client sums up the failures of the level that is closed. They are no fewer than
@@ -386,48 +327,47 @@ func (m *machine) summary(line []byte, l *Level) {
 	}
 }
 
-// count reads a line about requests, tokens or time.
-func (m *machine) count(line []byte, l *Level) {
-	for _, c := range []struct {
-		label []byte
-		to    *int
-	}{{failedSum, &l.Failed}, {failed, &l.Failed}, {total, &l.Total}, {success, &l.Successful}} {
-		if value, ok := after(line, c.label); ok {
-			if n, ok := whole(value); ok {
-				m.once(string(bytes.TrimSuffix(c.label, []byte(":"))), float64(n))
-				if bytes.Equal(c.label, failedSum) {
-					m.summed = n
-				}
-				if c.to == &l.Failed {
-					n = max(n, l.Failed)
-				}
-				*c.to = n
-			} else {
-				m.unread(c.label, "a whole number", value)
-			}
-			return
-		}
-	}
-	if value, ok := after(line, generated); ok {
-		if n, ok := whole(value); ok {
-			l.Generated = int64(n)
-		} else {
-			m.unread(generated, "a whole number", value)
-		}
+// take gives a level a figure. One before does not stand for one that cannot be read, but for a count.
+func (m *machine) take(l *Level, f *figure, text []byte) {
+	if f.count != nil {
+		m.count(l, f, text)
 		return
 	}
-	for _, c := range []struct {
-		label []byte
-		to    *float64
-	}{{seconds, &l.Duration}, {outputs, &l.Throughput}} {
-		if value, ok := after(line, c.label); ok {
-			if *c.to, ok = number(value); !ok {
-				*c.to = 0
-				m.unread(c.label, "a number", value)
-			}
-			return
-		}
+	value, ok := number(text)
+	if !ok {
+		m.unread(f.label, "a number", text)
 	}
+	switch {
+	case f.metric == "" && ok:
+		*f.value(l) = value
+	case f.metric == "":
+		*f.value(l) = 0
+	case ok:
+		m.once(f.metric, value)
+		l.Metrics[f.metric] = value
+	default:
+		delete(l.Metrics, f.metric)
+	}
+}
+
+// count gives a level a count of requests or tokens.
+func (m *machine) count(l *Level, f *figure, text []byte) {
+	n, ok := whole(text)
+	if !ok {
+		m.unread(f.label, "a whole number", text)
+		return
+	}
+	to := f.count(l)
+	if to != &l.Generated {
+		m.once(string(bytes.TrimSuffix(f.label, []byte(":"))), float64(n))
+	}
+	if bytes.Equal(f.label, failedSum) {
+		m.summed = n
+	}
+	if to == &l.Failed {
+		n = max(n, l.Failed)
+	}
+	*to = n
 }
 
 // unread notes a figure or a count that cannot be read.
@@ -439,18 +379,6 @@ func (m *machine) unread(label []byte, wanted string, value []byte) {
 	}
 	m.log.Unread = append(m.log.Unread, fmt.Sprintf("line %d: %s wanted %s, got %.40q", m.log.Lines, label,
 		wanted, value))
-}
-
-// lastWords cuts off a prefix such as "0: " or "[1,0]<stdout>:".
-func lastWords(label []byte, n int) []byte {
-	i := len(label)
-	for ; n > 1 && i > 0; n-- {
-		i = bytes.LastIndexByte(label[:i], ' ')
-	}
-	for i > 0 && isWord(label[i-1]) {
-		i--
-	}
-	return label[max(0, i):]
 }
 
 func isWord(c byte) bool {
@@ -471,25 +399,13 @@ func whole(text []byte) (int, bool) {
 	return n, err == nil && n >= 0
 }
 
-// MostFigure is how large a figure may be, for or against its sign. Sums of two have a number.
+// MostFigure bounds the absolute value of a figure, so that sums of two have a number.
 const MostFigure = 1e300
 
 // number reads a number of at most MostFigure.
 func number(text []byte) (float64, bool) {
 	x, err := strconv.ParseFloat(string(bytes.TrimSpace(text)), 64)
 	return x, err == nil && math.Abs(x) <= MostFigure
-}
-
-// Requests sums up the requests of all levels: how many failed and how many there
-// were. ok is false where no level says it.
-func (l *Log) Requests() (failed, total int, ok bool) {
-	for _, level := range l.Levels {
-		f, t := level.Counts()
-		ok = ok || t >= 0
-		failed += max(0, f)
-		total += max(0, t)
-	}
-	return failed, total, ok
 }
 
 // Counts returns how many requests of a level failed and how many there were, -1 where nothing says it. One that is

@@ -1,4 +1,4 @@
-package record
+package report
 
 import (
 	"encoding/xml"
@@ -11,8 +11,8 @@ import (
 	"perigee/internal/file"
 )
 
-// Case is one case in a JUnit report.
-type Case struct {
+// Test is one case in a JUnit report.
+type Test struct {
 	Name     string
 	Category string
 	Took     time.Duration
@@ -47,11 +47,12 @@ type junitMessage struct {
 }
 
 // WriteJUnit writes the report of a run that began at some time.
-func WriteJUnit(path string, began time.Time, cases []Case) error {
-	s := junitSuite{Name: "perigee disagg", Tests: len(cases), Time: seconds(time.Since(began)),
+func WriteJUnit(path string, began time.Time, cases []Test) error {
+	s := junitSuite{Name: "perigee disagg", Tests: len(cases), Time: inSeconds(time.Since(began)),
 		Stamp: began.Format(time.RFC3339)}
 	for _, c := range cases {
-		j := junitCase{Name: c.Name, Class: "disagg." + c.Category, Time: seconds(c.Took), Output: printable(c.Output)}
+		j := junitCase{Name: c.Name, Class: "disagg." + c.Category, Time: inSeconds(c.Took)}
+		j.Output = printable(c.Output)
 		if c.Failure != "" {
 			s.Failures++
 			j.Failure = &junitMessage{Message: printable(c.Failure), Text: printable(c.Failure)}
@@ -72,7 +73,7 @@ func WriteJUnit(path string, began time.Time, cases []Case) error {
 	})
 }
 
-func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
+func inSeconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
 
 // printable replaces what XML cannot hold.
 func printable(s string) string {

@@ -1,4 +1,4 @@
-package disagg
+package report
 
 import (
 	"crypto/sha256"
@@ -15,8 +15,8 @@ import (
 	"perigee/internal/conf"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
+	"perigee/tools/disagg/judge"
 	"perigee/tools/disagg/probe"
-	"perigee/tools/disagg/verdict"
 )
 
 // The result of a case is one of perigee, whatever is known of its job.
@@ -25,16 +25,16 @@ func TestResult(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	level := verdict.Level{Concurrency: 4, Complete: true, Metrics: map[string]float64{"SERVER_MEDIAN_TTFT": 131.42}}
-	many := slices.Repeat([]verdict.Level{level}, result.MaxMetrics+1)
+	level := judge.Level{Concurrency: 4, Complete: true, Metrics: map[string]float64{"SERVER_MEDIAN_TTFT": 131.42}}
+	many := slices.Repeat([]judge.Level{level}, result.MaxMetrics+1)
 	for i := range many {
 		many[i].Concurrency += i
 	}
-	for nodes, levels := range map[string][]verdict.Level{"": {level}, "node[1-3]": {level}, "(null)][": {level}, "node7": many, "node8": {level, level}} {
+	for nodes, levels := range map[string][]judge.Level{"": {level}, "node[1-3]": {level}, "(null)][": {level}, "node7": many, "node8": {level, level}} {
 		path := filepath.Join(t.TempDir(), "result.json")
-		c := Case{ID: "disagg_perf_a", Nodes: nodes, Began: time.Now(), Ended: time.Now(), Probe: &probe.Result{Error: "none"},
-			Verdict: &verdict.Verdict{Levels: levels, State: verdict.Passed, Reasons: []string{}}}
-		if err := writeResult(path, c, tree); err != nil {
+		c := judge.Case{ID: "disagg_perf_a", Nodes: nodes, Began: time.Now(), Ended: time.Now(), Probe: &probe.Result{Error: "none"},
+			Verdict: &judge.Verdict{Levels: levels, State: judge.Passed, Reasons: []string{}}}
+		if err := WriteResult(path, &c, tree); err != nil {
 			t.Fatal(err)
 		}
 		text, err := os.ReadFile(path)
@@ -59,7 +59,7 @@ func TestSecretsInResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "result.json")
-	if err := writeResult(path, Case{Verdict: &verdict.Verdict{Reasons: []string{}}}, tree); err != nil {
+	if err := WriteResult(path, &judge.Case{Verdict: &judge.Verdict{Reasons: []string{}}}, tree); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(path)
@@ -82,8 +82,8 @@ func TestUnitsOfMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "result.json")
-	level := verdict.Level{Concurrency: 4, Complete: true, Metrics: map[string]float64{"SERVER_MEDIAN_TTFT": 1, "TPS": 2, "KV_HITS": 3}}
-	if err := writeResult(path, Case{Verdict: &verdict.Verdict{Levels: []verdict.Level{level}, Reasons: []string{}}}, tree); err != nil {
+	level := judge.Level{Concurrency: 4, Complete: true, Metrics: map[string]float64{"SERVER_MEDIAN_TTFT": 1, "TPS": 2, "KV_HITS": 3}}
+	if err := WriteResult(path, &judge.Case{Verdict: &judge.Verdict{Levels: []judge.Level{level}, Reasons: []string{}}}, tree); err != nil {
 		t.Fatal(err)
 	}
 	d, err := result.Read(path)
@@ -100,7 +100,7 @@ func TestUnitsOfMetrics(t *testing.T) {
 }
 
 // distinct is how many levels have different concurrencies: one that was run twice is twice in the table only.
-func distinct(levels []verdict.Level) int {
+func distinct(levels []judge.Level) int {
 	seen := map[int]bool{}
 	for _, l := range levels {
 		seen[l.Concurrency] = true

@@ -1,16 +1,17 @@
-package accuracy
+package judge
 
 import (
 	"cmp"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 )
 
-// Prefix begins the reasons of a verdict that are about evaluations, and not about the benchmark before them.
-const Prefix = "accuracy: "
+// accuracyPrefix begins the reasons of a verdict that are about evaluations, and not about the benchmark before them.
+const accuracyPrefix = "accuracy: "
 
-// Reference is what a data set is expected to reach.
+// Reference says which score a data set should reach.
 type Reference struct {
 	Name, Filter string
 	Expected     float64
@@ -28,7 +29,7 @@ type Test struct {
 	HigherIsBetter bool
 }
 
-// Judgement is what became of a score.
+// Judgement holds a score against its threshold.
 type Judgement struct {
 	Expected  float64 `json:"expected"`  // in percent, or as a fraction where Sigma is
 	Actual    float64 `json:"actual"`    // likewise
@@ -54,8 +55,8 @@ var defaults = map[string]Test{
 	"passkey_retrieval_128k": {.5, .2, 0, 20, true},
 }
 
-// Default returns the test of a data set by its name in small letters.
-func Default(name string) Test {
+// defaultTest returns the test of a data set by its name in small letters.
+func defaultTest(name string) Test {
 	if t, ok := defaults[name]; ok {
 		return t
 	}
@@ -96,74 +97,63 @@ func (r Reference) onScale(x float64) float64 {
 	return x
 }
 
-// JudgeAll judges every run of scores, in place: each reference must have its
-// score in every run and, where there is something to expect, pass. reasons says what did not.
-func JudgeAll(scores []Score, references []Reference) (reasons []string) {
+// accuracy judges every run of the scores, in place: each reference must have its score in every run and, where there
+// is something to expect, pass.
+func (j *judge) accuracy() {
+	j.v.Accuracy = append(j.v.Accuracy, j.e.Scores...)
+	scores, references := j.v.Accuracy, j.want.References
 	runs := 0
 	for _, s := range scores {
 		runs = max(runs, s.Run)
 	}
-	if runs == 0 {
-		return []string{Prefix + "no table of results in the log"}
+	switch {
+	case len(references) == 0 && runs > 0:
+		j.warn("the scores are not judged: that takes an accuracy or stress case with metadata.accuracy.datasets")
+	case len(references) > 0 && runs == 0:
+		j.fail(accuracyPrefix + "no table of results in the log")
 	}
-	more := 0
 	for run := 1; run <= runs; run++ {
 		n := slices.IndexFunc(scores, func(s Score) bool { return s.Run > run })
 		if n < 0 {
 			n = len(scores)
 		}
 		for _, r := range references {
-			switch reason := judgeRun(scores[:n], run, r); {
-			case reason == nil:
-			case len(reasons) < mostReasons:
-				reasons = append(reasons, reason())
-			default:
-				more++
+			if why := r.judgeRun(scores[:n], run); why != "" {
+				j.fail("%s%s", accuracyPrefix, why)
 			}
 		}
 		scores = scores[n:] // they stand in the order of the runs
 	}
-	if more > 0 {
-		reasons = append(reasons, fmt.Sprintf(Prefix+"and %d more reasons", more))
+	if names := j.want.unjudged(); len(names) > 0 {
+		j.warn("not judged, since metadata.accuracy.datasets has no expected_value for it: %s", strings.Join(names, ", "))
 	}
-	return reasons
 }
 
-// mostReasons bounds what is said of a log.
-const mostReasons = 100
-
-// judgeRun judges one reference by the scores of one run. It returns what is wrong, or nil.
-func judgeRun(scores []Score, run int, r Reference) func() string {
+// judgeRun judges one reference by the scores of one run. It returns what is wrong, "" for nothing.
+func (r Reference) judgeRun(scores []Score, run int) string {
 	is := func(s Score) bool { return s.Task == r.Name && s.Filter == r.Filter }
 	i := slices.IndexFunc(scores, func(s Score) bool { return is(s) && s.Metric == "exact_match" })
 	if i < 0 {
 		i = slices.IndexFunc(scores, is)
 	}
 	if i < 0 {
-		return func() string {
-			return fmt.Sprintf(Prefix+"run %d has no result of %s with the filter %s", run, r.Name,
-				cmp.Or(r.Filter, "none"))
-		}
+		return fmt.Sprintf("run %d has no result of %s with the filter %s", run, r.Name, cmp.Or(r.Filter, "none"))
 	}
 	if text := scores[i].Text; text != "" {
-		return func() string {
-			return fmt.Sprintf(Prefix+"run %d of %s: wanted a number for %s, got %q", run, r.Name, scores[i].Metric, text)
-		}
+		return fmt.Sprintf("run %d of %s: wanted a number for %s, got %q", run, r.Name, scores[i].Metric, text)
 	}
 	if r.Unjudged {
-		return nil
+		return ""
 	}
 	j := r.Judge(scores[i].Value)
 	scores[i].Judgement = &j
 	if j.Passed {
-		return nil
+		return ""
 	}
 	side := "below"
 	if !r.HigherIsBetter {
 		side = "above"
 	}
-	return func() string {
-		return fmt.Sprintf(Prefix+"run %d of %s reached %.4f, %s the threshold %.4f (reference %.4f)", run, r.Name,
-			j.Actual, side, j.Threshold, j.Expected)
-	}
+	return fmt.Sprintf("run %d of %s reached %.4f, %s the threshold %.4f (reference %.4f)", run, r.Name, j.Actual, side,
+		j.Threshold, j.Expected)
 }

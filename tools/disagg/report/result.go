@@ -1,4 +1,4 @@
-package disagg
+package report
 
 import (
 	"crypto/sha256"
@@ -11,13 +11,13 @@ import (
 	"perigee/internal/slurm"
 	"perigee/tools/disagg/benchlog"
 	"perigee/tools/disagg/config"
-	"perigee/tools/disagg/history"
+	"perigee/tools/disagg/judge"
 )
 
-// writeResult writes a case as a perigee result: the figures of each level as
+// WriteResult writes a case as a perigee result: the figures of each level as
 // metrics and as a table, the nodes it ran on, and the config it ran with,
 // without secrets: people show each other results.
-func writeResult(path string, c Case, tree *conf.Value) error {
+func WriteResult(path string, c *judge.Case, tree *conf.Value) error {
 	levels := result.Table{Title: "Levels", Columns: []string{"concurrency", "metric", "value"}, Rows: [][]any{}}
 	var metrics []result.Metric
 	for _, l := range c.Levels {
@@ -25,7 +25,7 @@ func writeResult(path string, c Case, tree *conf.Value) error {
 			levels.Rows = append(levels.Rows, []any{l.Concurrency, name, l.Metrics[name]})
 			def := result.MetricDef{Name: fmt.Sprintf("%s_c%d", name, l.Concurrency),
 				Help:   fmt.Sprintf("%s at concurrency %d", name, l.Concurrency),
-				Better: better[history.DirectionOf(name)]}
+				Better: string(DirectionOf(name))}
 			if slices.Contains(benchlog.All(), name) {
 				def.Help += ", ms"
 			}
@@ -66,9 +66,6 @@ func shownSource(tree *conf.Value) ([]byte, error) {
 	}
 	return masked.YAML()
 }
-
-// better are the directions in the words of results.
-var better = map[history.Direction]string{history.Lower: "lower", history.Higher: "higher"}
 
 // world is the nodes of a job, from Slurm's list of them.
 func world(nodes string) result.World {

@@ -1,4 +1,4 @@
-package batch
+package judge
 
 import (
 	"os"
@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"perigee/internal/fuzztest"
 )
 
 func TestFindDeath(t *testing.T) {
@@ -118,7 +116,7 @@ func TestEmptyMark(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := FindDeath(dir, nil); d == nil || d.Words() != "SERVER_0 has ended, and there was no room on the disk to note how" ||
-		d.Line != "write error: No space left on device" || d.BySignal() || d.BySlurm() {
+		d.Line != "write error: No space left on device" || d.BySlurm() {
 		t.Errorf("%+v", d)
 	}
 }
@@ -142,28 +140,30 @@ func TestQuoteOfALongLog(t *testing.T) {
 	}
 }
 
-// A part is looked at once, however often the list of those that had ended names it, and the folder once for all.
-func TestFindDeathTime(t *testing.T) {
-	fuzztest.Linear(t, "names and files", 500, func(n int) func() {
-		dir := t.TempDir()
-		write := func(name, text string) {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+// Of several parts the one counts whose end has led to that of the others.
+func TestCause(t *testing.T) {
+	at := time.Unix(1_700_000_000, 0)
+	for _, c := range []struct{ ended, want string }{
+		{"", ""}, {"SERVER_0:0", ""}, {"WAIT:1", "WAIT"}, {"SERVER_0:1 WAIT:1", "SERVER_0"}, {"WAIT:1 SERVER_0:1", "SERVER_0"},
+		{"SERVER_0:0 WAIT:1", "SERVER_0"}, {"WAIT:1 SERVER_0:0", "WAIT"}, {"SERVER_1:0 SERVER_0:0 WAIT:1", "SERVER_1"},
+		{"SERVER_1:3 SERVER_0:1", "SERVER_1"}, {"CLIENT:3 SERVER_0:143", "CLIENT"}, {"SERVER_0:143 CLIENT:3", "SERVER_0"},
+		{"CLIENT:3 SERVER_0:143 SERVER_1:9", "SERVER_1"}, {"CLIENT:0 EVALUATE:2", "EVALUATE"}, {"EVALUATE:2 CLIENT:1", "EVALUATE"},
+	} {
+		var ended []*Death
+		for i, part := range strings.Fields(c.ended) {
+			name, code, _ := strings.Cut(part, ":")
+			n, err := strconv.Atoi(code)
+			if err != nil {
 				t.Fatal(err)
 			}
+			ended = append(ended, &Death{Part: name, Code: n, Noted: at.Add(time.Duration(i) * time.Second)})
 		}
-		if err := os.Mkdir(filepath.Join(dir, "exits"), 0o700); err != nil {
-			t.Fatal(err)
+		got := ""
+		if d := cause(ended); d != nil {
+			got = d.Part
 		}
-		for name, text := range map[string]string{"8_done_1.txt": "", "8_ended.txt": strings.Repeat("WAIT ", n), "exits/WAIT": "143 node1"} {
-			write(name, text)
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", c.ended, got, c.want)
 		}
-		for i := range n {
-			write(strconv.Itoa(i), "")
-		}
-		return func() {
-			if d := FindDeath(dir, nil); d == nil || d.Part != "WAIT" {
-				t.Fatal(d)
-			}
-		}
-	})
+	}
 }

@@ -1,4 +1,4 @@
-package verdict
+package judge
 
 import (
 	"bytes"
@@ -15,12 +15,9 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/file"
-	"perigee/tools/disagg/accuracy"
 	"perigee/tools/disagg/benchlog"
 	"perigee/tools/disagg/config"
 )
-
-func usage(format string, args ...any) error { return fault.New(fault.Usage, format, args...) }
 
 // The logs of a result folder, by their newer and older names.
 var (
@@ -34,17 +31,21 @@ const EndMark = "8_done_*.txt"
 // Cut is a file that ends within a line.
 type Cut struct{ Name, LastLine string }
 
-// Evidence is what the logs of a case hold.
+// Evidence holds the contents of the folder of a case.
 type Evidence struct {
 	Log         *benchlog.Log
-	Scores      []accuracy.Score
+	Scores      []Score
 	NoBenchmark string // why there is no benchmark log
 	Cut         []Cut
 	Growing     []string
 	Files       []string
+
+	Marked bool     // the job has written its end mark
+	Death  *Death   // of a part before its time, nil for none
+	Left   []string // tasks of servers that have ended well during the benchmark
 }
 
-// Patience is how long to wait for a log to be complete.
+// Patience bounds the wait for a log to be complete.
 type Patience struct {
 	Quiet time.Duration // a log that has not changed for so long is complete
 	Limit time.Duration // in all
@@ -69,18 +70,21 @@ func Gather(path string, want Expect, p Patience) (*Evidence, error) {
 		}
 		return e, e.accuracy([]string{path})
 	}
-	return e, e.folder(path, want, p)
+	if err := e.folder(path, want, p); err != nil {
+		return nil, err
+	}
+	e.Marked, e.Death, e.Left = Done(path), FindDeath(path, nil), left(path)
+	return e, nil
 }
 
 // folder reads the logs of a case.
 func (e *Evidence) folder(dir string, want Expect, p Patience) error {
+	if Done(dir) {
+		p = Patience{}
+	}
 	names := benchmarkLogs
 	if want.Custom != nil && want.Custom.LogFile != "" {
 		names = []string{want.Custom.LogFile}
-	}
-	marks, _ := filepath.Glob(filepath.Join(glob(dir), EndMark)) // the pattern is valid
-	if len(marks) > 0 {
-		p = Patience{}
 	}
 	i := slices.IndexFunc(names, func(name string) bool { return isFile(filepath.Join(dir, name)) })
 	if i < 0 {
@@ -97,14 +101,14 @@ func (e *Evidence) folder(dir string, want Expect, p Patience) error {
 		patterns = []string{want.AccuracyLog}
 	}
 	for _, pattern := range patterns {
-		files, _ := filepath.Glob(filepath.Join(glob(dir), pattern))
-		if len(files) > 0 {
-			slices.Sort(files)
-			for _, file := range files {
-				e.settle(file, p, accuracy.Prefix)
-			}
-			return e.accuracy(files)
+		files, _ := filepath.Glob(filepath.Join(glob(dir), pattern)) // sorted
+		if len(files) == 0 {
+			continue
 		}
+		for _, file := range files {
+			e.settle(file, p, accuracyPrefix)
+		}
+		return e.accuracy(files)
 	}
 	return nil
 }
@@ -147,13 +151,13 @@ func (e *Evidence) benchmark(path string, want Expect) error {
 	}
 	defer file.Close()
 	e.Files = append(e.Files, filepath.Base(path))
-	if e.Log, err = benchlog.Read(file); err != nil {
-		return fault.New(fault.Input, "%s: %w", path, err)
-	}
 	if want.Custom != nil && want.Custom.Pattern != nil {
-		if err := e.custom(file, want); err != nil {
-			return fault.New(fault.Input, "%s: %w", path, err)
-		}
+		err = e.custom(file, want)
+	} else {
+		e.Log, err = benchlog.Read(file)
+	}
+	if err != nil {
+		return fault.New(fault.Input, "%s: %w", path, err)
 	}
 	if !e.Log.Whole {
 		e.Cut = append(e.Cut, Cut{filepath.Base(path), e.Log.LastLine})
@@ -161,15 +165,12 @@ func (e *Evidence) benchmark(path string, want Expect) error {
 	return nil
 }
 
-// mostCustom is how long a log may be that a custom pattern searches: it has to be
+// mostCustom bounds a log that a custom pattern searches, in bytes: it has to be
 // in memory as a whole.
 const mostCustom = 64 << 20
 
-// custom takes the metrics from a pattern instead.
-func (e *Evidence) custom(file *os.File, want Expect) error {
-	if _, err := file.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
+// custom reads a log, and takes the metrics from a pattern instead.
+func (e *Evidence) custom(file io.Reader, want Expect) error {
 	text, err := io.ReadAll(io.LimitReader(file, mostCustom+1))
 	if err != nil {
 		return err
@@ -177,19 +178,21 @@ func (e *Evidence) custom(file *os.File, want Expect) error {
 	if len(text) > mostCustom {
 		return fmt.Errorf("the log is longer than %d MiB, too long for a custom pattern", mostCustom>>20)
 	}
+	text = universal(text)
+	if e.Log, err = benchlog.Read(bytes.NewReader(text)); err != nil {
+		return err
+	}
 	if inside, err := e.inLevels(text, want.Custom.Pattern); inside || err != nil {
 		return err
 	}
-	matches, err := want.Custom.Pattern.FindAll(universal(text))
+	matches, err := want.Custom.Pattern.FindAll(text)
 	if err != nil {
 		return err
 	}
 	if len(e.Log.Levels) == 0 {
 		return e.unmarked(matches[0], want)
 	}
-	in := original{text: text}
 	for _, m := range matches[0] {
-		m.From, m.To = in.offset(m.From), in.offset(m.To)
 		if i := e.Log.At(int64(m.From), int64(m.To)); i >= 0 && of(m, e.Log.Levels[i]) { // it begins before
 			e.Log.Levels[i].Metrics = m.Values
 		} else if i := e.Log.Ended(int64(m.From), m.Concurrency); i >= 0 { // the client prints them behind the levels
@@ -206,8 +209,7 @@ func (e *Evidence) inLevels(text []byte, p *config.Pattern) (inside bool, err er
 	for i := range e.Log.Levels {
 		e.Log.Levels[i].Metrics = map[string]float64{}
 		from, to := e.Log.Levels[i].Text()
-		to = min(to, int64(len(text))) // the log may have been cut since
-		texts[i] = universal(text[min(from, to):to])
+		texts[i] = text[from:to]
 	}
 	matches, err := p.FindAll(texts...)
 	if err != nil {
@@ -226,23 +228,6 @@ func (e *Evidence) inLevels(text []byte, p *config.Pattern) (inside bool, err er
 // universal ends lines by \n alone, as Python reads text.
 func universal(text []byte) []byte {
 	return bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
-}
-
-// original finds in a text the offsets of what stands in its universal form, in ascending order.
-type original struct {
-	text    []byte
-	at, out int
-}
-
-func (o *original) offset(out int) int {
-	for o.out < out && o.at < len(o.text) {
-		if o.text[o.at] == '\r' && o.at+1 < len(o.text) && o.text[o.at+1] == '\n' {
-			o.at++
-		}
-		o.at++
-		o.out++
-	}
-	return o.at
 }
 
 // of reports whether a match that stands in a level may be of it.
@@ -289,7 +274,7 @@ func give(l *benchlog.Level, values map[string]float64) {
 
 // accuracy reads the logs of evaluations as one.
 func (e *Evidence) accuracy(files []string) error {
-	var t accuracy.Tables
+	var t tables
 	for _, path := range files {
 		file, err := file.Open(path)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -298,7 +283,7 @@ func (e *Evidence) accuracy(files []string) error {
 		if err != nil {
 			return fault.New(fault.Input, "%w", err)
 		}
-		rest, err := t.Read(file)
+		rest, err := t.read(file)
 		file.Close()
 		if err != nil {
 			return fault.New(fault.Input, "%s: %w", path, err)
@@ -309,9 +294,9 @@ func (e *Evidence) accuracy(files []string) error {
 		}
 		e.Files = append(e.Files, name)
 		if last := benchlog.LastLine(rest); last != "" {
-			e.Cut = append(e.Cut, Cut{accuracy.Prefix + name, last})
+			e.Cut = append(e.Cut, Cut{accuracyPrefix + name, last})
 		}
 	}
-	e.Scores = t.Scores()
+	e.Scores = t.inOrder()
 	return nil
 }

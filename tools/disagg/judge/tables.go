@@ -1,11 +1,8 @@
-// Package accuracy reads the tables that lm_eval prints and judges them against
-// references by a hypothesis test.
-package accuracy
+package judge
 
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -28,21 +25,14 @@ type Score struct {
 	*Judgement
 }
 
-// columns are where a table has what is read of it, besides the task, which comes first.
+// columns holds the places of the cells that are read, besides the task, which comes first.
 type columns struct{ filter, metric, value, stderr int }
 
 // usual is lm_eval's table, for a log whose header is lost.
 var usual = columns{filter: 2, metric: 4, value: 6, stderr: 8}
 
-// MaxScores bounds the rows of a log's tables. The largest suites have some thousand.
-const MaxScores = 100_000
-
-// maxName bounds the names of a task, a filter and a metric, in bytes, as configurations do. A row with longer names
-// is one of another table.
-const maxName = 200
-
-// Tables reads the tables of logs, one log after the other.
-type Tables struct {
+// tables reads the tables that lm_eval prints, of one log after the other.
+type tables struct {
 	at     columns
 	task   string
 	head   string        // Tasks or Groups: the first word of this table
@@ -52,30 +42,26 @@ type Tables struct {
 	scores []Score
 }
 
-// key is what a score is of.
+// key names a score.
 type key struct{ task, filter, metric string }
 
-// Read reads a log. Cells may be padded; an empty task cell means the task of the row above. rest is what stands behind
+// read reads a log. Cells may be padded; an empty task cell means the task of the row above. rest is what stands behind
 // the last end of a line, which has been read, too.
-func (t *Tables) Read(r io.Reader) (rest []byte, err error) {
+func (t *tables) read(r io.Reader) (rest []byte, err error) {
 	t.at, t.task, t.head, t.again, t.seen = usual, "", "", false, map[key]Score{}
 	if t.runs == nil {
 		t.runs = map[key]int{}
 	}
-	rest, err = benchlog.EachLine(r, func(_ int64, line []byte) { t.line(line) })
-	if err == nil && len(t.scores) > MaxScores {
-		err = fmt.Errorf("wanted a log with at most %d scores, got more", MaxScores)
-	}
-	return rest, err
+	return benchlog.EachLine(r, func(_ int64, line []byte) { t.line(line) })
 }
 
-// Scores are those of all logs, in the order of their runs.
-func (t *Tables) Scores() []Score {
+// inOrder returns the scores of all logs, in the order of their runs.
+func (t *tables) inOrder() []Score {
 	slices.SortStableFunc(t.scores, func(a, b Score) int { return a.Run - b.Run })
 	return t.scores
 }
 
-// noNumber is what stands where a metric has no value, besides nan and inf.
+// noNumber lists the words for a metric that has no value, besides nan and inf.
 var noNumber = map[string]bool{"n/a": true, "none": true, "null": true}
 
 // mostText bounds what is kept of a value that is no number, which may have thousands of digits.
@@ -84,9 +70,9 @@ const mostText = 40
 var bar = []byte{'|'}
 
 // line reads a row; anything else is skipped.
-func (t *Tables) line(line []byte) {
+func (t *tables) line(line []byte) {
 	line = bytes.TrimRight(benchlog.Plain(line), " \t")
-	if len(line) < 10 || line[len(line)-1] != '|' || len(t.scores) > MaxScores {
+	if len(line) < 10 || line[len(line)-1] != '|' {
 		return
 	}
 	_, row, ok := bytes.Cut(line[:len(line)-1], bar) // from the first |: without srun's prefix
@@ -104,7 +90,7 @@ func (t *Tables) line(line []byte) {
 }
 
 // header takes the places of the columns from a table's first row.
-func (t *Tables) header(cells []string) bool {
+func (t *tables) header(cells []string) bool {
 	if cells[0] != "Tasks" && cells[0] != "Groups" {
 		return false
 	}
@@ -132,7 +118,7 @@ func (t *Tables) header(cells []string) bool {
 	return true
 }
 
-func (t *Tables) score(cells []string) {
+func (t *tables) score(cells []string) {
 	if len(cells) <= max(t.at.filter, t.at.metric, t.at.value) {
 		return
 	}
@@ -148,12 +134,9 @@ func (t *Tables) score(cells []string) {
 	}
 	if task := strings.ToLower(strings.TrimLeft(cells[0], "- ")); task != "" {
 		t.task = task
-		if len(task) > maxName {
-			t.task = "" // nor do the rows below have one
-		}
 	}
 	s := Score{Task: t.task, Filter: cells[t.at.filter], Metric: cells[t.at.metric], Value: value, Text: text}
-	if s.Task == "" || s.Filter == "" || max(len(s.Filter), len(s.Metric)) > maxName {
+	if s.Task == "" || s.Filter == "" {
 		return
 	}
 	if t.at.stderr >= 0 && t.at.stderr < len(cells) {

@@ -1,4 +1,4 @@
-package history
+package report
 
 import "testing"
 
@@ -13,15 +13,15 @@ func TestDirections(t *testing.T) {
 	} {
 		for _, name := range names {
 			if got := DirectionOf(name); got != want {
-				t.Errorf("%s: %d, want %d", name, got, want)
+				t.Errorf("%s: %q, want %q", name, got, want)
 			}
 		}
 	}
-	old, fresh := rows("t", "BATCH", 100, 101, 102, 103), rows("t", "BATCH", 200, 201, 202, 203)
+	old, fresh := sample("t", "BATCH", 100, 101, 102, 103), sample("t", "BATCH", 200, 201, 202, 203)
 	for declared, want := range map[Direction]string{Unknown: Differs, Lower: Worse, Higher: Better} {
-		list, err := Compare(Collect(old), Collect(fresh), .05, map[string]Direction{"BATCH": declared})
-		if err != nil || len(list) != 1 || list[0].Verdict != want {
-			t.Errorf("%d: %+v, %v", declared, list, err)
+		list := Compare(Collect(old), Collect(fresh), .05, map[string]Direction{"BATCH": declared})
+		if len(list) != 1 || list[0].Verdict != want {
+			t.Errorf("%q: %+v", declared, list)
 		}
 	}
 }

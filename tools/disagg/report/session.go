@@ -1,7 +1,7 @@
-package record
+package report
 
 import (
-	"bufio"
+	"cmp"
 	"context"
 	"encoding/csv"
 	"encoding/json"
@@ -27,7 +27,7 @@ const SessionName = "session_properties.csv"
 func WriteSession(dir string, began, ended time.Time) error {
 	driver, count, gpus := graphics()
 	properties := [][2]string{
-		{"username", username()}, {"start_timestamp", began.Format(stampLayout)}, {"hostname", hostname()},
+		{"username", username()}, {"start_timestamp", began.Format(stampLayout)}, {"hostname", known(os.Hostname())},
 		{"ip", address()},
 		{"nvidia_driver_version", driver}, {"nvidia_device_count", strconv.Itoa(count)},
 		{"os_properties", object(system())},
@@ -58,24 +58,23 @@ const unknown = "unknown"
 // object writes a value as JSON.
 func object(v any) string {
 	text, err := json.Marshal(v)
+	return known(string(text), err)
+}
+
+// known is a text, or unknown where there is an error or the text is empty.
+func known(text string, err error) string {
 	if err != nil {
 		return unknown
 	}
-	return string(text)
+	return cmp.Or(strings.TrimSpace(text), unknown)
 }
 
 func username() string {
-	if u, err := user.Current(); err == nil {
-		return u.Username
+	u, err := user.Current()
+	if err != nil {
+		return unknown
 	}
-	return unknown
-}
-
-func hostname() string {
-	if name, err := os.Hostname(); err == nil {
-		return name
-	}
-	return unknown
+	return u.Username
 }
 
 // address is the first address that is not a loopback's.
@@ -93,12 +92,10 @@ func address() string {
 }
 
 func system() map[string]string {
-	m := map[string]string{"os": runtime.GOOS, "arch": runtime.GOARCH,
-		"kernel": firstLine("/proc/sys/kernel/osrelease")}
-	for key, value := range fileFields("/etc/os-release", "=") {
-		if key == "PRETTY_NAME" {
-			m["name"] = strings.Trim(value, `"`)
-		}
+	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	m := map[string]string{"os": runtime.GOOS, "arch": runtime.GOARCH, "kernel": known(string(kernel), err)}
+	if name := fileFields("/etc/os-release", "=")["PRETTY_NAME"]; name != "" {
+		m["name"] = strings.Trim(name, `"`)
 	}
 	return m
 }
@@ -106,35 +103,19 @@ func system() map[string]string {
 func processor() map[string]any {
 	m := map[string]any{"cpus": runtime.NumCPU()}
 	fields := fileFields("/proc/cpuinfo", ":")
-	for _, name := range []string{"model name", "CPU part"} {
-		if fields[name] != "" {
-			m["model"] = fields[name]
-			break
-		}
+	if model := cmp.Or(fields["model name"], fields["CPU part"]); model != "" {
+		m["model"] = model
 	}
 	return m
-}
-
-func firstLine(path string) string {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return unknown
-	}
-	line, _, _ := strings.Cut(string(data), "\n")
-	return line
 }
 
 // fileFields reads lines of a key, a separator and a value; the first of a key
 // counts.
 func fileFields(path, separator string) map[string]string {
 	m := map[string]string{}
-	file, err := os.Open(path)
-	if err != nil {
-		return m
-	}
-	defer file.Close()
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		key, value, ok := strings.Cut(lines.Text(), separator)
+	text, _ := os.ReadFile(path) // what is not there is unknown
+	for line := range strings.Lines(string(text)) {
+		key, value, ok := strings.Cut(line, separator)
 		if key = strings.TrimSpace(key); ok && m[key] == "" {
 			m[key] = strings.TrimSpace(value)
 		}

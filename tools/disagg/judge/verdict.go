@@ -1,8 +1,12 @@
-// Package verdict reads what a job has left behind and says whether its figures
+// Package judge reads what a job has left behind and says whether its figures
 // can be believed. A job's exit code, its state in Slurm and a cheerful last line
 // prove nothing; what counts is every level with its end line, tokens that were
 // generated, requests that did not fail, and a log that is whole.
-package verdict
+//
+// [Gather] reads the folder of a job into an [Evidence]. [Judge] makes the [Verdict]
+// of it, of what the configuration expects, and of how Slurm has ended the job; it
+// reads nothing itself.
+package judge
 
 import (
 	"fmt"
@@ -10,7 +14,7 @@ import (
 	"strings"
 
 	"perigee/internal/cli"
-	"perigee/tools/disagg/accuracy"
+	"perigee/internal/fault"
 	"perigee/tools/disagg/benchlog"
 	"perigee/tools/disagg/config"
 )
@@ -33,13 +37,13 @@ func (g Gates) Check() error {
 		value float64
 	}{{"max-failed", g.MaxFailed}, {"token-tolerance", g.TokenTolerance}} {
 		if !(p.value >= 0 && p.value <= 100) {
-			return usage("--%s: wanted 0 to 100 percent, got %g", p.flag, p.value)
+			return fault.New(fault.Usage, "--%s: wanted 0 to 100 percent, got %g", p.flag, p.value)
 		}
 	}
 	return nil
 }
 
-// Expect is what a case should have left behind. Zero members are not known.
+// Expect says what a case should leave behind. Zero members are not known.
 type Expect struct {
 	Levels     []int // of the client
 	Metrics    []string
@@ -48,7 +52,7 @@ type Expect struct {
 	Output     int     // tokens per request
 	Ratio      float64 // smallest length as a share of Output
 	Benchmark  bool    // a benchmark ran
-	References []accuracy.Reference
+	References []Reference
 	// AccuracyLog is the name of the evaluation's log, which may hold *; "": the
 	// usual ones.
 	AccuracyLog string
@@ -70,14 +74,14 @@ func Expected(c *config.Config) Expect {
 		e.Metrics = c.Metrics.Pattern.Names
 	}
 	if c.Category != "perf" {
-		e.References = References(c.Datasets)
+		e.References = references(c.Datasets)
 		e.AccuracyLog = c.AccuracyLog
 	}
 	return e
 }
 
-// rounds is how many rounds of prompts the client of a config runs. A command runs its own number, unless the config
-// says one; 0: not known.
+// rounds returns the number of rounds of prompts that the client of a config runs, 0 if it is not known. A command runs
+// its own number, unless the config says one.
 func rounds(c *config.Config) int {
 	if c.UsesCommand() && c.Tree.Get("benchmark").Get("multi_round") == nil {
 		return 0
@@ -85,12 +89,11 @@ func rounds(c *config.Config) int {
 	return c.Benchmark.MultiRound
 }
 
-// References completes data sets with the defaults of their tests.
-func References(datasets []config.Dataset) []accuracy.Reference {
-	var list []accuracy.Reference
+// references completes data sets with the defaults of their tests.
+func references(datasets []config.Dataset) []Reference {
+	var list []Reference
 	for _, d := range datasets {
-		r := accuracy.Reference{Name: d.Name, Filter: d.Filter, Unjudged: d.Expected == nil,
-			Test: accuracy.Default(d.Name)}
+		r := Reference{Name: d.Name, Filter: d.Filter, Unjudged: d.Expected == nil, Test: defaultTest(d.Name)}
 		set(&r.Expected, d.Expected)
 		set(&r.Alpha, d.Alpha)
 		set(&r.Beta, d.Beta)
@@ -133,21 +136,44 @@ const (
 	Unjudged = "unjudged" // only scores that nothing says a reference of
 )
 
-// Verdict is what became of a case.
+// Verdict says whether the figures of a case can be believed, and has them.
 type Verdict struct {
-	Levels         []Level          `json:"levels"`
-	FailedRequests *int             `json:"failed_requests"` // over all levels; null where no log says it
-	TotalRequests  *int             `json:"total_requests"`
-	Accuracy       []accuracy.Score `json:"accuracy"`
-	State          string           `json:"state"`
-	Reasons        []string         `json:"reasons"`            // why it is not passed
-	Warnings       []string         `json:"warnings,omitempty"` // what a relaxed gate let pass, and what was not judged
-	Files          []string         `json:"files,omitempty"`    // what was read
+	Levels         []Level  `json:"levels"`
+	FailedRequests *int     `json:"failed_requests"` // over all levels; null where no log says it
+	TotalRequests  *int     `json:"total_requests"`
+	Accuracy       []Score  `json:"accuracy"`
+	State          string   `json:"state"`
+	Reasons        []string `json:"reasons"`            // why it is not passed
+	Warnings       []string `json:"warnings,omitempty"` // what a relaxed gate let pass, and what was not judged
+	Files          []string `json:"files,omitempty"`    // what was read
+
+	Death *Death `json:"-"` // the part whose end is one of the reasons; nil for none
 }
 
-// Judge holds evidence against what is expected.
-func Judge(e *Evidence, want Expect, g Gates) *Verdict {
-	v := &Verdict{Levels: []Level{}, Accuracy: []accuracy.Score{}, Reasons: []string{}, Files: e.Files}
+// NoFigures is the verdict on a case of which there are no figures. The reason may be of any length.
+func NoFigures(reason string) *Verdict {
+	return &Verdict{Levels: []Level{}, State: Failed, Reasons: []string{cli.Shortened(reason)}}
+}
+
+// Fail fails the case for a reason that stands in front: it is the cause of the others.
+func (v *Verdict) Fail(format string, args ...any) {
+	v.Reasons = append([]string{fmt.Sprintf(format, args...)}, v.Reasons...)
+	v.State = Failed
+}
+
+// Sound reports whether nothing is wrong with the benchmark itself: an evaluation comes after it.
+func (v *Verdict) Sound() bool {
+	return !slices.ContainsFunc(v.Reasons, func(s string) bool {
+		return !strings.HasPrefix(s, accuracyPrefix) && !strings.HasPrefix(s, "EVALUATE ")
+	})
+}
+
+// Judge holds evidence against what is expected. end says how the job has ended; nil for logs of no job.
+func Judge(e *Evidence, want Expect, g Gates, end *End) *Verdict {
+	if want.Metrics == nil {
+		want.Metrics = benchlog.Default("disagg")
+	}
+	v := &Verdict{Levels: []Level{}, Accuracy: []Score{}, Reasons: []string{}, Files: e.Files}
 	j := judge{v: v, e: e, want: want, g: g, held: map[int]bool{}, last: map[int]int{}}
 	for i, l := range e.Log.Levels {
 		if l.Complete {
@@ -159,12 +185,13 @@ func Judge(e *Evidence, want Expect, g Gates) *Verdict {
 		j.levels()
 		j.benchmark()
 	} else if n := len(e.Log.Levels); n > 0 {
-		j.reason(true, "the benchmark in the log (%s) is neither judged nor recorded; a stress case judges both figures "+
-			"and accuracy", cli.Count(n, "level"))
+		j.warn("the benchmark in the log (%s) is neither judged nor recorded; a stress case judges both figures and accuracy",
+			cli.Count(n, "level"))
 	}
 	j.files()
-	j.rest()
+	j.rest("")
 	j.accuracy()
+	j.rest(accuracyPrefix)
 	switch {
 	case len(v.Reasons) > 0:
 		v.State = Failed
@@ -172,6 +199,9 @@ func Judge(e *Evidence, want Expect, g Gates) *Verdict {
 		v.State = Unjudged
 	default:
 		v.State = Passed
+	}
+	if end != nil {
+		v.end(e, *end)
 	}
 	return v
 }
@@ -203,14 +233,19 @@ func (j *judge) reason(relaxed bool, format string, args ...any) {
 	*list = append(*list, cli.Shortened(fmt.Sprintf(format, args...)))
 }
 
-// rest says how many reasons and warnings were left out.
-func (j *judge) rest() {
+func (j *judge) fail(format string, args ...any) { j.reason(false, format, args...) }
+
+func (j *judge) warn(format string, args ...any) { j.reason(true, format, args...) }
+
+// rest says how many reasons and warnings were left out since it was called last.
+func (j *judge) rest(prefix string) {
 	if j.moreReasons > 0 {
-		j.v.Reasons = append(j.v.Reasons, fmt.Sprintf("and %d more reasons", j.moreReasons))
+		j.v.Reasons = append(j.v.Reasons, fmt.Sprintf("%sand %d more reasons", prefix, j.moreReasons))
 	}
 	if j.moreWarnings > 0 {
 		j.v.Warnings = append(j.v.Warnings, fmt.Sprintf("and %d more warnings", j.moreWarnings))
 	}
+	j.moreReasons, j.moreWarnings = 0, 0
 }
 
 // levels fills in the levels and the requests.
@@ -228,9 +263,16 @@ func (j *judge) levels() {
 		if more > 0 {
 			text += fmt.Sprintf("; and %d more", more)
 		}
-		j.reason(true, "%s", text)
+		j.warn("%s", text)
 	}
-	if failed, total, ok := (&benchlog.Log{Levels: j.counting()}).Requests(); ok {
+	failed, total, known := 0, 0, false
+	for _, l := range j.counting() {
+		f, t := l.Counts()
+		known = known || t >= 0
+		failed += max(0, f)
+		total += max(0, t)
+	}
+	if known {
 		j.v.FailedRequests, j.v.TotalRequests = &failed, &total
 	}
 }
@@ -252,30 +294,22 @@ func (j *judge) counting() (list []benchlog.Level) {
 	return list
 }
 
-// required are the metrics that each level must have.
-func (j *judge) required() []string {
-	if j.want.Metrics == nil {
-		return benchlog.Default("disagg")
-	}
-	return j.want.Metrics
-}
-
 func (j *judge) benchmark() {
 	log := j.e.Log
 	if j.e.NoBenchmark != "" {
-		j.reason(false, "%s", j.e.NoBenchmark)
+		j.fail("%s", j.e.NoBenchmark)
 		return
 	}
 	if len(log.Levels) == 0 {
 		text := "no level in the log: there is no line \"Benchmarking with concurrency\""
-		if log.Bytes == 0 {
+		if log.Lines == 0 && log.Whole {
 			text = "the log is empty"
 		}
 		if log.Warmups > 0 {
 			text += "; the " + cli.Count(log.Warmups, "result block") +
 				" outside of levels (a warm-up run) does not count"
 		}
-		j.reason(false, "%s", text)
+		j.fail("%s", text)
 		return
 	}
 	j.presence()
@@ -317,7 +351,7 @@ func (j *judge) presence() {
 
 // level judges one complete level.
 func (j *judge) level(l benchlog.Level) {
-	if missing := l.Missing(j.required()); len(missing) > 0 {
+	if missing := l.Missing(j.want.Metrics); len(missing) > 0 {
 		j.reason(j.g.MissingMetrics, "level %d lacks %s", l.Concurrency, strings.Join(missing, ", "))
 	}
 	custom := j.want.Custom != nil && j.want.Custom.Pattern != nil
@@ -334,7 +368,7 @@ func (j *judge) level(l benchlog.Level) {
 		}
 		j.held[i] = true
 		if ok, bounds := b.Judge(value); !ok {
-			j.reason(false, "level %d: %s is %g, wanted %s", l.Concurrency, b.Metric, value, bounds)
+			j.fail("level %d: %s is %g, wanted %s", l.Concurrency, b.Metric, value, bounds)
 		}
 	}
 }
@@ -352,7 +386,7 @@ func (j *judge) requests(l benchlog.Level, custom bool) {
 	switch {
 	case total < 0:
 	case l.Prompts > 0 && total < l.Prompts:
-		j.reason(false, "level %d: %d of %d prompts are accounted for", l.Concurrency, total, l.Prompts)
+		j.fail("level %d: %d of %d prompts are accounted for", l.Concurrency, total, l.Prompts)
 	case l.Prompts == 0 && total < asked:
 		j.reason(custom || j.g.UnknownTokens, "level %d: %d of %d prompts (concurrency times benchmark.multi_round) are "+
 			"accounted for", l.Concurrency, total, asked)
@@ -364,14 +398,14 @@ func (j *judge) requests(l benchlog.Level, custom bool) {
 		j.reason(custom || j.g.UnknownTokens, "level %d: the log does not say how many requests there were",
 			l.Concurrency)
 	case total == 0:
-		j.reason(false, "level %d: no request was made", l.Concurrency)
+		j.fail("level %d: no request was made", l.Concurrency)
 	case 100*float64(failed) > j.g.MaxFailed*float64(total):
-		j.reason(false, "level %d: %d of %d requests failed (%.4g %%), more than %g %%", l.Concurrency, failed, total,
+		j.fail("level %d: %d of %d requests failed (%.4g %%), more than %g %%", l.Concurrency, failed, total,
 			100*float64(failed)/float64(total), j.g.MaxFailed)
 	case l.Successful == 0:
-		j.reason(false, "level %d: no request succeeded", l.Concurrency)
+		j.fail("level %d: no request succeeded", l.Concurrency)
 	case failed > 0:
-		j.reason(true, "level %d: %d of %d requests failed", l.Concurrency, failed, total)
+		j.warn("level %d: %d of %d requests failed", l.Concurrency, failed, total)
 	}
 }
 
@@ -382,7 +416,7 @@ func (j *judge) tokens(l benchlog.Level, custom bool) {
 			l.Concurrency)
 		return
 	case l.Generated == 0:
-		j.reason(false, "level %d: no token was generated", l.Concurrency)
+		j.fail("level %d: no token was generated", l.Concurrency)
 		return
 	}
 	requests := l.Successful
@@ -394,7 +428,7 @@ func (j *judge) tokens(l benchlog.Level, custom bool) {
 	}
 	least := float64(requests) * float64(j.want.Output) * j.want.Ratio * (1 - j.g.TokenTolerance/100)
 	if float64(l.Generated) < least {
-		j.reason(false, "level %d: %d tokens were generated, fewer than %.0f (%d requests of %d tokens, at least %g of the length, less %g %%)",
+		j.fail("level %d: %d tokens were generated, fewer than %.0f (%d requests of %d tokens, at least %g of the length, less %g %%)",
 			l.Concurrency, l.Generated, least, requests, j.want.Output, j.want.Ratio, j.g.TokenTolerance)
 	}
 }
@@ -427,19 +461,6 @@ func (j *judge) plausible(l benchlog.Level) {
 				l.Concurrency, l.Generated, l.Duration, rate, l.Throughput)
 		}
 	}
-}
-
-func (j *judge) accuracy() {
-	if len(j.want.References) > 0 {
-		j.v.Reasons = append(j.v.Reasons, accuracy.JudgeAll(j.e.Scores, j.want.References)...)
-	} else if len(j.e.Scores) > 0 {
-		j.v.Warnings = append(j.v.Warnings, "the scores are not judged: that takes an accuracy or stress case with metadata.accuracy.datasets")
-	}
-	if names := j.want.unjudged(); len(names) > 0 {
-		j.v.Warnings = append(j.v.Warnings, cli.Shortened("not judged, since metadata.accuracy.datasets has no expected_value for it: "+
-			strings.Join(names, ", ")))
-	}
-	j.v.Accuracy = append(j.v.Accuracy, j.e.Scores...)
 }
 
 // files judges the logs as such.

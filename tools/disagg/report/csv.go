@@ -1,9 +1,7 @@
-// Package record writes what a run has found: the CSV file that collects the
-// figures of all runs, a JUnit report, the properties of the session, and a
-// perigee result of each case.
-package record
+package report
 
 import (
+	"bytes"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -46,7 +44,7 @@ type Row struct {
 	Took        string // total_time__sec as the file has it; only from ReadCSV
 }
 
-// stampLayout is how times stand in the file, in local time.
+// stampLayout is the form of times in the file, in local time.
 const stampLayout = "2006-01-02 15:04:05"
 
 // fields returns the row in the order of the columns. The value stands in
@@ -61,8 +59,8 @@ func (r Row) fields() []string {
 	}
 }
 
-// HasRows reports whether the file at path has these rows, one after the other as AppendCSV writes them.
-func HasRows(path string, rows []Row) (bool, error) {
+// HasRun reports whether the file at path has figures of a row's run: of its test, with its times.
+func HasRun(path string, row Row) (bool, error) {
 	data, err := file.Read(path, mostCSV)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -70,35 +68,17 @@ func HasRows(path string, rows []Row) (bool, error) {
 	if err != nil {
 		return false, fault.New(fault.Input, "%w", err)
 	}
-	return strings.Contains(string(data), "\n"+lines(rows)), nil
-}
-
-// HasRun reports whether the file at path has figures of a row's run: of its test, with its times.
-func HasRun(path string, row Row) (bool, error) {
-	file, err := file.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
+	r := csv.NewReader(bytes.NewReader(data))
+	r.FieldsPerRecord = len(columns)
+	list, err := r.ReadAll()
 	if err != nil {
-		return false, fault.New(fault.Input, "%w", err)
+		return false, fault.New(fault.Input, "%s: %w", path, err)
 	}
-	defer file.Close()
 	want := row.fields()
-	r := csv.NewReader(&narrow{Reader: io.LimitReader(file, mostCSV)})
-	r.FieldsPerRecord, r.ReuseRecord = len(columns), true
-	for {
-		fields, err := r.Read()
-		if errors.Is(err, io.EOF) {
-			return false, nil
-		}
-		if err != nil {
-			return false, fault.New(fault.Input, "%s: %w", path, err)
-		}
+	return slices.ContainsFunc(list, func(fields []string) bool {
 		// from total_time__sec to end_timestamp
-		if slices.Equal(fields[9:12], want[9:12]) && strings.HasPrefix(fields[5], row.Test+"_con:") {
-			return true, nil
-		}
-	}
+		return slices.Equal(fields[9:12], want[9:12]) && strings.HasPrefix(fields[5], row.Test+"_con:")
+	}), nil
 }
 
 // lines are rows as they stand in a file.
@@ -112,20 +92,13 @@ func lines(rows []Row) string {
 	return b.String()
 }
 
-// whole refuses a file whose last line has no end. What is left of a line that was cut may look like another figure.
-func whole(file *os.File) error {
-	info, err := file.Stat()
-	if err != nil || info.Size() == 0 {
-		return err
+// whole refuses the text of a file whose last line has no end. What is left of a line that was cut may look like
+// another figure.
+func whole(path string, text []byte) error {
+	if len(text) == 0 || text[len(text)-1] == '\n' {
+		return nil
 	}
-	last := make([]byte, 1)
-	if _, err := file.ReadAt(last, info.Size()-1); err != nil {
-		return err
-	}
-	if last[0] != '\n' {
-		return fmt.Errorf("%s: wanted a newline at the end of the last line, got none: it may have been cut", file.Name())
-	}
-	return nil
+	return fmt.Errorf("%s: wanted a newline at the end of the last line, got none: it may have been cut", path)
 }
 
 // CheckCSV finds out whether AppendCSV could add rows to the file at path, which need not be there.
@@ -138,27 +111,32 @@ func CheckCSV(path string) error {
 		return fault.New(fault.Output, "%w", err)
 	}
 	defer file.Close()
-	return appendable(file)
+	_, err = appendable(file)
+	return err
 }
 
-// appendable refuses a file to which no rows can be added.
-func appendable(file *os.File) error {
-	if err := whole(file); err != nil {
-		return fault.New(fault.Output, "%w", err).WithHint(wholeHint)
+// appendable refuses a file to which no rows can be added. It returns the size of the file.
+func appendable(file *os.File) (size int64, err error) {
+	size, err = file.Seek(0, io.SeekEnd)
+	if err != nil || size == 0 {
+		return size, err
 	}
-	const longest = 64 << 10
-	header, err := csv.NewReader(io.NewSectionReader(file, 0, longest)).Read()
-	if errors.Is(err, io.EOF) {
-		return nil
+	last := make([]byte, 1)
+	if _, err := file.ReadAt(last, size-1); err != nil {
+		return 0, err
 	}
+	if err := whole(file.Name(), last); err != nil {
+		return 0, fault.New(fault.Output, "%w", err).WithHint(wholeHint)
+	}
+	header, err := csv.NewReader(io.NewSectionReader(file, 0, size)).Read()
 	if err == nil {
 		header[0] = strings.TrimPrefix(header[0], byteOrderMark)
 	}
 	if err != nil || !slices.Equal(header, columns) {
-		return fault.New(fault.Output, "%s: its first line does not name the columns that are written there: %s", file.Name(),
+		return 0, fault.New(fault.Output, "%s: its first line does not name the columns that are written there: %s", file.Name(),
 			strings.Join(columns, ",")).WithHint("move the file away, or set OUTPUT_PATH to another folder")
 	}
-	return nil
+	return size, nil
 }
 
 const wholeHint = "end the last line with a newline if it is whole, or take it out"
@@ -178,12 +156,9 @@ func AppendCSV(path string, rows []Row) (err error) {
 	if err := lock(file); err != nil {
 		return fault.New(fault.Output, "%s: %w", path, err)
 	}
-	size, err := file.Seek(0, io.SeekEnd)
+	size, err := appendable(file)
 	if err != nil {
 		return fault.New(fault.Output, "%w", err)
-	}
-	if err := appendable(file); err != nil {
-		return err
 	}
 	text := lines(rows)
 	if size == 0 {
@@ -198,7 +173,7 @@ func AppendCSV(path string, rows []Row) (err error) {
 	return nil
 }
 
-// patience is how long another process may hold the lock of a file. Every user who can read the file can hold it.
+// patience bounds the wait for the lock of a file. Every user who can read the file can hold it.
 var patience = time.Minute
 
 // lock locks a file for this process.
@@ -214,90 +189,34 @@ func lock(file *os.File) error {
 	}
 }
 
-// byteOrderMark is what spreadsheets write in front.
+// byteOrderMark begins files of spreadsheets.
 const byteOrderMark = "\ufeff"
 
-// What a file may hold, and all files that a command reads: 100,000 of perigee's rows have 50 MB.
-const (
-	mostCSV  = 64 << 20 // bytes
-	mostRows = 200_000
-)
-
-// mostColumns bounds a row before it is read: each column takes some 50 bytes beside its text.
-const mostColumns = 1000
-
-// narrow refuses rows of more than mostColumns.
-type narrow struct {
-	io.Reader
-	commas int  // of the row so far
-	quoted bool // within quotes, where commas and line breaks are text
-}
-
-func (n *narrow) Read(p []byte) (int, error) {
-	k, err := n.Reader.Read(p)
-	for _, c := range p[:k] {
-		switch {
-		case c == '"':
-			n.quoted = !n.quoted
-		case n.quoted:
-		case c == '\n':
-			n.commas = 0
-		case c == ',':
-			if n.commas++; n.commas >= mostColumns {
-				return 0, fmt.Errorf("wanted rows of at most %d columns, got more", mostColumns)
-			}
-		}
-	}
-	return k, err
-}
-
-// Figures counts what is read of several files.
-type Figures struct{ bytes, rows int }
+// mostCSV bounds a file of figures: 100,000 of perigee's rows have 50 MB.
+const mostCSV = 64 << 20
 
 // ReadCSV reads the rows of a file that AppendCSV or TensorRT-LLM's tests have
-// written. Columns are found by their names.
-func ReadCSV(path string) (rows []Row, left int, _ error) { return new(Figures).ReadCSV(path) }
-
-// ReadCSV is the function ReadCSV for one of the files.
-func (f *Figures) ReadCSV(path string) (rows []Row, left int, _ error) {
-	file, err := file.Open(path)
+// written. Columns are found by their names. left counts the rows that were left out since their run has failed.
+func ReadCSV(path string) (rows []Row, left int, _ error) {
+	data, err := file.Read(path, mostCSV)
 	if err != nil {
 		return nil, 0, fault.New(fault.Input, "%w", err)
 	}
-	defer file.Close()
-	bounded := &io.LimitedReader{R: file, N: int64(mostCSV + 1 - f.bytes)}
-	together := ""
-	if f.bytes > 0 {
-		together = " in all files together"
-	}
-	r := csv.NewReader(&narrow{Reader: bounded})
+	r := csv.NewReader(bytes.NewReader(data))
 	header, err := r.Read()
 	if err != nil {
 		return nil, 0, fault.New(fault.Input, "%s: wanted a line of column names: %w", path, err)
 	}
-	header[0] = strings.TrimPrefix(header[0], byteOrderMark)
-	at := map[string]int{}
-	for i, name := range header {
-		if _, ok := at[name]; ok && name != "" { // a spreadsheet leaves some without a name
-			return nil, 0, fault.New(fault.Input, "%s:1: the column %q is there twice", path, name)
-		}
-		at[name] = i
-	}
-	for _, name := range []string{"perf_case_name", "perf_metric", "metric_type", "start_timestamp", "end_timestamp"} {
-		if _, ok := at[name]; !ok {
-			return nil, 0, fault.New(fault.Input, "%s:1: the column %s is missing", path, name)
-		}
+	at, err := places(header)
+	if err != nil {
+		return nil, 0, fault.New(fault.Input, "%s:1: %w", path, err)
 	}
 	for {
 		fields, err := r.Read()
-		if bounded.N <= 0 {
-			return nil, 0, fault.New(fault.Input, "%s: wanted at most %d MiB%s, got more", path, mostCSV>>20, together)
-		}
 		if errors.Is(err, io.EOF) {
-			if err := whole(file); err != nil {
+			if err := whole(path, data); err != nil {
 				return nil, 0, fault.New(fault.Input, "%w", err).WithHint(wholeHint)
 			}
-			f.bytes, f.rows = mostCSV+1-int(bounded.N), f.rows+len(rows)
 			return rows, left, nil
 		}
 		if err != nil {
@@ -312,11 +231,26 @@ func (f *Figures) ReadCSV(path string) (rows []Row, left int, _ error) {
 			left++
 			continue
 		}
-		if rows = append(rows, row); f.rows+len(rows) > mostRows {
-			return nil, 0, fault.New(fault.Input, "%s: wanted at most %d figures%s, got more", path, mostRows, together).
-				WithHint("split the figures by test or by time")
+		rows = append(rows, row)
+	}
+}
+
+// places returns where the columns of a file are.
+func places(header []string) (map[string]int, error) {
+	header[0] = strings.TrimPrefix(header[0], byteOrderMark)
+	at := map[string]int{}
+	for i, name := range header {
+		if _, ok := at[name]; ok && name != "" { // a spreadsheet leaves some without a name
+			return nil, fmt.Errorf("the column %q is there twice", name)
+		}
+		at[name] = i
+	}
+	for _, name := range []string{"perf_case_name", "perf_metric", "metric_type", "start_timestamp", "end_timestamp"} {
+		if _, ok := at[name]; !ok {
+			return nil, fmt.Errorf("the column %s is missing", name)
 		}
 	}
+	return at, nil
 }
 
 func readRow(fields []string, at map[string]int) (Row, error) {
@@ -341,7 +275,8 @@ func readRow(fields []string, at map[string]int) (Row, error) {
 	}
 	row.Value, err = strconv.ParseFloat(get("perf_metric"), 64)
 	if err != nil || !(math.Abs(row.Value) <= benchlog.MostFigure) || strings.ContainsAny(get("perf_metric"), "_xX") {
-		return row, fmt.Errorf("perf_metric: wanted a decimal number between -%g and %g, got %q", benchlog.MostFigure, benchlog.MostFigure, get("perf_metric"))
+		return row, fmt.Errorf("perf_metric: wanted a decimal number between -%g and %[1]g, got %q", benchlog.MostFigure,
+			get("perf_metric"))
 	}
 	if row.Start, err = time.ParseInLocation(stampLayout, get("start_timestamp"), time.Local); err != nil {
 		return row, fmt.Errorf("start_timestamp: %w", err)

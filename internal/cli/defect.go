@@ -1,4 +1,4 @@
-package disagg
+package cli
 
 import (
 	"fmt"
@@ -6,22 +6,21 @@ import (
 	"runtime"
 	"strings"
 
-	"perigee/internal/cli"
 	"perigee/internal/fault"
 )
 
-// guarded calls a command, and returns a panic in it as an error.
-func guarded(s cli.Streams, command func(cli.Streams) error) (err error) {
+// Guarded calls a command, and returns a panic in it as an error.
+func Guarded(command func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = defect(p)
+			err = Defect(p)
 		}
 	}()
-	return command(s)
+	return command()
 }
 
-// defect is the error of a panic, which the deferred function that calls it has recovered from.
-func defect(p any) *fault.Error {
+// Defect is the error of a panic, which the deferred function that calls it has recovered from.
+func Defect(p any) *fault.Error {
 	at := "somewhere"
 	callers := make([]uintptr, 100)
 	frames := runtime.CallersFrames(callers[:runtime.Callers(1, callers)])

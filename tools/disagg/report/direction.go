@@ -1,4 +1,4 @@
-package history
+package report
 
 import (
 	"slices"
@@ -6,14 +6,14 @@ import (
 	"unicode"
 )
 
-// Direction says which values of a metric are good.
-type Direction int
+// Direction says which values of a metric are good, in the words of results and of --better.
+type Direction string
 
 // The directions.
 const (
-	Unknown Direction = iota
-	Lower             // times, failures
-	Higher            // rates, scores
+	Unknown Direction = ""
+	Lower   Direction = "lower"  // times, failures
+	Higher  Direction = "higher" // rates, scores
 )
 
 // Words that a metric's name holds between what is no letter or digit.

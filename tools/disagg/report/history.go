@@ -1,6 +1,4 @@
-// Package history holds the figures of many runs of the same cases: what a figure
-// comes to, how noisy it is, and whether two runs can be told apart.
-package history
+package report
 
 import (
 	"cmp"
@@ -8,22 +6,20 @@ import (
 	"math"
 	"slices"
 
-	"perigee/internal/fault"
 	"perigee/internal/stats"
-	"perigee/tools/disagg/record"
 )
 
 // Key names a figure.
 type Key struct {
-	Test        string // function and id
-	Concurrency int
-	Metric      string
+	Test        string `json:"test"` // function and id
+	Concurrency int    `json:"concurrency"`
+	Metric      string `json:"metric"`
 }
 
 // Series are the values of a figure, in the order of time.
 type Series struct {
 	Key
-	Rows []record.Row
+	Rows []Row
 }
 
 // Values returns the values alone.
@@ -35,8 +31,40 @@ func (s Series) Values() []float64 {
 	return list
 }
 
+// Figure sums up a series.
+type Figure struct {
+	Key
+	Runs   int       `json:"runs"`
+	Median float64   `json:"median"`
+	Low    *float64  `json:"low"` // interval of the median; null: too few runs
+	High   *float64  `json:"high"`
+	Values []float64 `json:"values"` // in the order of time
+}
+
+// Figures sums up series. Intervals hold with the probability 1-alpha.
+func Figures(series []Series, alpha float64) []Figure {
+	list := []Figure{}
+	for _, s := range series {
+		values := s.Values()
+		f := Figure{Key: s.Key, Runs: len(values), Median: stats.Median(values), Values: values}
+		if low, high, ok := MedianInterval(values, alpha); ok {
+			f.Low, f.High = &low, &high
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+// Spread writes the median with its interval.
+func (f Figure) Spread() string {
+	if f.Low == nil {
+		return fmt.Sprintf("%.2f", f.Median)
+	}
+	return fmt.Sprintf("%.2f [%.2f, %.2f]", f.Median, *f.Low, *f.High)
+}
+
 // Collect groups rows by figure, sorted by test, metric and concurrency.
-func Collect(rows []record.Row) []Series {
+func Collect(rows []Row) []Series {
 	index := map[Key]int{}
 	var list []Series
 	for _, r := range rows {
@@ -50,7 +78,7 @@ func Collect(rows []record.Row) []Series {
 		list[i].Rows = append(list[i].Rows, r)
 	}
 	for _, s := range list {
-		slices.SortStableFunc(s.Rows, func(a, b record.Row) int { return a.Start.Compare(b.Start) })
+		slices.SortStableFunc(s.Rows, func(a, b Row) int { return a.Start.Compare(b.Start) })
 	}
 	slices.SortFunc(list, func(a, b Series) int {
 		return cmp.Or(cmp.Compare(a.Test, b.Test), cmp.Compare(a.Metric, b.Metric),
@@ -111,19 +139,12 @@ type Change struct {
 	Direction Direction
 }
 
-// mostValues bounds the memory of a comparison.
-const mostValues = 16 << 20
-
 // Compare compares the figures of two sides at the level alpha, all together (stats.CompareRuns): the probability
 // that any gets a verdict where nothing has changed is at most alpha, and a change of one figure among many can be
 // found with as few runs as one that is alone. The k-th runs of all tests of a side count as one run. Which values of
 // a metric are good declared says, else its name.
-func Compare(old, fresh []Series, alpha float64, declared map[string]Direction) ([]Change, error) {
+func Compare(old, fresh []Series, alpha float64, declared map[string]Direction) []Change {
 	sides := [2]*side{newSide(old), newSide(fresh)}
-	if n := len(old) * (sides[0].runs + sides[1].runs); n > mostValues {
-		return nil, fault.New(fault.Input, "%d figures of up to %d runs are too many to compare together", len(old),
-			sides[0].runs+sides[1].runs).WithHint("compare them test by test")
-	}
 	var changes []Change
 	var rows []stats.Row
 	var tested []int // the change of each row
@@ -145,7 +166,7 @@ func Compare(old, fresh []Series, alpha float64, declared map[string]Direction) 
 	for i, o := range stats.CompareRuns(rows, sides[0].runs, alpha) {
 		changes[tested[i]].judge(o, alpha)
 	}
-	return changes, nil
+	return changes
 }
 
 // keys lists the figures of both sides, those of the old one in front.
@@ -254,13 +275,4 @@ func (c *Change) judge(o stats.Outcome, alpha float64) {
 	default:
 		c.Verdict = Better
 	}
-}
-
-// Spread writes a median with its interval.
-func Spread(values []float64, alpha float64) string {
-	m := stats.Median(values)
-	if low, high, ok := MedianInterval(values, alpha); ok {
-		return fmt.Sprintf("%.2f [%.2f, %.2f]", m, low, high)
-	}
-	return fmt.Sprintf("%.2f", m)
 }

@@ -1,4 +1,4 @@
-package accuracy
+package judge
 
 import (
 	"fmt"
@@ -18,19 +18,19 @@ func TestThresholds(t *testing.T) {
 		{"gsm8k", 0.9454, 91.3375}, {"gsm8k", 94.54, 91.3375}, {"gpqa_diamond", 0.65, 56.7343}, {"mmlu", 87.5, 85.6827},
 		{"humaneval", 75, 70.2070}, {"aime25", 80, 58.7650}, {"slimpajama-6b", 5.0, 6.5893},
 	} {
-		j := Reference{Name: c.name, Expected: c.expected, Test: Default(c.name)}.Judge(0)
+		j := Reference{Name: c.name, Expected: c.expected, Test: defaultTest(c.name)}.Judge(0)
 		if math.Abs(j.Threshold-c.threshold) > 5e-5 {
 			t.Errorf("%s %g: threshold %.4f, want %.4f", c.name, c.expected, j.Threshold, c.threshold)
 		}
 	}
-	if j := (Reference{Expected: .9454, Test: Default("gsm8k")}).Judge(.9454); math.Abs(j.Theta-4.8411) > 5e-5 || !j.Passed {
+	if j := (Reference{Expected: .9454, Test: defaultTest("gsm8k")}).Judge(.9454); math.Abs(j.Theta-4.8411) > 5e-5 || !j.Passed {
 		t.Errorf("%+v", j)
 	}
 	// A deviation of at most 1 leaves both as fractions: 0.9 does not pass for 1.0.
-	if j := (Reference{Expected: 1, Test: Default("passkey_retrieval_64k")}).Judge(.9); j.Passed || j.Threshold != 1 {
+	if j := (Reference{Expected: 1, Test: defaultTest("passkey_retrieval_64k")}).Judge(.9); j.Passed || j.Threshold != 1 {
 		t.Errorf("%+v", j)
 	}
-	if j := (Reference{Expected: 5, Test: Default("slimpajama-6b")}).Judge(6.6); j.Passed {
+	if j := (Reference{Expected: 5, Test: defaultTest("slimpajama-6b")}).Judge(6.6); j.Passed {
 		t.Errorf("lower is better: %+v", j)
 	}
 }
@@ -78,11 +78,11 @@ func TestTables(t *testing.T) {
 	if s := scores[1]; s.Task != "stem" || s.StdErr != nil || s.Run != 1 {
 		t.Errorf("%+v", s)
 	}
-	reasons := JudgeAll(scores, []Reference{{Name: "mmlu", Filter: "none", Expected: 87.5, Test: Default("mmlu")}, {Name: "gsm8k", Filter: "strict-match", Test: Default("gsm8k")}})
-	if len(reasons) != 1 || !strings.Contains(reasons[0], "no result of gsm8k with the filter strict-match") || !scores[0].Passed {
-		t.Errorf("%q, %+v", reasons, scores[0].Judgement)
+	reasons, judged := judgeAll(scores, []Reference{{Name: "mmlu", Filter: "none", Expected: 87.5, Test: defaultTest("mmlu")}, {Name: "gsm8k", Filter: "strict-match", Test: defaultTest("gsm8k")}})
+	if len(reasons) != 1 || !strings.Contains(reasons[0], "no result of gsm8k with the filter strict-match") || !judged[0].Passed {
+		t.Errorf("%q, %+v", reasons, judged[0].Judgement)
 	}
-	if r := JudgeAll(nil, nil); len(r) != 1 {
+	if r, _ := judgeAll(nil, []Reference{{Name: "mmlu"}}); len(r) != 1 {
 		t.Errorf("no table: %q", r)
 	}
 }
@@ -112,24 +112,13 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// What is kept of a log is bounded, whatever it says.
-func TestScoresAreBounded(t *testing.T) {
-	row := "|gsm8k|3|flexible-extract|5|exact_match|u|0.9|p|0.0063|\n"
-	if scores, err := read(strings.Repeat(row, MaxScores)); err != nil || len(scores) != MaxScores {
-		t.Errorf("%d scores, %v", len(scores), err)
-	}
-	if _, err := read(strings.Repeat(row, MaxScores+1)); err == nil || !strings.Contains(err.Error(), "at most 100000 scores") {
-		t.Errorf("got %v", err)
-	}
-}
-
 // A metric without a number is one that was not reached, in whatever run, and other tables are none of lm_eval's.
 func TestValuesThatAreNoNumbers(t *testing.T) {
 	table := func(metric, value string) string {
 		return "|Tasks|Version|Filter|n-shot|Metric|   |Value|   |Stderr|\n|-----|------:|------|-----:|------|---|----:|---|-----:|\n" +
 			"|gsm8k|      3|strict|     5|" + metric + "|↑  |" + value + "|±  |0.0060|\n"
 	}
-	reference := []Reference{{Name: "gsm8k", Filter: "strict", Expected: 0.95, Test: Default("gsm8k")}}
+	reference := []Reference{{Name: "gsm8k", Filter: "strict", Expected: 0.95, Test: defaultTest("gsm8k")}}
 	good := table("exact_match", "0.9500")
 	for text, want := range map[string]string{
 		good:                                              "",
@@ -145,7 +134,8 @@ func TestValuesThatAreNoNumbers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Join(JudgeAll(scores, reference), "; "); got != want {
+		reasons, _ := judgeAll(scores, reference)
+		if got := strings.Join(reasons, "; "); got != want {
 			t.Errorf("%s:\n got %s\nwant %s", text, got, want)
 		}
 	}
@@ -157,7 +147,7 @@ func TestOrderOfRuns(t *testing.T) {
 		return "|Tasks|Version|Filter|n-shot|Metric|   |Value|   |Stderr|\n|-----|------:|------|-----:|------|---|----:|---|-----:|\n" +
 			"|" + task + "|      3|none|     5|acc|↑  |" + value + "|±  |0.0060|\n"
 	}
-	references := []Reference{{Name: "gsm8k", Filter: "none", Expected: 0.95, Test: Default("gsm8k")}, {Name: "mmlu", Filter: "none", Expected: 0.8, Test: Default("mmlu")}}
+	references := []Reference{{Name: "gsm8k", Filter: "none", Expected: 0.95, Test: defaultTest("gsm8k")}, {Name: "mmlu", Filter: "none", Expected: 0.8, Test: defaultTest("mmlu")}}
 	g, m, low := table("gsm8k", "0.95"), table("mmlu", "0.8"), table("mmlu", "0.1")
 	for text, want := range map[string]string{
 		g + m: "", g + m + g + m: "", g + g + m + m: "", m + g + g + m: "",
@@ -168,7 +158,8 @@ func TestOrderOfRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := strings.Join(JudgeAll(scores, references), "; ")
+		reasons, _ := judgeAll(scores, references)
+		got := strings.Join(reasons, "; ")
 		if cut, _, _ := strings.Cut(want, " threshold"); !strings.HasPrefix(got, cut) || want == "" && got != "" {
 			t.Errorf("%s:\n got %s\nwant %s", text, got, want)
 		}
@@ -189,14 +180,14 @@ func TestGroupsThatDiffer(t *testing.T) {
 func TestSeveralLogs(t *testing.T) {
 	const header, groups = "|Tasks|Version|Filter|n-shot|Metric||Value|\n", "|Groups|Version|Filter|n-shot|Metric||Value|\n"
 	row := func(value string) string { return "|a|3|f|5|m|↑|" + value + "|±|0.006|\n" }
-	var tables Tables
+	var logs tables
 	for _, log := range []string{header + row("0.5") + groups + row("0.5"), "\x1b[32m" + strings.TrimSpace(row("0.25")) + "\x1b(B\x1b[m\n", groups + row("0.125")} {
-		if _, err := tables.Read(strings.NewReader(log)); err != nil {
+		if _, err := logs.read(strings.NewReader(log)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var got []string
-	for _, s := range tables.Scores() {
+	for _, s := range logs.inOrder() {
 		got = append(got, fmt.Sprint(s.Run, s.Value))
 	}
 	if want := "1 0.5, 2 0.25, 3 0.125"; strings.Join(got, ", ") != want {
@@ -204,22 +195,15 @@ func TestSeveralLogs(t *testing.T) {
 	}
 }
 
-func read(log string) ([]Score, error) {
-	var t Tables
-	_, err := t.Read(strings.NewReader(log))
-	return t.Scores(), err
+// judgeAll judges scores by references, and returns what is wrong, and the scores.
+func judgeAll(scores []Score, references []Reference) (reasons []string, judged []Score) {
+	j := judge{v: &Verdict{}, e: &Evidence{Scores: scores}, want: Expect{References: references}}
+	j.accuracy()
+	return j.v.Reasons, j.v.Accuracy
 }
 
-// A log of many rows takes no more memory than their own text where their task has a long name.
-func TestLongNames(t *testing.T) {
-	const header = "|Tasks|Filter|Metric|Value|Stderr|\n"
-	long := strings.Repeat("t", maxName+1)
-	for row, want := range map[string]int{
-		"|" + long[1:] + "|f|m|1|x|\n||f|n|1|x|\n": 2, "|" + long + "|f|m|1|x|\n||f|n|1|x|\n": 0,
-		"|t|" + long + "|m|1|x|\n||f|n|1|x|\n": 1, "|t|f|" + long + "|1|x|\n||f|n|1|x|\n": 1,
-	} {
-		if scores, err := read(header + row); err != nil || len(scores) != want {
-			t.Errorf("%.50q: %d scores, wanted %d, %v", row, len(scores), want, err)
-		}
-	}
+func read(log string) ([]Score, error) {
+	var t tables
+	_, err := t.read(strings.NewReader(log))
+	return t.inOrder(), err
 }

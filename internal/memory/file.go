@@ -34,9 +34,9 @@ func SealFile(fd int) error {
 // ErrOtherFile is the error of OpenFile for what is no memory file of that name.
 var ErrOtherFile = errors.New("it is another file than the memory file that was announced")
 
-// OpenFile opens a sealed memory file of another process, or of this one. flag is os.O_RDONLY or os.O_RDWR. Another file
-// can have these numbers by now: OpenFile looks at the name first, since opening some devices acts on them. The caller
-// compares the attributes with what it knows.
+// OpenFile opens a sealed memory file of another process, or of this one. flag is os.O_RDONLY or os.O_RDWR. Another
+// file can have these numbers by now: OpenFile looks at the name first, since opening some devices acts on them. The
+// caller compares the attributes with what it knows.
 func OpenFile(pid, fd int, name string, flag int) (own int, attributes unix.Stat_t, err error) {
 	path := fmt.Sprintf("/proc/%d/fd/%d", pid, fd)
 	shown, err := os.Readlink(path)

@@ -1,10 +1,9 @@
 // Package disagg is `perigee disagg`: batches of disaggregated-serving
 // benchmarks on Slurm, from a tree of YAML files to figures, pages and verdicts.
 //
-// The parts: config reads test configurations, catalog finds and selects them,
-// launch makes the job of a case, batch runs jobs, benchlog reads logs, pattern the
-// custom patterns of logs, judge says whether a case can be believed, and report
-// writes what was found.
+// The parts: config finds test configurations, reads and selects them, plan makes the
+// job of a case, batch runs jobs, benchlog reads logs, judge decides whether a case can
+// be believed, and report writes figures and verdicts.
 package disagg
 
 import (

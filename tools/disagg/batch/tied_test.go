@@ -17,8 +17,9 @@ import (
 // exited leaves the mark of a part of a task's job that has ended.
 func exited(t *testing.T, task *Task, mark string) {
 	t.Helper()
-	exits := filepath.Join(task.Dir, "exits")
-	if err := errors.Join(os.MkdirAll(exits, 0o755), os.WriteFile(filepath.Join(exits, "SERVER_0"), []byte(mark), 0o644)); err != nil {
+	exits, whole := filepath.Join(task.Dir, "exits"), filepath.Join(task.Dir, "mark") // an empty mark is a full disk
+	if err := errors.Join(os.MkdirAll(exits, 0o755), os.WriteFile(whole, []byte(mark), 0o644),
+		os.Rename(whole, filepath.Join(exits, "SERVER_0"))); err != nil {
 		t.Error(err)
 	}
 }

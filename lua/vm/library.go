@@ -244,7 +244,7 @@ func calledByGo() bool {
 	}
 }
 
-// generator is what math.random draws from.
+// math.random draws from generator.
 type generator struct{ *rand.Rand }
 
 func (g *generator) seed(n uint64) { g.Rand = rand.New(rand.NewPCG(n, 0)) }

@@ -37,7 +37,7 @@ const (
 	noticeHeader = len(noticeMagic) + 1 + 8 + 8
 )
 
-// inbox is what came from one agent and was not received yet.
+// inbox holds the messages of one agent that the scenario has not received yet.
 type inbox struct {
 	epoch int64 // of the sender's connection that next counts in
 	next  uint64

@@ -14,7 +14,7 @@ const (
 	// lonely is of how many agents an agent makes sure, among several hosts, that there is room for.
 	lonely = 4
 
-	// RoomHint is what to do where there is not.
+	// RoomHint names the remedy where there is not.
 	RoomHint = "give /dev/shm more room (containers: --shm-size)"
 )
 

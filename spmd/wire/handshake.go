@@ -56,7 +56,7 @@ const (
 	roleCross  = "crossed"
 )
 
-// transcript is what both ends of a handshake know.
+// transcript holds the values that both ends of a handshake know.
 type transcript struct {
 	secret         []byte
 	nonceA, nonceD []byte

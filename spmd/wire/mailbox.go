@@ -20,7 +20,7 @@ type mailKey struct {
 	channel uint64
 }
 
-// queue is what has come from one sender on one channel. It exists while it holds messages, or a receiver waits.
+// queue holds the messages of one sender on one channel. It exists while it holds messages, or a receiver waits.
 type queue struct {
 	messages []message
 	first    int           // of messages, that was not taken yet

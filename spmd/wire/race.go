@@ -11,7 +11,7 @@ import (
 // RFC 8305 has it for hosts with several addresses.
 const headStart = 200 * time.Millisecond
 
-// attempts are what went wrong at all addresses.
+// attempts holds the failures at all addresses.
 type attempts []error
 
 func (a attempts) Error() string {

@@ -35,12 +35,12 @@ type Endpoint interface {
 	Close() error
 }
 
-// Counts is what an endpoint has written to others: the links it has opened, the
+// Counts says how much an endpoint has written to others: the links it has opened, the
 // messages on them, control messages apart, and in how many frames, with the bytes of those,
 // headers included. Handshakes do not count.
 type Counts struct{ Links, Messages, Controls, Frames, Bytes int64 }
 
-// Minus is what has been added since an earlier reading.
+// Minus returns the growth since an earlier reading.
 func (c Counts) Minus(earlier Counts) Counts {
 	return Counts{
 		c.Links - earlier.Links, c.Messages - earlier.Messages, c.Controls - earlier.Controls,

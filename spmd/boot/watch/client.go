@@ -17,7 +17,7 @@ import (
 	"perigee/spmd/wire"
 )
 
-// Self is what a rank knows of itself.
+// Self holds what a rank knows of itself.
 type Self struct {
 	Rank, Size int
 	Host       string // in the launcher's words; "" is the host's own name

@@ -122,7 +122,7 @@ type Evaluation struct {
 	Tasks   []Task
 }
 
-// Worker is what is read of a worker section.
+// Worker holds the keys of a worker section that perigee reads.
 type Worker struct {
 	TP, PP, CP, MaxBatch, MaxTokens, MaxSeq, MTP, Slots int
 	AttentionDP                                         bool

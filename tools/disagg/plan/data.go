@@ -10,7 +10,7 @@ import (
 	"perigee/tools/disagg/config"
 )
 
-// Data is what a template can use.
+// Data holds the fields that a template can use.
 type Data struct {
 	*config.Config
 	ID            string

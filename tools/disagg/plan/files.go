@@ -31,7 +31,7 @@ func EffectiveText(c *config.Config) (string, error) {
 	return string(text), err
 }
 
-// files are what the script reads, by name.
+// files holds the files that the script reads, by name.
 func (d *Data) files() (files map[string]string, err error) {
 	files = map[string]string{}
 	if files[Effective], err = EffectiveText(d.Config); err != nil {

@@ -20,7 +20,7 @@ import (
 	"perigee/tools/disagg/probe"
 )
 
-// Options are what a job needs beside its config.
+// Options holds what a job needs beside its config.
 type Options struct {
 	Dir     string // result folder, absolute
 	GPU     config.GPU

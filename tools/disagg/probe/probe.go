@@ -67,7 +67,7 @@ func New(nodes int, prefill, decode []int, modelName string, tokens int64) *Plan
 	return p
 }
 
-// requestBytes is what a request moves of a model in 16 bit; 0 where the model is not known.
+// requestBytes returns the bytes that a request of a model in 16 bit moves; 0 where the model is not known.
 func requestBytes(modelName string, tokens int64) int64 {
 	m, err := model.Named(modelName)
 	if err != nil || tokens < 1 {
@@ -137,7 +137,7 @@ func matrix(nodes, from, to int, bytes int64) string {
 	return b.String()
 }
 
-// Pair is what was measured between two nodes.
+// Pair holds the measurement between two nodes.
 type Pair struct {
 	From        string  `json:"from"`
 	To          string  `json:"to"`
@@ -145,7 +145,7 @@ type Pair struct {
 	Slow        bool    `json:"slow"`        // below 80 % of the median of the other pairs, beyond chance
 }
 
-// Result is what a probe has measured.
+// Result holds the measurements of a probe.
 type Result struct {
 	Engine  string  `json:"engine,omitempty"`  // nixl or shm
 	Backend string  `json:"backend,omitempty"` // what really moved the bytes

@@ -1,7 +1,7 @@
 // Package experts plays expert parallelism at one rank: the data plane, which dispatches the tokens of all ranks to
 // their experts and combines the results, and the control plane, which makes, connects and takes down what that needs.
-// Package lua offers it to scenarios as the module moe; the routing and the arithmetic of layouts are in package moe,
-// the number formats in moe/numeric.
+// Package lua/modules/moe offers it to scenarios as the module moe; the routing and the arithmetic of layouts are in
+// package moe, the number formats in moe/numeric.
 //
 // # Data plane
 //

@@ -1,6 +1,6 @@
 // Package metric turns a result into named lists of numbers, and holds limits against them: by what thresholds judge a
 // run while it goes on (package experiment), by what two results are compared (tools/compare), and by what scripts and
-// perigee inspect choose samples.
+// perigee result choose samples.
 //
 // Most metrics have a sample for each measured run of a pattern; some have one for each initiator or message of a run,
 // for each pattern, or for each size of blocks. A scenario may declare its own metrics. docs/thresholds.md lists

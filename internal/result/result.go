@@ -163,7 +163,7 @@ type Metric struct {
 
 // Threshold is a limit that the run was given, and what became of it.
 type Threshold struct {
-	Threshold string   `json:"threshold"` // as package threshold writes it
+	Threshold string   `json:"threshold"` // as package metric writes it
 	From      string   `json:"from"`      // --threshold, or the place in the script
 	Value     *float64 `json:"value,omitempty"`
 	Samples   int      `json:"samples"`

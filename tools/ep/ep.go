@@ -16,7 +16,7 @@ type Cmd struct {
 	DataPlane playCmd      `cmd:"" passthrough:"" scenario:"ep_data_plane" name:"data-plane" help:"Measure dispatch and combine between ranks."`
 	Control   playCmd      `cmd:"" passthrough:"" scenario:"ep_control_plane" name:"control-plane" help:"Measure how ranks connect, disconnect and reconnect."`
 	Elastic   playCmd      `cmd:"" passthrough:"" scenario:"ep_elastic" name:"elastic" help:"Let ranks join, leave and die, and check and time the others."`
-	Matrix    MatrixCmd    `cmd:"" help:"Print a traffic matrix that falls off with the distance of ranks."`
+	Matrix    MatrixCmd    `cmd:"" help:"Print a traffic matrix that grows with the distance of ranks."`
 }
 
 // Help adds to the commands in perigee ep --help.

@@ -8,6 +8,6 @@
 //
 // A path is steps of names and indices, as in .measurements[0].latency_ns; [] stands for every element. One that leads
 // nowhere is an error which says how far it came and what is there. Mistakes in a path are of kind Usage, files that
-// are no results of kind Input. The columns of rows are listed in docs/results.md; they are part of the interface, so
+// are no results of kind Input. The columns of rows are listed in docs/report.md; they are part of the interface, so
 // that columns are added and never renamed.
 package inspect

@@ -1,5 +1,5 @@
 // Package play runs loads: Prepare makes a Plan of each, which every rank runs as often as it likes, verifies, and
-// gathers the times of. Scenarios reach it through package lua, tools/simulate through a simulated engine.
+// gathers the times of. Scenarios reach it through lua/modules/transfer, tools/simulate through a simulated engine.
 //
 // # Running
 //

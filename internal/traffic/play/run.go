@@ -14,7 +14,7 @@ import (
 
 // Run runs this rank's transfers n times. The parts of a run on different lanes, such as messages and a storage
 // operation, start together, and the next run begins when all are through. With record set the stamps of each run
-// are kept for record.Collect.
+// are kept for Collect.
 func (p *Plan) Run(n int, record bool) error {
 	if err := p.checkRuns(n); err != nil {
 		return err

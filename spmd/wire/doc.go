@@ -8,8 +8,8 @@
 //
 // Two ranks have one link, which carries messages both ways. The rank that first sends to the other dials all its
 // addresses, each 200 ms after the one before it (Race), and confirms the first connection that stands. Where both dial
-// at the same time the lower rank refuses the other's connection (see peer). A link that has ended is not replaced:
-// messages may be lost with it.
+// at the same time the lower rank refuses the other's connection (see peer). A rank does not dial again after its link
+// has ended: messages may be lost with it.
 //
 // # Handshake
 //

@@ -20,10 +20,12 @@ const (
 	loggedRejections = 16
 	// stuckPause is how long a listener that cannot accept connections waits before it tries again.
 	stuckPause = 10 * time.Millisecond
+	// loggedFailures is after how many failures in a row, 2 s, the log says so.
+	loggedFailures = 200
 )
 
 // Listener accepts connections from peers that prove that they know the job's secret. Others get no information, and
-// are closed within handshakeTimeout.
+// are closed within handshakeTimeout of their acceptance.
 type Listener struct {
 	cfg      ListenerConfig
 	listener net.Listener
@@ -129,7 +131,9 @@ func (l *Listener) accept() {
 		l.stuck = err
 		l.mu.Unlock()
 		if err != nil { // out of descriptors, say
-			failures++
+			if failures++; failures == loggedFailures {
+				l.cfg.Log.Warn("cannot accept connections", "reason", err)
+			}
 			if l.cfg.Stuck != nil {
 				l.cfg.Stuck(err, time.Duration(failures)*stuckPause)
 			}

@@ -78,7 +78,8 @@ func (t *TCP) linkTo(ctx context.Context, to int) (*link, error) {
 	return p.link, nil
 }
 
-// redialPause bounds the wait for a rank that dials this one: it may not get through.
+// redialPause is the time after which a rank that waits for a link looks again: the rank that dials it may not get
+// through.
 const redialPause = time.Second
 
 // awaitLocked waits for a change of a peer, or for redialPause.
@@ -168,8 +169,8 @@ func (t *TCP) dial(ctx context.Context, stop func(), to int) (*Conn, error) {
 	return conn, err
 }
 
-// claim decides on a connection that another rank has dialled. It is refused where this rank dials that one, or has
-// dialled it and has a link. For each other connection receive follows.
+// claim decides on a connection that another rank has dialled. The lower rank refuses it while it dials that one or has
+// a link. receive follows each other connection.
 func (t *TCP) claim(from int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -187,10 +188,11 @@ func (t *TCP) receive(c net.Conn, from int) {
 	defer conn.Close()
 	defer context.AfterFunc(t.life, func() { conn.Close() })()
 	err := conn.awaitConfirmation()
+	confirmed := err == nil
 	var l *link
 	t.mu.Lock()
 	p := t.peerLocked(from)
-	if err == nil {
+	if confirmed {
 		l, err = t.adoptLocked(conn, from)
 	}
 	if p.link == nil && l != nil {
@@ -202,10 +204,10 @@ func (t *TCP) receive(c net.Conn, from int) {
 	p.admitting--
 	p.changeLocked()
 	t.mu.Unlock()
-	if errors.Is(err, ErrForged) {
+	if errors.Is(err, ErrForged) || confirmed && err != nil {
 		t.lose(from, err)
 	}
-	if err != nil { // the rank has chosen another connection, or has died, which the coordinator misses
+	if err != nil { // else the rank has chosen another connection, or has died, which the coordinator notices
 		t.cfg.Log.Debug("not confirmed", "peer", from, "address", conn.RemoteAddr(), "reason", err)
 		return
 	}

@@ -16,7 +16,7 @@ type Header struct {
 }
 
 // Control is the Op of messages that no Recv waits for. They go to the function that was
-// given to Controls, after all that the sender has sent before.
+// given to HandleControl, after all that the sender has sent before.
 const Control = 0xff
 
 // Endpoint is one rank's access to the others. Send and Recv may be called

@@ -156,12 +156,16 @@ func (r *session) append(t *batch.Task, o *outcome) error {
 	}
 	path := filepath.Join(r.dir, report.CSVName)
 	if o.kept || o.again {
-		has, err := report.HasRun(path, rows[0])
-		if o.again && (has || err != nil) {
-			fmt.Fprintf(r.log, "%s: %s has figures of this run already; they stay as they are\n", t.Name, report.CSVName)
-		}
-		if has || err != nil {
+		missing, err := report.Missing(path, rows)
+		if err != nil {
 			return err
+		}
+		if o.again && len(missing) < len(rows) {
+			fmt.Fprintf(r.log, "%s: %s has figures of this run already; they stay as they are\n", t.Name, report.CSVName)
+			return nil
+		}
+		if rows = missing; len(rows) == 0 {
+			return nil
 		}
 	}
 	return report.AppendCSV(path, rows)

@@ -289,6 +289,12 @@ func (c *Coordinator) handle(m *member, n message) (more bool) {
 		return c.enterLocked(m, n)
 	case isAbort:
 		return n.Failure != nil && c.abortedLocked(m, *n.Failure)
+	case isCause: // also before the hello: the launcher may die as soon as the rank watches it
+		if n.Failure != nil {
+			c.Log.Warn("rank reported the cause", "peer", m.rank, "failure", *n.Failure)
+			c.failLocked(*n.Failure)
+		}
+		return true
 	}
 	if !m.here {
 		return false
@@ -305,11 +311,6 @@ func (c *Coordinator) handle(m *member, n message) (more bool) {
 	case isAlive:
 		m.silent = false
 		signal(c.answers)
-	case isCause:
-		if n.Failure != nil {
-			c.Log.Warn("rank reported the cause", "peer", m.rank, "failure", *n.Failure)
-			c.failLocked(*n.Failure)
-		}
 	case isLeave:
 		m.gone, m.left = true, true
 		signal(c.answers)

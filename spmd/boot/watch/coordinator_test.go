@@ -279,7 +279,7 @@ func TestWhoCannotBelongIsRefused(t *testing.T) {
 
 func TestBeforeHello(t *testing.T) {
 	c := newCoordinator(t, 2)
-	for _, line := range []string{"", "x\n", "{}\n", `{"is":"leave"}` + "\n", `{"is":"abort"}` + "\n", `{"is":"cause","failure":{"rank":0}}` + "\n"} {
+	for _, line := range []string{"", "x\n", "{}\n", `{"is":"leave"}` + "\n", `{"is":"abort"}` + "\n"} {
 		s := connectTo(t, c, 1)
 		io.WriteString(s.conn, line)
 		s.conn.(*net.UnixConn).CloseWrite()
@@ -290,12 +290,14 @@ func TestBeforeHello(t *testing.T) {
 		}
 	}
 	world(t, c, 2)
-	c = newCoordinator(t, 2)
-	s := connectTo(t, c, 1)
-	s.say(message{Is: isAbort, Failure: &Failure{Rank: 1, Kind: fault.Resource, Cause: "no memory"}})
-	<-c.Failed()
-	if f := c.Failure(); f.Rank != 1 || f.Cause != "no memory" || f.Kind != fault.Resource {
-		t.Errorf("got %+v", f)
+	for _, is := range []string{isAbort, isCause} {
+		c = newCoordinator(t, 2)
+		s := connectTo(t, c, 1)
+		s.say(message{Is: is, Failure: &Failure{Rank: 1, Kind: fault.Resource, Cause: "no memory"}})
+		<-c.Failed()
+		if f := c.Failure(); f.Rank != 1 || f.Cause != "no memory" || f.Kind != fault.Resource {
+			t.Errorf("%s: got %+v", is, f)
+		}
 	}
 }
 

@@ -67,7 +67,9 @@ func (l *Ledger) mine(ctx context.Context, q *slurm.Queue, last map[string]Event
 	for began := time.Now(); needed; {
 		asked := time.Now()
 		if jobs, err = q.Mine(ctx); err != nil {
-			l.pace.failed()
+			if ctx.Err() == nil { // an interrupt says nothing of Slurm
+				l.pace.failed()
+			}
 			return nil, err
 		}
 		sure := l.pace.answered(asked)

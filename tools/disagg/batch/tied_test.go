@@ -41,6 +41,23 @@ func TestNumberGivenAgain(t *testing.T) {
 	}
 }
 
+// What Slurm has done to another job that has the id of a case's by now is not asked for.
+func TestPastOfAnotherJob(t *testing.T) {
+	dir := fake(t, "")
+	record := "JobId=101 StartTime=2026-01-01T00:00:00 SuspendTime=2026-01-01T00:01:00\n"
+	if err := os.WriteFile(filepath.Join(dir, "record"), []byte(record), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := manager(t, t.TempDir())
+	for _, foreign := range []bool{false, true} {
+		task := tasks(t, 1)[0]
+		task.Job.ID, task.foreign = "101", foreign
+		if m.past(context.Background(), task); task.End.Suspended == foreign {
+			t.Errorf("of another job: %t, suspended: %t", foreign, task.End.Suspended)
+		}
+	}
+}
+
 // What a resumed run finds of an attempt before, of a job that waits to run again, is no death of a part.
 func TestResumedWhileItWaitsAgain(t *testing.T) {
 	list := tasks(t, 1)

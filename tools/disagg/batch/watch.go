@@ -184,9 +184,9 @@ func (m *Manager) stopSuspects(ctx context.Context, open []*Task) {
 // after the next poll, and the job may end by itself meanwhile. The ledger has the reason first, for a run that goes on
 // with this one: which of the parts that have died then the cancellation has ended is not to be seen.
 func (m *Manager) stop(ctx context.Context, t *Task) {
+	why := m.late(t)
 	if !t.announced {
 		t.announced = true
-		why := m.late(t)
 		if d := t.End.Death; d != nil {
 			why = d.Words() + ": " + d.Line
 			m.printf("%s\n", d.Report(t.Name))
@@ -203,8 +203,10 @@ func (m *Manager) stop(ctx context.Context, t *Task) {
 	t.cancelled, t.End.Cancelled = time.Now(), true
 }
 
-// late notes that the time of a job is over, unless the job has come to its end, and says it.
+// late notes that the time of a job is over, unless the job has come to its end, and says it. The job may come to its
+// end while Slurm refuses to cancel it.
 func (m *Manager) late(t *Task) string {
+	t.End.Late = ""
 	words := "the job has not ended within " + m.Timeout.String() + t.waiting()
 	if t.isLate(m.Timeout) && !judge.Done(t.Dir) {
 		t.End.Late = words
@@ -212,10 +214,11 @@ func (m *Manager) late(t *Task) string {
 	return words
 }
 
-// past asks what Slurm has done to a job in a moment that no poll has seen, and reports whether it is preempting it.
+// past asks what Slurm has done to a job in a moment that no poll has seen, and reports whether it is preempting it. It
+// does not ask where another job has the id.
 // While Slurm does not answer, not every job is asked about: that may take long, and fails no case.
 func (m *Manager) past(ctx context.Context, t *Task) bool {
-	if t.End.Lost || time.Now().Before(m.deaf) {
+	if t.End.Lost || t.foreign || time.Now().Before(m.deaf) {
 		return false
 	}
 	past, err := m.Queue.Past(ctx, t.Job.ID)

@@ -305,11 +305,16 @@ func (m *machine) figure(line []byte) {
 		}
 		return
 	}
+	// Where two lines run into each other, as tasks of srun write them, the figure of the second is whole.
+	var last *figure
+	var text []byte
 	for i := range figures {
-		if value, ok := after(line, figures[i].label); ok {
-			m.take(m.open, &figures[i], value)
-			return
+		if value, ok := after(line, figures[i].label); ok && (last == nil || len(value) < len(text)) {
+			last, text = &figures[i], value
 		}
+	}
+	if last != nil {
+		m.take(m.open, last, text)
 	}
 }
 

@@ -141,6 +141,16 @@ func TestUnreadableCounts(t *testing.T) {
 	}
 }
 
+// Of two lines that have run into each other the second figure is read.
+func TestJoinedLines(t *testing.T) {
+	text := "Benchmarking with concurrency 4 ... 32 prompts\n0: Mean E2EL (ms): 7900.00   0: Median E2EL (ms): 7850.20\n" +
+		"Benchmark with concurrency 4 done\n"
+	log, err := Read(strings.NewReader(text))
+	if err != nil || len(log.Levels) != 1 || log.Levels[0].Metrics[Name("Median", "E2EL")] != 7850.2 {
+		t.Errorf("%+v, %v", log, err)
+	}
+}
+
 // What a warm-up's result says of requests within a level does not stand for what is measured. Failures that are summed up
 // before a result belong to it.
 func TestCountsOfAWarmup(t *testing.T) {

@@ -21,9 +21,11 @@ import (
 
 // Death is the end of a part of a job before its time.
 type Death struct {
-	Part string   // SETUP, SERVER_0, GEN_1, CLIENT ..., or the log that has an error pattern
-	Node string   // empty if unknown
-	Code int      // exit code; -1: a pattern was found in a log of a part that still runs; 0: see before; or noCode
+	Part string // SETUP, SERVER_0, GEN_1, CLIENT ..., or the log that has an error pattern
+	Node string // empty if unknown
+	// Code is the exit code: 0 of a part that ended before the job was ready, -1 where a pattern was found in the log
+	// of a part that still runs, or noCode.
+	Code int
 	Log  string   // name of the log
 	Line string   // first line of the log that looks like an error
 	Tail []string // from there, at most 40 lines

@@ -59,26 +59,33 @@ func (r Row) fields() []string {
 	}
 }
 
-// HasRun reports whether the file at path has figures of a row's run: of its test, with its times.
-func HasRun(path string, row Row) (bool, error) {
+// Missing returns those rows of a run that the file at path lacks: none of a figure with that test, level and times.
+// Other lines of the file need not be rows: users add notes.
+func Missing(path string, rows []Row) ([]Row, error) {
 	data, err := file.Read(path, mostCSV)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return rows, nil
 	}
 	if err != nil {
-		return false, fault.New(fault.Input, "%w", err)
+		return nil, fault.New(fault.Input, "%w", err)
 	}
 	r := csv.NewReader(bytes.NewReader(data))
-	r.FieldsPerRecord = len(columns)
+	r.FieldsPerRecord, r.LazyQuotes = -1, true
 	list, err := r.ReadAll()
 	if err != nil {
-		return false, fault.New(fault.Input, "%s: %w", path, err)
+		return nil, fault.New(fault.Input, "%s: %w", path, err)
 	}
-	want := row.fields()
-	return slices.ContainsFunc(list, func(fields []string) bool {
-		// from total_time__sec to end_timestamp
-		return slices.Equal(fields[9:12], want[9:12]) && strings.HasPrefix(fields[5], row.Test+"_con:")
-	}), nil
+	// The name, total_time__sec to end_timestamp, and the metric.
+	key := func(fields []string) string {
+		return strings.Join(slices.Concat(fields[5:6], fields[9:12], fields[16:17]), "\n")
+	}
+	has := map[string]bool{}
+	for _, fields := range list {
+		if len(fields) == len(columns) {
+			has[key(fields)] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(rows), func(row Row) bool { return has[key(row.fields())] }), nil
 }
 
 // lines are rows as they stand in a file.

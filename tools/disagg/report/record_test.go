@@ -2,8 +2,10 @@ package report
 
 import (
 	"encoding/xml"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -78,27 +80,32 @@ func TestCSV(t *testing.T) {
 	}
 }
 
-// A run that is in a file is found, and no row is written behind a line that was cut.
-func TestHasRun(t *testing.T) {
+// Rows of a run that are in a file are found, whatever lines users have added, and no row is written behind a line that
+// was cut.
+func TestMissing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), CSVName)
 	at := time.Date(2026, 1, 14, 2, 3, 4, 0, time.Local)
 	row := func(metric string, took time.Duration) Row {
 		return Row{Test: "test[a]", Concurrency: 1, Metric: metric, Value: 1, Start: at, End: at.Add(took)}
 	}
 	rows := []Row{row("A", time.Second), row("B", time.Second)}
-	if has, err := HasRun(path, rows[0]); has || err != nil {
-		t.Errorf("there is no file, got %v, %v", has, err)
+	if missing, err := Missing(path, rows); len(missing) != 2 || err != nil {
+		t.Errorf("there is no file, got %v, %v", missing, err)
 	}
 	if err := AppendCSV(path, rows); err != nil {
 		t.Fatal(err)
 	}
-	other := row("A", time.Second)
-	other.Test = "test[ab]"
-	for r, want := range map[*Row]bool{&rows[1]: true, {Test: "test[a]", Start: at, End: at.Add(time.Second)}: true, &other: false,
-		{Test: "test[a]", Start: at, End: at.Add(time.Second + time.Microsecond)}: false} {
-		if got, err := HasRun(path, *r); err != nil || got != want {
-			t.Errorf("run of %+v: %v, %v", r, got, err)
-		}
+	notes, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(notes, "a note, 5\" wide\n")
+	notes.Close()
+	other, level := row("A", time.Second), row("A", time.Second)
+	other.Test, level.Concurrency = "test[ab]", 2
+	absent := []Row{other, level, row("C", time.Second), row("A", time.Second+time.Microsecond)}
+	if got, err := Missing(path, slices.Concat(rows, absent)); err != nil || !slices.Equal(got, absent) {
+		t.Errorf("missing are %+v, %v, want %+v", got, err, absent)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -37,7 +37,7 @@ var plans = map[string]string{
 	"deaths":  "0,-1@dispatch,2-7; 0,2,-3@combine,4-7; 0,2,4,-5@cleanup,6-7; 0,2,4,6-7",
 }
 
-// Plans lists the names of plans.
+// Plans lists the names that --plan takes, in the order of the help.
 func Plans() []string {
 	return []string{"static", "grow", "steps", "replace", "shrink", "large", "single", "deaths"}
 }

@@ -9,8 +9,8 @@ import (
 
 // This file reads the classes in which layers keep different tokens.
 
-// alternating is a class in which every so manieth layer keeps all tokens, and the others a window; both as the class
-// has them where the file does not say.
+// alternating reads a class in which one layer of every so many keeps all tokens and the others a window. every and
+// window are the class's defaults, for files that do not say.
 func alternating(window, every int64) func(*config) {
 	return func(c *config) {
 		c.attention()

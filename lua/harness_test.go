@@ -52,6 +52,7 @@ func playWith(t testing.TB, n int, source string, options map[string]any, change
 // playAs is playWith with access to files. Its options are those that it names.
 func playAs(t testing.TB, n int, source string, access Access, change func(env *Env)) played {
 	t.Helper()
+	access.Folder = "/"
 	p := played{out: make([]string, n)}
 	runtimes := make([]*Runtime, n)
 	p.errs = traffictest.Worlds(t, n, func(w *spmd.World) error {
@@ -69,7 +70,6 @@ func playAs(t testing.TB, n int, source string, access Access, change func(env *
 			p.doc = env.Doc
 		}
 		change(&env)
-		access.Folder = "/"
 		r.Permit(access)
 		r.Begin(env)
 		mine := map[string]any{}

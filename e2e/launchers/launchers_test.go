@@ -177,8 +177,18 @@ unset SLURM_NTASKS SLURM_NPROCS SLURM_NNODES SLURM_JOB_NUM_NODES
 srun --mpi=%[3]s -n1 %[4]s run %[5]s : -n1 %[4]s run %[5]s
 echo "srun's exit code: $?"
 `, dir, s.Munge, plugin, harness.Program, harness.Script(t, "whoami.lua")))
-		start(t, harness.Command{Argv: []string{"sbatch", filepath.Join(dir, "job.sh")}, Env: []string{"SLURM_CONF=" + s.Conf}}).MustEnd()
-		out := outputOfBatch(t, dir)
+		submit := func() string {
+			start(t, harness.Command{Argv: []string{"sbatch", filepath.Join(dir, "job.sh")}, Env: []string{"SLURM_CONF=" + s.Conf}}).MustEnd()
+			return outputOfBatch(t, dir)
+		}
+		out := submit()
+		if strings.Contains(out, "double free or corruption") {
+			t.Logf("srun of Slurm 22.05 has crashed at its own end, once more:\n%s", out)
+			if err := os.Remove(filepath.Join(dir, "out")); err != nil {
+				t.Fatal(err)
+			}
+			out = submit()
+		}
 		harness.Contains(t, "output", out, "2 ranks on", "rank 0 of 2", "rank 1 of 2", "exit code: 0")
 	}
 }

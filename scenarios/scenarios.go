@@ -9,24 +9,16 @@ package scenarios
 
 import (
 	"embed"
-	"io/fs"
 	"strings"
+
+	"perigee/internal/file"
 )
 
 //go:embed *.lua
 var files embed.FS
 
 // Names lists the shipped scenarios, sorted.
-func Names() []string {
-	names, err := fs.Glob(files, "*.lua")
-	if err != nil {
-		panic(err) // the pattern is a good one
-	}
-	for i, name := range names {
-		names[i] = strings.TrimSuffix(name, ".lua")
-	}
-	return names
-}
+func Names() []string { return file.Stems(files, "*.lua") }
 
 // Source returns the text of a shipped scenario. Its name may be written with
 // hyphens or underscores.

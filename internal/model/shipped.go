@@ -3,7 +3,6 @@ package model
 import (
 	"cmp"
 	"embed"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -11,22 +10,14 @@ import (
 
 	"perigee/internal/conf"
 	"perigee/internal/fault"
+	"perigee/internal/file"
 )
 
 //go:embed models/*.yaml
 var files embed.FS
 
 // Names lists the models that are part of perigee, sorted.
-func Names() []string {
-	names, err := fs.Glob(files, "models/*.yaml")
-	if err != nil {
-		panic(err) // the pattern is a good one
-	}
-	for i, name := range names {
-		names[i] = strings.TrimSuffix(path.Base(name), ".yaml")
-	}
-	return names
-}
+func Names() []string { return file.Stems(files, "models/*.yaml") }
 
 // Source returns the file of a shipped model. Small and capital letters, hyphens and
 // underscores in its name are alike.

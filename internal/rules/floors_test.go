@@ -7,11 +7,11 @@ var floors = []string{
 	`docs e2e e2e/disagg e2e/dist e2e/hosts e2e/launchers internal/clock internal/fuzztest
 	internal/memory internal/moe/numeric internal/pack internal/page/pagetest internal/plaintext
 	internal/procfs internal/rules internal/sbom internal/secret internal/size internal/slurm
-	internal/stats internal/traffic internal/version scenarios spmd/boot/pmix spmd/spmdtest spmd/wire
+	internal/stats internal/traffic internal/version spmd/boot/pmix spmd/spmdtest spmd/wire
 	tools/disagg/benchlog`,
 	`internal/fault internal/page internal/table internal/traffic/series nixl spmd/host`,
 	`internal/expr internal/file internal/traffic/overlap nixl/internal/kernel spmd/boot/watch`,
-	`internal/cli internal/conf internal/traffic/matrix nixl/device nixl/nixltest spmd/boot`,
+	`internal/cli internal/conf internal/traffic/matrix nixl/device nixl/nixltest scenarios spmd/boot`,
 	`internal/model internal/moe internal/result internal/trace internal/traffic/load lua/vm nixl/capi
 	nixl/shm spmd spmd/launch tools/disagg/config`,
 	`internal/contention internal/result/resulttest internal/traffic/session internal/traffic/traffictest

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"perigee/internal/cli"
-	"perigee/internal/file"
 	"perigee/internal/version"
 	"perigee/tools/disagg/batch"
 	"perigee/tools/disagg/config"
@@ -270,7 +269,7 @@ func (r *session) debugOne(t *batch.Task) error {
 // measured adds what lies in the folder of a task beside its logs.
 func (r *session) measured(o *outcome) {
 	o.Config = ""
-	if text, err := file.Read(filepath.Join(o.Dir, plan.Effective), 64<<20); err == nil {
+	if text, err := plan.ReadEffective(o.Dir); err == nil {
 		o.Config = fmt.Sprintf("%x", sha256.Sum256(text))
 	}
 	if r.Probe {

@@ -159,10 +159,7 @@ type elements struct {
 }
 
 // printList writes a list as printJSON does.
-func printList(w io.Writer, l elements) error { return l.write(w, "", "\n") }
-
-// write writes the list and what follows it. Its elements stand further in than the line that it begins in.
-func (l elements) write(w io.Writer, indent, end string) error {
+func printList(w io.Writer, l elements) error {
 	var b bytes.Buffer
 	b.WriteString("[")
 	for i := range l.n {
@@ -170,8 +167,8 @@ func (l elements) write(w io.Writer, indent, end string) error {
 			b.Reset()
 			b.WriteString(",")
 		}
-		b.WriteString("\n  " + indent)
-		if err := encode(&b, indent+"  ", l.element(i)); err != nil {
+		b.WriteString("\n  ")
+		if err := encode(&b, "  ", l.element(i)); err != nil {
 			return err
 		}
 		b.Truncate(b.Len() - len("\n"))
@@ -182,9 +179,9 @@ func (l elements) write(w io.Writer, indent, end string) error {
 		}
 	}
 	if l.n > 0 {
-		b.WriteString("\n" + indent)
+		b.WriteString("\n")
 	}
-	b.WriteString("]" + end)
+	b.WriteString("]\n")
 	if _, err := w.Write(b.Bytes()); err != nil {
 		return cli.LostOutput(err)
 	}

@@ -2,9 +2,7 @@ package kvbench
 
 import (
 	"embed"
-	"io/fs"
 	"math"
-	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -12,6 +10,7 @@ import (
 
 	"perigee/internal/conf"
 	"perigee/internal/fault"
+	"perigee/internal/file"
 	"perigee/internal/model"
 )
 
@@ -214,16 +213,7 @@ func kvbenchName(dtype string) string {
 var configFiles embed.FS
 
 // ConfigNames lists the model configs that are part of perigee, sorted.
-func ConfigNames() []string {
-	names, err := fs.Glob(configFiles, "configs/*.yaml")
-	if err != nil {
-		panic(err) // the pattern is a good one
-	}
-	for i, name := range names {
-		names[i] = strings.TrimSuffix(path.Base(name), ".yaml")
-	}
-	return names
-}
+func ConfigNames() []string { return file.Stems(configFiles, "configs/*.yaml") }
 
 // configSource returns the file of a shipped model config.
 func configSource(name string) (file string, text []byte, ok bool) {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"perigee/internal/conf"
-	"perigee/internal/file"
 	"perigee/internal/slurm"
 	"perigee/tools/disagg/config"
 	"perigee/tools/disagg/judge"
@@ -94,12 +93,12 @@ func (t *Task) waits() bool {
 
 // isDead reports whether a part that has ended is of the attempt that runs, as Slurm has said since.
 func (t *Task) isDead(death *judge.Death) bool {
-	const grace = 10 * time.Second // in which a script that is run once more removes what the first attempt has left
+	const clearing = 10 * time.Second // in which a script that is run once more removes what the first attempt has left
 	state := t.Job.State
 	if state == "PENDING" || state == "CONFIGURING" || strings.HasPrefix(state, "REQUEUE") {
 		t.ran, t.old = true, markOf(death) // before it waits
 	}
-	return state == "RUNNING" && markOf(death) != t.old && time.Since(t.restarted) > grace
+	return state == "RUNNING" && markOf(death) != t.old && time.Since(t.restarted) > clearing
 }
 
 // markOf distinguishes the end of a part from that in another attempt.
@@ -137,7 +136,7 @@ func Changed(t *Task) bool {
 		return false
 	}
 	for _, dir := range []string{t.Dir, t.Dir + FailedSuffix} {
-		if then, err := file.Read(filepath.Join(dir, plan.Effective), mostLedger); err == nil {
+		if then, err := plan.ReadEffective(dir); err == nil {
 			return string(then) != now
 		}
 	}

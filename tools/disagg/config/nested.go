@@ -14,7 +14,6 @@ import (
 type Dataset struct {
 	Name, Filter   string
 	Expected       *float64 // nil: not given, and nothing is judged
-	Threshold      string   // the kind of test
 	Alpha, Beta    *float64
 	Sigma          *float64
 	Samples        *int
@@ -32,12 +31,13 @@ func (r *reader) datasets(v *conf.Value) (all []Dataset) {
 }
 
 func (r *reader) dataset(v *conf.Value) Dataset {
-	d := Dataset{Name: "gsm8k", Filter: "flexible-extract", Threshold: "hypothesis_test"}
+	d := Dataset{Name: "gsm8k", Filter: "flexible-extract"}
 	if v.Kind != conf.Map {
 		r.add(v, v.Path(), "wanted a map with name and expected_value, got %s", shown(v))
 		return d
 	}
-	samples, test := 0, d.Threshold
+	const onlyTest = "hypothesis_test"
+	samples, test := 0, onlyTest
 	r.part(v, keys{
 		{path: "dataset_name", to: text{&d.Name}}, // real files have this where the original reads name
 		{path: "name", to: text{&d.Name}},
@@ -52,8 +52,8 @@ func (r *reader) dataset(v *conf.Value) Dataset {
 		{path: "higher_is_better", to: optionalFlag{&d.HigherIsBetter}},
 	})
 	d.Name = strings.ToLower(d.Name)
-	if test != d.Threshold {
-		r.add(v.Get("threshold_type"), v.Path()+".threshold_type", "wanted %s, the only kind of test, got %q", d.Threshold,
+	if test != onlyTest {
+		r.add(v.Get("threshold_type"), v.Path()+".threshold_type", "wanted %s, the only kind of test, got %q", onlyTest,
 			test)
 	}
 	if samples > 0 {

@@ -31,6 +31,11 @@ func EffectiveText(c *config.Config) (string, error) {
 	return string(text), err
 }
 
+// ReadEffective returns the configuration that lies in the result folder of a job.
+func ReadEffective(dir string) ([]byte, error) {
+	return file.Read(filepath.Join(dir, Effective), conf.MaxBytes)
+}
+
 // files holds the files that the script reads, by name.
 func (d *Data) files() (files map[string]string, err error) {
 	files = map[string]string{}

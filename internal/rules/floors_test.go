@@ -8,8 +8,9 @@ var floors = []string{
 	internal/memory internal/moe/numeric internal/pack internal/page/pagetest internal/plaintext
 	internal/procfs internal/rules internal/sbom internal/secret internal/size internal/slurm
 	internal/stats internal/traffic internal/version spmd/boot/pmix spmd/spmdtest spmd/wire
+	tools/laws`,
+	`internal/fault internal/page internal/table internal/traffic/series nixl spmd/host
 	tools/disagg/benchlog`,
-	`internal/fault internal/page internal/table internal/traffic/series nixl spmd/host`,
 	`internal/expr internal/file internal/traffic/overlap nixl/internal/kernel spmd/boot/watch`,
 	`internal/cli internal/conf internal/traffic/matrix nixl/device nixl/nixltest scenarios spmd/boot`,
 	`internal/model internal/moe internal/result internal/trace internal/traffic/load lua/vm nixl/capi

@@ -418,7 +418,7 @@ func TestExpertsBesideKV(t *testing.T) {
 	})
 }
 
-// Survivors go on without the dead, and the job ends naming them.
+// Survivors go on without the dead, whom the plan has killed: that is no failure.
 func TestExpertsElastic(t *testing.T) {
 	harness.ForEngines(t, func(t *testing.T, engine string) {
 		small := []string{"--engine", engine, "--tokens", "8", "--hidden", "256", "--warmup", "1", "--iters", "3", "--patience", "0.5"}
@@ -427,11 +427,47 @@ func TestExpertsElastic(t *testing.T) {
 		// 8 ranks become 16, with 8 tokens of 8 experts each.
 		o = harness.MustRun(t, t.TempDir(), append([]string{"ep", "elastic", "--plan", "large"}, small...)...)
 		harness.Contains(t, "stdout", o.Stdout, "# engine: "+engine, "\n      1      0-7         -         -  ", "\n      2     0-15         -         -  ", "  1024  ")
-		o = harness.Start(t, harness.Command{Args: append([]string{"ep", "elastic", "--plan", "0-1,-2@combine; 0-1"}, small...)}).Wait()
-		if o.Code != int(fault.RankLost) || !strings.Contains(o.Stderr, "the plan killed rank 2 in phase 1 (combine)") {
-			t.Errorf("exit code %d, %s", o.Code, o.Stderr)
+		dir := harness.Files(t, map[string]string{"plan.json": "[[0, 1, -2],\n [0, 1]]"})
+		for _, plan := range []string{"0-1,-2@combine; 0-1", "plan.json"} {
+			o = harness.MustRun(t, dir, append([]string{"ep", "elastic", "--plan", plan, "--num-processes", "3", "--result", "r.json"}, small...)...)
+			harness.Contains(t, "stdout", o.Stdout, "# note: phase 1: rank 2 was killed, as planned; its process has ended\n", "ranks 0-2 -> end phase 0\n",
+				"ranks 0-1 -> end phase 1\n")
+		}
+		phases, _ := resulttest.Check(t, filepath.Join(dir, "r.json")).Values["ep_elastic"].(map[string]any)
+		if list, _ := phases["phases"].([]any); len(list) != 2 {
+			t.Errorf("the result has %v", phases)
 		}
 	})
+}
+
+// The flags of NIXL's tests are taken: some have another name here, some have no effect and say so.
+func TestExpertsFlagsOfNIXL(t *testing.T) {
+	dir := harness.Files(t, map[string]string{"plan.json": "[[0, 1], [0, 1, 2]]"})
+	elastic := strings.Fields("ep elastic --engine shm --plan plan.json --num-tokens 8 --hidden-dim=256 --num-topk 3 --num-experts-per-rank 4 --iters 3 --warmup 1")
+	links := []string{"--use-etcd", "--discover-nics", "--disable-ll-nvlink"}
+	o := harness.MustRun(t, dir, slices.Concat(elastic, links, strings.Fields("--num-processes 4 --kineto --timeout-ms 500 --validate-phase-failures"))...)
+	harness.Contains(t, "stdout", o.Stdout, "\n[rank 2] Dispatch bandwidth: ", "--num-processes is 4: the plan has 3 ranks, and no more are needed",
+		"--validate-phase-failures: deaths that the plan does not have always end the job", "  72  ") // 3 ranks of 8 tokens, 3 choices each
+	outs := map[string]string{"elastic": o.Stdout}
+	for _, plane := range []string{"data-plane --tokens", "control-plane --num-tokens"} {
+		words := strings.Fields("ep " + plane + " 8 --engine shm --num-processes 2 --hidden 256 --nvlink-backend ipc")
+		outs[plane] = harness.MustRun(t, dir, append(words, links...)...).Stdout
+		harness.Contains(t, plane, outs[plane], "\nBackend: memfd\n", "# note: --nvlink-backend ipc: not available on host memory; shm moves the bytes\n")
+	}
+	for name, out := range outs {
+		for _, flag := range links {
+			harness.Contains(t, name, out, "# note: "+flag+" has no effect here: ")
+		}
+	}
+	for args, want := range map[string]string{
+		"--num-processes 2":                        "--num-processes is 2, and the plan has 3 ranks: all ranks of a plan start at once",
+		"--num-processes 3 --tcp-server 10.11.0.1": "--tcp-server 10.11.0.1: no rank can join a run from another launch",
+	} {
+		o := harness.Run(t, dir, append(elastic, strings.Fields(args)...)...)
+		if o.Code != int(fault.Usage) || !strings.Contains(o.Stderr, want) || !strings.Contains(o.Stderr, "--num-processes 3 (CloudAI") || o.Stdout != "" {
+			t.Errorf("%s: exit code %d, %s", args, o.Code, o.Stderr)
+		}
+	}
 }
 
 // The process of a rank that a plan kills ends, and the others go on. A death that the plan does not have ends the job.

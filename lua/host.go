@@ -106,13 +106,25 @@ func (h *host) Session() (*session.Session, error) {
 // for what it does. Where there is a world its error ends the job even if the
 // script catches it, since the others cannot know that it was caught.
 func (h *host) Collective(f vm.Function) vm.Function {
-	return h.Concerning(func(L *glua.LState) (int, error) {
+	f = h.refuseLost(f)
+	return func(L *glua.LState) (int, error) {
+		n, err := f.Guarded(L)
+		if err != nil && h.env.World != nil {
+			h.env.World.Fail(vm.Locate(L, err))
+		}
+		return n, err
+	}
+}
+
+// refuseLost makes f an error in a world some of whose ranks have ended.
+func (h *host) refuseLost(f vm.Function) vm.Function {
+	return func(L *glua.LState) (int, error) {
 		if w := h.env.World; w != nil && len(w.Lost()) > 0 {
 			return 0, fault.New(fault.Script, "ranks %v have ended in moe.elastic: all ranks cannot do anything together any more",
 				w.Lost()).WithHint("let what the others do come before it")
 		}
 		return f(L)
-	})
+	}
 }
 
 // Waiting marks a function that waits and does not touch the result meanwhile.
@@ -121,16 +133,5 @@ func (h *host) Waiting(f vm.Function) vm.Function {
 		h.env.Idle(time.Time{})
 		defer h.env.Busy()
 		return f(L)
-	}
-}
-
-// Concerning is Collective for what a world can do some of whose ranks have ended.
-func (h *host) Concerning(f vm.Function) vm.Function {
-	return func(L *glua.LState) (int, error) {
-		n, err := f.Guarded(L)
-		if err != nil && h.env.World != nil {
-			h.env.World.Fail(vm.Locate(L, err))
-		}
-		return n, err
 	}
 }

@@ -3,6 +3,8 @@ package lua
 import (
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -103,6 +105,36 @@ func TestSizesOfExperts(t *testing.T) {
 		err := playWith(t, 1, body("patterns.experts("+call+", { hidden = 1, experts_per_rank = 2, topk = 3 })"), nil, func(*Env) {}).failed()
 		if fault.KindOf(err) != fault.Usage || !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("%s: %v", call, err)
+		}
+	}
+}
+
+// A plan is text or the file of one. Rank 0 gets each phase when it is over, and an error of its function ends the job.
+func TestPlanFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "plan.json")
+	if err := os.WriteFile(path, []byte("[[0, 1], [0]]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const elastic = `moe.elastic { plan = plan, iterations = 2, warmup = 0, each = each, plane = { tokens = 4, hidden = 256, topk = 2, routing = { family = "distinct" } } }`
+	p := mustPlay(t, 2, body(fmt.Sprintf(`
+		assert(moe.plan("grow") == "grow" and moe.plan("0-1; 0") == "0-1; 0")
+		local plan = moe.plan(%q)
+		assert(plan == "0,1; 0" and moe.plan_ranks(plan) == 2, plan)
+		local function each(phase, number)
+			print("phase", number, #phase.present, phase.by_rank[1].gb_per_s > 0, phase.by_rank[2].gb_per_s > 0)
+		end
+		`, path)+elastic))
+	if want := "phase\t1\t2\ttrue\ttrue\nphase\t2\t1\ttrue\tfalse\n"; !strings.HasSuffix(p.out[0], want) || strings.Contains(p.out[1], "phase") {
+		t.Errorf("%q, want %q at the end of the first alone", p.out, want)
+	}
+	for code, want := range map[string]string{
+		`moe.plan("x")`:             "phase 1 of the plan: wanted a rank",
+		`moe.plan("/nowhere.json")`: "there is no such file",
+		`local plan, each = "0-1; 0", function(phase) error("no more") end ` + elastic: "no more",
+		`local plan, each = "0-1; 0", 5 ` + elastic:                                    "each is 5, want a function",
+	} {
+		if err := playWith(t, 2, body(code), nil, func(*Env) {}).failed(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", code, err, want)
 		}
 	}
 }

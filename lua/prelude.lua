@@ -135,6 +135,39 @@ function patterns.experts(opt, ranks, defaults)
   return all
 end
 
+-- Flags of NIXL's EP tests that have nothing to act on here, and why.
+local without_effect = {
+  { "use-etcd", "ranks meet without a store" }, { "use-tcp-store", "ranks meet without a store" },
+  { "discover-nics", "UCX takes all NICs, or those of UCX_NET_DEVICES" },
+  { "skip-nic-discovery", "UCX takes all NICs, or those of UCX_NET_DEVICES" },
+  { "disable-ll-nvlink", "host memory does not pass NVLink" },
+}
+
+-- Options of NIXL's EP tests about links and stores, behind a scenario's own.
+function patterns.ep_options(list)
+  list[#list + 1] = options.enum { "nvlink-backend", nil, "ipc, nixl: not available on host memory; none: no shared memory between ranks",
+    choices = { "ipc", "nixl", "none" } }
+  for _, flag in ipairs(without_effect) do
+    list[#list + 1] = options.bool { flag[1], false, "accepted, without effect: " .. flag[2] }
+  end
+  return list
+end
+
+-- Notes which of these options have no effect. Returns the line Backend of NIXL's tests, which says what moves the bytes.
+function patterns.ep_backend(opt)
+  for _, flag in ipairs(without_effect) do
+    if opt[string.gsub(flag[1], "-", "_")] then
+      result.note("--" .. flag[1] .. " has no effect here: " .. flag[2])
+    end
+  end
+  if opt.nvlink_backend == "none" then
+    return "none (RDMA forced)"
+  elseif opt.nvlink_backend then
+    result.note("--nvlink-backend " .. opt.nvlink_backend .. ": not available on host memory; " .. transfer.engine().name .. " moves the bytes")
+  end
+  return transfer.engine().backend
+end
+
 -- How many ranks the first pattern's matrix is for.
 function patterns.ranks(first)
   return matrix.load(first.matrix_file):ranks()

@@ -27,13 +27,12 @@ local function plane_of(opt, experts)
   return { tokens = opt.num_tokens, hidden = opt.hidden, topk = opt.topk, experts_per_rank = experts }
 end
 
-local function banner(opt)
-  local backend = opt.nvlink_backend or transfer.engine().backend
+local function banner(opt, backend)
   say("%s\nNIXL EP Control Plane Performance Test\n%s", rule, rule)
   say("Ranks: %d", world.size)
   say("Experts/rank: %s", opt.experts_per_rank)
   say("Test: %s", opt.test)
-  say("Backend: %s%s", backend, backend == "none" and " (RDMA forced)" or "")
+  say("Backend: %s", backend)
   say("Warmup: %d, Measure: %d rounds\n%s\n", opt.warmup, opt.rounds, rule)
 end
 
@@ -86,7 +85,7 @@ end
 
 return {
   about = "Making, connecting, disconnecting and destroying agents, as in NIXL's EP control plane test.",
-  options = {
+  options = patterns.ep_options {
     options.int { "num-processes", nil, "ranks; on each node, with several nodes (default: 8, or as the launcher says)", min = 1, max = 4096 },
     options.enum { "test", "cycle", "all phases, or one", choices = { "cycle", "init", "connect", "disconnect", "destroy" } },
     options.string { "experts-per-rank", nil, "several with commas (default: 8,32)" },
@@ -98,10 +97,6 @@ return {
     options.int { "num-tokens", 512, "tokens of each rank, for the memory", min = 1, max = 2 ^ 31 },
     options.int { "hidden", nil, "channels of a token, a multiple of 128, for the memory (default: 4096)", min = 1, max = 2 ^ 31 },
     options.int { "topk", nil, "experts for each token, for the memory (default: 2)", min = 1, max = 2 ^ 31 },
-    options.enum { "nvlink-backend", nil, "ipc, nixl: not available on host memory; none: no shared memory between ranks",
-      choices = { "ipc", "nixl", "none" } },
-    options.bool { "skip-nic-discovery", false, "accepted; there is no such discovery here" },
-    options.bool { "use-tcp-store", false, "accepted; etcd is never needed here" },
   },
   metrics = {
     { "ep_init_ms", "agent and memory, slowest rank of a round", better = "lower" },
@@ -124,10 +119,8 @@ return {
         "leave --num-processes out: the launcher decides")
     end
     opt = patterns.experts(opt, world.size, defaults)
-    if opt.nvlink_backend and opt.nvlink_backend ~= "none" then
-      result.note("--nvlink-backend " .. opt.nvlink_backend .. ": not available on host memory; " .. transfer.engine().name .. " moves the bytes")
-    end
-    banner(opt)
+    local backend = patterns.ep_backend(opt)
+    banner(opt, backend)
     local rows, curves = {}, {}
     for _, experts in ipairs(numbers(opt.experts_per_rank)) do
       local curve = {}

@@ -69,13 +69,12 @@ local function spec_of(case, opt, loads, m)
   }
 end
 
-local function banner(case, mode, opt)
-  local backend = opt.nvlink_backend or transfer.engine().backend
+local function banner(case, mode, opt, backend)
   say("%s\nNIXL EP Data Plane Performance Test\n%s", rule, rule)
   say("Mode: %s", mode)
   say("Ranks: %d, Tokens: %d, Hidden: %d", world.size, case.tokens, case.hidden)
   say("Experts: %d/rank (%d total), TopK: %d", case.experts_per_rank, case.experts_per_rank * world.size, case.topk)
-  say("Backend: %s%s", backend, backend == "none" and " (RDMA forced)" or "")
+  say("Backend: %s", backend)
   say("Warmup: %d, Measure: %d iterations\n%s\n", opt.warmup, opt.iters, rule)
 end
 
@@ -195,7 +194,7 @@ local function run_case(case, opt, loads, m, out)
     checked("before", plane:verify { sabotage = opt.sabotage })
   end
   for _, mode in ipairs(case.modes) do
-    banner(case, mode, opt)
+    banner(case, mode, opt, out.backend)
     local entries = words("entry", opt.entry, { "steady", "fresh", "moving" })
     local main = entries[1] -- whose figures are in the block and in the JSON
     local steady
@@ -248,7 +247,7 @@ end
 
 return {
   about = "Dispatch and combine of a mixture of experts: routed tokens, as in NIXL's EP data plane test.",
-  options = {
+  options = patterns.ep_options {
     options.int { "num-processes", nil, "ranks; on each node, with several nodes (default: 8, or as the launcher says)", min = 1, max = 4096 },
     options.string { "mode", "e2e", "dispatch, combine, e2e; several with commas" },
     options.string { "tokens", "512", "tokens of each rank; several with commas" },
@@ -266,10 +265,6 @@ return {
     options.int { "routing-seed", nil, "seed of the routing (default: --seed)", min = 0 },
     options.bool { "verify", false, "check every byte before, and what the measured iterations leave" },
     options.enum { "sabotage", nil, "with --verify: plant a fault that must be found", choices = sabotages },
-    options.enum { "nvlink-backend", nil, "ipc, nixl: not available on host memory; none: no shared memory between ranks",
-      choices = { "ipc", "nixl", "none" } },
-    options.bool { "skip-nic-discovery", false, "accepted; there is no such discovery here" },
-    options.bool { "use-tcp-store", false, "accepted; etcd is never needed here" },
     options.output { "json-output-path", nil, "write the figures of all ranks as JSON" },
     unpack(moe.options()),
   },
@@ -295,12 +290,10 @@ return {
         "leave --num-processes out: the launcher decides")
     end
     opt = patterns.experts(opt, world.size, defaults)
-    if opt.nvlink_backend and opt.nvlink_backend ~= "none" then
-      result.note("--nvlink-backend " .. opt.nvlink_backend .. ": not available on host memory; " .. transfer.engine().name .. " moves the bytes")
-    end
+    local backend = patterns.ep_backend(opt)
     local loads = opt.loads and moe.loads(opt.loads, opt.layer or 0)
     local m = opt.matrix and matrix.load(opt.matrix)
-    local out = { rows = {}, json = {}, points = {} }
+    local out = { rows = {}, json = {}, points = {}, backend = backend }
     local cases = sweep(opt)
     for _, case in ipairs(cases) do
       local ok, err = pcall(run_case, case, opt, loads, m, out)

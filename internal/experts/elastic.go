@@ -50,7 +50,16 @@ type Episode struct {
 	Left       int     `json:"left"`        // peers it disconnected from
 	DetectedMS float64 `json:"detected_ms"` // until it knew of the last one that was killed
 	Messages   int64   `json:"messages"`    // checked at all ranks
-	MeanUS     float64 `json:"mean_us"`     // of an iteration of this rank
+	// Of the measured iterations of this rank: dispatch and combine together, and apart.
+	MeanUS     float64 `json:"mean_us"`
+	MinUS      float64 `json:"min_us"`
+	MaxUS      float64 `json:"max_us"`
+	DispatchUS float64 `json:"dispatch_us"`
+	CombineUS  float64 `json:"combine_us"`
+	// Bytes by assignment over these means, as [RankFigures] has them, in 1e9 bytes per second.
+	Bandwidth         float64 `json:"gb_per_s"`
+	DispatchBandwidth float64 `json:"dispatch_gb_per_s"`
+	CombineBandwidth  float64 `json:"combine_gb_per_s"`
 }
 
 // Outcome sums up a phase over all ranks. It is at rank 0.
@@ -377,13 +386,26 @@ func (p *player) time(plane *Plane, mine *Episode) error {
 	if err != nil {
 		return err
 	}
-	var times []float64
-	for _, it := range log.Iterations[min(1, len(log.Iterations)-1):] {
-		times = append(times, microseconds(it.Total()))
-	}
-	mine.MeanUS = stats.Mean(times)
+	mine.sumUp(log, plane)
 	_, err = plane.CheckState(EndToEnd)
 	return err
+}
+
+// sumUp fills in the figures of the iterations, without the first if there are two or more.
+func (e *Episode) sumUp(log *Log, p *Plane) {
+	var both, dispatch, combine []float64
+	for _, it := range log.Iterations[min(1, len(log.Iterations)-1):] {
+		both = append(both, microseconds(it.Total()))
+		dispatch = append(dispatch, microseconds(it.Parts[dispatching].Total()))
+		combine = append(combine, microseconds(it.Parts[combining].Total()))
+	}
+	e.MeanUS, e.MinUS, e.MaxUS = stats.Mean(both), slices.Min(both), slices.Max(both)
+	e.DispatchUS, e.CombineUS = stats.Mean(dispatch), stats.Mean(combine)
+	selections := int64(p.Selections(p.me))
+	out := float64(moe.DispatchBytes(selections, p.hidden, p.spec.Payload))
+	back := float64(moe.CombineBytes(selections, p.hidden))
+	e.Bandwidth = rate(out+back, e.MeanUS)
+	e.DispatchBandwidth, e.CombineBandwidth = rate(out, e.DispatchUS), rate(back, e.CombineUS)
 }
 
 // bury makes all survivors agree on who is dead, and disconnects from them. It fails where they found others dead than

@@ -1,11 +1,16 @@
 package experts
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"perigee/internal/conf"
 	"perigee/internal/fault"
 	"perigee/internal/fuzztest"
 	"perigee/internal/moe"
@@ -105,6 +110,65 @@ func TestParsePlan(t *testing.T) {
 		if _, err := ParsePlan(text); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", text, err, want)
 		}
+	}
+}
+
+// Plan files of the shapes that NIXL's elastic test has are the plans that they say, and a mistake is named by its line.
+func TestPlanText(t *testing.T) {
+	for document, want := range map[string]string{
+		`[[0, 1, 2, 3]]`: "0-3", `[[0]]`: "0", "[\n  [0, 1],\n  [0, 1, 2, 3]\n]": "0-1; 0-3", `[[0, 1], [0, 1, 2], [0, 1, 2, 3]]`: "0-1; 0-2; 0-3",
+		`[[0, 1, 2, 3], [0, 1, 2, 3, 4, 5, 6, 7], [0, 1, 2, 3, 4, -6, 7], [0, 1, 2, 3, 4, 5, 6, 7]]`: "replace",
+		`[[0, 1], [0, 1, 2, 3], [0, 1, -2, 3], [0, 3]]`:                                              "shrink",
+		`[[7, 6, 5, 4, 3, 2, 1, 0], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]]`:         "large",
+		`[[-0, 1]]`: "0,1", // Python reads 0
+	} {
+		got, err := planFile(document)
+		expected, wrong := ParsePlan(want)
+		if err != nil || wrong != nil || !reflect.DeepEqual(got, expected) {
+			t.Errorf("%s: %+v, %v; want %+v", document, got, err, expected)
+		}
+	}
+	for document, want := range map[string]string{
+		`{"phases": [[0]]}`: "plan.json:1: wanted a list of phases such as [[0, 1], [0, 1, 2, 3]], got a map", `[]`: "got an empty one",
+		"[[0],\n[]]": "plan.json:2: [1]: phase 2: wanted a list of ranks such as [0, 1, -2], got an empty one", `[0, 1]`: "got a whole number",
+		"[[0],\n[0, \"1\"]]": "plan.json:2: [1][1]: phase 2: wanted a rank such as 4, or -4 for one that is killed, got text", `[[0, 1.5]]`: "got a number",
+		"[[0, 1],\n[0, 0]]": "plan.json:2: [1]: phase 2: rank 0 is there twice", `[[-1]]`: "phase 1: no rank survives", `[[0, 4096]]`: "wanted a rank of 0 to 4095",
+		`[[0, -0]]`: "there twice", `[[0, [1]]]`: "got a list", `[[0, null]]`: "got nothing",
+	} {
+		if _, err := planFile(document); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", document, err, want)
+		}
+	}
+}
+
+func planFile(document string) ([]PlanPhase, error) {
+	v, err := conf.Parse("plan.json", []byte(document))
+	if err != nil {
+		return nil, err
+	}
+	text, err := PlanText(v)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePlan(text)
+}
+
+// GB/s are the bytes of the rank's choices over the mean time: 7,585,792 and 14,680,064 bytes for 1024 choices of 7168
+// channels in FP8, the published sizes. The first iteration is left out.
+func TestEpisodeFigures(t *testing.T) {
+	shape := moe.Shape{Ranks: 1, Tokens: 128, Hidden: 7168, Experts: 16, TopK: 8}
+	s := spec(t, shape, moe.FP8, moe.Routing{Family: "distinct"}, 0)
+	p := &Plane{spec: s, Layout: moe.NewLayout(s.Selection, s.Placement), hidden: 7168}
+	log := &Log{}
+	for _, us := range []int64{5000, 300, 500} {
+		log.Iterations = append(log.Iterations, Iteration{Parts: [kinds]Part{{Send: us * 400, Recv: us * 100}, {Recv: us * 500}}})
+	}
+	var got Episode
+	got.sumUp(log, p)
+	want := Episode{MeanUS: 400, MinUS: 300, MaxUS: 500, DispatchUS: 200, CombineUS: 200,
+		Bandwidth: 22265856 / 400e3, DispatchBandwidth: 7585792 / 200e3, CombineBandwidth: 14680064 / 200e3}
+	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(1e-12, 0)); diff != "" {
+		t.Error(diff)
 	}
 }
 

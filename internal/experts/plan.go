@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"perigee/internal/conf"
 	"perigee/internal/fault"
 )
 
@@ -30,7 +31,7 @@ var plans = map[string]string{
 	"static":  "0-3",
 	"grow":    "0-3; 0-7",
 	"steps":   "0-3; 0-5; 0-7",
-	"replace": "0-3; 0-7; 0-5,-6,7; 0-7",
+	"replace": "0-3; 0-7; 0-4,-6,7; 0-7",
 	"shrink":  "0-1; 0-3; 0-1,-2,3; 0,3",
 	"large":   "0-7; 0-15",
 	"single":  "0",
@@ -60,20 +61,65 @@ func ParsePlan(text string) ([]PlanPhase, error) {
 		if i == mostPhases {
 			return nil, fault.New(fault.Usage, "a plan of more than %d phases", mostPhases)
 		}
-		phase := PlanPhase{Killed: map[int]Stage{}}
-		for word := range strings.SplitSeq(words, ",") {
-			if err := phase.add(strings.TrimSpace(word)); err != nil {
-				return nil, fault.New(fault.Usage, "phase %d of the plan: %w", i+1, err).
-					WithHint("a plan is one of %s, or phases such as 0-3; 0-7; 0-5,-6,7", strings.Join(Plans(), ", "))
-			}
-		}
-		slices.Sort(phase.Ranks)
-		if len(phase.Ranks) == len(phase.Killed) {
-			return nil, fault.New(fault.Usage, "phase %d of the plan: no rank survives", i+1)
+		phase, err := parsePhase(words)
+		if err != nil {
+			return nil, fault.New(fault.Usage, "phase %d of the plan: %w", i+1, err).
+				WithHint("a plan is one of %s; or phases such as 0-3; 0-7; 0-5,-6,7; or a JSON file that ends in .json",
+					strings.Join(Plans(), ", "))
 		}
 		list = append(list, phase)
 	}
 	return list, nil
+}
+
+func parsePhase(words string) (PlanPhase, error) {
+	phase := PlanPhase{Killed: map[int]Stage{}}
+	for word := range strings.SplitSeq(words, ",") {
+		if err := phase.add(strings.TrimSpace(word)); err != nil {
+			return phase, err
+		}
+	}
+	slices.Sort(phase.Ranks)
+	if len(phase.Ranks) == len(phase.Killed) {
+		return phase, fault.New(fault.Usage, "no rank survives")
+	}
+	return phase, nil
+}
+
+// PlanText turns a plan file of NIXL EP's elastic test into what [ParsePlan] reads. The document is a list of phases,
+// each a list of ranks; a negative rank is killed in the dispatch of that phase. Errors are of kind Input and name the
+// line.
+func PlanText(v *conf.Value) (string, error) {
+	if v.Len() == 0 || v.Kind != conf.List {
+		return "", v.Errorf("wanted a list of phases such as [[0, 1], [0, 1, 2, 3]], got %s", amount(v))
+	}
+	var phases []string
+	for i, phase := range v.List() {
+		if phase.Len() == 0 || phase.Kind != conf.List {
+			return "", phase.Errorf("phase %d: wanted a list of ranks such as [0, 1, -2], got %s", i+1, amount(phase))
+		}
+		var ranks []string
+		for _, rank := range phase.List() {
+			if rank.Kind != conf.Int {
+				return "", rank.Errorf("phase %d: wanted a rank such as 4, or -4 for one that is killed, got %s", i+1, rank.Kind)
+			}
+			ranks = append(ranks, strconv.FormatInt(rank.Int(), 10))
+		}
+		text := strings.Join(ranks, ",")
+		if _, err := parsePhase(text); err != nil {
+			return "", phase.Errorf("phase %d: %w", i+1, err)
+		}
+		phases = append(phases, text)
+	}
+	return strings.Join(phases, "; "), nil
+}
+
+// amount names what a document has where a list was wanted.
+func amount(v *conf.Value) string {
+	if v.Kind == conf.List {
+		return "an empty one"
+	}
+	return v.Kind.String()
 }
 
 // add takes a rank or a range into the phase.

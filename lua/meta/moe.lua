@@ -130,7 +130,8 @@ function moe.control(spec) end
 ---@field warmup? integer iterations of each phase that are not measured, default 50
 ---@field iterations? integer default 50
 ---@field patience? number seconds after which a silent rank counts as dead, default 2
----@field exit? boolean whether the process of a rank that is killed ends, if the rank is not 0 and does not come back; default false. After that the ranks that are left can do nothing together but moe.lost
+---@field exit? boolean whether the process of a rank that is killed ends, if the rank is not 0 and does not come back; default false. After that the ranks that are left can do nothing together
+---@field each? fun(phase: table, number: integer) called at rank 0 when a phase is over
 ---@field plane? PlaneSpec
 
 ---Plays a plan in which ranks join, leave and are killed. Returns the phases at rank 0, nil at the others, and stores them in the result
@@ -139,9 +140,10 @@ function moe.control(spec) end
 ---@return table[]?
 function moe.elastic(spec) end
 
----Ends the job, with the exit code of lost ranks, if a plan kills some. Collective.
----@param plan string
-function moe.lost(plan) end
+---The phases of a plan as text, which a JSON file of NIXL's elastic test may hold: lists of ranks, negative ones killed. Collective.
+---@param name string a plan as in moe.elastic, or a file whose name ends in .json
+---@return string
+function moe.plan(name) end
 
 ---How many ranks a plan needs.
 ---@param plan string

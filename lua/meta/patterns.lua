@@ -48,6 +48,16 @@ function patterns.sizes(opt, fallback) end
 ---@return table opt what reads as the options do, and has the sizes
 function patterns.experts(opt, ranks, defaults) end
 
+---Adds the options of NIXL's EP tests about links and stores.
+---@param list table[] the scenario's options
+---@return table[] list with these behind them
+function patterns.ep_options(list) end
+
+---Notes which of these options have no effect.
+---@param opt table the options
+---@return string backend what moves the bytes, as NIXL's tests print it
+function patterns.ep_backend(opt) end
+
 ---A function that gives quantiles of values, as docs/tables.md defines them. Sorts the values.
 ---@param values number[] at least one
 ---@return fun(q: number): number quantile of q from 0 to 1

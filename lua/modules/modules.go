@@ -65,8 +65,6 @@ type Host interface {
 	// for what it does. Where there is a world its error ends the job even if the
 	// script catches it, since the others cannot know that it was caught.
 	Collective(f vm.Function) vm.Function
-	// Concerning is Collective for what a world can do some of whose ranks have ended.
-	Concerning(f vm.Function) vm.Function
 	// Waiting marks a function that waits and does not touch the result meanwhile.
 	Waiting(f vm.Function) vm.Function
 	// AtRankZero runs read at rank 0 and gives its plain data to all ranks. what names

@@ -32,6 +32,28 @@ func call(t *testing.T, words ...string) (out, stderr string, err error) {
 	return o.String(), e.String(), err
 }
 
+// The seed of a routing has one name in all commands; that of before goes on to work.
+func TestRoutingSeed(t *testing.T) {
+	var out [3]string
+	for i, seed := range []string{"--routing-seed=67", "--seed=67", "--seed=68"} {
+		var err error
+		if out[i], _, err = call(t, "routing", "--routing", "zipf", "--format", "json", seed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out[0] != out[1] || out[1] == out[2] {
+		t.Errorf("%q", out)
+	}
+}
+
+func TestRename(t *testing.T) {
+	words := strings.Fields("--num-tokens 8 --hidden-dim=256 --num-topk 2 --num-experts-per-rank=4 --num-processes 2 --tokens=--num-tokens")
+	rename(words)
+	if got, want := strings.Join(words, " "), "--tokens 8 --hidden=256 --topk 2 --experts-per-rank=4 --num-processes 2 --tokens=--num-tokens"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 func write(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "file")
@@ -43,7 +65,7 @@ func write(t *testing.T, text string) string {
 
 // The published figures: 77.4 and 117.4 MB.
 func TestRoutingJSON(t *testing.T) {
-	out, _, err := call(t, strings.Fields("routing --routing keyed --seed 67 --ranks 8 --tokens 128 --topk 8 --experts 256 --hidden 7168 --format json")...)
+	out, _, err := call(t, strings.Fields("routing --routing keyed --routing-seed 67 --ranks 8 --tokens 128 --topk 8 --experts 256 --hidden 7168 --format json")...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -116,16 +116,8 @@ func environ(env func(string) string) boot.Environ {
 // inherits the number of tasks from the job, and leaves --ntasks-per-node aside.
 func (f nodeFlags) isNode(env func(string) string) (bool, error) {
 	count, err := number(f.WorldSize, "WORLD_SIZE", env, 0) // a step of one task alone says nothing
-	if err != nil || count < 1 || env("LOCAL_RANK") != "" {
-		return false, nil
-	}
-	onNodes, tasks := stepNumber(env, "SLURM_STEP_NUM_NODES"), stepNumber(env, "SLURM_STEP_NUM_TASKS")
-	if _, slurms := boot.RankOf(environ(env)); !slurms || onNodes < 1 || tasks < 1 {
-		return false, nil
-	}
-	switch env(boot.EnvLauncher) {
-	case "", "auto", "local":
-	default: // the user has said what the tasks are
+	onNodes, tasks := step(env)
+	if err != nil || count < 1 || onNodes < 1 || tasks < 1 {
 		return false, nil
 	}
 	if onNodes == count && tasks == count {
@@ -149,6 +141,22 @@ func (f nodeFlags) isNode(env func(string) string) (bool, error) {
 			task, tasks).WithHint("%s", startNodes(count))
 	}
 	return false, nil
+}
+
+// step returns on how many nodes, and with how many tasks, the step of srun runs of which this process is a task; 0
+// where it is none, or where the user or a script has said that it is a rank.
+func step(env func(string) string) (onNodes, tasks int) {
+	_, slurms := boot.RankOf(environ(env))
+	if !slurms || env("LOCAL_RANK") != "" || !slices.Contains([]string{"", "auto", "local"}, env(boot.EnvLauncher)) {
+		return 0, 0
+	}
+	return stepNumber(env, "SLURM_STEP_NUM_NODES"), stepNumber(env, "SLURM_STEP_NUM_TASKS")
+}
+
+// isOnlyTask reports whether this process is all of a step of srun.
+func isOnlyTask(env func(string) string) bool {
+	onNodes, tasks := step(env)
+	return onNodes == 1 && tasks == 1
 }
 
 // startNodes is how to start what [nodeFlags.isNode] refuses.

@@ -114,14 +114,7 @@ func TestNodes(t *testing.T) {
 		if _, err := cli.Take(&f, strings.Fields(test.args)); err != nil {
 			t.Fatal(err)
 		}
-		got, err := f.nodes(func(name string) string {
-			for word := range strings.FieldsSeq(test.env) {
-				if value, found := strings.CutPrefix(word, name+"="); found {
-					return value
-				}
-			}
-			return ""
-		})
+		got, err := f.nodes(variables(test.env))
 		if test.complaint != "" {
 			if fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), test.complaint) {
 				t.Errorf("%s with %s: %v, want %s", test.args, test.env, err, test.complaint)
@@ -134,6 +127,32 @@ func TestNodes(t *testing.T) {
 		if err != nil || *got != test.want {
 			t.Errorf("%s with %s: %+v, %v; want %+v", test.args, test.env, *got, err, test.want)
 		}
+	}
+}
+
+// A command that is all of a step may start the ranks itself; one that is a rank may not.
+func TestIsOnlyTask(t *testing.T) {
+	const alone = "SLURM_PROCID=0 SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=1 SLURM_STEP_NUM_TASKS=1 "
+	for text, want := range map[string]bool{
+		alone: true, alone + "PMIX_RANK=0 PMIX_SERVER_URI4=pmix-server.1;tcp4://127.0.0.1:1 PMIX_NAMESPACE=slurm.pmix.7.0": true,
+		strings.Replace(alone, "TASKS=1", "TASKS=2", 1): false, alone + "LOCAL_RANK=0": false, alone + "PERIGEE_LAUNCHER=slurm": false,
+		"SLURM_JOB_ID=7": false, "": false, "PMI_FD=1000000 PMI_RANK=0 PMI_SIZE=1": false,
+	} {
+		if got := isOnlyTask(variables(text)); got != want {
+			t.Errorf("%s: %t", text, got)
+		}
+	}
+}
+
+// variables looks up what a text sets.
+func variables(text string) func(string) string {
+	return func(name string) string {
+		for word := range strings.FieldsSeq(text) {
+			if value, found := strings.CutPrefix(word, name+"="); found {
+				return value
+			}
+		}
+		return ""
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -26,6 +27,9 @@ func (c *playCmd) Run(streams cli.Streams, k *kong.Context) error {
 		return fault.New(fault.Usage, "%w", cli.Plain(err)).WithHint("%s --help", k.Selected().FullPath())
 	}
 	names := k.Args[:len(k.Args)-len(c.Words)]
+	if k.Selected().Tag.Get("scenario") == "ep_elastic" {
+		rename(words)
+	}
 	c.Words = words
 	j := c.Job(k)
 	j.Process = slices.Concat(names, words)
@@ -35,11 +39,11 @@ func (c *playCmd) Run(streams cli.Streams, k *kong.Context) error {
 	if err != nil {
 		return err
 	}
-	if several == nil {
+	if several == nil && !isOnlyTask(env) {
 		forgetNodes(env)
 		return j.Run(context.Background(), streams)
 	}
-	if several.count == 1 {
+	if several != nil && several.count == 1 {
 		return runHere(j, streams)
 	}
 	options, err := j.ScenarioOptions(streams)
@@ -49,13 +53,37 @@ func (c *playCmd) Run(streams cli.Streams, k *kong.Context) error {
 	if err != nil {
 		return err
 	}
-	if n, ok := options["num_processes"].(int64); ok {
-		several.perNode = int(n)
+	processes, given := options["num_processes"].(int64)
+	switch {
+	case several != nil && given:
+		several.perNode = int(processes)
+	case several == nil && given: // srun has started the command that starts all ranks
+		return runHere(j, streams)
+	case several == nil:
+		return j.Run(context.Background(), streams)
 	}
 	if j.Flags.Launcher != nil { // which is that of this command, not of the ranks
 		j.Process = append(j.Process, "--launcher=torchrun")
 	}
 	return several.run(context.Background(), streams, j.Process)
+}
+
+// elsewhere are flags of NIXL's elastic test that have other names here.
+var elsewhere = map[string]string{
+	"--num-tokens": "--tokens", "--hidden-dim": "--hidden", "--num-topk": "--topk",
+	"--num-experts-per-rank": "--experts-per-rank",
+}
+
+// rename gives the flags of NIXL's elastic test the names that they have here.
+func rename(words []string) {
+	for i, word := range words {
+		flag, value, joined := strings.Cut(word, "=")
+		if name := elsewhere[flag]; joined && name != "" {
+			words[i] = name + "=" + value
+		} else if name != "" {
+			words[i] = name
+		}
+	}
 }
 
 // withFlags is the environment in which the job's flags stand for their variables.

@@ -2,17 +2,42 @@ package moe
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	glua "github.com/yuin/gopher-lua"
 
+	"perigee/internal/conf"
 	"perigee/internal/experts"
 	"perigee/internal/fault"
+	"perigee/lua/modules"
 	"perigee/lua/vm"
 	"perigee/nixl"
 	"perigee/spmd"
 )
+
+// plan: plan(name), the phases of a plan as text: name itself, or what the JSON file of that name holds.
+func (r base) plan(L *glua.LState) (int, error) {
+	name := L.CheckString(1)
+	text, err := r.AtRankZero("moe.plan of "+name, func() (any, error) {
+		if !conf.Readable(name) {
+			_, err := experts.ParsePlan(name)
+			return name, err
+		}
+		data, err := modules.ReadText(r, name)
+		if err != nil {
+			return nil, err
+		}
+		v, err := conf.Parse(name, data)
+		if err != nil {
+			return nil, err
+		}
+		return experts.PlanText(v)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return vm.Return(L, vm.ToLua(L, text))
+}
 
 // planRanks: plan_ranks(plan), how many ranks a plan needs.
 func planRanks(L *glua.LState) (int, error) {
@@ -23,13 +48,17 @@ func planRanks(L *glua.LState) (int, error) {
 	return vm.Return(L, glua.LNumber(experts.PlanRanks(plan)))
 }
 
-// elastic: elastic{plan =, warmup =, iterations =, patience =, exit =, plane =}, a list of phases at rank 0, nil
+// elastic: elastic{plan =, warmup =, iterations =, patience =, exit =, each =, plane =}, a list of phases at rank 0, nil
 // elsewhere.
 func (r base) elastic(L *glua.LState, w *spmd.World) (_ int, err error) {
 	f := vm.NewFields("moe.elastic", L.CheckTable(1))
 	e := experts.Elastic{Warmup: f.Int("warmup", 50, 0), Iterations: f.Int("iterations", 50, 1)}
 	text, patience, plane := f.Text("plan", "static"), f.Number("patience", 2), f.Table("plane")
 	exit := f.Bool("exit", false)
+	each, _ := f.Get("each").(*glua.LFunction)
+	if given := f.Get("each"); each == nil && given != glua.LNil {
+		f.Fail("each", "a function", given)
+	}
 	if exit {
 		e.Exit = r.Env().Exit
 	}
@@ -74,7 +103,10 @@ func (r base) elastic(L *glua.LState, w *spmd.World) (_ int, err error) {
 			} else {
 				r.Env().Checkpoint()
 			}
-			return nil
+			if each != nil {
+				_, err = r.VM().Call(each, vm.ToLua(L, phase), glua.LNumber(len(list)))
+			}
+			return err
 		}
 	}
 	if _, err := e.Play(w, r.Env().Engine(), nixl.AgentConfig{Progress: "auto"}); err != nil {
@@ -84,31 +116,4 @@ func (r base) elastic(L *glua.LState, w *spmd.World) (_ int, err error) {
 		return vm.Return(L, glua.LNil)
 	}
 	return vm.Return(L, vm.ToLua(L, list))
-}
-
-// lost: lost(plan) ends the job where a plan killed ranks: it names them.
-func (r base) lost(L *glua.LState) (int, error) {
-	plan, err := experts.ParsePlan(L.CheckString(1))
-	if err != nil {
-		return 0, err
-	}
-	var dead []string
-	for i, phase := range plan {
-		for _, rank := range phase.Ranks {
-			if stage, killed := phase.Killed[rank]; killed {
-				dead = append(dead, fmt.Sprintf("rank %d in phase %d (%s)", rank, i+1, stage))
-			}
-		}
-	}
-	if len(dead) == 0 {
-		return 0, nil
-	}
-	if w, err := r.World(); err != nil {
-		return 0, err
-	} else if w.Rank() != 0 {
-		<-w.Context().Done() // rank 0 reports it
-		return 0, w.Err()
-	}
-	return 0, fault.New(fault.RankLost, "the plan killed %s", strings.Join(dead, ", ")).
-		WithHint("the survivors found them, went on without them, and all that they exchanged is right")
 }

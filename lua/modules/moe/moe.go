@@ -39,7 +39,7 @@ func (r *instance) Exports() modules.Exports {
 		"loads":         r.Collective(r.loads),
 		"control":       r.Collective(modules.InWorld(r, r.control)),
 		"elastic":       r.Collective(modules.InWorld(r, r.elastic)),
-		"lost":          r.Concerning(r.lost),
+		"plan":          r.Collective(r.plan),
 		"plan_ranks":    planRanks,
 		"plans":         texts(experts.Plans),
 		"growth":        growth,

@@ -433,9 +433,9 @@ func TestExpertsElastic(t *testing.T) {
 			harness.Contains(t, "stdout", o.Stdout, "# note: phase 1: rank 2 was killed, as planned; its process has ended\n", "ranks 0-2 -> end phase 0\n",
 				"ranks 0-1 -> end phase 1\n")
 		}
-		phases, _ := resulttest.Check(t, filepath.Join(dir, "r.json")).Values["ep_elastic"].(map[string]any)
-		if list, _ := phases["phases"].([]any); len(list) != 2 {
-			t.Errorf("the result has %v", phases)
+		played := resulttest.Check(t, filepath.Join(dir, "r.json")).Values["ep_elastic"].([]any)
+		if phases := played[0].(map[string]any)["phases"].([]any); len(phases) != 2 {
+			t.Errorf("the result has %v", played)
 		}
 	})
 }

@@ -80,8 +80,8 @@ func checkEpisode(t *testing.T, dir string, n int, line []string) {
 		return v
 	}
 	phase := []int{0, 0, 0, 0, 1, 1, 1, 2, 2}[min(n, 8)]
-	value := resulttest.Check(t, filepath.Join(dir, "r.json")).Values["ep_elastic"].(map[string]any)
-	episodes := value["phases"].([]any)[phase].(map[string]any)["by_rank"].([]any)
+	played := resulttest.Check(t, filepath.Join(dir, "r.json")).Values["ep_elastic"].([]any)
+	episodes := played[0].(map[string]any)["phases"].([]any)[phase].(map[string]any)["by_rank"].([]any)
 	e := episodes[int(number(1))].(map[string]any)
 	mean, least, most, rate := number(3), number(4), number(5), e["gb_per_s"].(float64)
 	choices := rate * 1e3 * e["mean_us"].(float64) / (280 + 512)

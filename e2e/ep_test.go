@@ -418,7 +418,7 @@ func TestExpertsBesideKV(t *testing.T) {
 	})
 }
 
-// Survivors go on without the dead, whom the plan has killed: that is no failure.
+// Survivors go on without the ranks that the plan has killed: that is no failure.
 func TestExpertsElastic(t *testing.T) {
 	harness.ForEngines(t, func(t *testing.T, engine string) {
 		small := []string{"--engine", engine, "--tokens", "8", "--hidden", "256", "--warmup", "1", "--iters", "3", "--patience", "0.5"}

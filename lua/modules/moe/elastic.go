@@ -48,8 +48,8 @@ func planRanks(L *glua.LState) (int, error) {
 	return vm.Return(L, glua.LNumber(experts.PlanRanks(plan)))
 }
 
-// elastic: elastic{plan =, warmup =, iterations =, patience =, exit =, each =, plane =}, a list of phases at rank 0, nil
-// elsewhere.
+// elastic: elastic{plan =, warmup =, iterations =, patience =, exit =, each =, plane =}, a list of phases at rank 0,
+// nil elsewhere.
 func (r base) elastic(L *glua.LState, w *spmd.World) (_ int, err error) {
 	f := vm.NewFields("moe.elastic", L.CheckTable(1))
 	e := experts.Elastic{Warmup: f.Int("warmup", 50, 0), Iterations: f.Int("iterations", 50, 1)}

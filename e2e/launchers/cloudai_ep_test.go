@@ -28,7 +28,7 @@ func cloudaiLaunch(t *testing.T, dir, more string) (log string, code int) {
 	t.Helper()
 	line := `srun --export=ALL --mpi=pmix --overlap --nodelist=node1 --ntasks-per-node=1 --ntasks=1 -N1 --output=node.log --error=node.log ` +
 		`bash -c "source env_vars.sh; perigee ep elastic --plan ` + dir + `/nixl-ep-plan.json ` + more + ` --disable-ll-nvlink --engine shm --hidden-dim 256 ` +
-		`--iters 4 --kineto --num-experts-per-rank 4 --num-tokens 8 --num-topk 3 --patience 0.5 --warmup 1"`
+		`--iters 4 --kineto --num-experts-per-rank 4 --num-tokens 8 --num-topk 3 --warmup 1"`
 	o := shell(t, dir, line, inSlurm(t)...).Wait()
 	data, err := os.ReadFile(filepath.Join(dir, "node.log"))
 	if err != nil {

@@ -35,7 +35,7 @@ type Cmd struct {
 
 // Reading is how configs are read.
 type Reading struct {
-	Validation string `enum:"strict,upstream" default:"strict" help:"Rules: strict (those of the framework's document) or upstream (those of its later code) [strict]."`
+	Validation string `enum:",strict,upstream" default:"" placeholder:"RULES" help:"Rules: strict (those of the framework's document) or upstream (those of its code of today) [DISAGG_VALIDATION, or strict]."`
 	Known
 }
 
@@ -44,8 +44,16 @@ type Known struct {
 	Lenient bool `help:"Unknown keys are warnings instead of errors."`
 }
 
-func (r Reading) options(s cli.Streams) config.Options {
-	return config.Options{Rules: config.Rules(r.Validation), Lenient: r.Lenient, Env: s.Env}
+func (r Reading) options(s cli.Streams) (config.Options, error) {
+	const variable = "DISAGG_VALIDATION"
+	o := config.Options{Rules: config.Rules(r.Validation), Lenient: r.Lenient, Env: s.Env}
+	if o.Rules == "" {
+		o.Rules = cmp.Or(config.Rules(s.Env(variable)), config.Strict)
+		if o.Rules != config.Strict && o.Rules != config.Upstream {
+			return o, fault.New(fault.Usage, "%s: wanted strict or upstream, got %q", variable, cli.Shortened(string(o.Rules)))
+		}
+	}
+	return o, nil
 }
 
 // Selection is which cases a command is about.
@@ -53,7 +61,7 @@ type Selection struct {
 	Root     string `placeholder:"DIR" help:"Root of the tests, <type>/<category>/*.yaml [test_configs below WORK_DIR or here]."`
 	TestList string `name:"test-list" aliases:"disagg-test-list" placeholder:"FILE" help:"Only the tests in this file: a node id or an id per line."`
 	Keyword  string `short:"k" placeholder:"EXPR" help:"Only tests whose name contains the words, with and, or, not and parentheses."`
-	Mark     string `short:"m" enum:",perf,accuracy,stress" default:"" placeholder:"CATEGORY" help:"Only perf, accuracy or stress."`
+	Mark     string `short:"m" enum:",perf,perf-sanity,accuracy,stress" default:"" placeholder:"CATEGORY" help:"Only perf, perf-sanity, accuracy or stress."`
 	Type     string `placeholder:"TYPE" help:"Only disagg or wideep."`
 	Model    string `placeholder:"NAME" help:"Only tests of this model_name."`
 	GPU      string `name:"gpu" placeholder:"TYPE" help:"Type of the GPUs here [GPU_TYPE, or GB200]."`
@@ -97,7 +105,11 @@ func (c Selection) find(s cli.Streams, files []string, r Reading) (*found, error
 	if err != nil {
 		return nil, err
 	}
-	f.cases = filter.Apply(config.LoadAll(entries, r.options(s)))
+	o, err := r.options(s)
+	if err != nil {
+		return nil, err
+	}
+	f.cases = filter.Apply(config.LoadAll(entries, o))
 	return f, nil
 }
 
@@ -275,40 +287,55 @@ type validated struct {
 	File     string           `json:"file"`
 	ID       string           `json:"id"`
 	Valid    bool             `json:"valid"`
+	Upstream *bool            `json:"passes_upstream,omitempty"` // where the rules are strict
 	Errors   []config.Problem `json:"errors"`
 	Warnings []config.Problem `json:"warnings,omitempty"`
 }
 
 // Run checks the files.
 func (c *ValidateCmd) Run(s cli.Streams) error {
+	o, err := c.options(s)
+	if err != nil {
+		return err
+	}
 	entries, err := config.Paths(c.Files)
 	if err != nil {
 		return err
 	}
-	all := config.LoadAll(entries, c.options(s))
-	invalid := 0
+	all := config.LoadAll(entries, o)
+	invalid, upstream := 0, 0
 	for _, one := range all {
 		if !one.Valid() {
 			invalid++
+		}
+		if one.PassesUpstream {
+			upstream++
 		}
 	}
 	if c.Format.Format == "json" {
 		err = printList(s.Out, elements{len(all), func(i int) any {
 			one := all[i]
-			return validated{one.File, one.Ident.String(), one.Valid(),
-				append([]config.Problem{}, one.Problems...), one.Warnings}
+			v := validated{one.File, one.Ident.String(), one.Valid(), nil, append([]config.Problem{}, one.Problems...), one.Warnings}
+			if o.Rules == config.Strict {
+				v.Upstream = &one.PassesUpstream
+			}
+			return v
 		}})
 	} else {
-		err = c.print(plaintext.Writer(s.Out), all, invalid)
+		counts := fmt.Sprintf("%d valid, %d invalid (rules: %s)", len(all)-invalid, invalid, o.Rules)
+		if invalid > 0 && o.Rules == config.Strict {
+			counts += fmt.Sprintf("; %d valid under --validation upstream", upstream)
+		}
+		err = printProblems(plaintext.Writer(s.Out), all, counts)
 	}
 	if err != nil || invalid == 0 {
 		return err
 	}
-	return fault.New(fault.Input, "%d of %s invalid under the %s rules", invalid, cli.Count(len(all), "configuration"),
-		c.Validation)
+	return fault.New(fault.Input, "%d of %s invalid under the %s rules", invalid, cli.Count(len(all), "configuration"), o.Rules)
 }
 
-func (c *ValidateCmd) print(w io.Writer, all []*config.Config, invalid int) error {
+// printProblems writes what is wrong with configurations, and a last line that counts them.
+func printProblems(w io.Writer, all []*config.Config, counts string) error {
 	said, file := map[config.Problem]bool{}, "" // what several cases of one file have in common
 	say := func(problems []config.Problem, label string) {
 		for _, p := range problems {
@@ -326,8 +353,7 @@ func (c *ValidateCmd) print(w io.Writer, all []*config.Config, invalid int) erro
 		say(v.Problems, "")
 		say(v.Warnings, "warning: ")
 	}
-	_, err := fmt.Fprintf(w, "%s: %d valid, %d invalid (rules: %s)\n", cli.Count(len(all), "configuration"),
-		len(all)-invalid, invalid, c.Validation)
+	_, err := fmt.Fprintf(w, "%s: %s\n", cli.Count(len(all), "configuration"), counts)
 	return err
 }
 

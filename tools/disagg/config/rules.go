@@ -24,9 +24,9 @@ const (
 	// above input_length+output_length. Keys that the document's own example lacks
 	// have defaults.
 	Strict Rules = "strict"
-	// Upstream are the rules of the later code: max_num_tokens is at least that,
-	// ctx max_seq_len is above input_length, and no level is above what a
-	// generation server takes.
+	// Upstream are the rules of the code of today: max_num_tokens is at least that, ctx max_seq_len is above
+	// input_length, no level is above what a generation server takes, and what the configurations of perf-sanity lack is
+	// not needed: max_seq_len, and a benchmark_ratio above 0 where no client reads it.
 	Upstream Rules = "upstream"
 	// Logs are those that what a log is judged by has to follow, where the job has run already.
 	Logs Rules = "logs"
@@ -35,6 +35,7 @@ const (
 // check holds against each other what keys say.
 func (c *Config) check(r *reader, rules Rules) {
 	c.checkFigures(r)
+	c.checkRatio(r, rules)
 	if rules == Logs {
 		c.noteOmissions(r)
 		return
@@ -51,6 +52,10 @@ func (c *Config) check(r *reader, rules Rules) {
 	c.noteSecrets(r)
 	c.checkOptions(r)
 	c.checkLevels(r, rules)
+	if mode := c.Benchmark.Mode; mode == "ctx_only" && TemplateOf(c) == "trtllm" {
+		r.wrong("benchmark.mode", "the template trtllm does not measure %s: wanted e2e, gen_only or gen_only_no_context, or "+
+			"a job template that does", mode)
+	}
 	c.noteDatasets(r)
 	c.noteUnused(r)
 	if c.UsesCommand() {
@@ -68,9 +73,21 @@ func (c *Config) checkFigures(r *reader) {
 	if c.Category == "accuracy" && len(c.Datasets) == 0 && r.values[datasets] == nil {
 		r.missing(datasets)
 	}
-	if v := r.values[datasets]; v != nil && c.Category == "perf" {
+	if v := r.values[datasets]; v != nil && !c.JudgesScores() {
 		c.warn(v, datasets, "has no effect: only accuracy and stress cases are judged by it "+
 			"(metadata.id: %s/accuracy/%s, or the folder, makes it one)", c.Type, c.Stem)
+	}
+}
+
+// checkRatio refuses a smallest length of 0. The configurations of perf-sanity have it where no client reads it: the
+// lengths are those of a data set.
+func (c *Config) checkRatio(r *reader, rules Rules) {
+	const path = "benchmark.benchmark_ratio"
+	if r.values[path] == nil || c.Benchmark.Ratio > 0 {
+		return
+	}
+	if c.Benchmark.NvSA || c.UsesCommand() || rules == Strict {
+		r.wrong(path, "wanted more than 0 and at most 1, got 0")
 	}
 }
 
@@ -90,7 +107,7 @@ func (c *Config) noteOmissions(r *reader) {
 // noteDatasets warns of data sets that nothing is expected of, once. TensorRT-LLM's tests take 0 there, which any
 // score passes, so such configurations are read.
 func (c *Config) noteDatasets(r *reader) {
-	if c.Category == "perf" { // of which another warning says that nothing is judged
+	if !c.JudgesScores() { // of which another warning says that nothing is judged
 		return
 	}
 	var without []*conf.Value
@@ -113,8 +130,8 @@ func (c *Config) noteDatasets(r *reader) {
 // checkMissing reports the keys that are missing.
 func (c *Config) checkMissing(r *reader, rules Rules) {
 	for _, k := range table {
-		required := k.need == always || k.need == trtllm && !c.UsesCommand() ||
-			k.need == upstream && !c.UsesCommand() && rules == Upstream
+		required := k.need == always || !c.UsesCommand() && (k.need == trtllm || k.need == strict && rules == Strict ||
+			k.need == upstream && rules == Upstream)
 		if required && !r.has(k.path) {
 			r.missing(k.path)
 		}
@@ -154,8 +171,16 @@ func (c *Config) checkLevels(r *reader, rules Rules) {
 	if c.Gen.AttentionDP {
 		limit, words = limit*c.Gen.TP, "gen max_batch_size*tensor_parallel_size"
 	}
+	isSanity := c.Category == "perf-sanity" || c.Benchmark.Ratio == 0
+	if n := c.Hardware.GenServers; isSanity && n > 1 {
+		c.warn(v, path, "the client runs each level times num_gen_servers (%d), perf-sanity's own runner as it stands", n)
+	}
 	for _, level := range list {
-		if rules == Upstream && limit > 0 && level > limit {
+		switch {
+		case rules != Upstream || limit == 0 || level <= limit:
+		case isSanity: // its levels are not checked upstream
+			c.warn(v, path, "concurrency %d exceeds %s %d: requests wait for others", level, words, limit)
+		default:
 			r.add(v, path, "concurrency %d exceeds %s %d", level, words, limit)
 		}
 	}

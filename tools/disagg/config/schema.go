@@ -1,7 +1,6 @@
 package config
 
 import (
-	"math"
 	"slices"
 	"strings"
 
@@ -20,6 +19,8 @@ const (
 	// upstream: as trtllm, but under the later rules only; the README's own
 	// example lacks it.
 	upstream
+	// strict: as trtllm, but under the document's rules only; the server takes the model's value.
+	strict
 )
 
 // key is a row of the schema: a key of a configuration, and where its value goes.
@@ -155,7 +156,7 @@ func (c *Config) load(o *older) keys {
 		{"benchmark.input_length", positive(&b.Input), optional, "tokens of a prompt"},
 		{"benchmark.output_length", positive(&b.Output), optional, "tokens to generate"},
 		{"benchmark.multi_round", positive(&b.MultiRound), upstream, "prompts per level are concurrency times this"},
-		{"benchmark.benchmark_ratio", number{&b.Ratio, math.SmallestNonzeroFloat64, 1, "more than 0 and at most 1"},
+		{"benchmark.benchmark_ratio", number{&b.Ratio, 0, 1, "more than 0 and at most 1"},
 			upstream, "lengths are drawn from ratio*length to length"},
 		{"benchmark.use_nv_sa_benchmark", flag{&b.NvSA}, upstream, "the client with random lengths"},
 		{"benchmark.dataset_file", text{&b.DatasetFile}, optional, "data set of the client"},
@@ -221,7 +222,7 @@ func (c *Config) servers(o *older) keys {
 		{gen + ".context_parallel_size", positive(&g.CP), optional, "context parallel group"},
 		{gen + ".max_batch_size", positive(&g.MaxBatch), trtllm, "requests of a batch"},
 		{gen + ".max_num_tokens", positive(&g.MaxTokens), trtllm, "tokens of a batch"},
-		{gen + ".max_seq_len", positive(&g.MaxSeq), trtllm, "tokens of a sequence"},
+		{gen + ".max_seq_len", positive(&g.MaxSeq), strict, "tokens of a sequence"},
 		{gen + ".enable_attention_dp", flag{&g.AttentionDP}, upstream, "attention data parallel"},
 		{gen + ".cache_transceiver_config", mapping{new(*conf.Value)}, optional, "the KV transfer"},
 		{gen + ".cache_transceiver_config.backend", text{&g.Backend}, upstream, "NIXL, UCX, DEFAULT ..."},
@@ -229,7 +230,7 @@ func (c *Config) servers(o *older) keys {
 		{ctx + ".tensor_parallel_size", positive(&x.TP), optional, "GPUs of the tensor parallel group"},
 		{ctx + ".pipeline_parallel_size", positive(&x.PP), optional, "pipeline stages"},
 		{ctx + ".context_parallel_size", positive(&x.CP), optional, "context parallel group"},
-		{ctx + ".max_seq_len", positive(&x.MaxSeq), trtllm, "tokens of a sequence"},
+		{ctx + ".max_seq_len", positive(&x.MaxSeq), strict, "tokens of a sequence"},
 
 		{"job", section{}, optional, "perigee's own section: any server and any client"},
 		{"job.template", text{&j.Template}, optional, "trtllm, command, or a file of Go text/template"},

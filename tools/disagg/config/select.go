@@ -26,7 +26,8 @@ type Choice struct {
 }
 
 // functions are the names of the tests of each category in node ids.
-var functions = map[string]string{"perf": "test_benchmark", "accuracy": "test_accuracy", "stress": "test_stress"}
+var functions = map[string]string{"perf": "test_benchmark", "perf-sanity": "test_benchmark", "accuracy": "test_accuracy",
+	"stress": "test_stress"}
 
 // Function returns the name of the test function of a category.
 func Function(category string) string { return functions[category] }

@@ -64,11 +64,13 @@ type Selection struct {
 	Mark     string `short:"m" enum:",perf,perf-sanity,accuracy,stress" default:"" placeholder:"CATEGORY" help:"Only perf, perf-sanity, accuracy or stress."`
 	Type     string `placeholder:"TYPE" help:"Only disagg or wideep."`
 	Model    string `placeholder:"NAME" help:"Only tests of this model_name."`
-	GPU      string `name:"gpu" placeholder:"TYPE" help:"Type of the GPUs here [GPU_TYPE, or GB200]."`
+	GPU      string `name:"gpu" placeholder:"TYPE" help:"Type of the GPUs here [GPU_TYPE, or GB200; where both are missing, cases with a section job run on any]."`
 }
 
-func (c Selection) gpu(s cli.Streams) config.GPU {
-	return config.FindGPU(cmp.Or(c.GPU, s.Env("GPU_TYPE"), config.DefaultGPU))
+// gpu is the type of the GPUs here. assumed says that nobody has named it.
+func (c Selection) gpu(s cli.Streams) (gpu config.GPU, assumed bool) {
+	name := cmp.Or(c.GPU, s.Env("GPU_TYPE"))
+	return config.FindGPU(cmp.Or(name, config.DefaultGPU)), name == ""
 }
 
 func (c Selection) root(s cli.Streams) string {
@@ -84,7 +86,8 @@ type found struct {
 
 // find reads the tree, or the given files, and judges every case.
 func (c Selection) find(s cli.Streams, files []string, r Reading) (*found, error) {
-	filter := config.Filter{GPU: c.gpu(s), Category: c.Mark, Type: c.Type, Model: c.Model}
+	filter := config.Filter{Category: c.Mark, Type: c.Type, Model: c.Model}
+	filter.GPU, filter.Assumed = c.gpu(s)
 	var err error
 	if filter.Keyword, err = config.ParseExpr(c.Keyword); err != nil {
 		return nil, err
@@ -132,7 +135,8 @@ func (f *found) remark(w io.Writer) {
 
 // described says which filters are on.
 func (c Selection) described(s cli.Streams) string {
-	words := []string{"GPU " + c.gpu(s).Name}
+	gpu, _ := c.gpu(s)
+	words := []string{"GPU " + gpu.Name}
 	for _, f := range []struct{ flag, value string }{
 		{"--test-list", c.TestList}, {"-k", c.Keyword}, {"-m", c.Mark}, {"--type", c.Type}, {"--model", c.Model},
 	} {

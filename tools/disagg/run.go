@@ -72,6 +72,7 @@ type session struct {
 	dir      string
 	began    time.Time
 	gpu      config.GPU
+	assumed  bool // nobody has named the GPU
 	log      *runLog
 	tasks    []*batch.Task
 	outcomes map[*batch.Task]*outcome
@@ -108,8 +109,9 @@ func (c *RunCmd) Run(s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	run := &session{RunCmd: c, s: s, dir: dir, began: time.Now(), gpu: c.gpu(s), outcomes: map[*batch.Task]*outcome{}}
+	run := &session{RunCmd: c, s: s, dir: dir, began: time.Now(), outcomes: map[*batch.Task]*outcome{}}
 	run.debugs = debug
+	run.gpu, run.assumed = c.gpu(s)
 	if err := run.makeTasks(selected); err != nil {
 		return err
 	}

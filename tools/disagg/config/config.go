@@ -145,6 +145,7 @@ type Job struct {
 	Nodes, TasksPerNode                             int
 	Setup, Server, Ready, Client, Command, Evaluate string
 	ReadyTimeout                                    int // seconds
+	KeepGoing                                       bool
 	Env                                             map[string]string
 }
 

@@ -313,6 +313,9 @@ func (c *Config) checkCommand(r *reader) {
 		r.add(cmp.Or(r.values["job.nodes"], r.values["resources"]), "job.nodes", "wanted at most %d nodes, got %d",
 			MostGPUs, nodes)
 	}
+	if v := r.values["job.keep_going"]; v.Bool() && c.Job.Client == "" {
+		c.warn(v, "job.keep_going", "has no effect without job.client: the levels are not those of perigee")
+	}
 	if c.Job.Ready != "" && c.Job.Server == "" {
 		r.wrong("job.ready", "has no effect without job.server")
 	}
@@ -335,7 +338,7 @@ var unused = map[string][]struct{ path, instead string }{
 	"trtllm": {
 		{"job.nodes", "hardware, worker_config"}, {"job.tasks_per_node", "hardware, worker_config"},
 		{"job.setup", ""}, {"job.server", "worker_config"}, {"job.ready", ""}, {"job.client", "benchmark"},
-		{"job.command", "benchmark"}, {"job.evaluate", "accuracy"},
+		{"job.command", "benchmark"}, {"job.keep_going", ""}, {"job.evaluate", "accuracy"},
 		{"job.env", "environment.worker_env_var, environment.server_env_var, benchmark.env_var, accuracy.env_var"},
 		{"resources", "hardware, worker_config"},
 	},

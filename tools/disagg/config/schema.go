@@ -243,6 +243,7 @@ func (c *Config) servers(o *older) keys {
 		{"job.client", script{&j.Client}, optional,
 			"shell commands that run once per level, with CONCURRENCY, PROMPTS, ISL, OSL"},
 		{"job.command", script{&j.Command}, optional, "shell commands that run once and print their levels themselves"},
+		{"job.keep_going", flag{&j.KeepGoing}, optional, "a level whose client fails does not end the others; the case fails"},
 		{"job.evaluate", script{&j.Evaluate}, optional, "shell commands that print lm_eval's table, after the client"},
 		{"job.env", variables{&j.Env}, optional, "environment of the job"},
 

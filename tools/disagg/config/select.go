@@ -12,6 +12,7 @@ import (
 // Filter says which cases a run is about. Zero members select everything.
 type Filter struct {
 	GPU      GPU
+	Assumed  bool   // nobody has named the GPU: cases with commands of their own are not asked for theirs
 	Category string // -m
 	Type     string
 	Model    string
@@ -59,7 +60,7 @@ func (f Filter) reason(c *Config) string {
 		return "not in the test list"
 	case !f.Keyword.Match(functions[c.Category] + "[" + c.Ident.String() + "]"):
 		return "-k does not match"
-	case c.SupportedGPUs != nil && !f.GPU.Runs(c.SupportedGPUs):
+	case c.SupportedGPUs != nil && !f.GPU.Runs(c.SupportedGPUs) && !(f.Assumed && c.UsesCommand()):
 		return fmt.Sprintf("GPU %s is not in supported_gpus (%s)", f.GPU.Name, strings.Join(c.SupportedGPUs, ", "))
 	}
 	return ""

@@ -12,13 +12,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
 	"perigee/internal/table"
+	"perigee/tools/disagg/batch"
 	"perigee/tools/disagg/config"
 )
 
@@ -50,7 +53,8 @@ func (r Reading) options(s cli.Streams) (config.Options, error) {
 	if o.Rules == "" {
 		o.Rules = cmp.Or(config.Rules(s.Env(variable)), config.Strict)
 		if o.Rules != config.Strict && o.Rules != config.Upstream {
-			return o, fault.New(fault.Usage, "%s: wanted strict or upstream, got %q", variable, cli.Shortened(string(o.Rules)))
+			return o, fault.New(fault.Usage, "%s: wanted strict or upstream, got %q", variable,
+				cli.Shortened(string(o.Rules)))
 		}
 	}
 	return o, nil
@@ -64,10 +68,11 @@ type Selection struct {
 	Mark     string `short:"m" enum:",perf,perf-sanity,accuracy,stress" default:"" placeholder:"CATEGORY" help:"Only perf, perf-sanity, accuracy or stress."`
 	Type     string `placeholder:"TYPE" help:"Only disagg or wideep."`
 	Model    string `placeholder:"NAME" help:"Only tests of this model_name."`
+	Failed   bool   `name:"last-failed" aliases:"lf" help:"Only cases that failed or did not finish when they last ran into the output folder."`
 	GPU      string `name:"gpu" placeholder:"TYPE" help:"Type of the GPUs here [GPU_TYPE, or GB200; where both are missing, cases with a section job run on any]."`
 }
 
-// gpu is the type of the GPUs here. assumed says that nobody has named it.
+// gpu is the type of the GPUs here. assumed says that no user has named it.
 func (c Selection) gpu(s cli.Streams) (gpu config.GPU, assumed bool) {
 	name := cmp.Or(c.GPU, s.Env("GPU_TYPE"))
 	return config.FindGPU(cmp.Or(name, config.DefaultGPU)), name == ""
@@ -82,17 +87,33 @@ type found struct {
 	cases   []config.Choice
 	skipped []string // files that are no tests
 	list    *config.List
+	failed  map[string]bool // of --last-failed
 }
 
-// find reads the tree, or the given files, and judges every case.
-func (c Selection) find(s cli.Streams, files []string, r Reading) (*found, error) {
+// nothingFailed reports whether --last-failed alone leaves nothing to run.
+func (f *found) nothingFailed() bool {
+	return len(config.Selected(f.cases)) == 0 &&
+		slices.ContainsFunc(f.cases, func(c config.Choice) bool { return c.Reason == config.HasNotFailed })
+}
+
+// find reads the tree, or the given files, and judges every case. output is the folder that --last-failed is about.
+func (c Selection) find(s cli.Streams, files []string, r Reading, output Folder) (*found, error) {
 	filter := config.Filter{Category: c.Mark, Type: c.Type, Model: c.Model}
 	filter.GPU, filter.Assumed = c.gpu(s)
 	var err error
 	if filter.Keyword, err = config.ParseExpr(c.Keyword); err != nil {
 		return nil, err
 	}
-	f := &found{}
+	if c.Failed {
+		dir, err := output.path(s)
+		if err != nil {
+			return nil, err
+		}
+		if filter.Failed, err = batch.LastFailed(dir); err != nil {
+			return nil, err
+		}
+	}
+	f := &found{failed: maps.Clone(filter.Failed)}
 	if c.TestList != "" {
 		if f.list, err = config.ReadList(c.TestList); err != nil {
 			return nil, err
@@ -121,6 +142,14 @@ func (f *found) remark(w io.Writer) {
 	for _, text := range f.skipped {
 		fmt.Fprintln(w, "skipped", plaintext.Escape(text))
 	}
+	for _, c := range f.cases {
+		delete(f.failed, c.Ident.String())
+	}
+	for _, id := range slices.Sorted(maps.Keys(f.failed)) {
+		if f.failed[id] {
+			fmt.Fprintf(w, "--last-failed: %s failed, and is not among the cases here\n", plaintext.Escape(id))
+		}
+	}
 	if f.list == nil {
 		return
 	}
@@ -143,6 +172,9 @@ func (c Selection) described(s cli.Streams) string {
 		if f.value != "" {
 			words = append(words, f.flag+" "+f.value)
 		}
+	}
+	if c.Failed {
+		words = append(words, "--last-failed")
 	}
 	return strings.Join(words, ", ")
 }
@@ -209,6 +241,7 @@ type ListCmd struct {
 	Files []string `arg:"" optional:"" name:"file" help:"Configurations or folders of them instead of the tree at --root."`
 	Selection
 	Reading
+	Output string `short:"o" placeholder:"DIR" help:"The output folder of --last-failed [OUTPUT_PATH, or disagg_output here]."`
 	Format
 }
 
@@ -230,7 +263,10 @@ type listed struct {
 
 // Run lists the cases.
 func (c *ListCmd) Run(s cli.Streams) error {
-	f, err := c.find(s, c.Files, c.Reading)
+	if c.Output != "" && !c.Failed {
+		return fault.New(fault.Usage, "--output: has no effect without --last-failed")
+	}
+	f, err := c.find(s, c.Files, c.Reading, Folder{Output: c.Output})
 	if err != nil {
 		return err
 	}
@@ -246,7 +282,9 @@ func (c *ListCmd) Run(s cli.Streams) error {
 	if err := c.print(s, f); err != nil {
 		return err
 	}
-	if len(config.Selected(f.cases)) == 0 {
+	if f.nothingFailed() {
+		fmt.Fprintln(s.Err, "no case has failed when it last ran")
+	} else if len(config.Selected(f.cases)) == 0 {
 		fmt.Fprintf(s.Err, "warning: no test is selected (%s)\n", plaintext.Escape(cli.Shortened(c.described(s))))
 	}
 	return nil
@@ -319,7 +357,8 @@ func (c *ValidateCmd) Run(s cli.Streams) error {
 	if c.Format.Format == "json" {
 		err = printList(s.Out, elements{len(all), func(i int) any {
 			one := all[i]
-			v := validated{one.File, one.Ident.String(), one.Valid(), nil, append([]config.Problem{}, one.Problems...), one.Warnings}
+			v := validated{one.File, one.Ident.String(), one.Valid(), nil,
+				append([]config.Problem{}, one.Problems...), one.Warnings}
 			if o.Rules == config.Strict {
 				v.Upstream = &one.PassesUpstream
 			}
@@ -335,7 +374,8 @@ func (c *ValidateCmd) Run(s cli.Streams) error {
 	if err != nil || invalid == 0 {
 		return err
 	}
-	return fault.New(fault.Input, "%d of %s invalid under the %s rules", invalid, cli.Count(len(all), "configuration"), o.Rules)
+	return fault.New(fault.Input, "%d of %s invalid under the %s rules", invalid, cli.Count(len(all), "configuration"),
+		o.Rules)
 }
 
 // printProblems writes what is wrong with configurations, and a last line that counts them.

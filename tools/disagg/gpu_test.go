@@ -11,7 +11,7 @@ import (
 	"perigee/tools/disagg/judge"
 )
 
-// Where nobody names a GPU, a case with commands of its own runs, whatever its supported_gpus say, and no clock of a GPU
+// Where no user names a GPU, a case with a section job runs, whatever its supported_gpus say, and no clock of a GPU
 // is written with its figures. Cases of TensorRT-LLM are for GB200 then, as its own framework has it.
 func TestGPUThatNobodyNames(t *testing.T) {
 	dir := t.TempDir()

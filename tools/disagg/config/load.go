@@ -205,9 +205,9 @@ func (c *Config) figures(r *reader, old *older) *Metrics {
 	return m
 }
 
-// What of a pattern is no blank that VERBOSE drops: escapes, classes, comments. What is left of a line has one that reads as
-// part of a text if it stands between letters or digits, or behind a colon. eaten is what YAML makes of \b and the like in
-// double quotes.
+// VERBOSE keeps the blanks of escapes and classes. In the rest of a line without its comment, a dropped blank reads as
+// part of a text if it stands between letters or digits, or behind a colon. eaten matches the control characters that
+// YAML reads for \b and the like in double quotes.
 var (
 	escape       = regexp.MustCompile(`\\.`)
 	class        = regexp.MustCompile(`\[[^\]\n]*\]`)
@@ -350,7 +350,8 @@ func (c *Config) Unset() []Problem {
 		{"slurm.partition", "SLURM_PARTITION"}, {"slurm.account", "SLURM_ACCOUNT"},
 		{"environment.container_image", "CONTAINER_IMAGE"}, {"environment.container_mount",
 			"CONTAINER_IMAGE and WORK_DIR"},
-		{"environment.model_path", below("MODEL_DIR", "metadata.model_dir_name")}, {"environment.work_dir", "SCRIPT_DIR"},
+		{"environment.model_path", below("MODEL_DIR", "metadata.model_dir_name")},
+		{"environment.work_dir", "SCRIPT_DIR"},
 		{"benchmark.dataset_file", below("DATASET_DIR", "metadata.dataset_file")},
 	} {
 		if v := at(c.Tree, k.path); placeholder(v.Text()) {

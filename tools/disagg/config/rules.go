@@ -25,8 +25,8 @@ const (
 	// have defaults.
 	Strict Rules = "strict"
 	// Upstream are the rules of the code of today: max_num_tokens is at least that, ctx max_seq_len is above
-	// input_length, no level is above what a generation server takes, and what the configurations of perf-sanity lack is
-	// not needed: max_seq_len, and a benchmark_ratio above 0 where no client reads it.
+	// input_length, and no level is above what a generation server takes. The configurations of perf-sanity are valid:
+	// max_seq_len may be missing, and benchmark_ratio may be 0 where no client reads it.
 	Upstream Rules = "upstream"
 	// Logs are those that what a log is judged by has to follow, where the job has run already.
 	Logs Rules = "logs"

@@ -93,7 +93,7 @@ func within(dir string) ([]Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	if filepath.Base(dir) == "disaggregated" {
+	if lone(filepath.Join(dir, "any")).Category == "perf-sanity" {
 		types = nil // they hold tables of load balancers
 	}
 	for _, t := range append(types, ".") {
@@ -150,7 +150,7 @@ func lone(file string) Source {
 // moved places the files of the folders perf/disaggregated and perf-sanity/disaggregated, where TensorRT-LLM has newer
 // tests of the categories perf and perf-sanity.
 func moved(id Ident) Ident {
-	if id.Category == "disaggregated" {
+	if id.Category == "disaggregated" && (id.Type == "perf" || id.Type == "perf-sanity") {
 		id.Type, id.Category = "disagg", id.Type
 	}
 	return id

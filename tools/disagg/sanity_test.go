@@ -46,7 +46,7 @@ func TestPerfSanityRefused(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
 		{"use_nv_sa_benchmark: false", "use_nv_sa_benchmark: true", "benchmark.benchmark_ratio: wanted more than 0 and at most 1, got 0\n"},
 		{"benchmark_ratio: 0.0", "benchmark_ratio: -0.1", "benchmark.benchmark_ratio: wanted more than 0 and at most 1, got the number -0.1\n"},
-		{"max_seq_len: 9280\n    tensor_parallel_size: 4", "max_seq_len: 8192\n    tensor_parallel_size: 4", "max_seq_len is 8192, must be > 8192 (input_length)\n"},
+		{"max_seq_len: 9280\n    tensor_parallel_size: 4", "max_seq_len: 8191\n    tensor_parallel_size: 4", "max_seq_len is 8191, must be >= 8192 (input_length)\n"},
 		{"concurrency_list: '512'", "concurrency_list: '513'", "warning: FILE:3: benchmark.concurrency_list: concurrency 513 exceeds gen max_batch_size*tensor_parallel_size 512: requests wait"},
 		{"num_gen_servers: 1", "num_gen_servers: 2", "the client runs each level times num_gen_servers (2), perf-sanity's own runner as it stands"},
 		{"mode: e2e", "mode: ctx_only", "benchmark.mode: the template trtllm does not measure ctx_only: wanted e2e"},
@@ -75,6 +75,41 @@ func TestParsePerfSanity(t *testing.T) {
 			if out, said, _ := perigee(t, nil, "parse", dir); !strings.Contains(out, want) {
 				t.Errorf("%s, %s tokens: %s%s", name, tokens, out, said)
 			}
+		}
+	}
+}
+
+// What the newest configurations of perf-sanity have: keys for its runner, another client with sequences of exactly
+// the longest request, and a variable in quotes.
+func TestNewerPerfSanity(t *testing.T) {
+	text, err := os.ReadFile("testdata/perf-sanity/ratio0.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer := strings.NewReplacer("benchmark_ratio: 0.0", "benchmark_ratio: 0.8, benchmark_client: agentx", "max_seq_len: 9280\n    tensor_parallel_size: 4", "max_seq_len: 8192\n    tensor_parallel_size: 4",
+		"max_seq_len: 9280\n    tensor_parallel_size: 32", "max_seq_len: 9216\n    tensor_parallel_size: 32", "'512'", "'1156'", "metadata: {", "metadata: {architecture: A, ",
+		"ENROOT_ALLOW_DEV=yes", `"PYTHONWARNINGS=ignore::DeprecationWarning:cutlass.cute.core"`, "environment:\n", "environment:\n  client_env_var: AGENTX_DURATION=3600\n",
+		"profiling:", "ctx_router_config: {type: conversation}\nserver_config_extra: {server_keep_alive_timeout: 3600}\ncache_transceiver_precheck: {enabled: true}\nprofiling:").Replace(string(text))
+	file := filepath.Join(t.TempDir(), "a.yaml")
+	must(t, os.WriteFile(file, []byte(newer), 0o600))
+	out, _, code := perigee(t, nil, "validate", "--validation", "upstream", file)
+	for _, want := range []string{"1 valid, 0 invalid", "benchmark.benchmark_client: has no effect: the job template trtllm does not use it", "ctx_router_config: has no effect",
+		"server_config_extra: has no effect", "cache_transceiver_precheck: has no effect", "concurrency 1156 exceeds"} {
+		if code != 0 || !strings.Contains(out, want) {
+			t.Errorf("exit code %d, %q is missing in\n%s", code, want, out)
+		}
+	}
+	script, said, _ := perigee(t, nil, "run", "--dry-run", "--validation", "upstream", "--format", "json", "--output", t.TempDir(), file)
+	for _, want := range []string{`export AGENTX_DURATION=3600\nmeasuring`, `'export PYTHONWARNINGS=ignore::DeprecationWarning:cutlass.cute.core'`} {
+		if !strings.Contains(script, want) {
+			t.Errorf("%q is missing in\n%s%s", want, script, said)
+		}
+	}
+	for old, want := range map[string]string{"max_seq_len: 8192": "max_seq_len is 8191, must be >= 8192 (input_length)", "max_seq_len: 9216": "max_seq_len is 9215, must be >= 9216 (input_length + output_length)"} {
+		short := strings.NewReplacer("8192", "8191", "9216", "9215").Replace(old)
+		must(t, os.WriteFile(file, []byte(strings.Replace(newer, old, short, 1)), 0o600))
+		if out, _, code := perigee(t, nil, "validate", "--validation", "upstream", file); code != 3 || !strings.Contains(out, want) {
+			t.Errorf("%s: exit code %d, %s", short, code, out)
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 // repetition matches what the name of a task has behind the id of its case, from the second one on.
 var repetition = regexp.MustCompile(`#[0-9]+$`)
 
-// LastFailed lists the cases of an output folder that failed, or did not finish, in the last run that was about them, by
-// their ids: a later run of other cases changes nothing, as in pytest. Of repetitions one is enough.
+// LastFailed lists the cases of an output folder that failed, or did not finish, in the last run that was about them,
+// by their ids: a later run of other cases changes nothing, as in pytest. Of repetitions one is enough.
 func LastFailed(output string) (map[string]bool, error) {
 	path := filepath.Join(output, ledgerName)
 	data, err := file.Read(path, mostLedger)

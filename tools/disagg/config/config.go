@@ -115,7 +115,7 @@ type Environment struct {
 	ContainerMount, ContainerImage, ModelPath, WorkDir string
 	Repo, Wheel, CudaArchitectures, LogDir             string
 	BuildWheel                                         bool
-	WorkerEnv, CtxEnv, GenEnv, ServerEnv               []string // K=V
+	WorkerEnv, CtxEnv, GenEnv, ServerEnv, ClientEnv    []string // K=V
 }
 
 // Profiling is the section profiling.

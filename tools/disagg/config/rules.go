@@ -91,6 +91,12 @@ func (c *Config) checkRatio(r *reader, rules Rules) {
 	}
 }
 
+// isSanity reports whether a case is one of perf-sanity, by its folder or by what only those have. Upstream runs them
+// without most of the rules for the others.
+func (c *Config) isSanity(r *reader) bool {
+	return c.Category == "perf-sanity" || c.Benchmark.Ratio == 0 || r.has("benchmark.benchmark_client")
+}
+
 // noteOmissions warns of keys without which a log is judged less strictly. Other rules want them to be there.
 func (c *Config) noteOmissions(r *reader) {
 	if !c.Benchmark.Enabled || c.Category == "accuracy" {
@@ -171,7 +177,7 @@ func (c *Config) checkLevels(r *reader, rules Rules) {
 	if c.Gen.AttentionDP {
 		limit, words = limit*c.Gen.TP, "gen max_batch_size*tensor_parallel_size"
 	}
-	isSanity := c.Category == "perf-sanity" || c.Benchmark.Ratio == 0
+	isSanity := c.isSanity(r)
 	if n := c.Hardware.GenServers; isSanity && n > 1 {
 		c.warn(v, path, "the client runs each level times num_gen_servers (%d), perf-sanity's own runner as it stands", n)
 	}
@@ -207,9 +213,14 @@ func (c *Config) checkSequences(r *reader, rules Rules) {
 	if c.Benchmark.Input == 0 || c.Benchmark.Output == 0 {
 		return // reported already
 	}
+	isSanity := rules == Upstream && c.isSanity(r) // of which some have the longest request exactly
 	check := func(path string, got, limit int, words string) {
-		if v := r.values[path]; v != nil && got <= limit {
+		switch v := r.values[path]; {
+		case v == nil || got > limit:
+		case !isSanity:
 			r.add(v, path, "max_seq_len is %d, must be > %d (%s)", got, limit, words)
+		case got < limit:
+			r.add(v, path, "max_seq_len is %d, must be >= %d (%s)", got, limit, words)
 		}
 	}
 	sum, words := c.Benchmark.Input+c.Benchmark.Output, "input_length + output_length"
@@ -333,6 +344,8 @@ var unused = map[string][]struct{ path, instead string }{
 		{"environment.build_wheel", "job.setup"}, {"environment.cuda_architectures", "job.setup"},
 		{"environment.worker_env_var", "job.env"}, {"environment.ctx_worker_env_var", "job.env"},
 		{"environment.gen_worker_env_var", "job.env"}, {"environment.server_env_var", "job.env"},
+		{"environment.client_env_var", "job.env"}, {"benchmark.benchmark_client", "job.client"},
+		{"ctx_router_config", ""}, {"server_config_extra", ""}, {"cache_transceiver_precheck", ""},
 		{"profiling", "job.server"}, {"accuracy", "job.evaluate"}, {"worker_config", "job.server"},
 	},
 	"trtllm": {
@@ -340,7 +353,8 @@ var unused = map[string][]struct{ path, instead string }{
 		{"job.setup", ""}, {"job.server", "worker_config"}, {"job.ready", ""}, {"job.client", "benchmark"},
 		{"job.command", "benchmark"}, {"job.keep_going", ""}, {"job.evaluate", "accuracy"},
 		{"job.env", "environment.worker_env_var, environment.server_env_var, benchmark.env_var, accuracy.env_var"},
-		{"resources", "hardware, worker_config"},
+		{"resources", "hardware, worker_config"}, {"benchmark.benchmark_client", "use_nv_sa_benchmark"},
+		{"ctx_router_config", ""}, {"server_config_extra", ""}, {"cache_transceiver_precheck", ""},
 	},
 }
 
@@ -427,7 +441,7 @@ func (c *Config) checkNames(r *reader) {
 		r.add(nil, "", "the name of the file holds a control character: %q", c.Stem)
 	}
 	for _, path := range []string{"environment.worker_env_var", "environment.ctx_worker_env_var",
-		"environment.gen_worker_env_var", "environment.server_env_var"} {
+		"environment.gen_worker_env_var", "environment.server_env_var", "environment.client_env_var"} {
 		v := r.values[path]
 		given := pairs(v.Text())
 		for _, pair := range given {

@@ -109,6 +109,7 @@ func (c *Config) measured(o *older) keys {
 		{"metadata.id", text{new(string)}, optional,
 			"TYPE/CATEGORY/NAME, instead of what the file's place says; effective.yaml has it"},
 		{"metadata.model_name", text{&c.ModelName}, optional, "model, for filters and the CSV column command"},
+		{"metadata.architecture", text{new(string)}, optional, "informational"},
 		{"metadata.precision", text{&c.Precision}, optional, "precision, for the CSV column command"},
 		{"metadata.model_dir_name", text{&c.ModelDir}, optional, "folder of the model below MODEL_DIR"},
 		{"metadata.supported_gpus", texts{&c.SupportedGPUs}, optional, "GPU types that the config is for"},
@@ -159,6 +160,7 @@ func (c *Config) load(o *older) keys {
 		{"benchmark.benchmark_ratio", number{&b.Ratio, 0, 1, "more than 0 and at most 1"},
 			upstream, "lengths are drawn from ratio*length to length"},
 		{"benchmark.use_nv_sa_benchmark", flag{&b.NvSA}, upstream, "the client with random lengths"},
+		{"benchmark.benchmark_client", text{new(string)}, optional, "another client, as agentx; of perf-sanity only"},
 		{"benchmark.dataset_file", text{&b.DatasetFile}, optional, "data set of the client"},
 		{"benchmark.enable_benchmark", flag{&b.Enabled}, optional, "false: accuracy only"},
 		{"benchmark.env_var", variables{&b.Env}, optional, "environment of the client"},
@@ -192,6 +194,7 @@ func (c *Config) places(o *older) keys {
 		{"environment.ctx_worker_env_var", assignments{&e.CtxEnv}, optional, "environment of context workers"},
 		{"environment.gen_worker_env_var", assignments{&e.GenEnv}, optional, "environment of generation workers"},
 		{"environment.server_env_var", assignments{&e.ServerEnv}, optional, "environment of the front end"},
+		{"environment.client_env_var", assignments{&e.ClientEnv}, optional, "environment of the client"},
 		{"environment.log_dir", text{&e.LogDir}, optional, "folder of results, instead of slurm_logs in the output folder"},
 		{"environment.dataset_file", text{&o.datasetFile}, optional, "where older files have the data set"},
 
@@ -199,6 +202,10 @@ func (c *Config) places(o *older) keys {
 		{"profiling.nsys_on", flag{&c.Profiling.On}, optional, "profile the workers"},
 		{"profiling.ctx_profile_range", text{&c.Profiling.CtxRange}, optional, "iterations of context workers"},
 		{"profiling.gen_profile_range", text{&c.Profiling.GenRange}, optional, "iterations of generation workers"},
+
+		{"ctx_router_config", mapping{new(*conf.Value)}, optional, "how context servers are chosen; of perf-sanity only"},
+		{"server_config_extra", mapping{new(*conf.Value)}, optional, "more of the front end; of perf-sanity only"},
+		{"cache_transceiver_precheck", mapping{new(*conf.Value)}, optional, "a check before; of perf-sanity only"},
 
 		{"accuracy", section{}, optional, "the evaluation that the job runs"},
 		{"accuracy.enable_accuracy_test", flag{&c.Evaluation.Enabled}, optional, "run it"},

@@ -164,7 +164,7 @@ func TestPlacesOfPerfSanity(t *testing.T) {
 		"old/test_configs/disagg/perf-sanity/c.yaml", "mine/disaggregated/d.yaml", "mine/disaggregated/more/e.yaml")
 	for arg, want := range map[string]string{
 		"scripts/perf-sanity/disaggregated": "disagg_perf-sanity_a", "scripts/perf-sanity/disaggregated/a.yaml": "disagg_perf-sanity_a",
-		"mine/disaggregated": "disagg_perf_d disagg_perf_e",
+		"mine/disaggregated":         "disagg_perf_d disagg_perf_e",
 		"scripts/perf/disaggregated": "disagg_perf_b", "scripts": "disagg_perf_b disagg_perf-sanity_a", "old": "disagg_perf-sanity_c",
 	} {
 		if list, err := Paths([]string{filepath.Join(root, arg)}); err != nil || strings.Join(ids(list), " ") != want {

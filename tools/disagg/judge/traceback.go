@@ -8,7 +8,7 @@ import (
 // traceback follows a traceback of Python through the lines of a log, to the exception at its end, which says more than
 // its first line. Of chained exceptions the last one counts, as for Python itself.
 type traceback struct {
-	prefix, label string // what its lines begin with: all of it, or the task alone where a logger has written the first line
+	prefix, label string // begin its lines; the label of a task alone, where a logger has written the first line
 	state         int
 	frame         string // the last place that it names
 	exception     string
@@ -49,7 +49,8 @@ func (t *traceback) read(line string) {
 	}
 	switch isIndented := strings.TrimLeft(rest, " \t") != rest; {
 	case rest == "":
-	case strings.HasSuffix(rest, "another exception occurred:"), strings.HasSuffix(rest, "cause of the following exception:"):
+	case strings.HasSuffix(rest, "another exception occurred:"),
+		strings.HasSuffix(rest, "cause of the following exception:"):
 		t.state = chained
 	case t.state == chained && strings.Contains(rest, tracebackHead):
 		t.state = places

@@ -50,11 +50,11 @@ func TestKeepGoing(t *testing.T) {
 		{"job:\n", "job:\n  evaluate: 'echo evaluated'\n", "1 ", "CLIENT on node1 has ended with code 1: boom", ""},
 		{"job:\n", going, "1 4 ", "CLIENT on node1 has ended with code 1: concurrency 2: the client failed with code 1; the other levels follow (job.keep_going)", "evaluated\n"},
 		// Nothing follows a server that has ended with an error; one that goes into the background is there.
-		{"job:\n  nodes: 1\n  server: touch up; while [ -e up ]; do sleep 0.1; done", going + "  nodes: 1\n  server: touch up; while [ ! -e over ]; do sleep 0.1; done; exit 3", "1 ", "SERVER_0 on node1 has ended with code 3", ""},
-		{"job:\n  nodes: 1\n  server: touch up; while [ -e up ]; do sleep 0.1; done", going + "  nodes: 1\n  server: touch up; while [ ! -e over ]; do sleep 0.1; done", "1 4 ", "CLIENT on node1 has ended with code 1: concurrency 2:", "evaluated\n"},
+		{"job:\n  nodes: 1\n  server: touch up; while [ -e up ]; do sleep 0.1; done", going + "  nodes: 1\n  server: touch up stops; while [ ! -e over ]; do sleep 0.1; done; exit 3", "1 ", "SERVER_0 on node1 has ended with code 3", ""},
+		{"job:\n  nodes: 1\n  server: touch up; while [ -e up ]; do sleep 0.1; done", going + "  nodes: 1\n  server: touch up stops; while [ ! -e over ]; do sleep 0.1; done", "1 4 ", "CLIENT on node1 has ended with code 1: concurrency 2:", "evaluated\n"},
 	} {
 		changed := strings.Replace(strings.Replace(string(text), "exec sleep 600", "while [ -e up ]; do sleep 0.1; done", 1), c.old, c.new, 1)
-		changed = strings.Replace(changed, "echo boom; exit 1;", "echo boom; touch over; sleep 1; exit 1;", 1)
+		changed = strings.Replace(changed, "echo boom; exit 1;", "echo boom; touch over; until [ ! -e stops ] || [ -e exits/SERVER_0 ]; do sleep 0.1; done; exit 1;", 1)
 		dir := jobFolder(t, changed)
 		out, said, code := perigee(t, nil, "parse", dir)
 		levels := ""

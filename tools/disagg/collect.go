@@ -172,14 +172,17 @@ func (r *session) append(t *batch.Task, o *outcome) error {
 
 // rows are the lines of the CSV file.
 func (r *session) rows(t *batch.Task, o *outcome) (rows []report.Row) {
-	metrics := judge.Expected(t.Config).Metrics
+	metrics, gpu := judge.Expected(t.Config).Metrics, r.gpu
+	if r.assumed && t.UsesCommand() {
+		gpu = config.GPU{} // of which no clock is known
+	}
 	for _, l := range o.Levels {
 		if !l.Complete {
 			continue
 		}
 		row := report.Row{
 			Test: config.Function(t.Category) + "[" + o.ID + "]", Concurrency: l.Concurrency,
-			SM: r.gpu.SMClock, Mem: r.gpu.MemClock, Start: o.Began, End: o.Ended,
+			SM: gpu.SMClock, Mem: gpu.MemClock, Start: o.Began, End: o.Ended,
 			Command: fmt.Sprintf("disagg_benchmark --model=%s --%s --concurrency=%d", t.ModelName, t.Precision,
 				l.Concurrency),
 		}

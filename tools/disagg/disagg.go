@@ -12,13 +12,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
 	"perigee/internal/table"
+	"perigee/tools/disagg/batch"
 	"perigee/tools/disagg/config"
 )
 
@@ -35,7 +38,7 @@ type Cmd struct {
 
 // Reading is how configs are read.
 type Reading struct {
-	Validation string `enum:"strict,upstream" default:"strict" help:"Rules: strict (those of the framework's document) or upstream (those of its later code) [strict]."`
+	Validation string `enum:",strict,upstream" default:"" placeholder:"RULES" help:"Rules: strict (those of the framework's document) or upstream (those of its code of today) [DISAGG_VALIDATION, or strict]."`
 	Known
 }
 
@@ -44,8 +47,17 @@ type Known struct {
 	Lenient bool `help:"Unknown keys are warnings instead of errors."`
 }
 
-func (r Reading) options(s cli.Streams) config.Options {
-	return config.Options{Rules: config.Rules(r.Validation), Lenient: r.Lenient, Env: s.Env}
+func (r Reading) options(s cli.Streams) (config.Options, error) {
+	const variable = "DISAGG_VALIDATION"
+	o := config.Options{Rules: config.Rules(r.Validation), Lenient: r.Lenient, Env: s.Env}
+	if o.Rules == "" {
+		o.Rules = cmp.Or(config.Rules(s.Env(variable)), config.Strict)
+		if o.Rules != config.Strict && o.Rules != config.Upstream {
+			return o, fault.New(fault.Usage, "%s: wanted strict or upstream, got %q", variable,
+				cli.Shortened(string(o.Rules)))
+		}
+	}
+	return o, nil
 }
 
 // Selection is which cases a command is about.
@@ -53,14 +65,17 @@ type Selection struct {
 	Root     string `placeholder:"DIR" help:"Root of the tests, <type>/<category>/*.yaml [test_configs below WORK_DIR or here]."`
 	TestList string `name:"test-list" aliases:"disagg-test-list" placeholder:"FILE" help:"Only the tests in this file: a node id or an id per line."`
 	Keyword  string `short:"k" placeholder:"EXPR" help:"Only tests whose name contains the words, with and, or, not and parentheses."`
-	Mark     string `short:"m" enum:",perf,accuracy,stress" default:"" placeholder:"CATEGORY" help:"Only perf, accuracy or stress."`
+	Mark     string `short:"m" enum:",perf,perf-sanity,accuracy,stress" default:"" placeholder:"CATEGORY" help:"Only perf, perf-sanity, accuracy or stress."`
 	Type     string `placeholder:"TYPE" help:"Only disagg or wideep."`
 	Model    string `placeholder:"NAME" help:"Only tests of this model_name."`
-	GPU      string `name:"gpu" placeholder:"TYPE" help:"Type of the GPUs here [GPU_TYPE, or GB200]."`
+	Failed   bool   `name:"last-failed" aliases:"lf" help:"Only cases that failed or did not finish when they last ran into the output folder."`
+	GPU      string `name:"gpu" placeholder:"TYPE" help:"Type of the GPUs here [GPU_TYPE, or GB200; where both are missing, cases with a section job run on any]."`
 }
 
-func (c Selection) gpu(s cli.Streams) config.GPU {
-	return config.FindGPU(cmp.Or(c.GPU, s.Env("GPU_TYPE"), config.DefaultGPU))
+// gpu is the type of the GPUs here. assumed says that no user has named it.
+func (c Selection) gpu(s cli.Streams) (gpu config.GPU, assumed bool) {
+	name := cmp.Or(c.GPU, s.Env("GPU_TYPE"))
+	return config.FindGPU(cmp.Or(name, config.DefaultGPU)), name == ""
 }
 
 func (c Selection) root(s cli.Streams) string {
@@ -72,16 +87,33 @@ type found struct {
 	cases   []config.Choice
 	skipped []string // files that are no tests
 	list    *config.List
+	failed  map[string]bool // of --last-failed
 }
 
-// find reads the tree, or the given files, and judges every case.
-func (c Selection) find(s cli.Streams, files []string, r Reading) (*found, error) {
-	filter := config.Filter{GPU: c.gpu(s), Category: c.Mark, Type: c.Type, Model: c.Model}
+// nothingFailed reports whether --last-failed alone leaves nothing to run.
+func (f *found) nothingFailed() bool {
+	return len(config.Selected(f.cases)) == 0 &&
+		slices.ContainsFunc(f.cases, func(c config.Choice) bool { return c.Reason == config.HasNotFailed })
+}
+
+// find reads the tree, or the given files, and judges every case. output is the folder that --last-failed is about.
+func (c Selection) find(s cli.Streams, files []string, r Reading, output Folder) (*found, error) {
+	filter := config.Filter{Category: c.Mark, Type: c.Type, Model: c.Model}
+	filter.GPU, filter.Assumed = c.gpu(s)
 	var err error
 	if filter.Keyword, err = config.ParseExpr(c.Keyword); err != nil {
 		return nil, err
 	}
-	f := &found{}
+	if c.Failed {
+		dir, err := output.path(s)
+		if err != nil {
+			return nil, err
+		}
+		if filter.Failed, err = batch.LastFailed(dir); err != nil {
+			return nil, err
+		}
+	}
+	f := &found{failed: maps.Clone(filter.Failed)}
 	if c.TestList != "" {
 		if f.list, err = config.ReadList(c.TestList); err != nil {
 			return nil, err
@@ -97,7 +129,11 @@ func (c Selection) find(s cli.Streams, files []string, r Reading) (*found, error
 	if err != nil {
 		return nil, err
 	}
-	f.cases = filter.Apply(config.LoadAll(entries, r.options(s)))
+	o, err := r.options(s)
+	if err != nil {
+		return nil, err
+	}
+	f.cases = filter.Apply(config.LoadAll(entries, o))
 	return f, nil
 }
 
@@ -105,6 +141,14 @@ func (c Selection) find(s cli.Streams, files []string, r Reading) (*found, error
 func (f *found) remark(w io.Writer) {
 	for _, text := range f.skipped {
 		fmt.Fprintln(w, "skipped", plaintext.Escape(text))
+	}
+	for _, c := range f.cases {
+		delete(f.failed, c.Ident.String())
+	}
+	for _, id := range slices.Sorted(maps.Keys(f.failed)) {
+		if f.failed[id] {
+			fmt.Fprintf(w, "--last-failed: %s failed, and is not among the cases here\n", plaintext.Escape(id))
+		}
 	}
 	if f.list == nil {
 		return
@@ -120,13 +164,17 @@ func (f *found) remark(w io.Writer) {
 
 // described says which filters are on.
 func (c Selection) described(s cli.Streams) string {
-	words := []string{"GPU " + c.gpu(s).Name}
+	gpu, _ := c.gpu(s)
+	words := []string{"GPU " + gpu.Name}
 	for _, f := range []struct{ flag, value string }{
 		{"--test-list", c.TestList}, {"-k", c.Keyword}, {"-m", c.Mark}, {"--type", c.Type}, {"--model", c.Model},
 	} {
 		if f.value != "" {
 			words = append(words, f.flag+" "+f.value)
 		}
+	}
+	if c.Failed {
+		words = append(words, "--last-failed")
 	}
 	return strings.Join(words, ", ")
 }
@@ -193,6 +241,7 @@ type ListCmd struct {
 	Files []string `arg:"" optional:"" name:"file" help:"Configurations or folders of them instead of the tree at --root."`
 	Selection
 	Reading
+	Output string `short:"o" placeholder:"DIR" help:"The output folder of --last-failed [OUTPUT_PATH, or disagg_output here]."`
 	Format
 }
 
@@ -214,7 +263,10 @@ type listed struct {
 
 // Run lists the cases.
 func (c *ListCmd) Run(s cli.Streams) error {
-	f, err := c.find(s, c.Files, c.Reading)
+	if c.Output != "" && !c.Failed {
+		return fault.New(fault.Usage, "--output: has no effect without --last-failed")
+	}
+	f, err := c.find(s, c.Files, c.Reading, Folder{Output: c.Output})
 	if err != nil {
 		return err
 	}
@@ -230,7 +282,9 @@ func (c *ListCmd) Run(s cli.Streams) error {
 	if err := c.print(s, f); err != nil {
 		return err
 	}
-	if len(config.Selected(f.cases)) == 0 {
+	if f.nothingFailed() {
+		fmt.Fprintln(s.Err, "no case has failed when it last ran")
+	} else if len(config.Selected(f.cases)) == 0 {
 		fmt.Fprintf(s.Err, "warning: no test is selected (%s)\n", plaintext.Escape(cli.Shortened(c.described(s))))
 	}
 	return nil
@@ -275,40 +329,57 @@ type validated struct {
 	File     string           `json:"file"`
 	ID       string           `json:"id"`
 	Valid    bool             `json:"valid"`
+	Upstream *bool            `json:"passes_upstream,omitempty"` // where the rules are strict
 	Errors   []config.Problem `json:"errors"`
 	Warnings []config.Problem `json:"warnings,omitempty"`
 }
 
 // Run checks the files.
 func (c *ValidateCmd) Run(s cli.Streams) error {
+	o, err := c.options(s)
+	if err != nil {
+		return err
+	}
 	entries, err := config.Paths(c.Files)
 	if err != nil {
 		return err
 	}
-	all := config.LoadAll(entries, c.options(s))
-	invalid := 0
+	all := config.LoadAll(entries, o)
+	invalid, upstream := 0, 0
 	for _, one := range all {
 		if !one.Valid() {
 			invalid++
+		}
+		if one.PassesUpstream {
+			upstream++
 		}
 	}
 	if c.Format.Format == "json" {
 		err = printList(s.Out, elements{len(all), func(i int) any {
 			one := all[i]
-			return validated{one.File, one.Ident.String(), one.Valid(),
+			v := validated{one.File, one.Ident.String(), one.Valid(), nil,
 				append([]config.Problem{}, one.Problems...), one.Warnings}
+			if o.Rules == config.Strict {
+				v.Upstream = &one.PassesUpstream
+			}
+			return v
 		}})
 	} else {
-		err = c.print(plaintext.Writer(s.Out), all, invalid)
+		counts := fmt.Sprintf("%d valid, %d invalid (rules: %s)", len(all)-invalid, invalid, o.Rules)
+		if invalid > 0 && o.Rules == config.Strict {
+			counts += fmt.Sprintf("; %d valid under --validation upstream", upstream)
+		}
+		err = printProblems(plaintext.Writer(s.Out), all, counts)
 	}
 	if err != nil || invalid == 0 {
 		return err
 	}
 	return fault.New(fault.Input, "%d of %s invalid under the %s rules", invalid, cli.Count(len(all), "configuration"),
-		c.Validation)
+		o.Rules)
 }
 
-func (c *ValidateCmd) print(w io.Writer, all []*config.Config, invalid int) error {
+// printProblems writes what is wrong with configurations, and a last line that counts them.
+func printProblems(w io.Writer, all []*config.Config, counts string) error {
 	said, file := map[config.Problem]bool{}, "" // what several cases of one file have in common
 	say := func(problems []config.Problem, label string) {
 		for _, p := range problems {
@@ -326,8 +397,7 @@ func (c *ValidateCmd) print(w io.Writer, all []*config.Config, invalid int) erro
 		say(v.Problems, "")
 		say(v.Warnings, "warning: ")
 	}
-	_, err := fmt.Fprintf(w, "%s: %d valid, %d invalid (rules: %s)\n", cli.Count(len(all), "configuration"),
-		len(all)-invalid, invalid, c.Validation)
+	_, err := fmt.Fprintf(w, "%s: %s\n", cli.Count(len(all), "configuration"), counts)
 	return err
 }
 

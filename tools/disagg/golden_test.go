@@ -63,7 +63,7 @@ var outcomes = []struct {
 	{"05_concurrency_over_batch", "benchmark.concurrency_list", "", "concurrency 36 exceeds gen max_batch_size 32", 24},
 	{"06_concurrency_over_batch_tp", "benchmark.concurrency_list", "", "concurrency 257 exceeds gen max_batch_size*tensor_parallel_size 256", 24},
 	{"07_concurrency_list_commas", "benchmark.concurrency_list", `"1,2,4" is not an integer (blank-separated)`, `"1,2,4" is not an integer (blank-separated)`, 24},
-	{"08_missing_gen_max_seq_len", "worker_config.gen.max_seq_len", "missing worker_config.gen.max_seq_len", "missing worker_config.gen.max_seq_len", 43},
+	{"08_missing_gen_max_seq_len", "worker_config.gen.max_seq_len", "missing worker_config.gen.max_seq_len", "", 43},
 	{"09_concurrency_list_blank", "benchmark.concurrency_list", "concurrency_list is empty", "concurrency_list is empty", 24},
 	{"10_concurrency_list_int", "benchmark.concurrency_list", "", "concurrency 2048 exceeds gen max_batch_size 32", 24},
 	{"11_strictness_split_ctx_between_isl_and_sum", "worker_config.ctx.max_seq_len", "must be > 2048", "", 64},
@@ -259,13 +259,13 @@ func TestValidateAlso(t *testing.T) {
 	root := t.TempDir()
 	swap := func(old, new string) string { return strings.Replace(string(base), old, new, 1) }
 	want := map[string]string{
-		"disagg/perf-sanity/category": "there are no metrics for disagg/perf-sanity", "disagg/perf/syntax": "this is not YAML",
+		"disagg/smoke/category": "there are no metrics for disagg/smoke", "disagg/perf/syntax": "this is not YAML",
 		"disagg/perf/list": "wanted a map with the sections", "disagg/perf/nvsa": "this client runs end to end only; mode is gen_only",
 		"disagg/accuracy/reference": "missing metadata.accuracy.datasets", "wideep/accuracy/absolute": "wanted hypothesis_test, the only kind of test, got \"absolute\"",
 		"disagg/perf/empty": "got an empty one", "wideep/perf/good": "", "disagg/perf/anchors": "",
 	}
 	for name, text := range map[string]string{
-		"disagg/perf-sanity/category": string(base), "disagg/perf/syntax": "a: [\n", "disagg/perf/list": "- a\n", "disagg/perf/empty": "",
+		"disagg/smoke/category": string(base), "disagg/perf/syntax": "a: [\n", "disagg/perf/list": "- a\n", "disagg/perf/empty": "",
 		"disagg/perf/nvsa":          swap("mode: e2e\n  use_nv_sa_benchmark: false", "mode: gen_only\n  use_nv_sa_benchmark: true"),
 		"disagg/accuracy/reference": string(base), "wideep/perf/good": string(base),
 		"wideep/accuracy/absolute": swap("metadata:", "metadata:\n  accuracy: {datasets: [{name: gsm8k, threshold_type: absolute}]}"),

@@ -32,7 +32,7 @@ func testTree(t *testing.T, names ...string) string {
 }
 
 func TestList(t *testing.T) {
-	root := testTree(t, "disagg/perf/a.yaml", "disagg/perf/b.yaml", "wideep/perf/c.yaml", "disagg/accuracy/d.yaml", "disagg/perf-sanity/e.yaml")
+	root := testTree(t, "disagg/perf/a.yaml", "disagg/perf/b.yaml", "wideep/perf/c.yaml", "disagg/accuracy/d.yaml", "disagg/smoke/e.yaml")
 	env := map[string]string{"WORK_DIR": root}
 	list := func(args ...string) (selected []string, reasons string) {
 		t.Helper()
@@ -74,7 +74,7 @@ func TestList(t *testing.T) {
 		t.Error(reasons)
 	}
 	out, errs, code := perigee(t, env, "list", "-m", "stress")
-	if code != 0 || !strings.Contains(errs, "no metrics for disagg/perf-sanity") || !strings.Contains(errs, "no test is selected (GPU GB200, -m stress)") ||
+	if code != 0 || !strings.Contains(errs, "no metrics for disagg/smoke") || !strings.Contains(errs, "no test is selected (GPU GB200, -m stress)") ||
 		!strings.Contains(out, "4 tests, 0 selected, 4 deselected") {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)
 	}

@@ -72,6 +72,7 @@ type session struct {
 	dir      string
 	began    time.Time
 	gpu      config.GPU
+	assumed  bool // no user has named the GPU
 	log      *runLog
 	tasks    []*batch.Task
 	outcomes map[*batch.Task]*outcome
@@ -90,12 +91,19 @@ func (c *RunCmd) Run(s cli.Streams) error {
 	if debug {
 		how.Validation = string(config.Logs)
 	}
-	f, err := c.find(s, c.Files, how)
+	f, err := c.find(s, c.Files, how, c.Folder)
 	if err != nil {
 		return err
 	}
 	f.remark(plaintext.Writer(s.Err))
 	selected := config.Selected(f.cases)
+	if f.nothingFailed() {
+		fmt.Fprintln(s.Err, "nothing to run: no case has failed when it last ran")
+		if c.Format.Format == "json" {
+			return printJSON(s.Out, []judge.Case{})
+		}
+		return nil
+	}
 	if len(selected) == 0 {
 		return fault.New(fault.Input, "no test is selected (%s): there is nothing to run", c.described(s)).
 			WithHint("perigee disagg list shows the tests, and why each is deselected")
@@ -108,8 +116,9 @@ func (c *RunCmd) Run(s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	run := &session{RunCmd: c, s: s, dir: dir, began: time.Now(), gpu: c.gpu(s), outcomes: map[*batch.Task]*outcome{}}
+	run := &session{RunCmd: c, s: s, dir: dir, began: time.Now(), outcomes: map[*batch.Task]*outcome{}}
 	run.debugs = debug
+	run.gpu, run.assumed = c.gpu(s)
 	if err := run.makeTasks(selected); err != nil {
 		return err
 	}
@@ -142,6 +151,9 @@ func (c *RunCmd) check(s cli.Streams) (size int, patterns []*regexp.Regexp, err 
 	const mostRepeats = 1000
 	if c.Repeat < 1 || c.Repeat > mostRepeats {
 		return 0, nil, fault.New(fault.Usage, "--repeat: wanted 1 to %d, got %d", mostRepeats, c.Repeat)
+	}
+	if c.Failed && c.Resume {
+		return 0, nil, fault.New(fault.Usage, "--last-failed begins a new run, and --resume goes on with one: wanted one of them")
 	}
 	if c.Nodes < 0 {
 		return 0, nil, fault.New(fault.Usage, "--nodes: wanted 1 or more, got %d", c.Nodes)

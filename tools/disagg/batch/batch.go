@@ -61,6 +61,9 @@ func (m *Manager) Run(ctx context.Context, tasks []*Task) error {
 	if m.resumed {
 		start.Event = resumed
 	}
+	for _, t := range tasks {
+		start.Tasks = append(start.Tasks, t.Name)
+	}
 	if err := m.Ledger.Add(start); err != nil {
 		return err
 	}

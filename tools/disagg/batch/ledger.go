@@ -52,6 +52,7 @@ type Event struct {
 	State   string    `json:"state,omitempty"`  // of a recorded task: its verdict
 	Reason  string    `json:"reason,omitempty"` // why the job is stopped, or has failed where no folder says it
 	PID     int       `json:"pid,omitempty"`
+	Tasks   []string  `json:"tasks,omitempty"` // of a run: all that it is about
 
 	answered bool // of an intent: sbatch has ended
 }

@@ -21,7 +21,7 @@ import (
 // Ident is where a config stands in the tree of tests.
 type Ident struct {
 	Type     string // disagg or wideep
-	Category string // perf, accuracy or stress
+	Category string // perf, perf-sanity, accuracy or stress
 	Stem     string // file name without .yaml, and what a sweep adds
 }
 
@@ -33,9 +33,15 @@ func (i Ident) Display() string { return i.Type + "/" + i.Category + "/" + i.Ste
 
 // Known reports whether there are default metrics for the type and category.
 func (i Ident) Known() bool {
-	return slices.Contains([]string{"disagg/perf", "disagg/accuracy", "disagg/stress", "wideep/perf",
-		"wideep/accuracy"}, i.Type+"/"+i.Category)
+	return slices.Contains(known, i.Type+"/"+i.Category)
 }
+
+// known are the types and categories that there are default metrics for. Those of perf-sanity are perf's.
+var known = []string{"disagg/perf", "disagg/perf-sanity", "disagg/accuracy", "disagg/stress", "wideep/perf",
+	"wideep/accuracy"}
+
+// JudgesScores reports whether the scores of an evaluation are judged in this category.
+func (i Ident) JudgesScores() bool { return i.Category == "accuracy" || i.Category == "stress" }
 
 // Config is one case.
 type Config struct {
@@ -59,6 +65,9 @@ type Config struct {
 	Evaluation  Evaluation
 	Gen, Ctx    Worker
 	Job         Job
+
+	// PassesUpstream says that the rules Upstream take the case; of a case that was read by the rules Strict.
+	PassesUpstream bool
 
 	WasRead  bool // key by key: the problems are of these. Otherwise nothing of the file is in the fields above
 	Problems []Problem
@@ -106,7 +115,7 @@ type Environment struct {
 	ContainerMount, ContainerImage, ModelPath, WorkDir string
 	Repo, Wheel, CudaArchitectures, LogDir             string
 	BuildWheel                                         bool
-	WorkerEnv, CtxEnv, GenEnv, ServerEnv               []string // K=V
+	WorkerEnv, CtxEnv, GenEnv, ServerEnv, ClientEnv    []string // K=V
 }
 
 // Profiling is the section profiling.
@@ -136,6 +145,7 @@ type Job struct {
 	Nodes, TasksPerNode                             int
 	Setup, Server, Ready, Client, Command, Evaluate string
 	ReadyTimeout                                    int // seconds
+	KeepGoing                                       bool
 	Env                                             map[string]string
 }
 

@@ -536,3 +536,55 @@ func BenchmarkLoad(b *testing.B) {
 		Load(golden, Ident{"disagg", "perf", "a"}, Options{Rules: Strict})
 	}
 }
+
+// What the document's own example of custom figures meets, as it stands and with single quotes, and what is no mistake.
+func TestPatternsInYAML(t *testing.T) {
+	const metrics = "\n  metrics:\n    log_file: \"custom_benchmark.log\"\n    extractor_pattern: %s\n    metric_names: [\"CUSTOM_METRIC\"]\n"
+	for pattern, want := range map[string]string{
+		`"Custom Pattern:\s+([0-9.]+)"`:                "if this is a pattern, put it between single quotes, or below |, and write \\s for a blank, since blanks in it are ignored",
+		`'Custom Pattern:\s+([0-9.]+)'`:                "blanks in a pattern are ignored (VERBOSE), as in Custom Pattern:\\s+([0-9.]+): write \\s for a blank",
+		`'TTFT: ([0-9.]+)'`:                            "blanks in a pattern are ignored",
+		`"\bTTFT:([0-9.]+)"`:                           "holds a control character: in double quotes YAML reads backslashes itself",
+		`'Custom\ Pattern:\s+([0-9.]+)'`:               "",
+		`'Custom[ ]Pattern: # the one above ( a: b )'`: "has 0 groups",
+		`"^.*? TTFT \\s+ ( [0-9 ]+ ) (?: \\ ms )"`:     "",
+	} {
+		c := load(t, swap(t, "metadata:\n", "metadata:"+fmt.Sprintf(metrics, pattern)), Options{})[0]
+		said := problems(c)
+		for _, p := range c.Warnings {
+			said += p.Message
+		}
+		if (want == "") != (said == "") || !strings.Contains(said, want) || want == "has 0 groups" && strings.Contains(said, "ignored") {
+			t.Errorf("%s: %s", pattern, said)
+		}
+	}
+}
+
+// MODEL_DIR and DATASET_DIR act only with the keys that name what is below them, and the messages name these.
+func TestFoldersBelow(t *testing.T) {
+	text := strings.NewReplacer("  model_dir_name: toy-moe\n", "", "model_path: /models/toy", "model_path: <model_path>",
+		"mode: e2e\n", "mode: e2e\n  dataset_file: <dataset>\n").Replace(base(t))
+	env := func(name string) string { return map[string]string{"MODEL_DIR": "/m", "DATASET_DIR": "/d"}[name] }
+	c := load(t, text, Options{Env: env})[0]
+	var said []string
+	for _, p := range append(c.Warnings, c.Unset()...) {
+		said = append(said, p.Path+": "+p.Message)
+	}
+	all := strings.Join(said, "\n")
+	for _, want := range []string{
+		"environment.model_path: MODEL_DIR has no effect without metadata.model_dir_name, the folder of the model below it",
+		"environment.model_path: still holds the placeholder <model_path>: set MODEL_DIR and the key metadata.model_dir_name, which names what is below it, or the key",
+		"benchmark.dataset_file: still holds the placeholder <dataset>: set DATASET_DIR and the key metadata.dataset_file, which",
+	} {
+		if !strings.Contains(all, want) {
+			t.Errorf("%q is missing in\n%s", want, all)
+		}
+	}
+	for _, text := range []string{base(t), strings.Replace(text, "metadata:\n", "metadata:\n  model_dir_name: m\n", 1)} {
+		for _, p := range load(t, text, Options{Env: env})[0].Warnings {
+			if strings.Contains(p.Message, "MODEL_DIR") {
+				t.Errorf("%s", p.Message)
+			}
+		}
+	}
+}

@@ -37,8 +37,23 @@ func Load(file string, id Ident, o Options) []*Config {
 	list := make([]*Config, len(variants))
 	for i, v := range variants {
 		list[i] = from(v, file, id, o)
+		if o.Rules == Strict {
+			relaxed := o
+			relaxed.Rules = Upstream
+			list[i].compare(from(v, file, id, relaxed))
+		}
 	}
 	return list
+}
+
+// compare says with each problem that the rules Upstream do not have that they take the key as it is.
+func (c *Config) compare(upstream *Config) {
+	c.PassesUpstream = upstream.Valid()
+	for i, p := range c.Problems {
+		if !slices.ContainsFunc(upstream.Problems, func(u Problem) bool { return u.Path == p.Path }) {
+			c.Problems[i].Message += "; upstream has relaxed this rule since: --validation upstream takes it"
+		}
+	}
 }
 
 // from makes a case of a document. id is the file's.
@@ -56,6 +71,11 @@ func from(v variant, file string, id Ident, o Options) *Config {
 		c.WasRead = true
 		c.complete(r, &old)
 		c.check(r, o.Rules)
+		if path := c.Environment.ModelPath; !c.UsesCommand() && (path == "" || placeholder(path)) && o.Env != nil &&
+			o.Env("MODEL_DIR") != "" {
+			c.warn(c.Tree, "environment.model_path",
+				"MODEL_DIR has no effect without metadata.model_dir_name, the folder of the model below it")
+		}
 	}
 	if o.Lenient {
 		c.Warnings = append(c.Warnings, r.unknown...)
@@ -63,8 +83,7 @@ func from(v variant, file string, id Ident, o Options) *Config {
 		r.problems = append(r.problems, r.unknown...)
 	}
 	if !c.Known() {
-		r.add(nil, "", "there are no metrics for %s/%s; known are disagg/perf, disagg/accuracy, disagg/stress, "+
-			"wideep/perf and wideep/accuracy", c.Type, c.Category)
+		r.add(nil, "", "there are no metrics for %s/%s; known are %s", c.Type, c.Category, strings.Join(known, ", "))
 	}
 	slices.SortStableFunc(r.problems, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
 	c.Problems = append(c.Problems, r.problems...)
@@ -86,8 +105,10 @@ func (c *Config) complete(r *reader, old *older) {
 	b.DatasetFile = cmp.Or(b.DatasetFile, old.datasetFile)
 	c.completeLevels(r, old)
 	c.completeWorkers(r, old)
-	c.Metrics = r.figures(old)
-	c.Datasets = r.datasets(old.datasets)
+	c.Metrics = c.figures(r, old)
+	if sets := r.datasets(old.datasets); c.JudgesScores() {
+		c.Datasets = sets
+	}
 	c.References = r.expectations(old.references)
 	if c.Resources = r.pools(old.resources); c.Resources != nil && !r.has("job.nodes") {
 		c.Job.Nodes = max(1, c.Resources.Nodes())
@@ -147,7 +168,7 @@ func (r *reader) passed(path string, largest int64) (n int) {
 }
 
 // figures takes each key from metadata.metrics or else benchmark.metrics.
-func (r *reader) figures(old *older) *Metrics {
+func (c *Config) figures(r *reader, old *older) *Metrics {
 	pick := func(name string) (path string, from *figures) {
 		if path := "metadata.metrics." + name; r.has(path) {
 			return path, &old.metrics[0]
@@ -165,6 +186,7 @@ func (r *reader) figures(old *older) *Metrics {
 		}
 		r.add(at(r.root, source), source, "extractor_pattern and metric_names go together: a name for each group")
 	case r.values[source] != nil && r.values[names] != nil:
+		c.notePattern(r.values[source], source)
 		if i := slices.IndexFunc(n.names, func(name string) bool { return plaintext.Cell(name) != name }); i >= 0 {
 			// They stand in a CSV file that is read again.
 			r.wrong(names, "wanted names of plain text that begin with none of = + - @, got %q",
@@ -181,6 +203,33 @@ func (r *reader) figures(old *older) *Metrics {
 		return nil
 	}
 	return m
+}
+
+// VERBOSE keeps the blanks of escapes and classes. In the rest of a line without its comment, a dropped blank reads as
+// part of a text if it stands between letters or digits, or behind a colon. eaten matches the control characters that
+// YAML reads for \b and the like in double quotes.
+var (
+	escape       = regexp.MustCompile(`\\.`)
+	class        = regexp.MustCompile(`\[[^\]\n]*\]`)
+	comment      = regexp.MustCompile(`#.*`)
+	droppedBlank = regexp.MustCompile(`[A-Za-z0-9] +[A-Za-z0-9]|[^?]: +\S`)
+	eaten        = regexp.MustCompile(`[\x00\a\x08\v\x1b]`)
+)
+
+// notePattern warns of a pattern that is read otherwise than it looks.
+func (c *Config) notePattern(v *conf.Value, path string) {
+	if eaten.MatchString(v.Text()) {
+		c.warn(v, path, "holds a control character: in double quotes YAML reads backslashes itself; put the "+
+			"pattern between single quotes, or below |")
+	}
+	for line := range strings.Lines(v.Text()) {
+		rest := class.ReplaceAllString(escape.ReplaceAllString(line, `\`), `\`)
+		if droppedBlank.MatchString(comment.ReplaceAllString(rest, "")) {
+			c.warn(v, path, "blanks in a pattern are ignored (VERBOSE), as in %s: write \\s for a blank of the log",
+				clip(strings.TrimSpace(line)))
+			return
+		}
+	}
 }
 
 // identify takes the id that the file itself holds, as the effective config in a result folder does, which lies outside
@@ -216,6 +265,10 @@ func broken(file string, id Ident, err error) *Config {
 			rest = rest[len(m[0]):]
 		}
 		p.Message = strings.TrimPrefix(rest, ": ")
+	}
+	if strings.Contains(p.Message, "unknown escape character") {
+		p.Message += " (in double quotes YAML reads backslashes itself: if this is a pattern, put it between single quotes, " +
+			"or below |, and write \\s for a blank, since blanks in it are ignored)"
 	}
 	if hint := fault.HintOf(err); hint != "" {
 		p.Message += " (" + hint + ")"
@@ -287,12 +340,19 @@ func (c *Config) replace(variable, path, value string) {
 // the environment variable that would fill each.
 func (c *Config) Unset() []Problem {
 	var list []Problem
+	below := func(variable, folder string) string { // which has no effect without the folder
+		if at(c.Tree, folder).Text() == "" {
+			return variable + " and the key " + folder + ", which names what is below it"
+		}
+		return variable
+	}
 	for _, k := range []struct{ path, variable string }{
 		{"slurm.partition", "SLURM_PARTITION"}, {"slurm.account", "SLURM_ACCOUNT"},
 		{"environment.container_image", "CONTAINER_IMAGE"}, {"environment.container_mount",
 			"CONTAINER_IMAGE and WORK_DIR"},
-		{"environment.model_path", "MODEL_DIR"}, {"environment.work_dir", "SCRIPT_DIR"},
-		{"benchmark.dataset_file", "DATASET_DIR"},
+		{"environment.model_path", below("MODEL_DIR", "metadata.model_dir_name")},
+		{"environment.work_dir", "SCRIPT_DIR"},
+		{"benchmark.dataset_file", below("DATASET_DIR", "metadata.dataset_file")},
 	} {
 		if v := at(c.Tree, k.path); placeholder(v.Text()) {
 			list = append(list, Problem{k.path, v.Line,

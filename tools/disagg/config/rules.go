@@ -24,9 +24,9 @@ const (
 	// above input_length+output_length. Keys that the document's own example lacks
 	// have defaults.
 	Strict Rules = "strict"
-	// Upstream are the rules of the later code: max_num_tokens is at least that,
-	// ctx max_seq_len is above input_length, and no level is above what a
-	// generation server takes.
+	// Upstream are the rules of the code of today: max_num_tokens is at least that, ctx max_seq_len is above
+	// input_length, and no level is above what a generation server takes. The configurations of perf-sanity are valid:
+	// max_seq_len may be missing, and benchmark_ratio may be 0 where no client reads it.
 	Upstream Rules = "upstream"
 	// Logs are those that what a log is judged by has to follow, where the job has run already.
 	Logs Rules = "logs"
@@ -35,6 +35,7 @@ const (
 // check holds against each other what keys say.
 func (c *Config) check(r *reader, rules Rules) {
 	c.checkFigures(r)
+	c.checkRatio(r, rules)
 	if rules == Logs {
 		c.noteOmissions(r)
 		return
@@ -51,6 +52,10 @@ func (c *Config) check(r *reader, rules Rules) {
 	c.noteSecrets(r)
 	c.checkOptions(r)
 	c.checkLevels(r, rules)
+	if mode := c.Benchmark.Mode; mode == "ctx_only" && TemplateOf(c) == "trtllm" {
+		r.wrong("benchmark.mode", "the template trtllm does not measure %s: wanted e2e, gen_only or gen_only_no_context, or "+
+			"a job template that does", mode)
+	}
 	c.noteDatasets(r)
 	c.noteUnused(r)
 	if c.UsesCommand() {
@@ -68,10 +73,28 @@ func (c *Config) checkFigures(r *reader) {
 	if c.Category == "accuracy" && len(c.Datasets) == 0 && r.values[datasets] == nil {
 		r.missing(datasets)
 	}
-	if v := r.values[datasets]; v != nil && c.Category == "perf" {
+	if v := r.values[datasets]; v != nil && !c.JudgesScores() {
 		c.warn(v, datasets, "has no effect: only accuracy and stress cases are judged by it "+
 			"(metadata.id: %s/accuracy/%s, or the folder, makes it one)", c.Type, c.Stem)
 	}
+}
+
+// checkRatio refuses a smallest length of 0. The configurations of perf-sanity have it where no client reads it: the
+// lengths are those of a data set.
+func (c *Config) checkRatio(r *reader, rules Rules) {
+	const path = "benchmark.benchmark_ratio"
+	if r.values[path] == nil || c.Benchmark.Ratio > 0 {
+		return
+	}
+	if c.Benchmark.NvSA || c.UsesCommand() || rules == Strict {
+		r.wrong(path, "wanted more than 0 and at most 1, got 0")
+	}
+}
+
+// isSanity reports whether a case is one of perf-sanity, by its folder or by what only those have. Upstream runs them
+// without most of the rules for the others.
+func (c *Config) isSanity(r *reader) bool {
+	return c.Category == "perf-sanity" || c.Benchmark.Ratio == 0 || r.has("benchmark.benchmark_client")
 }
 
 // noteOmissions warns of keys without which a log is judged less strictly. Other rules want them to be there.
@@ -90,7 +113,7 @@ func (c *Config) noteOmissions(r *reader) {
 // noteDatasets warns of data sets that nothing is expected of, once. TensorRT-LLM's tests take 0 there, which any
 // score passes, so such configurations are read.
 func (c *Config) noteDatasets(r *reader) {
-	if c.Category == "perf" { // of which another warning says that nothing is judged
+	if !c.JudgesScores() { // of which another warning says that nothing is judged
 		return
 	}
 	var without []*conf.Value
@@ -113,8 +136,8 @@ func (c *Config) noteDatasets(r *reader) {
 // checkMissing reports the keys that are missing.
 func (c *Config) checkMissing(r *reader, rules Rules) {
 	for _, k := range table {
-		required := k.need == always || k.need == trtllm && !c.UsesCommand() ||
-			k.need == upstream && !c.UsesCommand() && rules == Upstream
+		required := k.need == always || !c.UsesCommand() && (k.need == trtllm || k.need == strict && rules == Strict ||
+			k.need == upstream && rules == Upstream)
 		if required && !r.has(k.path) {
 			r.missing(k.path)
 		}
@@ -154,8 +177,16 @@ func (c *Config) checkLevels(r *reader, rules Rules) {
 	if c.Gen.AttentionDP {
 		limit, words = limit*c.Gen.TP, "gen max_batch_size*tensor_parallel_size"
 	}
+	isSanity := c.isSanity(r)
+	if n := c.Hardware.GenServers; isSanity && n > 1 {
+		c.warn(v, path, "the client runs each level times num_gen_servers (%d), perf-sanity's own runner as it stands", n)
+	}
 	for _, level := range list {
-		if rules == Upstream && limit > 0 && level > limit {
+		switch {
+		case rules != Upstream || limit == 0 || level <= limit:
+		case isSanity: // its levels are not checked upstream
+			c.warn(v, path, "concurrency %d exceeds %s %d: requests wait for others", level, words, limit)
+		default:
 			r.add(v, path, "concurrency %d exceeds %s %d", level, words, limit)
 		}
 	}
@@ -182,9 +213,14 @@ func (c *Config) checkSequences(r *reader, rules Rules) {
 	if c.Benchmark.Input == 0 || c.Benchmark.Output == 0 {
 		return // reported already
 	}
+	isSanity := rules == Upstream && c.isSanity(r) // of which some have the longest request exactly
 	check := func(path string, got, limit int, words string) {
-		if v := r.values[path]; v != nil && got <= limit {
+		switch v := r.values[path]; {
+		case v == nil || got > limit:
+		case !isSanity:
 			r.add(v, path, "max_seq_len is %d, must be > %d (%s)", got, limit, words)
+		case got < limit:
+			r.add(v, path, "max_seq_len is %d, must be >= %d (%s)", got, limit, words)
 		}
 	}
 	sum, words := c.Benchmark.Input+c.Benchmark.Output, "input_length + output_length"
@@ -288,6 +324,9 @@ func (c *Config) checkCommand(r *reader) {
 		r.add(cmp.Or(r.values["job.nodes"], r.values["resources"]), "job.nodes", "wanted at most %d nodes, got %d",
 			MostGPUs, nodes)
 	}
+	if v := r.values["job.keep_going"]; v.Bool() && c.Job.Client == "" {
+		c.warn(v, "job.keep_going", "has no effect without job.client: the levels are not those of perigee")
+	}
 	if c.Job.Ready != "" && c.Job.Server == "" {
 		r.wrong("job.ready", "has no effect without job.server")
 	}
@@ -305,14 +344,17 @@ var unused = map[string][]struct{ path, instead string }{
 		{"environment.build_wheel", "job.setup"}, {"environment.cuda_architectures", "job.setup"},
 		{"environment.worker_env_var", "job.env"}, {"environment.ctx_worker_env_var", "job.env"},
 		{"environment.gen_worker_env_var", "job.env"}, {"environment.server_env_var", "job.env"},
+		{"environment.client_env_var", "job.env"}, {"benchmark.benchmark_client", "job.client"},
+		{"ctx_router_config", ""}, {"server_config_extra", ""}, {"cache_transceiver_precheck", ""},
 		{"profiling", "job.server"}, {"accuracy", "job.evaluate"}, {"worker_config", "job.server"},
 	},
 	"trtllm": {
 		{"job.nodes", "hardware, worker_config"}, {"job.tasks_per_node", "hardware, worker_config"},
 		{"job.setup", ""}, {"job.server", "worker_config"}, {"job.ready", ""}, {"job.client", "benchmark"},
-		{"job.command", "benchmark"}, {"job.evaluate", "accuracy"},
+		{"job.command", "benchmark"}, {"job.keep_going", ""}, {"job.evaluate", "accuracy"},
 		{"job.env", "environment.worker_env_var, environment.server_env_var, benchmark.env_var, accuracy.env_var"},
-		{"resources", "hardware, worker_config"},
+		{"resources", "hardware, worker_config"}, {"benchmark.benchmark_client", "use_nv_sa_benchmark"},
+		{"ctx_router_config", ""}, {"server_config_extra", ""}, {"cache_transceiver_precheck", ""},
 	},
 }
 
@@ -399,7 +441,7 @@ func (c *Config) checkNames(r *reader) {
 		r.add(nil, "", "the name of the file holds a control character: %q", c.Stem)
 	}
 	for _, path := range []string{"environment.worker_env_var", "environment.ctx_worker_env_var",
-		"environment.gen_worker_env_var", "environment.server_env_var"} {
+		"environment.gen_worker_env_var", "environment.server_env_var", "environment.client_env_var"} {
 		v := r.values[path]
 		given := pairs(v.Text())
 		for _, pair := range given {

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"math"
 	"slices"
 	"strings"
 
@@ -20,6 +19,8 @@ const (
 	// upstream: as trtllm, but under the later rules only; the README's own
 	// example lacks it.
 	upstream
+	// strict: as trtllm, but under the document's rules only; the server takes the model's value.
+	strict
 )
 
 // key is a row of the schema: a key of a configuration, and where its value goes.
@@ -108,6 +109,7 @@ func (c *Config) measured(o *older) keys {
 		{"metadata.id", text{new(string)}, optional,
 			"TYPE/CATEGORY/NAME, instead of what the file's place says; effective.yaml has it"},
 		{"metadata.model_name", text{&c.ModelName}, optional, "model, for filters and the CSV column command"},
+		{"metadata.architecture", text{new(string)}, optional, "informational"},
 		{"metadata.precision", text{&c.Precision}, optional, "precision, for the CSV column command"},
 		{"metadata.model_dir_name", text{&c.ModelDir}, optional, "folder of the model below MODEL_DIR"},
 		{"metadata.supported_gpus", texts{&c.SupportedGPUs}, optional, "GPU types that the config is for"},
@@ -155,9 +157,10 @@ func (c *Config) load(o *older) keys {
 		{"benchmark.input_length", positive(&b.Input), optional, "tokens of a prompt"},
 		{"benchmark.output_length", positive(&b.Output), optional, "tokens to generate"},
 		{"benchmark.multi_round", positive(&b.MultiRound), upstream, "prompts per level are concurrency times this"},
-		{"benchmark.benchmark_ratio", number{&b.Ratio, math.SmallestNonzeroFloat64, 1, "more than 0 and at most 1"},
+		{"benchmark.benchmark_ratio", number{&b.Ratio, 0, 1, "more than 0 and at most 1"},
 			upstream, "lengths are drawn from ratio*length to length"},
 		{"benchmark.use_nv_sa_benchmark", flag{&b.NvSA}, upstream, "the client with random lengths"},
+		{"benchmark.benchmark_client", text{new(string)}, optional, "another client, as agentx; of perf-sanity only"},
 		{"benchmark.dataset_file", text{&b.DatasetFile}, optional, "data set of the client"},
 		{"benchmark.enable_benchmark", flag{&b.Enabled}, optional, "false: accuracy only"},
 		{"benchmark.env_var", variables{&b.Env}, optional, "environment of the client"},
@@ -191,6 +194,7 @@ func (c *Config) places(o *older) keys {
 		{"environment.ctx_worker_env_var", assignments{&e.CtxEnv}, optional, "environment of context workers"},
 		{"environment.gen_worker_env_var", assignments{&e.GenEnv}, optional, "environment of generation workers"},
 		{"environment.server_env_var", assignments{&e.ServerEnv}, optional, "environment of the front end"},
+		{"environment.client_env_var", assignments{&e.ClientEnv}, optional, "environment of the client"},
 		{"environment.log_dir", text{&e.LogDir}, optional, "folder of results, instead of slurm_logs in the output folder"},
 		{"environment.dataset_file", text{&o.datasetFile}, optional, "where older files have the data set"},
 
@@ -198,6 +202,10 @@ func (c *Config) places(o *older) keys {
 		{"profiling.nsys_on", flag{&c.Profiling.On}, optional, "profile the workers"},
 		{"profiling.ctx_profile_range", text{&c.Profiling.CtxRange}, optional, "iterations of context workers"},
 		{"profiling.gen_profile_range", text{&c.Profiling.GenRange}, optional, "iterations of generation workers"},
+
+		{"ctx_router_config", mapping{new(*conf.Value)}, optional, "how context servers are chosen; of perf-sanity only"},
+		{"server_config_extra", mapping{new(*conf.Value)}, optional, "more of the front end; of perf-sanity only"},
+		{"cache_transceiver_precheck", mapping{new(*conf.Value)}, optional, "a check before; of perf-sanity only"},
 
 		{"accuracy", section{}, optional, "the evaluation that the job runs"},
 		{"accuracy.enable_accuracy_test", flag{&c.Evaluation.Enabled}, optional, "run it"},
@@ -221,7 +229,7 @@ func (c *Config) servers(o *older) keys {
 		{gen + ".context_parallel_size", positive(&g.CP), optional, "context parallel group"},
 		{gen + ".max_batch_size", positive(&g.MaxBatch), trtllm, "requests of a batch"},
 		{gen + ".max_num_tokens", positive(&g.MaxTokens), trtllm, "tokens of a batch"},
-		{gen + ".max_seq_len", positive(&g.MaxSeq), trtllm, "tokens of a sequence"},
+		{gen + ".max_seq_len", positive(&g.MaxSeq), strict, "tokens of a sequence"},
 		{gen + ".enable_attention_dp", flag{&g.AttentionDP}, upstream, "attention data parallel"},
 		{gen + ".cache_transceiver_config", mapping{new(*conf.Value)}, optional, "the KV transfer"},
 		{gen + ".cache_transceiver_config.backend", text{&g.Backend}, upstream, "NIXL, UCX, DEFAULT ..."},
@@ -229,7 +237,7 @@ func (c *Config) servers(o *older) keys {
 		{ctx + ".tensor_parallel_size", positive(&x.TP), optional, "GPUs of the tensor parallel group"},
 		{ctx + ".pipeline_parallel_size", positive(&x.PP), optional, "pipeline stages"},
 		{ctx + ".context_parallel_size", positive(&x.CP), optional, "context parallel group"},
-		{ctx + ".max_seq_len", positive(&x.MaxSeq), trtllm, "tokens of a sequence"},
+		{ctx + ".max_seq_len", positive(&x.MaxSeq), strict, "tokens of a sequence"},
 
 		{"job", section{}, optional, "perigee's own section: any server and any client"},
 		{"job.template", text{&j.Template}, optional, "trtllm, command, or a file of Go text/template"},
@@ -242,6 +250,7 @@ func (c *Config) servers(o *older) keys {
 		{"job.client", script{&j.Client}, optional,
 			"shell commands that run once per level, with CONCURRENCY, PROMPTS, ISL, OSL"},
 		{"job.command", script{&j.Command}, optional, "shell commands that run once and print their levels themselves"},
+		{"job.keep_going", flag{&j.KeepGoing}, optional, "a level whose client fails does not end the others; the case fails"},
 		{"job.evaluate", script{&j.Evaluate}, optional, "shell commands that print lm_eval's table, after the client"},
 		{"job.env", variables{&j.Env}, optional, "environment of the job"},
 

@@ -12,11 +12,13 @@ import (
 // Filter says which cases a run is about. Zero members select everything.
 type Filter struct {
 	GPU      GPU
+	Assumed  bool   // no user has named the GPU: cases with a section job run on any
 	Category string // -m
 	Type     string
 	Model    string
-	Keyword  Expr  // -k
-	List     *List // test list file
+	Keyword  Expr            // -k
+	List     *List           // test list file
+	Failed   map[string]bool // by id: only the cases that failed; nil: all
 }
 
 // Choice is a config and whether it is selected.
@@ -25,8 +27,12 @@ type Choice struct {
 	Reason string // why it is not; empty if it is
 }
 
+// HasNotFailed is why a case is not selected that Failed alone leaves out.
+const HasNotFailed = "--last-failed: it has not failed when it last ran there"
+
 // functions are the names of the tests of each category in node ids.
-var functions = map[string]string{"perf": "test_benchmark", "accuracy": "test_accuracy", "stress": "test_stress"}
+var functions = map[string]string{"perf": "test_benchmark", "perf-sanity": "test_benchmark",
+	"accuracy": "test_accuracy", "stress": "test_stress"}
 
 // Function returns the name of the test function of a category.
 func Function(category string) string { return functions[category] }
@@ -58,7 +64,9 @@ func (f Filter) reason(c *Config) string {
 		return "not in the test list"
 	case !f.Keyword.Match(functions[c.Category] + "[" + c.Ident.String() + "]"):
 		return "-k does not match"
-	case c.SupportedGPUs != nil && !f.GPU.Runs(c.SupportedGPUs):
+	case f.Failed != nil && !f.Failed[c.Ident.String()]:
+		return HasNotFailed
+	case c.SupportedGPUs != nil && !f.GPU.Runs(c.SupportedGPUs) && !(f.Assumed && c.UsesCommand()):
 		return fmt.Sprintf("GPU %s is not in supported_gpus (%s)", f.GPU.Name, strings.Join(c.SupportedGPUs, ", "))
 	}
 	return ""

@@ -36,7 +36,7 @@ func ids(list []Source) (all []string) {
 
 func TestDiscover(t *testing.T) {
 	root := tree(t, "wideep/perf/b.yaml", "wideep/perf/a.yaml", "disagg/stress/s.yaml", "disagg/accuracy/q.yaml", "disagg/perf/z.yaml", "disagg/perf/z-temp.yaml",
-		"disagg/perf/y.yml", "disagg/perf/.h.yaml", "disagg/perf/deep/d.yaml", "templates/perf/t.yaml", "disagg/templates/t.yaml", "disagg/perf-sanity/p.yaml", "top.yaml")
+		"disagg/perf/y.yml", "disagg/perf/.h.yaml", "disagg/perf/deep/d.yaml", "templates/perf/t.yaml", "disagg/templates/t.yaml", "disagg/smoke/p.yaml", "top.yaml")
 	list, skipped, err := Discover(root)
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func TestDiscover(t *testing.T) {
 	if diff := cmp.Diff(want, ids(list)); diff != "" {
 		t.Error(diff)
 	}
-	if s := strings.Join(skipped, "\n"); len(skipped) != 2 || !strings.Contains(s, "no metrics for disagg/perf-sanity") || !strings.Contains(s, "a leftover beside z.yaml") {
+	if s := strings.Join(skipped, "\n"); len(skipped) != 2 || !strings.Contains(s, "no metrics for disagg/smoke") || !strings.Contains(s, "a leftover beside z.yaml") {
 		t.Error(s)
 	}
 	if _, _, err := Discover(filepath.Join(root, "nowhere")); err == nil {
@@ -156,4 +156,23 @@ func FuzzExpr(f *testing.F) {
 			e.Match("test_benchmark[disagg_perf_a]")
 		}
 	})
+}
+
+// TensorRT-LLM's tests of perf-sanity, in both places, and the newer one of perf; what lies below them is no test.
+func TestPlacesOfPerfSanity(t *testing.T) {
+	root := tree(t, "scripts/perf-sanity/disaggregated/a.yaml", "scripts/perf-sanity/disaggregated/eplb/table.yaml", "scripts/perf/disaggregated/b.yaml",
+		"old/test_configs/disagg/perf-sanity/c.yaml", "mine/disaggregated/d.yaml", "mine/disaggregated/more/e.yaml")
+	for arg, want := range map[string]string{
+		"scripts/perf-sanity/disaggregated": "disagg_perf-sanity_a", "scripts/perf-sanity/disaggregated/a.yaml": "disagg_perf-sanity_a",
+		"mine/disaggregated":         "disagg_perf_d disagg_perf_e",
+		"scripts/perf/disaggregated": "disagg_perf_b", "scripts": "disagg_perf_b disagg_perf-sanity_a", "old": "disagg_perf-sanity_c",
+	} {
+		if list, err := Paths([]string{filepath.Join(root, arg)}); err != nil || strings.Join(ids(list), " ") != want {
+			t.Errorf("%s: %v, %v", arg, ids(list), err)
+		}
+	}
+	list, skipped, err := Discover(filepath.Join(root, "scripts"))
+	if err != nil || len(skipped) > 0 || strings.Join(ids(list), " ") != "disagg_perf_b disagg_perf-sanity_a" {
+		t.Errorf("%v, %v, %v", ids(list), skipped, err)
+	}
 }

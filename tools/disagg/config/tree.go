@@ -14,7 +14,7 @@ import (
 )
 
 // categories in the order in which their tests run.
-var categories = []string{"perf", "accuracy", "stress"}
+var categories = []string{"perf", "perf-sanity", "accuracy", "stress"}
 
 // templates is a folder with files to copy from, not to run.
 const templates = "templates"
@@ -93,6 +93,9 @@ func within(dir string) ([]Source, error) {
 	if err != nil {
 		return nil, err
 	}
+	if lone(filepath.Join(dir, "any")).Category == "perf-sanity" {
+		types = nil // they hold tables of load balancers
+	}
 	for _, t := range append(types, ".") {
 		files, err := yamlFiles(filepath.Join(dir, t))
 		if err != nil {
@@ -123,7 +126,8 @@ func placed(root string) (list []Source, err error) {
 				return nil, err
 			}
 			for _, file := range files {
-				list = append(list, Source{Ident{t, category, strings.TrimSuffix(filepath.Base(file), ".yaml")}, file})
+				stem := strings.TrimSuffix(filepath.Base(file), ".yaml")
+				list = append(list, Source{moved(Ident{t, category, stem}), file})
 			}
 		}
 	}
@@ -135,12 +139,21 @@ func lone(file string) Source {
 	stem := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(file), ".yaml"), ".yml")
 	if abs, err := filepath.Abs(file); err == nil {
 		category := filepath.Dir(abs)
-		placed := Ident{filepath.Base(filepath.Dir(category)), filepath.Base(category), stem}
+		placed := moved(Ident{filepath.Base(filepath.Dir(category)), filepath.Base(category), stem})
 		if placed.Known() {
 			return Source{placed, file}
 		}
 	}
 	return Source{Ident{"disagg", "perf", stem}, file}
+}
+
+// moved places the files of the folders perf/disaggregated and perf-sanity/disaggregated, where TensorRT-LLM has newer
+// tests of the categories perf and perf-sanity.
+func moved(id Ident) Ident {
+	if id.Category == "disaggregated" && (id.Type == "perf" || id.Type == "perf-sanity") {
+		id.Type, id.Category = "disagg", id.Type
+	}
+	return id
 }
 
 // sortSources puts files in the order in which they run.

@@ -42,7 +42,13 @@ func isFinite(v *conf.Value) bool {
 
 // pairs splits K=V words and drops the others, as the launcher does.
 func pairs(s string) []string {
-	return slices.DeleteFunc(strings.Fields(s), func(word string) bool { return strings.IndexByte(word, '=') < 1 })
+	words := strings.Fields(s)
+	for i, word := range words { // a whole word may stand in quotes, which the launcher's shell takes away
+		if n := len(word) - 1; n > 0 && (word[0] == '"' || word[0] == '\'') && word[n] == word[0] {
+			words[i] = word[1:n]
+		}
+	}
+	return slices.DeleteFunc(words, func(word string) bool { return strings.IndexByte(word, '=') < 1 })
 }
 
 // plainMap returns the values of a map as text, "" for nothing.

@@ -265,8 +265,8 @@ func readExit(dir, part string, files []string) *Death {
 
 var looksWrong = regexp.MustCompile(`(?i)\b(error|traceback|exception|fatal|fail(ed|ure)?|killed|abort(ed)?|segmentation|core dumped|cannot|not found|no such|out of memory|refused)\b`)
 
-// quote takes the first line that looks like an error, and what follows. Without
-// one, the end of the log is what there is. Of a log of gigabytes its last mostQuoted bytes
+// quote takes the first line that looks like an error, or the exception of a traceback that it begins, and what
+// follows. Without one, the end of the log is what there is. Of a log of gigabytes its last mostQuoted bytes
 // must do: the nodes are not given back before.
 func (d *Death) quote(dir string) {
 	text, cut, err := readTail(filepath.Join(dir, d.Log), mostQuoted)
@@ -274,13 +274,16 @@ func (d *Death) quote(dir string) {
 		d.Line = err.Error()
 		return
 	}
+	var trace *traceback
 	benchlog.EachLine(bytes.NewReader(text), func(at int64, line []byte) { // which reads without errors
 		if cut && at == 0 {
 			return // the end of a line
 		}
 		text := string(bytes.ToValidUTF8(bytes.TrimRight(line[:min(len(line), 400)], " \t"), []byte("?")))
 		if d.Line == "" && looksWrong.MatchString(text) && !strings.Contains(text, "ailed requests:") {
-			d.Line, d.Tail = text, nil
+			d.Line, d.Tail, trace = text, nil, newTraceback(text)
+		} else if trace != nil {
+			trace.read(text)
 		}
 		switch {
 		case d.Line != "" && len(d.Tail) == tailLines:
@@ -290,6 +293,9 @@ func (d *Death) quote(dir string) {
 		}
 		d.Tail = append(d.Tail, text)
 	})
+	if trace != nil {
+		d.Line = cmp.Or(trace.cause(), d.Line)
+	}
 	if d.Line == "" && len(d.Tail) > 0 {
 		d.Line = d.Tail[len(d.Tail)-1]
 	}

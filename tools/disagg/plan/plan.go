@@ -56,10 +56,6 @@ func New(c *config.Config, o Options) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if mode := c.Benchmark.Mode; name == "trtllm" && mode == "ctx_only" {
-		return nil, fault.New(fault.Input, "%s: benchmark.mode: the template trtllm does not measure %s", c.File, mode).
-			WithHint("wanted e2e, gen_only or gen_only_no_context, or a job template that does")
-	}
 	d := Data{Config: c, ID: c.Ident.String(), Dir: o.Dir, Concurrencies: c.Concurrencies(), Perigee: o.Perigee,
 		Secret: secret.Pattern}
 	if c.UsesCommand() {

@@ -19,26 +19,31 @@ type jsonReader struct {
 	top   *Value
 	dec   *json.Decoder
 	lines lines
-	text  []byte
+	text  []byte // as it was written
 }
 
-// pythonNumbers are texts, and outside of them what Python's json writes for numbers that JSON has not: they hold
-// nothing.
+// pythonNumbers matches texts, and outside of them what Python's json writes for floats that JSON has not.
 var pythonNumbers = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?Infinity|NaN`)
+
+// standIns returns a text of the same length in which zeros stand where Python's floats that JSON has not stood.
+// fill reads those from the text as it was written.
+func standIns(text []byte) []byte {
+	if !bytes.Contains(text, []byte("Infinity")) && !bytes.Contains(text, []byte("NaN")) {
+		return text
+	}
+	return pythonNumbers.ReplaceAllFunc(text, func(token []byte) []byte {
+		if token[0] == '"' {
+			return token
+		}
+		return []byte("0." + strings.Repeat("0", len(token)-len("0.")))
+	})
+}
 
 func readJSON(top *Value, text []byte) error {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil // Parse says what is wanted
 	}
-	if bytes.Contains(text, []byte("Infinity")) || bytes.Contains(text, []byte("NaN")) {
-		text = pythonNumbers.ReplaceAllFunc(text, func(token []byte) []byte {
-			if token[0] == '"' {
-				return token
-			}
-			return []byte("null")
-		})
-	}
-	r := jsonReader{top: top, dec: json.NewDecoder(bytes.NewReader(text)), lines: newLines(text), text: text}
+	r := jsonReader{top: top, dec: json.NewDecoder(bytes.NewReader(standIns(text))), lines: newLines(text), text: text}
 	r.dec.UseNumber()
 	token, err := r.next()
 	if err != nil {
@@ -87,6 +92,15 @@ func (r *jsonReader) fill(v *Value, token json.Token) (err error) {
 		}
 		return r.fillElements(v)
 	case json.Number:
+		end := int(r.dec.InputOffset())
+		if written := r.text[end-len(t) : end]; bytes.ContainsAny(written, "IN") {
+			x, err := strconv.ParseFloat(string(written), 64) // it knows Infinity and NaN
+			if err != nil {
+				return syntaxError(r.top, r.line(), "JSON", "wanted a number, got "+shorten(string(written)))
+			}
+			v.Kind, v.scalar = Float, x
+			return nil
+		}
 		if v.Kind, v.scalar, err = parseNumber(string(t)); err != nil {
 			return v.Errorf("%w", err)
 		}

@@ -65,7 +65,8 @@ func (in *Input) read(s cli.Streams) (*imported, error) {
 		return nil, err
 	}
 	bar := newProgress(s.Err)
-	got, err := runs.Load(in.Dirs, runs.LoadOptions{RoundISL: in.RoundISL, RoundOSL: in.RoundOSL, Progress: bar.set, GroupBy: group})
+	got, err := runs.Load(in.Dirs, runs.LoadOptions{
+		RoundISL: in.RoundISL, RoundOSL: in.RoundOSL, Progress: bar.set, GroupBy: group})
 	bar.finish()
 	if err != nil {
 		return nil, err
@@ -74,7 +75,8 @@ func (in *Input) read(s cli.Streams) (*imported, error) {
 		return nil, fault.New(fault.Input, "no benchmark reports in %s", strings.Join(in.Dirs, ", ")).
 			WithHint("names must begin with benchmark_report and end in .yaml, .yml or .json")
 	}
-	d := &imported{scenarios: runs.Scenarios(got.Runs, group...), notes: notes(got.Runs), split: split, files: got.Sessions}
+	d := &imported{scenarios: runs.Scenarios(got.Runs, group...), notes: notes(got.Runs), split: split,
+		files: got.Sessions}
 	if n := len(got.Sessions); n > 0 {
 		d.notes = append(d.notes, andMore(got.Sessions[0]+": a report of whole sessions, not of requests; it makes no run", n))
 	}
@@ -294,7 +296,8 @@ func (c *ScenariosCmd) Run(s cli.Streams) error {
 		for _, part := range sc.Key {
 			cells = append(cells, part.Cell.Plain())
 		}
-		t.AddRow(append(cells, len(sc.Runs), len(runs.Configurations(sc.Runs, true, d.split...)))...) // as plot and report count them
+		configurations := len(runs.Configurations(sc.Runs, true, d.split...)) // as plot and report count them
+		t.AddRow(append(cells, len(sc.Runs), configurations)...)
 	}
 	if err := c.write(s, &t); err != nil {
 		return err

@@ -55,8 +55,8 @@ func (r *Run) failed() bool {
 	return !r.Transfer && (r.Completed == 0 || r.Failures > 0 && r.Failures >= r.Completed)
 }
 
-// unmeasured takes away the lengths and latencies of a run whose requests all failed: what generators write there, 0
-// mostly, nobody has measured.
+// unmeasured takes away the lengths and latencies of a run whose requests all failed: what generators write there,
+// mostly 0, is not measured.
 func (r *Run) unmeasured() {
 	r.OutputLength = math.NaN()
 	if r.InputLength == 0 {

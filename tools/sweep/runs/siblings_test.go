@@ -14,7 +14,7 @@ import (
 	"perigee/internal/expr"
 )
 
-// llmd is what llm-d's own converter made of the results of six runs, with two of which no request was answered. It
+// llmd holds what llm-d's converter writes for the results of six runs, with two of which no request was answered. It
 // writes each in both versions of the schema, where 0.1 can hold it, and a report of sessions beside three of them.
 const llmd = "testdata/llmd"
 
@@ -77,7 +77,7 @@ func TestStems(t *testing.T) {
 	}
 }
 
-// A run whose requests all failed stays a row of its scenario, with no latencies that nobody has measured.
+// A run whose requests all failed stays a row of its scenario, without latencies.
 func TestAllRequestsFailed(t *testing.T) {
 	in := loaded(t, llmd)
 	scenarios := Scenarios(in.Runs)
@@ -156,7 +156,7 @@ func TestPythonsJSON(t *testing.T) {
 func TestColumnsOfTheNotebook(t *testing.T) {
 	want := map[string]any{"KV_Cache_Scorer_Weight": 0.0, "Prefix_Cache_Scorer_Weight": 3.0, "Prefix_Cache_Scorer_Block_Size": 64.0,
 		"Prefix_Cache_Scorer_LRU_Capacity_Per_Server": 31250.0, "Prefix_Cache_Scorer_Max_Blocks_To_Match": 256.0, "Prefix_Cache_Scorer_Mode": "default",
-		"Queue_Scorer_Weight": 2.0, // the notebook has 0, as the plugin has a name of its own
+		"Queue_Scorer_Weight": 2.0, // the notebook has 0, as the plugin has a name
 		"Target_OSL":          1000.0, "System_Prompt_Length": 2048.0, "Question_Length": 100.0, "Groups": 32.0, "Prompts_Per_Group": 8.0,
 		"Max_QPS": 5.0, "Total_Requests": 250.0, "Max_Concurrency": nil, "Directory_Base": nil}
 	for prefix, platform := range map[string]string{"benchmark_report": "vllm", "benchmark_report_v0.2": "llm-d"} {

@@ -8,7 +8,8 @@ import (
 	"perigee/internal/conf"
 )
 
-// Workload holds what the load generator was asked for, in tokens and numbers. NaN stands for what a report does not say.
+// Workload holds what the load generator was asked for, in tokens and numbers. NaN stands for what a report does
+// not say.
 type Workload struct{ TargetOSL, SystemPrompt, Question, Groups, PromptsPerGroup float64 }
 
 // Scorers holds the settings of llm-d's inference scheduler: NaN without one, and a weight of 0 for a scorer that it
@@ -40,7 +41,8 @@ func workload(config *conf.Value) Workload {
 	data := config.Get("data")
 	if shared := data.Get("shared_prefix"); shared != nil {
 		return Workload{known(shared.Get("output_len")), known(shared.Get("system_prompt_len")),
-			known(shared.Get("question_len")), known(shared.Get("num_groups")), known(shared.Get("num_prompts_per_group"))}
+			known(shared.Get("question_len")), known(shared.Get("num_groups")),
+			known(shared.Get("num_prompts_per_group"))}
 	}
 	w := unknownWorkload()
 	w.TargetOSL = known(data.Get("output_distribution").Get("mean"))
@@ -100,7 +102,7 @@ func scorers(config *conf.Value) Scorers {
 		return s
 	}
 	const prefix = "prefix-cache-scorer"
-	types := map[string]string{} // of plugins with names of their own
+	types := map[string]string{} // of plugins that have a name beside it
 	for _, p := range config.Get("plugins").List() {
 		kind, parameters := p.Get("type").Text(), p.Get("parameters")
 		types[p.Get("name").Text()] = kind

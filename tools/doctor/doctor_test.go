@@ -88,6 +88,24 @@ func TestMadeUpMachine(t *testing.T) {
 	}
 }
 
+// A container's limit is shown, and what it means for ranks.
+func TestCPUQuotaIsNamed(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, "proc/meminfo", "MemTotal: 2097152 kB\nMemAvailable: 1048576 kB\n")
+	write(t, root, "proc/self/cgroup", "0::/\n")
+	for limit, want := range map[string]Finding{
+		"50000 100000":     {Verdict: Poor, Found: "a CPU quota of 0.5", Remedy: "more ranks than 0.5 wait"},
+		"900000000 100000": {Verdict: Good, Found: "a CPU quota of 9000"},
+		"max 100000":       {Verdict: Good, Found: "CPUs"},
+	} {
+		write(t, root, "sys/fs/cgroup/cpu.max", limit+"\n")
+		f := hostMemory(machine{root: root})[0]
+		if f.Verdict != want.Verdict || !strings.HasSuffix(f.Found, want.Found) || !strings.HasPrefix(f.Remedy, want.Remedy) || (f.Remedy == "") != (want.Remedy == "") {
+			t.Errorf("%s: %+v", limit, f)
+		}
+	}
+}
+
 func TestInactiveAdapterIsNamed(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{"state": "1: DOWN\n", "rate": "400 Gb/sec (4X NDR)\n", "link_layer": "InfiniBand\n"} {

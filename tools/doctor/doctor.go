@@ -219,7 +219,10 @@ func interfaces(m machine) []Finding {
 		up = append(up, text)
 	}
 	f.Found = strings.Join(up, ", ")
-	if len(up) == 0 {
+	devices, _ := m.env("UCX_NET_DEVICES")
+	if why := device.Lacking(nics, devices); why != "" {
+		f.Verdict, f.Found, f.Remedy = Poor, why, "name devices of this host, or unset UCX_NET_DEVICES"
+	} else if len(up) == 0 {
 		f.Verdict, f.Found = Missing, "no interface but loopback is up"
 		f.Remedy = "jobs on this host work; for several hosts bring a network interface up"
 	}

@@ -106,6 +106,23 @@ func TestCPUQuotaIsNamed(t *testing.T) {
 	}
 }
 
+// A device of another host in UCX_NET_DEVICES makes NIXL fail, or take another one.
+func TestDeviceThatIsNotThere(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, "sys/class/net/eth0/operstate", "up\n")
+	write(t, root, "sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n")
+	for value, found := range map[string]string{
+		"":               "eth0",
+		"mlx5_0:1,eth0":  "eth0",
+		"mlx5_4:1, eth0": "UCX_NET_DEVICES names mlx5_4:1, which this host lacks; it has eth0, mlx5_0:1",
+	} {
+		f := interfaces(machine{root: root, env: variable("UCX_NET_DEVICES", value)})[0]
+		if bad := found != "eth0"; f.Found != found || (f.Verdict == Poor) != bad || (f.Remedy != "") != bad {
+			t.Errorf("%q: %+v", value, f)
+		}
+	}
+}
+
 func TestInactiveAdapterIsNamed(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{"state": "1: DOWN\n", "rate": "400 Gb/sec (4X NDR)\n", "link_layer": "InfiniBand\n"} {

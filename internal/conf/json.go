@@ -20,6 +20,8 @@ type jsonReader struct {
 	dec   *json.Decoder
 	lines lines
 	text  []byte // as it was written
+	// offset is where in the document the text begins, whose lines these are.
+	offset int
 }
 
 // pythonNumbers matches texts, and outside of them what Python's json writes for floats that JSON has not.
@@ -43,14 +45,19 @@ func readJSON(top *Value, text []byte) error {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil // Parse says what is wanted
 	}
-	r := jsonReader{top: top, dec: json.NewDecoder(bytes.NewReader(standIns(text))), lines: newLines(text), text: text}
+	return readJSONAt(top, top, text, newLines(text), 0)
+}
+
+// readJSONAt fills v with the value in a part of a document's text, which begins at an offset of it.
+func readJSONAt(v, top *Value, text []byte, lines lines, offset int) error {
+	r := jsonReader{top: top, dec: json.NewDecoder(bytes.NewReader(standIns(text))), lines: lines, text: text, offset: offset}
 	r.dec.UseNumber()
 	token, err := r.next()
 	if err != nil {
 		return err
 	}
-	top.Line = r.line()
-	if err := r.fill(top, token); err != nil {
+	v.Line = r.line()
+	if err := r.fill(v, token); err != nil {
 		return err
 	}
 	if _, err := r.dec.Token(); !errors.Is(err, io.EOF) {
@@ -61,7 +68,7 @@ func readJSON(top *Value, text []byte) error {
 
 // line returns the line on which the last token ends. No token spans lines.
 func (r *jsonReader) line() int {
-	return r.lines.at(max(0, int(r.dec.InputOffset())-1))
+	return r.lines.at(r.offset + max(0, int(r.dec.InputOffset())-1))
 }
 
 // next reads a token.
@@ -71,7 +78,7 @@ func (r *jsonReader) next() (json.Token, error) {
 		return token, nil
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, syntaxError(r.top, r.lines.at(len(r.text)), "JSON", "it ends too early")
+		return nil, syntaxError(r.top, r.lines.at(r.offset+len(r.text)), "JSON", "it ends too early")
 	}
 	// The decoder's own offsets count from different places for different mistakes: the token begins behind white space
 	// and a separator.
@@ -79,7 +86,7 @@ func (r *jsonReader) next() (json.Token, error) {
 	if len(rest) > 0 && (rest[0] == ',' || rest[0] == ':') {
 		rest = bytes.TrimLeft(rest[1:], " \t\r\n")
 	}
-	return nil, syntaxError(r.top, r.lines.at(len(r.text)-len(rest)), "JSON", err.Error())
+	return nil, syntaxError(r.top, r.lines.at(r.offset+len(r.text)-len(rest)), "JSON", err.Error())
 }
 
 // fill makes v the value that begins with token.

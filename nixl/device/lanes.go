@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// asksFor returns the names in a value of UCX_NET_DEVICES; none stands for all devices, and for patterns and exceptions,
-// which only UCX understands.
+// asksFor returns the names in a value of UCX_NET_DEVICES; none stands for all devices, and for patterns and
+// exceptions, which only UCX understands.
 func asksFor(value string) []string {
 	if value == "" || value == "all" || strings.ContainsAny(value, "^*?[") {
 		return nil

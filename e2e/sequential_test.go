@@ -40,6 +40,7 @@ type originalPattern struct {
 	Size            *float64 `json:"size"`
 	Latency         *float64 `json:"latency"`
 	IsolatedLatency *float64 `json:"isolated_latency"`
+	IsolatedMedian  *float64 `json:"isolated_latency_median"`
 	NumSenders      *float64 `json:"num_senders"`
 	MeanBW          *float64 `json:"mean_bw"`
 	MinStart        *float64 `json:"min_start_ts"`
@@ -62,7 +63,7 @@ func readOriginal(t *testing.T, path string) original {
 	}
 	for _, patterns := range loose.Iterations {
 		for _, p := range patterns {
-			wantKeys(t, p, "isolated_latency", "latency", "max_end_ts", "mean_bw", "min_start_ts", "num_senders", "size")
+			wantKeys(t, p, "isolated_latency", "isolated_latency_median", "latency", "max_end_ts", "mean_bw", "min_start_ts", "num_senders", "size")
 		}
 	}
 	wantKeys(t, loose.Metadata, "finished_ts", "iters", "prepare_tp_time", "sol_calculation_ts", "ts")
@@ -166,7 +167,7 @@ func checkAgree(t *testing.T, rows [][]string, out original, doc *result.Documen
 				t.Errorf("pattern %d: size %v of %v senders in the JSON, want %d bytes of %d", i, *e.Size, *e.NumSenders, m.Bytes, p.Senders)
 			}
 			if m.Bytes == 0 {
-				if e.Latency != nil || e.IsolatedLatency != nil || e.MeanBW != nil || e.MinStart != nil || e.MaxEnd != nil {
+				if e.Latency != nil || e.IsolatedLatency != nil || e.IsolatedMedian != nil || e.MeanBW != nil || e.MinStart != nil || e.MaxEnd != nil {
 					t.Errorf("pattern %d is empty but was measured: %+v", i, e)
 				}
 				continue
@@ -194,6 +195,7 @@ func checkAgree(t *testing.T, rows [][]string, out original, doc *result.Documen
 			}
 		}
 		wantCell(t, rows[i][2], median(alone), 3)
+		near(t, fmt.Sprintf("median of pattern %d alone", i), *out.Iterations[0][i].IsolatedMedian, median(alone))
 		checkOriginalIsolated(t, doc, i, *out.Iterations[0][i].IsolatedLatency)
 		wantCell(t, rows[i][4], median(bandwidths), 3)
 		checkSenders(t, doc, i)

@@ -254,12 +254,13 @@ func TestMistakes(t *testing.T) {
 		`result.table { columns = { { "A" }, { "A" } }, rows = {} }`:                       at + `result.table: table: two columns named "A"`,
 		`config.load("/no/such/file.yaml")`:                                                "/no/such/file.yaml",
 		`config.load("x.yaml", { { name = "a", type = "integer" } })`:                      `integer`,
-		`error("mine")`:          at + "mine",
-		`error({})`:              "test.lua: error was called with a table",
-		`error(nil)`:             "test.lua: error was called with nil",
-		`local x = nil; x.y = 1`: at + "x is nil, and y is asked of it",
-		`local function f() return f() + 1 end f()`: "stack overflow",
-		`("x"):rep(1e18)`: "",
+		`config.load("/etc/hostname")`:                                                     `wanted a file that ends in .yaml, .yml, .json, .toml, .csv, .jsonl or .ndjson`,
+		`error("mine")`:                                                                    at + "mine",
+		`error({})`:                                                                        "test.lua: error was called with a table",
+		`error(nil)`:                                                                       "test.lua: error was called with nil",
+		`local x = nil; x.y = 1`:                                                           at + "x is nil, and y is asked of it",
+		`local function f() return f() + 1 end f()`:                                        "stack overflow",
+		`("x"):rep(1e18)`:                                                                  "",
 	} {
 		t.Run(script, func(t *testing.T) {
 			p := playScript(t, 2, body(script), nil)
@@ -390,8 +391,10 @@ func TestRanksMustLoadTheSame(t *testing.T) {
 func TestFilesAreReadOnce(t *testing.T) {
 	dir := t.TempDir()
 	files := map[string]string{
-		"m.txt":  "0 5\n1K 0\n",
-		"c.yaml": "a: 1\nbig: 1234567890123456789\nempty: {}\nlist: []\nnothing: null\ninner: {n: null, x: 1.5, y: [1, [2]]}\n",
+		"m.txt":   "0 5\n1K 0\n",
+		"t.csv":   "name,size\nx,5\n,\n",
+		"t.jsonl": "{\"a\": NaN}\n[1]\n",
+		"c.yaml":  "a: 1\nbig: 1234567890123456789\nempty: {}\nlist: []\nnothing: null\ninner: {n: null, x: 1.5, y: [1, [2]]}\n",
 	}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
@@ -406,6 +409,9 @@ func TestFilesAreReadOnce(t *testing.T) {
 		assert(#both == 2 and both[1] == both[2] and #matrix.load_all {} == 0)
 		local c = config.load(dir .. "/c.yaml")
 		assert(c.a == 1 and c.inner.x == 1.5 and c.inner.y[2][1] == 2 and c.nothing == nil and tostring(c.big) == "1234567890123456789")
+		local t, lines = config.load(dir .. "/t.csv"), config.load(dir .. "/t.jsonl")
+		assert(#t == 2 and t[1].name == "x" and t[1].size == 5 and next(t[2]) == nil)
+		assert(lines[1].a ~= lines[1].a and lines[2][1] == 1)
 		c = world.broadcast(c)
 		result.set("config", c)`, dir)))
 	got := fmt.Sprintf("%#v", p.doc.Values["config"])

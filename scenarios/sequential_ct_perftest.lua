@@ -100,6 +100,15 @@ local function verify_workload(plans, config)
   result.note("verified: every byte of " .. #checked .. " of " .. #plans .. (#plans == 1 and " pattern" or " patterns") .. " in one more iteration of the workload, in which no two share memory, arrived as it was sent")
 end
 
+-- Median over runs of the latency in ms; nil without runs.
+local function latency(runs)
+  local values = {}
+  for k, run in ipairs(runs) do
+    values[k] = run.latency * 1e3
+  end
+  return #values > 0 and median(values) or nil
+end
+
 -- One iteration in the units of the table: GB, ms, GB/s, seconds since 1970.
 -- What a pattern without senders lacks is null, so that every key is always there.
 local function describe(plans, isolated, runs)
@@ -112,21 +121,13 @@ local function describe(plans, isolated, runs)
       num_senders = #plan.senders,
       latency = run and run.latency * 1e3 or result.null,
       isolated_latency = isolated[i].isolated and isolated[i].isolated * 1e3 or result.null,
+      isolated_latency_median = #plan.senders > 0 and latency(isolated[i].runs) or result.null,
       mean_bw = run and run.mean_bandwidth / 1e9 or result.null,
       min_start_ts = run and run.start + since_1970 or result.null,
       max_end_ts = run and run.stop + since_1970 or result.null,
     }
   end
   return list
-end
-
--- Median over runs of the latency in ms; nil without runs.
-local function latency(runs)
-  local values = {}
-  for k, run in ipairs(runs) do
-    values[k] = run.latency * 1e3
-  end
-  return #values > 0 and median(values) or nil
 end
 
 local function print_table(iterations, isolated)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"perigee/internal/pack"
+	"perigee/spmd/host"
 )
 
 // card holds the report of a rank to the others before any link exists. As bytes it is
@@ -14,7 +15,8 @@ type card struct {
 	HostID    string // distinguishes hosts
 	Host      string // the host's name
 	CPUs      cpuSet // that it may run on
-	PID       int    // where its shared memory can be opened
+	Quota     host.Quota
+	PID       int // where its shared memory can be opened
 	SegmentFD int
 	IPs       []string // best first
 	Port      int
@@ -32,7 +34,7 @@ func addresses(ips []string, port int) []string {
 func (c card) encode() []byte {
 	b := pack.AppendText(nil, c.HostID)
 	b = pack.AppendText(b, c.Host)
-	for _, n := range []int{c.PID, c.SegmentFD, c.Port} {
+	for _, n := range []int{c.PID, c.SegmentFD, c.Port, c.Quota.MilliCPUs, c.Quota.Group} {
 		b = binary.AppendUvarint(b, uint64(n))
 	}
 	return pack.AppendTexts(c.CPUs.appendTo(b), c.IPs)
@@ -43,7 +45,8 @@ func decodeCard(data []byte) (card, error) {
 	c := card{
 		HostID: p.Text(), Host: p.Text(),
 		PID: p.Number(maxNumber), SegmentFD: p.Number(maxNumber), Port: p.Number(maxPort),
-		CPUs: readCPUs(p), IPs: p.Texts(),
+		Quota: host.Quota{MilliCPUs: p.Number(maxNumber), Group: p.Number(maxNumber)},
+		CPUs:  readCPUs(p), IPs: p.Texts(),
 	}
 	return c, p.End("a card")
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/pack"
+	"perigee/spmd/host"
 )
 
 // cpuSet lists the CPUs that a rank may run on: ascending, one run of consecutive
@@ -56,6 +57,30 @@ func countCPUs(sets ...cpuSet) int {
 		}
 	}
 	return total
+}
+
+// quotaOf returns how many thousandths of a CPU ranks may use whose quotas these are: a group as much as its quota, or
+// a CPU for each of its ranks; 0 if no rank has a quota.
+func quotaOf(quotas []host.Quota) (sum int) {
+	groups, limited := map[host.Quota]int{}, false
+	for _, q := range quotas {
+		groups[q]++
+		limited = limited || q.MilliCPUs > 0
+	}
+	if !limited {
+		return 0
+	}
+	for q, ranks := range groups {
+		switch {
+		case q.MilliCPUs == 0:
+			sum += 1000 * ranks
+		case len(groups) == 1:
+			sum += q.MilliCPUs
+		default:
+			sum += min(q.MilliCPUs, 1000*ranks)
+		}
+	}
+	return sum
 }
 
 func (s cpuSet) appendTo(b []byte) []byte {

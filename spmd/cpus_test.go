@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"testing"
 
+	"perigee/spmd/host"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -40,6 +42,25 @@ func TestCountCPUs(t *testing.T) {
 	} {
 		if got := countCPUs(tt.sets...); got != tt.want {
 			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+// Ranks of one cgroup share its quota; what one group leaves unused, another cannot use.
+func TestQuotaOf(t *testing.T) {
+	none, half, four := host.Quota{}, host.Quota{MilliCPUs: 500, Group: 1}, host.Quota{MilliCPUs: 4000, Group: 2}
+	for _, c := range []struct {
+		quotas []host.Quota
+		want   int
+	}{
+		{[]host.Quota{none, none}, 0},
+		{[]host.Quota{half, half}, 500},
+		{[]host.Quota{four, four}, 4000},
+		{[]host.Quota{half, half, four}, 1500},
+		{[]host.Quota{half, none, none}, 2500},
+	} {
+		if got := quotaOf(c.quotas); got != c.want {
+			t.Errorf("%v: %d, want %d", c.quotas, got, c.want)
 		}
 	}
 }

@@ -164,7 +164,7 @@ func (m *machine) open(j *joining) (card, error) {
 	}
 	w.setSegment(m.own)
 	return card{
-		HostID: cmp.Or(m.hostID, host.ID()), Host: w.name, CPUs: ownCPUs(),
+		HostID: cmp.Or(m.hostID, host.ID()), Host: w.name, CPUs: ownCPUs(), Quota: host.CPUQuota("/"),
 		PID: os.Getpid(), SegmentFD: m.own.FD(), IPs: p.IPs, Port: tcp.Port(),
 	}, nil
 }

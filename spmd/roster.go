@@ -8,6 +8,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/pack"
+	"perigee/spmd/host"
 )
 
 // roster is where all ranks of a world are. Rank 0 makes it of all cards and
@@ -31,23 +32,24 @@ type node struct {
 }
 
 // segment is where the memory of a host can be opened, and how many CPUs its ranks
-// have together.
-type segment struct{ pid, fd, cpus int }
+// have together, and how many thousandths of a CPU their quotas leave them, 0 without any.
+type segment struct{ pid, fd, cpus, quota int }
 
 // newRoster puts the cards of all ranks together.
 func newRoster(cards []card) *roster {
 	r := &roster{nodeOf: make([]int32, len(cards)), ports: make([]uint16, len(cards))}
 	hosts, nodes := map[string]int{}, map[string]int32{}
 	var cpus [][]cpuSet // by host
+	var quotas [][]host.Quota
 	for rank, c := range cards {
 		h, known := hosts[c.HostID]
 		if !known {
 			h = len(r.segments)
 			hosts[c.HostID] = h
 			r.segments = append(r.segments, segment{pid: c.PID, fd: c.SegmentFD})
-			cpus = append(cpus, nil)
+			cpus, quotas = append(cpus, nil), append(quotas, nil)
 		}
-		cpus[h] = append(cpus[h], c.CPUs)
+		cpus[h], quotas[h] = append(cpus[h], c.CPUs), append(quotas[h], c.Quota)
 		n := node{host: h, name: c.Host, ips: c.IPs}
 		key := string(n.encode())
 		i, known := nodes[key]
@@ -59,7 +61,7 @@ func newRoster(cards []card) *roster {
 		r.nodeOf[rank], r.ports[rank] = i, uint16(c.Port)
 	}
 	for h, sets := range cpus {
-		r.segments[h].cpus = countCPUs(sets...)
+		r.segments[h].cpus, r.segments[h].quota = countCPUs(sets...), quotaOf(quotas[h])
 	}
 	r.listHosts()
 	return r
@@ -80,6 +82,7 @@ func (r *roster) listHosts() {
 	r.leaders = make([]int, len(r.hosts))
 	for i := range r.hosts {
 		r.hosts[i].Name, r.hosts[i].CPUs = strings.Join(names[i], "+"), r.segments[i].cpus
+		r.hosts[i].Quota = float64(r.segments[i].quota) / 1000
 		r.leaders[i] = r.hosts[i].Ranks[0]
 	}
 }
@@ -106,6 +109,7 @@ func (r *roster) encode() []byte {
 		b = binary.AppendUvarint(b, uint64(s.pid))
 		b = binary.AppendUvarint(b, uint64(s.fd))
 		b = binary.AppendUvarint(b, uint64(s.cpus))
+		b = binary.AppendUvarint(b, uint64(s.quota))
 	}
 	b = binary.AppendUvarint(b, uint64(len(r.nodes)))
 	for _, n := range r.nodes {
@@ -133,7 +137,7 @@ func decodeRoster(data []byte, size int) (*roster, error) {
 	p := pack.Read(data)
 	r := &roster{segments: make([]segment, p.Number(size)), nodeOf: make([]int32, size), ports: make([]uint16, size)}
 	for i := range r.segments {
-		r.segments[i] = segment{p.Number(maxNumber), p.Number(maxNumber), p.Number(maxNumber)}
+		r.segments[i] = segment{p.Number(maxNumber), p.Number(maxNumber), p.Number(maxNumber), p.Number(maxNumber)}
 	}
 	r.nodes = make([]node, p.Number(size))
 	for i := range r.nodes {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"perigee/spmd/host"
 )
 
 var anyCard = rapid.Custom(func(t *rapid.T) card {
@@ -14,8 +16,9 @@ var anyCard = rapid.Custom(func(t *rapid.T) card {
 	return card{
 		HostID: fmt.Sprint("id", h), Host: rapid.StringN(0, 6, 20).Draw(t, "name"), CPUs: rapid.SliceOfN(anyRun, 0, 4).Draw(t, "cpus"),
 		PID: rapid.IntRange(0, maxNumber).Draw(t, "pid"), SegmentFD: rapid.IntRange(0, 99).Draw(t, "fd"),
-		IPs:  rapid.SliceOfN(rapid.SampledFrom([]string{"127.0.0.1", "10.0.0.7", "fe80::1"}), 0, 3).Draw(t, "ips"),
-		Port: rapid.IntRange(0, maxPort).Draw(t, "port"),
+		IPs:   rapid.SliceOfN(rapid.SampledFrom([]string{"127.0.0.1", "10.0.0.7", "fe80::1"}), 0, 3).Draw(t, "ips"),
+		Quota: host.Quota{MilliCPUs: rapid.SampledFrom([]int{0, 500, 4000}).Draw(t, "quota"), Group: rapid.IntRange(0, 2).Draw(t, "group")},
+		Port:  rapid.IntRange(0, maxPort).Draw(t, "port"),
 	}
 })
 

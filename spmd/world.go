@@ -61,6 +61,23 @@ type Host struct {
 	Name  string `json:"name"`
 	Ranks []int  `json:"ranks"`
 	CPUs  int    `json:"cpus"`
+	// Quota is how many CPUs the cgroups of its ranks let them use, 0 if none limits them.
+	Quota float64 `json:"cpu_quota,omitempty"`
+}
+
+// Short says what the ranks of a host have less of than one CPU each, "" if nothing: "1 CPU" or "a CPU quota of 0.5".
+// share is how much of a CPU that leaves for each.
+func (h Host) Short() (what string, share float64) {
+	ranks := float64(len(h.Ranks))
+	switch {
+	case h.Quota > 0 && h.Quota < min(ranks, float64(h.CPUs)):
+		return fmt.Sprintf("a CPU quota of %g", h.Quota), h.Quota / ranks
+	case h.CPUs == 1 && ranks > 1:
+		return "1 CPU", 1 / ranks
+	case len(h.Ranks) > h.CPUs:
+		return fmt.Sprintf("%d CPUs", h.CPUs), float64(h.CPUs) / ranks
+	}
+	return "", 1
 }
 
 // meeting is where the ranks of a group that share a host meet.

@@ -19,33 +19,45 @@ type jsonReader struct {
 	top   *Value
 	dec   *json.Decoder
 	lines lines
-	text  []byte
+	text  []byte // as it was written
+	// offset is where in the document the text begins, whose lines these are.
+	offset int
 }
 
-// pythonNumbers are texts, and outside of them what Python's json writes for numbers that JSON has not: they hold
-// nothing.
+// pythonNumbers matches texts, and outside of them what Python's json writes for floats that JSON has not.
 var pythonNumbers = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?Infinity|NaN`)
+
+// standIns returns a text of the same length in which zeros stand where Python's floats that JSON has not stood.
+// fill reads those from the text as it was written.
+func standIns(text []byte) []byte {
+	if !bytes.Contains(text, []byte("Infinity")) && !bytes.Contains(text, []byte("NaN")) {
+		return text
+	}
+	return pythonNumbers.ReplaceAllFunc(text, func(token []byte) []byte {
+		if token[0] == '"' {
+			return token
+		}
+		return []byte("0." + strings.Repeat("0", len(token)-len("0.")))
+	})
+}
 
 func readJSON(top *Value, text []byte) error {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil // Parse says what is wanted
 	}
-	if bytes.Contains(text, []byte("Infinity")) || bytes.Contains(text, []byte("NaN")) {
-		text = pythonNumbers.ReplaceAllFunc(text, func(token []byte) []byte {
-			if token[0] == '"' {
-				return token
-			}
-			return []byte("null")
-		})
-	}
-	r := jsonReader{top: top, dec: json.NewDecoder(bytes.NewReader(text)), lines: newLines(text), text: text}
+	return readJSONAt(top, top, text, newLines(text), 0)
+}
+
+// readJSONAt fills v with the value in a part of a document's text, which begins at an offset of it.
+func readJSONAt(v, top *Value, text []byte, lines lines, offset int) error {
+	r := jsonReader{top: top, dec: json.NewDecoder(bytes.NewReader(standIns(text))), lines: lines, text: text, offset: offset}
 	r.dec.UseNumber()
 	token, err := r.next()
 	if err != nil {
 		return err
 	}
-	top.Line = r.line()
-	if err := r.fill(top, token); err != nil {
+	v.Line = r.line()
+	if err := r.fill(v, token); err != nil {
 		return err
 	}
 	if _, err := r.dec.Token(); !errors.Is(err, io.EOF) {
@@ -56,7 +68,7 @@ func readJSON(top *Value, text []byte) error {
 
 // line returns the line on which the last token ends. No token spans lines.
 func (r *jsonReader) line() int {
-	return r.lines.at(max(0, int(r.dec.InputOffset())-1))
+	return r.lines.at(r.offset + max(0, int(r.dec.InputOffset())-1))
 }
 
 // next reads a token.
@@ -66,7 +78,7 @@ func (r *jsonReader) next() (json.Token, error) {
 		return token, nil
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, syntaxError(r.top, r.lines.at(len(r.text)), "JSON", "it ends too early")
+		return nil, syntaxError(r.top, r.lines.at(r.offset+len(r.text)), "JSON", "it ends too early")
 	}
 	// The decoder's own offsets count from different places for different mistakes: the token begins behind white space
 	// and a separator.
@@ -74,7 +86,7 @@ func (r *jsonReader) next() (json.Token, error) {
 	if len(rest) > 0 && (rest[0] == ',' || rest[0] == ':') {
 		rest = bytes.TrimLeft(rest[1:], " \t\r\n")
 	}
-	return nil, syntaxError(r.top, r.lines.at(len(r.text)-len(rest)), "JSON", err.Error())
+	return nil, syntaxError(r.top, r.lines.at(r.offset+len(r.text)-len(rest)), "JSON", err.Error())
 }
 
 // fill makes v the value that begins with token.
@@ -87,6 +99,15 @@ func (r *jsonReader) fill(v *Value, token json.Token) (err error) {
 		}
 		return r.fillElements(v)
 	case json.Number:
+		end := int(r.dec.InputOffset())
+		if written := r.text[end-len(t) : end]; bytes.ContainsAny(written, "IN") {
+			x, err := strconv.ParseFloat(string(written), 64) // it knows Infinity and NaN
+			if err != nil {
+				return syntaxError(r.top, r.line(), "JSON", "wanted a number, got "+shorten(string(written)))
+			}
+			v.Kind, v.scalar = Float, x
+			return nil
+		}
 		if v.Kind, v.scalar, err = parseNumber(string(t)); err != nil {
 			return v.Errorf("%w", err)
 		}

@@ -1,17 +1,32 @@
 package conf
 
-import "testing"
+import (
+	"math"
+	"strings"
+	"testing"
+)
 
-// TestPythonNumbers reads what Python's json writes of numbers that are none.
+// TestPythonNumbers reads the floats that Python's json writes and JSON has not: as those of YAML's .inf and .nan.
 func TestPythonNumbers(t *testing.T) {
 	v, err := Parse("a.json", []byte(`{"a": [0.5, Infinity, -Infinity, NaN], "NaN": "say \"NaN\"",`+"\n"+`"b": 3}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l := v.Get("a").List(); len(l) != 4 || l[0].Float() != 0.5 || l[1].Kind != Null || l[2].Kind != Null || l[3].Kind != Null {
+	if l := v.Get("a").List(); len(l) != 4 || l[0].Float() != 0.5 || !math.IsInf(l[1].Float(), 1) ||
+		!math.IsInf(l[2].Float(), -1) || !math.IsNaN(l[3].Float()) {
 		t.Errorf("%v", v.Get("a").Plain())
 	}
 	if v.Get("NaN").Text() != `say "NaN"` || v.Get("b").Line != 2 {
 		t.Errorf("%v at line %d", v.Plain(), v.Get("b").Line)
+	}
+}
+
+// What only looks like such a number is named with its line.
+func TestNearlyPythonNumbers(t *testing.T) {
+	for _, text := range []string{"-NaN", "1NaN", "Infinity5", "NaNInfinity", "nan", "Infinit"} {
+		v, err := Parse("a.json", []byte("{\"a\": 1,\n\"b\": "+text+"}"))
+		if err == nil || !strings.HasPrefix(err.Error(), "a.json:2: this is not JSON: ") {
+			t.Errorf("%s: got %v, %v", text, v.Plain(), err)
+		}
 	}
 }

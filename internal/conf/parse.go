@@ -130,13 +130,8 @@ func Parse(name string, text []byte) (*Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(text) > MaxBytes {
-		return nil, tooLong(name)
-	}
-	text = bytes.TrimPrefix(text, []byte("\ufeff"))
-	if at := notText(text); at >= 0 {
-		return nil, fault.New(fault.Input, "%s: wanted UTF-8 text, got the byte 0x%02x",
-			place(name, newLines(text).at(at)), text[at])
+	if text, err = checkText(name, text); err != nil {
+		return nil, err
 	}
 	top := &Value{File: name, Line: 1}
 	if err := f.read(top, text); err != nil {
@@ -147,6 +142,19 @@ func Parse(name string, text []byte) (*Value, error) {
 			f.name)
 	}
 	return top, nil
+}
+
+// checkText returns a text without a byte order mark. One that is too long or not UTF-8 is an error.
+func checkText(name string, text []byte) ([]byte, error) {
+	if len(text) > MaxBytes {
+		return nil, tooLong(name)
+	}
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	if at := notText(text); at >= 0 {
+		return nil, fault.New(fault.Input, "%s: wanted UTF-8 text, got the byte 0x%02x",
+			place(name, newLines(text).at(at)), text[at])
+	}
+	return text, nil
 }
 
 func tooLong(name string) error {

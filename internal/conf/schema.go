@@ -215,6 +215,9 @@ func texts(v *Value) []string {
 
 // Paths lists the values of all keys of type path in a checked document, in its order.
 func (s Schema) Paths(v *Value) []string {
+	if v.Kind == List {
+		return s.rows().paths(v)
+	}
 	f := Field{Type: "map", Fields: s}
 	return f.paths(v)
 }

@@ -7,24 +7,23 @@ import (
 	"perigee/spmd"
 )
 
-// crowded returns a note on hosts that have fewer CPUs than ranks: the ranks' waits for a CPU are part of every time
-// that is measured.
+// crowded returns a note on hosts that have less than a CPU for each rank: the ranks' waits for a CPU are part of every
+// time that is measured.
 func crowded(hosts []spmd.Host) []string {
-	var worst spmd.Host
-	n := 0
+	text, least, n := "", 1.0, 0
 	for _, h := range hosts {
-		if len(h.Ranks) > h.CPUs {
-			n++
-			if worst.CPUs*len(h.Ranks) >= h.CPUs*len(worst.Ranks) {
-				worst = h
-			}
+		what, share := h.Short()
+		if what == "" {
+			continue
+		}
+		if n++; share <= least {
+			text, least = fmt.Sprintf("%s has %s for %s: their waits for a CPU are in the figures", h.Name, what,
+				cli.Count(len(h.Ranks), "rank")), share
 		}
 	}
 	if n == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("%s has %s for %s: their waits for a CPU are in the figures", worst.Name,
-		cli.Count(worst.CPUs, "CPU"), cli.Count(len(worst.Ranks), "rank"))
 	if n > 1 {
 		text += fmt.Sprintf("; so in %s more", cli.Count(n-1, "host"))
 	}

@@ -3,11 +3,13 @@ package experiment
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
 	"perigee/internal/fault"
 	"perigee/nixl"
+	"perigee/nixl/device"
 	"perigee/nixl/engines"
 	"perigee/spmd"
 )
@@ -20,12 +22,15 @@ type Choice struct{ What, Value string }
 func (e *Experiment) OpenEngine() (_ nixl.Engine, note string, err error) {
 	// No rank has made an agent yet, so that all see the same room.
 	type wish struct {
-		Tight string
-		Alike []Choice
+		Tight, Lacking string
+		Alike          []Choice
 	}
 	own := wish{Alike: append(slices.Clip(e.Alike), Choice{"engines", e.Job.Engine})}
 	if e.World.OneHost() {
 		own.Tight = engines.Tight(e.World.Size())
+	}
+	if nics, err := device.NICs("/sys"); err == nil {
+		own.Lacking = device.Lacking(nics, os.Getenv("UCX_NET_DEVICES"))
 	}
 	wishes, err := spmd.AllGatherValue(e.World.All(), own)
 	if err != nil {
@@ -51,6 +56,11 @@ func (e *Experiment) OpenEngine() (_ nixl.Engine, note string, err error) {
 		info := engine.Info()
 		e.World.Log().Info("engine chosen", "asked", e.Job.Engine, "engine", info.Name, "version", info.Version,
 			"library", info.Library, "reason", cmp.Or(note, why(e.Job.Engine, info.Name)))
+		for r, w := range wishes {
+			if info.Name == engines.NIXL && w.Lacking != "" && note == "" {
+				note = e.World.HostName(r) + ": " + w.Lacking
+			}
+		}
 		if info.Name == engines.NIXL && e.World.LocalRank() == 0 {
 			if removed, err := engines.SweepOld(); err != nil || len(removed) > 0 {
 				e.World.Log().Info("looked for shared memory that earlier jobs have left", "files", removed, "reason", err)

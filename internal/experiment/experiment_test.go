@@ -262,6 +262,11 @@ func TestCrowded(t *testing.T) {
 			[]spmd.Host{host("a", 2, 3), host("b", 4, 16), host("c", 8, 8), host("d", 4, 5)},
 			[]string{"b has 4 CPUs for 16 ranks: their waits for a CPU are in the figures; so in 2 hosts more"},
 		},
+		{[]spmd.Host{{Name: "a", CPUs: 8, Quota: 2, Ranks: make([]int, 2)}}, nil},
+		{
+			[]spmd.Host{host("a", 1, 2), {Name: "b", CPUs: 8, Quota: 0.5, Ranks: make([]int, 2)}, {Name: "c", CPUs: 1, Quota: 4, Ranks: make([]int, 2)}},
+			[]string{"b has a CPU quota of 0.5 for 2 ranks: their waits for a CPU are in the figures; so in 2 hosts more"},
+		},
 	} {
 		if got := crowded(tt.hosts); !slices.Equal(got, tt.want) {
 			t.Errorf("%+v: %q, want %q", tt.hosts, got, tt.want)

@@ -67,53 +67,51 @@ func Limited() (left int64, command string) {
 // cgroupMemory returns the bytes that the process's cgroup and those above it leave to it.
 func cgroupMemory(root string) int64 {
 	left := int64(math.MaxInt64)
-	data, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
-	if err != nil {
-		return left
+	for _, folder := range Cgroups(root, "memory") {
+		left = min(left, version1.leftIn(folder), version2.leftIn(folder))
 	}
+	return left
+}
+
+// Cgroups returns the folders of the process's cgroup and those above it that can have a controller's files, of version
+// 1 or 2. In a container the path may be the host's: then only the top is there, which is the container's own.
+func Cgroups(root, controller string) (folders []string) {
+	data, _ := os.ReadFile(filepath.Join(root, "proc/self/cgroup")) // without it there are none
 	for line := range strings.Lines(string(data)) {
 		// NUMBER:CONTROLLERS:PATH, where version 2 has number 0 and no controllers.
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(parts) < 3 {
 			continue
 		}
-		v, ok := version2, parts[0] == "0" && parts[1] == ""
-		if slices.Contains(strings.Split(parts[1], ","), "memory") {
-			v, ok = version1, true
+		top := ""
+		switch {
+		case slices.Contains(strings.Split(parts[1], ","), controller):
+			top = controller
+		case parts[0] != "0" || parts[1] != "":
+			continue
 		}
-		if ok {
-			left = min(left, v.left(root, parts[2]))
+		for path := filepath.Clean("/" + parts[2]); ; path = filepath.Dir(path) {
+			folders = append(folders, filepath.Join(root, "sys/fs/cgroup", top, path))
+			if path == "/" {
+				break
+			}
 		}
 	}
-	return left
+	return folders
 }
 
 // version holds the names of the files of a version of cgroups.
 type version struct {
-	folder      string // below root
 	limit, used string
 	cached      []string // keys of memory.stat that can be reclaimed
 }
 
 var (
 	version1 = version{
-		"sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
-		[]string{"total_active_file", "total_inactive_file"},
+		"memory.limit_in_bytes", "memory.usage_in_bytes", []string{"total_active_file", "total_inactive_file"},
 	}
-	version2 = version{"sys/fs/cgroup", "memory.max", "memory.current", []string{"active_file", "inactive_file"}}
+	version2 = version{"memory.max", "memory.current", []string{"active_file", "inactive_file"}}
 )
-
-// left returns the bytes that the cgroup at path, and those above it, leave. In a container the path may be the
-// host's: then only the top is there, which is the container's own.
-func (v version) left(root, path string) int64 {
-	left := int64(math.MaxInt64)
-	for path = filepath.Clean("/" + path); ; path = filepath.Dir(path) {
-		left = min(left, v.leftIn(filepath.Join(root, v.folder, path)))
-		if path == "/" {
-			return left
-		}
-	}
-}
 
 // leftIn is the limit of one cgroup without what cannot be reclaimed of its use.
 func (v version) leftIn(folder string) int64 {

@@ -17,6 +17,8 @@ type Host struct {
 	Name  string `json:"name"`
 	Ranks []int  `json:"ranks"`
 	CPUs  int    `json:"cpus"` // that at least one of its ranks may use
+	// CPUQuota is how many CPUs their cgroups let its ranks use, 0 if none limits them.
+	CPUQuota float64 `json:"cpu_quota,omitempty"`
 	// Hardware is nil where it is not known, as in results of earlier versions.
 	Hardware *Hardware `json:"hardware,omitempty"`
 }

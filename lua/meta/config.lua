@@ -18,9 +18,9 @@
 ---@class config
 config = {}
 
----Reads a YAML, TOML or JSON file at rank 0 and gives it to all. Collective; not at the top level of a script.
+---Reads a YAML, TOML or JSON file, or the rows of a CSV or JSON lines file, at rank 0 and gives it to all. Collective; not at the top level of a script.
 ---A whole number that a Lua number cannot hold exactly is an opaque value that can be stored and printed.
 ---@param path string
----@param schema? ConfigField[] what may be in it; fills in defaults, makes paths start at the file's folder
+---@param schema? ConfigField[] what may be in it, or in each row; fills in defaults, makes paths start at the file's folder
 ---@return table
 function config.load(path, schema) end

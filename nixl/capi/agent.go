@@ -38,6 +38,7 @@ type agent struct {
 	name     *C.char // in C memory, of the configuration's
 	own      kernel.ProcessID
 	mode     mode
+	lanes    string        // what UCX could use of the network as the agent was made
 	c        *C.papi_agent // in C memory
 	gpu      *device.CUDA  // nil until the first VRAM buffer
 	buffers  []*buffer
@@ -119,7 +120,7 @@ func (a *agent) Card() ([]byte, error) {
 		return nil, fail(status, "own metadata")
 	}
 	defer C.free(data)
-	c := card{owner: a.own, name: a.cfg.Name, metadata: C.GoBytes(data, C.int(size))}
+	c := card{owner: a.own, name: a.cfg.Name, metadata: C.GoBytes(data, C.int(size)), lanes: a.lanes}
 	for _, b := range a.buffers {
 		c.buffers = append(c.buffers, b.entry())
 	}

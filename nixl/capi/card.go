@@ -16,13 +16,14 @@ import (
 //
 //	magic "PGNX", version uint32, owner kernel.ProcessID,
 //	name: uint32 length and bytes, metadata: uint32 length and bytes,
+//	lanes: uint32 length and bytes,
 //	count uint32, then count times: mem uint32, device uint32, address uint64, size uint64,
 //	CRC-32 (IEEE) of everything before
 //
 // The checksum is there because the library trusts what it is given.
 const (
 	cardMagic    = "PGNX"
-	cardVersion  = 1
+	cardVersion  = 2
 	cardOwner    = 4 + 4
 	cardName     = cardOwner + kernel.ProcessSize
 	cardEntry    = 4 + 4 + 8 + 8
@@ -36,6 +37,7 @@ type card struct {
 	owner    kernel.ProcessID
 	name     string
 	metadata []byte // the library's own
+	lanes    string // what UCX could use of its host's network
 	buffers  []cardBuffer
 }
 
@@ -51,7 +53,7 @@ func (c card) encode() []byte {
 	b := append([]byte{}, cardMagic...)
 	b = binary.LittleEndian.AppendUint32(b, cardVersion)
 	b = c.owner.Append(b)
-	for _, field := range [][]byte{[]byte(c.name), c.metadata} {
+	for _, field := range [][]byte{[]byte(c.name), c.metadata, []byte(c.lanes)} {
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(field)))
 		b = append(b, field...)
 	}
@@ -114,6 +116,7 @@ func decodeCard(b []byte) (card, error) {
 	r := reader{rest: body[cardName:], ok: true}
 	c.name = string(r.take(int(r.uint32())))
 	c.metadata = bytes.Clone(r.take(int(r.uint32())))
+	c.lanes = string(r.take(int(r.uint32())))
 	n := r.uint32()
 	if !r.ok || n > maxBuffers || len(r.rest) != int(n)*cardEntry {
 		return c, fmt.Errorf("card whose parts do not fit into %d bytes", len(b))

@@ -18,7 +18,7 @@ import (
 func exampleCard() card {
 	return card{
 		owner: kernel.ProcessID{Boot: [16]byte{1, 2, 3}, Namespace: 4, PID: 5, Start: 6},
-		name:  "rank-0", metadata: []byte("metadata"),
+		name:  "rank-0", metadata: []byte("metadata"), lanes: "eth0, lo",
 		buffers: []cardBuffer{
 			{mem: nixl.DRAM, address: 0x7f0000000000, size: 1 << 30},
 			{mem: nixl.DRAM},
@@ -91,7 +91,7 @@ func FuzzDecodeCard(f *testing.F) {
 		c := card{
 			owner:    kernel.ProcessID{Boot: [16]byte{byte(random.Uint32())}, Namespace: random.Uint64(), PID: uint64(fuzztest.Int64(random)), Start: random.Uint64()},
 			name:     strings.Repeat("r", random.IntN(maxCardName+2)),
-			metadata: fuzztest.Bytes(random, 9),
+			metadata: fuzztest.Bytes(random, 9), lanes: string(fuzztest.Bytes(random, 3)),
 		}
 		if random.IntN(8) == 0 {
 			c.name = string(fuzztest.Bytes(random, 2))

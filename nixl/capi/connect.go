@@ -82,7 +82,12 @@ func (a *agent) loadMetadata(c card) error {
 	var name *C.char
 	status := C.load_metadata(a.c, data, C.size_t(len(c.metadata)), &name)
 	if status < 0 {
-		return fail(status, "loading its metadata")
+		failed := fault.New(fault.Engine, "NIXL: loading its metadata: %s", describeStatus(int(status)))
+		if a.cfg.OneHost {
+			return failed.WithHint(accountHint)
+		}
+		return fault.New(fault.Engine, "%w; the network devices that UCX could use: %s here, %s there", failed, a.lanes, c.lanes).
+			WithHint("UCX takes what is up as a rank starts: bring adapters up before, and compare UCX_NET_DEVICES of the hosts; " + accountHint)
 	}
 	defer C.free(unsafe.Pointer(name))
 	if got := C.GoString(name); got != c.name {

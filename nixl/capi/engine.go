@@ -299,6 +299,7 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 		lists:     map[*list]struct{}{},
 	}
 	a.c.api = e.api
+	a.lanes = device.Lanes(interfaces(), os.Getenv("UCX_NET_DEVICES"))
 	if err := a.open(); err != nil {
 		C.free(unsafe.Pointer(a.name))
 		C.free(unsafe.Pointer(a.c))
@@ -338,11 +339,20 @@ func (a *agent) open() error {
 	if why := Tight(1); why != "" && a.mode.tls != "" {
 		return fault.Wrap(failed, "%s", why).WithHint(RoomHint + ", or set UCX_TLS=^sysv,posix, which is slower and does without")
 	}
+	if why := device.Lacking(interfaces(), os.Getenv("UCX_NET_DEVICES")); why != "" {
+		return fault.Wrap(failed, "%s", why).WithHint("name devices of this host, or unset UCX_NET_DEVICES")
+	}
 	if err := settingsOutOfReach(os.Getenv("HOME")); err != nil {
 		return fault.Wrap(failed, "NIXL may not look for its settings at HOME (%v)", err).
 			WithHint("set HOME to a folder that this user may enter")
 	}
 	return failed.WithHint(accountHint)
+}
+
+// interfaces lists the network devices of this host, none where the kernel does not show them.
+func interfaces() []device.NIC {
+	nics, _ := device.NICs("/sys")
+	return nics
 }
 
 // opening guards the environment while the library is loaded and agents are made.

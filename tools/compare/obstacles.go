@@ -258,7 +258,11 @@ func hostsDiffer(a, b *result.Document) (list []string) {
 
 func hostsOf(d *result.Document) (list []string) {
 	for _, h := range d.World.Hosts {
-		list = append(list, fmt.Sprintf("%s (%d ranks, %d CPUs)", h.Name, len(h.Ranks), h.CPUs))
+		quota := ""
+		if h.CPUQuota > 0 {
+			quota = fmt.Sprintf(", a CPU quota of %g", h.CPUQuota)
+		}
+		list = append(list, fmt.Sprintf("%s (%d ranks, %d CPUs%s)", h.Name, len(h.Ranks), h.CPUs, quota))
 	}
 	return list
 }

@@ -219,7 +219,10 @@ func interfaces(m machine) []Finding {
 		up = append(up, text)
 	}
 	f.Found = strings.Join(up, ", ")
-	if len(up) == 0 {
+	devices, _ := m.env("UCX_NET_DEVICES")
+	if why := device.Lacking(nics, devices); why != "" {
+		f.Verdict, f.Found, f.Remedy = Poor, why, "name devices of this host, or unset UCX_NET_DEVICES"
+	} else if len(up) == 0 {
 		f.Verdict, f.Found = Missing, "no interface but loopback is up"
 		f.Remedy = "jobs on this host work; for several hosts bring a network interface up"
 	}
@@ -251,6 +254,12 @@ func hostMemory(m machine) []Finding {
 	}
 	f := Finding{What: "memory", Verdict: Good}
 	f.Found = fmt.Sprintf("%.1f GiB available, %d CPUs", float64(available)/(1<<30), runtime.NumCPU())
+	if quota := float64(host.CPUQuota(m.root).MilliCPUs) / 1000; quota > 0 {
+		f.Found += fmt.Sprintf(", a CPU quota of %g", quota)
+		if quota < float64(runtime.NumCPU()) {
+			f.Verdict, f.Remedy = Poor, fmt.Sprintf("more ranks than %g wait for a CPU: start as many at most, or raise the limit of the container or cgroup (limits.cpu, --cpus)", quota)
+		}
+	}
 	huge, err := os.ReadFile(filepath.Join(m.root, "sys/kernel/mm/transparent_hugepage/enabled"))
 	if err == nil && strings.Contains(string(huge), "[never]") {
 		f.Verdict, f.Remedy = Poor, "transfers inside a host are faster with huge pages: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"

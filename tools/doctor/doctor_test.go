@@ -88,6 +88,41 @@ func TestMadeUpMachine(t *testing.T) {
 	}
 }
 
+// A container's limit is shown, and what it means for ranks.
+func TestCPUQuotaIsNamed(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, "proc/meminfo", "MemTotal: 2097152 kB\nMemAvailable: 1048576 kB\n")
+	write(t, root, "proc/self/cgroup", "0::/\n")
+	for limit, want := range map[string]Finding{
+		"50000 100000":     {Verdict: Poor, Found: "a CPU quota of 0.5", Remedy: "more ranks than 0.5 wait"},
+		"900000000 100000": {Verdict: Good, Found: "a CPU quota of 9000"},
+		"max 100000":       {Verdict: Good, Found: "CPUs"},
+	} {
+		write(t, root, "sys/fs/cgroup/cpu.max", limit+"\n")
+		f := hostMemory(machine{root: root})[0]
+		if f.Verdict != want.Verdict || !strings.HasSuffix(f.Found, want.Found) || !strings.HasPrefix(f.Remedy, want.Remedy) || (f.Remedy == "") != (want.Remedy == "") {
+			t.Errorf("%s: %+v", limit, f)
+		}
+	}
+}
+
+// A device of another host in UCX_NET_DEVICES makes NIXL fail, or take another one.
+func TestDeviceThatIsNotThere(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, "sys/class/net/eth0/operstate", "up\n")
+	write(t, root, "sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n")
+	for value, found := range map[string]string{
+		"":               "eth0",
+		"mlx5_0:1,eth0":  "eth0",
+		"mlx5_4:1, eth0": "UCX_NET_DEVICES names mlx5_4:1, which this host lacks; it has eth0, mlx5_0:1",
+	} {
+		f := interfaces(machine{root: root, env: variable("UCX_NET_DEVICES", value)})[0]
+		if bad := found != "eth0"; f.Found != found || (f.Verdict == Poor) != bad || (f.Remedy != "") != bad {
+			t.Errorf("%q: %+v", value, f)
+		}
+	}
+}
+
 func TestInactiveAdapterIsNamed(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{"state": "1: DOWN\n", "rate": "400 Gb/sec (4X NDR)\n", "link_layer": "InfiniBand\n"} {

@@ -56,6 +56,7 @@ func (c *PlotCmd) Run(s cli.Streams) error {
 	for _, note := range otherAxis(&o.X, sc.Runs) {
 		fmt.Fprintln(plaintext.Writer(s.Err), "note:", note)
 	}
+	o.SplitBy = d.split
 	data, err := plot.Select(sc, o)
 	if err != nil {
 		return err

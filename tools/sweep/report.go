@@ -43,7 +43,7 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 		}
 	}
 	d.notes = append(d.notes, otherAxis(&o.X, d.kept)...)
-	o.Notes = d.notes
+	o.Notes, o.SplitBy = d.notes, d.split
 	for _, reason := range d.skipped {
 		o.Skipped = append(o.Skipped, c.withoutFolder(reason))
 	}

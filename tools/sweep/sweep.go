@@ -18,7 +18,7 @@ import (
 // Cmd is `perigee sweep`.
 type Cmd struct {
 	Table     TableCmd     `cmd:"" help:"Print the table of all runs, or those of a scenario by configuration."`
-	Scenarios ScenariosCmd `cmd:"" help:"List the scenarios: runs with the same model, GPU, input and output length."`
+	Scenarios ScenariosCmd `cmd:"" help:"List the scenarios: runs with the same model, GPU, input and output length, or what --group-by says."`
 	Plot      PlotCmd      `cmd:"" help:"Draw the trade-off between two columns for a scenario, with its Pareto front."`
 	Report    ReportCmd    `cmd:"" help:"Write one interactive HTML page with everything."`
 	Columns   ColumnsCmd   `cmd:"" help:"List the columns with their units and formulas."`
@@ -29,6 +29,8 @@ type Input struct {
 	Dirs     []string `arg:"" name:"dir" help:"Folders with benchmark reports (benchmark_report*.yaml, .yml, .json), searched with all folders in them, or single reports."`
 	Where    string   `placeholder:"EXPR" help:"Only runs of which this is true, such as 'TP>=4 && Is_PD'. Scenarios keep their indices."`
 	Strict   bool     `help:"Fail, after all is done, if a file had to be skipped."`
+	GroupBy  string   `completes:"columns" placeholder:"A,B,..." help:"Columns that make a scenario, instead of Model,GPU,ISL,OSL; --where bounds them."`
+	SplitBy  string   `completes:"columns" placeholder:"A,B,..." help:"Columns that make a configuration, beside the engines that Name says."`
 	RoundISL float64  `name:"round-isl" default:"10" placeholder:"N" help:"Round mean input lengths to multiples of N tokens for grouping."`
 	RoundOSL float64  `name:"round-osl" default:"1" placeholder:"N" help:"Round mean output lengths to multiples of N tokens for grouping."`
 }
@@ -40,6 +42,7 @@ type imported struct {
 	skipped   []string // why, with the file
 	files     []string // all that were found
 	notes     []string
+	split     []*runs.Column // of --split-by
 }
 
 // read imports, and says on the error stream what was amiss.
@@ -53,17 +56,30 @@ func (in *Input) read(s cli.Streams) (*imported, error) {
 	if err != nil {
 		return nil, err
 	}
+	group, err := columnList("--group-by", in.GroupBy)
+	if err != nil {
+		return nil, err
+	}
+	split, err := columnList("--split-by", in.SplitBy)
+	if err != nil {
+		return nil, err
+	}
 	bar := newProgress(s.Err)
-	got, err := runs.Load(in.Dirs, runs.LoadOptions{RoundISL: in.RoundISL, RoundOSL: in.RoundOSL, Progress: bar.set})
+	got, err := runs.Load(in.Dirs, runs.LoadOptions{
+		RoundISL: in.RoundISL, RoundOSL: in.RoundOSL, Progress: bar.set, GroupBy: group})
 	bar.finish()
 	if err != nil {
 		return nil, err
 	}
-	if len(got.Runs)+len(got.Skipped) == 0 {
+	if len(got.Runs)+len(got.Skipped)+len(got.Sessions) == 0 {
 		return nil, fault.New(fault.Input, "no benchmark reports in %s", strings.Join(in.Dirs, ", ")).
 			WithHint("names must begin with benchmark_report and end in .yaml, .yml or .json")
 	}
-	d := &imported{scenarios: runs.Scenarios(got.Runs), notes: notes(got.Runs)}
+	d := &imported{scenarios: runs.Scenarios(got.Runs, group...), notes: notes(got.Runs), split: split,
+		files: got.Sessions}
+	if n := len(got.Sessions); n > 0 {
+		d.notes = append(d.notes, andMore(got.Sessions[0]+": a report of whole sessions, not of requests; it makes no run", n))
+	}
 	for _, f := range got.Skipped {
 		d.skipped = append(d.skipped, cli.Shortened(f.Err.Error()))
 		d.files = append(d.files, f.File)
@@ -162,13 +178,17 @@ func notes(all []*runs.Run) []string {
 	}
 	var texts []string
 	for _, e := range list {
-		text := fmt.Sprintf("%s: %s", e.file, e.text)
-		if e.count > 1 {
-			text += fmt.Sprintf(" (and %d more)", e.count-1)
-		}
-		texts = append(texts, text)
+		texts = append(texts, andMore(e.file+": "+e.text, e.count))
 	}
 	return texts
+}
+
+// andMore adds to a remark on the first of some files how many more there are.
+func andMore(text string, count int) string {
+	if count > 1 {
+		text += fmt.Sprintf(" (and %d more)", count-1)
+	}
+	return text
 }
 
 // strict is the error of --strict, which comes after all output.
@@ -251,15 +271,19 @@ func (c *ScenariosCmd) Run(s cli.Streams) error {
 		return err
 	}
 	var t table.Table
-	for _, col := range []struct {
-		name  string
-		align table.Align
-	}{
-		{"Index", table.Right}, {"Model", table.Left}, {"GPU", table.Left}, {"ISL", table.Right}, {"OSL", table.Right},
-		{"Runs", table.Right}, {"Configurations", table.Right},
-	} {
-		t.AddColumn(col.name, col.align, "")
+	by, err := columnList("--group-by", c.GroupBy)
+	if err != nil {
+		return err
 	}
+	if by == nil {
+		by = runs.ScenarioColumns()
+	}
+	t.AddColumn("Index", table.Right, "")
+	for _, col := range by {
+		t.AddColumn(col.Name, alignOf(col), "")
+	}
+	t.AddColumn("Runs", table.Right, "")
+	t.AddColumn("Configurations", table.Right, "")
 	for i := range d.scenarios {
 		sc, err := d.scenario(&i)
 		if err != nil {
@@ -268,9 +292,12 @@ func (c *ScenariosCmd) Run(s cli.Streams) error {
 		if len(sc.Runs) < c.MinRuns {
 			continue
 		}
-		t.AddRow(sc.Index, expr.Words(sc.Model).Plain(), expr.Words(sc.GPU).Plain(), expr.Num(sc.ISL).Plain(),
-			expr.Num(sc.OSL).Plain(),
-			len(sc.Runs), len(runs.Configurations(sc.Runs, true))) // as plot and report count them
+		cells := []any{sc.Index}
+		for _, part := range sc.Key {
+			cells = append(cells, part.Cell.Plain())
+		}
+		configurations := len(runs.Configurations(sc.Runs, true, d.split...)) // as plot and report count them
+		t.AddRow(append(cells, len(sc.Runs), configurations)...)
 	}
 	if err := c.write(s, &t); err != nil {
 		return err

@@ -49,7 +49,7 @@ func (c *TableCmd) Run(s cli.Streams) error {
 		}
 		rows, title = sc.Runs, fmt.Sprintf("scenario %d: %s", sc.Index, sc.Key)
 		if c.Format.Format == "text" && c.Sort == "" {
-			if err := c.byConfiguration(s, sc, columns); err != nil {
+			if err := c.byConfiguration(s, sc, columns, d.split); err != nil {
 				return err
 			}
 			return c.strict(d)
@@ -73,14 +73,22 @@ func (c *TableCmd) columns() ([]*runs.Column, error) {
 	if strings.EqualFold(strings.TrimSpace(c.Columns), "all") {
 		return runs.Columns(), nil
 	}
+	return columnList("--columns", c.Columns)
+}
+
+// columnList reads the columns that an option names, nil if it names none.
+func columnList(option, text string) ([]*runs.Column, error) {
+	if text == "" {
+		return nil, nil
+	}
 	var list []*runs.Column
-	for name := range strings.SplitSeq(c.Columns, ",") {
+	for name := range strings.SplitSeq(text, ",") {
 		col, err := runs.Find(strings.TrimSpace(name))
 		if err != nil {
-			return nil, fault.New(fault.Usage, "--columns: %w", err)
+			return nil, fault.New(fault.Usage, "%s: %w", option, err)
 		}
 		if slices.Contains(list, col) {
-			return nil, fault.New(fault.Usage, "--columns: %s is there twice", col.Name)
+			return nil, fault.New(fault.Usage, "%s: %s is there twice", option, col.Name)
 		}
 		list = append(list, col)
 	}
@@ -191,15 +199,19 @@ func constantOf(rows []*runs.Run, col *runs.Column) (string, bool) {
 	return value, true
 }
 
+// alignOf returns the side at which a column's cells stand.
+func alignOf(col *runs.Column) table.Align {
+	if col.Kind != expr.Number {
+		return table.Left
+	}
+	return table.Right
+}
+
 // tableOf makes the table of some rows.
 func tableOf(rows []*runs.Run, columns []*runs.Column) *table.Table {
 	var t table.Table
 	for _, col := range columns {
-		align := table.Right
-		if col.Kind != expr.Number {
-			align = table.Left
-		}
-		t.AddColumn(col.Name, align, col.Format)
+		t.AddColumn(col.Name, alignOf(col), col.Format)
 	}
 	for _, r := range rows {
 		cells := make([]any, len(columns))
@@ -221,14 +233,14 @@ func cellOf(col *runs.Column, c expr.Cell) any {
 
 // byConfiguration prints the tables of the original analysis: one for each
 // configuration, its runs by concurrency.
-func (c *TableCmd) byConfiguration(s cli.Streams, sc runs.Scenario, columns []*runs.Column) error {
+func (c *TableCmd) byConfiguration(s cli.Streams, sc runs.Scenario, columns, split []*runs.Column) error {
 	fmt.Fprintf(plaintext.Writer(s.Out), "# %s: %s\n# scenario %d: %s\n", generator(), cli.Count(len(sc.Runs), "run"),
 		sc.Index, sc.Key)
 	directories := runs.Directories(sc.Runs)
 	if len(directories) == 1 {
 		fmt.Fprintf(plaintext.Writer(s.Out), "# directory: %s\n", directories[0])
 	}
-	for _, conf := range runs.Configurations(sc.Runs, c.SegByDir) {
+	for _, conf := range runs.Configurations(sc.Runs, c.SegByDir, split...) {
 		fmt.Fprintf(plaintext.Writer(s.Out), "\n# %s\n", conf.Title())
 		rows := conf.Runs
 		if c.Truncated != nil {

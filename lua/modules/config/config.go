@@ -1,6 +1,6 @@
 // Package config is the module config, which reads configurations: config.load(path, schema).
 //
-// Rank 0 of the host reads the file (YAML, TOML or JSON, see perigee/internal/conf) and all ranks get the same plain
+// Rank 0 of the host reads the file (YAML, TOML, JSON, CSV or JSON lines, see perigee/internal/conf) and all ranks get the same plain
 // data, with the defaults of the schema filled in; the result of a run that is repeated stands for the file. What the
 // schema calls a path in a configuration that the user has named may be used for transfers (see perigee/lua/files).
 package config
@@ -50,14 +50,19 @@ func (r *instance) load(L *glua.LState) (int, error) {
 		if err != nil {
 			return nil, err
 		}
-		v, err := conf.Parse(path, text)
+		if !conf.Readable(path) && !conf.HasRows(path) {
+			return nil, fault.New(fault.Input, "%s: wanted a file that ends in .yaml, .yml, .json, .toml, .csv, .jsonl or .ndjson", path)
+		}
+		parse, check := conf.Parse, schema.Check
+		if conf.HasRows(path) {
+			parse, check = conf.ParseRows, schema.CheckRows
+		}
+		v, err := parse(path, text)
+		if err == nil && schema != nil {
+			v, err = check(v)
+		}
 		if err != nil {
 			return nil, err
-		}
-		if schema != nil {
-			if v, err = schema.Check(v); err != nil {
-				return nil, err
-			}
 		}
 		return v.Plain(), nil
 	})

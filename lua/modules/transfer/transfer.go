@@ -163,9 +163,9 @@ func (r *instance) warnOfFewCPUs(hosts []spmd.Host) {
 	}
 	r.warnedOfCPUs = true
 	for _, h := range hosts {
-		if h.CPUs > 0 && len(h.Ranks) > h.CPUs {
-			r.Env().Note(fmt.Sprintf("start by the clock: %s has %d CPUs for %d ranks, so that ranks wait for a CPU while others start: "+
-				"starts will be late; use at most as many ranks as CPUs", h.Name, h.CPUs, len(h.Ranks)))
+		if what, _ := h.Short(); what != "" {
+			r.Env().Note(fmt.Sprintf("start by the clock: %s has %s for %d ranks, so that ranks wait for a CPU while others start: "+
+				"starts will be late; use at most as many ranks as CPUs", h.Name, what, len(h.Ranks)))
 			return
 		}
 	}

@@ -32,7 +32,7 @@ func TestStartByTheClockNeedsCPUs(t *testing.T) {
 	for range 2 {
 		r.warnOfFewCPUs([]spmd.Host{{Name: "a", CPUs: 2, Ranks: []int{0, 1}}, {Name: "b", CPUs: 1, Ranks: []int{2, 3}}})
 	}
-	if len(doc.Notes) != 1 || !strings.Contains(doc.Notes[0], "b has 1 CPUs for 2 ranks") {
+	if len(doc.Notes) != 1 || !strings.Contains(doc.Notes[0], "b has 1 CPU for 2 ranks") {
 		t.Errorf("notes: %q", doc.Notes)
 	}
 }

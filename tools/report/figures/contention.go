@@ -327,6 +327,8 @@ func sayCauses(f *Figures, say sayer) {
 	for _, h := range f.Document.World.Hosts {
 		if h.CPUs > 0 && len(h.Ranks) > h.CPUs {
 			say("note", "%s has %s for %d ranks: waits for a CPU are in these figures, and may be what overlapping costs.", h.Name, cli.Count(h.CPUs, "CPU"), len(h.Ranks))
+		} else if h.CPUQuota > 0 && h.CPUQuota < float64(len(h.Ranks)) {
+			say("note", "%s has a CPU quota of %g for %d ranks: waits for a CPU are in these figures, and may be what overlapping costs.", h.Name, h.CPUQuota, len(h.Ranks))
 		}
 	}
 	sayStarts(f, say)

@@ -2,7 +2,6 @@ package plot
 
 import (
 	"cmp"
-	"fmt"
 	"image/color"
 	"io"
 	"math"
@@ -108,11 +107,9 @@ func (d *Data) heading(c draw.Canvas) {
 	big, small := style(15, ink), style(11, muted)
 	const bold = 2 // WeightBold of golang.org/x/image/font
 	big.Font.Weight = bold
-	length := func(x float64) string { return cmp.Or(expr.Num(x).String(), "unknown") }
-	c.FillText(big, vg.Point{X: c.Min.X, Y: c.Max.Y - 14}, shorten(big.Width, cmp.Or(d.Key.Model, "unknown model"),
-		c.Max.X-c.Min.X))
-	below := fmt.Sprintf("%s     ISL %s     OSL %s", cmp.Or(d.Key.GPU, "unknown GPU"), length(d.Key.ISL),
-		length(d.Key.OSL))
+	words := d.Key.Words()
+	c.FillText(big, vg.Point{X: c.Min.X, Y: c.Max.Y - 14}, shorten(big.Width, words[0], c.Max.X-c.Min.X))
+	below := strings.Join(words[1:], "     ")
 	c.FillText(small, vg.Point{X: c.Min.X, Y: c.Max.Y - 31}, shorten(small.Width, below, c.Max.X-c.Min.X))
 }
 

@@ -8,6 +8,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"perigee/internal/expr"
 	shared "perigee/internal/page"
@@ -36,7 +37,8 @@ type PageOptions struct {
 	Scenario  int // index of the one that is shown first; below 0: that with the most runs
 	X, Y      *runs.Column
 	SLOs      []runs.SLO
-	Skipped   []string // why files were skipped
+	SplitBy   []*runs.Column // make a configuration beside the engines
+	Skipped   []string       // why files were skipped
 	Notes     []string
 }
 
@@ -53,10 +55,7 @@ type column struct {
 
 // scenario is a scenario as the scripts have it.
 type scenario struct {
-	Model string `json:"model"`
-	GPU   string `json:"gpu"`
-	ISL   string `json:"isl"`
-	OSL   string `json:"osl"`
+	Title string `json:"title"`
 	Runs  []int  `json:"runs"` // in the order of their configurations
 }
 
@@ -123,11 +122,11 @@ func collect(all []*runs.Run, scenarios []runs.Scenario, o PageOptions) pageData
 	for i, r := range kept {
 		index[r] = i
 	}
-	d.rows(kept)
+	short := runs.ShortNames(runs.Directories(kept))
+	d.rows(kept, o.SplitBy, short)
 	for _, sc := range scenarios {
-		s := scenario{Model: sc.Model, GPU: sc.GPU, ISL: expr.Num(sc.ISL).String(), OSL: expr.Num(sc.OSL).String(),
-			Runs: []int{}}
-		for _, c := range runs.Configurations(sc.Runs, true) {
+		s := scenario{Title: withoutPath(sc.Key.String(), sc.Runs[0], short), Runs: []int{}}
+		for _, c := range runs.Configurations(sc.Runs, true, o.SplitBy...) {
 			for _, r := range c.Runs {
 				if i, ok := index[r]; ok {
 					s.Runs = append(s.Runs, i)
@@ -157,9 +156,16 @@ func (d *pageData) asksFor(c *runs.Column) bool {
 		func(b bound) bool { return b.Column == c.Name })
 }
 
+// withoutPath shortens the path of a run's sweep in a title.
+func withoutPath(title string, r *runs.Run, short map[string]string) string {
+	if r.Directory == "" {
+		return title
+	}
+	return strings.ReplaceAll(title, r.Directory, short[r.Directory])
+}
+
 // rows fills in what is not in columns.
-func (d *pageData) rows(kept []*runs.Run) {
-	short := runs.ShortNames(runs.Directories(kept))
+func (d *pageData) rows(kept []*runs.Run, split []*runs.Column, short map[string]string) {
 	number := func(list *[]string, seen map[string]int, name string) int {
 		if _, ok := seen[name]; !ok {
 			seen[name] = len(*list)
@@ -169,7 +175,7 @@ func (d *pageData) rows(kept []*runs.Run) {
 	}
 	configurations, directories := map[string]int{}, map[string]int{}
 	for _, r := range kept {
-		title := runs.Configuration{Name: r.Name()}.Title()
+		title := withoutPath(r.Setup(split...), r, short)
 		d.Configuration = append(d.Configuration, number(&d.Configurations, configurations, title))
 		d.Directory = append(d.Directory, number(&d.Directories, directories, short[r.Directory]))
 		d.PD = append(d.PD, r.IsPD())
@@ -179,7 +185,7 @@ func (d *pageData) rows(kept []*runs.Run) {
 
 // onlyHere are columns that are told otherwise: they hold paths of this machine,
 // or stand in the choice of the scenario.
-var onlyHere = []string{"Name", "Directory", "File", "Run", "Is_PD"}
+var onlyHere = []string{"Name", "Directory", "Directory_Base", "File", "Run", "Is_PD"}
 
 // columnOf returns a column's cells and whether there are any.
 func columnOf(c *runs.Column, kept []*runs.Run) (column, bool) {

@@ -269,6 +269,23 @@ func TestHostileWords(t *testing.T) {
 	}
 }
 
+// Scenarios and configurations by folder are named without the way to it.
+func TestTitlesWithoutPaths(t *testing.T) {
+	all := imported(t, "sweepA", "v02")
+	directory := find(t, "Directory")
+	d := collect(all, runs.Scenarios(all, directory), PageOptions{X: find(t, "Thpt_per_User"), Y: directory, SplitBy: []*runs.Column{directory}})
+	var titles []string
+	for _, sc := range d.Scenarios {
+		titles = append(titles, sc.Title)
+	}
+	if diff := cmp.Diff([]string{"Directory sweepA", "Directory v02"}, titles); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if len(d.Configurations) != 7 || !slices.Contains(d.Configurations, "1P TP2, 3D TP2, Directory sweepA") {
+		t.Errorf("%q", d.Configurations)
+	}
+}
+
 // Numbers at the end of what there is, and many of them, do not stop the page.
 func TestHugeNumbers(t *testing.T) {
 	good := imported(t, "sweepA")[0]

@@ -12,10 +12,11 @@ import (
 
 // Options say what is drawn and how.
 type Options struct {
-	X, Y, Label *runs.Column // Label is written at the dots; nil for none
-	SegByDir    bool         // keep directories apart
-	ShowPD      bool         // configurations with prefill and decode apart
-	ShowSA      bool         // standalone configurations
+	X, Y, Label *runs.Column   // Label is written at the dots; nil for none
+	SegByDir    bool           // keep directories apart
+	SplitBy     []*runs.Column // make a configuration beside the engines
+	ShowPD      bool           // configurations with prefill and decode apart
+	ShowSA      bool           // standalone configurations
 	Front       bool
 	SLOs        []runs.SLO
 	LogX, LogY  bool
@@ -52,7 +53,7 @@ type Data struct {
 func Select(sc runs.Scenario, o Options) (*Data, error) {
 	d := &Data{Key: sc.Key, NoFront: noFront(o)}
 	var all []*Point
-	configurations := runs.Configurations(sc.Runs, o.SegByDir)
+	configurations := runs.Configurations(sc.Runs, o.SegByDir, o.SplitBy...)
 	short := runs.ShortNames(runs.Directories(sc.Runs))
 	for _, c := range configurations {
 		if c.PD && !o.ShowPD || !c.PD && !o.ShowSA {

@@ -16,7 +16,7 @@ perigee.data("sweep").then((data) => {
   const numbers = (now) => model.numbers.map((c) => option(c.name, c.name.replaceAll("_", " "), now));
 
   // Scenario and axes.
-  find("scenario").append(...data.scenarios.map((s, i) => option(String(i), `${s.model || "unknown model"} on ${s.gpu || "unknown GPU"}, ISL ${s.isl || "?"}, OSL ${s.osl || "?"} (${s.runs.length} ${s.runs.length === 1 ? "run" : "runs"})`, String(state.scenario))));
+  find("scenario").append(...data.scenarios.map((s, i) => option(String(i), `${s.title} (${s.runs.length} ${s.runs.length === 1 ? "run" : "runs"})`, String(state.scenario))));
   find("scenario").addEventListener("change", (e) => { state.scenario = Number(e.target.value); state.hidden.clear(); all = false; refresh(); });
   for (const axis of ["x", "y"]) {
     find(axis).append(...numbers(state[axis]));

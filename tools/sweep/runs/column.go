@@ -189,12 +189,48 @@ func added() []Column {
 				func(r *Run) float64 { return r.Latency[l][s] }))
 		}
 	}
+	list = append(list, ofNotebook()...)
 	return append(list,
 		number("Transfer_Latency_ms", "ms", "%.3f", expr.Lower,
 			"results of perigee: geometric mean over the patterns of the phase of the median of last end - first start; of block transfers, their mean latency", func(r *Run) float64 { return r.TransferMS }),
 		number("Transfer_GBps", "GB/s", "%.3f", expr.Higher,
 			"results of perigee: geometric mean over the patterns of the phase of the median of the initiators' mean bandwidth; of block transfers, their bandwidth", func(r *Run) float64 { return r.TransferBytes / 1e9 }),
 	)
+}
+
+// ofNotebook are the columns that today's notebook of llm-d has beside those above.
+func ofNotebook() []Column {
+	plain := func(name, unit, help string, of func(*Run) float64) Column {
+		return number(name, unit, "", expr.Neither, help, of)
+	}
+	const weight = "weight in the first profile of the inference scheduler; 0 if it is not used"
+	const parameter = "of the prefix cache scorer: "
+	return []Column{
+		text("Directory_Base", "Directory", func(r *Run) string { return r.Directory }),
+		text("Platform", "Backend", func(r *Run) string { return r.Backend }),
+		plain("Max_Concurrency", "", "Concurrency", func(r *Run) float64 { return r.Concurrency }),
+		plain("Total_Requests", "", "requests.total of the report", func(r *Run) float64 { return r.Completed }),
+		plain("Target_OSL", "tokens", "output length that was asked for",
+			func(r *Run) float64 { return r.Workload.TargetOSL }),
+		plain("System_Prompt_Length", "tokens", "length of the prefix that prompts share",
+			func(r *Run) float64 { return r.Workload.SystemPrompt }),
+		plain("Question_Length", "tokens", "length of a prompt behind the shared prefix",
+			func(r *Run) float64 { return r.Workload.Question }),
+		plain("Groups", "", "groups of prompts that share prefixes", func(r *Run) float64 { return r.Workload.Groups }),
+		plain("Prompts_Per_Group", "", "prompts of a group; of GuideLLM its prefix_count",
+			func(r *Run) float64 { return r.Workload.PromptsPerGroup }),
+		plain("KV_Cache_Scorer_Weight", "", weight, func(r *Run) float64 { return r.Scorers.KVCache }),
+		plain("Queue_Scorer_Weight", "", weight, func(r *Run) float64 { return r.Scorers.Queue }),
+		plain("Prefix_Cache_Scorer_Weight", "", weight, func(r *Run) float64 { return r.Scorers.Prefix }),
+		plain("Prefix_Cache_Scorer_Block_Size", "", parameter+"blockSize, 16 unless given",
+			func(r *Run) float64 { return r.Scorers.BlockSize }),
+		plain("Prefix_Cache_Scorer_LRU_Capacity_Per_Server", "", parameter+"lruCapacityPerServer, 31250 unless given",
+			func(r *Run) float64 { return r.Scorers.LRUCapacity }),
+		plain("Prefix_Cache_Scorer_Max_Blocks_To_Match", "", parameter+"maxPrefixBlocksToMatch, 256 unless given",
+			func(r *Run) float64 { return r.Scorers.MaxBlocks }),
+		text("Prefix_Cache_Scorer_Mode", parameter+"mode, default unless given",
+			func(r *Run) string { return r.Scorers.Mode }),
+	}
 }
 
 var columns = append(originals(), added()...)

@@ -10,7 +10,10 @@ import (
 
 // reader takes values out of a document. Its first error stays; what is read
 // after it means nothing.
-type reader struct{ err error }
+type reader struct {
+	err    error
+	failed bool // no request was answered: figures may be missing
+}
 
 func (r *reader) fail(err error) {
 	if r.err == nil {
@@ -177,7 +180,23 @@ func (r *reader) stats(v *conf.Value, allowed units) Stats {
 }
 
 // mean demands the mean of a quantity, which may be NaN but not missing.
-func (r *reader) mean(v *conf.Value) { r.need(v, "mean") }
+func (r *reader) mean(v *conf.Value) { r.figure(v, "mean") }
+
+// figure is need for what a run of which all requests failed does not have.
+func (r *reader) figure(v *conf.Value, key string) *conf.Value {
+	if r.failed {
+		return r.get(v, key)
+	}
+	return r.need(v, key)
+}
+
+// counts reads the numbers of requests.
+func (r *reader) counts(to *Run, requests *conf.Value) {
+	to.Completed = r.number(r.get(requests, "total"))
+	to.Failures = r.number(r.get(requests, "failures"))
+	to.Unended = r.number(r.get(requests, "incomplete"))
+	r.failed = to.failed()
+}
 
 // unit returns what a quantity's numbers are to be multiplied by.
 func (r *reader) unit(v *conf.Value, allowed units) float64 {

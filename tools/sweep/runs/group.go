@@ -3,19 +3,21 @@ package runs
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
 	"perigee/internal/expr"
 )
 
-// Key distinguishes scenarios: what was asked of the system. Configurations and
-// load vary within a scenario. Lengths are NaN where unknown.
-type Key struct {
-	Model, GPU string
-	ISL, OSL   float64
+// Part is a column of a Key with its value, which may be empty.
+type Part struct {
+	Column *Column
+	Cell   expr.Cell
 }
+
+// Key distinguishes scenarios: what was asked of the system. Configurations and
+// load vary within a scenario.
+type Key []Part
 
 // Scenario is a key with its runs.
 type Scenario struct {
@@ -24,45 +26,92 @@ type Scenario struct {
 	Runs  []*Run
 }
 
-// Key returns the scenario that a run belongs to.
-func (r *Run) Key() Key { return Key{r.Model, r.GPU(), r.ISL, r.OSL} }
+// ScenarioColumns are those by which runs fall into scenarios unless others are asked for.
+func ScenarioColumns() []*Column { return mustAll("Model", "GPU", "ISL", "OSL") }
 
-// comparable stands for NaN, which equals nothing, by -1.
-func (k Key) comparable() Key {
-	for _, x := range []*float64{&k.ISL, &k.OSL} {
-		if math.IsNaN(*x) {
-			*x = -1
-		}
+// mustAll returns columns that exist.
+func mustAll(names ...string) []*Column {
+	list := make([]*Column, len(names))
+	for i, name := range names {
+		list[i] = byName[strings.ToLower(name)]
 	}
-	return k
+	return list
 }
 
+// Key returns the scenario that a run belongs to, by these columns or else by ScenarioColumns.
+func (r *Run) Key(by ...*Column) Key {
+	if len(by) == 0 {
+		by = ScenarioColumns()
+	}
+	key := make(Key, len(by))
+	for i, c := range by {
+		key[i] = Part{c, c.Of(r)}
+	}
+	return key
+}
+
+// comparable returns a text that equal keys have in common.
+func (k Key) comparable() string {
+	var b strings.Builder
+	for _, p := range k {
+		fmt.Fprintf(&b, "%v\x00", p.Cell.Plain())
+	}
+	return b.String()
+}
+
+// compareKeys orders keys by their columns; what is unknown comes first.
 func compareKeys(a, b Key) int {
-	return cmp.Or(Natural(a.Model, b.Model), Natural(a.GPU, b.GPU), cmp.Compare(a.ISL, b.ISL),
-		cmp.Compare(a.OSL, b.OSL))
+	for i := range a {
+		x, y := a[i].Cell, b[i].Cell
+		if c := cmp.Or(compareBool(y.Empty, x.Empty), Compare(x, y)); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+// Words describes each part: a name alone of a model or GPU, otherwise column and value.
+func (k Key) Words() []string {
+	words := make([]string, len(k))
+	for i, p := range k {
+		value := p.Cell.String()
+		switch p.Column.Name {
+		case "Model", "GPU":
+			words[i] = cmp.Or(value, map[string]string{"Model": "unknown model", "GPU": "unknown GPU"}[p.Column.Name])
+		default:
+			words[i] = p.Column.Name + " " + cmp.Or(value, "unknown")
+		}
+	}
+	return words
 }
 
 // String describes the scenario in a line.
 func (k Key) String() string {
-	return fmt.Sprintf("%s on %s, ISL %s, OSL %s", cmp.Or(k.Model, "unknown model"), cmp.Or(k.GPU, "unknown GPU"),
-		cmp.Or(expr.Num(k.ISL).String(), "unknown"), cmp.Or(expr.Num(k.OSL).String(), "unknown"))
+	words := k.Words()
+	if len(k) > 1 && k[0].Column.Name == "Model" && k[1].Column.Name == "GPU" {
+		words = slices.Insert(words[2:], 0, words[0]+" on "+words[1])
+	}
+	return strings.Join(words, ", ")
 }
 
-// Scenarios groups runs, sorted by model, GPU, ISL and OSL. Results of perigee
+// Scenarios groups runs by columns, or else by ScenarioColumns, sorted by them. Results of perigee
 // are left out: they answered no requests.
-func Scenarios(all []*Run) []Scenario {
-	groups := map[Key][]*Run{}
+func Scenarios(all []*Run, by ...*Column) []Scenario {
+	groups := map[string]int{}
+	var list []Scenario
 	for _, r := range all {
-		if !r.Transfer {
-			k := r.Key().comparable()
-			groups[k] = append(groups[k], r)
+		if r.Transfer {
+			continue
 		}
+		key := r.Key(by...)
+		i, ok := groups[key.comparable()]
+		if !ok {
+			i = len(list)
+			groups[key.comparable()], list = i, append(list, Scenario{Key: key})
+		}
+		list[i].Runs = append(list[i].Runs, r)
 	}
-	list := make([]Scenario, 0, len(groups))
-	for _, group := range groups {
-		list = append(list, Scenario{Key: group[0].Key(), Runs: group})
-	}
-	slices.SortFunc(list, func(a, b Scenario) int { return compareKeys(a.comparable(), b.comparable()) })
+	slices.SortStableFunc(list, func(a, b Scenario) int { return compareKeys(a.Key, b.Key) })
 	for i := range list {
 		list[i].Index = i
 	}
@@ -80,21 +129,30 @@ type Configuration struct {
 
 // Title names the configuration; with its directory if that is kept apart.
 func (c Configuration) Title() string {
-	title := cmp.Or(c.Name, "unknown engines")
+	title := c.Name
 	if c.Directory != "" {
 		title += " in " + c.Directory
 	}
 	return title
 }
 
+// Setup names the configuration of a run: its engines, and what it has in some columns.
+func (r *Run) Setup(split ...*Column) string {
+	name := cmp.Or(r.Name(), "unknown engines")
+	if len(split) == 0 {
+		return name
+	}
+	return name + ", " + strings.Join(r.Key(split...).Words(), ", ")
+}
+
 // Configurations groups runs: those with prefill and decode apart first, then by
-// name. byDirectory keeps equal configurations in different directories apart.
-func Configurations(all []*Run, byDirectory bool) []Configuration {
+// name. byDirectory keeps equal configurations in different directories apart, and split those that differ in columns.
+func Configurations(all []*Run, byDirectory bool, split ...*Column) []Configuration {
 	byDirectory = byDirectory && len(Directories(all)) > 1
 	type key struct{ name, directory string }
 	groups := map[key]*Configuration{}
 	for _, r := range all {
-		k := key{name: r.Name()}
+		k := key{name: r.Setup(split...)}
 		if byDirectory {
 			k.directory = r.Directory
 		}
@@ -159,9 +217,9 @@ func compareLoad(a, b *Run) int {
 		Natural(a.Directory, b.Directory), Natural(a.File, b.File), strings.Compare(a.Label, b.Label))
 }
 
-// Sort puts runs in the order of tables: by scenario, configuration, load and
+// Sort puts runs in the order of tables: by scenario, as Scenarios has them, configuration, load and
 // file, whatever order they were found in. Results of perigee come last.
-func Sort(all []*Run) {
+func Sort(all []*Run, by ...*Column) {
 	type entry struct {
 		run  *Run
 		key  Key
@@ -170,7 +228,7 @@ func Sort(all []*Run) {
 	}
 	entries := make([]entry, len(all)) // names are worked out once, not in every comparison
 	for i, r := range all {
-		entries[i] = entry{r, r.Key().comparable(), r.IsPD(), r.Name()}
+		entries[i] = entry{r, r.Key(by...), r.IsPD(), r.Name()}
 	}
 	slices.SortStableFunc(entries, func(a, b entry) int {
 		return cmp.Or(

@@ -2,6 +2,7 @@ package runs
 
 import (
 	"cmp"
+	"errors"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -22,6 +23,8 @@ type LoadOptions struct {
 	// Progress, unless nil, is told how many files are done, from many
 	// goroutines.
 	Progress func(done, all int)
+	// GroupBy are the columns that make scenarios; none stands for ScenarioColumns.
+	GroupBy []*Column
 }
 
 // DefaultLoadOptions round input lengths to tens and output lengths to whole tokens.
@@ -35,10 +38,11 @@ type Skipped struct {
 
 // Loaded is the outcome of Load.
 type Loaded struct {
-	Runs    []*Run    // in the order of Sort
-	Skipped []Skipped // by path
-	Links   int       // symbolic links to reports and folders that were not followed
-	Link    string    // the first of them
+	Runs     []*Run    // in the order of Sort
+	Skipped  []Skipped // by path
+	Sessions []string  // reports of sessions, of which no run is made
+	Links    int       // symbolic links to reports and folders that were not followed
+	Link     string    // the first of them
 }
 
 // Load imports the reports in files and folders, which are searched with all
@@ -59,11 +63,16 @@ func Load(paths []string, o LoadOptions) (*Loaded, error) {
 	in := &Loaded{Links: f.links, Link: f.link}
 	for i, file := range files {
 		in.Runs = append(in.Runs, read[i]...)
-		if errs[i] != nil {
+		switch {
+		case errors.Is(errs[i], errSession):
+			in.Sessions = append(in.Sessions, file.path)
+		case errs[i] != nil:
 			in.Skipped = append(in.Skipped, Skipped{file.path, errs[i]})
 		}
 	}
-	Sort(in.Runs)
+	in.Runs = newest(in.Runs)
+	adopt(in.Runs)
+	Sort(in.Runs, o.GroupBy...)
 	slices.SortFunc(in.Skipped, func(a, b Skipped) int { return cmp.Compare(a.File, b.File) })
 	return in, nil
 }
@@ -97,6 +106,9 @@ func one(file found, o LoadOptions) ([]*Run, error) {
 	}
 	for _, r := range list {
 		r.File, r.Folder, r.Directory = file.path, filepath.Base(filepath.Dir(file.absolute)), file.directory
+		if r.failed() {
+			r.unmeasured()
+		}
 		r.ISL, r.OSL = Round(r.InputLength, o.RoundISL), Round(r.OutputLength, o.RoundOSL)
 	}
 	return list, nil

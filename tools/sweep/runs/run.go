@@ -126,6 +126,9 @@ type Run struct {
 
 	Latency [Latencies]Stats // ms or ms per token
 
+	Workload Workload
+	Scorers  Scorers
+
 	// Transfer marks results of perigee itself; the others come from reports of requests.
 	// Results of perigee belong to no scenario.
 	Transfer      bool
@@ -144,7 +147,7 @@ func New(file string) *Run {
 		File: file, Duration: nan, Rate: nan, Completed: nan, Failures: nan, Unended: nan, Concurrency: nan,
 		InputLength: nan, OutputLength: nan, ISL: nan, OSL: nan,
 		Requests: nan, InputTokens: nan, OutputTokens: nan, TotalTokens: nan,
-		TransferMS: nan, TransferBytes: nan,
+		TransferMS: nan, TransferBytes: nan, Workload: unknownWorkload(), Scorers: unknownScorers(),
 	}
 	for i := range r.Latency {
 		r.Latency[i] = NoStats()

@@ -19,9 +19,13 @@ var rolesV01 = map[string]Role{"replica": Replica, "prefill": Prefill, "decode":
 func readV01(to *Run, doc *conf.Value) error {
 	var r reader
 	scenario := r.need(doc, "scenario")
+	if r.err == nil && scenario.Get("load").Get("metadata").Get("file_type").Text() == "session_lifecycle" {
+		return doc.Errorf("%w", errSession)
+	}
 	r.hostsV01(to, scenario)
 	to.Model = r.text(r.need(r.need(scenario, "model"), "name"))
 	r.loadV01(to, r.need(scenario, "load"))
+	to.Scorers = scorers(scenario.Get("platform").Get("metadata").Get("inferenceScheduler"))
 	r.metricsV01(to, r.need(doc, "metrics"), r.get(scenario, "host"), r.get(scenario, "platform"))
 	return r.err
 }
@@ -78,6 +82,7 @@ func (r *reader) unmixed(to *Run, h Host, kind *conf.Value) {
 func (r *reader) loadV01(to *Run, load *conf.Value) {
 	to.Harness = r.oneOf(r.need(load, "name"), harnesses...)
 	to.Concurrency = concurrencyV01(load)
+	to.Workload = workload(load.Get("args"))
 	to.Rate = rateV01(load)
 }
 
@@ -123,16 +128,15 @@ func (r *reader) metricsV01(to *Run, metrics, host, platform *conf.Value) {
 		to.Start = time.UnixMicro(int64(start * 1e6))
 	}
 	requests := r.need(metrics, "requests")
-	to.Completed = r.number(r.need(requests, "total"))
-	to.Failures = r.number(r.get(requests, "failures"))
-	to.Unended = r.number(r.get(requests, "incomplete"))
-	to.InputLength = r.length(r.need(requests, "input_length"))
-	to.OutputLength = r.length(r.need(requests, "output_length"))
-	latency := r.need(metrics, "latency")
-	r.need(latency, latencyKeys[TTFT].key)
+	r.need(requests, "total")
+	r.counts(to, requests)
+	to.InputLength = r.length(r.figure(requests, "input_length"))
+	to.OutputLength = r.length(r.figure(requests, "output_length"))
+	latency := r.figure(metrics, "latency")
+	r.figure(latency, latencyKeys[TTFT].key)
 	r.latencies(to, latency)
-	throughput := r.need(metrics, "throughput")
-	to.TotalTokens = r.number(r.need(throughput, "total_tokens_per_sec"))
+	throughput := r.figure(metrics, "throughput")
+	to.TotalTokens = r.number(r.figure(throughput, "total_tokens_per_sec"))
 	to.InputTokens = r.number(r.get(throughput, "input_tokens_per_sec"))
 	to.OutputTokens = r.number(r.get(throughput, "output_tokens_per_sec"))
 	to.Requests = r.number(r.get(throughput, "requests_per_sec"))

@@ -15,11 +15,15 @@ import (
 func readV02(to *Run, doc *conf.Value) error {
 	var r reader
 	results := r.need(doc, "results")
+	if r.err == nil && results.Has("session_performance") && r.get(results, "request_performance") == nil {
+		return doc.Errorf("%w", errSession)
+	}
 	r.aggregateV02(to, r.need(r.need(results, "request_performance"), "aggregate"))
 	r.timeV02(to, r.dig(doc, "run", "time"))
 	scenario := r.get(doc, "scenario")
 	r.stackV02(to, r.list(r.get(scenario, "stack")))
 	r.loadV02(to, r.dig(scenario, "load", "standardized"))
+	to.Workload, to.Scorers = workloadV02(scenario.Get("load")), scorersV02(scenario.Get("stack"))
 	return r.err
 }
 
@@ -132,9 +136,7 @@ func (r *reader) loadV02(to *Run, load *conf.Value) {
 
 func (r *reader) aggregateV02(to *Run, aggregate *conf.Value) {
 	requests := r.get(aggregate, "requests")
-	to.Completed = r.number(r.get(requests, "total"))
-	to.Failures = r.number(r.get(requests, "failures"))
-	to.Unended = r.number(r.get(requests, "incomplete"))
+	r.counts(to, requests)
 	to.InputLength = r.length(r.get(requests, "input_length"))
 	to.OutputLength = r.length(r.get(requests, "output_length"))
 	r.latencies(to, r.get(aggregate, "latency"))

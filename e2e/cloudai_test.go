@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -11,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/pelletier/go-toml/v2"
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/fault"
@@ -65,8 +69,10 @@ func readAsCloudAI(t *testing.T, stdout string) (rows []benchRow, headers int) {
 func steps(t *testing.T, n int, etcd, command string) (all []*harness.Process) {
 	t.Helper()
 	dir := harness.Files(t, map[string]string{"env_vars.sh": "export FROM_FILE=1\n"})
-	if err := os.Symlink(harness.Program, filepath.Join(dir, "nixlbench")); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"nixlbench", "perigee"} {
+		if err := os.Symlink(harness.Program, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for i := range n {
 		if i > 0 {
@@ -75,7 +81,7 @@ func steps(t *testing.T, n int, etcd, command string) (all []*harness.Process) {
 		all = append(all, harness.Start(t, harness.Command{
 			Dir: dir, Argv: []string{"bash", "-c", "source " + dir + "/env_vars.sh; " + command},
 			Env: []string{"NIXL_ETCD_NAMESPACE=/nixl/kvbench/" + strings.ReplaceAll(t.Name(), "/", "-"),
-				"NIXL_ETCD_ENDPOINTS=" + etcd, "PERIGEE=" + harness.Program},
+				"NIXL_ETCD_ENDPOINTS=" + etcd, "PATH=" + dir + ":" + os.Getenv("PATH")},
 		}))
 	}
 	return all
@@ -137,7 +143,7 @@ func TestCloudAIFourSteps(t *testing.T) {
 
 func TestCloudAIKVBench(t *testing.T) {
 	harness.ForEngines(t, func(t *testing.T, engine string) {
-		all := steps(t, 2, harness.StartEtcd(t), "$PERIGEE kvbench profile --backend UCX --model deepseek-r1 --model_config block-tp1-pp16 "+
+		all := steps(t, 2, harness.StartEtcd(t), "perigee kvbench profile --backend UCX --model deepseek-r1 --model_config block-tp1-pp16 "+
 			"--num_requests 1 --num_iter 16 --warmup_iter 2 --recreate_xfer False --engine "+engine+" --etcd_endpoints http://$NIXL_ETCD_ENDPOINTS")
 		rows := checkSteps(t, all)
 		if len(rows) != 1 || rows[0].block != 36864 || rows[0].batch != 954 {
@@ -150,7 +156,7 @@ func TestCloudAIKVBench(t *testing.T) {
 func TestCloudAIStorage(t *testing.T) {
 	for name, command := range map[string]string{
 		"nixlbench": "./nixlbench --etcd-endpoints=http://$NIXL_ETCD_ENDPOINTS --backend=POSIX --filepath=. --max_block_size=8192 --num_iter=32",
-		"kvbench": "$PERIGEE kvbench profile --backend POSIX --source memory --filepath . --model deepseek-r1 --model_config block-tp1-pp16 " +
+		"kvbench": "perigee kvbench profile --backend POSIX --source memory --filepath . --model deepseek-r1 --model_config block-tp1-pp16 " +
 			"--scale 0.01 --num_iter 16 --etcd_endpoints http://$NIXL_ETCD_ENDPOINTS",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -190,31 +196,118 @@ func TestCloudAIWrongNumberOfSteps(t *testing.T) {
 	harness.Contains(t, "stderr", o.Stderr, "rank 1 on ")
 }
 
-// CTPerftest's variables name an etcd, too, which perigee does not need there.
-func TestCloudAIPerftest(t *testing.T) {
-	dir := t.TempDir()
-	env := []string{"NIXL_ETCD_NAMESPACE=/nixl/kvbench/x", "NIXL_ETCD_ENDPOINTS=127.0.0.1:1"}
-	run := func(words string) harness.Outcome {
-		t.Helper()
-		o := harness.Start(t, harness.Command{Dir: dir, Argv: []string{"bash", "-c", harness.Program + " " + words}, Env: env}).Wait()
-		if o.Code != 0 {
-			t.Fatalf("%s: exit code %d\n%s", words, o.Code, o.Stderr)
+// example is one of the files that we ship for CloudAI.
+type example struct {
+	Template string         `toml:"test_template_name"`
+	Args     map[string]any `toml:"cmd_args"`
+}
+
+// settings are the arguments of CloudAI's own, which become no options.
+var settings = []string{
+	"docker_image_url", "etcd_image_url", "etcd_path", "wait_etcd_for", "path_to_benchmark", "python_executable", "kvbench_script", "command",
+	"perftest_script", "matgen_script", "matgen_args", "subtest", "elastic_script", "plan", "num_processes_per_node",
+}
+
+// options writes the others as CloudAI does, in a format such as --%s=%v.
+func (e example) options(format string, args map[string]any) (words string) {
+	for _, key := range slices.Sorted(maps.Keys(args)) {
+		name, value := key, args[key]
+		switch {
+		case slices.Contains(settings, key):
+			continue
+		case e.Template == "NIXLKVBench" && key == "model_cfg":
+			name = "model_config"
+		case strings.HasPrefix(e.Template, "NixlP"), e.Template == "NixlEP":
+			name = strings.ReplaceAll(key, "_", "-")
 		}
-		return o
+		if b, ok := value.(bool); ok {
+			value = map[bool]string{true: "True", false: "False"}[b] // as Python writes them
+		}
+		words += fmt.Sprintf(" "+format, name, value)
 	}
-	for name, model := range map[string]string{
-		"model": "--model=llama-405b --isl-mean=1000 --isl-scale=100 --ppn=2",
-		"sizes": "--hidden-size=512 --num-layers=4 --num-heads=8 --num-kv-heads=8 --dtype-size=2",
-	} {
-		scale := ""
-		if name == "model" {
-			scale = " --scale=0.001"
-		}
-		run("matgen generate --num-user-requests=2 --batch-size=1 --num-prefill-nodes=1 --num-decode-nodes=1 --results-dir=" + dir + "/" + name +
-			" --prefill-tp=1 --prefill-pp=1 --prefill-cp=1 --decode-tp=1 --decode-pp=1 --decode-cp=1 " + model + scale)
-		run("sequential-ct-perftest " + dir + "/" + name + "/metadata.yaml --json-output-path=" + dir + "/" + name + ".json")
-		if out := readOriginal(t, filepath.Join(dir, name+".json")); len(out.Iterations) == 0 || len(out.Iterations[0]) == 0 {
-			t.Errorf("%s: %+v", name, out)
+	return words
+}
+
+func (e example) join(keys ...string) string {
+	var words []string
+	for _, key := range keys {
+		words = append(words, e.Args[key].(string))
+	}
+	return strings.Join(words, " ")
+}
+
+// The files that we ship run by CloudAI's rules, which make a command of each.
+func TestCloudAIExamples(t *testing.T) {
+	harness.NeedNIXL(t)
+	files, err := filepath.Glob("../cloudai/*.toml")
+	if err != nil || len(files) != 4 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var e example
+			if err := toml.Unmarshal(data, &e); err != nil {
+				t.Fatal(err)
+			}
+			switch e.Template {
+			case "NIXLBench":
+				rows := checkSteps(t, steps(t, 2, harness.StartEtcd(t), e.join("path_to_benchmark")+
+					e.options("--%s=%v", e.Args)+" --etcd-endpoints=http://$NIXL_ETCD_ENDPOINTS"))
+				if len(rows) != 9 {
+					t.Errorf("%d rows for 4 KiB to 1 MiB", len(rows))
+				}
+			case "NIXLKVBench":
+				rows := checkSteps(t, steps(t, 2, harness.StartEtcd(t), e.join("python_executable", "kvbench_script", "command")+
+					e.options("--%s %v", e.Args)+" --etcd_endpoints http://$NIXL_ETCD_ENDPOINTS"))
+				if len(rows) != 1 {
+					t.Errorf("rows %v", rows)
+				}
+			case "NixlPerftest":
+				e.perftest(t)
+			case "NixlEP":
+				e.ep(t)
+			default:
+				t.Errorf("template %q", e.Template)
+			}
+		})
+	}
+}
+
+// perftest makes matrices and plays them. The variables name an etcd, which perigee does not need here.
+func (e example) perftest(t *testing.T) {
+	generate := e.join("python_executable", "matgen_script") + " generate --results-dir=matrices --prefill-pp=1 --prefill-cp=1 --decode-pp=1 --decode-cp=1" +
+		e.options("--%s=%v", e.Args) + e.options("--%s=%v", e.Args["matgen_args"].(map[string]any))
+	play := e.join("python_executable", "perftest_script", "subtest") + " matrices/metadata.yaml --json-output-path=results.json"
+	p := steps(t, 1, "127.0.0.1:1", generate+" && "+play)[0]
+	if o := p.Wait(); o.Code != 0 {
+		t.Fatalf("exit code %d\n%s", o.Code, o.Stderr)
+	}
+	if out := readOriginal(t, filepath.Join(p.Dir, "results.json")); len(out.Iterations) == 0 || len(out.Iterations[0]) != 8 {
+		t.Errorf("%d iterations, want 8 patterns in each", len(out.Iterations))
+	}
+}
+
+func (e example) ep(t *testing.T) {
+	var phases [][]int
+	if err := json.Unmarshal([]byte(e.Args["plan"].(string)), &phases); err != nil || len(phases[0]) != int(e.Args["num_processes_per_node"].(int64)) {
+		t.Fatalf("plan %v: %v", phases, err)
+	}
+	o := steps(t, 1, "127.0.0.1:1", fmt.Sprintf("echo '%s' >plan.json; %s --plan plan.json --num-processes %d%s", e.Args["plan"],
+		e.join("python_executable", "elastic_script"), len(phases[0]), e.options("--%s %v", e.Args)))[0].Wait()
+	if strings.Contains(o.Stderr, "unknown flag --num-processes") {
+		t.Skip("this build plays no plan files of NIXL")
+	}
+	if o.Code != 0 {
+		t.Fatalf("exit code %d\n%s", o.Code, o.Stderr)
+	}
+	for i, ranks := range phases {
+		harness.Contains(t, "stdout", o.Stdout, fmt.Sprintf("-> end phase %d", i))
+		if n := strings.Count(o.Stdout, "] Dispatch + combine bandwidth: "); n < len(ranks) {
+			t.Errorf("%d lines with a bandwidth", n)
 		}
 	}
 }

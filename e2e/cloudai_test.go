@@ -65,7 +65,7 @@ func readAsCloudAI(t *testing.T, stdout string) (rows []benchRow, headers int) {
 }
 
 // steps starts the same command line several times, a moment apart, as CloudAI starts the ranks of nixlbench: each is
-// a job step of its own. They share the variables, and what they print goes into one file.
+// a separate job step. They share the variables, and what they print goes into one file.
 func steps(t *testing.T, n int, etcd, command string) (all []*harness.Process) {
 	t.Helper()
 	dir := harness.Files(t, map[string]string{"env_vars.sh": "export FROM_FILE=1\n"})

@@ -293,11 +293,10 @@ func (r routed) beyondNixlbench(batch int64) []string {
 	return nil
 }
 
-// idleHere names the options of nixlbench that a run of perigee has no use for. The address of etcd is of use where that
-// is the launcher.
+// idleHere names the options of nixlbench that a run of perigee has no use for.
 func (b Bench) idleHere(launcher string) []string {
 	var list []string
-	for _, f := range b.given(false) {
+	for _, f := range b.given(false) { // etcd's address is of use where that is the launcher
 		if !f.scenario && (f.name != "etcd_endpoints" || launcher != "etcd") {
 			list = append(list, "--"+f.name)
 		}

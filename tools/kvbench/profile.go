@@ -128,7 +128,7 @@ func (c *ProfileCmd) check() error {
 	return c.place()
 }
 
-// place finds out where the ranks are: all here, or each a process of its own, of which this is one.
+// place finds out where the ranks are: all here, or each a separate process, of which this is one.
 func (c *ProfileCmd) place() error {
 	known, err := c.known()
 	if err != nil {

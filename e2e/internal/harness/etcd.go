@@ -9,7 +9,7 @@ import (
 	"perigee/spmd/spmdtest"
 )
 
-// StartEtcd starts an etcd of its own, which ends with the test, and returns the host:port at which it answers.
+// StartEtcd starts an etcd for one test and returns the host:port at which it answers.
 func StartEtcd(t testing.TB) string {
 	t.Helper()
 	Need(t, "etcd-server", "etcd")

@@ -30,7 +30,7 @@ demo: build ## run a small KV-cache workload on 8 local ranks, print its table a
 
 # libpmix-dev has the libpmix.so that Slurm's plugin for --mpi=pmix opens.
 TEST_PACKAGES := slurm-wlm munge mpich libmpich-dev openmpi-bin libopenmpi-dev libpmix2 libpmix-dev iproute2 \
-  fio chromium fonts-dejavu-core groff-base rpm curl
+  fio chromium fonts-dejavu-core groff-base rpm curl etcd-server
 
 test: ## install what the tests need, run them all, and sum up what failed
 	.ci/deps $(TEST_PACKAGES)

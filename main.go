@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -44,8 +45,12 @@ import (
 
 func main() {
 	streams := cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv}
+	args := os.Args[1:]
+	if filepath.Base(os.Args[0]) == "nixlbench" { // a link
+		args = append([]string{"kvbench", "nixlbench"}, args...)
+	}
 	// Not by returning: libraries loaded at run time must not run C's exit handlers.
-	os.Exit(execute(os.Args[1:], streams))
+	os.Exit(execute(args, streams))
 }
 
 // commands is the command tree.
@@ -129,8 +134,11 @@ func execute(args []string, streams cli.Streams) int {
 	case args[0] == "help": // perigee help run, as other programs have it
 		args = append(slices.Clone(args[1:]), "--help")
 	}
-	if args[0] == "sweep" {
+	switch args[0] {
+	case "sweep":
 		args = sweep.JoinSort(args)
+	case "kvbench":
+		args = kvbench.JoinBooleans(args)
 	}
 	ctx, err := k.Parse(args)
 	if lost := out.Fault(); lost != nil {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +27,7 @@ type original struct {
 	Metadata   struct {
 		TS             *float64 `json:"ts"`
 		PrepareTPTime  *float64 `json:"prepare_tp_time"`
+		EngineTime     *float64 `json:"engine_prepare_time"`
 		SOLCalculation *float64 `json:"sol_calculation_ts"`
 		Finished       *float64 `json:"finished_ts"`
 		Iters          []struct {
@@ -66,7 +68,7 @@ func readOriginal(t *testing.T, path string) original {
 			wantKeys(t, p, "isolated_latency", "isolated_latency_median", "latency", "max_end_ts", "mean_bw", "min_start_ts", "num_senders", "size")
 		}
 	}
-	wantKeys(t, loose.Metadata, "finished_ts", "iters", "prepare_tp_time", "sol_calculation_ts", "ts")
+	wantKeys(t, loose.Metadata, "engine_prepare_time", "finished_ts", "iters", "prepare_tp_time", "sol_calculation_ts", "ts")
 	for _, i := range loose.Metadata["iters"].([]any) {
 		wantKeys(t, i.(map[string]any), "start_ts", "tps_end_ts", "tps_start_ts")
 	}
@@ -145,7 +147,22 @@ func play(t *testing.T, dir, config, engine string, args ...string) (original, *
 	}
 	harness.Contains(t, "stdout", o.Stdout, "# perigee ", fmt.Sprintf("%d ranks on 1 host", doc.World.Size), "# engine: "+engine+" ", "# result: result.json.zst\n")
 	checkAgree(t, readTable(t, o.Stdout, columns...), out, doc)
+	checkPreparing(t, o.Stdout, out)
 	return out, doc
+}
+
+// checkPreparing holds the time of preparing in the original's layout, which is that of the whole, against the note.
+func checkPreparing(t *testing.T, stdout string, out original) {
+	t.Helper()
+	note := regexp.MustCompile(`(?m)^# note: prepared \d+ patterns? in (\S+) s$`).FindStringSubmatch(stdout)
+	if note == nil {
+		t.Fatalf("no note about preparing in\n%s", stdout)
+	}
+	whole, engine := *out.Metadata.PrepareTPTime, *out.Metadata.EngineTime
+	wantCell(t, note[1], whole, 3)
+	if engine <= 0 || engine >= whole {
+		t.Errorf("the engine prepared in %v s, all in %v s", engine, whole)
+	}
 }
 
 // checkAgree compares the table, the original's JSON and the result.

@@ -191,6 +191,43 @@ local function columns_for(ways)
   return columns
 end
 
+-- The width of the columns that nixlbench prints, which are the first of ours. Other programs look for its header.
+local widths = { 20, 15, 15, 15, 15, 15, 15, 15, 15, 15 }
+
+-- Prints a row as nixlbench does: cells at the left of their columns.
+local function print_as_nixlbench(cells)
+  for i, width in ipairs(widths) do
+    cells[i] = string.format("%-" .. width .. "s", cells[i])
+  end
+  print((table.concat(cells, "", 1, #widths):gsub(" +$", "")))
+end
+
+-- Returns what takes the rows: the table, which with nixlbench's format is stored but not shown.
+local function table_for(opt, ways)
+  local columns = columns_for(ways)
+  local out = result.table { columns = columns, keys = 2, stream = true, silent = opt.format == "nixlbench" }
+  if opt.format ~= "nixlbench" or world.rank ~= 0 then
+    return out
+  end
+  local names = {}
+  for i = 1, #widths do
+    names[i] = columns[i][1]
+  end
+  print_as_nixlbench(names)
+  print(string.rep("-", 160))
+  return {
+    row = function(_, cells)
+      out:row(cells)
+      local texts = {}
+      for i = 1, #widths do
+        texts[i] = string.format(columns[i][2], cells[i])
+      end
+      print_as_nixlbench(texts)
+    end,
+    finish = function() out:finish() end,
+  }
+end
+
 -- Iterations of each thread for a block: as nixlbench does, so many times fewer for blocks over 1 MiB.
 local function iterations_of(opt, n, block)
   local factor = block > 2 ^ 20 and opt.large_blk_iter_ftr or 1
@@ -296,6 +333,7 @@ return {
     options.bool { "overwrite", false, "write even to a file that is there" },
     options.enum { "posix-api-type", "AIO", "the kernel's interface for files", choices = { "AIO", "URING" } },
     options.bool { "storage-enable-direct", false, "reach files past the page cache" },
+    options.enum { "format", "table", "nixlbench: print nixlbench's ten columns, as programs that read them want it", choices = { "table", "nixlbench" } },
     options.int { "num-initiator-dev", nil, "with the scheme tp: how many ranks are initiators (default: half)", min = 1 },
     options.int { "num-target-dev", nil, "with the scheme tp: how many are targets", min = 1 },
   },
@@ -321,7 +359,7 @@ return {
     local ways = describe(opt, near, far, op, peers)
     local total = announce(opt, lanes, blocks, batches, ways)
 
-    local out = result.table { columns = columns_for(ways), keys = 2, stream = true }
+    local out = table_for(opt, ways)
     local bar = result.progress(math.ceil(total / ways * #peers[0] / 2 ^ 20), "MiB of rank 0")
     for _, block in ipairs(blocks) do
       for _, batch in ipairs(batches) do

@@ -52,6 +52,7 @@ type connect func(ctx context.Context, watch Watcher) (*Process, error)
 // not quite complete are the last resort: job scripts set some of them.
 var detectors = []detector{
 	{"local", detectLocal},
+	{"etcd", detectEtcd},
 	{"torchrun", detectTorchelastic},
 	{"pmix", detectPMIx},
 	{"pmi2", detectPMI2},
@@ -69,6 +70,7 @@ var forced = []detector{
 	{"pmi2", requirePMI2},
 	{"pmi1", requirePMI1},
 	{"torchrun", requireTorchrun},
+	{"etcd", requireEtcd},
 }
 
 // EnvLauncher names the launcher, if several have left their variables.
@@ -145,7 +147,7 @@ func RankOf(env Environ) (launcher string, slurms bool) {
 func distance(env Environ, launcher string) int {
 	names := carriedVariables(env, launcher)
 	switch {
-	case launcher == "local":
+	case launcher == "local", launcher == "etcd": // which has seen that no other knows of further ranks
 		return -1
 	case names == nil:
 		return math.MaxInt - 1

@@ -149,6 +149,9 @@ func continueWithoutParent() {
 // carriedVariables are those that a launcher gives to its ranks and does not have itself. nil is for launchers that are
 // not watched: perigee's own, and scripts that set torchrun's variables and may end before the ranks do.
 func carriedVariables(env Environ, launcher string) []string {
+	if launcher == "etcd" && IsTask(env) {
+		launcher = "slurm"
+	}
 	switch launcher {
 	case "pmix":
 		return []string{"PMIX_RANK", "PMIX_NAMESPACE"}
@@ -272,7 +275,7 @@ func pairsOf(env Environ, names []string) (pairs []string) {
 
 // ofSlurm reports whether Slurm has started the ranks, or what has started them.
 func ofSlurm(env Environ, launcher string) bool {
-	return launcher == "slurm" || launcher == "pmi2" ||
+	return launcher == "slurm" || launcher == "pmi2" || launcher == "etcd" && IsTask(env) ||
 		launcher == "pmix" && strings.HasPrefix(variable(env, "PMIX_NAMESPACE"), "slurm.pmix.")
 }
 

@@ -31,8 +31,12 @@ const (
 	pmi2Env  = "PMI_FD=6 PMI_RANK=1 PMI_SIZE=4 PMI_JOBID=7.0 "
 	pmixEnv  = "PMIX_RANK=1 PMIX_NAMESPACE=x PMIX_SERVER_URI4=y "
 	torchEnv = "RANK=1 WORLD_SIZE=4 MASTER_ADDR=h MASTER_PORT=29500 "
+	etcdEnv  = "NIXL_ETCD_NAMESPACE=/nixl/x PERIGEE_ETCD_RANKS=2 "
 	localEnv = "PERIGEE_RANK=0 PERIGEE_SIZE=2 PERIGEE_CONTROL_FD=3 "
 )
+
+// oneTask are the variables of a step of Slurm with one task.
+const oneTask = "SLURM_JOB_ID=7 SLURM_STEP_ID=3 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 SLURM_STEP_NODELIST=n1 SLURM_STEP_TASKS_PER_NODE=1 "
 
 func TestDetectAmongSeveral(t *testing.T) {
 	for env, want := range map[string]string{
@@ -65,6 +69,18 @@ func TestDetectAmongSeveral(t *testing.T) {
 		localEnv + slurmEnv + "PERIGEE_LAUNCHER=slurm":               "local", // our ranks know best
 		localEnv + "PERIGEE_LAUNCHER=local":                          "local",
 		strings.ReplaceAll(slurmEnv, "STEP_ID=0", "STEP_ID=") + "X=": "",
+
+		etcdEnv:           "etcd",
+		etcdEnv + oneTask: "etcd",
+		etcdEnv + oneTask + pmi2Env + "PMI_JOBID=7.3": "etcd",  // srun --mpi=pmi2 --ntasks=1
+		etcdEnv + slurmEnv:                            "slurm", // whose step has several tasks
+		etcdEnv + pmi1Env:                             "pmi1",
+		etcdEnv + localEnv:                            "local",
+		etcdEnv + torchEnv + oneTask:                  "etcd", // what only sets torchrun's variables starts no ranks
+		"NIXL_ETCD_NAMESPACE=/nixl/x ":                "",     // which NIXL reads, too
+		"PERIGEE_ETCD_RANKS=2":                        "",
+		etcdEnv + oneTask + "PERIGEE_LAUNCHER=slurm":  "slurm",
+		etcdEnv + slurmEnv + "PERIGEE_LAUNCHER=etcd":  "etcd",
 	} {
 		name, ok, err := Started(environ(vars(env)))
 		if err != nil || name != want || ok != (want != "") {
@@ -97,6 +113,11 @@ func TestBrokenLaunchersAreNamed(t *testing.T) {
 		slurmEnv + "PERIGEE_LAUNCHER=pmi2":                 {"PMI-2 has not started this process"},
 		slurmEnv + "PERIGEE_LAUNCHER=pmi1":                 {"PMI-1 has not started this process"},
 		slurmEnv + "SLURM_STEP_ID=x SLURM_STEP_NUM_TASKS=": {"not SLURM_STEP_NUM_TASKS"},
+		"PERIGEE_LAUNCHER=etcd":                            {"etcd has not started this process", "NIXL_ETCD_NAMESPACE PERIGEE_ETCD_RANKS"},
+		etcdEnv + "PERIGEE_ETCD_RANKS=two":                 {"PERIGEE_ETCD_RANKS=two: want an integer from 1"},
+		etcdEnv + "NIXL_ETCD_ENDPOINTS=https://h:2379":     {`NIXL_ETCD_ENDPOINTS: "https://h:2379"`, "want http://"},
+		etcdEnv + "NIXL_ETCD_ENDPOINTS=h:1,http://":        {`"http://"`},
+		etcdEnv + "NIXL_ETCD_ENDPOINTS=,":                  {"want host:port"},
 	} {
 		_, ok, err := Started(environ(vars(env)))
 		checkFault(t, env, ok, err, want...)

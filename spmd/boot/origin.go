@@ -23,6 +23,7 @@ type Origin struct {
 var telltale = slices.Concat(
 	[]string{EnvLauncher, EnvIface, EnvNoWatch, EnvSecret, EnvMungeSocket, EnvPMIxLibrary},
 	[]string{EnvRank, EnvSize, EnvControl},
+	[]string{EnvEtcdNamespace, EnvEtcdEndpoints, EnvEtcdRanks},
 	torchrunVariables, []string{"LOCAL_RANK", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE"},
 	[]string{"PMIX_RANK", "PMIX_NAMESPACE"}, pmixServers,
 	[]string{"PMI_FD", "PMI_RANK", "PMI_SIZE", "PMI_PORT", "PMI_ID", "PMI_JOBID"},
@@ -39,7 +40,7 @@ func OriginOf(env Environ) (o Origin, ok bool, err error) {
 		}
 	}
 	o.Launcher, ok, err = Started(env)
-	if ok {
+	if ok && o.Launcher != "etcd" { // which gives out ranks later
 		o.Rank = rankFrom(env, o.Launcher)
 	}
 	return o, ok, err

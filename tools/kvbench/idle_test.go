@@ -31,10 +31,10 @@ func TestIdleOptions(t *testing.T) {
 			}
 		}
 	}
-	if list := (Bench{EnablePT: true, Mode: "MG"}).idleHere(); !strings.Contains(strings.Join(list, " "), "--enable_pt") || !strings.Contains(strings.Join(list, " "), "--mode") {
+	if list := (Bench{EnablePT: true, Mode: "MG"}).idleHere(""); !strings.Contains(strings.Join(list, " "), "--enable_pt") || !strings.Contains(strings.Join(list, " "), "--mode") {
 		t.Errorf("%v", list)
 	}
-	if list := DefaultBench().idleHere(); len(list) > 0 {
+	if list := DefaultBench().idleHere(""); len(list) > 0 {
 		t.Errorf("the defaults are named: %v", list)
 	}
 }

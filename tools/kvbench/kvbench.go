@@ -13,11 +13,12 @@ import (
 
 // Cmd is `perigee kvbench`.
 type Cmd struct {
-	Plan    PlanCmd    `cmd:"" help:"Print the nixlbench command, and the perigee command, that move a model's KV cache."`
-	Profile ProfileCmd `cmd:"" help:"Run these benchmarks here."`
-	KVCache KVCacheCmd `cmd:"" name:"kvcache" help:"Print the number and the size of the blocks of a KV cache."`
-	IOSize  IOSizeCmd  `cmd:"" name:"iosize" help:"Print the bytes of one token in one block."`
-	Models  ModelsCmd  `cmd:"" help:"List the shipped models and model configs, or print one."`
+	Plan      PlanCmd      `cmd:"" help:"Print the nixlbench command, and the perigee command, that move a model's KV cache."`
+	Profile   ProfileCmd   `cmd:"" help:"Run these benchmarks here."`
+	Nixlbench NixlbenchCmd `cmd:"" name:"nixlbench" help:"Run nixlbench's command line here: a link to perigee named nixlbench does the same."`
+	KVCache   KVCacheCmd   `cmd:"" name:"kvcache" help:"Print the number and the size of the blocks of a KV cache."`
+	IOSize    IOSizeCmd    `cmd:"" name:"iosize" help:"Print the bytes of one token in one block."`
+	Models    ModelsCmd    `cmd:"" help:"List the shipped models and model configs, or print one."`
 }
 
 // Help adds to the commands in perigee kvbench --help.

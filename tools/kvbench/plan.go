@@ -255,6 +255,8 @@ func (r routed) beyondScenario(batch int64) []string {
 // posixPool is how many requests nixlbench's POSIX plugin can have under way.
 const posixPool = 65536
 
+const idleDevices = "--num_initiator_dev, --num_target_dev without effect in perigee run kvbench but with the scheme tp: there every device is a rank (-n)"
+
 // idle names the options that have no effect with this backend and scheme.
 func (r routed) idle() []string {
 	b, preset := r.bench, DefaultBench()
@@ -278,7 +280,7 @@ func (r routed) idle() []string {
 		all = append(all, "--scheme "+b.Scheme+" without effect in perigee run kvbench: with files each rank works alone")
 	}
 	if (b.NumInitiatorDev != 1 || b.NumTargetDev != 1) && (b.Scheme != "tp" || r.storage) {
-		all = append(all, "--num_initiator_dev, --num_target_dev without effect in perigee run kvbench but with the scheme tp: there every device is a rank (-n)")
+		all = append(all, idleDevices)
 	}
 	return all
 }
@@ -292,10 +294,10 @@ func (r routed) beyondNixlbench(batch int64) []string {
 }
 
 // idleHere names the options of nixlbench that a run of perigee has no use for.
-func (b Bench) idleHere() []string {
+func (b Bench) idleHere(launcher string) []string {
 	var list []string
-	for _, f := range b.given(false) {
-		if !f.scenario {
+	for _, f := range b.given(false) { // etcd's address is of use where that is the launcher
+		if !f.scenario && (f.name != "etcd_endpoints" || launcher != "etcd") {
 			list = append(list, "--"+f.name)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,7 +25,11 @@ type ProfileCmd struct {
 	Selection
 	run.Flags `set:"ranks=2; 1 with files; with the scheme tp one for each device"`
 	Scale     float64 `name:"scale" default:"1" placeholder:"F" group:"Job" help:"Move only this part of the blocks, 0 to 1; their size stays."`
+	Format    string  `name:"format" enum:",table,nixlbench" default:"" placeholder:"NAME" group:"Job" help:"table, or nixlbench for its own ten columns (default: nixlbench where NIXL_ETCD_NAMESPACE is set, table elsewhere)."`
 	Bench
+
+	launcher string            // what started this process as a rank, or ""
+	together map[string]string // the variables of a process that meets others at an etcd
 }
 
 // Help adds to the flags in perigee kvbench profile --help.
@@ -45,7 +50,7 @@ func (c *ProfileCmd) Run(streams cli.Streams) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	if idle := c.Bench.idleHere(); len(idle) > 0 {
+	if idle := c.Bench.idleHere(c.launcher); len(idle) > 0 {
 		fmt.Fprintf(streams.Err, "perigee: warning: %s without effect: nixlbench has such options, a run of perigee has not\n", strings.Join(idle, ", "))
 	}
 	var runs []benchmark
@@ -53,6 +58,9 @@ func (c *ProfileCmd) Run(streams cli.Streams) error {
 	planned := c.each(streams, func(p *Plan) error {
 		if err := p.command(c.Bench); err != nil {
 			return err
+		}
+		if c.together != nil {
+			p.Warnings = slices.DeleteFunc(p.Warnings, func(w string) bool { return w == idleDevices })
 		}
 		for i, cmd := range p.Commands {
 			label := strings.TrimSuffix(filepath.Base(p.ConfigName), filepath.Ext(p.ConfigName))
@@ -69,6 +77,10 @@ func (c *ProfileCmd) Run(streams cli.Streams) error {
 	})
 	if len(runs) == 0 {
 		return planned
+	}
+	if c.together != nil && len(runs) > 1 {
+		return usage("%d runs: processes that meet at an etcd take part in one", len(runs)).
+			WithHint("give one --model_config, and --accounting kvbench where a model has blocks of two sizes; --launcher local makes all runs here")
 	}
 	if err := c.runAll(streams, runs); err != nil {
 		return err
@@ -113,15 +125,30 @@ func (c *ProfileCmd) check() error {
 	if !(c.Scale > 0 && c.Scale <= 1) {
 		return usage("--scale: wanted a number above 0 and up to 1, got %v", c.Scale)
 	}
-	launcher, started, err := boot.Started(c.Flags.Over(os.LookupEnv))
+	return c.place()
+}
+
+// place finds out where the ranks are: all here, or each a separate process, of which this is one.
+func (c *ProfileCmd) place() error {
+	known, err := c.known()
 	if err != nil {
 		return err
 	}
-	if started {
-		return usage("profile starts its ranks itself, but this process is a rank of %s", launcher).
-			WithHint("start the command that perigee kvbench plan prints, perigee run kvbench ..., as the job instead")
+	n := cli.Given(c.Ranks, c.processes(known.storage))
+	j := run.Job{Flags: c.Flags, Env: c.meeting(n)}
+	started := false
+	c.launcher, started, err = boot.Started(j.Environ())
+	switch {
+	case err != nil:
+		return err
+	case c.launcher == "etcd":
+		c.together, c.Ranks = j.Env, &n
+		return nil
+	case !started, known.storage && boot.IsOnlyTask(os.LookupEnv):
+		return nil
 	}
-	return nil
+	return usage("profile starts its ranks itself, but this process is a rank of %s", c.launcher).
+		WithHint("start the command that perigee kvbench plan prints, perigee run kvbench ..., as the job instead; or set NIXL_ETCD_NAMESPACE, and start profile as a step of one task for each rank")
 }
 
 // fitted leaves out blocks, and makes the limit of a rank's buffers high enough
@@ -155,10 +182,12 @@ func (c *ProfileCmd) run(streams cli.Streams, r benchmark, several bool) error {
 		fmt.Fprintf(streams.Out, ", %s", r.command.Layers)
 	}
 	fmt.Fprintln(streams.Out)
-	j := run.Job{Command: "perigee run kvbench", Scenario: "kvbench", Flags: c.Flags, Options: map[string]any{}}
-	for _, f := range b.forScenario() {
-		j.Options[f.name] = f.value
+	format := c.Format
+	if format == "" && os.Getenv(boot.EnvEtcdNamespace) != "" {
+		format = formatNixlbench
 	}
+	j := run.Job{Command: "perigee run kvbench", Scenario: "kvbench", Flags: c.Flags, Env: c.together,
+		Options: b.options(format)}
 	if c.Result != "" {
 		j.Flags.Result = resultName(c.Result, r.label, several)
 	}
@@ -219,8 +248,12 @@ func (e ends) inMemory() (buffers int64) {
 	return buffers
 }
 
-// checkMemory refuses a run whose buffers the machine has no room for.
+// checkMemory refuses a run whose buffers the machine has no room for. Where processes meet at an etcd, which may be on
+// other hosts, the ranks do that.
 func (c *ProfileCmd) checkMemory(r benchmark) error {
+	if c.together != nil {
+		return nil
+	}
 	b := r.command.Scenario
 	buffers := c.ends(b).inMemory()
 	count := times(big.NewInt(*b.MaxBatchSize), b.NumThreads)

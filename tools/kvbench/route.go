@@ -58,18 +58,26 @@ type routed struct {
 	warnings []string
 }
 
+// known is the backend that a benchmark names.
+func (b Bench) known() (backend, error) {
+	i := slices.IndexFunc(backends, func(x backend) bool { return strings.EqualFold(x.name, b.Backend) })
+	if i < 0 {
+		return backend{}, usage("--backend: wanted one of %s, got %q%s", strings.Join(backendNames(), ", "), b.Backend,
+			conf.Suggestion(b.Backend, backendNames()))
+	}
+	return backends[i], nil
+}
+
 // route decides the operation and the segment types by the backend and by where
 // the cache comes from and goes to, as the original does.
 func route(b Bench) (routed, error) {
-	i := slices.IndexFunc(backends, func(x backend) bool { return strings.EqualFold(x.name, b.Backend) })
-	if i < 0 {
-		return routed{}, usage("--backend: wanted one of %s, got %q%s", strings.Join(backendNames(), ", "), b.Backend,
-			conf.Suggestion(b.Backend, backendNames()))
+	known, err := b.known()
+	if err != nil {
+		return routed{}, err
 	}
-	given, known := b, backends[i]
+	given := b
 	b.Backend = known.name
 	r := routed{bench: b, storage: known.storage}
-	var err error
 	switch {
 	case !known.storage:
 		err = r.network(given, known.sources)

@@ -18,7 +18,7 @@ type Flags struct {
 	Result    string   `placeholder:"FILE" group:"Job" help:"Write the result to FILE: .json, .json.gz or .json.zst."`
 	Timeout   Duration `placeholder:"T" group:"Job" help:"Give up when a transfer or a meeting of ranks takes longer than T, such as 90s (default: ${timeout=wait})."`
 	Seed      *uint64  `placeholder:"N" group:"Job" help:"Seed of random matrices and of verified bytes (default: ${seed=0})."`
-	Launcher  *string  `enum:"auto,local,slurm,pmix,pmi2,pmi1,torchrun" placeholder:"NAME" group:"Job" help:"What has started the ranks, if the guess is wrong (also PERIGEE_LAUNCHER): auto, local, slurm, pmix, pmi2, pmi1 or torchrun."`
+	Launcher  *string  `enum:"auto,local,slurm,pmix,pmi2,pmi1,torchrun,etcd" placeholder:"NAME" group:"Job" help:"What started the ranks, if the guess is wrong (or PERIGEE_LAUNCHER): auto, local, slurm, pmix, pmi2, pmi1, torchrun or etcd."`
 	Iface     string   `placeholder:"NAME" group:"Job" help:"Interface, address or network (10.0.0.0/8) by which ranks reach each other (also PERIGEE_IFACE)."`
 	LogLevel  *string  `name:"log-level" enum:"off,debug,info,warn,error" placeholder:"LEVEL" group:"Job" help:"Log what the ranks do: debug, info, warn, error or off (also PERIGEE_LOG_LEVEL; see docs/logs.md)."`
 	LogDir    string   `name:"log-dir" placeholder:"DIR" group:"Job" help:"Log into a file per rank in DIR instead of to standard error (also PERIGEE_LOG_DIR)."`

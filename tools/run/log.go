@@ -64,15 +64,24 @@ type logWriter struct {
 }
 
 func (w logWriter) label() string {
-	if w.Rank < 0 {
+	switch {
+	case w.unnumbered():
+		return "-"
+	case w.Rank < 0:
 		return "launcher"
 	}
 	return fmt.Sprint(w.Rank)
 }
 
+// unnumbered reports whether it is a rank that gets its number only when it meets the others.
+func (w logWriter) unnumbered() bool { return w.Rank < 0 && w.Launcher == "etcd" }
+
 // file is the name of its file.
 func (w logWriter) file() string {
-	if w.Rank < 0 {
+	switch {
+	case w.unnumbered():
+		return fmt.Sprintf("rank-%s-%d.log", w.Host, os.Getpid())
+	case w.Rank < 0:
 		return "launcher.log"
 	}
 	return fmt.Sprintf("rank-%04d.log", w.Rank)
@@ -128,7 +137,10 @@ func startLog(c logChoice, who logWriter, stderr io.Writer) (*jobLog, error) {
 }
 
 func (w logWriter) noun() string {
-	if w.Rank < 0 {
+	switch {
+	case w.unnumbered():
+		return "a rank"
+	case w.Rank < 0:
 		return "the launcher"
 	}
 	return fmt.Sprint("rank ", w.Rank)

@@ -266,6 +266,9 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 		return k.job.otherSize(*n, w.Size(), w.Launcher())
 	}
 	thresholds, err := limitsOf(r, own.values, flags)
+	if err == nil {
+		err = k.job.spell(flags)
+	}
 	if err != nil {
 		return err
 	}

@@ -34,6 +34,8 @@ type Job struct {
 	Options map[string]any
 	// Mistake is the first error in the flags. It is reported when the job has its ranks, once for all.
 	Mistake error
+	// Env are variables that stand for those of the environment.
+	Env map[string]string
 	// Process are the words after the program's name that start a rank; nil: they follow from the rest.
 	Process []string
 
@@ -55,7 +57,7 @@ type Job struct {
 
 // Run runs the job and returns when it has ended. An error that the user has seen already is a [cli.Reported].
 func (j Job) Run(ctx context.Context, streams cli.Streams) error {
-	env := j.Flags.Over(os.LookupEnv)
+	env := j.Environ()
 	streams = ForRanks(streams)
 	_, started, err := boot.Started(env)
 	if err != nil {
@@ -68,6 +70,16 @@ func (j Job) Run(ctx context.Context, streams cli.Streams) error {
 		streams.Out = streams.Err
 	}
 	return j.runRank(ctx, streams, env)
+}
+
+// Environ is the environment of this process, as the job changes it.
+func (j Job) Environ() boot.Environ {
+	return j.Flags.Over(func(key string) (string, bool) {
+		if value, ok := j.Env[key]; ok {
+			return value, true
+		}
+		return os.LookupEnv(key)
+	})
 }
 
 // ForRanks are the streams that ranks are started with: rank 0 gets the file itself, and reports lost output itself.
@@ -181,11 +193,6 @@ func (j *Job) prepare(streams cli.Streams) (flags Flags, ranks int, err error) {
 		return flags, 0, err
 	}
 	defer r.Close()
-	if j.Options != nil {
-		if j.Words, err = optionWords(r.Scenario, j.Options); err != nil {
-			return flags, 0, err
-		}
-	}
 	flags, own, err := j.parse(o, r.Scenario, streams)
 	if err != nil {
 		return flags, 0, err
@@ -203,12 +210,8 @@ func (j *Job) prepare(streams cli.Streams) (flags Flags, ranks int, err error) {
 	if err := j.checkOutputs(flags, r.Scenario, own); err != nil {
 		return flags, 0, err
 	}
-	if j.Process == nil {
-		words, err := cli.Words(&flags)
-		if err != nil {
-			return flags, 0, err
-		}
-		j.Process = slices.Concat([]string{"run", j.Scenario}, words, j.Words)
+	if err := j.spell(flags); err != nil {
+		return flags, 0, err
 	}
 	if flags.Ranks != nil {
 		return flags, *flags.Ranks, nil
@@ -216,6 +219,16 @@ func (j *Job) prepare(streams cli.Streams) (flags Flags, ranks int, err error) {
 	r.Permit(j.access(flags, o.Script, own))
 	ranks, err = r.Ranks(own.values)
 	return flags, max(ranks, 1), err
+}
+
+// spell sets the words that start a rank of the job, unless they are known.
+func (j *Job) spell(flags Flags) error {
+	if j.Process != nil {
+		return nil
+	}
+	words, err := cli.Words(&flags)
+	j.Process = slices.Concat([]string{"run", j.Scenario}, words, j.Words)
+	return err
 }
 
 // keep lets this process read what a path stands for, and then rank 0, also where that is a pipe or the standard input.
@@ -231,8 +244,13 @@ func (j *Job) keep(path string) error {
 
 // parse returns the flags and the scenario's options: those of the order, which repeats a run, or those of this
 // process's command line.
-func (j Job) parse(o order, sc lua.Scenario, streams cli.Streams) (flags Flags, own options, err error) {
+func (j *Job) parse(o order, sc lua.Scenario, streams cli.Streams) (flags Flags, own options, err error) {
 	flags = j.Flags
+	if j.Options != nil {
+		if j.Words, err = optionWords(sc, j.Options); err != nil {
+			return flags, own, err
+		}
+	}
 	if o.Flags != nil {
 		flags = *o.Flags
 		own.values, err = sc.Restore(o.Options, flags.AllowIO)

@@ -114,7 +114,7 @@ func Start(t testing.TB, c Command) *Process {
 // steering are the prefixes of variables that would steer perigee or a launcher.
 var steering = []string{
 	"PERIGEE_", "SLURM", "SALLOC_", "SBATCH_", "PMI", "OMPI_", "MPI_", "HYDRA_", "RANK=", "WORLD_SIZE=", "MASTER_",
-	"LOCAL_RANK=", "TORCHELASTIC_", "NO_COLOR=",
+	"LOCAL_RANK=", "TORCHELASTIC_", "NIXL_ETCD_", "NO_COLOR=",
 }
 
 // Environ is the tests' environment without what would steer perigee or a

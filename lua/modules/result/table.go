@@ -33,16 +33,19 @@ func newTable(title string, columns *glua.LTable) (text table.Table, record resu
 	return text, record, list, err
 }
 
-// table{title =, columns = {{"Name", "%.3f"}, ...}, rows = {{...}, ...}, keys =, stream =}.
+// table{title =, columns = {{"Name", "%.3f"}, ...}, rows = {{...}, ...}, keys =, stream =, silent =}.
 func (r *tables) table(L *glua.LState) (int, error) {
 	f := vm.NewFields("result.table", L.CheckTable(1))
 	title, columns, rows := f.Text("title", ""), f.Table("columns"), f.Table("rows")
-	keys, streaming := f.Integer("keys", 0, 0), f.Bool("stream", false)
+	keys, streaming, silent := f.Integer("keys", 0, 0), f.Bool("stream", false), f.Bool("silent", false)
 	if err := f.Err(); err != nil {
 		return 0, err
 	}
 	if streaming {
-		return r.stream(L, title, columns, rows, int(keys))
+		return r.stream(L, title, columns, rows, int(keys), silent)
+	}
+	if silent {
+		return 0, fault.New(fault.Script, "result.table with silent = true needs stream = true, too")
 	}
 	if columns == nil || rows == nil {
 		return 0, fault.New(fault.Script, "result.table needs columns and rows")
@@ -112,8 +115,9 @@ type stream struct {
 
 const streamType = "perigee.table"
 
-// stream: table{title =, columns =, keys =, stream = true} prints the headers and returns what takes the rows.
-func (r *tables) stream(L *glua.LState, title string, columns, rows *glua.LTable, keys int) (int, error) {
+// stream: table{title =, columns =, keys =, stream = true} prints the headers and returns what takes the rows. A silent
+// one goes into the result alone.
+func (r *tables) stream(L *glua.LState, title string, columns, rows *glua.LTable, keys int, silent bool) (int, error) {
 	if columns == nil || rows != nil {
 		return 0, fault.New(fault.Script, "result.table with stream = true needs columns and takes no rows").
 			WithHint("add rows to what it returns: t:row{...}, and t:finish() in the end")
@@ -130,11 +134,15 @@ func (r *tables) stream(L *glua.LState, title string, columns, rows *glua.LTable
 	}
 	record.Rows = [][]any{}
 	r.showSkew()
+	out := env.Out
+	if silent {
+		out, t.width = io.Discard, 0
+	}
 	if title != "" {
-		io.WriteString(env.Out, experiment.Comment(title))
+		io.WriteString(out, experiment.Comment(title))
 	}
 	r.clear()
-	if t.lines, err = t.text.Stream(env.Out, t.width, keys); err != nil {
+	if t.lines, err = t.text.Stream(out, t.width, keys); err != nil {
 		return 0, fault.New(fault.Script, "result.table: %w", err)
 	}
 	t.index = len(env.Doc.Tables)

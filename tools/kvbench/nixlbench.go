@@ -1,0 +1,123 @@
+package kvbench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"perigee/internal/cli"
+	"perigee/spmd/boot"
+	"perigee/tools/run"
+)
+
+// formatNixlbench is nixlbench's own table.
+const formatNixlbench = "nixlbench"
+
+// NixlbenchCmd is `perigee kvbench nixlbench`, which a link to perigee of the name nixlbench is, too: the options are
+// nixlbench's, and so are their meaning, the number of processes and the table.
+type NixlbenchCmd struct {
+	run.Flags `set:"ranks=--num_initiator_dev and --num_target_dev together; 1 with files"`
+	Bench
+}
+
+// Help adds to the flags in perigee kvbench nixlbench --help.
+func (NixlbenchCmd) Help() string {
+	return "With NIXL_ETCD_NAMESPACE set, this is one process of the benchmark, which meets the others at --etcd_endpoints.\n\n" +
+		"Example: perigee kvbench nixlbench --max_block_size 1M --num_iter 100\n\nSee docs/cloudai.md."
+}
+
+// Run runs the benchmark, or takes part in it.
+func (c *NixlbenchCmd) Run(streams cli.Streams) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	if err := c.Flags.Check(); err != nil {
+		return err
+	}
+	known, err := c.known()
+	if err != nil {
+		return err
+	}
+	b := c.Bench
+	b.Backend = known.name
+	r := routed{bench: b, storage: known.storage, local: cli.Given(b.InitiatorSegType, dram)}
+	r.bench.NumInitiatorDev, r.bench.NumTargetDev = 1, 1 // they count the ranks here
+	n := b.processes(known.storage)
+	j := run.Job{Command: "perigee run kvbench", Scenario: "kvbench", Flags: c.Flags, Env: b.meeting(cli.Given(c.Ranks, n))}
+	launcher, started, err := boot.Started(j.Environ())
+	if err != nil {
+		return err
+	}
+	warnings := append(r.idle(), r.otherBackend())
+	if idle := b.idleHere(launcher); len(idle) > 0 {
+		warnings = append(warnings, strings.Join(idle, ", ")+" without effect")
+	}
+	for _, text := range warnings {
+		if text != "" {
+			fmt.Fprintln(streams.Err, "perigee: warning:", text)
+		}
+	}
+	if c.Ranks == nil && (!started || launcher == "etcd") {
+		j.Flags.Ranks = &n // else the launcher decides
+	}
+	j.Options = r.scenario(b).options(formatNixlbench)
+	return j.Run(context.Background(), streams)
+}
+
+// processes is how many processes nixlbench has: one with files, two whose devices are all theirs in the mode MG, and
+// else one for each device.
+func (b Bench) processes(storage bool) int {
+	switch {
+	case storage:
+		return 1
+	case b.Mode == "MG":
+		return 2
+	}
+	return int(b.NumInitiatorDev + b.NumTargetDev)
+}
+
+// meeting returns the variables by which the processes of a benchmark meet at an etcd; nil where each has ranks of its
+// own. As the etcd is named in the examples of nixlbench even where none runs, the namespace decides.
+func (b Bench) meeting(processes int) map[string]string {
+	if os.Getenv(boot.EnvEtcdNamespace) == "" || processes < 2 {
+		return nil
+	}
+	vars := map[string]string{boot.EnvEtcdRanks: strconv.Itoa(processes)}
+	if b.EtcdEndpoints != DefaultBench().EtcdEndpoints {
+		vars[boot.EnvEtcdEndpoints] = b.EtcdEndpoints
+	}
+	return vars
+}
+
+// options are those of the scenario. An empty format is the scenario's own.
+func (b Bench) options(format string) map[string]any {
+	values := map[string]any{}
+	if format != "" {
+		values["format"] = format
+	}
+	for _, f := range b.forScenario() {
+		values[f.name] = f.value
+	}
+	return values
+}
+
+// JoinBooleans joins an option of nixlbench and the word True or False after it to one word: KVBench's command lines
+// have them so.
+func JoinBooleans(args []string) (joined []string) {
+	switches := map[string]bool{} // with underscores for hyphens
+	for _, f := range DefaultBench().flags() {
+		_, switches["__"+f.name] = f.value.(bool)
+	}
+	for i, word := range args {
+		value := strings.ToLower(word)
+		isValue := i > 0 && (value == "true" || value == "false")
+		if isValue && switches[strings.ReplaceAll(args[i-1], "-", "_")] {
+			joined[len(joined)-1] += "=" + value
+			continue
+		}
+		joined = append(joined, word)
+	}
+	return joined
+}

@@ -160,7 +160,8 @@ func (c *checker) order(quantity string) {
 	least, at := 0.0, 1.0
 	for i, s := range list {
 		if i > 0 && list[i-1].value > s.value*rounded+2*c.ms {
-			c.broken(Order, "%s %s %g ms is above the %s, %g ms", list[i-1].name, quantity, list[i-1].value, s.name, s.value)
+			c.broken(Order, "%s %s %g ms is above the %s, %g ms", list[i-1].name, quantity, list[i-1].value, s.name,
+				s.value)
 			return
 		}
 	}

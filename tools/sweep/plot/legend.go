@@ -80,7 +80,8 @@ func offEntries(d *Data) (list []entry) {
 	if len(reasons) == 0 {
 		return nil
 	}
-	list = append(list, entry{"kept off the Pareto front:", func(c *draw.Canvas, m vg.Point) { c.DrawGlyph(offFront, m) }})
+	cross := func(c *draw.Canvas, m vg.Point) { c.DrawGlyph(offFront, m) }
+	list = append(list, entry{"kept off the Pareto front:", cross})
 	for _, reason := range reasons[:min(most, len(reasons))] {
 		list = append(list, entry{reason, nil})
 	}

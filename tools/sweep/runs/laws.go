@@ -82,9 +82,9 @@ func (r *Run) figures() laws.Figures {
 			continue
 		}
 		s := r.Latency[l]
-		f.Latency[latencyNames[l]] = laws.Latency{Mean: s[Mean], Min: s[Min], Max: s[Max], Percentiles: map[float64]float64{
-			0.1: s[P0p1], 1: s[P1], 5: s[P5], 10: s[P10], 25: s[P25], 50: s[P50], 75: s[P75], 90: s[P90], 95: s[P95],
-			99: s[P99], 99.9: s[P99p9]}}
+		percentiles := map[float64]float64{0.1: s[P0p1], 1: s[P1], 5: s[P5], 10: s[P10], 25: s[P25], 50: s[P50],
+			75: s[P75], 90: s[P90], 95: s[P95], 99: s[P99], 99.9: s[P99p9]}
+		f.Latency[latencyNames[l]] = laws.Latency{Mean: s[Mean], Min: s[Min], Max: s[Max], Percentiles: percentiles}
 	}
 	return f
 }

@@ -11,9 +11,10 @@ import (
 
 // The tolerances. Ratios are of what figures say to the bound that they break.
 const (
-	general = 1.25 // of in-flight requests, of sums of times, and of rates whose clock is not the benchmark's
-	guessed = 2    // of sums of times where equal lengths are only likely
-	exact   = 0.05 // share of a rate that the client itself has divided
+	general = 1.25 // of in-flight requests, of means to percentiles, and of rates
+	sums    = 1.5  // of E2EL to the sum of its parts
+	guessed = 2    // the same, where equal lengths are only likely
+	exact   = 0.05 // share of an output rate that the client itself has divided
 	span    = 1.05 // of a request's time to the benchmark's
 	rounded = 1.01 // of figures that are compared as they stand: JSON has more digits of one than of another
 	gaps    = 2    // of the time after the first token to that between tokens
@@ -258,7 +259,8 @@ func (c *checker) firstToken() {
 }
 
 // rates holds throughputs against counts and the duration, or that of tokens against that of requests where no
-// duration is known. Only the client's own division is exact from below. Of the rates of tokens, one is named.
+// duration is known. Only the client's own division of the output is
+// exact. Of the rates of tokens, one is named.
 func (c *checker) rates() {
 	requests := c.Completed
 	if c.Requests > requests { // some clients count failed ones, too
@@ -283,11 +285,8 @@ func (c *checker) oneRate(unit, what string, says, amount float64, exactly bool)
 		return false
 	}
 	below, above := 1/general, math.Inf(1)
-	if c.Exact {
-		below = 1 - exact
-	}
 	if exactly {
-		above = 1 + exact
+		below, above = 1-exact, 1+exact
 	}
 	most, least := amount/(c.Duration-d), amount/(c.Duration+d)
 	if (says-r)*below > most || (says+r)*above < least || says == 0 && least > 2*r {
@@ -339,7 +338,7 @@ func (c *checker) alike() float64 {
 	const few = 10 // requests, whose mean is often whole
 	switch {
 	case math.Abs(c.osl-c.AskedOutput) <= 0.01*c.AskedOutput:
-		return general
+		return sums
 	case c.Completed >= few && c.osl == math.Trunc(c.osl):
 		return guessed
 	}
@@ -365,8 +364,8 @@ func (c *checker) parts() {
 	list := c.Latency[TPOT].ranks()
 	r := c.ms * (1 + 2/(c.osl-1))
 	switch last := len(list) - 1; {
-	case last >= 0 && list[last].at >= 0.9 && each > max(list[last].value, tpot)*general+r,
-		last >= 0 && list[0].at == 0 && each*general < list[0].value-r:
+	case last >= 0 && list[last].at >= 0.9 && each > max(list[last].value, tpot)*sums+r,
+		last >= 0 && list[0].at == 0 && each*sums < list[0].value-r:
 		c.broken(Parts, "(E2EL - TTFT) / (%.4g tokens - 1) is %.4g ms, TPOT is %g ms, %s %g ms", c.osl, each, tpot,
 			list[last].name, list[last].value)
 	}

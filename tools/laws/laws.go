@@ -38,7 +38,7 @@ type Figures struct {
 
 	Latency map[string]Latency // by quantity
 
-	// Exact says that the client has divided the tokens by the duration that it gives, so that a throughput
+	// Exact says that the client has divided the output tokens by the duration that it gives, so that a throughput
 	// that is too low contradicts them, too.
 	Exact bool
 	// Unstreamed says that answers come whole: there is no first token, and nothing between tokens.

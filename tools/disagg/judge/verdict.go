@@ -10,6 +10,7 @@ package judge
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -27,7 +28,7 @@ type Gates struct {
 	MissingMetrics bool    `name:"allow-missing-metrics" help:"A level without one of the metrics does not fail the case."`
 	Truncated      bool    `name:"allow-truncated" help:"A log that ends within a line does not fail the case."`
 	UnknownTokens  bool    `name:"allow-unknown-tokens" help:"A log that does not say how many tokens were generated, or how many requests failed, does not fail the case."`
-	Implausible    bool    `name:"allow-implausible" help:"Figures that contradict each other do not fail the case."`
+	Implausible    bool    `name:"allow-implausible" help:"Figures that contradict each other, or took no time, do not fail the case."`
 }
 
 // Check validates the limits.
@@ -52,6 +53,7 @@ type Expect struct {
 	Output     int     // tokens per request
 	Ratio      float64 // smallest length as a share of Output
 	Benchmark  bool    // a benchmark ran
+	Unstreamed bool    // its answers come whole
 	References []Reference
 	// AccuracyLog is the name of the evaluation's log, which may hold *; "": the
 	// usual ones.
@@ -65,7 +67,8 @@ func Expected(c *config.Config) Expect {
 	e := Expect{
 		Levels: c.Concurrencies(), Metrics: benchlog.Default(c.Type), Custom: c.Metrics,
 		MultiRound: rounds(c), Bounds: c.References, Output: c.Benchmark.Output, Ratio: 1,
-		Benchmark: c.Benchmark.Enabled && c.Category != "accuracy", known: true,
+		Unstreamed: !c.Benchmark.Streaming,
+		Benchmark:  c.Benchmark.Enabled && c.Category != "accuracy", known: true,
 	}
 	if c.Benchmark.NvSA || c.UsesCommand() {
 		e.Ratio = c.Benchmark.Ratio
@@ -378,9 +381,6 @@ func (j *judge) requests(l benchlog.Level, custom bool) {
 	if total < 0 && failed > 0 && l.Prompts > 0 { // it says that these failed, and of how many is known
 		total = max(failed, l.Prompts)
 	}
-	if l.Total >= 0 && l.Successful > l.Total {
-		j.reason(j.g.Implausible, "level %d: %d of %d requests succeeded", l.Concurrency, l.Successful, l.Total)
-	}
 	// The client may print fewer than it was asked for: lost ones failed, too.
 	asked := l.Concurrency * j.want.MultiRound
 	switch {
@@ -433,32 +433,29 @@ func (j *judge) tokens(l benchlog.Level, custom bool) {
 	}
 }
 
-// plausible compares figures of a level that must agree.
+// plausible holds the figures of a level against the laws between them.
 func (j *judge) plausible(l benchlog.Level) {
+	contradiction := func(format string, args ...any) {
+		if !j.g.Implausible {
+			format += " (--allow-implausible lets it pass)"
+		}
+		j.reason(j.g.Implausible, "level %d: "+format, append([]any{l.Concurrency}, args...)...)
+	}
 	if l.Mixed != "" {
-		j.reason(j.g.Implausible, "level %d: its result block says %s: results of several clients, or of a warm-up, may be mixed",
-			l.Concurrency, l.Mixed)
+		contradiction("its result block says %s: results of several clients, or of a warm-up, may be mixed", l.Mixed)
 	}
-	for _, s := range benchlog.Statistics {
-		ttft, first := l.Metrics[benchlog.Name(s, "TTFT")]
-		e2el, second := l.Metrics[benchlog.Name(s, "E2EL")]
-		if second && e2el == 0 {
-			j.reason(j.g.Implausible, "level %d: %s E2EL is 0 ms", l.Concurrency, s)
-		}
-		if first && second && e2el < ttft {
-			j.reason(j.g.Implausible, "level %d: %s E2EL %g ms is below TTFT %g ms", l.Concurrency, s, e2el, ttft)
-		}
+	f := l.Figures()
+	f.Exact, f.Unstreamed = true, j.want.Unstreamed
+	if j.want.Output > 0 && j.want.Ratio == 1 {
+		f.AskedOutput = float64(j.want.Output)
 	}
-	for name, value := range l.Metrics {
-		if value < 0 {
-			j.reason(j.g.Implausible, "level %d: %s is %g", l.Concurrency, name, value)
-		}
+	for _, v := range f.Check() {
+		contradiction("%s", v.Text)
 	}
-	if l.Duration > 0 && l.Throughput > 0 && l.Generated > 0 {
-		// Both are printed with two decimals.
-		if rate := float64(l.Generated) / l.Duration; rate < 0.95*l.Throughput-0.01 || rate > 1.05*l.Throughput+0.01 {
-			j.reason(j.g.Implausible, "level %d: %d tokens in %g s are %.4g tok/s, the log says %g tok/s",
-				l.Concurrency, l.Generated, l.Duration, rate, l.Throughput)
+	known := benchlog.All()
+	for _, name := range slices.Sorted(maps.Keys(l.Metrics)) {
+		if value := l.Metrics[name]; value < 0 && !slices.Contains(known, name) {
+			contradiction("%s is %g", name, value)
 		}
 	}
 }

@@ -164,12 +164,10 @@ func (r *result) serving() {
 	} {
 		r.value(k, key, to)
 	}
-	if errs, ok := k["errors"].([]any); ok && len(errs) > 0 && l.Failed < 0 { // of each request, empty for none
+	if errs, ok := k["errors"].([]any); ok && len(errs) > 0 { // of each request, empty for none
 		prompts = len(errs)
 	}
-	if l.Failed < 0 {
-		l.asked = max(prompts, 0)
-	}
+	l.asked = max(prompts, 0)
 	r.askedOutput()
 	for key := range k {
 		stat, quantity, _ := strings.Cut(strings.TrimSuffix(key, "_ms"), "_")

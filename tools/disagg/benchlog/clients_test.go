@@ -21,12 +21,12 @@ import (
 // "the text does not say".
 var known = map[string][]map[string]float64{
 	"vllm.log": {{
-		"concurrency": 10, "total": -1, "successful": 100, "failed": 0, "generated": 12800, "input": 102400, "duration": 26.4,
+		"concurrency": 10, "total": 100, "successful": 100, "failed": 0, "generated": 12800, "input": 102400, "duration": 26.4,
 		"rate": 484.85, "requests": 3.79, "tokens": 4363.64, "TTFT.mean": 151.2, "TTFT.p50": 120.1, "TTFT.p90": 300, "TTFT.p99": 402.9,
 		"TTFT.p99.9": 410, "TPOT.mean": 19.5, "ITL.p99": 40, "E2EL.mean": 2627.7, "E2EL.p50": 2600, "E2EL.p99": 3000,
 	}},
 	"vllm.json": {{
-		"concurrency": 10, "total": -1, "successful": 98, "failed": 2, "generated": 12544, "input": 100352, "duration": 26.4012,
+		"concurrency": 10, "total": 100, "successful": 98, "failed": 2, "generated": 12544, "input": 100352, "duration": 26.4012,
 		"rate": 475.13, "requests": 3.712, "tokens": 4276.2, "TTFT.mean": 151.2, "TTFT.std": 60.5, "TPOT.std": -1, "ITL.p99.9": 40, "ITL.p99": -1,
 	}},
 	"sglang.log": {{
@@ -320,6 +320,24 @@ func TestConcurrencyOfExports(t *testing.T) {
 		log, err := Read(strings.NewReader(`{"request_latency": {"unit": "ms", "avg": 5}, "input_config": ` + config + `}`))
 		if err != nil || len(log.Levels) != 1 || log.Levels[0].Concurrency != want {
 			t.Errorf("%s: %+v, %v; wanted %d", config, log, err, want)
+		}
+	}
+}
+
+// A request that is neither counted as completed nor as failed is lost; a prompt may take several requests, though.
+func TestLostRequests(t *testing.T) {
+	for counts, want := range map[string][2]int{
+		`"num_prompts": 200, "completed": 150, "failed": 0`: {50, 200}, `"num_prompts": 200, "completed": 150`: {50, 200},
+		`"num_prompts": 200, "completed": 150, "failed": 50`: {50, 200}, `"num_prompts": 20, "completed": 150, "failed": 1`: {1, 151},
+		`"completed": 150, "failed": 1`: {1, 151}, `"completed": 150`: {0, 150}, `"completed": null, "num_prompts": 7`: {-1, 7},
+		`"num_prompts": 4, "completed": 3, "errors": ["", "x", "", ""]`: {1, 4},
+	} {
+		log, err := Read(strings.NewReader(`{"request_throughput": 1, ` + counts + `}`))
+		if err != nil || len(log.Levels) != 1 {
+			t.Fatal(counts, log, err)
+		}
+		if failed, total := log.Levels[0].Counts(); [2]int{failed, total} != want {
+			t.Errorf("%s: %d of %d failed, wanted %v", counts, failed, total, want)
 		}
 	}
 }

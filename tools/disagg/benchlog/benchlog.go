@@ -265,7 +265,7 @@ func (m *machine) beginLoose() {
 	m.loose = &l
 }
 
-// endLoose ends the result block outside of levels. trtllm-bench's report has no end of its own.
+// endLoose ends the result block outside of levels. trtllm-bench's report has no line that ends it.
 func (m *machine) endLoose(complete bool) {
 	if m.loose == nil {
 		return

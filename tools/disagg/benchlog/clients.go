@@ -69,7 +69,7 @@ func (l *Log) object(text []byte, line int) error {
 		r.trtllmBench()
 	case r.records():
 		r.aiperf()
-	case r.has("completed") && (r.has("output_throughput") || r.has("request_throughput") || r.has("total_output_tokens")):
+	case r.has("completed") && (r.has("request_throughput") || r.has("output_throughput")):
 		r.serving()
 	default:
 		return fmt.Errorf("line %d: wanted the result of a known client", line)
@@ -195,7 +195,7 @@ func (r *result) askedOutput() {
 	}
 }
 
-// records finds the figures of AIPerf and GenAI-Perf, which older versions of AIPerf write under a key of their own.
+// records finds the figures of AIPerf and GenAI-Perf, which older versions of AIPerf write one level deeper.
 func (r *result) records() bool {
 	if inner := within(r.keys, "records"); inner != nil {
 		for key, value := range inner {

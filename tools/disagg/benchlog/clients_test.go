@@ -356,7 +356,7 @@ func TestFigures(t *testing.T) {
 		}
 	}
 	if f.Failed == f.Failed || f.AskedOutput == f.AskedOutput {
-		t.Errorf("failed %g, asked %g; wanted what nobody says", f.Failed, f.AskedOutput)
+		t.Errorf("failed %g, asked %g; wanted none", f.Failed, f.AskedOutput)
 	}
 	f = readFile(t, "aiperf.json").Levels[0].Figures()
 	if f.Latency[laws.TPOT].Mean != 20 || f.Latency[laws.TTFT].Min != 10.5 {

@@ -8,9 +8,9 @@ import (
 	"io"
 )
 
-// documents reads the JSON objects of a file one after the other: one object, objects on lines of their own, or a list
-// of objects. Lists inside of an object that are longer than mostList are dropped: clients write times of every token
-// there. NaN and Infinity, which Python's json writes, become null.
+// documents reads the JSON objects of a file one after the other: one object, one on each line, or a list of objects.
+// Lists inside of an object that are longer than mostList are dropped: clients write times of every token there. NaN
+// and Infinity, which Python's json writes, become null.
 type documents struct {
 	in   *bufio.Reader
 	line int // of the last byte

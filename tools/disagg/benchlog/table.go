@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// table holds the state of reading a table of AIPerf or GenAI-Perf: a row of statistics per figure, whose name may go on
-// in the rows below, where the other cells are empty.
+// table holds the state of reading a table of AIPerf or GenAI-Perf: a row of statistics per figure, whose name may go
+// on in the rows below, where the other cells are empty.
 type table struct {
 	client  string   // that prints such a table; "" outside of tables
 	columns []string // the statistic of each column behind the name; "" for others

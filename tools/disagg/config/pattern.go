@@ -57,9 +57,9 @@ func compilePattern(source string, names []string) (*Pattern, error) {
 	return p, nil
 }
 
-// FindAll returns the records in each of several parts of a text, from one offset to another, in order; without parts, in
-// all of it. A match whose values are no numbers is an error, and so are one that takes a part of a number and more than
-// mostMatches matches in a part. A value may have separators of thousands.
+// FindAll returns the records in each of several parts of a text, from one offset to another, in order; without parts,
+// in all of it. A match whose values are no numbers is an error, and so are one that takes a part of a number and more
+// than mostMatches matches in a part. A value may have separators of thousands.
 func (p *Pattern) FindAll(text []byte, parts ...[2]int64) ([][]Match, error) {
 	const mostMatches = 1 << 16 // each belongs to a level, of which a log has 10,000 at most
 	re := regexp.MustCompile(p.text)

@@ -102,7 +102,7 @@ func FuzzTranslate(f *testing.F) {
 	})
 }
 
-// A pattern that takes a part of a number would pass a figure that nobody has measured.
+// A pattern that takes a part of a number would pass a figure that was not measured.
 func TestPartsOfNumbers(t *testing.T) {
 	for _, c := range []struct {
 		pattern, text, part, whole string // "" where the value is all of a number, which is then 15.5 or 15559.05
@@ -141,7 +141,7 @@ func TestPartsOfNumbers(t *testing.T) {
 			t.Errorf("%s in %q: %v, %v\nwanted %s", c.pattern, c.text, got, err, want)
 		}
 	}
-	p, err := compilePattern(`(\d+),([\d.]+)`, []string{"X", "Y"}) // columns of their own, no thousands
+	p, err := compilePattern(`(\d+),([\d.]+)`, []string{"X", "Y"}) // two columns, no thousands
 	if err != nil {
 		t.Fatal(err)
 	}

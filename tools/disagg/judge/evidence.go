@@ -166,8 +166,8 @@ func (e *Evidence) benchmark(path string, want Expect) error {
 	return nil
 }
 
-// unmarkedOf keeps, of a log whose result blocks are its levels, those of the wanted concurrencies: others are warm-ups.
-// The one result of a JSON file is that of the only level.
+// unmarkedOf keeps, of a log whose result blocks are its levels, those of the wanted concurrencies: others are
+// warm-ups. The one result of a JSON file is that of the only level.
 func (e *Evidence) unmarkedOf(wanted []int) {
 	log := e.Log
 	if !log.Unmarked || len(wanted) == 0 {

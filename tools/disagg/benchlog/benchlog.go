@@ -208,10 +208,10 @@ func (m *machine) line(line []byte) {
 		m.beginBlock("")
 	case last == '=' && isRule(line):
 		m.endBlock()
-	case bytes.Contains(line, section) && m.section(line):
+	case hasSuffix(line, titles) && m.section(line):
 	case bytes.Contains(line, concurrency):
 		m.options(line)
-	case digit, bytes.Contains(line, requests), hasSuffix(line, words), unitAt(line) >= 0:
+	case digit, bytes.Contains(line, requests), hasSuffix(line, words), bytes.Contains(line, unitEnd):
 		m.figure(line) // which says what is no number
 	}
 }

@@ -91,6 +91,7 @@ var (
 	unitEnd     = []byte("):")
 	concurrency = []byte("oncurrency")
 	section     = []byte("= ")
+	titles      = [][]byte{[]byte("DETAILS"), []byte("OVERVIEW")}
 )
 
 // statistics are the names of statistics that clients have others for.
@@ -159,7 +160,7 @@ func isRule(line []byte) bool {
 // section takes a line such as "= PERFORMANCE OVERVIEW", which begins a part of trtllm-bench's report, and reports
 // whether it is one.
 func (m *machine) section(line []byte) bool {
-	title := line[bytes.LastIndex(line, section)+len(section):]
+	_, title, _ := bytes.Cut(line, section)
 	l := m.current()
 	inside := l != nil && l.Client == TRTLLMBench
 	switch string(title) {

@@ -22,6 +22,9 @@ type table struct {
 	line  int
 }
 
+// mostName bounds the name of a row, in bytes, beyond which nothing is added to it.
+const mostName = 1 << 10
+
 // separators are the vertical lines of tables, borders what their horizontal ones begin and end with.
 var (
 	separators = strings.NewReplacer("┃", "|", "│", "|", "║", "|")
@@ -77,7 +80,9 @@ func (m *machine) row(line []byte) bool {
 	case t.client == "":
 		return false
 	case strings.Join(cells[1:], "") == "":
-		t.name += " " + cells[0]
+		if len(t.name) < mostName {
+			t.name += " " + cells[0]
+		}
 	case strings.Trim(cells[0], "-: ") == "" && strings.Trim(cells[1], "-: ") == "": // a rule of Markdown
 	default:
 		m.flush()

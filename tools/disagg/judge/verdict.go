@@ -126,10 +126,13 @@ func set[T any](to, from *T) {
 
 // Level is one level of a case.
 type Level struct {
-	Concurrency int                `json:"concurrency"`
-	Complete    bool               `json:"complete"` // it has its end line, and none of the same concurrency comes later
-	Metrics     map[string]float64 `json:"metrics"`  // ms; empty unless complete
+	Client      string             `json:"client,omitempty"` // that has printed it, as far as it is known
+	Concurrency int                `json:"concurrency"`      // 0 where nothing says it
+	Complete    bool               `json:"complete"`         // it has its end line, and none of the same concurrency comes later
+	Metrics     map[string]float64 `json:"metrics"`          // ms; empty unless complete
 	Throughput  float64            `json:"output_tok_s,omitempty"`
+	// Latency holds what the client says of each quantity, in ms: mean, min, max, std and percentiles such as p50.
+	Latency map[string]map[string]float64 `json:"latency_ms,omitempty"`
 }
 
 // The states of a case.
@@ -173,7 +176,7 @@ func (v *Verdict) Sound() bool {
 
 // Judge holds evidence against what is expected. end says how the job has ended; nil for logs of no job.
 func Judge(e *Evidence, want Expect, g Gates, end *End) *Verdict {
-	if want.Metrics == nil {
+	if want.Metrics == nil && !e.Log.Unmarked { // what a client prints by itself differs
 		want.Metrics = benchlog.Default("disagg")
 	}
 	v := &Verdict{Levels: []Level{}, Accuracy: []Score{}, Reasons: []string{}, Files: e.Files}
@@ -233,7 +236,11 @@ func (j *judge) reason(relaxed bool, format string, args ...any) {
 		*more++
 		return
 	}
-	*list = append(*list, cli.Shortened(fmt.Sprintf(format, args...)))
+	text := fmt.Sprintf(format, args...)
+	if rest, ok := strings.CutPrefix(text, "level 0"); ok {
+		text = "the run of unknown concurrency" + rest
+	}
+	*list = append(*list, cli.Shortened(text))
 }
 
 func (j *judge) fail(format string, args ...any) { j.reason(false, format, args...) }
@@ -255,9 +262,9 @@ func (j *judge) rest(prefix string) {
 func (j *judge) levels() {
 	for i, l := range j.e.Log.Levels {
 		complete := l.Complete && !j.repeated(i)
-		level := Level{Concurrency: l.Concurrency, Complete: complete, Metrics: map[string]float64{}}
+		level := Level{Client: l.Client, Concurrency: l.Concurrency, Complete: complete, Metrics: map[string]float64{}}
 		if complete {
-			level.Metrics, level.Throughput = l.Metrics, l.Throughput
+			level.Metrics, level.Throughput, level.Latency = l.Metrics, l.Throughput, l.Latency
 		}
 		j.v.Levels = append(j.v.Levels, level)
 	}
@@ -304,7 +311,7 @@ func (j *judge) benchmark() {
 		return
 	}
 	if len(log.Levels) == 0 {
-		text := "no level in the log: there is no line \"Benchmarking with concurrency\""
+		text := "no level in the log: there is no line \"Benchmarking with concurrency\", and no result of a known client counts"
 		if log.Lines == 0 && log.Whole {
 			text = "the log is empty"
 		}
@@ -317,6 +324,11 @@ func (j *judge) benchmark() {
 	}
 	j.presence()
 	for _, l := range j.counting() {
+		if !l.Complete && log.Unmarked {
+			j.reason(j.g.MissingLevels, "level %d: its result has no end, or its run was cancelled; its figures do not count",
+				l.Concurrency)
+			continue
+		}
 		if !l.Complete {
 			j.reason(j.g.MissingLevels,
 				"level %d has no end line \"Benchmark with concurrency %d done\"; its figures do not count",
@@ -357,9 +369,12 @@ func (j *judge) level(l benchlog.Level) {
 	if missing := l.Missing(j.want.Metrics); len(missing) > 0 {
 		j.reason(j.g.MissingMetrics, "level %d lacks %s", l.Concurrency, strings.Join(missing, ", "))
 	}
+	if j.e.Log.Unmarked && len(l.Metrics) == 0 && l.Throughput == 0 {
+		j.reason(j.g.MissingMetrics, "level %d has neither a latency nor a throughput", l.Concurrency)
+	}
 	custom := j.want.Custom != nil && j.want.Custom.Pattern != nil
 	j.requests(l, custom)
-	j.tokens(l, custom)
+	j.tokens(l, custom || l.Throughput > 0 && l.HasRates())
 	j.plausible(l)
 	for i, b := range j.want.Bounds {
 		if b.Concurrency != 0 && b.Concurrency != l.Concurrency {
@@ -383,6 +398,8 @@ func (j *judge) requests(l benchlog.Level, custom bool) {
 	}
 	// The client may print fewer than it was asked for: lost ones failed, too.
 	asked := l.Concurrency * j.want.MultiRound
+	// A table of AIPerf or GenAI-Perf may have rates alone; SGLang's client counts no failed requests.
+	unsaid := custom || j.g.UnknownTokens || l.Throughput > 0 && l.HasRates() || j.e.Log.Unmarked && l.Successful > 0
 	switch {
 	case total < 0:
 	case l.Prompts > 0 && total < l.Prompts:
@@ -391,11 +408,11 @@ func (j *judge) requests(l benchlog.Level, custom bool) {
 		j.reason(custom || j.g.UnknownTokens, "level %d: %d of %d prompts (concurrency times benchmark.multi_round) are "+
 			"accounted for", l.Concurrency, total, asked)
 	case l.Prompts == 0 && asked == 0 && l.Total < 0 && l.Failed < 0, failed < 0:
-		j.reason(custom || j.g.UnknownTokens, "level %d: the log does not say how many requests failed", l.Concurrency)
+		j.reason(unsaid, "level %d: the log does not say how many requests failed", l.Concurrency)
 	}
 	switch {
 	case total < 0:
-		j.reason(custom || j.g.UnknownTokens, "level %d: the log does not say how many requests there were",
+		j.reason(unsaid, "level %d: the log does not say how many requests there were",
 			l.Concurrency)
 	case total == 0:
 		j.fail("level %d: no request was made", l.Concurrency)

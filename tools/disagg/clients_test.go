@@ -119,3 +119,36 @@ func compare(t *testing.T, a answer, p parsed, either bool) {
 		t.Errorf("requests %v, %v failed, wanted %d and %d", p.TotalRequests, p.FailedRequests, requests, failed)
 	}
 }
+
+// What srun and Windows put around lines changes nothing, and a file that ends early does not pass.
+func TestClientsAltered(t *testing.T) {
+	dir := t.TempDir()
+	for _, client := range []string{"vllm", "sglang", "aiperf", "trtllm-serving", "trtllm-bench"} {
+		for _, a := range answers(t, client) {
+			text, err := os.ReadFile(filepath.Join("testdata", "clients", client, a.File))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !a.Honest {
+				continue
+			}
+			file := filepath.Join(dir, client+"-"+a.File)
+			must(t, os.WriteFile(file, text[:len(text)*2/5], 0o600))
+			if out, _, code := perigee(t, nil, "parse", "--settle", "0s", file); code == 0 && strings.Contains(out, "state: passed") {
+				t.Errorf("%s: the first two fifths pass\n%s", file, out)
+			}
+			if strings.HasPrefix(filepath.Ext(file), ".json") {
+				continue
+			}
+			lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+			must(t, os.WriteFile(file, []byte("12: "+strings.Join(lines, "\r\n12: ")+"\r\n"), 0o600))
+			t.Run(client+"/"+a.File, func(t *testing.T) {
+				p, _ := parse(t, file)
+				if p.State != "passed" {
+					t.Errorf("with prefixes: %s, %q", p.State, p.Reasons)
+				}
+				compare(t, a, p, client == "aiperf")
+			})
+		}
+	}
+}

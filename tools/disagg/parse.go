@@ -18,6 +18,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
 	"perigee/internal/table"
+	"perigee/tools/disagg/benchlog"
 	"perigee/tools/disagg/config"
 	"perigee/tools/disagg/judge"
 	"perigee/tools/disagg/plan"
@@ -25,12 +26,20 @@ import (
 
 // ParseCmd is `perigee disagg parse`.
 type ParseCmd struct {
-	Path   string `arg:"" name:"log" help:"A log of a benchmark or of an evaluation, or the folder of a case."`
-	Config string `placeholder:"FILE" help:"The case's configuration, which says what to expect [effective.yaml in the folder]."`
+	Paths  []string `arg:"" name:"log" help:"Logs and JSON results of benchmarks, logs of evaluations, folders of cases."`
+	Config string   `placeholder:"FILE" help:"The case's configuration, which says what to expect [effective.yaml in the folder]."`
 	Known
 	judge.Gates
 	Settle time.Duration `default:"500ms" placeholder:"TIME" help:"Wait until a log has not grown for so long, unless the job's end mark is there [500ms]."`
 	Format
+}
+
+// reading is what was read of a path.
+type reading struct {
+	Path string `json:"path"`
+	*judge.Verdict
+
+	log *benchlog.Log
 }
 
 // Run reads and judges.
@@ -41,29 +50,60 @@ func (c *ParseCmd) Run(s cli.Streams) error {
 	if c.Settle < 0 {
 		return fault.New(fault.Usage, "--settle: wanted 0 or more, got %s", c.Settle)
 	}
-	want, warnings, err := c.expected()
-	if err != nil {
-		return err
-	}
-	e, err := judge.Gather(c.Path, want, judge.Patience{Quiet: c.Settle, Limit: 10 * c.Settle})
-	if err != nil {
-		return err
-	}
-	v := judgeFolder(c.Path, e, want, c.Gates)
-	v.Warnings = append(warnings, v.Warnings...)
-	if c.Format.Format == "json" {
-		err = printJSON(s.Out, v)
-		if failed := judge.Unwritable(err); failed != nil {
-			v = failed
-			err = printJSON(s.Out, v)
+	var list []reading
+	for _, path := range c.Paths {
+		p, err := c.parse(path)
+		if err != nil {
+			return err
 		}
-	} else {
-		err = printVerdict(s.Out, v)
+		list = append(list, p)
 	}
-	if err != nil || v.State != judge.Failed {
+	if err := c.print(s.Out, list); err != nil {
 		return err
 	}
-	return fault.New(fault.Threshold, "%s: the case has failed: %s", c.Path, v.Reasons[0])
+	failed := slices.DeleteFunc(slices.Clone(list), func(p reading) bool { return p.State != judge.Failed })
+	switch {
+	case len(failed) == 0:
+		return nil
+	case len(list) == 1:
+		return fault.New(fault.Threshold, "%s: the case has failed: %s", list[0].Path, list[0].Reasons[0])
+	}
+	return fault.New(fault.Threshold, "%d of %d have failed, the first of them %s: %s", len(failed), len(list),
+		failed[0].Path, failed[0].Reasons[0])
+}
+
+// parse reads and judges one path.
+func (c *ParseCmd) parse(path string) (reading, error) {
+	want, warnings, err := c.expected(path)
+	if err != nil {
+		return reading{}, err
+	}
+	e, err := judge.Gather(path, want, judge.Patience{Quiet: c.Settle, Limit: 10 * c.Settle})
+	if err != nil {
+		return reading{}, err
+	}
+	v := judgeFolder(path, e, want, c.Gates)
+	v.Warnings = append(warnings, v.Warnings...)
+	return reading{path, v, e.Log}, nil
+}
+
+// print writes what was read: of one path its verdict alone.
+func (c *ParseCmd) print(out io.Writer, list []reading) error {
+	if c.Format.Format != "json" {
+		if len(list) > 1 || list[0].log.Unmarked {
+			return printRuns(out, list)
+		}
+		return printVerdict(out, list[0].Verdict)
+	}
+	for i, p := range list {
+		if failed := judge.Unwritable(printJSON(io.Discard, p.Verdict)); failed != nil {
+			list[i].Verdict = failed
+		}
+	}
+	if len(list) == 1 {
+		return printJSON(out, list[0].Verdict)
+	}
+	return printJSON(out, list)
 }
 
 // judgeFolder judges what was read. In the folder of a case the verdict that a run has left says how Slurm has ended
@@ -91,9 +131,9 @@ func judgeFolder(dir string, e *judge.Evidence, want judge.Expect, g judge.Gates
 }
 
 // expected reads the config of the case, if there is one, and returns its warnings, too.
-func (c *ParseCmd) expected() (want judge.Expect, warnings []string, err error) {
+func (c *ParseCmd) expected(path string) (want judge.Expect, warnings []string, err error) {
 	file := c.Config
-	if beside := filepath.Join(c.Path, plan.Effective); file == "" {
+	if beside := filepath.Join(path, plan.Effective); file == "" {
 		if _, err := os.Lstat(beside); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 			return want, nil, nil
 		}
@@ -131,6 +171,86 @@ func misread(c *config.Config) *config.Problem {
 
 // judging are the sections that say how a log is read and judged.
 var judging = []string{"metadata", "benchmark", "sequence", "hardware", "job"}
+
+// printRuns writes several verdicts for people, or that on the results of clients: a row for each run.
+func printRuns(out io.Writer, list []reading) error {
+	w := plaintext.Writer(out)
+	defer w.Close()
+	passed := 0
+	for _, p := range list {
+		if p.State == judge.Passed {
+			passed++
+		}
+	}
+	fmt.Fprintf(w, "%d of %s passed; latencies are means in ms\n\n", passed, cli.Count(len(list), "log"))
+	var t table.Table
+	for _, name := range []string{"Log", "State", "Client"} {
+		t.AddColumn(name, table.Left, "")
+	}
+	for _, name := range []string{"Concurrency", "Requests", "Failed"} {
+		t.AddColumn(name, table.Right, "")
+	}
+	for _, quantity := range benchlog.Quantities {
+		t.AddColumn(quantity, table.Right, "%.2f")
+	}
+	t.AddColumn("Tok/s", table.Right, "%.2f")
+	for _, p := range list {
+		rows := runRows(p)
+		for _, row := range rows {
+			t.AddRow(append([]any{p.Path, p.State}, row...)...)
+		}
+	}
+	if err := t.WriteTextWithin(w, 120, 1); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	for _, p := range list {
+		for _, text := range p.Warnings {
+			fmt.Fprintf(w, "warning: %s: %s\n", p.Path, text)
+		}
+		for _, text := range p.Reasons {
+			fmt.Fprintf(w, "failed: %s: %s\n", p.Path, text)
+		}
+	}
+	return nil
+}
+
+// runRows are the rows of the runs that a verdict is on, one without figures where there is none.
+func runRows(p reading) (rows [][]any) {
+	for i, l := range p.Levels {
+		row := []any{l.Client, nil, nil, nil}
+		if l.Client == "" {
+			row[0] = nil
+		}
+		if l.Concurrency > 0 {
+			row[1] = l.Concurrency
+		}
+		counts := p.log.Levels[i]
+		if failed, total := counts.Counts(); total >= 0 {
+			row[2] = total
+			if counts.Total >= 0 || counts.Failed >= 0 {
+				row[3] = failed
+			}
+		}
+		for _, quantity := range benchlog.Quantities {
+			if x, ok := l.Metrics[benchlog.Name("Mean", quantity)]; ok {
+				row = append(row, x)
+			} else {
+				row = append(row, nil)
+			}
+		}
+		if l.Throughput > 0 {
+			row = append(row, l.Throughput)
+		} else {
+			row = append(row, nil)
+		}
+		rows = append(rows, row)
+	}
+	if rows == nil {
+		rows = [][]any{make([]any, 4+len(benchlog.Quantities)+1)}
+	}
+	return rows
+}
 
 // printVerdict writes a verdict for people.
 func printVerdict(out io.Writer, v *judge.Verdict) error {

@@ -1,4 +1,7 @@
-// Package laws checks the figures of a serving benchmark against each other.
+// Package laws checks the figures of a serving benchmark against each other. A benchmark that measured nothing gives
+// itself away: a first token after 0 ms, more requests in flight than were allowed, tokens that no text holds. A law
+// refuses what cannot be, never what is unusual, and its tolerance is wider than rounding and the ways in which
+// clients count. The manual of `perigee disagg` has the table of all laws.
 package laws
 
 import "math"
@@ -11,7 +14,10 @@ const (
 	E2EL = "E2EL" // time of a whole request
 )
 
-// Latency describes one quantity over all requests, in ms. NaN stands for a figure that nobody gave.
+// quantities lists all of them in the order of reasons.
+var quantities = []string{TTFT, TPOT, ITL, E2EL}
+
+// Latency describes one quantity over all requests, in ms. NaN stands for a figure that is not given.
 type Latency struct {
 	Mean, Min, Max float64
 	Percentiles    map[float64]float64 // by the percentage, such as 50 for the median
@@ -31,12 +37,24 @@ type Figures struct {
 	RequestRate, InputRate, OutputRate, TotalRate float64 // per second
 
 	Latency map[string]Latency // by quantity
+
+	// Exact says that the client has divided the tokens by the duration that it gives, so that a throughput
+	// that is too low contradicts them, too.
+	Exact bool
+	// Unstreamed says that answers come whole: there is no first token, and nothing between tokens.
+	Unstreamed bool
+	// Source names what the figures stand in, for sentences: "log" unless it says another.
+	Source string
 }
 
 // Unknown returns figures of which none is given.
 func Unknown() Figures {
 	nan := math.NaN()
-	return Figures{nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, map[string]Latency{}}
+	return Figures{
+		Concurrency: nan, Requests: nan, Completed: nan, Failed: nan, Duration: nan, InputTokens: nan,
+		OutputTokens: nan, Retokenized: nan, AskedOutput: nan, RequestRate: nan, InputRate: nan, OutputRate: nan,
+		TotalRate: nan, Latency: map[string]Latency{}, Source: "log",
+	}
 }
 
 // Violation names a law that figures break, and says how in a sentence.
@@ -45,5 +63,54 @@ type Violation struct {
 	Text string // such as "32 requests of 7911 ms in 61.25 s keep 4.13 in flight, more than the concurrency of 2 (Little's law)"
 }
 
-// Check returns the laws that figures break, in a fixed order. It refuses the impossible, not the unusual.
-func (f Figures) Check() []Violation { return nil }
+// The laws, by their names. Each gives one violation for a quantity or a rate, however many figures break it.
+const (
+	Sign     = "sign"     // nothing is below 0
+	Zero     = "zero"     // what takes time does not take 0
+	Order    = "order"    // percentiles ascend, and the mean lies where they allow
+	First    = "first"    // E2EL is no less than TTFT
+	Counts   = "counts"   // no more completed and failed requests than requests
+	Rate     = "rate"     // throughputs follow from counts and duration
+	Span     = "span"     // no request takes longer than the benchmark
+	Little   = "little"   // requests in flight keep the concurrency
+	Parts    = "parts"    // TTFT + (OSL - 1) * TPOT is E2EL
+	Between  = "between"  // the time between tokens adds up to what follows the first one
+	Returned = "returned" // the text that came back holds the tokens that were counted
+)
+
+// Check returns the laws that figures break, in a fixed order. It refuses the impossible, not the unusual. Figures
+// that are no finite numbers are taken as not given.
+func (f Figures) Check() []Violation {
+	if !given(f.Completed) {
+		f.Completed = f.Requests
+		if f.Failed > 0 {
+			f.Completed -= f.Failed
+		}
+	}
+	latency := map[string]Latency{}
+	for _, q := range quantities {
+		l, ok := f.Latency[q]
+		if !ok {
+			l = noLatency
+		}
+		latency[q] = l
+	}
+	f.Latency = latency
+	c := checker{Figures: f, ms: f.roundingMS(), rate: f.roundingRate(), osl: f.OutputTokens / f.Completed}
+	c.signs()
+	c.counts()
+	for _, q := range quantities {
+		c.order(q)
+	}
+	if f.Completed != 0 { // of no request, nothing takes time
+		c.zeros()
+		c.firstToken()
+		c.rates()
+		c.span()
+		c.little()
+		c.parts()
+		c.between()
+		c.returned()
+	}
+	return c.found
+}

@@ -13,13 +13,12 @@
 // Figures outside of a level, such as those of a warm-up run, do not count, and
 // neither do those of a level without its end. Each line may have any prefix
 // (srun --label writes "12: "), and a carriage return ends a line like a newline
-// does. Lines between are read as
+// does. In a level the figures of the last result block count, and there the last
+// line of a kind. In a text without such lines each result block is a level.
 //
-//	Median TTFT (ms):                        131.42
-//
-// where the statistic is Mean, Median or P99 and the quantity TTFT, TPOT, ITL or
-// E2EL, which SGLang calls E2E Latency. In a level the figures of the last result
-// block count, and there the last line of a kind.
+// A result block is what a known client prints: vLLM's, SGLang's and TensorRT-LLM's
+// serving benchmarks, trtllm-bench, AIPerf and GenAI-Perf. Their JSON files are
+// read, too: each object with results is a level.
 package benchlog
 
 import (
@@ -30,26 +29,35 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // Level holds the figures that the log gives of one level.
 type Level struct {
-	Concurrency int  // of the client
-	Prompts     int  // as its first line says; 0 if it does not
-	Complete    bool // it has its end line, for this concurrency
+	Client      string // that wrote the result block, such as [VLLM]; "" where nothing says it
+	Concurrency int    // of the client; 0 where nothing bounds it, or the log does not say
+	Prompts     int    // as its first line says; 0 if it does not
+	Complete    bool   // it has its end line, for this concurrency
 	Metrics     map[string]float64
+	// Latency holds all statistics in ms, by quantity: mean, min, max, std, p50, p99.9 and so on.
+	Latency map[string]map[string]float64
 
-	Total, Successful, Failed int     // requests; -1 where the log does not say
-	Generated                 int     // tokens; -1 where the log does not say
-	Duration                  float64 // seconds; 0 where the log does not say
-	Throughput                float64 // generated tokens per second; 0 where the log does not say
+	Total, Successful, Failed     int     // requests; -1 where the log does not say
+	Generated, Retokenized, Input int     // tokens of all requests; -1 where the log does not say
+	Duration                      float64 // seconds; 0 where the log does not say
+	Throughput                    float64 // generated tokens per second; 0 where the log does not say
+
+	RequestRate, InputRate, TotalRate float64 // per second; 0 where the log does not say
+	// AskedOutput is the number of tokens that a request asks for, the mean where lengths are spread; 0 where the log
+	// does not say it.
+	AskedOutput float64
 
 	// Mixed names a figure that the level's last result block gives with two values, such as
 	// "SERVER_MEDIAN_TTFT 500 and 700": results of several clients may be mixed. Empty for nothing.
 	Mixed string
 
-	from, to int64 // offsets of its lines in the log
+	from, to              int64 // offsets of its lines in the log
+	meanInput, meanOutput float64
+	asked                 int // requests, by the client's command line
 }
 
 // Log holds the levels of a log.
@@ -57,8 +65,11 @@ type Log struct {
 	Levels []Level
 	// Warmups counts the result blocks outside of levels.
 	Warmups int
-	Lines   int
-	Whole   bool // the text ends with the end of a line
+	// Unmarked says that no line begins a level: each level is a result block, or an object of a JSON file.
+	Unmarked bool
+	JSON     bool
+	Lines    int
+	Whole    bool // the text ends with the end of a line
 	// Unread are the first figures that are no numbers and counts that are no whole ones, with their lines; MoreUnread
 	// counts those that follow.
 	Unread     []string
@@ -101,9 +112,18 @@ func All() []string {
 // MaxLevels bounds the levels of a configuration. A benchmark has a few.
 const MaxLevels = 10_000
 
-// Read reads a log to its end.
+// Read reads a log to its end. A JSON file is known as such where r can be rewound.
 func Read(r io.Reader) (*Log, error) {
-	m := machine{log: &Log{}}
+	if file, ok := r.(io.ReadSeeker); ok {
+		if log, err := readJSON(file); log != nil || err != nil {
+			return log, err
+		}
+	}
+	return readText(r)
+}
+
+func readText(r io.Reader) (*Log, error) {
+	m := machine{log: &Log{}, summed: -1}
 	end := int64(0)
 	rest, err := EachLine(r, func(at int64, line []byte) {
 		m.log.Lines++
@@ -117,6 +137,7 @@ func Read(r io.Reader) (*Log, error) {
 	if m.log.Whole = len(last) == 0 || closed; !m.log.Whole {
 		m.log.LastLine = LastLine(rest)
 	}
+	m.unmarked()
 	return m.log, err
 }
 
@@ -151,6 +172,13 @@ type machine struct {
 	// summed counts the failures that a client has summed up in the level since the last result block began, -1 if it
 	// has not: TensorRT-LLM's does so before the block that they belong to.
 	summed int
+
+	table  table
+	ended  bool     // AIPerf has written its command, which follows its tables
+	marked bool     // a line has begun a level
+	loose  *Level   // the result block outside of levels that is being read, until a level begins
+	blocks []*Level // those before it
+	said   options  // what the command line of the client says of the next block
 }
 
 var (
@@ -158,44 +186,15 @@ var (
 	closing   = []byte("Benchmark with concurrency ")
 	done      = []byte("done")
 	prompts   = []byte("prompts")
-	unit      = []byte(" (ms):")
 	block     = []byte("Serving Benchmark Result")
 	requests  = []byte(" requests:")
 	failedSum = []byte("Total failed requests:")
 )
 
-// figure describes a line with a number: its label, and where the number goes.
-type figure struct {
-	label  []byte
-	metric string                // in ms; "" for others
-	count  func(*Level) *int     // where the number goes, if it is a whole one
-	value  func(*Level) *float64 // where it goes, if it is another
-}
-
-// figures lists the lines that are read.
-var figures = func() []figure {
-	list := []figure{
-		{label: failedSum, count: func(l *Level) *int { return &l.Failed }},
-		{label: []byte("Failed requests:"), count: func(l *Level) *int { return &l.Failed }},
-		{label: []byte("Total requests:"), count: func(l *Level) *int { return &l.Total }},
-		{label: []byte("Successful requests:"), count: func(l *Level) *int { return &l.Successful }},
-		{label: []byte("Total generated tokens:"), count: func(l *Level) *int { return &l.Generated }},
-		{label: []byte("Benchmark duration (s):"), value: func(l *Level) *float64 { return &l.Duration }},
-		{label: []byte("Output token throughput (tok/s):"), value: func(l *Level) *float64 { return &l.Throughput }},
-	}
-	for _, s := range Statistics {
-		for _, q := range append(Quantities, "E2E Latency") {
-			name := Name(s, strings.Replace(q, "E2E Latency", "E2EL", 1))
-			list = append(list, figure{label: []byte(s + " " + q + " (ms):"), metric: name})
-		}
-	}
-	return list
-}()
-
 // line takes one line.
 func (m *machine) line(line []byte) {
 	line = bytes.TrimRight(Plain(line), " \t\r\n")
-	if len(line) == 0 {
+	if len(line) == 0 || m.row(line) {
 		return
 	}
 	last := line[len(line)-1]
@@ -206,24 +205,94 @@ func (m *machine) line(line []byte) {
 	case bytes.HasSuffix(line, done):
 		m.close(line)
 	case last == '=' && bytes.Contains(line, block):
-		m.beginBlock()
-	case digit, bytes.Contains(line, requests), bytes.Contains(line, unit):
+		m.beginBlock("")
+	case last == '=' && isRule(line):
+		m.endBlock()
+	case bytes.Contains(line, section) && m.section(line):
+	case bytes.Contains(line, concurrency):
+		m.options(line)
+	case digit, bytes.Contains(line, requests), hasSuffix(line, words), unitAt(line) >= 0:
 		m.figure(line) // which says what is no number
 	}
 }
 
-// beginBlock begins a result block. What a level has had before was a warm-up's.
-func (m *machine) beginBlock() {
+// beginBlock begins a client's result block. What a level has had before was a warm-up's.
+func (m *machine) beginBlock(client string) {
 	m.after = false
 	if m.open == nil {
 		m.log.Warmups++
+		m.beginLoose()
+		if m.loose == nil {
+			return
+		}
+	}
+	l := m.current()
+	blank := newLevel()
+	blank.Concurrency, blank.Prompts, blank.from, blank.Client = l.Concurrency, l.Prompts, l.from, client
+	blank.Failed = m.summed
+	blank.Mixed = l.Mixed
+	*l = blank
+	m.block = map[string]float64{}
+	m.summed, m.ended = -1, false
+	if m.loose != nil {
+		m.said.apply(l)
+	}
+	m.said = options{}
+}
+
+// newLevel returns a level of which nothing is known.
+func newLevel() Level {
+	return Level{Metrics: map[string]float64{}, Latency: map[string]map[string]float64{}, Total: -1, Successful: -1,
+		Failed: -1, Generated: -1, Retokenized: -1, Input: -1}
+}
+
+// current is the level, or the result block outside of levels, that lines belong to; nil for none.
+func (m *machine) current() *Level {
+	if m.open != nil {
+		return m.open
+	}
+	return m.loose
+}
+
+// beginLoose begins a result block outside of levels, which is a level in a log that has no marks.
+func (m *machine) beginLoose() {
+	m.endLoose(false)
+	if m.marked || len(m.blocks) == MaxLevels {
 		return
 	}
-	clear(m.open.Metrics)
-	m.block = map[string]float64{}
-	m.open.Total, m.open.Successful, m.open.Failed = -1, -1, m.summed
-	m.summed = -1
-	m.open.Generated, m.open.Duration, m.open.Throughput = -1, 0, 0
+	l := newLevel()
+	l.from = m.at
+	m.loose = &l
+}
+
+// endLoose ends the result block outside of levels. trtllm-bench's report has no end of its own.
+func (m *machine) endLoose(complete bool) {
+	if m.loose == nil {
+		return
+	}
+	l := m.loose
+	l.Complete, l.to = complete || l.Client == TRTLLMBench && l.Duration > 0, m.at
+	l.derive()
+	m.blocks, m.loose, m.block = append(m.blocks, l), nil, nil
+}
+
+// endBlock takes a rule of =, which ends the block of a serving benchmark.
+func (m *machine) endBlock() {
+	if m.loose != nil && m.loose.Client != TRTLLMBench {
+		m.endLoose(true)
+	}
+}
+
+// unmarked makes levels of the result blocks of a log that has no marks.
+func (m *machine) unmarked() {
+	if m.marked {
+		return
+	}
+	m.endLoose(false)
+	for _, l := range m.blocks {
+		m.log.Levels = append(m.log.Levels, *l)
+	}
+	m.log.Unmarked, m.log.Warmups = len(m.blocks) > 0, 0
 }
 
 // begin opens a level: "Benchmarking with concurrency 4 ... 32 prompts".
@@ -241,9 +310,10 @@ func (m *machine) begin(line []byte) {
 		return
 	}
 	m.abandon()
-	m.summed = -1
-	m.open = &Level{from: m.at, Concurrency: concurrency, Prompts: promptsOf(fields), Metrics: map[string]float64{},
-		Total: -1, Successful: -1, Failed: -1, Generated: -1}
+	m.summed, m.marked, m.loose, m.blocks, m.table = -1, true, nil, nil, table{}
+	l := newLevel()
+	l.from, l.Concurrency, l.Prompts = m.at, concurrency, promptsOf(fields)
+	m.open = &l
 }
 
 // promptsOf reads the number before the word prompts; 0 where there is none, as with older clients.
@@ -275,47 +345,31 @@ func (m *machine) abandon() {
 	if m.open != nil {
 		m.open.Complete = false
 		m.keep(m.at)
+	} else {
+		m.flush()
 	}
 }
 
 // once notes what a result block says of something.
 func (m *machine) once(what string, value float64) {
-	if m.block == nil || m.open == nil {
+	l := m.current()
+	if m.block == nil || l == nil {
 		return
 	}
-	if before, ok := m.block[what]; ok && before != value && m.open.Mixed == "" {
-		m.open.Mixed = fmt.Sprintf("%s %g and %g", what, before, value)
+	if before, ok := m.block[what]; ok && before != value && l.Mixed == "" {
+		l.Mixed = fmt.Sprintf("%s %g and %g", what, before, value)
 	}
 	m.block[what] = value
 }
 
 // keep ends a level whose text ends at an offset of the log.
 func (m *machine) keep(to int64) {
+	m.flush()
 	m.block = nil
+	m.open.derive()
 	m.open.to = to
 	m.log.Levels = append(m.log.Levels, *m.open)
 	m.open = nil
-}
-
-// figure reads a line with a figure or a count.
-func (m *machine) figure(line []byte) {
-	if m.open == nil {
-		if m.after && len(m.log.Levels) > 0 {
-			m.summary(line, &m.log.Levels[len(m.log.Levels)-1])
-		}
-		return
-	}
-	// Where two lines run into each other, as tasks of srun write them, the figure of the second is whole.
-	var last *figure
-	var text []byte
-	for i := range figures {
-		if value, ok := after(line, figures[i].label); ok && (last == nil || len(value) < len(text)) {
-			last, text = &figures[i], value
-		}
-	}
-	if last != nil {
-		m.take(m.open, last, text)
-	}
 }
 
 // summary reads the line with which a client sums up the failures of the level that is closed. They are no fewer than
@@ -332,58 +386,19 @@ func (m *machine) summary(line []byte, l *Level) {
 	}
 }
 
-// take gives a level a figure. One before does not stand for one that cannot be read, but for a count.
-func (m *machine) take(l *Level, f *figure, text []byte) {
-	if f.count != nil {
-		m.count(l, f, text)
-		return
-	}
-	value, ok := number(text)
-	if !ok {
-		m.unread(f.label, "a number", text)
-	}
-	switch {
-	case f.metric == "" && ok:
-		*f.value(l) = value
-	case f.metric == "":
-		*f.value(l) = 0
-	case ok:
-		m.once(f.metric, value)
-		l.Metrics[f.metric] = value
-	default:
-		delete(l.Metrics, f.metric)
-	}
-}
-
-// count gives a level a count of requests or tokens.
-func (m *machine) count(l *Level, f *figure, text []byte) {
-	n, ok := whole(text)
-	if !ok {
-		m.unread(f.label, "a whole number", text)
-		return
-	}
-	to := f.count(l)
-	if to != &l.Generated {
-		m.once(string(bytes.TrimSuffix(f.label, []byte(":"))), float64(n))
-	}
-	if bytes.Equal(f.label, failedSum) {
-		m.summed = n
-	}
-	if to == &l.Failed {
-		n = max(n, l.Failed)
-	}
-	*to = n
+// unread notes a figure or a count of the line that cannot be read.
+func (m *machine) unread(label []byte, wanted string, value []byte) {
+	m.log.unread(m.log.Lines, string(label), wanted, string(value))
 }
 
 // unread notes a figure or a count that cannot be read.
-func (m *machine) unread(label []byte, wanted string, value []byte) {
+func (l *Log) unread(line int, label, wanted, value string) {
 	const most = 10
-	if len(m.log.Unread) == most {
-		m.log.MoreUnread++
+	if len(l.Unread) == most {
+		l.MoreUnread++
 		return
 	}
-	m.log.Unread = append(m.log.Unread, fmt.Sprintf("line %d: %s wanted %s, got %.40q", m.log.Lines, label,
-		wanted, value))
+	l.Unread = append(l.Unread, fmt.Sprintf("line %d: %s wanted %s, got %.40q", line, label, wanted, value))
 }
 
 func isWord(c byte) bool {
@@ -425,6 +440,9 @@ func (l Level) Counts() (failed, total int) {
 	}
 	return max(failed, total-l.Successful), total
 }
+
+// HasRates reports whether the level's client writes rates where others count.
+func (l Level) HasRates() bool { return l.Client == AIPerf || l.Client == GenAIPerf }
 
 // Missing lists the wanted metrics that a level lacks.
 func (l Level) Missing(wanted []string) []string {

@@ -1,9 +1,9 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -57,58 +57,129 @@ func compilePattern(source string, names []string) (*Pattern, error) {
 	return p, nil
 }
 
-// FindAll returns the records in each of several texts, in order. A match whose values are no
-// numbers is an error, and so are more than mostMatches matches in a text.
-func (p *Pattern) FindAll(texts ...[]byte) ([][]Match, error) {
+// FindAll returns the records in each of several parts of a text, from one offset to another, in order; without parts, in
+// all of it. A match whose values are no numbers is an error, and so are one that takes a part of a number and more than
+// mostMatches matches in a part. A value may have separators of thousands.
+func (p *Pattern) FindAll(text []byte, parts ...[2]int64) ([][]Match, error) {
 	const mostMatches = 1 << 16 // each belongs to a level, of which a log has 10,000 at most
 	re := regexp.MustCompile(p.text)
-	list := make([][]Match, len(texts))
-	for i, text := range texts {
-		found := re.FindAllSubmatchIndex(text, mostMatches+1)
+	if parts == nil {
+		parts = [][2]int64{{0, int64(len(text))}}
+	}
+	list := make([][]Match, len(parts))
+	for i, part := range parts {
+		found := re.FindAllSubmatchIndex(text[part[0]:part[1]], mostMatches+1)
 		if len(found) > mostMatches {
 			return nil, fmt.Errorf("wanted at most %d matches of the pattern, got more; "+
 				"write a pattern that finds only the lines with results", mostMatches)
 		}
-		var err error
-		if list[i], err = p.records(text, found); err != nil {
-			return nil, err
+		for _, at := range found {
+			for j := range at {
+				if at[j] >= 0 {
+					at[j] += int(part[0])
+				}
+			}
+			m, err := p.record(text, at)
+			if err != nil {
+				return nil, fmt.Errorf("line %d: %w", 1+bytes.Count(text[:m.From], []byte("\n")), err)
+			}
+			list[i] = append(list[i], m)
 		}
 	}
 	return list, nil
 }
 
-// records reads the matches in a text.
-func (p *Pattern) records(text []byte, matches [][]int) ([]Match, error) {
-	var list []Match
-	for _, at := range matches {
-		m := Match{From: at[1], To: at[0], Values: map[string]float64{}}
-		name := 0
-		for group := 1; group < len(at)/2; group++ {
-			from, to := at[2*group], at[2*group+1]
-			got := ""
-			if from >= 0 {
-				got = string(text[from:to])
-			}
-			if group == p.concurrency {
-				n, err := strconv.Atoi(got)
-				if err != nil || n < 1 {
-					return nil, fmt.Errorf("the concurrency %q that the pattern found is not a positive integer", got)
-				}
-				m.Concurrency = n
-				continue
-			}
-			value, err := strconv.ParseFloat(got, 64)
-			if err != nil || !(math.Abs(value) <= benchlog.MostFigure) {
-				return nil, fmt.Errorf("the value %q that the pattern found for %s is no number of at most %g", got,
-					p.Names[name], benchlog.MostFigure)
-			}
-			m.From, m.To = min(m.From, from), max(m.To, to)
-			m.Values[p.Names[name]] = value
-			name++
+// record reads a match, of which at holds the offsets of all and of each group. With an error it begins at the group
+// that it is about.
+func (p *Pattern) record(text []byte, at []int) (Match, error) {
+	m := Match{From: at[1], To: at[0], Values: map[string]float64{}}
+	name := 0
+	for group := 1; group < len(at)/2; group++ {
+		from, to := at[2*group], at[2*group+1]
+		bad := Match{From: max(from, at[0])}
+		got, what := "", "the concurrency"
+		if from >= 0 {
+			got = string(text[from:to])
 		}
-		list = append(list, m)
+		if group != p.concurrency {
+			what = p.Names[name]
+		}
+		if whole := around(text, at, group); whole != got {
+			return bad, fmt.Errorf("the pattern takes %q out of the number %q for %s; wanted all of it: write "+
+				"([0-9.,]+) for its group", got, whole, what)
+		}
+		if group == p.concurrency {
+			n, err := strconv.Atoi(got)
+			if err != nil || n < 1 {
+				return bad, fmt.Errorf("the concurrency %q that the pattern found is not a positive integer", got)
+			}
+			m.Concurrency = n
+			continue
+		}
+		value, ok := benchlog.Separated(got)
+		if !ok {
+			return bad, fmt.Errorf("the value %q that the pattern found for %s is no number of at most %g", got, what,
+				benchlog.MostFigure)
+		}
+		m.From, m.To = min(m.From, from), max(m.To, to)
+		m.Values[what] = value
+		name++
 	}
-	return list, nil
+	return m, nil
+}
+
+// Numbers with separators of thousands: what follows the first digits, what stands before the last, and what these may
+// look like. A comma between other digits separates columns.
+var (
+	thousandsBehind = regexp.MustCompile(`^((?:,[0-9]{3})+(?:\.[0-9]+)?)(?:[^0-9.,]|$)`)
+	thousandsBefore = regexp.MustCompile(`(?:^|[^0-9.,])([0-9]{1,3}(?:,[0-9]{3})*,)$`)
+	firstThousands  = regexp.MustCompile(`^[0-9]{1,3}(?:,[0-9]{3})*$`)
+	lastThousands   = regexp.MustCompile(`^[0-9]{3}(?:[^0-9]|$)`)
+)
+
+// around returns the number in a text that a group of a match is a part of, and what the group has found where that is
+// all of it. Where another group begins or ends beside it, a point or a comma separates the two.
+func around(text []byte, at []int, group int) string {
+	from, to := at[2*group], at[2*group+1]
+	if from < 0 || from == to {
+		return ""
+	}
+	begin, end := from, to
+	if isDigit(text, from) {
+		for isDigit(text, begin-1) || isDigit(text, begin-2) && text[begin-1] == '.' && !edge(at, begin-1, 1) {
+			begin--
+		}
+		const most = 40
+		if lead := thousandsBefore.FindSubmatch(text[max(0, begin-most):begin]); lead != nil && begin == at[0] &&
+			lastThousands.Match(text[begin:]) {
+			begin -= len(lead[1])
+		}
+	}
+	if isDigit(text, to-1) {
+		for isDigit(text, end) || isDigit(text, end+1) && text[end] == '.' && !edge(at, end+1, 0) {
+			end++
+		}
+		if rest := thousandsBehind.FindSubmatch(text[end:]); rest != nil && !edge(at, end+1, 0) &&
+			firstThousands.Match(text[begin:end]) {
+			end += len(rest[1])
+		}
+	}
+	return string(text[begin:end])
+}
+
+// edge reports whether a group begins (0) or ends (1) at an offset.
+func edge(at []int, offset, side int) bool {
+	for i := 2 + side; i < len(at); i += 2 {
+		if at[i] == offset {
+			return true
+		}
+	}
+	return false
+}
+
+// isDigit reports whether a text has a digit at an offset.
+func isDigit(text []byte, at int) bool {
+	return at >= 0 && at < len(text) && text[at] >= '0' && text[at] <= '9'
 }
 
 // unsupported are constructs of Python that RE2 lacks.

@@ -21,8 +21,9 @@ import (
 
 // The logs of a result folder, by their newer and older names.
 var (
-	benchmarkLogs = []string{"6_bench.log", "bench.log", "benchmark_result.log"}
-	accuracyLogs  = []string{"7_accuracy_eval_*.log", "accuracy_eval.log"}
+	benchmarkLogs = []string{"6_bench.log", "bench.log", "benchmark_result.log", "profile_export_aiperf.json",
+		"profile_export_genai_perf.json"}
+	accuracyLogs = []string{"7_accuracy_eval_*.log", "accuracy_eval.log"}
 )
 
 // EndMark is the pattern of the file that a job writes last.
@@ -153,8 +154,8 @@ func (e *Evidence) benchmark(path string, want Expect) error {
 	e.Files = append(e.Files, filepath.Base(path))
 	if want.Custom != nil && want.Custom.Pattern != nil {
 		err = e.custom(file, want)
-	} else {
-		e.Log, err = benchlog.Read(file)
+	} else if e.Log, err = benchlog.Read(file); err == nil && want.known {
+		e.unmarkedOf(want.Levels)
 	}
 	if err != nil {
 		return fault.New(fault.Input, "%s: %w", path, err)
@@ -163,6 +164,23 @@ func (e *Evidence) benchmark(path string, want Expect) error {
 		e.Cut = append(e.Cut, Cut{filepath.Base(path), e.Log.LastLine})
 	}
 	return nil
+}
+
+// unmarkedOf keeps, of a log whose result blocks are its levels, those of the wanted concurrencies: others are warm-ups.
+// The one result of a JSON file is that of the only level.
+func (e *Evidence) unmarkedOf(wanted []int) {
+	log := e.Log
+	if !log.Unmarked || len(wanted) == 0 {
+		return
+	}
+	if log.JSON && len(log.Levels) == 1 && len(wanted) == 1 && log.Levels[0].Concurrency == 0 {
+		log.Levels[0].Concurrency = wanted[0]
+	}
+	all := len(log.Levels)
+	log.Levels = slices.DeleteFunc(log.Levels, func(l benchlog.Level) bool {
+		return !slices.Contains(wanted, l.Concurrency)
+	})
+	log.Warmups += all - len(log.Levels)
 }
 
 // mostCustom bounds a log that a custom pattern searches, in bytes: it has to be
@@ -189,7 +207,8 @@ func (e *Evidence) custom(file io.Reader, want Expect) error {
 	if err != nil {
 		return err
 	}
-	if len(e.Log.Levels) == 0 {
+	if log := e.Log; log.Unmarked || len(log.Levels) == 0 {
+		log.Warmups, log.Levels, log.Unmarked = log.Warmups+len(log.Levels), nil, false
 		return e.unmarked(matches[0], want)
 	}
 	for _, m := range matches[0] {
@@ -205,13 +224,15 @@ func (e *Evidence) custom(file io.Reader, want Expect) error {
 // inLevels takes the metrics of each level from its own text, where the last match counts: no match reaches from one
 // level into the next. It reports whether there is a match; then those outside of levels are of a warm-up, or a check.
 func (e *Evidence) inLevels(text []byte, p *config.Pattern) (inside bool, err error) {
-	texts := make([][]byte, len(e.Log.Levels))
+	if e.Log.Unmarked || len(e.Log.Levels) == 0 {
+		return false, nil
+	}
+	parts := make([][2]int64, len(e.Log.Levels))
 	for i := range e.Log.Levels {
 		e.Log.Levels[i].Metrics = map[string]float64{}
-		from, to := e.Log.Levels[i].Text()
-		texts[i] = text[from:to]
+		parts[i][0], parts[i][1] = e.Log.Levels[i].Text()
 	}
-	matches, err := p.FindAll(texts...)
+	matches, err := p.FindAll(text, parts...)
 	if err != nil {
 		return false, err
 	}
@@ -251,7 +272,7 @@ func (e *Evidence) unmarked(matches []config.Match, want Expect) error {
 		case !known:
 			at[concurrency] = len(e.Log.Levels)
 			e.Log.Levels = append(e.Log.Levels, benchlog.Level{Concurrency: concurrency, Complete: true,
-				Metrics: m.Values, Total: -1, Successful: -1, Failed: -1, Generated: -1})
+				Metrics: m.Values, Total: -1, Successful: -1, Failed: -1, Generated: -1, Retokenized: -1, Input: -1})
 		case m.Concurrency == 0:
 			e.Log.Levels[i].Metrics = m.Values // the last counts, as in a level
 		default:

@@ -10,6 +10,7 @@ package judge
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -27,7 +28,7 @@ type Gates struct {
 	MissingMetrics bool    `name:"allow-missing-metrics" help:"A level without one of the metrics does not fail the case."`
 	Truncated      bool    `name:"allow-truncated" help:"A log that ends within a line does not fail the case."`
 	UnknownTokens  bool    `name:"allow-unknown-tokens" help:"A log that does not say how many tokens were generated, or how many requests failed, does not fail the case."`
-	Implausible    bool    `name:"allow-implausible" help:"Figures that contradict each other do not fail the case."`
+	Implausible    bool    `name:"allow-implausible" help:"Figures that contradict each other, or took no time, do not fail the case."`
 }
 
 // Check validates the limits.
@@ -52,6 +53,7 @@ type Expect struct {
 	Output     int     // tokens per request
 	Ratio      float64 // smallest length as a share of Output
 	Benchmark  bool    // a benchmark ran
+	Unstreamed bool    // its answers come whole
 	References []Reference
 	// AccuracyLog is the name of the evaluation's log, which may hold *; "": the
 	// usual ones.
@@ -65,7 +67,8 @@ func Expected(c *config.Config) Expect {
 	e := Expect{
 		Levels: c.Concurrencies(), Metrics: benchlog.Default(c.Type), Custom: c.Metrics,
 		MultiRound: rounds(c), Bounds: c.References, Output: c.Benchmark.Output, Ratio: 1,
-		Benchmark: c.Benchmark.Enabled && c.Category != "accuracy", known: true,
+		Unstreamed: !c.Benchmark.Streaming,
+		Benchmark:  c.Benchmark.Enabled && c.Category != "accuracy", known: true,
 	}
 	if c.Benchmark.NvSA || c.UsesCommand() {
 		e.Ratio = c.Benchmark.Ratio
@@ -123,10 +126,13 @@ func set[T any](to, from *T) {
 
 // Level is one level of a case.
 type Level struct {
-	Concurrency int                `json:"concurrency"`
-	Complete    bool               `json:"complete"` // it has its end line, and none of the same concurrency comes later
-	Metrics     map[string]float64 `json:"metrics"`  // ms; empty unless complete
+	Client      string             `json:"client,omitempty"` // that has printed it, as far as it is known
+	Concurrency int                `json:"concurrency"`      // 0 where nothing says it
+	Complete    bool               `json:"complete"`         // it has its end line, and none of the same concurrency comes later
+	Metrics     map[string]float64 `json:"metrics"`          // ms; empty unless complete
 	Throughput  float64            `json:"output_tok_s,omitempty"`
+	// Latency holds what the client says of each quantity, in ms: mean, min, max, std and percentiles such as p50.
+	Latency map[string]map[string]float64 `json:"latency_ms,omitempty"`
 }
 
 // The states of a case.
@@ -170,7 +176,7 @@ func (v *Verdict) Sound() bool {
 
 // Judge holds evidence against what is expected. end says how the job has ended; nil for logs of no job.
 func Judge(e *Evidence, want Expect, g Gates, end *End) *Verdict {
-	if want.Metrics == nil {
+	if want.Metrics == nil && !e.Log.Unmarked { // what a client prints by itself differs
 		want.Metrics = benchlog.Default("disagg")
 	}
 	v := &Verdict{Levels: []Level{}, Accuracy: []Score{}, Reasons: []string{}, Files: e.Files}
@@ -230,7 +236,11 @@ func (j *judge) reason(relaxed bool, format string, args ...any) {
 		*more++
 		return
 	}
-	*list = append(*list, cli.Shortened(fmt.Sprintf(format, args...)))
+	text := fmt.Sprintf(format, args...)
+	if rest, ok := strings.CutPrefix(text, "level 0"); ok {
+		text = "the run without a bound of concurrency" + rest
+	}
+	*list = append(*list, cli.Shortened(text))
 }
 
 func (j *judge) fail(format string, args ...any) { j.reason(false, format, args...) }
@@ -252,9 +262,9 @@ func (j *judge) rest(prefix string) {
 func (j *judge) levels() {
 	for i, l := range j.e.Log.Levels {
 		complete := l.Complete && !j.repeated(i)
-		level := Level{Concurrency: l.Concurrency, Complete: complete, Metrics: map[string]float64{}}
+		level := Level{Client: l.Client, Concurrency: l.Concurrency, Complete: complete, Metrics: map[string]float64{}}
 		if complete {
-			level.Metrics, level.Throughput = l.Metrics, l.Throughput
+			level.Metrics, level.Throughput, level.Latency = l.Metrics, l.Throughput, l.Latency
 		}
 		j.v.Levels = append(j.v.Levels, level)
 	}
@@ -301,7 +311,7 @@ func (j *judge) benchmark() {
 		return
 	}
 	if len(log.Levels) == 0 {
-		text := "no level in the log: there is no line \"Benchmarking with concurrency\""
+		text := "no level in the log: there is no line \"Benchmarking with concurrency\", and no result of a known client counts"
 		if log.Lines == 0 && log.Whole {
 			text = "the log is empty"
 		}
@@ -314,6 +324,11 @@ func (j *judge) benchmark() {
 	}
 	j.presence()
 	for _, l := range j.counting() {
+		if !l.Complete && log.Unmarked {
+			j.reason(j.g.MissingLevels, "level %d: its result has no end, or its run was cancelled; its figures do not count",
+				l.Concurrency)
+			continue
+		}
 		if !l.Complete {
 			j.reason(j.g.MissingLevels,
 				"level %d has no end line \"Benchmark with concurrency %d done\"; its figures do not count",
@@ -354,9 +369,12 @@ func (j *judge) level(l benchlog.Level) {
 	if missing := l.Missing(j.want.Metrics); len(missing) > 0 {
 		j.reason(j.g.MissingMetrics, "level %d lacks %s", l.Concurrency, strings.Join(missing, ", "))
 	}
+	if j.e.Log.Unmarked && len(l.Metrics) == 0 && l.Throughput == 0 {
+		j.reason(j.g.MissingMetrics, "level %d has neither a latency nor a throughput", l.Concurrency)
+	}
 	custom := j.want.Custom != nil && j.want.Custom.Pattern != nil
 	j.requests(l, custom)
-	j.tokens(l, custom)
+	j.tokens(l, custom || l.Throughput > 0 && l.HasRates())
 	j.plausible(l)
 	for i, b := range j.want.Bounds {
 		if b.Concurrency != 0 && b.Concurrency != l.Concurrency {
@@ -378,11 +396,10 @@ func (j *judge) requests(l benchlog.Level, custom bool) {
 	if total < 0 && failed > 0 && l.Prompts > 0 { // it says that these failed, and of how many is known
 		total = max(failed, l.Prompts)
 	}
-	if l.Total >= 0 && l.Successful > l.Total {
-		j.reason(j.g.Implausible, "level %d: %d of %d requests succeeded", l.Concurrency, l.Successful, l.Total)
-	}
 	// The client may print fewer than it was asked for: lost ones failed, too.
 	asked := l.Concurrency * j.want.MultiRound
+	// A table of AIPerf or GenAI-Perf may have rates alone; SGLang's client counts no failed requests.
+	unsaid := custom || j.g.UnknownTokens || l.Throughput > 0 && l.HasRates() || j.e.Log.Unmarked && l.Successful > 0
 	switch {
 	case total < 0:
 	case l.Prompts > 0 && total < l.Prompts:
@@ -391,11 +408,11 @@ func (j *judge) requests(l benchlog.Level, custom bool) {
 		j.reason(custom || j.g.UnknownTokens, "level %d: %d of %d prompts (concurrency times benchmark.multi_round) are "+
 			"accounted for", l.Concurrency, total, asked)
 	case l.Prompts == 0 && asked == 0 && l.Total < 0 && l.Failed < 0, failed < 0:
-		j.reason(custom || j.g.UnknownTokens, "level %d: the log does not say how many requests failed", l.Concurrency)
+		j.reason(unsaid, "level %d: the log does not say how many requests failed", l.Concurrency)
 	}
 	switch {
 	case total < 0:
-		j.reason(custom || j.g.UnknownTokens, "level %d: the log does not say how many requests there were",
+		j.reason(unsaid, "level %d: the log does not say how many requests there were",
 			l.Concurrency)
 	case total == 0:
 		j.fail("level %d: no request was made", l.Concurrency)
@@ -433,32 +450,29 @@ func (j *judge) tokens(l benchlog.Level, custom bool) {
 	}
 }
 
-// plausible compares figures of a level that must agree.
+// plausible holds the figures of a level against the laws between them.
 func (j *judge) plausible(l benchlog.Level) {
+	contradiction := func(format string, args ...any) {
+		if !j.g.Implausible {
+			format += " (--allow-implausible lets it pass)"
+		}
+		j.reason(j.g.Implausible, "level %d: "+format, append([]any{l.Concurrency}, args...)...)
+	}
 	if l.Mixed != "" {
-		j.reason(j.g.Implausible, "level %d: its result block says %s: results of several clients, or of a warm-up, may be mixed",
-			l.Concurrency, l.Mixed)
+		contradiction("its result block says %s: results of several clients, or of a warm-up, may be mixed", l.Mixed)
 	}
-	for _, s := range benchlog.Statistics {
-		ttft, first := l.Metrics[benchlog.Name(s, "TTFT")]
-		e2el, second := l.Metrics[benchlog.Name(s, "E2EL")]
-		if second && e2el == 0 {
-			j.reason(j.g.Implausible, "level %d: %s E2EL is 0 ms", l.Concurrency, s)
-		}
-		if first && second && e2el < ttft {
-			j.reason(j.g.Implausible, "level %d: %s E2EL %g ms is below TTFT %g ms", l.Concurrency, s, e2el, ttft)
-		}
+	f := l.Figures()
+	f.Exact, f.Unstreamed = true, j.want.Unstreamed
+	if j.want.Output > 0 && j.want.Ratio == 1 {
+		f.AskedOutput = float64(j.want.Output)
 	}
-	for name, value := range l.Metrics {
-		if value < 0 {
-			j.reason(j.g.Implausible, "level %d: %s is %g", l.Concurrency, name, value)
-		}
+	for _, v := range f.Check() {
+		contradiction("%s", v.Text)
 	}
-	if l.Duration > 0 && l.Throughput > 0 && l.Generated > 0 {
-		// Both are printed with two decimals.
-		if rate := float64(l.Generated) / l.Duration; rate < 0.95*l.Throughput-0.01 || rate > 1.05*l.Throughput+0.01 {
-			j.reason(j.g.Implausible, "level %d: %d tokens in %g s are %.4g tok/s, the log says %g tok/s",
-				l.Concurrency, l.Generated, l.Duration, rate, l.Throughput)
+	known := benchlog.All()
+	for _, name := range slices.Sorted(maps.Keys(l.Metrics)) {
+		if value := l.Metrics[name]; value < 0 && !slices.Contains(known, name) {
+			contradiction("%s is %g", name, value)
 		}
 	}
 }

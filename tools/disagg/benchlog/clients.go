@@ -1,0 +1,316 @@
+package benchlog
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+)
+
+// readJSON reads a file of JSON that a client has written, and returns nil for any other file, which it rewinds.
+func readJSON(file io.ReadSeeker) (*Log, error) {
+	start, err := file.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return nil, nil // a pipe: a text
+	}
+	log := &Log{JSON: true, Unmarked: true, Whole: true}
+	d := documents{in: bufio.NewReaderSize(file, 1<<16), line: 1}
+	for {
+		text, line, err := d.next()
+		if err == nil {
+			err = log.object(text, line)
+		}
+		log.Lines = d.line
+		switch {
+		case err == nil && len(log.Levels) > MaxLevels:
+			return nil, fmt.Errorf("line %d: wanted at most %d results", line, MaxLevels)
+		case err == nil:
+		case len(log.Levels) == 0:
+			_, err = file.Seek(start, io.SeekStart)
+			return nil, err
+		case errors.Is(err, io.EOF):
+			return log, nil
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			log.Whole, log.LastLine = false, LastLine(text[max(0, len(text)-80):])
+			return log, nil
+		default:
+			return nil, fmt.Errorf("line %d: %w", line, err)
+		}
+	}
+}
+
+// result is an object with results.
+type result struct {
+	log   *Log
+	line  int
+	keys  map[string]any
+	level Level
+}
+
+// object reads an object with results as a level. One of no known client is an error.
+func (l *Log) object(text []byte, line int) error {
+	r := result{log: l, line: line, level: newLevel()}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&r.keys); err != nil {
+		var syntax *json.SyntaxError
+		if errors.As(err, &syntax) {
+			r.line += bytes.Count(text[:min(int(syntax.Offset), len(text))], []byte("\n"))
+		}
+		return fmt.Errorf("line %d: not JSON: %w", r.line, err)
+	}
+	switch {
+	case r.has("performance", "request_info"):
+		r.trtllmBench()
+	case r.records():
+		r.aiperf()
+	case r.has("completed") && (r.has("output_throughput") || r.has("request_throughput") || r.has("total_output_tokens")):
+		r.serving()
+	default:
+		return errors.New("wanted the result of a known client")
+	}
+	r.level.Complete = r.keys["was_cancelled"] != true
+	r.level.derive()
+	l.Levels = append(l.Levels, r.level)
+	return nil
+}
+
+// has reports whether an object has keys.
+func (r *result) has(keys ...string) bool {
+	for _, key := range keys {
+		if _, ok := r.keys[key]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// number gives what a key of an object holds, if it is a number. Null and what is not there are none.
+func (r *result) number(keys map[string]any, key string, use func(float64)) {
+	value, ok := keys[key]
+	if !ok || value == nil {
+		return
+	}
+	n, _ := value.(json.Number)
+	x, err := n.Float64()
+	if err != nil || math.Abs(x) > MostFigure {
+		r.log.unread(r.line, key, "a number", fmt.Sprint(value))
+		return
+	}
+	use(x)
+}
+
+// value puts a number into a figure, count a whole one.
+func (r *result) value(keys map[string]any, key string, to *float64) {
+	r.number(keys, key, func(x float64) { *to = x })
+}
+
+func (r *result) count(keys map[string]any, key string, to *int) {
+	r.number(keys, key, func(x float64) {
+		if x != math.Trunc(x) || x < 0 || x > 1e15 {
+			r.log.unread(r.line, key, "a whole number", fmt.Sprint(keys[key]))
+			return
+		}
+		*to = int(x)
+	})
+}
+
+// within returns an object inside of an object, nil for none.
+func within(keys map[string]any, path ...string) map[string]any {
+	for _, key := range path {
+		keys, _ = keys[key].(map[string]any)
+	}
+	return keys
+}
+
+// serving reads the results of vLLM's serving benchmark and of those that come from it.
+func (r *result) serving() {
+	l, k := &r.level, r.keys
+	switch {
+	case r.has("total_output_tokens_retokenized") || r.has("mean_e2e_latency_ms"):
+		l.Client = SGLang
+	case r.has("user_throughput"):
+		l.Client = TRTLLM
+	default:
+		l.Client = VLLM
+	}
+	prompts := -1
+	for key, to := range map[string]*int{
+		"completed": &l.Successful, "failed": &l.Failed, "num_prompts": &prompts, "total_input_tokens": &l.Input,
+		"total_output_tokens": &l.Generated, "total_output_tokens_retokenized": &l.Retokenized,
+		"max_concurrency": &l.Concurrency,
+	} {
+		r.count(k, key, to)
+	}
+	for key, to := range map[string]*float64{
+		"duration": &l.Duration, "request_throughput": &l.RequestRate, "input_throughput": &l.InputRate,
+		"output_throughput": &l.Throughput, "total_token_throughput": &l.TotalRate, "total_throughput": &l.TotalRate,
+	} {
+		r.value(k, key, to)
+	}
+	if errs, ok := k["errors"].([]any); ok && len(errs) > 0 && l.Failed < 0 { // of each request, empty for none
+		prompts = len(errs)
+	}
+	if l.Failed < 0 {
+		l.asked = max(prompts, 0)
+	}
+	r.askedOutput()
+	for key := range k {
+		stat, quantity, _ := strings.Cut(strings.TrimSuffix(key, "_ms"), "_")
+		quantity, ok := map[string]string{
+			"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2el": "E2EL", "e2e_latency": "E2EL",
+		}[quantity]
+		if stat = statistic(stat); stat != "" && ok && strings.HasSuffix(key, "_ms") {
+			r.number(k, key, func(x float64) { l.set(quantity, stat, x) })
+		}
+	}
+}
+
+// askedOutput takes the tokens that SGLang's client asks for: it draws lengths evenly from a share of the longest to
+// that. vLLM and TensorRT-LLM do not write it.
+func (r *result) askedOutput() {
+	name, _ := r.keys["dataset_name"].(string)
+	if r.level.Client != SGLang || !strings.HasPrefix(name, "random") {
+		return
+	}
+	longest, share := 0.0, 0.0
+	r.value(r.keys, "random_output_len", &longest)
+	r.value(r.keys, "random_range_ratio", &share)
+	if share >= 0 && share <= 1 {
+		r.level.AskedOutput = longest * (1 + share) / 2
+	}
+}
+
+// records finds the figures of AIPerf and GenAI-Perf, which older versions of AIPerf write under a key of their own.
+func (r *result) records() bool {
+	if inner := within(r.keys, "records"); inner != nil {
+		for key, value := range inner {
+			if !r.has(key) {
+				r.keys[key] = value
+			}
+		}
+	}
+	for _, key := range []string{"request_latency", "request_throughput", "output_token_throughput"} {
+		if _, ok := within(r.keys, key)["unit"]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// aiperf reads the export of AIPerf or GenAI-Perf: an object with a unit and statistics for each figure.
+func (r *result) aiperf() {
+	l := &r.level
+	l.Client = AIPerf
+	config := within(r.keys, "input_config")
+	if config["perf_analyzer"] != nil || config["backend"] != nil || config["subcommand"] != nil {
+		l.Client = GenAIPerf
+	}
+	for key := range r.keys {
+		name := strings.ReplaceAll(key, "_", " ")
+		keys := within(r.keys, key)
+		quantity, isLatency := quantities[name]
+		total, isTotal := totals[name]
+		if !isLatency && !isTotal || keys == nil {
+			continue
+		}
+		unit, _ := keys["unit"].(string)
+		factor := units[strings.ToLower(unit)]
+		switch {
+		case isLatency && factor == 0:
+			r.log.unread(r.line, key, "ms, s, us or ns", unit)
+		case isLatency:
+			for word := range keys {
+				if stat := statistic(word); stat != "" {
+					r.number(keys, word, func(x float64) { l.set(quantity, stat, x*factor) })
+				}
+			}
+		case total.count != nil:
+			r.count(keys, "avg", total.count(l))
+		default:
+			r.value(keys, "avg", total.value(l))
+			if name == "benchmark duration" && factor != 0 {
+				l.Duration *= factor / 1e3
+			}
+		}
+	}
+	r.errors()
+	bounds := map[int]bool{}
+	concurrencies(config, bounds)
+	if len(bounds) == 1 {
+		for l.Concurrency = range bounds {
+		}
+	}
+}
+
+// errors counts the requests of AIPerf's summary of errors, where no figure says how many have failed.
+func (r *result) errors() {
+	list, ok := r.keys["error_summary"].([]any)
+	if r.level.Failed >= 0 || !ok {
+		return
+	}
+	r.level.Failed = 0
+	for _, entry := range list {
+		n := 0
+		keys, _ := entry.(map[string]any)
+		r.count(keys, "count", &n)
+		r.level.Failed += n
+	}
+}
+
+// concurrencies collects what a configuration calls concurrency, wherever it stands, but for warm-ups.
+func concurrencies(config any, found map[int]bool) {
+	switch c := config.(type) {
+	case []any:
+		for _, value := range c {
+			concurrencies(value, found)
+		}
+	case map[string]any:
+		if name, _ := c["name"].(string); strings.Contains(name, "warmup") {
+			return
+		}
+		for key, value := range c {
+			n, isNumber := value.(json.Number)
+			if x, err := n.Int64(); isNumber && key == "concurrency" && err == nil && x > 0 && x < 1<<30 {
+				found[int(x)] = true
+			} else if !strings.Contains(key, "warmup") {
+				concurrencies(value, found)
+			}
+		}
+	}
+}
+
+// trtllmBench reads the report of trtllm-bench (--report_json).
+func (r *result) trtllmBench() {
+	l := &r.level
+	l.Client = TRTLLMBench
+	info, performance, streaming := within(r.keys, "request_info"), within(r.keys, "performance"),
+		within(r.keys, "streaming_metrics")
+	r.count(info, "num_requests", &l.Successful)
+	r.value(info, "avg_input_length", &l.meanInput)
+	r.value(info, "avg_output_length", &l.meanOutput)
+	r.number(performance, "total_latency_ms", func(x float64) { l.Duration = x / 1e3 })
+	r.value(performance, "request_throughput_req_s", &l.RequestRate)
+	r.value(performance, "system_output_throughput_tok_s", &l.Throughput)
+	r.value(performance, "system_total_throughput_tok_s", &l.TotalRate)
+	for _, part := range []struct {
+		quantity, mean, percentiles string
+		keys                        map[string]any
+	}{
+		{"E2EL", "avg_request_latency_ms", "request_latency_percentiles_ms", performance},
+		{"TTFT", "avg_ttft_ms", "ttft_percentiles", streaming},
+		{"TPOT", "avg_tpot_ms", "tpot_percentiles", streaming},
+	} {
+		r.number(part.keys, part.mean, func(x float64) { l.set(part.quantity, "mean", x) })
+		list := within(part.keys, part.percentiles)
+		for word := range list {
+			if stat := statistic(word); stat != "" {
+				r.number(list, word, func(x float64) { l.set(part.quantity, stat, x) })
+			}
+		}
+	}
+}

@@ -1,0 +1,404 @@
+package benchlog
+
+import (
+	"bytes"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// The clients whose results are known.
+const (
+	VLLM        = "vLLM"         // vllm bench serve, and the older benchmark_serving.py
+	SGLang      = "SGLang"       // sglang.bench_serving
+	TRTLLM      = "TensorRT-LLM" // its benchmark_serving
+	TRTLLMBench = "trtllm-bench"
+	AIPerf      = "AIPerf"
+	GenAIPerf   = "GenAI-Perf"
+)
+
+// figure describes a line with a number: its label, and where the number goes.
+type figure struct {
+	label  string
+	client string // that alone prints it; "" for several
+	count  func(*Level) *int
+	value  func(*Level) *float64
+	factor float64 // of a value in the log; 0 for 1
+}
+
+// figures lists the lines that are read, besides latencies; a longer label stands before one that it ends with.
+var figures = []figure{
+	{label: string(failedSum), count: func(l *Level) *int { return &l.Failed }},
+	{label: "Failed requests:", count: func(l *Level) *int { return &l.Failed }},
+	{label: "Total requests:", client: TRTLLM, count: func(l *Level) *int { return &l.Total }},
+	{label: "Successful requests:", count: func(l *Level) *int { return &l.Successful }},
+	{label: "Total input tokens:", count: func(l *Level) *int { return &l.Input }},
+	{label: "Total generated tokens:", count: func(l *Level) *int { return &l.Generated }},
+	{label: "Total generated tokens (retokenized):", client: SGLang, count: func(l *Level) *int { return &l.Retokenized }},
+	{label: "Benchmark duration (s):", value: func(l *Level) *float64 { return &l.Duration }},
+	{label: "Request throughput (req/s):", value: func(l *Level) *float64 { return &l.RequestRate }},
+	{label: "Input token throughput (tok/s):", client: SGLang, value: func(l *Level) *float64 { return &l.InputRate }},
+	{label: "Output token throughput (tok/s):", value: func(l *Level) *float64 { return &l.Throughput }},
+	{label: "Total token throughput (tok/s):", value: func(l *Level) *float64 { return &l.TotalRate }},
+	{label: "Total Token throughput (tok/s):", value: func(l *Level) *float64 { return &l.TotalRate }},
+	{label: "User throughput (tok/s):", client: TRTLLM, value: nowhere},
+	{label: "Number of requests:", client: TRTLLMBench, count: func(l *Level) *int { return &l.Successful }},
+	{label: "Average Input Length (tokens):", client: TRTLLMBench, value: func(l *Level) *float64 { return &l.meanInput }},
+	{label: "Average Output Length (tokens):", client: TRTLLMBench,
+		value: func(l *Level) *float64 { return &l.meanOutput }},
+	{label: "Request Throughput (req/sec):", client: TRTLLMBench, value: func(l *Level) *float64 { return &l.RequestRate }},
+	{label: "Total Output Throughput (tokens/sec):", client: TRTLLMBench,
+		value: func(l *Level) *float64 { return &l.Throughput }},
+	{label: "Total Token Throughput (tokens/sec):", client: TRTLLMBench,
+		value: func(l *Level) *float64 { return &l.TotalRate }},
+	{label: "Token Throughput (tokens/sec):", client: TRTLLMBench, value: func(l *Level) *float64 { return &l.Throughput }},
+	{label: "Total Latency (ms):", client: TRTLLMBench, factor: 1e-3, value: func(l *Level) *float64 { return &l.Duration }},
+	{label: "Total Latency (seconds):", client: TRTLLMBench, value: func(l *Level) *float64 { return &l.Duration }},
+	{label: "Benchmark Duration:", client: AIPerf, value: func(l *Level) *float64 { return &l.Duration }},
+}
+
+// nowhere is the place of a figure that only names the client.
+func nowhere(*Level) *float64 { return new(float64) }
+
+// averages are trtllm-bench's words for means, in ms.
+var averages = map[string]string{
+	"Average request latency (ms):":              "E2EL",
+	"Average time-to-first-token [TTFT] (ms):":   "TTFT",
+	"Average time-per-output-token [TPOT] (ms):": "TPOT",
+	"Average time-to-first-token (ms):":          "TTFT",
+	"Average inter-token latency (ms):":          "ITL",
+}
+
+// units are factors to ms.
+var units = map[string]float64{"ms": 1, "s": 1e3, "sec": 1e3, "seconds": 1e3, "us": 1e-3, "µs": 1e-3, "ns": 1e-6}
+
+// latencyLabel matches what stands before the unit: the statistic and the quantity.
+var latencyLabel = regexp.MustCompile(`(?:^|[^A-Za-z0-9])(Mean|Median|Std|Std Dev|Min|Max|P[0-9]+(?:\.[0-9]+)?) ` +
+	`(TTFT|TPOT|ITL|E2EL|E2E Latency)$`)
+
+// breakdown matches a line of trtllm-bench's breakdowns: "[TPOT] P50    : 12.5".
+var breakdown = regexp.MustCompile(`\[(TTFT|TPOT|Latency)\] (P[0-9]+|MINIMUM|MAXIMUM|AVERAGE) *: *(\S+)$`)
+
+var (
+	second      = []byte(" sec")
+	words       = [][]byte{second, []byte(" nan"), []byte(" inf")}
+	unitEnd     = []byte("):")
+	concurrency = []byte("oncurrency")
+	section     = []byte("= ")
+)
+
+// statistics are the names of statistics that clients have others for.
+var statistics = map[string]string{
+	"median": "p50", "avg": "mean", "average": "mean", "minimum": "min", "maximum": "max", "std dev": "std",
+}
+
+// percentile matches the name of a percentile.
+var percentile = regexp.MustCompile(`^p[0-9]{1,2}(\.[0-9]+)?$|^p100$`)
+
+// statistic returns the name of a statistic, "" for a word that is none.
+func statistic(word string) string {
+	word = strings.ToLower(word)
+	if name, ok := statistics[word]; ok {
+		word = name
+	}
+	switch {
+	case word == "mean" || word == "min" || word == "max" || word == "std" || percentile.MatchString(word):
+		return word
+	}
+	return ""
+}
+
+// metric returns the metric of a statistic and a quantity, "" for one that is no metric.
+func metric(quantity, stat string) string {
+	word, ok := map[string]string{"mean": "Mean", "p50": "Median", "p99": "P99"}[stat]
+	if !ok {
+		return ""
+	}
+	return Name(word, quantity)
+}
+
+// set gives a level a latency.
+func (l *Level) set(quantity, stat string, ms float64) {
+	if name := metric(quantity, stat); name != "" {
+		l.Metrics[name] = ms
+	}
+	if l.Latency[quantity] == nil {
+		l.Latency[quantity] = map[string]float64{}
+	}
+	l.Latency[quantity][stat] = ms
+}
+
+// derive completes a block by what follows from its figures.
+func (l *Level) derive() {
+	if l.Total < 0 && l.Failed < 0 && l.asked > 0 {
+		l.Total = l.asked
+	}
+	if l.Successful < 0 {
+		return
+	}
+	if l.Generated < 0 && l.meanOutput > 0 {
+		l.Generated = int(math.Round(l.meanOutput * float64(l.Successful)))
+	}
+	if l.Input < 0 && l.meanInput > 0 {
+		l.Input = int(math.Round(l.meanInput * float64(l.Successful)))
+	}
+}
+
+// isRule reports whether a line is a rule of =, behind any prefix.
+func isRule(line []byte) bool {
+	prefix := bytes.TrimRight(line, "=")
+	return len(line)-len(prefix) >= 40 && bytes.IndexByte(prefix, '=') < 0
+}
+
+// section takes a line such as "= PERFORMANCE OVERVIEW", which begins a part of trtllm-bench's report, and reports
+// whether it is one.
+func (m *machine) section(line []byte) bool {
+	title := line[bytes.LastIndex(line, section)+len(section):]
+	l := m.current()
+	inside := l != nil && l.Client == TRTLLMBench
+	switch string(title) {
+	case "REQUEST DETAILS":
+		m.beginBlock(TRTLLMBench)
+	case "PERFORMANCE OVERVIEW":
+		if !inside || l.RequestRate > 0 || l.Duration > 0 {
+			m.beginBlock(TRTLLMBench)
+		}
+	case "DATASET DETAILS":
+		if inside {
+			m.endLoose(false)
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// unitAt returns the offset behind the last unit of a line, such as "(ms):", or -1.
+func unitAt(line []byte) int {
+	end := bytes.LastIndex(line, unitEnd)
+	if end < 0 {
+		return -1
+	}
+	begin := bytes.LastIndexByte(line[:end], '(')
+	if begin < 0 || units[string(line[begin+1:end])] == 0 {
+		return -1
+	}
+	return end + len(unitEnd)
+}
+
+// figure reads a line with a figure or a count.
+func (m *machine) figure(line []byte) {
+	l := m.current()
+	if l == nil {
+		m.outside(line)
+		return
+	}
+	if m.latency(l, line) {
+		return
+	}
+	if f, text := find(line); f != nil && m.belongs(l, f) {
+		m.take(l, f, text)
+	}
+}
+
+// outside reads a line between levels and result blocks.
+func (m *machine) outside(line []byte) {
+	switch {
+	case m.after && len(m.log.Levels) > 0:
+		m.summary(line, &m.log.Levels[len(m.log.Levels)-1])
+	case m.marked:
+	case bytes.Contains(line, failedSum):
+		if text, ok := after(line, failedSum); ok {
+			m.summed, _ = whole(text)
+		}
+	case len(m.blocks) > 0 && bytes.HasSuffix(line, second): // AIPerf writes it behind its tables
+		last := m.blocks[len(m.blocks)-1]
+		if f, text := find(line); f != nil && f.client == AIPerf && last.Client == AIPerf {
+			m.take(last, f, text)
+		}
+	}
+}
+
+// find returns the last figure of a line. Where two lines run into each other, as tasks of srun write them, the figure
+// of the second is whole.
+func find(line []byte) (last *figure, text []byte) {
+	for i := range figures {
+		if value, ok := after(line, []byte(figures[i].label)); ok && (last == nil || len(value) < len(text)) {
+			last, text = &figures[i], value
+		}
+	}
+	return last, text
+}
+
+// belongs reports whether a figure may be of the block, and names the block's client by it.
+func (m *machine) belongs(l *Level, f *figure) bool {
+	if l.Client == "" && m.block != nil {
+		l.Client = VLLM
+	}
+	if l.Client == VLLM && (f.client == SGLang || f.client == TRTLLM) {
+		l.Client = f.client
+	}
+	return f.client == "" || f.client == l.Client || m.open != nil && f.client != TRTLLMBench
+}
+
+// latency reads a line with a latency, and reports whether it is one.
+func (m *machine) latency(l *Level, line []byte) bool {
+	if l.Client == TRTLLMBench {
+		return m.breakdown(l, line)
+	}
+	at := unitAt(line)
+	if at < 0 {
+		return false
+	}
+	begin := bytes.LastIndexByte(line[:at], '(')
+	found := latencyLabel.FindSubmatch(bytes.TrimRight(line[:begin], " "))
+	if found == nil {
+		return false
+	}
+	quantity, stat := string(found[2]), statistic(string(found[1]))
+	if quantity == "E2E Latency" {
+		quantity = "E2EL"
+		if m.block != nil {
+			l.Client = SGLang
+		}
+	}
+	if string(found[1]) == "P50" && l.Latency[quantity]["p50"] != 0 {
+		return true // the median, once more
+	}
+	label := string(found[1]) + " " + string(found[2]) + " " + string(line[begin:at])
+	m.takeLatency(l, quantity, stat, label, line[at:], units[string(line[begin+1:at-len(unitEnd)])])
+	return true
+}
+
+// takeLatency gives a level a latency. One before does not stand for one that cannot be read.
+func (m *machine) takeLatency(l *Level, quantity, stat, label string, text []byte, factor float64) {
+	value, ok := number(text)
+	if !ok || math.Abs(value*factor) > MostFigure {
+		m.unread([]byte(label), "a number", bytes.TrimSpace(text))
+		delete(l.Metrics, metric(quantity, stat))
+		delete(l.Latency[quantity], stat)
+		return
+	}
+	if name := metric(quantity, stat); name != "" {
+		m.once(name, value*factor)
+	}
+	l.set(quantity, stat, value*factor)
+}
+
+// breakdown reads a latency of trtllm-bench.
+func (m *machine) breakdown(l *Level, line []byte) bool {
+	if found := breakdown.FindSubmatch(line); found != nil {
+		quantity, label := string(found[1]), "["+string(found[1])+"] "+string(found[2])
+		if quantity == "Latency" {
+			quantity = "E2EL"
+		}
+		m.takeLatency(l, quantity, statistic(string(found[2])), label, found[3], 1)
+		return true
+	}
+	for label, quantity := range averages {
+		if text, ok := after(line, []byte(label)); ok {
+			m.takeLatency(l, quantity, "mean", label, text, 1)
+			return true
+		}
+	}
+	return false
+}
+
+// take gives a level a figure. One before does not stand for one that cannot be read, but for a count.
+func (m *machine) take(l *Level, f *figure, text []byte) {
+	if f.count != nil {
+		m.count(l, f, text)
+		return
+	}
+	text = bytes.TrimSuffix(text, second)
+	value, ok := number(text)
+	if !ok {
+		m.unread([]byte(f.label), "a number", text)
+		value = 0
+	}
+	if f.factor != 0 {
+		value *= f.factor
+	}
+	*f.value(l) = value
+}
+
+// count gives a level a count of requests or tokens.
+func (m *machine) count(l *Level, f *figure, text []byte) {
+	n, ok := whole(text)
+	if !ok {
+		m.unread([]byte(f.label), "a whole number", text)
+		return
+	}
+	to := f.count(l)
+	if to == &l.Total || to == &l.Successful || to == &l.Failed {
+		m.once(strings.TrimSuffix(f.label, ":"), float64(n))
+	}
+	if f.label == string(failedSum) {
+		m.summed = n
+	}
+	if to == &l.Failed {
+		n = max(n, l.Failed)
+	}
+	*to = n
+}
+
+// options are what a client's command line says of its next result block.
+type options struct {
+	concurrency, prompts int // 0 where it does not say
+	asked                float64
+}
+
+// apply gives a result block outside of levels what the command line has said. Its own lines go before.
+func (o options) apply(l *Level) {
+	l.Concurrency, l.asked, l.AskedOutput = o.concurrency, o.prompts, o.asked
+}
+
+// bound matches the bound of requests at the same time in a client's command line, its arguments, or its result.
+var bound = regexp.MustCompile(`(?:--max-concurrency|--concurrency-range|--concurrency|\bmax_concurrency|` +
+	`Max(?:imum)? request concurrency:)[ =]*(\d+)(?:[^\d:.]|$)`)
+
+// asked matches the number of requests among the arguments that vLLM's clients and those derived of it print.
+var asked = regexp.MustCompile(`\bnum_prompts=(\d+)`)
+
+// options reads a line that may say the concurrency, and what else is asked for.
+func (m *machine) options(line []byte) {
+	command := bytes.Contains(line, []byte("CLI Command:"))
+	m.ended = m.ended || command
+	if m.marked {
+		m.figure(line)
+		return
+	}
+	namespace := bytes.Contains(line, []byte("Namespace("))
+	if !namespace && !command && !bytes.Contains(line, []byte("request concurrency:")) &&
+		!bytes.Contains(line, []byte("Running Perf Analyzer")) {
+		return
+	}
+	said := options{concurrency: firstNumber(bound, line)}
+	if namespace {
+		said.prompts = firstNumber(asked, line)
+	}
+	switch l := m.loose; {
+	case command && len(m.blocks) > 0 && m.blocks[len(m.blocks)-1].Client == AIPerf: // behind its tables
+		m.blocks[len(m.blocks)-1].Concurrency = said.concurrency
+	case l != nil && said.concurrency > 0:
+		l.Concurrency = said.concurrency
+		if l.Client == "" && bytes.Contains(line, []byte("Max request concurrency:")) {
+			l.Client = SGLang
+		}
+	case l == nil && namespace:
+		m.said = said
+	case l == nil && said.concurrency > 0:
+		m.said.concurrency = said.concurrency
+	}
+}
+
+// firstNumber returns the number that a pattern finds in a line, 0 for none.
+func firstNumber(p *regexp.Regexp, line []byte) int {
+	found := p.FindSubmatch(line)
+	if found == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(string(found[1])) // 0 for one that is too large
+	return n
+}

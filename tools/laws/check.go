@@ -1,0 +1,384 @@
+package laws
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The tolerances. Ratios are of what figures say to the bound that they break.
+const (
+	general = 1.25 // of in-flight requests, of sums of times, and of rates whose clock is not the benchmark's
+	guessed = 2    // of sums of times where equal lengths are only likely
+	exact   = 0.05 // share of a rate that the client itself has divided
+	span    = 1.05 // of a request's time to the benchmark's
+	rounded = 1.01 // of figures that are compared as they stand: JSON has more digits of one than of another
+	gaps    = 2    // of the time after the first token to that between tokens
+	seen    = 0.4  // share of tokens in the text: of special tokens, which no text shows, honest logs have half
+)
+
+// checker holds the state of Check.
+type checker struct {
+	Figures
+	ms, rate float64 // half a unit of the last digit of latencies, and of rates and the duration
+	osl      float64 // mean output length
+	found    []Violation
+}
+
+func given(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+func (c *checker) broken(law, format string, args ...any) {
+	c.found = append(c.found, Violation{law, fmt.Sprintf(format, args...)})
+}
+
+// half is half a unit of the last digit that any of the figures shows.
+func half(figures []float64) float64 {
+	digits := 0
+	for _, x := range figures {
+		if given(x) {
+			_, behind, _ := strings.Cut(strconv.FormatFloat(x, 'f', -1, 64), ".")
+			digits = max(digits, len(behind))
+		}
+	}
+	return math.Pow(10, -float64(digits)) / 2
+}
+
+func (f Figures) roundingMS() float64 {
+	var all []float64
+	for _, l := range f.Latency {
+		all = append(all, l.Mean, l.Min, l.Max)
+		all = slices.AppendSeq(all, maps.Values(l.Percentiles))
+	}
+	return half(all)
+}
+
+func (f Figures) roundingRate() float64 {
+	return half([]float64{f.Duration, f.RequestRate, f.InputRate, f.OutputRate, f.TotalRate})
+}
+
+// around is half a unit of the last digit of a rate or the duration. Clients print all alike, but some files have one
+// with two digits and others with more.
+func (c *checker) around(x float64) float64 { return max(c.rate, min(0.005, half([]float64{x}))) }
+
+// noLatency is a quantity of which nothing is known.
+var noLatency = Latency{Mean: math.NaN(), Min: math.NaN(), Max: math.NaN()}
+
+// statistic is a figure of a latency with its name and its place between the least (0) and the greatest (1).
+type statistic struct {
+	name  string
+	at    float64
+	value float64
+}
+
+// ranks lists what is known of a latency except its mean, from the least to the greatest.
+func (l Latency) ranks() (list []statistic) {
+	add := func(name string, at, value float64) {
+		if given(value) {
+			list = append(list, statistic{name, at, value})
+		}
+	}
+	add("Min", 0, l.Min)
+	for _, percent := range slices.Sorted(maps.Keys(l.Percentiles)) {
+		name := fmt.Sprintf("P%g", percent)
+		if percent == 50 {
+			name = "Median"
+		}
+		add(name, percent/100, l.Percentiles[percent])
+	}
+	add("Max", 1, l.Max)
+	return list
+}
+
+// mean returns the mean of a quantity, NaN where it is not given.
+func (c *checker) mean(quantity string) float64 {
+	if mean := c.Latency[quantity].Mean; given(mean) {
+		return mean
+	}
+	return math.NaN()
+}
+
+// statistics lists the mean, if it is known, and the ranks.
+func (l Latency) statistics() (list []statistic) {
+	if given(l.Mean) {
+		list = append(list, statistic{"Mean", math.NaN(), l.Mean})
+	}
+	return append(list, l.ranks()...)
+}
+
+func names(list []statistic) string {
+	var all []string
+	for _, s := range list {
+		all = append(all, s.name)
+	}
+	return strings.Join(all, ", ")
+}
+
+// signs refuses what is below 0. Like what took 0 ms, it counts as not given from there on: one cause, one reason.
+func (c *checker) signs() {
+	for _, x := range []struct {
+		name  string
+		value *float64
+	}{
+		{"the concurrency", &c.Concurrency}, {"the number of requests", &c.Requests},
+		{"the number of completed requests", &c.Completed}, {"the number of failed requests", &c.Failed},
+		{"the duration", &c.Duration}, {"the number of input tokens", &c.InputTokens},
+		{"the number of output tokens", &c.OutputTokens}, {"the request throughput", &c.RequestRate},
+		{"the input token throughput", &c.InputRate}, {"the output token throughput", &c.OutputRate},
+		{"the total token throughput", &c.TotalRate},
+	} {
+		if *x.value < 0 {
+			c.broken(Sign, "%s is %g", x.name, *x.value)
+			*x.value = math.NaN()
+		}
+	}
+	for _, q := range quantities {
+		list := c.Latency[q].statistics()
+		if i := slices.IndexFunc(list, func(s statistic) bool { return s.value < 0 }); i >= 0 {
+			c.broken(Sign, "%s %s is %g ms", list[i].name, q, list[i].value)
+			c.Latency[q] = noLatency
+		}
+	}
+}
+
+func (c *checker) counts() {
+	switch {
+	case c.Completed > c.Requests:
+		c.broken(Counts, "%g of %g requests succeeded", c.Completed, c.Requests)
+	case c.Completed+c.Failed > c.Requests:
+		c.broken(Counts, "%g requests succeeded and %g failed, of %g", c.Completed, c.Failed, c.Requests)
+	}
+}
+
+// order compares the percentiles of a quantity with each other and with the mean. Of latencies, which are not
+// negative, at least a share of 1 - p are no less than the percentile p: that bounds the mean from below.
+func (c *checker) order(quantity string) {
+	l := c.Latency[quantity]
+	list := l.ranks()
+	least, at := 0.0, 1.0
+	for i, s := range list {
+		if i > 0 && list[i-1].value > s.value*rounded+2*c.ms {
+			c.broken(Order, "%s %s %g ms is above the %s, %g ms", list[i-1].name, quantity, list[i-1].value, s.name, s.value)
+			return
+		}
+	}
+	for _, s := range slices.Backward(list) {
+		least += (at - s.at) * s.value
+		at = s.at
+	}
+	switch {
+	case !given(l.Mean) || l.Mean < 0:
+	case l.Mean*rounded+2*c.ms < l.Min:
+		c.broken(Order, "Mean %s %g ms is below the Min, %g ms", quantity, l.Mean, l.Min)
+	case l.Mean > l.Max*rounded+2*c.ms:
+		c.broken(Order, "Mean %s %g ms is above the Max, %g ms", quantity, l.Mean, l.Max)
+	case l.Mean*general+2*c.ms < least:
+		c.broken(Order, "Mean %s %g ms is less than %s allow: at least %.4g ms", quantity, l.Mean, names(list), least)
+	}
+}
+
+// zeros refuses what took 0 ms. A first token always takes time; tokens after it do where there are any, unless
+// answers came whole. The median of the time between tokens is honestly 0 where several tokens come at once.
+func (c *checker) zeros() {
+	for _, q := range []string{TTFT, E2EL} {
+		if q == TTFT && c.Unstreamed {
+			continue
+		}
+		var none []statistic
+		for _, s := range c.Latency[q].statistics() {
+			if s.value == 0 && !(s.at < 0.5) { // a single request does not count
+				none = append(none, s)
+			}
+		}
+		if len(none) > 0 {
+			c.broken(Zero, "%s %s is 0 ms, and nothing takes no time", names(none), q)
+			c.Latency[q] = noLatency
+		}
+	}
+	for _, q := range []string{TPOT, ITL} {
+		list := c.Latency[q].statistics()
+		if len(list) == 0 || c.Unstreamed || c.whole(q) {
+			continue
+		}
+		if list[0].name == "Mean" {
+			list = list[:1] // which is 0 only where all are
+		}
+		if !slices.ContainsFunc(list, func(s statistic) bool { return s.value != 0 }) {
+			c.broken(Zero, "%s %s is 0 ms, and tokens after the first take time", names(list), q)
+			c.Latency[q] = noLatency
+		}
+	}
+}
+
+// whole reports whether a TPOT or ITL of 0 can be: answers have one token, or come in one piece, or nothing says
+// otherwise.
+func (c *checker) whole(quantity string) bool {
+	length := c.osl
+	if !given(length) {
+		length = c.AskedOutput
+	}
+	if length < 1.5 {
+		return true
+	}
+	ends := c.Latency[E2EL].statistics()
+	for _, first := range c.Latency[TTFT].statistics() {
+		i := slices.IndexFunc(ends, func(s statistic) bool { return s.name == first.name })
+		if i >= 0 && first.value > 0 {
+			after := ends[i].value - first.value
+			return after <= max(ends[i].value/100, 2*c.ms) || after <= (length+2)*c.ms
+		}
+	}
+	other := map[string]string{TPOT: ITL, ITL: TPOT}[quantity]
+	return c.ms >= 0.5 || !(c.mean(other) > 0) // at whole ms, a short time is 0
+}
+
+// firstToken holds each statistic of E2EL against that of TTFT: what is no less for every request is so for them.
+func (c *checker) firstToken() {
+	first := map[string]float64{}
+	for _, s := range c.Latency[TTFT].statistics() {
+		first[s.name] = s.value
+	}
+	var less []statistic
+	for _, s := range c.Latency[E2EL].statistics() {
+		if ttft, ok := first[s.name]; ok && s.value*rounded+2*c.ms < ttft {
+			less = append(less, s)
+		}
+	}
+	if len(less) == 0 {
+		return
+	}
+	text := fmt.Sprintf("%s E2EL %g ms is below TTFT %g ms", less[0].name, less[0].value, first[less[0].name])
+	if len(less) > 1 {
+		text += "; so is " + names(less[1:])
+	}
+	c.broken(First, "%s", text)
+}
+
+// rates holds throughputs against counts and the duration, or that of tokens against that of requests where no
+// duration is known. Only the client's own division is exact from below.
+func (c *checker) rates() {
+	requests := c.Completed
+	if c.Requests > requests { // some clients count failed ones, too
+		requests = c.Requests
+	}
+	c.oneRate("req/s", "requests", c.RequestRate, requests, false)
+	if !given(c.Duration) && given(c.RequestRate) && c.osl > 0 {
+		if implied := c.RequestRate * c.osl; c.OutputRate-c.around(c.OutputRate) >
+			(c.RequestRate+c.around(c.RequestRate))*c.osl*general {
+			c.broken(Rate, "%g requests/s of %.4g tokens are %.4g tok/s, the %s says %g tok/s", c.RequestRate, c.osl,
+				implied, c.Source, c.OutputRate)
+		}
+	}
+	c.oneRate("tok/s", "tokens", c.OutputRate, c.OutputTokens, c.Exact)
+	c.oneRate("tok/s", "input tokens", c.InputRate, c.InputTokens, false)
+	c.oneRate("tok/s", "input and output tokens", c.TotalRate, c.InputTokens+c.OutputTokens, false)
+}
+
+func (c *checker) oneRate(unit, what string, says, amount float64, exactly bool) {
+	r, d := c.around(says), c.around(c.Duration)
+	if !(c.Duration > d) || !given(amount) || !given(says) {
+		return
+	}
+	below, above := 1/general, math.Inf(1)
+	if c.Exact {
+		below = 1 - exact
+	}
+	if exactly {
+		above = 1 + exact
+	}
+	most, least := amount/(c.Duration-d), amount/(c.Duration+d)
+	if (says-r)*below > most || (says+r)*above < least || says == 0 && least > 2*r {
+		c.broken(Rate, "%.10g %s in %g s are %.4g %s, the %s says %g %s", amount, what, c.Duration, amount/c.Duration, unit,
+			c.Source, says, unit)
+	}
+}
+
+// span refuses requests that took longer than the benchmark.
+func (c *checker) span() {
+	for _, q := range []string{E2EL, TTFT} {
+		for _, s := range c.Latency[q].statistics() {
+			if given(c.Duration) && (s.value-c.ms)/1000 > (c.Duration+c.around(c.Duration))*span {
+				c.broken(Span, "%s %s %g ms is longer than the benchmark of %g s", s.name, q, s.value, c.Duration)
+				return
+			}
+		}
+	}
+}
+
+// little holds requests x time / duration, the mean number of requests in flight, against their bound: Little's law.
+// Fewer are explained by ramps and rate limits. Without E2EL, what is known of its parts is the least that it is.
+func (c *checker) little() {
+	time := c.mean(E2EL)
+	if !given(time) {
+		time = c.mean(TTFT)
+		if slack := c.alike(); slack > 0 && given(c.mean(TPOT)) {
+			time += max(0, (c.osl-1)*(c.mean(TPOT)-c.ms)) / slack
+		}
+	}
+	if !given(time) || !given(c.Concurrency) || c.Concurrency <= 0 || !(c.Duration > 0) {
+		return
+	}
+	if c.Completed*(time-c.ms)/1000/(c.Duration+c.around(c.Duration)) > c.Concurrency*general {
+		c.broken(Little, "%.10g requests of %.6g ms in %g s keep %.4g in flight, more than the concurrency of %g "+
+			"(Little's law)", c.Completed, time, c.Duration, c.Completed*time/1000/c.Duration, c.Concurrency)
+	}
+}
+
+// alike returns the tolerance of sums of times where all answers have about the same length; 0 where they need not.
+// A mean that is a whole number hints at it.
+func (c *checker) alike() float64 {
+	const few = 10 // requests, whose mean is often whole
+	switch {
+	case math.Abs(c.osl-c.AskedOutput) <= 0.01*c.AskedOutput:
+		return general
+	case c.Completed >= few && c.osl == math.Trunc(c.osl):
+		return guessed
+	}
+	return 0
+}
+
+// parts holds E2EL against TTFT + (OSL - 1) x TPOT. Of each request they are equal. The mean of products is the
+// product of means only where lengths are alike; where they are spread, the time per token is still a mean of TPOTs,
+// weighed by length, and lies between the least and the greatest.
+func (c *checker) parts() {
+	ttft, tpot, e2el := c.mean(TTFT), c.mean(TPOT), c.mean(E2EL)
+	if !given(ttft+e2el) || !(tpot > 0) || !(c.osl >= 1.5) {
+		return
+	}
+	sum := ttft + (c.osl-1)*tpot
+	if slack := c.alike(); slack > 0 {
+		if r := (c.osl + 1) * c.ms; e2el > sum*slack+r || e2el*slack < sum-r {
+			c.broken(Parts, "TTFT + (%.4g tokens - 1) x TPOT are %.6g ms, the mean E2EL is %g ms", c.osl, sum, e2el)
+		}
+		return
+	}
+	each := (e2el - ttft) / (c.osl - 1)
+	list := c.Latency[TPOT].ranks()
+	r := c.ms * (1 + 2/(c.osl-1))
+	switch last := len(list) - 1; {
+	case last >= 0 && list[last].at >= 0.9 && each > max(list[last].value, tpot)*general+r,
+		last >= 0 && list[0].at == 0 && each*general < list[0].value-r:
+		c.broken(Parts, "(E2EL - TTFT) / (%.4g tokens - 1) is %.4g ms, TPOT is %g ms, %s %g ms", c.osl, each, tpot,
+			list[last].name, list[last].value)
+	}
+}
+
+// between holds the time between tokens against what follows the first one. Fewer and longer gaps than tokens are
+// honest: several tokens may come at once. A request has at most two more chunks than tokens, which are empty.
+func (c *checker) between() {
+	const short = 8 // tokens: the end of an answer takes time, too
+	itl, after := c.mean(ITL), c.mean(E2EL)-c.mean(TTFT)
+	if itl > 0 && c.osl >= short && itl*(c.osl+1)*gaps+(c.osl+3)*c.ms*gaps < after {
+		c.broken(Between, "%.4g tokens with %g ms between them take less than the %.6g ms after the first one", c.osl, itl, after)
+	}
+}
+
+// returned holds the tokens that were counted against those of the text.
+func (c *checker) returned() {
+	if c.Retokenized < seen*c.OutputTokens {
+		c.broken(Returned, "the text that came back holds %.10g tokens, of %.10g that are said to be generated",
+			c.Retokenized, c.OutputTokens)
+	}
+}

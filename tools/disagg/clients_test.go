@@ -30,10 +30,10 @@ var saying = map[string]*regexp.Regexp{
 	"zero":        regexp.MustCompile(`(TTFT|ITL|TPOT).* 0(\.0+)?\b|0(\.0+)? ms`),
 	"rate":        regexp.MustCompile(`throughput|tok/s|tokens per second`),
 	"little":      regexp.MustCompile(`Little`),
-	"order":       regexp.MustCompile(`P99.*(TTFT|ITL).*below|(TTFT|ITL).*(order|P99)`),
+	"order":       regexp.MustCompile(`(TTFT|ITL).* is (above|below) the (P\d+|Median)`),
 	"sum":         regexp.MustCompile(`(TPOT|ITL).*E2EL|E2EL.*(TPOT|ITL)`),
 	"count":       regexp.MustCompile(`(200|512).*requests|requests.*(200|512)`),
-	"retokenized": regexp.MustCompile(`tokenized`),
+	"retokenized": regexp.MustCompile(`tokenized|text that came back`),
 	"failed":      regexp.MustCompile(`[rR]equests.*failed|no request|0 requests`),
 	"cut":         regexp.MustCompile(`ends|end line|cut|not whole`),
 	"duration":    regexp.MustCompile(`E2EL.*(duration| s\b)|duration.*E2EL`),
@@ -59,7 +59,7 @@ func answers(t *testing.T, client string) []answer {
 func TestClients(t *testing.T) {
 	for _, client := range []string{"vllm", "sglang", "aiperf", "trtllm-serving", "trtllm-bench"} {
 		list := answers(t, client)
-		if honest := slices.IndexFunc(list, func(a answer) bool { return !a.Honest }); honest != 5 || len(list) != 10 {
+		if honest := slices.IndexFunc(list, func(a answer) bool { return !a.Honest }); honest != 5 || len(list) < 10 {
 			t.Errorf("%s: %d files, the first %d honest", client, len(list), honest)
 		}
 		for _, a := range list {
@@ -134,7 +134,8 @@ func TestClientsAltered(t *testing.T) {
 			}
 			file := filepath.Join(dir, client+"-"+a.File)
 			must(t, os.WriteFile(file, text[:len(text)*2/5], 0o600))
-			if out, _, code := perigee(t, nil, "parse", "--settle", "0s", file); code == 0 && strings.Contains(out, "state: passed") {
+			out, _, code := perigee(t, nil, "parse", "--settle", "0s", file)
+			if code == 0 && strings.Contains(out, "state: passed") {
 				t.Errorf("%s: the first two fifths pass\n%s", file, out)
 			}
 			if strings.HasPrefix(filepath.Ext(file), ".json") {

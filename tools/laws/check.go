@@ -257,7 +257,7 @@ func (c *checker) firstToken() {
 }
 
 // rates holds throughputs against counts and the duration, or that of tokens against that of requests where no
-// duration is known. Only the client's own division is exact from below.
+// duration is known. Only the client's own division is exact from below. Of the rates of tokens, one is named.
 func (c *checker) rates() {
 	requests := c.Completed
 	if c.Requests > requests { // some clients count failed ones, too
@@ -271,15 +271,15 @@ func (c *checker) rates() {
 				implied, c.Source, c.OutputRate)
 		}
 	}
-	c.oneRate("tok/s", "tokens", c.OutputRate, c.OutputTokens, c.Exact)
-	c.oneRate("tok/s", "input tokens", c.InputRate, c.InputTokens, false)
-	c.oneRate("tok/s", "input and output tokens", c.TotalRate, c.InputTokens+c.OutputTokens, false)
+	_ = c.oneRate("tok/s", "tokens", c.OutputRate, c.OutputTokens, c.Exact) ||
+		c.oneRate("tok/s", "input tokens", c.InputRate, c.InputTokens, false) ||
+		c.oneRate("tok/s", "input and output tokens", c.TotalRate, c.InputTokens+c.OutputTokens, false)
 }
 
-func (c *checker) oneRate(unit, what string, says, amount float64, exactly bool) {
+func (c *checker) oneRate(unit, what string, says, amount float64, exactly bool) (broken bool) {
 	r, d := c.around(says), c.around(c.Duration)
 	if !(c.Duration > d) || !given(amount) || !given(says) {
-		return
+		return false
 	}
 	below, above := 1/general, math.Inf(1)
 	if c.Exact {
@@ -292,7 +292,9 @@ func (c *checker) oneRate(unit, what string, says, amount float64, exactly bool)
 	if (says-r)*below > most || (says+r)*above < least || says == 0 && least > 2*r {
 		c.broken(Rate, "%.10g %s in %g s are %.4g %s, the %s says %g %s", amount, what, c.Duration, amount/c.Duration, unit,
 			c.Source, says, unit)
+		return true
 	}
+	return false
 }
 
 // span refuses requests that took longer than the benchmark.
@@ -308,7 +310,8 @@ func (c *checker) span() {
 }
 
 // little holds requests x time / duration, the mean number of requests in flight, against their bound: Little's law.
-// Fewer are explained by ramps and rate limits. Without E2EL, what is known of its parts is the least that it is.
+// Fewer are explained by ramps and rate limits. Without a duration, the request throughput stands for requests /
+// duration; without E2EL, what is known of its parts is the least that it is.
 func (c *checker) little() {
 	time := c.mean(E2EL)
 	if !given(time) {
@@ -317,12 +320,15 @@ func (c *checker) little() {
 			time += max(0, (c.osl-1)*(c.mean(TPOT)-c.ms)) / slack
 		}
 	}
-	if !given(time) || !given(c.Concurrency) || c.Concurrency <= 0 || !(c.Duration > 0) {
-		return
+	what := fmt.Sprintf("%.10g requests of %.6g ms in %g s", c.Completed, time, c.Duration)
+	rate, least := c.Completed/c.Duration, c.Completed/(c.Duration+c.around(c.Duration))
+	if !given(c.Duration) {
+		what = fmt.Sprintf("%g requests/s of %.6g ms", c.RequestRate, time)
+		rate, least = c.RequestRate, c.RequestRate-c.around(c.RequestRate)
 	}
-	if c.Completed*(time-c.ms)/1000/(c.Duration+c.around(c.Duration)) > c.Concurrency*general {
-		c.broken(Little, "%.10g requests of %.6g ms in %g s keep %.4g in flight, more than the concurrency of %g "+
-			"(Little's law)", c.Completed, time, c.Duration, c.Completed*time/1000/c.Duration, c.Concurrency)
+	if given(time) && c.Duration != 0 && c.Concurrency > 0 && least*(time-c.ms)/1000 > c.Concurrency*general {
+		c.broken(Little, "%s keep %.4g in flight, more than the concurrency of %g (Little's law)", what, rate*time/1000,
+			c.Concurrency)
 	}
 }
 

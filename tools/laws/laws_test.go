@@ -290,6 +290,7 @@ func TestEachLaw(t *testing.T) {
 		{"a little more in flight", func(f *Figures) { f.Concurrency = 4 / 1.24 }, "", ""},
 		{"fewer in flight", func(f *Figures) { f.Concurrency = 64 }, "", ""},
 		{"more in flight without E2EL", func(f *Figures) { delete(f.Latency, E2EL); f.Concurrency = 2 }, "little", "(Little's law)"},
+		{"more in flight at a rate", func(f *Figures) { f.Duration = math.NaN(); f.Concurrency = 3 }, "little", "0.5 requests/s of 7922.9 ms keep 3.961 in flight"},
 		{"no bound", func(f *Figures) { f.Concurrency = math.Inf(1) }, "", ""},
 
 		{"E2EL less than its parts", func(f *Figures) { scale(f, E2EL, 0.75) }, "parts", "TTFT + (1024 tokens - 1) x TPOT are 7922.9 ms"},

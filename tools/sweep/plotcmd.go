@@ -17,6 +17,7 @@ import (
 // PlotCmd is `perigee sweep plot`.
 type PlotCmd struct {
 	Input
+	runs.Doubts
 	Scenario *int     `placeholder:"I" help:"Index of the scenario; needed where there are several."`
 	Output   string   `short:"o" required:"" placeholder:"FILE" help:"Picture to write: .png or .svg."`
 	X        string   `default:"Thpt_per_User" completes:"columns" placeholder:"COLUMN" help:"Column of the x axis."`
@@ -42,7 +43,7 @@ func (c *PlotCmd) Run(s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	d, err := c.read(s)
+	d, err := c.read(s, &c.Doubts)
 	if err == nil {
 		err = cli.NotOver(c.Output, d.files...)
 	}
@@ -69,7 +70,7 @@ func (c *PlotCmd) Run(s cli.Streams) error {
 
 // summary prints what was drawn.
 func (c *PlotCmd) summary(s cli.Streams, sc runs.Scenario, data *plot.Data) {
-	points, front, missed := 0, 0, 0
+	points, front, missed, off := 0, 0, 0, 0
 	for _, series := range data.Series {
 		for _, p := range series.Points {
 			points++
@@ -78,6 +79,9 @@ func (c *PlotCmd) summary(s cli.Streams, sc runs.Scenario, data *plot.Data) {
 			}
 			if !p.Meets {
 				missed++
+			}
+			if p.Off != "" {
+				off++
 			}
 		}
 	}
@@ -95,6 +99,9 @@ func (c *PlotCmd) summary(s cli.Streams, sc runs.Scenario, data *plot.Data) {
 	}
 	if data.NoFront == "" {
 		text += fmt.Sprintf(", %d on the Pareto front", front)
+		if off > 0 {
+			text += fmt.Sprintf(", %d kept off it", off)
+		}
 	}
 	fmt.Fprintf(plaintext.Writer(s.Out), "%s; written to %s\n", text, c.Output)
 }

@@ -16,6 +16,7 @@ import (
 // ReportCmd is `perigee sweep report`.
 type ReportCmd struct {
 	Input
+	runs.Doubts
 	Output   string   `short:"o" default:"sweep.html" placeholder:"FILE" help:"Page to write (default sweep.html)."`
 	Title    string   `default:"Benchmark sweep" placeholder:"TEXT" help:"Title of the page."`
 	Scenario *int     `placeholder:"I" help:"Scenario that the page shows first [the one with the most runs]."`
@@ -30,7 +31,7 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	d, err := c.read(s)
+	d, err := c.read(s, &c.Doubts)
 	if err == nil {
 		err = cli.NotOver(c.Output, d.files...)
 	}

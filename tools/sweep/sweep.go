@@ -43,7 +43,10 @@ type imported struct {
 }
 
 // read imports, and says on the error stream what was amiss.
-func (in *Input) read(s cli.Streams) (*imported, error) {
+func (in *Input) read(s cli.Streams, doubts *runs.Doubts) (*imported, error) {
+	if err := checkDoubts(doubts); err != nil {
+		return nil, err
+	}
 	for flag, n := range map[string]float64{"round-isl": in.RoundISL, "round-osl": in.RoundOSL} {
 		if !(n > 0) || math.IsInf(n, 0) {
 			return nil, fault.New(fault.Usage, "--%s: wanted a number above 0, got %v", flag, n)
@@ -68,6 +71,7 @@ func (in *Input) read(s cli.Streams) (*imported, error) {
 		d.skipped = append(d.skipped, cli.Shortened(f.Err.Error()))
 		d.files = append(d.files, f.File)
 	}
+	doubtful(got.Runs, doubts, d)
 	remark(s, got, d)
 	for _, r := range got.Runs {
 		d.files = append(d.files, r.File)
@@ -246,7 +250,7 @@ type ScenariosCmd struct {
 
 // Run lists the scenarios.
 func (c *ScenariosCmd) Run(s cli.Streams) error {
-	d, err := c.read(s)
+	d, err := c.read(s, nil)
 	if err != nil {
 		return err
 	}

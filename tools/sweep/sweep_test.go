@@ -62,16 +62,16 @@ func here(t testing.TB) string {
 
 func TestGolden(t *testing.T) {
 	for name, args := range map[string][]string{
-		"table.txt":       {"table", "testdata/sweepA"},
-		"table.csv":       {"table", "testdata/sweepA", "--format", "csv"},
-		"scenario.txt":    {"table", "testdata/sweepA", "testdata/v02", "--scenario", "2"},
-		"joined.txt":      {"table", "testdata/sweepA", "testdata/bad", "--scenario", "0", "--no-seg-by-dir", "--columns", "Run,Concurrency,Thpt_per_GPU"},
+		"table.txt":       {"table", "--allow-implausible", "testdata/sweepA"},
+		"table.csv":       {"table", "--allow-implausible", "testdata/sweepA", "--format", "csv"},
+		"scenario.txt":    {"table", "--allow-implausible", "testdata/sweepA", "testdata/v02", "--scenario", "2"},
+		"joined.txt":      {"table", "--allow-implausible", "testdata/sweepA", "testdata/bad", "--scenario", "0", "--no-seg-by-dir", "--columns", "Run,Concurrency,Thpt_per_GPU"},
 		"v02.csv":         {"table", "testdata/v02", "--format", "csv"},
 		"scenarios.txt":   {"scenarios", "testdata"},
 		"scenarios.json":  {"scenarios", "testdata", "--format", "json", "--min-runs", "2"},
-		"best.txt":        {"table", "testdata/sweepA", "--where", "Concurrency>=32", "--sort", "-Thpt_per_GPU,TP", "--columns", "Name,Concurrency,Thpt_per_GPU,P90_TTFT_ms", "--head", "4"},
+		"best.txt":        {"table", "--allow-implausible", "testdata/sweepA", "--where", "Concurrency>=32", "--sort", "-Thpt_per_GPU,TP", "--columns", "Name,Concurrency,Thpt_per_GPU,P90_TTFT_ms", "--head", "4"},
 		"columns.txt":     {"columns"},
-		"bad.stderr":      {"table", "testdata/bad"},
+		"bad.stderr":      {"table", "--allow-implausible", "testdata/bad"},
 		"percentiles.csv": {"table", "testdata/v02", "testdata/sweepA", "--columns", "all", "--format", "csv"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestFiguresAddUp(t *testing.T) {
 }
 
 func TestJSONHoldsWhatCSVHolds(t *testing.T) {
-	text, _ := mustSweep(t, "table", "testdata/sweepA", "--format", "json")
+	text, _ := mustSweep(t, "table", "testdata/sweepA", "--format", "json", "--allow-implausible")
 	var rows []map[string]any
 	if err := json.Unmarshal([]byte(text), &rows); err != nil {
 		t.Fatal(err)
@@ -251,7 +251,7 @@ func TestPictures(t *testing.T) {
 		{"f.svg", "3 runs of 1 configuration, 3 on the Pareto front", []string{"--where", "Name == '4R TP2'", "--label", "none", "--size", "400x300"}},
 	} {
 		file := filepath.Join(dir, c.name)
-		stdout, _ := mustSweep(t, append([]string{"plot", "testdata/sweepA", "-o", file}, c.flags...)...)
+		stdout, _ := mustSweep(t, append([]string{"plot", "testdata/sweepA", "-o", file, "--allow-implausible"}, c.flags...)...)
 		if !strings.Contains(stdout, c.said) {
 			t.Errorf("%s: %q does not say %q", c.name, stdout, c.said)
 		}

@@ -16,6 +16,7 @@ import (
 // TableCmd is `perigee sweep table`.
 type TableCmd struct {
 	Input
+	runs.Doubts
 	Format
 	Columns   string `completes:"columns" placeholder:"A,B,..." help:"Only these columns, in this order; all for every column (perigee sweep columns lists them)."`
 	Sort      string `completes:"columns" placeholder:"[-]A,B,..." help:"Sort by these columns; - before a name sorts downwards."`
@@ -37,7 +38,7 @@ func (c *TableCmd) Run(s cli.Streams) error {
 	if c.Truncated != nil && *c.Truncated < 1 {
 		return fault.New(fault.Usage, "--head: wanted at least 1, got %d", *c.Truncated)
 	}
-	d, err := c.read(s)
+	d, err := c.read(s, &c.Doubts)
 	if err != nil {
 		return err
 	}
@@ -96,6 +97,7 @@ func (c *TableCmd) print(s cli.Streams, title string, rows []*runs.Run, columns 
 		if hasTransfers(rows) {
 			columns = append(columns, must("Transfer_Latency_ms"), must("Transfer_GBps"))
 		}
+		columns = append(columns, ifDoubtful(rows)...)
 		if c.Format.Format == "text" {
 			columns = c.header(s, title, rows, columns)
 		}
@@ -236,7 +238,7 @@ func (c *TableCmd) byConfiguration(s cli.Streams, sc runs.Scenario, columns []*r
 		}
 		cols := columns
 		if cols == nil {
-			cols = configurationColumns(conf, len(directories) > 1)
+			cols = append(configurationColumns(conf, len(directories) > 1), ifDoubtful(rows)...)
 		}
 		if err := tableOf(rows, cols).WriteText(s.Out); err != nil {
 			return err

@@ -38,7 +38,7 @@ func readJSON(file io.ReadSeeker) (*Log, error) {
 			log.Whole, log.LastLine = false, LastLine(text[max(0, len(text)-80):])
 			return log, nil
 		default:
-			return nil, fmt.Errorf("line %d: %w", line, err)
+			return nil, err
 		}
 	}
 }
@@ -46,22 +46,23 @@ func readJSON(file io.ReadSeeker) (*Log, error) {
 // result is an object with results.
 type result struct {
 	log   *Log
-	line  int
+	text  []byte
+	line  int // that it begins on
 	keys  map[string]any
+	outer string // the key of the object that is being read, if that is not the outermost
 	level Level
 }
 
 // object reads an object with results as a level. One of no known client is an error.
 func (l *Log) object(text []byte, line int) error {
-	r := result{log: l, line: line, level: newLevel()}
+	r := result{log: l, text: text, line: line, level: newLevel()}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	if err := decoder.Decode(&r.keys); err != nil {
-		var syntax *json.SyntaxError
-		if errors.As(err, &syntax) {
-			r.line += bytes.Count(text[:min(int(syntax.Offset), len(text))], []byte("\n"))
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+			line += bytes.Count(text[:min(int(syntax.Offset), len(text))], []byte("\n"))
 		}
-		return fmt.Errorf("line %d: not JSON: %w", r.line, err)
+		return fmt.Errorf("line %d: not JSON: %w", line, err)
 	}
 	switch {
 	case r.has("performance", "request_info"):
@@ -71,7 +72,7 @@ func (l *Log) object(text []byte, line int) error {
 	case r.has("completed") && (r.has("output_throughput") || r.has("request_throughput") || r.has("total_output_tokens")):
 		r.serving()
 	default:
-		return errors.New("wanted the result of a known client")
+		return fmt.Errorf("line %d: wanted the result of a known client", line)
 	}
 	r.level.Complete = r.keys["was_cancelled"] != true
 	r.level.derive()
@@ -98,10 +99,21 @@ func (r *result) number(keys map[string]any, key string, use func(float64)) {
 	n, _ := value.(json.Number)
 	x, err := n.Float64()
 	if err != nil || math.Abs(x) > MostFigure {
-		r.log.unread(r.line, key, "a number", fmt.Sprint(value))
+		r.unread(key, "a number", fmt.Sprint(value))
 		return
 	}
 	use(x)
+}
+
+// unread notes a figure that cannot be read.
+func (r *result) unread(key, wanted, got string) {
+	at := max(0, bytes.Index(r.text, []byte(`"`+r.outer+`"`)))
+	at += max(0, bytes.Index(r.text[at:], []byte(`"`+key+`"`)))
+	label := key
+	if r.outer != "" {
+		label = r.outer + "." + key
+	}
+	r.log.unread(r.line+bytes.Count(r.text[:at], []byte("\n")), label, wanted, got)
 }
 
 // value puts a number into a figure, count a whole one.
@@ -112,7 +124,7 @@ func (r *result) value(keys map[string]any, key string, to *float64) {
 func (r *result) count(keys map[string]any, key string, to *int) {
 	r.number(keys, key, func(x float64) {
 		if x != math.Trunc(x) || x < 0 || x > 1e15 {
-			r.log.unread(r.line, key, "a whole number", fmt.Sprint(keys[key]))
+			r.unread(key, "a whole number", fmt.Sprint(keys[key]))
 			return
 		}
 		*to = int(x)
@@ -152,12 +164,10 @@ func (r *result) serving() {
 	} {
 		r.value(k, key, to)
 	}
-	if errs, ok := k["errors"].([]any); ok && len(errs) > 0 && l.Failed < 0 { // of each request, empty for none
+	if errs, ok := k["errors"].([]any); ok && len(errs) > 0 { // of each request, empty for none
 		prompts = len(errs)
 	}
-	if l.Failed < 0 {
-		l.asked = max(prompts, 0)
-	}
+	l.asked = max(prompts, 0)
 	r.askedOutput()
 	for key := range k {
 		stat, quantity, _ := strings.Cut(strings.TrimSuffix(key, "_ms"), "_")
@@ -218,11 +228,12 @@ func (r *result) aiperf() {
 		if !isLatency && !isTotal || keys == nil {
 			continue
 		}
+		r.outer = key
 		unit, _ := keys["unit"].(string)
 		factor := units[strings.ToLower(unit)]
 		switch {
 		case isLatency && factor == 0:
-			r.log.unread(r.line, key, "ms, s, us or ns", unit)
+			r.unread("unit", "ms, s, us or ns", unit)
 		case isLatency:
 			for word := range keys {
 				if stat := statistic(word); stat != "" {
@@ -238,6 +249,7 @@ func (r *result) aiperf() {
 			}
 		}
 	}
+	r.outer = ""
 	r.errors()
 	bounds := map[int]bool{}
 	concurrencies(config, bounds)
@@ -305,8 +317,10 @@ func (r *result) trtllmBench() {
 		{"TTFT", "avg_ttft_ms", "ttft_percentiles", streaming},
 		{"TPOT", "avg_tpot_ms", "tpot_percentiles", streaming},
 	} {
+		r.outer = ""
 		r.number(part.keys, part.mean, func(x float64) { l.set(part.quantity, "mean", x) })
 		list := within(part.keys, part.percentiles)
+		r.outer = part.percentiles
 		for word := range list {
 			if stat := statistic(word); stat != "" {
 				r.number(list, word, func(x float64) { l.set(part.quantity, stat, x) })

@@ -30,14 +30,14 @@ const (
 	mostDocument = 64 << 20 // bytes of an object without its long lists
 )
 
-// errNoObject says that something else stands where an object should begin.
-var errNoObject = errors.New("wanted an object of JSON")
-
 // next returns an object and the line that it begins on. io.EOF stands for none, io.ErrUnexpectedEOF for a part of one,
 // which is returned.
 func (d *documents) next() (text []byte, line int, err error) {
 	d.text, d.depth, d.list, d.dropping = d.text[:0], 0, 0, false
 	for {
+		if d.dropping {
+			d.skip()
+		}
 		c, err := d.in.ReadByte()
 		if err != nil && (!errors.Is(err, io.EOF) || d.depth == 0) {
 			return nil, d.line, err
@@ -55,7 +55,7 @@ func (d *documents) next() (text []byte, line int, err error) {
 			case ' ', '\t', '\r', '\n', ',', '[', ']', 0xef, 0xbb, 0xbf: // between objects; the mark of UTF-8
 				continue
 			default:
-				return nil, d.line, errNoObject
+				return nil, d.line, fmt.Errorf("line %d: wanted an object of JSON, got %q", d.line, c)
 			}
 		}
 		if d.take(c); d.depth == 0 {
@@ -67,6 +67,22 @@ func (d *documents) next() (text []byte, line int, err error) {
 		}
 	}
 }
+
+// skip passes over the bytes of a list that is dropped, as far as they are at hand and mean nothing.
+func (d *documents) skip() {
+	ahead, _ := d.in.Peek(d.in.Buffered())
+	n := 0
+	for n < len(ahead) && !d.escaped && !meaning[ahead[n]] {
+		n++
+	}
+	if n > 0 {
+		d.word = false
+		d.in.Discard(n)
+	}
+}
+
+// meaning has the bytes that change how those behind them are read, and the ends of lines.
+var meaning = [256]bool{'"': true, '\\': true, '[': true, ']': true, '{': true, '}': true, '\n': true}
 
 // take takes a byte of an object.
 func (d *documents) take(c byte) {

@@ -131,7 +131,7 @@ func (l *Level) set(quantity, stat string, ms float64) {
 
 // derive completes a block by what follows from its figures.
 func (l *Level) derive() {
-	if l.Total < 0 && l.Failed < 0 && l.asked > 0 {
+	if l.Total < 0 && l.asked > 0 && l.asked >= l.Successful+max(0, l.Failed) { // else a prompt takes several requests
 		l.Total = l.asked
 	}
 	if l.Successful < 0 {

@@ -101,3 +101,62 @@ func FuzzTranslate(f *testing.F) {
 		}
 	})
 }
+
+// A pattern that takes a part of a number would pass a figure that nobody has measured.
+func TestPartsOfNumbers(t *testing.T) {
+	for _, c := range []struct {
+		pattern, text, part, whole string // "" where the value is all of a number, which is then 15.5 or 15559.05
+	}{
+		{`A\s([\d.]+)`, "x\nA 15,559.05 ms", "15", "15,559.05"},
+		{`A\s([\d.]+)(?:.|\n)*?ms`, "x\nA 15,559.05 ms", "15", "15,559.05"},
+		{`A\s(\d+)`, "x\nA 15.559 ms", "15", "15.559"},
+		{`A\s(\d+)(?:.|\n)*?ms`, "x\nA 15.559 ms", "15", "15.559"},
+		{`A\s(\d)\d*`, "x\nA 155", "1", "155"},
+		{`A\s([\d,]+)`, "x\nA 15,559.05", "15,559", "15,559.05"},
+		{`([\d.]+)\sms`, "x\nA 15,559.05 ms", "559.05", "15,559.05"},
+		{`A\s\d([\d.]+)\sms`, "x\nA 15.5 ms", "5.5", "15.5"},
+		{`\.(\d+)\sms`, "x\nA 15.55 ms", "55", "15.55"},
+		{`A\s([\d.,]+)`, "x\nA 15,559.05 ms", "", ""},
+		{`A\s([\d.]+)`, "x\nA 15.5, B 7", "", ""},
+		{`A,([\d.]+)`, "x\nA,15.5,4,7.25", "", ""},       // columns of CSV
+		{`\d+,([\d.]+),\d+`, "x\n128,15.5,4\n", "", ""},  // more than three digits are no thousands
+		{`A=([\d.]+)`, "x\n2026-01-02A=15.5s", "", ""},   // a unit
+		{`([\d.]+)$`, "x\n1024,4096,15.5", "", ""},       // the last column
+		{`([\d.]+)\sms`, "x\nA:15.5 ms, B:16 m", "", ""}, // behind a colon
+		{`A\s([\d.]+)`, "A 15.5" + strings.Repeat(",123", 1<<16) + "x", "", ""},
+	} {
+		p, err := compilePattern(c.pattern, []string{"X"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := p.FindAll([]byte(c.text))
+		if c.part == "" {
+			if err != nil || len(got[0]) != 1 || got[0][0].Values["X"] != 15.5 && got[0][0].Values["X"] != 15559.05 {
+				t.Errorf("%s in %.40q: %v, %v", c.pattern, c.text, got, err)
+			}
+			continue
+		}
+		want := `line 2: the pattern takes "` + c.part + `" out of the number "` + c.whole + `" for X; wanted all of it: write ([0-9.,]+) for its group`
+		if err == nil || err.Error() != want {
+			t.Errorf("%s in %q: %v, %v\nwanted %s", c.pattern, c.text, got, err, want)
+		}
+	}
+	p, err := compilePattern(`(\d+),([\d.]+)`, []string{"X", "Y"}) // columns of their own, no thousands
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := p.FindAll([]byte("4,131.42\n")); err != nil || got[0][0].Values["X"] != 4 || got[0][0].Values["Y"] != 131.42 {
+		t.Errorf("%v, %v", got, err)
+	}
+	p, err = compilePattern(`A:\s([\d.]+)\sat\s(?P<concurrency>\d)`, []string{"X"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := p.FindAll([]byte("A: 5 at 16\n")); err == nil || !strings.Contains(err.Error(), `takes "1" out of the number "16" for the concurrency`) {
+		t.Errorf("%v, %v", got, err)
+	}
+	// A level's part ends where the number goes on, or not.
+	if got, err := p.FindAll([]byte("A: 5 at 1\nA: 6 at 2\n"), [2]int64{0, 9}, [2]int64{10, 20}); err != nil || len(got) != 2 || got[1][0].Values["X"] != 6 || got[1][0].To != 14 {
+		t.Errorf("%v, %v", got, err)
+	}
+}

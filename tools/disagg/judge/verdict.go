@@ -238,7 +238,7 @@ func (j *judge) reason(relaxed bool, format string, args ...any) {
 	}
 	text := fmt.Sprintf(format, args...)
 	if rest, ok := strings.CutPrefix(text, "level 0"); ok {
-		text = "the run without a bound of concurrency" + rest
+		text = "the run of unknown concurrency" + rest
 	}
 	*list = append(*list, cli.Shortened(text))
 }

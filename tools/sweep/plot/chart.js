@@ -114,6 +114,13 @@
       ctx.setLineDash([]);
       ctx.globalAlpha = 1;
     };
+    const cross = (ctx, x, y, r) => { // a run that is kept off the front
+      ctx.strokeStyle = perigee.color("muted");
+      ctx.lineWidth = 1.6;
+      ctx.beginPath();
+      for (const s of [1, -1]) { ctx.moveTo(x - r, y - s * r); ctx.lineTo(x + r, y + s * r); }
+      ctx.stroke();
+    };
     const dots = (ctx) => {
       const radius = placed.length > 1000 ? 2.4 : 4, faint = perigee.color("faint"), looks = new Map();
       for (const p of placed) {
@@ -121,7 +128,8 @@
         const look = looks.get(p.series);
         ctx.fillStyle = p.meets ? look.color : faint;
         ctx.globalAlpha = p.meets ? 1 : 0.6;
-        perigee.mark(ctx, look.shape, p.px, p.py, p.meets ? radius : radius * 0.8);
+        if (p.off) cross(ctx, p.px, p.py, radius);
+        else perigee.mark(ctx, look.shape, p.px, p.py, p.meets ? radius : radius * 0.8);
       }
       ctx.globalAlpha = 1;
       ctx.strokeStyle = perigee.color("ink");
@@ -152,6 +160,7 @@
       for (const s of state.slos) add(s.column, s.column);
       for (const key of ["Output_Token_Throughput", "Num_GPUs", "Mean_TTFT_ms", "Mean_TPOT_ms", "Mean_E2EL_ms", "Max_QPS"]) add(key, key);
       if (p.front) rows.push(["Pareto front", "yes"]);
+      if (p.off) rows.push(["Kept off the front", p.off]);
       if (!p.meets) rows.push(["SLOs", "missed"]);
       rows.push(["File", (data.directories.length > 1 ? data.directories[data.directory[p.run]] + "/" : "") + data.file[p.run]]);
       return rows.map(([k, v]) => [k.replaceAll("_", " "), v]);

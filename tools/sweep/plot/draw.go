@@ -237,6 +237,9 @@ func (p *picture) Plot(c draw.Canvas, plt *gonum.Plot) {
 			if !q.Meets {
 				glyph.Color, glyph.Radius = failed, 2.5
 			}
+			if q.Off != "" {
+				glyph = offFront
+			}
 			c.DrawGlyph(glyph, at(q))
 			if q.Front {
 				c.DrawGlyph(draw.GlyphStyle{Color: ink, Radius: 5, Shape: draw.RingGlyph{}}, at(q))
@@ -255,6 +258,9 @@ func (p *picture) drawLine(c *draw.Canvas, l look, s Series, at func(Point) vg.P
 	faint := color.NRGBA{l.color.R, l.color.G, l.color.B, 150}
 	c.StrokeLines(draw.LineStyle{Color: faint, Width: 1.3, Dashes: l.dashes}, c.ClipLinesXY(line)...)
 }
+
+// offFront is a run that is kept off the front.
+var offFront = draw.GlyphStyle{Color: muted, Radius: 4, Shape: draw.CrossGlyph{}}
 
 // drawFront draws the border of what the front dominates, a staircase.
 func (p *picture) drawFront(c *draw.Canvas, toX, toY func(float64) vg.Length) {

@@ -42,6 +42,7 @@ func entries(d *Data, o Options) []entry {
 			c.DrawGlyph(draw.GlyphStyle{Color: ink, Radius: 5, Shape: draw.RingGlyph{}}, m)
 		}})
 	}
+	list = append(list, offEntries(d)...)
 	if pd && sa {
 		list = append(list,
 			entry{"prefill and decode apart", func(c *draw.Canvas, m vg.Point) {
@@ -61,6 +62,30 @@ func entries(d *Data, o Options) []entry {
 		for _, words := range sloLines(o) {
 			list = append(list, entry{words, nil})
 		}
+	}
+	return list
+}
+
+// offEntries explains the crosses: runs that are kept off the front, with the first few reasons.
+func offEntries(d *Data) (list []entry) {
+	const most = 3
+	var reasons []string
+	for _, s := range d.Series {
+		for _, p := range s.Points {
+			if p.Off != "" && !slices.Contains(reasons, p.Off) {
+				reasons = append(reasons, p.Off)
+			}
+		}
+	}
+	if len(reasons) == 0 {
+		return nil
+	}
+	list = append(list, entry{"kept off the Pareto front:", func(c *draw.Canvas, m vg.Point) { c.DrawGlyph(offFront, m) }})
+	for _, reason := range reasons[:min(most, len(reasons))] {
+		list = append(list, entry{reason, nil})
+	}
+	if more := len(reasons) - most; more > 0 {
+		list = append(list, entry{fmt.Sprintf("and %d more reasons", more), nil})
 	}
 	return list
 }

@@ -79,12 +79,12 @@
           const x = cell(state.x, run), y = cell(state.y, run);
           if (!drawable(x, state.logX) || !drawable(y, state.logY)) { missing++; continue; }
           const c = cell("Concurrency", run);
-          list.push({ run, x, y, label: c === null ? "" : c === "inf" ? "\u221e" : String(c), meets: meets(run), front: false, series: s });
+          list.push({ run, x, y, label: c === null ? "" : c === "inf" ? "\u221e" : String(c), meets: meets(run), off: data.off[run], front: false, series: s });
         }
       }
       const bx = columns.get(state.x).better, by = columns.get(state.y).better;
       const directed = bx !== 0 && by !== 0;
-      if (directed && state.front) for (const p of front(list.filter((p) => p.meets), bx < 0, by < 0)) p.front = true;
+      if (directed && state.front) for (const p of front(list.filter((p) => p.meets && !p.off), bx < 0, by < 0)) p.front = true;
       return { list, missing, directed };
     };
 

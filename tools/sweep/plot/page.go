@@ -8,6 +8,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"perigee/internal/expr"
 	shared "perigee/internal/page"
@@ -77,6 +78,7 @@ type pageData struct {
 	Directory      []int      `json:"directory"`     // by run
 	PD             []bool     `json:"pd"`            // by run
 	File           []string   `json:"file"`          // by run
+	Off            []string   `json:"off"`           // by run: why it is kept off the front, or ""
 	Scenario       int        `json:"scenario"`      // shown first
 	X              string     `json:"x"`
 	Y              string     `json:"y"`
@@ -173,6 +175,7 @@ func (d *pageData) rows(kept []*runs.Run) {
 		d.Configuration = append(d.Configuration, number(&d.Configurations, configurations, title))
 		d.Directory = append(d.Directory, number(&d.Directories, directories, short[r.Directory]))
 		d.PD = append(d.PD, r.IsPD())
+		d.Off = append(d.Off, strings.Join(r.OffFront, "; "))
 		d.File = append(d.File, r.Folder+"/"+filepath.Base(r.File))
 	}
 }

@@ -193,6 +193,26 @@ func TestChoices(t *testing.T) {
 	}
 }
 
+// Runs that are kept off the front are crosses, and their rows say why.
+func TestCrosses(t *testing.T) {
+	all := imported(t, "sweepA")
+	runs.Doubts{}.Mark(all)
+	all[0].OffFront = append(all[0].OffFront, "</script>")
+	path := write(t, all, PageOptions{})
+	tab := pagetest.Start(t).Open(t, path, pagetest.Light)
+	tab.Wait("window.sweep && window.sweep.ready")
+	if diff := cmp.Diff(computed(t, runs.Scenarios(all)[0], options(t)), drawn(tab)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := tab.Text("#summary"); got != "13 runs · 1 on the Pareto front · 12 kept off it (crosses)" {
+		t.Errorf("the summary is %q", got)
+	}
+	if got := pagetest.Eval[map[string]string](tab, row+"(0)")["Off Front"]; !strings.Contains(got, "the report says") {
+		t.Errorf("the first row says %q", got)
+	}
+	tab.FitsWidth()
+}
+
 // row reads a row of the table by the words of its headers.
 const row = `((i) => Object.fromEntries([...document.querySelectorAll("#table thead th")].map((h, k) => [h.textContent, document.querySelector("#table tbody").rows[i].cells[k].textContent])))`
 

@@ -2,6 +2,7 @@ package plot
 
 import (
 	"math"
+	"strings"
 
 	"perigee/internal/expr"
 	"perigee/internal/fault"
@@ -28,8 +29,9 @@ type Point struct {
 	Run   *runs.Run
 	X, Y  float64
 	Label string
-	Meets bool // all SLOs
-	Front bool // on the Pareto front of those that meet the SLOs
+	Meets bool   // all SLOs
+	Off   string // why it is kept off the front; "" if it is not
+	Front bool   // on the Pareto front of those that meet the SLOs
 }
 
 // Series is a configuration in the picture.
@@ -63,7 +65,8 @@ func Select(sc runs.Scenario, o Options) (*Data, error) {
 		}
 		s := Series{Title: c.Title(), PD: c.PD}
 		for _, r := range c.Runs {
-			p := Point{Run: r, X: o.X.Of(r).Value(), Y: o.Y.Of(r).Value(), Meets: runs.Meets(r, o.SLOs)}
+			p := Point{Run: r, X: o.X.Of(r).Value(), Y: o.Y.Of(r).Value(), Meets: runs.Meets(r, o.SLOs),
+				Off: strings.Join(r.OffFront, "; ")}
 			if !drawable(p.X, o.LogX) || !drawable(p.Y, o.LogY) {
 				d.Missing++
 				continue
@@ -118,7 +121,7 @@ func markFront(all []*Point, o Options) {
 	coordinates := make([]stats.ParetoPoint, len(all))
 	for i, p := range all {
 		coordinates[i] = stats.ParetoPoint{X: p.X, Y: p.Y}
-		if !p.Meets {
+		if !p.Meets || p.Off != "" {
 			coordinates[i].X = math.NaN()
 		}
 	}

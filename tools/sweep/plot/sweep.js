@@ -79,7 +79,7 @@ perigee.data("sweep").then((data) => {
   };
 
   // The table. Extra columns are chosen by the reader; axes and SLOs are always there.
-  const usual = ["Concurrency", "Num_GPUs", "Output_Token_Throughput", "Thpt_per_GPU", "Thpt_per_User", "Mean_TTFT_ms", "Mean_TPOT_ms", "Mean_E2EL_ms"];
+  const usual = ["Concurrency", "Num_GPUs", "Output_Token_Throughput", "Thpt_per_GPU", "Thpt_per_User", "Mean_TTFT_ms", "Mean_TPOT_ms", "Mean_E2EL_ms", "Off_Front"];
   const extra = new Set(usual.filter((n) => model.columns.has(n)));
   find("column-list").append(...data.columns.map((c) => h("label", { title: c.help }, h("input", { type: "checkbox", checked: extra.has(c.name), "data-column": c.name, onchange: (e) => {
     if (e.target.checked) extra.add(c.name); else extra.delete(c.name);
@@ -158,6 +158,8 @@ perigee.data("sweep").then((data) => {
     if (state.slos.some((s) => s.limit !== null)) words.push(`${list.filter((p) => p.meets).length} within the SLOs`);
     if (!directed) words.push("no Pareto front: of one axis neither high nor low is better");
     else if (state.front) words.push(`${list.filter((p) => p.front).length} on the Pareto front`);
+    const off = list.filter((p) => p.off).length;
+    if (off) words.push(`${off} kept off it (crosses)`);
     if (missing) words.push(`${missing} without one of the values`);
     find("summary").textContent = words.join(" \u00b7 ");
   };

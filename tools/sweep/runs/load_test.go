@@ -201,7 +201,7 @@ func TestV02(t *testing.T) {
 	for folder, want := range map[string]map[string]any{
 		"pd": {
 			"Name": "2P TP4, 1D TP8 DP2 EP16", "Num_GPUs": int64(24), "Is_PD": true, "P_TP": int64(4), "P_Replicas": int64(2), "D_TP": int64(8), "D_DP": int64(2), "D_EP": int64(16),
-			"Model": "Qwen/Qwen3-32B", "GPU": "NVIDIA-H200", "Backend": "vllm", "Concurrency": int64(64), "Max_QPS": 12.5, "Duration": 62.5, "Completed": int64(800),
+			"Model": "Qwen/Qwen3-32B", "GPU": "NVIDIA-H200", "Backend": "vllm", "Concurrency": int64(64), "Max_QPS": 12.5, "Duration": 62.5, "Completed": int64(796),
 			"Failures": int64(3), "Incomplete": int64(1), "ISL": int64(2000), "OSL": int64(250), "Mean_TTFT_ms": int64(250), "P90_TTFT_ms": int64(400), "P99.9_TTFT_ms": int64(1500),
 			"Mean_TPOT_ms": 12.5, "Mean_ITL_ms": 12.75, "Mean_NTPOT_ms": int64(14), "Mean_E2EL_ms": int64(3400), "Request_Throughput": int64(12), "Total_Token_Throughput": int64(27000),
 			"Thpt_per_GPU": int64(125), "Thpt_per_User": 46.875, "Thpt_per_User_TPOT": int64(80), "Start": "2025-11-05T18:00:42Z", "Schema": "0.2.1",

@@ -133,6 +133,9 @@ type Run struct {
 	TransferMS    float64 // mean latency of a traffic pattern
 	TransferBytes float64 // mean bandwidth of a traffic pattern, bytes/s
 
+	// OffFront says why the run is kept off a Pareto front, see [Doubts]; empty if it is not.
+	OffFront []string
+
 	// Notes are remarks about the import. The same trouble has the same text.
 	Notes []string
 }

@@ -1,0 +1,51 @@
+package sweep
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/tools/sweep/runs"
+)
+
+// checkDoubts validates --max-failed. nil stands for commands that have no front.
+func checkDoubts(doubts *runs.Doubts) error {
+	if doubts != nil && !(doubts.MaxFailed >= 0 && doubts.MaxFailed <= 100) {
+		return fault.New(fault.Usage, "--max-failed: wanted 0 to 100 percent, got %g", doubts.MaxFailed)
+	}
+	return nil
+}
+
+// doubtful marks the runs that are kept off Pareto fronts, and notes the first of them. A command without a front
+// marks them by the defaults, for --where, and says nothing.
+func doubtful(all []*runs.Run, doubts *runs.Doubts, d *imported) {
+	quiet := doubts == nil
+	if quiet {
+		doubts = &runs.Doubts{}
+	}
+	doubts.Mark(all)
+	const most = 3
+	count := 0
+	for _, r := range all {
+		if len(r.OffFront) == 0 || quiet {
+			continue
+		}
+		if count++; count <= most {
+			d.notes = append(d.notes, fmt.Sprintf("%s: kept off the Pareto front (--max-failed, --allow-implausible): %s", r.File, strings.Join(r.OffFront, "; ")))
+		}
+	}
+	if count > most {
+		d.notes = append(d.notes, fmt.Sprintf("%s kept off the Pareto front; the column Off_Front says why",
+			cli.Count(count-most, "more run")))
+	}
+}
+
+// ifDoubtful is the column that says why a run is kept off the front, if one of the rows is.
+func ifDoubtful(rows []*runs.Run) []*runs.Column {
+	if !slices.ContainsFunc(rows, func(r *runs.Run) bool { return len(r.OffFront) > 0 }) {
+		return nil
+	}
+	return []*runs.Column{must("Off_Front")}
+}

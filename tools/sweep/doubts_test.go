@@ -1,0 +1,113 @@
+package sweep
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"perigee/internal/fault"
+)
+
+// doubtfulSweep has an honest run, one of which most requests failed, and one whose throughput its tokens deny.
+func doubtfulSweep(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/sweepA/pd_4P_TP1_1D_TP4/benchmark_report,_c8.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, change := range map[string][]string{
+		"good":     nil,
+		"failing":  {"failures: 0", "failures: 480", "output_tokens_per_sec: 720", "output_tokens_per_sec: 2000", "tp: 1", "tp: 2"},
+		"contrary": {"output_tokens_per_sec: 720", "output_tokens_per_sec: 56000", "tp: 1", "tp: 8"},
+	} {
+		out := strings.NewReplacer(change...).Replace(string(text))
+		if (out == string(text)) != (change == nil) {
+			t.Fatalf("%s is unchanged", name)
+		}
+		if err := os.MkdirAll(filepath.Join(dir, name, "run"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name, "run", "benchmark_report,_x.yaml"), []byte(out), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// Runs that measured nothing stay in the table and the picture, are named with the reason, and are on no front.
+func TestDoubtfulRuns(t *testing.T) {
+	dir := doubtfulSweep(t)
+	const failed = "480 of 500 requests failed (96 %), more than 0 %"
+	const denied = "50000 tokens in 60 s are 833.3 tok/s, the report says 56000 tok/s"
+	for _, c := range []struct {
+		flags []string
+		front string
+		off   map[string]string // first reasons, by the folder
+	}{
+		{nil, "1 on the Pareto front, 2 kept off it", map[string]string{"failing": failed, "contrary": denied}},
+		{[]string{"--max-failed", "96"}, "1 on the Pareto front, 2 kept off it", map[string]string{"failing": "2000 tokens in 60 s are 33.33 tok/s", "contrary": denied}},
+		{[]string{"--allow-implausible"}, "1 on the Pareto front, 1 kept off it", map[string]string{"failing": failed}},
+		{[]string{"--allow-implausible", "--max-failed", "96"}, "1 on the Pareto front;", nil},
+	} {
+		stdout, stderr := mustSweep(t, append([]string{"plot", dir, "-o", filepath.Join(t.TempDir(), "x.svg")}, c.flags...)...)
+		if !strings.Contains(stdout, "3 runs of 3 configurations, "+c.front) {
+			t.Errorf("%q: %s", c.flags, stdout)
+		}
+		if n := strings.Count(stderr, "kept off the Pareto front"); n != len(c.off) {
+			t.Errorf("%q: %d runs are named:\n%s", c.flags, n, stderr)
+		}
+		out, _ := mustSweep(t, append([]string{"table", dir, "--format", "json"}, c.flags...)...)
+		var rows []map[string]any
+		if err := json.Unmarshal([]byte(out), &rows); err != nil || len(rows) != 3 {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		for _, row := range rows {
+			folder := filepath.Base(row["Directory"].(string))
+			why, _ := row["Off_Front"].(string)
+			if want := c.off[folder]; !strings.HasPrefix(why, want) || want == "" && why != "" {
+				t.Errorf("%q: %s is off for %q, want %q", c.flags, folder, why, want)
+			}
+			if _, shown := row["Off_Front"]; shown != (c.off != nil) {
+				t.Errorf("%q: the column is shown: %v", c.flags, shown)
+			}
+			if want := map[string]float64{"good": 500, "contrary": 500, "failing": 20}[folder]; row["Completed"] != want {
+				t.Errorf("%s: %v completed, want %v", folder, row["Completed"], want)
+			}
+		}
+	}
+	svg := filepath.Join(t.TempDir(), "x.svg")
+	mustSweep(t, "plot", dir, "-o", svg)
+	text, err := os.ReadFile(svg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if words := svgWords(t, text); !strings.Contains(words, "kept off the Pareto front:") || !strings.Contains(words, "480 of 500 requests failed") {
+		t.Errorf("the picture does not say why:\n%s", words)
+	}
+	// Conditions see the marks, in commands that have no front, too.
+	out, said := mustSweep(t, "scenarios", dir, "--where", "Off_Front == null", "--format", "csv")
+	if !strings.HasSuffix(out, ",1,1\n") || strings.Contains(said, "Pareto") {
+		t.Errorf("%s%s", out, said)
+	}
+	for _, args := range [][]string{{"table", dir, "--max-failed", "101"}, {"report", dir, "--max-failed=-1"}, {"plot", dir, "-o", svg, "--max-failed", "nan"}} {
+		if _, _, err := sweep(t, args...); err == nil || fault.KindOf(err) != fault.Usage {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+	if _, _, err := sweep(t, "scenarios", dir, "--max-failed", "5"); err == nil {
+		t.Error("an option without effect is taken")
+	}
+}
+
+// Of many doubtful runs the first are named, and the others counted.
+func TestManyDoubtfulRuns(t *testing.T) {
+	_, stderr := mustSweep(t, "table", "testdata/sweepA", "--columns", "Name")
+	lines := slices.DeleteFunc(strings.Split(stderr, "\n"), func(s string) bool { return !strings.Contains(s, "kept off") })
+	if len(lines) != 4 || lines[3] != "note: 9 more runs kept off the Pareto front; the column Off_Front says why" {
+		t.Errorf("%q", lines)
+	}
+}

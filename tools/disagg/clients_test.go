@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -59,8 +58,14 @@ func answers(t *testing.T, client string) []answer {
 func TestClients(t *testing.T) {
 	for _, client := range []string{"vllm", "sglang", "aiperf", "trtllm-serving", "trtllm-bench"} {
 		list := answers(t, client)
-		if honest := slices.IndexFunc(list, func(a answer) bool { return !a.Honest }); honest != 5 || len(list) < 10 {
-			t.Errorf("%s: %d files, the first %d honest", client, len(list), honest)
+		honest := 0
+		for _, a := range list {
+			if a.Honest {
+				honest++
+			}
+		}
+		if honest < 5 || len(list)-honest < 5 {
+			t.Errorf("%s: %d files, %d honest", client, len(list), honest)
 		}
 		for _, a := range list {
 			t.Run(client+"/"+a.File, func(t *testing.T) {

@@ -1,0 +1,160 @@
+package disagg
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// answer is what is known of a file of testdata/clients: the figures that it states, and whether a benchmark can have
+// measured them.
+type answer struct {
+	File   string
+	Honest bool
+	Why    string
+	Law    string // that an impossible one breaks
+	Levels []struct {
+		Concurrency      *int // nil where the file does not state it
+		Requests, Failed *int
+		Metrics          map[string]float64 // ms
+	}
+}
+
+// saying is what the reasons say of a file that breaks a law.
+var saying = map[string]*regexp.Regexp{
+	"zero":        regexp.MustCompile(`(TTFT|ITL|TPOT).* 0(\.0+)?\b|0(\.0+)? ms`),
+	"rate":        regexp.MustCompile(`throughput|tok/s|tokens per second`),
+	"little":      regexp.MustCompile(`Little`),
+	"order":       regexp.MustCompile(`(TTFT|ITL).* is (above|below) the (P\d+|Median)`),
+	"sum":         regexp.MustCompile(`(TPOT|ITL).*E2EL|E2EL.*(TPOT|ITL)`),
+	"count":       regexp.MustCompile(`(200|512).*requests|requests.*(200|512)`),
+	"retokenized": regexp.MustCompile(`tokenized|text that came back`),
+	"failed":      regexp.MustCompile(`[rR]equests.*failed|no request|0 requests`),
+	"cut":         regexp.MustCompile(`ends|end line|cut|not whole`),
+	"duration":    regexp.MustCompile(`E2EL.*(duration| s\b)|duration.*E2EL`),
+}
+
+// answers returns those of a client.
+func answers(t *testing.T, client string) []answer {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "clients", client, "answers.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []answer
+	if err := json.Unmarshal(text, &list); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// The files of testdata/clients are made by hand and by a simulation of single requests, after what each client writes.
+// Each is read without a configuration: an honest one passes with the figures that it states, one that no run can have
+// measured fails.
+func TestClients(t *testing.T) {
+	for _, client := range []string{"vllm", "sglang", "aiperf", "trtllm-serving", "trtllm-bench"} {
+		list := answers(t, client)
+		honest := 0
+		for _, a := range list {
+			if a.Honest {
+				honest++
+			}
+		}
+		if honest < 5 || len(list)-honest < 5 {
+			t.Errorf("%s: %d files, %d honest", client, len(list), honest)
+		}
+		for _, a := range list {
+			t.Run(client+"/"+a.File, func(t *testing.T) {
+				p, code := parse(t, filepath.Join("testdata", "clients", client, a.File))
+				if want := map[bool]string{true: "passed", false: "failed"}[a.Honest]; p.State != want || (code == 0) != a.Honest {
+					t.Errorf("state %s, exit code %d, wanted %s: %s\n%s", p.State, code, want, a.Why, strings.Join(p.Reasons, "\n"))
+				}
+				if reasons := strings.Join(p.Reasons, "\n"); !a.Honest && !saying[a.Law].MatchString(reasons) {
+					t.Errorf("the reasons do not say %s: %s\n%s", saying[a.Law], a.Why, reasons)
+				}
+				t.Logf("%s: %q, warnings %q", a.Law, p.Reasons, p.Warnings)
+				if a.Law != "cut" && a.Law != "failed" { // of which no level need be left
+					compare(t, a, p, client == "aiperf")
+				}
+			})
+		}
+	}
+}
+
+// compare holds what was read against the answer. AIPerf calls ITL what others call TPOT: both names will do.
+func compare(t *testing.T, a answer, p parsed, either bool) {
+	t.Helper()
+	if len(p.Levels) != len(a.Levels) {
+		t.Errorf("%d levels, wanted %d", len(p.Levels), len(a.Levels))
+		return
+	}
+	requests, failed := 0, 0
+	for i, want := range a.Levels {
+		got := p.Levels[i]
+		if want.Concurrency != nil && got.Concurrency != *want.Concurrency {
+			t.Errorf("level %d: concurrency %d, wanted %d", i, got.Concurrency, *want.Concurrency)
+		}
+		for name, value := range want.Metrics {
+			x, ok := got.Metrics[name]
+			if !ok && either {
+				x, ok = got.Metrics[strings.Replace(name, "ITL", "TPOT", 1)]
+			}
+			if !ok || math.Abs(x-value) > 1e-9*math.Abs(value) {
+				t.Errorf("level %d: %s is %v (there: %v), wanted %v", i, name, x, ok, value)
+			}
+		}
+		for name, value := range got.Metrics {
+			_, ok := want.Metrics[name]
+			if !ok && strings.HasPrefix(name, "SERVER_") && !(either && strings.HasSuffix(name, "TPOT")) {
+				t.Errorf("level %d: %s is %v, which the file does not state", i, name, value)
+			}
+		}
+		if want.Requests != nil && want.Failed != nil {
+			requests, failed = requests+*want.Requests, failed+*want.Failed
+		}
+	}
+	if requests == 0 || a.Law == "count" {
+		return
+	}
+	if p.TotalRequests == nil || *p.TotalRequests != requests || *p.FailedRequests != failed {
+		t.Errorf("requests %v, %v failed, wanted %d and %d", p.TotalRequests, p.FailedRequests, requests, failed)
+	}
+}
+
+// What srun and Windows put around lines changes nothing, and a file that ends early does not pass.
+func TestClientsAltered(t *testing.T) {
+	dir := t.TempDir()
+	for _, client := range []string{"vllm", "sglang", "aiperf", "trtllm-serving", "trtllm-bench"} {
+		for _, a := range answers(t, client) {
+			text, err := os.ReadFile(filepath.Join("testdata", "clients", client, a.File))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !a.Honest {
+				continue
+			}
+			file := filepath.Join(dir, client+"-"+a.File)
+			must(t, os.WriteFile(file, text[:len(text)*2/5], 0o600))
+			out, _, code := perigee(t, nil, "parse", "--settle", "0s", file)
+			if code == 0 && strings.Contains(out, "state: passed") {
+				t.Errorf("%s: the first two fifths pass\n%s", file, out)
+			}
+			if strings.HasPrefix(filepath.Ext(file), ".json") {
+				continue
+			}
+			lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+			must(t, os.WriteFile(file, []byte("12: "+strings.Join(lines, "\r\n12: ")+"\r\n"), 0o600))
+			t.Run(client+"/"+a.File, func(t *testing.T) {
+				p, _ := parse(t, file)
+				if p.State != "passed" {
+					t.Errorf("with prefixes: %s, %q", p.State, p.Reasons)
+				}
+				compare(t, a, p, client == "aiperf")
+			})
+		}
+	}
+}

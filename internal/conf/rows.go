@@ -32,8 +32,9 @@ func rowFormat(name string) *format {
 // HasRows reports whether a file's name ends as that of a table does: .csv, .jsonl or .ndjson.
 func HasRows(name string) bool { return rowFormat(name) != nil }
 
-// ParseRows reads a table. CSV has a header with the keys; a cell that is a number as JSON writes it becomes one, and an
-// empty cell no value of its row. Of JSON lines each one that is not blank is a value.
+// ParseRows reads a table. CSV has a header with the keys; a cell that is a number as JSON writes it becomes one, and
+// an empty cell no value of its row. Of JSON lines each one that is not blank is a value. name must be one for which
+// HasRows is true.
 func ParseRows(name string, text []byte) (*Value, error) {
 	text, err := checkText(name, text)
 	if err != nil {

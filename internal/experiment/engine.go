@@ -57,7 +57,7 @@ func (e *Experiment) OpenEngine() (_ nixl.Engine, note string, err error) {
 		e.World.Log().Info("engine chosen", "asked", e.Job.Engine, "engine", info.Name, "version", info.Version,
 			"library", info.Library, "reason", cmp.Or(note, why(e.Job.Engine, info.Name)))
 		for r, w := range wishes {
-			if info.Name == engines.NIXL && w.Lacking != "" && note == "" {
+			if strings.HasPrefix(info.Backend, "UCX") && w.Lacking != "" && note == "" {
 				note = e.World.HostName(r) + ": " + w.Lacking
 			}
 		}

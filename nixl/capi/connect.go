@@ -32,10 +32,12 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 	"unsafe"
 
 	"perigee/internal/fault"
+	"perigee/nixl/device"
 	"perigee/nixl/internal/kernel"
 )
 
@@ -82,18 +84,28 @@ func (a *agent) loadMetadata(c card) error {
 	var name *C.char
 	status := C.load_metadata(a.c, data, C.size_t(len(c.metadata)), &name)
 	if status < 0 {
-		failed := fault.New(fault.Engine, "NIXL: loading its metadata: %s", describeStatus(int(status)))
-		if a.cfg.OneHost {
-			return failed.WithHint(accountHint)
-		}
-		return fault.New(fault.Engine, "%w; the network devices that UCX could use: %s here, %s there", failed, a.lanes, c.lanes).
-			WithHint("UCX takes what is up as a rank starts: bring adapters up before, and compare UCX_NET_DEVICES of the hosts; " + accountHint)
+		return a.unreachable(fail(status, "loading its metadata"), c)
 	}
 	defer C.free(unsafe.Pointer(name))
 	if got := C.GoString(name); got != c.name {
 		return fmt.Errorf("the metadata of agent %q came in the card of agent %q", got, c.name)
 	}
 	return nil
+}
+
+// unreachable adds to the failure of an agent of another host which devices UCX had on both sides.
+func (a *agent) unreachable(failed error, c card) error {
+	if a.cfg.OneHost || !strings.HasPrefix(a.engine.Info().Backend, "UCX") {
+		return failed
+	}
+	return fault.New(fault.Engine, "%w; the network devices that UCX could use: %s here, %s there", failed, a.lanes, c.lanes).
+		WithHint("UCX takes what is up as a rank starts: bring adapters up before, and compare UCX_NET_DEVICES of the hosts; " + accountHint)
+}
+
+// interfaces lists the network devices of this host, none where the kernel does not show them.
+func interfaces() []device.NIC {
+	nics, _ := device.NICs("/sys")
+	return nics
 }
 
 // link finds the link of an agent's name, or makes it.

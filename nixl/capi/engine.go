@@ -349,12 +349,6 @@ func (a *agent) open() error {
 	return failed.WithHint(accountHint)
 }
 
-// interfaces lists the network devices of this host, none where the kernel does not show them.
-func interfaces() []device.NIC {
-	nics, _ := device.NICs("/sys")
-	return nics
-}
-
 // opening guards the environment while the library is loaded and agents are made.
 var opening sync.Mutex
 

@@ -71,8 +71,6 @@ func TestGolden(t *testing.T) {
 		"scenarios.json":  {"scenarios", "testdata", "--format", "json", "--min-runs", "2"},
 		"best.txt":        {"table", "--allow-implausible", "testdata/sweepA", "--where", "Concurrency>=32", "--sort", "-Thpt_per_GPU,TP", "--columns", "Name,Concurrency,Thpt_per_GPU,P90_TTFT_ms", "--head", "4"},
 		"columns.txt":     {"columns"},
-		"grouped.txt":     {"scenarios", "testdata/sweepA", "testdata/v02", "--group-by", "GPU,Is_PD", "--split-by", "OSL"},
-		"split.txt":       {"table", "testdata/sweepA", "testdata/v02", "--group-by", "Is_PD", "--scenario", "0", "--split-by", "GPU", "--where", "ISL <= 2000"},
 		"bad.stderr":      {"table", "--allow-implausible", "testdata/bad"},
 		"percentiles.csv": {"table", "testdata/v02", "testdata/sweepA", "--columns", "all", "--format", "csv"},
 	} {
@@ -176,8 +174,6 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{`--sort: there is no column "Name2"; did you mean "Name"?`, fault.Usage, []string{"table", "testdata/sweepA", "--sort", "-Name2"}},
 		{`--columns: there is no column ""`, fault.Usage, []string{"table", "testdata/sweepA", "--columns", "Name,"}},
 		{"--columns: Name is there twice", fault.Usage, []string{"table", "testdata/sweepA", "--columns", "Name,name"}},
-		{`--group-by: there is no column "Modell"; did you mean "Model"?`, fault.Usage, []string{"scenarios", "testdata/sweepA", "--group-by", "Modell"}},
-		{"--split-by: TP is there twice", fault.Usage, []string{"plot", "testdata/sweepA", "-o", "x.png", "--split-by", "TP,tp"}},
 		{"--round-isl: wanted a number above 0, got 0", fault.Usage, []string{"table", "testdata/sweepA", "--round-isl", "0"}},
 		{"--head: wanted at least 1, got -3", fault.Usage, []string{"table", "testdata/sweepA", "--head=-3"}},
 		{"--scenario: wanted an index from 0 to 0, got 7", fault.Usage, []string{"table", "testdata/sweepA", "--scenario", "7"}},
@@ -305,17 +301,5 @@ func svgWords(t *testing.T, svg []byte) string {
 		case xml.EndElement:
 			inText = false
 		}
-	}
-}
-
-// A folder as llm-d leaves it has nothing to complain of.
-func TestStrictPassesHealthyFolders(t *testing.T) {
-	stdout, stderr := mustSweep(t, "table", "runs/testdata/llmd", "--strict", "--columns", "Run,Failures", "--format", "csv")
-	if strings.Count(stdout, "\n") != 7 || strings.Contains(stderr, "skipped") {
-		t.Errorf("%s\n%s", stdout, stderr)
-	}
-	want := "_session_lifecycle_metrics.json.yaml: a report of whole sessions, not of requests; it makes no run (and 5 more)"
-	if !strings.Contains(stderr, want) {
-		t.Errorf("no note %q in\n%s", want, stderr)
 	}
 }

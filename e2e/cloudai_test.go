@@ -282,10 +282,12 @@ func (e example) perftest(t *testing.T) {
 	generate := e.join("python_executable", "matgen_script") + " generate --results-dir=matrices --prefill-pp=1 --prefill-cp=1 --decode-pp=1 --decode-cp=1" +
 		e.options("--%s=%v", e.Args) + e.options("--%s=%v", e.Args["matgen_args"].(map[string]any))
 	play := e.join("python_executable", "perftest_script", "subtest") + " matrices/metadata.yaml --json-output-path=results.json"
-	p := steps(t, 1, "127.0.0.1:1", generate+" && "+play)[0]
+	again := strings.Replace(play, "env perigee", "env perigee run --result r.json.zst", 1) // the line that the file has as a comment
+	p := steps(t, 1, "127.0.0.1:1", generate+" && "+play+" && rm results.json && "+again)[0]
 	if o := p.Wait(); o.Code != 0 {
 		t.Fatalf("exit code %d\n%s", o.Code, o.Stderr)
 	}
+	resulttest.Check(t, filepath.Join(p.Dir, "r.json.zst"))
 	if out := readOriginal(t, filepath.Join(p.Dir, "results.json")); len(out.Iterations) == 0 || len(out.Iterations[0]) != 8 {
 		t.Errorf("%d iterations, want 8 patterns in each", len(out.Iterations))
 	}

@@ -25,6 +25,8 @@
 //	                   list, the port follows from the job and the step, and the secret
 //	                   is sent to every process that connects, in a munge credential,
 //	                   which only the same user can decode.
+//	etcd               Who starts the ranks gives no numbers. Each takes one at an etcd, and rank
+//	                   0 leaves its addresses and a secret there.
 //	torchrun           MASTER_ADDR and MASTER_PORT say where. The secret is PERIGEE_SECRET;
 //	                   on one host rank 0 makes one, which only the same user can read.
 //

@@ -306,7 +306,8 @@ func (e *etcd) call(ctx context.Context, path string, request, answer any) (err 
 		return watch.GaveUp(ctx, "etcd at %s", e.given)
 	}
 	return fault.New(fault.Launch, "etcd at %s: %w", e.given, err).
-		WithHint("%s says where it is (host:port); does it run, and is it 3.4 or later?", EnvEtcdEndpoints)
+		WithHint("%s says where it is (host:port); does it run, and is it 3.4 or later? --launcher local needs none",
+			EnvEtcdEndpoints)
 }
 
 func (e *etcd) ask(ctx context.Context, address string, body []byte, answer any) error {

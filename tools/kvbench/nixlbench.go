@@ -19,13 +19,13 @@ const formatNixlbench = "nixlbench"
 // nixlbench's, and so are their meaning, the number of processes and the table.
 type NixlbenchCmd struct {
 	run.Flags `set:"ranks=--num_initiator_dev and --num_target_dev together; 1 with files"`
-	Bench
+	Bench     `set:"sizes=Sizes double from start to max."`
 }
 
 // Help adds to the flags in perigee kvbench nixlbench --help.
 func (NixlbenchCmd) Help() string {
 	return "With NIXL_ETCD_NAMESPACE set, this is one process of the benchmark, which meets the others at --etcd_endpoints.\n\n" +
-		"Example: perigee kvbench nixlbench --max_block_size 1M --num_iter 100\n\nSee docs/cloudai.md."
+		"Example: perigee kvbench nixlbench --max_block_size 1048576 --num_iter 100\n\nSee docs/cloudai.md."
 }
 
 // Run runs the benchmark, or takes part in it.
@@ -45,7 +45,7 @@ func (c *NixlbenchCmd) Run(streams cli.Streams) error {
 	r := routed{bench: b, storage: known.storage, local: cli.Given(b.InitiatorSegType, dram)}
 	r.bench.NumInitiatorDev, r.bench.NumTargetDev = 1, 1 // they count the ranks here
 	n := b.processes(known.storage)
-	j := run.Job{Command: "perigee run kvbench", Scenario: "kvbench", Flags: c.Flags, Env: b.meeting(cli.Given(c.Ranks, n))}
+	j := r.scenario(b).job(c.Flags, b.meeting(cli.Given(c.Ranks, n)), formatNixlbench)
 	launcher, started, err := boot.Started(j.Environ())
 	if err != nil {
 		return err
@@ -62,7 +62,6 @@ func (c *NixlbenchCmd) Run(streams cli.Streams) error {
 	if c.Ranks == nil && (!started || launcher == "etcd") {
 		j.Flags.Ranks = &n // else the launcher decides
 	}
-	j.Options = r.scenario(b).options(formatNixlbench)
 	return j.Run(context.Background(), streams)
 }
 
@@ -91,16 +90,16 @@ func (b Bench) meeting(processes int) map[string]string {
 	return vars
 }
 
-// options are those of the scenario. An empty format is the scenario's own.
-func (b Bench) options(format string) map[string]any {
-	values := map[string]any{}
+// job is the run of a benchmark whose options are the scenario's. An empty format is the scenario's own.
+func (b Bench) job(flags run.Flags, env map[string]string, format string) run.Job {
+	j := run.Job{Command: "perigee run kvbench", Scenario: "kvbench", Flags: flags, Env: env, Options: map[string]any{}}
 	if format != "" {
-		values["format"] = format
+		j.Options["format"] = format
 	}
 	for _, f := range b.forScenario() {
-		values[f.name] = f.value
+		j.Options[f.name] = f.value
 	}
-	return values
+	return j
 }
 
 // JoinBooleans joins an option of nixlbench and the word True or False after it to one word: KVBench's command lines

@@ -32,8 +32,8 @@ type Bench struct {
 	GDSBatchPoolSize    int64       `name:"gds_batch_pool_size" default:"32" group:"Storage" help:"GDS: size of the batch pool."`
 	GDSBatchLimit       int64       `name:"gds_batch_limit" default:"128" group:"Storage" help:"GDS: largest batch."`
 	InitiatorSegType    *string     `name:"initiator_seg_type" nixlbench:"DRAM" scenario:"" enum:"DRAM,VRAM" placeholder:"DRAM" group:"Benchmark" help:"Memory of the initiator: DRAM or VRAM (default: by --source)."`
-	MaxBatchSize        *int64      `name:"max_batch_size" nixlbench:"1" scenario:"" placeholder:"N" group:"Benchmark" help:"Set by the plan."`
-	MaxBlockSize        *int64      `name:"max_block_size" nixlbench:"67108864" scenario:"" placeholder:"BYTES" group:"Benchmark" help:"Set by the plan."`
+	MaxBatchSize        *int64      `name:"max_batch_size" nixlbench:"1" scenario:"" placeholder:"N" group:"Benchmark" help:"${sizes=Set by the plan.}"`
+	MaxBlockSize        *int64      `name:"max_block_size" nixlbench:"67108864" scenario:"" placeholder:"BYTES" group:"Benchmark" help:"${sizes=Set by the plan.}"`
 	Mode                string      `name:"mode" enum:"SG,MG" default:"SG" group:"Benchmark" help:"One GPU per process (SG) or several (MG)."`
 	NumFiles            int64       `name:"num_files" scenario:"" default:"1" group:"Storage" help:"Number of files."`
 	NumInitiatorDev     int64       `name:"num_initiator_dev" scenario:"" default:"1" group:"Benchmark" help:"Devices of the initiating processes."`
@@ -44,8 +44,8 @@ type Bench struct {
 	PosixAPIType        string      `name:"posix_api_type" scenario:"" enum:"AIO,URING,POSIXAIO" default:"AIO" group:"Storage" help:"POSIX: AIO, URING or POSIXAIO."`
 	RuntimeType         string      `name:"runtime_type" enum:"ETCD,ASIO" default:"ETCD" group:"Benchmark" help:"How the processes find each other: ETCD or ASIO."`
 	Scheme              string      `name:"scheme" scenario:"" enum:"pairwise,manytoone,onetomany,tp" default:"pairwise" group:"Benchmark" help:"Which ranks send to which: pairwise, manytoone, onetomany or tp."`
-	StartBatchSize      *int64      `name:"start_batch_size" nixlbench:"1" scenario:"" placeholder:"N" group:"Benchmark" help:"Set by the plan."`
-	StartBlockSize      *int64      `name:"start_block_size" nixlbench:"4096" scenario:"" placeholder:"BYTES" group:"Benchmark" help:"Set by the plan."`
+	StartBatchSize      *int64      `name:"start_batch_size" nixlbench:"1" scenario:"" placeholder:"N" group:"Benchmark" help:"${sizes=Set by the plan.}"`
+	StartBlockSize      *int64      `name:"start_block_size" nixlbench:"4096" scenario:"" placeholder:"BYTES" group:"Benchmark" help:"${sizes=Set by the plan.}"`
 	TargetSegType       *string     `name:"target_seg_type" nixlbench:"DRAM" scenario:"" enum:"DRAM,VRAM" placeholder:"DRAM" group:"Benchmark" help:"Memory of the target: DRAM or VRAM (default: by --destination)."`
 	TotalBufferSize     *size.Bytes `name:"total_buffer_size" nixlbench:"8589934592" scenario:"" placeholder:"SIZE" group:"Benchmark" help:"Buffer of each process (default: 8 GiB, or more if the plan needs it)."`
 	WarmupIter          int64       `name:"warmup_iter" scenario:"" default:"100" group:"Benchmark" help:"Iterations before them."`

@@ -186,8 +186,7 @@ func (c *ProfileCmd) run(streams cli.Streams, r benchmark, several bool) error {
 	if format == "" && os.Getenv(boot.EnvEtcdNamespace) != "" {
 		format = formatNixlbench
 	}
-	j := run.Job{Command: "perigee run kvbench", Scenario: "kvbench", Flags: c.Flags, Env: c.together,
-		Options: b.options(format)}
+	j := b.job(c.Flags, c.together, format)
 	if c.Result != "" {
 		j.Flags.Result = resultName(c.Result, r.label, several)
 	}

@@ -58,7 +58,7 @@ func TestLevels(t *testing.T) {
 func TestFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "not", "there")
 	for range 2 {
-		for _, who := range []logWriter{rank3, {Rank: -1, Host: "front", Launcher: "local"}, {Rank: 12345, Host: "node2", Launcher: "pmix"}} {
+		for _, who := range []logWriter{rank3, {Rank: -1, Host: "front", Launcher: "local"}, {Rank: 12345, Host: "node2", Launcher: "pmix"}, {Rank: -1, Host: "node2", Launcher: "etcd"}} {
 			l, err := startLog(logChoice{Dir: dir}, who, io.Discard)
 			if err != nil {
 				t.Fatal(err)
@@ -70,6 +70,7 @@ func TestFiles(t *testing.T) {
 	for name, header := range map[string]string{
 		"rank-0003.log": "log of rank 3 on node1, launcher slurm", "launcher.log": "log of the launcher on front, launcher local",
 		"rank-12345.log": "log of rank 12345 on node2, launcher pmix",
+		fmt.Sprintf("rank-node2-%d.log", os.Getpid()): "log of a rank on node2, launcher etcd",
 	} {
 		data, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
@@ -80,7 +81,7 @@ func TestFiles(t *testing.T) {
 			t.Errorf("%s has:\n%s", name, data)
 		}
 	}
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 3 {
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 4 {
 		t.Errorf("%v, %v", entries, err)
 	}
 	off := filepath.Join(t.TempDir(), "off")

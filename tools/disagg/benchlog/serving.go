@@ -362,7 +362,7 @@ func (o options) apply(l *Level) {
 
 // bound matches the bound of requests at the same time in a client's command line, its arguments, or its result.
 var bound = regexp.MustCompile(`(?:--max-concurrency|--concurrency-range|--concurrency|\bmax_concurrency|` +
-	`Max(?:imum)? request concurrency:)[ =]*(\d+)(?:[^\d:.]|$)`)
+	`Max(?:imum)? request concurrency:)['" =]*(\d+)(?:[^\d:.]|$)`)
 
 // asked matches the number of requests among the arguments that vLLM's clients and those derived of it print.
 var asked = regexp.MustCompile(`\bnum_prompts=(\d+)`)

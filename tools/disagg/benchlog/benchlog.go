@@ -398,7 +398,7 @@ func (l *Log) unread(line int, label, wanted, value string) {
 		l.MoreUnread++
 		return
 	}
-	l.Unread = append(l.Unread, fmt.Sprintf("line %d: %s wanted %s, got %.40q", line, label, wanted, value))
+	l.Unread = append(l.Unread, fmt.Sprintf("line %d: %s wanted %s, got %.60q", line, label, wanted, value))
 }
 
 func isWord(c byte) bool {

@@ -236,8 +236,9 @@ func TestTables(t *testing.T) {
 	}
 	log, err := Read(strings.NewReader(strings.NewReplacer("15,559.05", "15,55…", "(s)", "(fortnights)", "32.00", "1.5", "35.66", "1,2,3").Replace(table1)))
 	unread := []string{
-		`line 3: time to first token (mean) wanted a number, got "15,55…"`, `line 3: time to first token (min) wanted a number, got "1,2,3"`,
-		`line 8: request latency wanted ms, s, us or ns, got "fortnights"`, `line 9: request count wanted a whole number, got "1.5"`,
+		`line 3: time to first token (mean) wanted a number, got "15,55… ms"`, `line 3: time to first token (min) wanted a number, got "1,2,3 ms"`,
+		`line 8: request latency (mean) wanted ms, s, us or ns, got "71.95633 fortnights"`, `line 8: request latency (min) wanted ms, s, us or ns, got "2 fortnights"`,
+		`line 8: request latency (p99) wanted ms, s, us or ns, got "112 fortnights"`, `line 9: request count (mean) wanted a whole number, got "1.5 requests"`,
 	}
 	if diff := cmp.Diff(unread, log.Unread, cmpopts.SortSlices(strings.Compare)); err != nil || diff != "" {
 		t.Error(diff, err)

@@ -391,10 +391,12 @@ func (m *machine) unread(label []byte, wanted string, value []byte) {
 	m.log.unread(m.log.Lines, string(label), wanted, string(value))
 }
 
+// mostUnread bounds the figures that are named as unread.
+const mostUnread = 10
+
 // unread notes a figure or a count that cannot be read.
 func (l *Log) unread(line int, label, wanted, value string) {
-	const most = 10
-	if len(l.Unread) == most {
+	if len(l.Unread) == mostUnread {
 		l.MoreUnread++
 		return
 	}

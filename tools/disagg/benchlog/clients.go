@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -107,6 +109,10 @@ func (r *result) number(keys map[string]any, key string, use func(float64)) {
 
 // unread notes a figure that cannot be read.
 func (r *result) unread(key, wanted, got string) {
+	if len(r.log.Unread) == mostUnread {
+		r.log.MoreUnread++
+		return
+	}
 	at := max(0, bytes.Index(r.text, []byte(`"`+r.outer+`"`)))
 	at += max(0, bytes.Index(r.text[at:], []byte(`"`+key+`"`)))
 	label := key
@@ -118,9 +124,9 @@ func (r *result) unread(key, wanted, got string) {
 
 // read puts the numbers of keys into the fields of the level.
 func (r *result) read(keys map[string]any, unit string, fields map[string]string) {
-	for key, field := range fields {
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		r.number(keys, key, func(x float64) {
-			if wanted := r.level.put(field, x, unit); wanted != "" {
+			if wanted := r.level.put(fields[key], x, unit); wanted != "" {
 				r.unread(key, wanted, fmt.Sprint(keys[key]))
 			}
 		})
@@ -129,7 +135,7 @@ func (r *result) read(keys map[string]any, unit string, fields map[string]string
 
 // latencies reads an object of statistics in ms.
 func (r *result) latencies(quantity string, keys map[string]any) {
-	for word := range keys {
+	for _, word := range slices.Sorted(maps.Keys(keys)) {
 		if stat := statistic(word); stat != "" {
 			r.number(keys, word, func(x float64) { r.level.set(quantity, stat, x) })
 		}
@@ -165,7 +171,7 @@ func (r *result) serving() {
 		l.asked = len(errs)
 	}
 	r.askedOutput()
-	for key := range k {
+	for _, key := range slices.Sorted(maps.Keys(k)) {
 		stat, quantity, _ := strings.Cut(strings.TrimSuffix(key, "_ms"), "_")
 		quantity, ok := map[string]string{
 			"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2el": "E2EL", "e2e_latency": "E2EL",
@@ -216,14 +222,14 @@ func (r *result) aiperf() {
 	if config["perf_analyzer"] != nil || config["backend"] != nil || config["subcommand"] != nil {
 		l.Client = GenAIPerf
 	}
-	for key := range r.keys {
+	for _, key := range slices.Sorted(maps.Keys(r.keys)) {
 		name, keys := strings.ReplaceAll(key, "_", " "), within(r.keys, key)
 		if !isNamed(name) {
 			continue
 		}
 		r.outer = key
 		unit, _ := keys["unit"].(string)
-		for word := range keys {
+		for _, word := range slices.Sorted(maps.Keys(keys)) {
 			if stat := statistic(word); stat != "" {
 				r.number(keys, word, func(x float64) {
 					if wanted := l.named(name, strings.ToLower(unit), stat, x); wanted != "" {

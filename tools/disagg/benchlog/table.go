@@ -2,8 +2,10 @@ package benchlog
 
 import (
 	"bytes"
+	"maps"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -173,7 +175,8 @@ func (m *machine) flush() {
 		m.beginBlock(t.client)
 	}
 	l := m.current()
-	for stat, text := range stats {
+	for _, stat := range slices.Sorted(maps.Keys(stats)) {
+		text := stats[stat]
 		x, ok := Separated(text)
 		wanted := "a number"
 		if ok && l != nil {

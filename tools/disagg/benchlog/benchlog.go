@@ -57,7 +57,8 @@ type Level struct {
 
 	from, to              int64 // offsets of its lines in the log
 	meanInput, meanOutput float64
-	asked                 int // requests, by the client's command line
+	asked                 int  // requests, by the client's command line
+	totalIsOutput         bool // older trtllm-bench latency calls generated tokens per second total ones
 }
 
 // Log holds the levels of a log.

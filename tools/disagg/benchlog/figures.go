@@ -101,6 +101,9 @@ func (l *Level) derive() {
 	if l.Total < 0 && l.asked > 0 && l.asked >= l.Successful+max(0, l.Failed) { // else a prompt takes several requests
 		l.Total = l.asked
 	}
+	if l.totalIsOutput {
+		l.Throughput, l.TotalRate, l.totalIsOutput = l.TotalRate, 0, false
+	}
 	if l.Successful < 0 {
 		return
 	}

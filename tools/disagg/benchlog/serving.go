@@ -44,6 +44,7 @@ var figures = []figure{
 	{"Request Throughput (req/sec):", requestRate, TRTLLMBench},
 	{"Total Output Throughput (tokens/sec):", outputRate, TRTLLMBench},
 	{"Total Token Throughput (tokens/sec):", totalRate, TRTLLMBench},
+	{"Generation Token Throughput (tokens/sec):", "", TRTLLMBench}, // of one request, without its first token
 	{"Token Throughput (tokens/sec):", outputRate, TRTLLMBench},
 	{"Total Latency (ms):", duration, TRTLLMBench},
 	{"Total Latency (seconds):", duration, TRTLLMBench},
@@ -72,7 +73,7 @@ var (
 	unitEnd     = []byte("):")
 	concurrency = []byte("oncurrency")
 	section     = []byte("= ")
-	titles      = [][]byte{[]byte("DETAILS"), []byte("OVERVIEW")}
+	titles      = [][]byte{[]byte("DETAILS"), []byte("OVERVIEW"), []byte("STATISTICS")}
 )
 
 // isRule reports whether a line is a rule of =, behind any prefix.
@@ -90,9 +91,13 @@ func (m *machine) section(line []byte) bool {
 	switch string(title) {
 	case "REQUEST DETAILS":
 		m.beginBlock(TRTLLMBench)
-	case "PERFORMANCE OVERVIEW":
+	case "PERFORMANCE OVERVIEW", "STATISTICS":
 		if !inside || l.RequestRate > 0 || l.Duration > 0 {
 			m.beginBlock(TRTLLMBench)
+		}
+	case "THROUGHPUT OVERVIEW":
+		if inside {
+			l.totalIsOutput = true
 		}
 	case "DATASET DETAILS":
 		if inside {

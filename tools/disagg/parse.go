@@ -195,8 +195,7 @@ func printRuns(out io.Writer, list []reading) error {
 	}
 	t.AddColumn("Tok/s", table.Right, "%.2f")
 	for _, p := range list {
-		rows := runRows(p)
-		for _, row := range rows {
+		for _, row := range runRows(p) {
 			t.AddRow(append([]any{p.Path, p.State}, row...)...)
 		}
 	}
@@ -217,37 +216,27 @@ func printRuns(out io.Writer, list []reading) error {
 
 // runRows are the rows of the runs that a verdict is on, one without figures where there is none.
 func runRows(p reading) (rows [][]any) {
+	known := func(x any, isKnown bool) any {
+		if isKnown {
+			return x
+		}
+		return nil
+	}
 	for i, l := range p.Levels {
-		row := []any{l.Client, nil, nil, nil}
-		if l.Client == "" {
-			row[0] = nil
-		}
-		if l.Concurrency > 0 {
-			row[1] = l.Concurrency
-		}
 		counts := p.log.Levels[i]
-		if failed, total := counts.Counts(); total >= 0 {
-			row[2] = total
-			if counts.Total >= 0 || counts.Failed >= 0 {
-				row[3] = failed
-			}
+		failed, total := counts.Counts()
+		row := []any{
+			known(l.Client, l.Client != ""), known(l.Concurrency, l.Concurrency > 0), known(total, total >= 0),
+			known(failed, total >= 0 && (counts.Total >= 0 || counts.Failed >= 0)),
 		}
 		for _, quantity := range benchlog.Quantities {
-			if x, ok := l.Metrics[benchlog.Name("Mean", quantity)]; ok {
-				row = append(row, x)
-			} else {
-				row = append(row, nil)
-			}
+			x, ok := l.Metrics[benchlog.Name("Mean", quantity)]
+			row = append(row, known(x, ok))
 		}
-		if l.Throughput > 0 {
-			row = append(row, l.Throughput)
-		} else {
-			row = append(row, nil)
-		}
-		rows = append(rows, row)
+		rows = append(rows, append(row, known(l.Throughput, l.Throughput > 0)))
 	}
 	if rows == nil {
-		rows = [][]any{make([]any, 4+len(benchlog.Quantities)+1)}
+		rows = [][]any{make([]any, 5+len(benchlog.Quantities))}
 	}
 	return rows
 }

@@ -57,7 +57,8 @@ type Level struct {
 
 	from, to              int64 // offsets of its lines in the log
 	meanInput, meanOutput float64
-	asked                 int // requests, by the client's command line
+	asked                 int  // requests, by the client's command line
+	totalIsOutput         bool // older trtllm-bench latency calls generated tokens per second total ones
 }
 
 // Log holds the levels of a log.
@@ -391,14 +392,16 @@ func (m *machine) unread(label []byte, wanted string, value []byte) {
 	m.log.unread(m.log.Lines, string(label), wanted, string(value))
 }
 
+// mostUnread bounds the figures that are named as unread.
+const mostUnread = 10
+
 // unread notes a figure or a count that cannot be read.
 func (l *Log) unread(line int, label, wanted, value string) {
-	const most = 10
-	if len(l.Unread) == most {
+	if len(l.Unread) == mostUnread {
 		l.MoreUnread++
 		return
 	}
-	l.Unread = append(l.Unread, fmt.Sprintf("line %d: %s wanted %s, got %.40q", line, label, wanted, value))
+	l.Unread = append(l.Unread, fmt.Sprintf("line %d: %s wanted %s, got %.60q", line, label, wanted, value))
 }
 
 func isWord(c byte) bool {

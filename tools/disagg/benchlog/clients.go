@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -107,6 +109,10 @@ func (r *result) number(keys map[string]any, key string, use func(float64)) {
 
 // unread notes a figure that cannot be read.
 func (r *result) unread(key, wanted, got string) {
+	if len(r.log.Unread) == mostUnread {
+		r.log.MoreUnread++
+		return
+	}
 	at := max(0, bytes.Index(r.text, []byte(`"`+r.outer+`"`)))
 	at += max(0, bytes.Index(r.text[at:], []byte(`"`+key+`"`)))
 	label := key
@@ -116,19 +122,24 @@ func (r *result) unread(key, wanted, got string) {
 	r.log.unread(r.line+bytes.Count(r.text[:at], []byte("\n")), label, wanted, got)
 }
 
-// value puts a number into a figure, count a whole one.
-func (r *result) value(keys map[string]any, key string, to *float64) {
-	r.number(keys, key, func(x float64) { *to = x })
+// read puts the numbers of keys into the fields of the level.
+func (r *result) read(keys map[string]any, unit string, fields map[string]string) {
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		r.number(keys, key, func(x float64) {
+			if wanted := r.level.put(fields[key], x, unit); wanted != "" {
+				r.unread(key, wanted, fmt.Sprint(keys[key]))
+			}
+		})
+	}
 }
 
-func (r *result) count(keys map[string]any, key string, to *int) {
-	r.number(keys, key, func(x float64) {
-		if x != math.Trunc(x) || x < 0 || x > 1e15 {
-			r.unread(key, "a whole number", fmt.Sprint(keys[key]))
-			return
+// latencies reads an object of statistics in ms.
+func (r *result) latencies(quantity string, keys map[string]any) {
+	for _, word := range slices.Sorted(maps.Keys(keys)) {
+		if stat := statistic(word); stat != "" {
+			r.number(keys, word, func(x float64) { r.level.set(quantity, stat, x) })
 		}
-		*to = int(x)
-	})
+	}
 }
 
 // within returns an object inside of an object, nil for none.
@@ -150,26 +161,17 @@ func (r *result) serving() {
 	default:
 		l.Client = VLLM
 	}
-	prompts := -1
-	for key, to := range map[string]*int{
-		"completed": &l.Successful, "failed": &l.Failed, "num_prompts": &prompts, "total_input_tokens": &l.Input,
-		"total_output_tokens": &l.Generated, "total_output_tokens_retokenized": &l.Retokenized,
-		"max_concurrency": &l.Concurrency,
-	} {
-		r.count(k, key, to)
-	}
-	for key, to := range map[string]*float64{
-		"duration": &l.Duration, "request_throughput": &l.RequestRate, "input_throughput": &l.InputRate,
-		"output_throughput": &l.Throughput, "total_token_throughput": &l.TotalRate, "total_throughput": &l.TotalRate,
-	} {
-		r.value(k, key, to)
-	}
+	r.read(k, "", map[string]string{
+		"completed": successful, "failed": failed, "num_prompts": asked, "total_input_tokens": input,
+		"total_output_tokens": generated, "total_output_tokens_retokenized": retokenized, "max_concurrency": bounded,
+		"duration": duration, "request_throughput": requestRate, "input_throughput": inputRate,
+		"output_throughput": outputRate, "total_token_throughput": totalRate, "total_throughput": totalRate,
+	})
 	if errs, ok := k["errors"].([]any); ok && len(errs) > 0 { // of each request, empty for none
-		prompts = len(errs)
+		l.asked = len(errs)
 	}
-	l.asked = max(prompts, 0)
 	r.askedOutput()
-	for key := range k {
+	for _, key := range slices.Sorted(maps.Keys(k)) {
 		stat, quantity, _ := strings.Cut(strings.TrimSuffix(key, "_ms"), "_")
 		quantity, ok := map[string]string{
 			"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2el": "E2EL", "e2e_latency": "E2EL",
@@ -188,8 +190,8 @@ func (r *result) askedOutput() {
 		return
 	}
 	longest, share := 0.0, 0.0
-	r.value(r.keys, "random_output_len", &longest)
-	r.value(r.keys, "random_range_ratio", &share)
+	r.number(r.keys, "random_output_len", func(x float64) { longest = x })
+	r.number(r.keys, "random_range_ratio", func(x float64) { share = x })
 	if share >= 0 && share <= 1 {
 		r.level.AskedOutput = longest * (1 + share) / 2
 	}
@@ -220,32 +222,20 @@ func (r *result) aiperf() {
 	if config["perf_analyzer"] != nil || config["backend"] != nil || config["subcommand"] != nil {
 		l.Client = GenAIPerf
 	}
-	for key := range r.keys {
-		name := strings.ReplaceAll(key, "_", " ")
-		keys := within(r.keys, key)
-		quantity, isLatency := quantities[name]
-		total, isTotal := totals[name]
-		if !isLatency && !isTotal || keys == nil {
+	for _, key := range slices.Sorted(maps.Keys(r.keys)) {
+		name, keys := strings.ReplaceAll(key, "_", " "), within(r.keys, key)
+		if !isNamed(name) {
 			continue
 		}
 		r.outer = key
 		unit, _ := keys["unit"].(string)
-		factor := units[strings.ToLower(unit)]
-		switch {
-		case isLatency && factor == 0:
-			r.unread("unit", "ms, s, us or ns", unit)
-		case isLatency:
-			for word := range keys {
-				if stat := statistic(word); stat != "" {
-					r.number(keys, word, func(x float64) { l.set(quantity, stat, x*factor) })
-				}
-			}
-		case total.count != nil:
-			r.count(keys, "avg", total.count(l))
-		default:
-			r.value(keys, "avg", total.value(l))
-			if name == "benchmark duration" && factor != 0 {
-				l.Duration *= factor / 1e3
+		for _, word := range slices.Sorted(maps.Keys(keys)) {
+			if stat := statistic(word); stat != "" {
+				r.number(keys, word, func(x float64) {
+					if wanted := l.named(name, strings.ToLower(unit), stat, x); wanted != "" {
+						r.unread(word, wanted, fmt.Sprint(keys[word], " ", unit))
+					}
+				})
 			}
 		}
 	}
@@ -267,10 +257,8 @@ func (r *result) errors() {
 	}
 	r.level.Failed = 0
 	for _, entry := range list {
-		n := 0
 		keys, _ := entry.(map[string]any)
-		r.count(keys, "count", &n)
-		r.level.Failed += n
+		r.number(keys, "count", func(x float64) { r.level.Failed += int(max(0, min(x, 1e9))) })
 	}
 }
 
@@ -302,13 +290,13 @@ func (r *result) trtllmBench() {
 	l.Client = TRTLLMBench
 	info, performance, streaming := within(r.keys, "request_info"), within(r.keys, "performance"),
 		within(r.keys, "streaming_metrics")
-	r.count(info, "num_requests", &l.Successful)
-	r.value(info, "avg_input_length", &l.meanInput)
-	r.value(info, "avg_output_length", &l.meanOutput)
-	r.number(performance, "total_latency_ms", func(x float64) { l.Duration = x / 1e3 })
-	r.value(performance, "request_throughput_req_s", &l.RequestRate)
-	r.value(performance, "system_output_throughput_tok_s", &l.Throughput)
-	r.value(performance, "system_total_throughput_tok_s", &l.TotalRate)
+	r.read(info, "", map[string]string{
+		"num_requests": successful, "avg_input_length": meanInput, "avg_output_length": meanOutput,
+	})
+	r.read(performance, "ms", map[string]string{
+		"total_latency_ms": duration, "request_throughput_req_s": requestRate,
+		"system_output_throughput_tok_s": outputRate, "system_total_throughput_tok_s": totalRate,
+	})
 	for _, part := range []struct {
 		quantity, mean, percentiles string
 		keys                        map[string]any
@@ -319,12 +307,7 @@ func (r *result) trtllmBench() {
 	} {
 		r.outer = ""
 		r.number(part.keys, part.mean, func(x float64) { l.set(part.quantity, "mean", x) })
-		list := within(part.keys, part.percentiles)
 		r.outer = part.percentiles
-		for word := range list {
-			if stat := statistic(word); stat != "" {
-				r.number(list, word, func(x float64) { l.set(part.quantity, stat, x) })
-			}
-		}
+		r.latencies(part.quantity, within(part.keys, part.percentiles))
 	}
 }

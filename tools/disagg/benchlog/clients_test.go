@@ -63,6 +63,10 @@ var known = map[string][]map[string]float64{
 		"successful": 10, "generated": 1287, "duration": 6.9254963, "rate": 185.8351, "TTFT.min": 14.7, "TPOT.mean": 28.2,
 		"E2EL.max": 5514.47,
 	}},
+	"trtllm-bench-latency.log": {{
+		"successful": 10, "generated": 1280, "input": 1280, "duration": 5, "rate": 256, "tokens": 0, "requests": 2, "E2EL.mean": 500,
+		"TTFT.mean": 15.5, "ITL.mean": 3.815, "TPOT.mean": -1,
+	}},
 	"trtllm-bench-old.log": {{"successful": 3000, "generated": 384000, "duration": 13.5256862, "rate": 28390.4265, "requests": 221.8002}},
 }
 
@@ -115,7 +119,7 @@ func readFile(t *testing.T, name string) *Log {
 func TestClients(t *testing.T) {
 	clients := map[string]string{
 		"vllm": VLLM, "sglang": SGLang, "trtllm": TRTLLM, "aiperf": AIPerf, "genai-perf": GenAIPerf, "trtllm-bench": TRTLLMBench,
-		"trtllm-bench-old": TRTLLMBench,
+		"trtllm-bench-old": TRTLLMBench, "trtllm-bench-latency": TRTLLMBench,
 	}
 	for name, want := range known {
 		log := readFile(t, name)
@@ -180,26 +184,28 @@ func TestMarksGoFirst(t *testing.T) {
 	}
 }
 
-// A text that ends within a result has no complete level, wherever it ends.
+// A text that ends within a result has one less that counts, or is not whole, wherever it ends.
 func TestCutResults(t *testing.T) {
-	for name := range known {
-		text, _ := os.ReadFile(filepath.Join("testdata", name))
-		last := bytes.TrimRight(text, "\n")
-		for cut := range last[:len(last)-1] {
-			if name == "trtllm-bench.log" && bytes.Contains(text[:cut], []byte("Total Latency")) || name == "trtllm-bench-old.log" {
-				break // its report has no end that could be missing
-			}
+	ends := map[string]string{".json": "}", ".jsonl": "}", "aiperf.log": "┘", "genai-perf.log": "┘"}
+	for name, want := range known {
+		end := ends[name] + ends[filepath.Ext(name)]
+		switch {
+		case strings.HasPrefix(name, "trtllm-bench") && end == "":
+			end = "Total Latency" // its report goes on, and has no line that ends it
+		case end == "":
+			end = strings.Repeat("=", 40) + "\n"
+		}
+		text, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for cut := range bytes.LastIndex(text, []byte(end)) {
 			log, err := Read(bytes.NewReader(text[:cut]))
 			if err != nil {
 				t.Fatal(name, err)
 			}
-			complete := 0
-			for _, l := range log.Levels {
-				if l.Complete {
-					complete++
-				}
-			}
-			if behind := bytes.Count(text[:cut], []byte("=====\n")) > 1 || strings.HasSuffix(name, "l"); complete == len(known[name]) && log.Whole && !behind {
+			complete := slices.DeleteFunc(log.Levels, func(l Level) bool { return !l.Complete })
+			if len(complete) == len(want) && log.Whole {
 				t.Fatalf("%s: complete at %d of %d bytes: %q", name, cut, len(text), text[max(0, cut-60):cut])
 			}
 		}
@@ -236,8 +242,9 @@ func TestTables(t *testing.T) {
 	}
 	log, err := Read(strings.NewReader(strings.NewReplacer("15,559.05", "15,55…", "(s)", "(fortnights)", "32.00", "1.5", "35.66", "1,2,3").Replace(table1)))
 	unread := []string{
-		`line 3: time to first token (mean) wanted a number, got "15,55…"`, `line 3: time to first token (min) wanted a number, got "1,2,3"`,
-		`line 8: request latency wanted ms, s, us or ns, got "fortnights"`, `line 9: request count wanted a whole number, got "1.5"`,
+		`line 3: time to first token (mean) wanted a number, got "15,55… ms"`, `line 3: time to first token (min) wanted a number, got "1,2,3 ms"`,
+		`line 8: request latency (mean) wanted ms, s, us or ns, got "71.95633 fortnights"`, `line 8: request latency (min) wanted ms, s, us or ns, got "2 fortnights"`,
+		`line 8: request latency (p99) wanted ms, s, us or ns, got "112 fortnights"`, `line 9: request count (mean) wanted a whole number, got "1.5 requests"`,
 	}
 	if diff := cmp.Diff(unread, log.Unread, cmpopts.SortSlices(strings.Compare)); err != nil || diff != "" {
 		t.Error(diff, err)

@@ -3,11 +3,117 @@ package benchlog
 import (
 	"maps"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 
 	"perigee/tools/laws"
 )
+
+// The fields of a level that are no latencies, by the names that readers of texts and of JSON have for them.
+const (
+	total, successful, failed     = "total", "successful", "failed"
+	generated, retokenized, input = "generated", "retokenized", "input"
+	bounded, asked                = "concurrency", "asked"
+
+	duration, meanInput, meanOutput               = "duration", "mean input", "mean output"
+	outputRate, requestRate, inputRate, totalRate = "rate", "request rate", "input rate", "total rate"
+)
+
+// place returns where a field of a level is: a count, another value, or nothing.
+func (l *Level) place(field string) (count *int, value *float64) {
+	counts := map[string]*int{
+		total: &l.Total, successful: &l.Successful, failed: &l.Failed, generated: &l.Generated,
+		retokenized: &l.Retokenized, input: &l.Input, bounded: &l.Concurrency, asked: &l.asked,
+	}
+	values := map[string]*float64{
+		duration: &l.Duration, meanInput: &l.meanInput, meanOutput: &l.meanOutput, outputRate: &l.Throughput,
+		requestRate: &l.RequestRate, inputRate: &l.InputRate, totalRate: &l.TotalRate,
+	}
+	return counts[field], values[field]
+}
+
+// put gives a level a figure, and returns what was wanted if it cannot be that. The unit is that of a duration.
+func (l *Level) put(field string, x float64, unit string) (wanted string) {
+	count, value := l.place(field)
+	factor, known := units[unit]
+	switch {
+	case count != nil && (x != math.Trunc(x) || x < 0 || x > 1e15):
+		return wantedWhole
+	case count != nil:
+		*count = int(x)
+	case field == duration && known:
+		*value = x * factor / 1e3
+	default:
+		*value = x
+	}
+	return ""
+}
+
+const wantedWhole = "a whole number"
+
+// units are factors to ms.
+var units = map[string]float64{"ms": 1, "s": 1e3, "sec": 1e3, "seconds": 1e3, "us": 1e-3, "µs": 1e-3, "ns": 1e-6}
+
+// statistics are the names of statistics that clients have others for.
+var statistics = map[string]string{
+	"median": "p50", "avg": "mean", "average": "mean", "minimum": "min", "maximum": "max", "std dev": "std",
+}
+
+// percentile matches the name of a percentile.
+var percentile = regexp.MustCompile(`^p[0-9]{1,2}(\.[0-9]+)?$|^p100$`)
+
+// statistic returns the name of a statistic, "" for a word that is none.
+func statistic(word string) string {
+	word = strings.ToLower(word)
+	if name, ok := statistics[word]; ok {
+		word = name
+	}
+	switch {
+	case word == "mean" || word == "min" || word == "max" || word == "std" || percentile.MatchString(word):
+		return word
+	}
+	return ""
+}
+
+// metric returns the metric of a statistic and a quantity, "" for one that is no metric.
+func metric(quantity, stat string) string {
+	word, ok := map[string]string{"mean": "Mean", "p50": "Median", "p99": "P99"}[stat]
+	if !ok {
+		return ""
+	}
+	return Name(word, quantity)
+}
+
+// set gives a level a latency.
+func (l *Level) set(quantity, stat string, ms float64) {
+	if name := metric(quantity, stat); name != "" {
+		l.Metrics[name] = ms
+	}
+	if l.Latency[quantity] == nil {
+		l.Latency[quantity] = map[string]float64{}
+	}
+	l.Latency[quantity][stat] = ms
+}
+
+// derive completes a block by what follows from its figures.
+func (l *Level) derive() {
+	if l.Total < 0 && l.asked > 0 && l.asked >= l.Successful+max(0, l.Failed) { // else a prompt takes several requests
+		l.Total = l.asked
+	}
+	if l.totalIsOutput {
+		l.Throughput, l.TotalRate, l.totalIsOutput = l.TotalRate, 0, false
+	}
+	if l.Successful < 0 {
+		return
+	}
+	if l.Generated < 0 && l.meanOutput > 0 {
+		l.Generated = int(math.Round(l.meanOutput * float64(l.Successful)))
+	}
+	if l.Input < 0 && l.meanInput > 0 {
+		l.Input = int(math.Round(l.meanInput * float64(l.Successful)))
+	}
+}
 
 // Figures returns what the log says of a level, to be held against the laws.
 func (l Level) Figures() laws.Figures {

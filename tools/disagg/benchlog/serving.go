@@ -18,53 +18,38 @@ const (
 	GenAIPerf   = "GenAI-Perf"
 )
 
-// figure describes a line with a number: its label, and where the number goes.
-type figure struct {
-	label  string
-	client string // that alone prints it; "" for several
-	count  func(*Level) *int
-	value  func(*Level) *float64
-	factor float64 // of a value in the log; 0 for 1
-}
+// figure describes a line with a number: its label, where the number goes, and the client that alone prints it, "" for
+// several.
+type figure struct{ label, field, client string }
 
 // figures lists the lines that are read, besides latencies; a longer label stands before one that it ends with.
 var figures = []figure{
-	{label: string(failedSum), count: func(l *Level) *int { return &l.Failed }},
-	{label: "Failed requests:", count: func(l *Level) *int { return &l.Failed }},
-	{label: "Total requests:", client: TRTLLM, count: func(l *Level) *int { return &l.Total }},
-	{label: "Successful requests:", count: func(l *Level) *int { return &l.Successful }},
-	{label: "Total input tokens:", count: func(l *Level) *int { return &l.Input }},
-	{label: "Total generated tokens:", count: func(l *Level) *int { return &l.Generated }},
-	{label: "Total generated tokens (retokenized):", client: SGLang,
-		count: func(l *Level) *int { return &l.Retokenized }},
-	{label: "Benchmark duration (s):", value: func(l *Level) *float64 { return &l.Duration }},
-	{label: "Request throughput (req/s):", value: func(l *Level) *float64 { return &l.RequestRate }},
-	{label: "Input token throughput (tok/s):", client: SGLang, value: func(l *Level) *float64 { return &l.InputRate }},
-	{label: "Output token throughput (tok/s):", value: func(l *Level) *float64 { return &l.Throughput }},
-	{label: "Total token throughput (tok/s):", value: func(l *Level) *float64 { return &l.TotalRate }},
-	{label: "Total Token throughput (tok/s):", value: func(l *Level) *float64 { return &l.TotalRate }},
-	{label: "User throughput (tok/s):", client: TRTLLM, value: nowhere},
-	{label: "Number of requests:", client: TRTLLMBench, count: func(l *Level) *int { return &l.Successful }},
-	{label: "Average Input Length (tokens):", client: TRTLLMBench,
-		value: func(l *Level) *float64 { return &l.meanInput }},
-	{label: "Average Output Length (tokens):", client: TRTLLMBench,
-		value: func(l *Level) *float64 { return &l.meanOutput }},
-	{label: "Request Throughput (req/sec):", client: TRTLLMBench,
-		value: func(l *Level) *float64 { return &l.RequestRate }},
-	{label: "Total Output Throughput (tokens/sec):", client: TRTLLMBench,
-		value: func(l *Level) *float64 { return &l.Throughput }},
-	{label: "Total Token Throughput (tokens/sec):", client: TRTLLMBench,
-		value: func(l *Level) *float64 { return &l.TotalRate }},
-	{label: "Token Throughput (tokens/sec):", client: TRTLLMBench,
-		value: func(l *Level) *float64 { return &l.Throughput }},
-	{label: "Total Latency (ms):", client: TRTLLMBench, factor: 1e-3,
-		value: func(l *Level) *float64 { return &l.Duration }},
-	{label: "Total Latency (seconds):", client: TRTLLMBench, value: func(l *Level) *float64 { return &l.Duration }},
-	{label: "Benchmark Duration:", client: AIPerf, value: func(l *Level) *float64 { return &l.Duration }},
+	{string(failedSum), failed, ""},
+	{"Failed requests:", failed, ""},
+	{"Total requests:", total, TRTLLM},
+	{"Successful requests:", successful, ""},
+	{"Total input tokens:", input, ""},
+	{"Total generated tokens:", generated, ""},
+	{"Total generated tokens (retokenized):", retokenized, SGLang},
+	{"Benchmark duration (s):", duration, ""},
+	{"Request throughput (req/s):", requestRate, ""},
+	{"Input token throughput (tok/s):", inputRate, SGLang},
+	{"Output token throughput (tok/s):", outputRate, ""},
+	{"Total token throughput (tok/s):", totalRate, ""},
+	{"Total Token throughput (tok/s):", totalRate, ""},
+	{"User throughput (tok/s):", "", TRTLLM}, // which only names the client
+	{"Number of requests:", successful, TRTLLMBench},
+	{"Average Input Length (tokens):", meanInput, TRTLLMBench},
+	{"Average Output Length (tokens):", meanOutput, TRTLLMBench},
+	{"Request Throughput (req/sec):", requestRate, TRTLLMBench},
+	{"Total Output Throughput (tokens/sec):", outputRate, TRTLLMBench},
+	{"Total Token Throughput (tokens/sec):", totalRate, TRTLLMBench},
+	{"Generation Token Throughput (tokens/sec):", "", TRTLLMBench}, // of one request, without its first token
+	{"Token Throughput (tokens/sec):", outputRate, TRTLLMBench},
+	{"Total Latency (ms):", duration, TRTLLMBench},
+	{"Total Latency (seconds):", duration, TRTLLMBench},
+	{"Benchmark Duration:", duration, AIPerf},
 }
-
-// nowhere is the place of a figure that only names the client.
-func nowhere(*Level) *float64 { return new(float64) }
 
 // averages are trtllm-bench's words for means, in ms.
 var averages = map[string]string{
@@ -74,9 +59,6 @@ var averages = map[string]string{
 	"Average time-to-first-token (ms):":          "TTFT",
 	"Average inter-token latency (ms):":          "ITL",
 }
-
-// units are factors to ms.
-var units = map[string]float64{"ms": 1, "s": 1e3, "sec": 1e3, "seconds": 1e3, "us": 1e-3, "µs": 1e-3, "ns": 1e-6}
 
 // latencyLabel matches what stands before the unit: the statistic and the quantity.
 var latencyLabel = regexp.MustCompile(`(?:^|[^A-Za-z0-9])(Mean|Median|Std|Std Dev|Min|Max|P[0-9]+(?:\.[0-9]+)?) ` +
@@ -91,65 +73,8 @@ var (
 	unitEnd     = []byte("):")
 	concurrency = []byte("oncurrency")
 	section     = []byte("= ")
-	titles      = [][]byte{[]byte("DETAILS"), []byte("OVERVIEW")}
+	titles      = [][]byte{[]byte("DETAILS"), []byte("OVERVIEW"), []byte("STATISTICS")}
 )
-
-// statistics are the names of statistics that clients have others for.
-var statistics = map[string]string{
-	"median": "p50", "avg": "mean", "average": "mean", "minimum": "min", "maximum": "max", "std dev": "std",
-}
-
-// percentile matches the name of a percentile.
-var percentile = regexp.MustCompile(`^p[0-9]{1,2}(\.[0-9]+)?$|^p100$`)
-
-// statistic returns the name of a statistic, "" for a word that is none.
-func statistic(word string) string {
-	word = strings.ToLower(word)
-	if name, ok := statistics[word]; ok {
-		word = name
-	}
-	switch {
-	case word == "mean" || word == "min" || word == "max" || word == "std" || percentile.MatchString(word):
-		return word
-	}
-	return ""
-}
-
-// metric returns the metric of a statistic and a quantity, "" for one that is no metric.
-func metric(quantity, stat string) string {
-	word, ok := map[string]string{"mean": "Mean", "p50": "Median", "p99": "P99"}[stat]
-	if !ok {
-		return ""
-	}
-	return Name(word, quantity)
-}
-
-// set gives a level a latency.
-func (l *Level) set(quantity, stat string, ms float64) {
-	if name := metric(quantity, stat); name != "" {
-		l.Metrics[name] = ms
-	}
-	if l.Latency[quantity] == nil {
-		l.Latency[quantity] = map[string]float64{}
-	}
-	l.Latency[quantity][stat] = ms
-}
-
-// derive completes a block by what follows from its figures.
-func (l *Level) derive() {
-	if l.Total < 0 && l.asked > 0 && l.asked >= l.Successful+max(0, l.Failed) { // else a prompt takes several requests
-		l.Total = l.asked
-	}
-	if l.Successful < 0 {
-		return
-	}
-	if l.Generated < 0 && l.meanOutput > 0 {
-		l.Generated = int(math.Round(l.meanOutput * float64(l.Successful)))
-	}
-	if l.Input < 0 && l.meanInput > 0 {
-		l.Input = int(math.Round(l.meanInput * float64(l.Successful)))
-	}
-}
 
 // isRule reports whether a line is a rule of =, behind any prefix.
 func isRule(line []byte) bool {
@@ -166,9 +91,13 @@ func (m *machine) section(line []byte) bool {
 	switch string(title) {
 	case "REQUEST DETAILS":
 		m.beginBlock(TRTLLMBench)
-	case "PERFORMANCE OVERVIEW":
+	case "PERFORMANCE OVERVIEW", "STATISTICS":
 		if !inside || l.RequestRate > 0 || l.Duration > 0 {
 			m.beginBlock(TRTLLMBench)
+		}
+	case "THROUGHPUT OVERVIEW":
+		if inside {
+			l.totalIsOutput = true
 		}
 	case "DATASET DETAILS":
 		if inside {
@@ -313,37 +242,37 @@ func (m *machine) breakdown(l *Level, line []byte) bool {
 
 // take gives a level a figure. One before does not stand for one that cannot be read, but for a count.
 func (m *machine) take(l *Level, f *figure, text []byte) {
-	if f.count != nil {
-		m.count(l, f, text)
+	count, value := l.place(f.field)
+	if count != nil {
+		m.count(l, f, count, text)
 		return
 	}
-	text = bytes.TrimSuffix(text, second)
-	value, ok := number(text)
+	x, ok := number(bytes.TrimSuffix(text, second))
 	if !ok {
 		m.unread([]byte(f.label), "a number", text)
-		value = 0
 	}
-	if f.factor != 0 {
-		value *= f.factor
+	if value != nil && !ok {
+		*value = 0
+	} else if value != nil {
+		_, unit := splitUnit(strings.TrimSuffix(f.label, ":"))
+		l.put(f.field, x, unit)
 	}
-	*f.value(l) = value
 }
 
 // count gives a level a count of requests or tokens.
-func (m *machine) count(l *Level, f *figure, text []byte) {
+func (m *machine) count(l *Level, f *figure, to *int, text []byte) {
 	n, ok := whole(text)
 	if !ok {
-		m.unread([]byte(f.label), "a whole number", text)
+		m.unread([]byte(f.label), wantedWhole, text)
 		return
 	}
-	to := f.count(l)
-	if to == &l.Total || to == &l.Successful || to == &l.Failed {
+	if f.field == total || f.field == successful || f.field == failed {
 		m.once(strings.TrimSuffix(f.label, ":"), float64(n))
 	}
 	if f.label == string(failedSum) {
 		m.summed = n
 	}
-	if to == &l.Failed {
+	if f.field == failed {
 		n = max(n, l.Failed)
 	}
 	*to = n
@@ -352,20 +281,19 @@ func (m *machine) count(l *Level, f *figure, text []byte) {
 // options are what a client's command line says of its next result block.
 type options struct {
 	concurrency, prompts int // 0 where it does not say
-	asked                float64
 }
 
 // apply gives a result block outside of levels what the command line has said. Its own lines go before.
 func (o options) apply(l *Level) {
-	l.Concurrency, l.asked, l.AskedOutput = o.concurrency, o.prompts, o.asked
+	l.Concurrency, l.asked = o.concurrency, o.prompts
 }
 
 // bound matches the bound of requests at the same time in a client's command line, its arguments, or its result.
 var bound = regexp.MustCompile(`(?:--max-concurrency|--concurrency-range|--concurrency|\bmax_concurrency|` +
-	`Max(?:imum)? request concurrency:)[ =]*(\d+)(?:[^\d:.]|$)`)
+	`Max(?:imum)? request concurrency:)['" =]*(\d+)(?:[^\d:.]|$)`)
 
-// asked matches the number of requests among the arguments that vLLM's clients and those derived of it print.
-var asked = regexp.MustCompile(`\bnum_prompts=(\d+)`)
+// askedFor matches the number of requests among the arguments that vLLM's clients and those derived of it print.
+var askedFor = regexp.MustCompile(`\bnum_prompts=(\d+)`)
 
 // options reads a line that may say the concurrency, and what else is asked for.
 func (m *machine) options(line []byte) {
@@ -382,7 +310,7 @@ func (m *machine) options(line []byte) {
 	}
 	said := options{concurrency: firstNumber(bound, line)}
 	if namespace {
-		said.prompts = firstNumber(asked, line)
+		said.prompts = firstNumber(askedFor, line)
 	}
 	switch l := m.loose; {
 	case command && len(m.blocks) > 0 && m.blocks[len(m.blocks)-1].Client == AIPerf: // behind its tables

@@ -2,8 +2,10 @@ package benchlog
 
 import (
 	"bytes"
+	"maps"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -40,20 +42,29 @@ var quantities = map[string]string{
 }
 
 // totals are their names of other figures, of which the mean counts.
-var totals = map[string]figure{
-	"output token throughput": {value: func(l *Level) *float64 { return &l.Throughput }},
-	"total token throughput":  {value: func(l *Level) *float64 { return &l.TotalRate }},
-	"request throughput":      {value: func(l *Level) *float64 { return &l.RequestRate }},
-	"output sequence length":  {value: func(l *Level) *float64 { return &l.meanOutput }},
-	"input sequence length":   {value: func(l *Level) *float64 { return &l.meanInput }},
-	"benchmark duration":      {value: func(l *Level) *float64 { return &l.Duration }},
-	"request count":           {count: func(l *Level) *int { return &l.Successful }},
-	"error request count":     {count: func(l *Level) *int { return &l.Failed }},
-	"total osl":               {count: func(l *Level) *int { return &l.Generated }},
-	"total isl":               {count: func(l *Level) *int { return &l.Input }},
+var totals = map[string]string{
+	"output token throughput": outputRate, "total token throughput": totalRate, "request throughput": requestRate,
+	"output sequence length": meanOutput, "input sequence length": meanInput, "benchmark duration": duration,
+	"request count": successful, "error request count": failed, "total osl": generated, "total isl": input,
+	"total output sequence length": generated, "total input sequence length": input,
+}
 
-	"total output sequence length": {count: func(l *Level) *int { return &l.Generated }},
-	"total input sequence length":  {count: func(l *Level) *int { return &l.Input }},
+// isNamed reports whether a name is one of these.
+func isNamed(name string) bool { return quantities[name] != "" || totals[name] != "" }
+
+// named gives a level a statistic of the figure that AIPerf calls so, and returns what was wanted if it cannot be that.
+func (l *Level) named(name, unit, stat string, x float64) (wanted string) {
+	if quantity := quantities[name]; quantity != "" {
+		if units[unit] == 0 {
+			return "ms, s, us or ns"
+		}
+		l.set(quantity, stat, x*units[unit])
+		return ""
+	}
+	if stat != "mean" {
+		return ""
+	}
+	return l.put(totals[name], x, unit)
 }
 
 // row takes a line of a table, and reports whether it is one.
@@ -156,56 +167,24 @@ func (m *machine) flush() {
 	name, unit := splitUnit(t.name)
 	t.name = ""
 	t.rows++
-	_, isLatency := quantities[name]
-	if _, isTotal := totals[name]; !isLatency && !isTotal {
+	if !isNamed(name) {
 		return
 	}
 	if !t.began {
 		t.began = true
 		m.beginBlock(t.client)
 	}
-	if l := m.current(); l != nil {
-		m.named(l, name, unit, stats, t.line)
-	}
-}
-
-// named gives a level the statistics of a figure by AIPerf's name of it.
-func (m *machine) named(l *Level, name, unit string, stats map[string]string, line int) {
-	read := func(stat string) (float64, bool) {
-		value, ok := Separated(stats[stat])
-		if !ok {
-			m.log.unread(line, name+" ("+stat+")", "a number", stats[stat])
+	l := m.current()
+	for _, stat := range slices.Sorted(maps.Keys(stats)) {
+		text := stats[stat]
+		x, ok := Separated(text)
+		wanted := "a number"
+		if ok && l != nil {
+			wanted = l.named(name, unit, stat, x)
 		}
-		return value, ok
-	}
-	if quantity, ok := quantities[name]; ok {
-		factor := units[unit]
-		if factor == 0 {
-			m.log.unread(line, name, "ms, s, us or ns", unit)
-			return
+		if !ok || l != nil && wanted != "" {
+			m.log.unread(t.line, name+" ("+stat+")", wanted, strings.TrimSpace(text+" "+unit))
 		}
-		for stat := range stats {
-			if value, ok := read(stat); ok {
-				l.set(quantity, stat, value*factor)
-			}
-		}
-		return
-	}
-	if stats["mean"] == "" {
-		return
-	}
-	value, ok := read("mean")
-	switch f := totals[name]; {
-	case !ok:
-	case f.value != nil:
-		if factor := units[unit]; factor != 0 && name == "benchmark duration" {
-			value *= factor / 1e3
-		}
-		*f.value(l) = value
-	case value != math.Trunc(value) || value < 0 || value > 1e15:
-		m.log.unread(line, name, "a whole number", stats["mean"])
-	default:
-		*f.count(l) = int(value)
 	}
 }
 
@@ -218,7 +197,7 @@ func (m *machine) failures(cells []string) {
 	}
 	n, ok := Separated(cells[3])
 	if !ok || n != math.Trunc(n) || n < 0 || n > 1e9 {
-		m.log.unread(m.log.Lines, "Count of failed requests", "a whole number", cells[3])
+		m.log.unread(m.log.Lines, "Count of failed requests", wantedWhole, cells[3])
 		return
 	}
 	l := m.current()

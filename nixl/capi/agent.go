@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -63,10 +64,13 @@ func (a *agent) Info() nixl.Info {
 		progress = "thread"
 	}
 	info.Params = map[string]string{
-		"progress":                fmt.Sprintf("%s (%s)", progress, a.mode.why),
-		"ucx_error_handling_mode": a.mode.errors,
-		"dram":                    "anonymous, " + describeHuge(a.cfg.HugePages),
+		"progress": fmt.Sprintf("%s (%s)", progress, a.mode.why),
+		"dram":     "anonymous, " + describeHuge(a.cfg.HugePages),
 	}
+	if a.mode.errors != "" {
+		info.Params["ucx_error_handling_mode"] = a.mode.errors
+	}
+	maps.Copy(info.Params, a.engine.backend.Params)
 	if a.mode.device != "" {
 		info.Params["net_devices"] = a.mode.device
 	}

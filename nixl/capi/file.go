@@ -11,6 +11,7 @@ import "C"
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"strings"
 	"unsafe"
 
@@ -69,7 +70,7 @@ func (a *agent) openFiles() error {
 	if a.c.file_args != nil {
 		return nil
 	}
-	var key *C.char
+	params := map[string]string{}
 	if a.backendForFiles() == posix {
 		// The plugin falls back silently on something else, or prints, where io_uring is missing.
 		name := map[string]string{nixl.AIO: "use_aio", nixl.URING: "use_uring"}[a.interfaceForFiles()]
@@ -80,14 +81,15 @@ func (a *agent) openFiles() error {
 		if err := kernel.CheckFiles(a.interfaceForFiles()); err != nil {
 			return err
 		}
-		key = C.CString(name)
-		defer C.free(unsafe.Pointer(key))
+		params[name] = "true"
 	}
-	plugin := C.CString(a.backendForFiles())
+	maps.Copy(params, a.cfg.FileParams)
+	plugin, words := C.CString(a.backendForFiles()), paramWords(params)
 	defer C.free(unsafe.Pointer(plugin))
+	defer C.free(unsafe.Pointer(words))
 	var what *C.char
-	if status := C.papi_open_files(a.c, plugin, key, &what); status < 0 {
-		return a.noFiles(C.GoString(what), status)
+	if status := C.papi_open_files(a.c, plugin, words, &what); status < 0 {
+		return a.noFiles(cmp.Or(C.GoString(what), "create the backend for files"), status)
 	}
 	for _, b := range a.buffers {
 		if err := b.registerForFiles(); err != nil {
@@ -107,8 +109,7 @@ func (a *agent) noFiles(what string, status C.int) error {
 	}
 	err := fault.New(fault.Engine, "NIXL could not %s (%s): %s", what, a.files(), describeStatus(int(status)))
 	if name != posix {
-		return err.WithHint("%s needs an NVIDIA GPU and its storage driver; --backend POSIX does without; %s", name,
-			accountHint)
+		return err.WithHint("%s", backendHint(name))
 	}
 	return err.WithHint(accountHint)
 }

@@ -21,3 +21,8 @@ func Load(string) (*Engine, error) {
 
 // WithoutSharedMemory is never called.
 func (e *Engine) WithoutSharedMemory() *Engine { return e }
+
+// WithBackend is never called.
+func (e *Engine) WithBackend(nixl.Backend) (_ *Engine, name string, files bool, err error) {
+	return e, "", false, nil
+}

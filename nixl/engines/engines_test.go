@@ -86,14 +86,14 @@ func TestWarningOfPlugins(t *testing.T) {
 // TestWithoutLibrary is the real thing, on a file that is no library.
 func TestWithoutLibrary(t *testing.T) {
 	t.Setenv("NIXL_LIBRARY", filepath.Join(t.TempDir(), "missing.so"))
-	e, note, err := Open(Auto, "", true, "")
+	e, note, err := Open(Auto, "", true, "", nixl.Backend{})
 	if _, ok := e.(*shm.Engine); err != nil || !ok || !strings.HasPrefix(note, Warning) || !strings.Contains(note, "missing.so") {
 		t.Errorf("got %T, note %q, %v; want the shm engine and a warning with the file's name", e, note, err)
 	}
-	if e, _, err := Open(NIXL, "", true, ""); err == nil || e != nil {
+	if e, _, err := Open(NIXL, "", true, "", nixl.Backend{}); err == nil || e != nil {
 		t.Errorf("nixl: got %v, %v; want an error and a nil engine", e, err)
 	}
-	if _, _, err := Open(Auto, "", false, ""); !errors.As(err, new(*fault.Error)) {
+	if _, _, err := Open(Auto, "", false, "", nixl.Backend{}); !errors.As(err, new(*fault.Error)) {
 		t.Errorf("auto between hosts: got %v", err)
 	}
 }

@@ -93,6 +93,7 @@ type AgentConfig struct {
 	// shm knows POSIX only. FileAPI is the kernel interface of POSIX: AIO (also if empty) or URING.
 	FileBackend string
 	FileParams  map[string]string
+	FileObjects bool // the plugin has an object for each block, and no files
 	FileAPI     string
 }
 

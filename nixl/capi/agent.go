@@ -51,6 +51,8 @@ type agent struct {
 	batches   map[*batch]struct{}
 	lists     map[*list]struct{}
 	closed    bool
+	// objectKinds counts keys and lengths of objects.
+	objectKinds uint64
 }
 
 var errClosed = errors.New("nixl: the agent is closed")

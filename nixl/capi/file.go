@@ -38,6 +38,9 @@ func (a *agent) files() string {
 
 // access describes whether the files that were opened are reached past the page cache.
 func (a *agent) access() string {
+	if a.cfg.FileObjects {
+		return "an object for each block, which stays in the store"
+	}
 	var files []*device.File
 	for _, b := range a.buffers {
 		if f := b.file(); f != nil {
@@ -57,6 +60,13 @@ func (a *agent) OpenFile(f nixl.File) (nixl.Buffer, error) {
 	}
 	if err := a.openFiles(); err != nil {
 		return nil, err
+	}
+	if a.cfg.FileObjects {
+		o, err := a.openObjects(f)
+		if err != nil {
+			return nil, err
+		}
+		return a.keep(o)
 	}
 	file, err := device.OpenFile(f)
 	if err != nil {
@@ -116,7 +126,7 @@ func (a *agent) noFiles(what string, status C.int) error {
 
 // registerForFiles makes the buffer known to the backend for files, if there is one that reaches it.
 func (b *buffer) registerForFiles() error {
-	if b.agent.c.file_args == nil || b.Size() == 0 || !b.agent.filesReach(b) {
+	if b.agent.c.file_args == nil || b.Size() == 0 || !b.agent.filesReach(b) || b.objects() != nil {
 		return nil
 	}
 	if status := b.registerWith(true, &b.listed); status < 0 {
@@ -138,11 +148,11 @@ func (a *agent) filesReach(b *buffer) bool {
 // ownFile checks a transfer with a file of the agent's own.
 func (a *agent) ownFile(t nixl.Transfer, local *buffer) (task, C.papi_side, *C.char, error) {
 	k, none := task{number: nixl.Self, local: t.LocalBuffer}, C.papi_side{}
-	if t.RemoteBuffer < 0 || t.RemoteBuffer >= len(a.buffers) || a.buffers[t.RemoteBuffer].file() == nil {
+	if t.RemoteBuffer < 0 || t.RemoteBuffer >= len(a.buffers) || !a.buffers[t.RemoteBuffer].remote() {
 		return k, none, nil, fmt.Errorf("transfer with a file: buffer %d is none", t.RemoteBuffer)
 	}
 	remote := a.buffers[t.RemoteBuffer]
-	k.file = remote.file()
+	k.file, k.objects = remote.file(), remote.objects()
 	if !a.filesReach(local) {
 		return k, none, nil, fault.New(fault.Usage,
 			"%s: the backend %s moves bytes between files and host memory only", k.name(), posix).
@@ -153,6 +163,13 @@ func (a *agent) ownFile(t nixl.Transfer, local *buffer) (task, C.papi_side, *C.c
 	}
 	if err := a.checkLengths(t, k.name()); err != nil {
 		return k, none, nil, err
+	}
+	if k.objects != nil {
+		var err error
+		if k.writes, err = k.objects.use(t); err != nil {
+			return k, none, nil, err
+		}
+		return k, k.objects.side(), a.name, nil
 	}
 	if err := k.file.Check(local.Address(), t); err != nil {
 		return k, none, nil, err

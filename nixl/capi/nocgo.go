@@ -23,6 +23,6 @@ func Load(string) (*Engine, error) {
 func (e *Engine) WithoutSharedMemory() *Engine { return e }
 
 // WithBackend is never called.
-func (e *Engine) WithBackend(nixl.Backend) (_ *Engine, name string, files bool, err error) {
-	return e, "", false, nil
+func (e *Engine) WithBackend(nixl.Backend) (*Engine, Plugin, error) {
+	return e, Plugin{}, nil
 }

@@ -195,6 +195,22 @@ int papi_register(papi_agent *a, bool files, int mem, uintptr_t addr, size_t len
     return status;
 }
 
+int papi_register_objects(papi_agent *a, uint64_t dev, uint64_t first, uint64_t count, size_t len,
+                          const char *prefix, void **list) {
+    char key[4096];
+    int status = a->api->create_reg_dlist(PAPI_OBJECT, list);
+    if (status < 0) return status;
+    for (uint64_t i = first; status >= 0 && i < first + count; i++) {
+        int n = snprintf(key, sizeof key, "%s-%llu", prefix, (unsigned long long)i);
+        status = n < 0 || (size_t)n >= sizeof key
+                     ? -1
+                     : a->api->reg_dlist_add_desc(*list, 0, len, dev + i, key, n);
+    }
+    if (status >= 0) status = a->api->register_mem(a->agent, *list, a->file_args);
+    if (status < 0) destroy(a->api->destroy_reg_dlist, list);
+    return status;
+}
+
 int papi_deregister(papi_agent *a, bool files, void *list) {
     papi_enter(a);
     int status = a->api->deregister_mem(a->agent, list, files ? a->file_args : a->args);
@@ -254,7 +270,10 @@ static int describe(const papi *api, papi_side side, const papi_desc *descs, siz
                     void **list) {
     int status = api->create_xfer_dlist(side.mem, list);
     for (size_t i = 0; status >= 0 && i < count; i++)
-        status = api->xfer_dlist_add_desc(*list, side.base + descs[i].off, descs[i].len, side.dev);
+        status = side.block ? api->xfer_dlist_add_desc(*list, 0, descs[i].len,
+                                                       side.dev + descs[i].off / side.block)
+                            : api->xfer_dlist_add_desc(*list, side.base + descs[i].off,
+                                                       descs[i].len, side.dev);
     return status;
 }
 
@@ -262,7 +281,7 @@ int papi_prepare(papi_agent *a, int op, papi_side local, const papi_desc *local_
                  papi_side remote, const papi_desc *remote_descs, size_t count, const char *name,
                  void **req, int64_t *took) {
     void *here = NULL, *there = NULL;
-    void *args = remote.mem == PAPI_FILE ? a->file_args : a->args;
+    void *args = remote.mem >= PAPI_BLOCK ? a->file_args : a->args;
     papi_enter(a);
     int64_t start = papi_now();
     int status = describe(a->api, local, local_descs, count, &here);

@@ -153,6 +153,10 @@ enum { PAPI_DRAM = 0, PAPI_VRAM = 1, PAPI_BLOCK = 2, PAPI_OBJECT = 3, PAPI_FILE 
 // papi_register registers memory with the backend for peers, or with that for files.
 int papi_register(papi_agent *a, bool files, int mem, uintptr_t addr, size_t len, uint64_t dev,
                   void **list);
+// papi_register_objects registers count objects of len bytes, from object number first on, whose keys are the prefix, "-"
+// and their number.
+int papi_register_objects(papi_agent *a, uint64_t dev, uint64_t first, uint64_t count, size_t len,
+                          const char *prefix, void **list);
 int papi_deregister(papi_agent *a, bool files, void *list);
 
 // papi_plugins writes the names of all plugins, separated by blanks.
@@ -167,11 +171,13 @@ typedef struct {
     int64_t off, len;
 } papi_desc;
 
-// One side of a transfer: a buffer and pieces of it. A file has its descriptor in dev.
+// One side of a transfer: a buffer and pieces of it. A file has its descriptor in dev. Where block is not 0, each block
+// of so many bytes is an object, and dev the first one's number.
 typedef struct {
     uintptr_t base;
     uint64_t dev;
     int mem;
+    int64_t block;
 } papi_side;
 
 // papi_prepare makes a request, and adds the nanoseconds that took to *took.

@@ -65,32 +65,25 @@ func backendHint(plugin string) string {
 }
 
 // WithBackend returns an engine that connects ranks by another plugin, or by UCX with these parameters. A plugin for
-// storage it leaves to [nixl.AgentConfig] and only checks; files reports that. Errors are of the kind Usage where the
+// storage it leaves to [nixl.AgentConfig] and only checks. Errors are of the kind Usage where the
 // library has no such plugin or parameter, and of the kind Engine where it does not load.
-func (e *Engine) WithBackend(b nixl.Backend) (_ *Engine, name string, files bool, err error) {
+func (e *Engine) WithBackend(b nixl.Backend) (_ *Engine, found Plugin, err error) {
 	p, err := e.plugin(cmp.Or(b.Name, ucx))
 	if err != nil {
-		return nil, "", false, err
+		return nil, p, err
 	}
 	if err := p.check(b.Params); err != nil {
-		return nil, "", false, err
+		return nil, p, err
 	}
 	other := *e
-	if !p.files {
-		other.backend = nixl.Backend{Name: p.name, Params: b.Params}
+	if !p.Files {
+		other.backend = nixl.Backend{Name: p.Name, Params: b.Params}
 	}
-	return &other, p.name, p.files, nil
-}
-
-// plugin is one of the library's.
-type plugin struct {
-	name  string
-	keys  []string // of its parameters, as far as it lists them
-	files bool     // it reaches storage
+	return &other, p, nil
 }
 
 // plugin loads the plugin of a name, in either case.
-func (e *Engine) plugin(asked string) (p plugin, err error) {
+func (e *Engine) plugin(asked string) (p Plugin, err error) {
 	c := (*C.papi_agent)(C.calloc(1, C.sizeof_papi_agent))
 	c.api = e.api
 	own := C.CString("perigee-plugins")
@@ -114,20 +107,21 @@ func (e *Engine) plugin(asked string) (p plugin, err error) {
 			e.pluginFolder(), strings.Join(names, ", ")).
 			WithHint("take one of these, or set NIXL_PLUGIN_DIR to a folder that has libplugin_%s.so", asked)
 	}
-	p.name = names[i]
-	name := C.CString(p.name)
+	p.Name = names[i]
+	name := C.CString(p.Name)
 	defer C.free(unsafe.Pointer(name))
 	var mems C.uint
 	p.keys = strings.Fields(text(func(t *C.char, size C.size_t) { status = C.papi_plugin(c, name, t, size, &mems) }))
 	if status < 0 {
 		words := describeStatus(int(status))
-		if _, why := loaderPath(filepath.Join(e.pluginFolder(), "libplugin_"+p.name+".so")); why != nil {
+		if _, why := loaderPath(filepath.Join(e.pluginFolder(), "libplugin_"+p.Name+".so")); why != nil {
 			words += ": " + why.Error()
 		}
-		return p, fault.New(fault.Engine, "NIXL could not load the plugin %s: %s", p.name, words).
-			WithHint("%s", backendHint(p.name))
+		return p, fault.New(fault.Engine, "NIXL could not load the plugin %s: %s", p.Name, words).
+			WithHint("%s", backendHint(p.Name))
 	}
-	p.files = mems&(1<<C.PAPI_FILE|1<<C.PAPI_OBJECT|1<<C.PAPI_BLOCK) != 0
+	p.Objects = mems&(1<<C.PAPI_OBJECT) != 0
+	p.Files = p.Objects || mems&(1<<C.PAPI_FILE|1<<C.PAPI_BLOCK) != 0
 	return p, nil
 }
 
@@ -137,8 +131,8 @@ func (e *Engine) pluginFolder() string {
 }
 
 // check refuses parameters that the plugin does not take, and those that are secrets.
-func (p plugin) check(params map[string]string) error {
-	known := slices.Concat(p.keys, unlisted[p.name])
+func (p Plugin) check(params map[string]string) error {
+	known := slices.Concat(p.keys, unlisted[p.Name])
 	slices.Sort(known)
 	for _, key := range slices.Sorted(maps.Keys(params)) {
 		if variable := secrets[key]; variable != "" {
@@ -147,7 +141,7 @@ func (p plugin) check(params map[string]string) error {
 		}
 		if len(p.keys) > 0 && !slices.Contains(known, key) {
 			return fault.New(fault.Usage, "--backend-param %s: NIXL's plugin %s has no such parameter; it has %s", key,
-				p.name, strings.Join(known, ", "))
+				p.Name, strings.Join(known, ", "))
 		}
 	}
 	return nil

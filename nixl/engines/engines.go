@@ -97,14 +97,14 @@ func with(engine nixl.Engine, want nixl.Backend) (nixl.Engine, error) {
 	}
 	e, ok := engine.(*capi.Engine)
 	if !ok {
-		return forFiles{engine, nixl.Backend{Name: posix}}, nil
+		return forFiles{engine, nixl.Backend{Name: posix}, false}, nil
 	}
-	e, name, files, err := e.WithBackend(want)
+	e, p, err := e.WithBackend(want)
 	switch {
 	case err != nil:
 		return nil, err
-	case files:
-		return forFiles{e, nixl.Backend{Name: name, Params: want.Params}}, nil
+	case p.Files:
+		return forFiles{e, nixl.Backend{Name: p.Name, Params: want.Params}, p.Objects}, nil
 	}
 	return e, nil
 }
@@ -113,6 +113,7 @@ func with(engine nixl.Engine, want nixl.Backend) (nixl.Engine, error) {
 type forFiles struct {
 	nixl.Engine
 	backend nixl.Backend
+	objects bool
 }
 
 // FilesOnly implements nixl.FilesOnly.
@@ -121,7 +122,7 @@ func (e forFiles) FilesOnly() nixl.Backend { return e.backend }
 // NewAgent makes an agent that reaches files by the backend, unless the configuration names another one.
 func (e forFiles) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 	if cfg.FileBackend == "" || cfg.FileBackend == e.backend.Name {
-		cfg.FileBackend, cfg.FileParams = e.backend.Name, e.backend.Params
+		cfg.FileBackend, cfg.FileParams, cfg.FileObjects = e.backend.Name, e.backend.Params, e.objects
 	}
 	return e.Engine.NewAgent(cfg)
 }

@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,6 +26,7 @@ type ProfileCmd struct {
 	run.Flags `set:"ranks=2; 1 with files; with the scheme tp one for each device"`
 	Scale     float64 `name:"scale" default:"1" placeholder:"F" group:"Job" help:"Move only this part of the blocks, 0 to 1; their size stays."`
 	Bench
+	BackendParam []string `name:"backend-param" sep:"none" placeholder:"K=V" group:"Job" help:"A parameter of NIXL's plugin --backend (may be repeated)."`
 }
 
 // Help adds to the flags in perigee kvbench profile --help.
@@ -157,12 +159,33 @@ func (c *ProfileCmd) run(streams cli.Streams, r benchmark, several bool) error {
 	fmt.Fprintln(streams.Out)
 	j := run.Job{Command: "perigee run kvbench", Scenario: "kvbench", Flags: c.Flags, Options: map[string]any{}}
 	for _, f := range b.forScenario() {
-		j.Options[f.name] = f.value
+		switch f.name {
+		case "backend":
+			j.Flags.Yielding.Backend = b.Backend
+		case backendParamFlag:
+			j.Flags.Yielding.BackendParam = append(j.Flags.Yielding.BackendParam, fmt.Sprint(f.value))
+		default:
+			j.Options[f.name] = f.value
+		}
+	}
+	j.Flags.Yielding.BackendParam = mergeParams(j.Flags.Yielding.BackendParam, c.BackendParam)
+	_, variables := b.forBackend()
+	for name, value := range variables {
+		os.Setenv(name, value) // the ranks inherit it
 	}
 	if c.Result != "" {
 		j.Flags.Result = resultName(c.Result, r.label, several)
 	}
 	return j.Run(context.Background(), streams)
+}
+
+// mergeParams leaves out of a list KEY=VALUE what the user gives otherwise.
+func mergeParams(list, given []string) []string {
+	key := func(p string) string { k, _, _ := strings.Cut(p, "="); return k }
+	list = slices.DeleteFunc(list, func(p string) bool {
+		return slices.ContainsFunc(given, func(g string) bool { return key(g) == key(p) })
+	})
+	return append(list, given...)
 }
 
 // resultName puts a run's label before the endings of a file's name, if there are several

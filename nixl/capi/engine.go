@@ -179,7 +179,8 @@ func few(words string) string {
 
 // Info implements nixl.Engine.
 func (e *Engine) Info() nixl.Info {
-	return nixl.Info{Name: "nixl", Version: e.version, Backend: cmp.Or(e.backend.Name, ucx), Library: filepath.Base(e.path)}
+	return nixl.Info{Name: "nixl", Version: e.version, Backend: cmp.Or(e.backend.Name, ucx),
+		Library: filepath.Base(e.path)}
 }
 
 // mode is how an agent's backend works.
@@ -291,7 +292,8 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 		m.delay, m.why = C.PAPI_NAP_US, e.backend.Name+" on one host"
 	}
 	if e.usesUCX() {
-		m, err = chooseMode(cfg, os.Getenv("UCX_TLS"), os.Getenv("UCX_NET_DEVICES"), allowed && canAttach(own) == nil, tight)
+		m, err = chooseMode(cfg, os.Getenv("UCX_TLS"), os.Getenv("UCX_NET_DEVICES"), allowed && canAttach(own) == nil,
+			tight)
 		if err != nil {
 			return nil, err
 		}
@@ -338,11 +340,12 @@ func (a *agent) open() error {
 	plugins := text(func(p *C.char, size C.size_t) { C.papi_plugins(a.c, p, size) })
 	C.papi_close(a.c)
 	if agentExists && !slices.Contains(strings.Fields(plugins), plugin) {
-		return fault.New(fault.Engine, "NIXL has no %s plugin in %s; it has %q", plugin, a.engine.pluginFolder(), plugins).
+		return fault.New(fault.Engine, "NIXL has no %s plugin in %s; it has %q", plugin,
+			a.engine.pluginFolder(), plugins).
 			WithHint("check NIXL_PLUGIN_DIR; %s; ranks of one host can do without: --engine shm", installHint)
 	}
-	failed := fault.New(fault.Engine, "NIXL could not %s: %s", cmp.Or(C.GoString(what), "create the "+plugin+" backend"),
-		describeStatus(int(status)))
+	failed := fault.New(fault.Engine, "NIXL could not %s: %s",
+		cmp.Or(C.GoString(what), "create the "+plugin+" backend"), describeStatus(int(status)))
 	if !a.engine.usesUCX() {
 		return failed.WithHint("%s", backendHint(plugin))
 	}

@@ -90,7 +90,8 @@ func (o *objects) WriteAt(p []byte, off int64) (int, error) {
 
 // each calls f for the blocks that p overlaps: with memory for a block, its number, the part of p, and the same part of
 // the memory.
-func (o *objects) each(p []byte, off int64, f func(memory []byte, number int64, part, within []byte) error) (int, error) {
+func (o *objects) each(p []byte, off int64, f func(memory []byte, number int64, part, within []byte) error,
+) (int, error) {
 	if err := nixl.CheckAccess(off, len(p), o.size); err != nil {
 		return 0, err
 	}
@@ -199,12 +200,13 @@ func (o *objects) move(op nixl.Op, number int64, p []byte) error {
 	if op == nixl.Write {
 		copy(host.Bytes(), p)
 	}
-	here, there := C.papi_desc{len: C.int64_t(o.block)}, C.papi_desc{off: C.int64_t(number * o.block), len: C.int64_t(o.block)}
+	here := C.papi_desc{len: C.int64_t(o.block)}
+	there := C.papi_desc{off: C.int64_t(number * o.block), len: here.len}
 	var req unsafe.Pointer
 	var took C.int64_t
 	name := fmt.Sprintf("object %s-%d-%d", o.key, o.block, number)
-	if status := C.papi_prepare(o.agent.c, operation(op), scratch.side(), &here, o.side(), &there, 1, o.agent.name, &req,
-		&took); status < 0 {
+	if status := C.papi_prepare(o.agent.c, operation(op), scratch.side(), &here, o.side(), &there, 1, o.agent.name,
+		&req, &took); status < 0 {
 		return fail(status, "preparing a %s of %s", op, name)
 	}
 	b := C.papi_batch_new(o.agent.c, 1, 0)
@@ -220,7 +222,8 @@ func (o *objects) move(op nixl.Op, number int64, p []byte) error {
 	C.papi_release(o.agent.c, req)
 	switch {
 	case status == C.PAPI_LATE:
-		return fault.New(fault.Engine, "%s of %s (%s) was not complete after %v", op, name, kernel.Human(o.block), patience)
+		return fault.New(fault.Engine, "%s of %s (%s) was not complete after %v", op, name,
+			kernel.Human(o.block), patience)
 	case status < 0:
 		return fault.New(fault.Engine, "%w", fail(status, "%s of %s", op, name)).
 			WithHint("%s", backendHint(o.agent.backendForFiles()))

@@ -132,8 +132,8 @@ typedef struct {
 // for the context of the thread that calls it.
 static inline int papi_enter(papi_agent *a) { return a->enter ? a->enter(a->context) : 0; }
 
-// Each returns 0 or a status of the library; papi_open and papi_open_files say in *what which step failed, NULL for that
-// of creating the backend. params are keys and values, each a string, with an empty key at the end. delay_us is that of
+// Each returns 0 or a status of the library; papi_open and papi_open_files say in *what which step failed, NULL for
+// that of creating the backend. params are keys and values, each a string, with an empty key at the end. delay_us is that of
 // the progress thread, if there is one. papi_start is papi_open without a backend.
 int papi_start(papi_agent *a, const char *name, bool thread, uint64_t delay_us, const char **what);
 int papi_open(papi_agent *a, const char *name, bool thread, uint64_t delay_us, const char *plugin,
@@ -153,8 +153,8 @@ enum { PAPI_DRAM = 0, PAPI_VRAM = 1, PAPI_BLOCK = 2, PAPI_OBJECT = 3, PAPI_FILE 
 // papi_register registers memory with the backend for peers, or with that for files.
 int papi_register(papi_agent *a, bool files, int mem, uintptr_t addr, size_t len, uint64_t dev,
                   void **list);
-// papi_register_objects registers count objects of len bytes, from object number first on, whose keys are the prefix, "-"
-// and their number.
+// papi_register_objects registers count objects of len bytes, from object number first on, whose keys are the prefix,
+// "-" and their number.
 int papi_register_objects(papi_agent *a, uint64_t dev, uint64_t first, uint64_t count, size_t len,
                           const char *prefix, void **list);
 int papi_deregister(papi_agent *a, bool files, void *list);

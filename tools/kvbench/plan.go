@@ -327,7 +327,7 @@ func (b Bench) forBackend() (params []string, variables map[string]string) {
 func (b Bench) idleHere() []string {
 	var list []string
 	for _, f := range b.given(false) {
-		if !f.scenario && (backendParams[f.name].backend == "" || !strings.EqualFold(backendParams[f.name].backend, b.Backend)) {
+		if p, ok := backendParams[f.name]; !f.scenario && (!ok || !strings.EqualFold(p.backend, b.Backend)) {
 			list = append(list, "--"+f.name)
 		}
 	}

@@ -124,7 +124,8 @@ func (c *Cmd) conclude(s cli.Streams, old, fresh *result.Document) error {
 		fmt.Fprintf(s.Out, "# %s, of %s, and this run:\n", plaintext.Escape(c.Of), old.Started.Format(time.DateTime+" UTC"))
 	}
 	err := c.Judge(s, compare.Sides{
-		Old: []*result.Document{old}, New: []*result.Document{fresh}, Force: c.Ranks != nil || c.Engine != run.Same || c.Yielding.Backend != "",
+		Old: []*result.Document{old}, New: []*result.Document{fresh},
+		Force: c.Ranks != nil || c.Engine != run.Same || c.Backend != "",
 		Advice: func(n int) string { return beforeAndAfter(c.Of, n) },
 	})
 	return cmp.Or(out.Fault(), err)

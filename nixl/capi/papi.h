@@ -133,8 +133,8 @@ typedef struct {
 static inline int papi_enter(papi_agent *a) { return a->enter ? a->enter(a->context) : 0; }
 
 // Each returns 0 or a status of the library; papi_open and papi_open_files say in *what which step failed, NULL for
-// that of creating the backend. params are keys and values, each a string, with an empty key at the end. delay_us is that of
-// the progress thread, if there is one. papi_start is papi_open without a backend.
+// that of creating the backend. params are keys and values, each a string, with an empty key at the end. delay_us is
+// that of the progress thread, if there is one. papi_start is papi_open without a backend.
 int papi_start(papi_agent *a, const char *name, bool thread, uint64_t delay_us, const char **what);
 int papi_open(papi_agent *a, const char *name, bool thread, uint64_t delay_us, const char *plugin,
               const char *params, const char **what);

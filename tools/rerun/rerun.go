@@ -125,7 +125,7 @@ func (c *Cmd) conclude(s cli.Streams, old, fresh *result.Document) error {
 	}
 	err := c.Judge(s, compare.Sides{
 		Old: []*result.Document{old}, New: []*result.Document{fresh},
-		Force: c.Ranks != nil || c.Engine != run.Same || c.Backend != "",
+		Force:  c.Ranks != nil || c.Engine != run.Same || c.Backend != "",
 		Advice: func(n int) string { return beforeAndAfter(c.Of, n) },
 	})
 	return cmp.Or(out.Fault(), err)

@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 	"unsafe"
 
@@ -21,8 +22,11 @@ import (
 	"perigee/nixl/internal/kernel"
 )
 
-// posix is the plugin that reaches files through the kernel.
-const posix = "POSIX"
+// posix is the plugin that reaches files through the kernel. The process ends where a request of gusli is posted again.
+const (
+	posix = "POSIX"
+	gusli = "GUSLI"
+)
 
 func (a *agent) backendForFiles() string { return cmp.Or(a.cfg.FileBackend, posix) }
 
@@ -101,6 +105,10 @@ func (a *agent) openFiles() error {
 	if status := C.papi_open_files(a.c, plugin, words, &what); status < 0 {
 		return a.noFiles(cmp.Or(C.GoString(what), "create the backend for files"), status)
 	}
+	if a.backendForFiles() == gusli {
+		return fault.New(fault.Engine, "%s: its backend was created, but its requests can be posted once only, and "+
+			"perigee posts a prepared one for each iteration", gusli).WithHint("--backend POSIX reaches block devices, too")
+	}
 	for _, b := range a.buffers {
 		if err := b.registerForFiles(); err != nil {
 			return err
@@ -131,9 +139,12 @@ func (b *buffer) registerForFiles() error {
 	}
 	if status := b.registerWith(true, &b.listed); status < 0 {
 		err := fail(status, "registering %s of %d bytes with %s", b.Mem(), b.Size(), b.agent.files())
-		if name := b.agent.backendForFiles(); name != posix {
+		switch name := b.agent.backendForFiles(); {
+		case strings.HasPrefix(name, "GDS"):
 			return fault.New(fault.Engine, "%w", err).WithHint("gdscheck -p shows what %s supports here, and cufile.json "+
 				"whether it may do without the kernel module nvidia-fs (allow_compat_mode); %s", name, accountHint)
+		case name != posix:
+			return fault.New(fault.Engine, "%w", err).WithHint("%s", backendHint(name))
 		}
 		return err
 	}
@@ -195,12 +206,13 @@ func (a *agent) checkLengths(t nixl.Transfer, file string) error {
 	return nil
 }
 
-// maxFileDescriptors is the size of the plugin's pool, from which every descriptor of a posted request takes one.
-const maxFileDescriptors = 1 << 16
-
-// fileRequest is how many descriptors go into one request of a batch for which the pool is too small. What is
-// free when the oldest request is complete goes to the next, and the rest keeps the disk busy meanwhile.
-const fileRequest = maxFileDescriptors / 8
+// filePool is the size of the plugin's pool, from which every descriptor of a posted request takes one.
+func (a *agent) filePool() int {
+	if n, err := strconv.ParseUint(a.cfg.FileParams["ios_pool_size"], 10, 31); err == nil && n > 0 {
+		return int(n)
+	}
+	return 1 << 16
+}
 
 // request is one call of the library: a transfer, or a part of it.
 type request struct {
@@ -217,8 +229,12 @@ func (a *agent) requests(transfers []nixl.Transfer) (list []request, room int) {
 			n += len(t.Local)
 		}
 	}
-	if n > maxFileDescriptors && a.backendForFiles() == posix {
-		room = maxFileDescriptors
+	// How many descriptors go into one request of a batch for which the pool is too small. What is free when the oldest
+	// request is complete goes to the next, and the rest keeps the disk busy meanwhile.
+	pool := a.filePool()
+	fileRequest := max(1, pool/8)
+	if n > pool && a.backendForFiles() == posix {
+		room = pool
 	}
 	for i, t := range transfers {
 		if room == 0 || t.Peer != nixl.Self || len(t.Local) <= fileRequest {

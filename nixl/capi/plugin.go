@@ -139,6 +139,10 @@ func (p Plugin) check(params map[string]string) error {
 			return fault.New(fault.Usage, "--backend-param %s: a secret on the command line is seen by all users of the host, and kept in results",
 				key).WithHint("set the variable %s", variable)
 		}
+		if p.Name == posix && strings.HasPrefix(key, "use_") {
+			return fault.New(fault.Usage, "--backend-param %s: perigee sets it, by the interface for files", key).
+				WithHint("--posix_api_type AIO or URING, of kvbench")
+		}
 		if len(p.keys) > 0 && !slices.Contains(known, key) {
 			return fault.New(fault.Usage, "--backend-param %s: NIXL's plugin %s has no such parameter; it has %s", key,
 				p.Name, strings.Join(known, ", "))

@@ -36,7 +36,8 @@ func TestPlugins(t *testing.T) {
 	}{
 		{"Mooncakes", "", []string{"--backend Mooncakes: NIXL", "it has ", "POSIX, UCX"}},
 		{"UCX", "num_worker", []string{"UCX has no such parameter; it has device_list, engine_config", "num_workers"}},
-		{"POSIX", "use_magic", []string{"--backend-param use_magic", "ios_pool_size"}},
+		{"POSIX", "magic", []string{"--backend-param magic", "ios_pool_size"}},
+		{"POSIX", "use_uring", []string{"--backend-param use_uring: perigee sets it"}},
 		{"OBJ", "secret_key", []string{"--backend-param secret_key: a secret"}},
 	} {
 		params := map[string]string{}

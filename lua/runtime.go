@@ -90,6 +90,8 @@ var all = []struct {
 // Runtime is one Lua state with a loaded scenario.
 type Runtime struct {
 	Scenario
+	// Offered are values that functions of the scenario find among its options, unless it has one of that name.
+	Offered map[string]any
 	host    *host
 	modules []module
 }
@@ -193,9 +195,22 @@ func (r *Runtime) Ranks(options map[string]any) (int, error) {
 // valueFor is the value of a field of the scenario, which may be a function of the options.
 func (r *Runtime) valueFor(v glua.LValue, options map[string]any) (glua.LValue, error) {
 	if fn, ok := v.(*glua.LFunction); ok {
-		return r.host.vm.Call(fn, vm.ToLua(r.host.vm.L, options))
+		return r.host.vm.Call(fn, r.table(options))
 	}
 	return v, nil
+}
+
+// table is the table of options that functions get.
+func (r *Runtime) table(options map[string]any) glua.LValue {
+	all := maps.Clone(r.Offered)
+	if all == nil {
+		return vm.ToLua(r.host.vm.L, options)
+	}
+	for _, o := range r.Options {
+		delete(all, option.Key(o.Name))
+	}
+	maps.Copy(all, options)
+	return vm.ToLua(r.host.vm.L, all)
 }
 
 // Limits are the thresholds that the script has set, and those that its field thresholds has for these options. The
@@ -211,6 +226,6 @@ func (r *Runtime) Limits(options map[string]any) ([]metric.Threshold, error) {
 
 // Run runs the scenario at this rank, after Begin.
 func (r *Runtime) Run(options map[string]any) error {
-	_, err := r.host.vm.Call(r.run, vm.ToLua(r.host.vm.L, options))
+	_, err := r.host.vm.Call(r.run, r.table(options))
 	return err
 }

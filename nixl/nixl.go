@@ -89,9 +89,11 @@ type AgentConfig struct {
 	// HugePages says in which pages host buffers lie: HugeAuto (also if empty), HugeOn or HugeOff.
 	HugePages string
 
-	// How files are reached, for OpenFile. FileBackend is the library's plugin: POSIX (also if empty), GDS or GDS_MT;
+	// How files are reached, for OpenFile. FileBackend is the library's plugin, POSIX if empty, with FileParams;
 	// shm knows POSIX only. FileAPI is the kernel interface of POSIX: AIO (also if empty) or URING.
 	FileBackend string
+	FileParams  map[string]string
+	FileObjects bool // the plugin has an object for each block, and no files
 	FileAPI     string
 }
 

@@ -95,9 +95,8 @@ end
 
 -- What is at the two ends of a transfer, as transfer.lanes wants it. Files are always at its remote end.
 local function ends(opt)
-  local backend = opt.backend
   local near, far, op = opt.initiator_seg_type:lower(), opt.target_seg_type:lower(), opt.op_type
-  if backend and backend ~= "UCX" and near ~= "file" then
+  if opt.backend_files and near ~= "file" then
     far = "file"
   end
   if near == "file" and far == "file" then
@@ -109,8 +108,8 @@ local function ends(opt)
   if far ~= "file" and opt.filepath then
     options.reject("--filepath goes with files", "add --backend POSIX, or --target_seg_type FILE")
   end
-  if far == "file" and backend == "UCX" then
-    options.reject("the backend UCX does not reach files", "use --backend POSIX")
+  if far == "file" and opt.backend and not opt.backend_files then
+    options.reject("the backend " .. opt.backend .. " does not reach files", "use --backend POSIX")
   end
   if far == "file" and not opt.filepath then
     options.reject("files need --filepath", "name a folder in which files can be made, or a file")
@@ -327,7 +326,6 @@ return {
     options.enum { "randomize-location-mode", "", "blockaligned: the blocks at the target, or in files, in a random order", choices = { "", "blockaligned" } },
     options.int { "randomize-location-mode-seed", 0, "seed of that order", min = 0, max = 2 ^ 31 },
     options.size { "total-buffer-size", "8G", "most bytes of buffers in a rank", min = 1 },
-    options.enum { "backend", nil, "NIXL's plugin; all but UCX reach files (default: as the segment types say)", choices = { "UCX", "POSIX", "GDS", "GDS_MT" } },
     options.storage { "filepath", nil, "folder or new name for files, which vanish in the end; or a file that is there" },
     options.int { "num-files", 1, "files of each thread", min = 1, max = 1024 },
     options.bool { "overwrite", false, "write even to a file that is there" },
@@ -353,7 +351,7 @@ return {
       peers = peers, threads = opt.num_threads, op = op, local_mem = near, remote_mem = far,
       block = blocks[#blocks], batch = batches[#batches], limit = opt.total_buffer_size,
       path = opt.filepath, files = opt.num_files, direct = opt.storage_enable_direct, overwrite = opt.overwrite,
-      backend = far == "file" and opt.backend or nil, api = opt.posix_api_type, huge_pages = opt.use_hugepages,
+      api = opt.posix_api_type, huge_pages = opt.use_hugepages,
       shuffle = opt.randomize_location_mode ~= "", shuffle_seed = opt.randomize_location_mode_seed,
     }
     local ways = describe(opt, near, far, op, peers)

@@ -51,7 +51,8 @@ func (e *Experiment) OpenEngine() (_ nixl.Engine, note string, err error) {
 			return nil, "", err
 		}
 	}
-	engine, note, err := engines.Open(e.Job.Engine, e.NixlLib, e.World.OneHost(), tight)
+	engine, note, err := engines.Open(e.Job.Engine, e.NixlLib, e.World.OneHost(), tight,
+		nixl.Backend{Name: e.Job.Backend, Params: e.Job.BackendParams})
 	if err == nil {
 		info := engine.Info()
 		e.World.Log().Info("engine chosen", "asked", e.Job.Engine, "engine", info.Name, "version", info.Version,

@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"perigee/internal/traffic/session"
@@ -63,7 +64,11 @@ func (e *Experiment) announce(info nixl.Info, note string) {
 	e.Doc.Engine = EngineOf(info)
 	line := fmt.Sprintf("# engine: %s %s, backend %s", info.Name, info.Version, info.Backend)
 	for _, k := range slices.Sorted(maps.Keys(info.Params)) {
-		line += fmt.Sprintf(", %s %s", k, info.Params[k])
+		value := info.Params[k]
+		if strings.ContainsAny(value, "\r\n") { // a parameter of a backend may be a whole file
+			value = strconv.Quote(value)
+		}
+		line += fmt.Sprintf(", %s %s", k, value)
 	}
 	fmt.Fprintln(e.Out, line)
 	if note != "" {

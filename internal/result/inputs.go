@@ -13,7 +13,10 @@ type Job struct {
 	ID        string `json:"id,omitempty"` // of one job of perigee run, random
 	Engine    string `json:"engine"`       // as asked for; what it became stands in Document.Engine
 	TimeoutNS int64  `json:"timeout_ns,omitempty"`
-	AllowIO   bool   `json:"allow_io,omitempty"`
+	// Backend and BackendParams are what of NIXL the user has chosen.
+	Backend       string            `json:"backend,omitempty"`
+	BackendParams map[string]string `json:"backend_params,omitempty"`
+	AllowIO       bool              `json:"allow_io,omitempty"`
 }
 
 // Input is a file that the scenario has read: its text, or which of the matrices it held.

@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -51,6 +52,8 @@ type agent struct {
 	batches   map[*batch]struct{}
 	lists     map[*list]struct{}
 	closed    bool
+	// objectKinds counts keys and lengths of objects.
+	objectKinds uint64
 }
 
 var errClosed = errors.New("nixl: the agent is closed")
@@ -64,10 +67,13 @@ func (a *agent) Info() nixl.Info {
 		progress = "thread"
 	}
 	info.Params = map[string]string{
-		"progress":                fmt.Sprintf("%s (%s)", progress, a.mode.why),
-		"ucx_error_handling_mode": a.mode.errors,
-		"dram":                    "anonymous, " + describeHuge(a.cfg.HugePages),
+		"progress": fmt.Sprintf("%s (%s)", progress, a.mode.why),
+		"dram":     "anonymous, " + describeHuge(a.cfg.HugePages),
 	}
+	if a.mode.errors != "" {
+		info.Params["ucx_error_handling_mode"] = a.mode.errors
+	}
+	maps.Copy(info.Params, a.engine.backend.Params)
 	if a.mode.device != "" {
 		info.Params["net_devices"] = a.mode.device
 	}

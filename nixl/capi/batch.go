@@ -30,6 +30,8 @@ type task struct {
 	local   int // number of the own buffer
 	peer    *peer
 	file    *device.File
+	objects *objects
+	writes  func() // notes that the objects are in the store; nil if none is written
 	notice  []byte // sent when the transfer is complete, if not nil
 	noticed bool   // the notice was sent, in the current run
 	busy    bool   // scratch space of announce
@@ -37,8 +39,11 @@ type task struct {
 
 // name names the other end in messages.
 func (t task) name() string {
-	if t.file != nil {
+	switch {
+	case t.file != nil:
 		return "file " + t.file.Path()
+	case t.objects != nil:
+		return "objects " + t.objects.key
 	}
 	return nixl.PeerName(t.number)
 }
@@ -144,7 +149,7 @@ func (a *agent) other(t nixl.Transfer) (task, C.papi_side, *C.char, error) {
 		return k, none, nil, fmt.Errorf("transfer with %s: no local buffer %d", k.name(), t.LocalBuffer)
 	}
 	local := a.buffers[t.LocalBuffer]
-	if local.file() != nil {
+	if local.remote() {
 		return k, none, nil, fmt.Errorf("transfer with %s: local buffer %d is a file; "+
 			"files are at the remote end, with Peer Self", k.name(), t.LocalBuffer)
 	}
@@ -202,6 +207,9 @@ func (b *batch) usable() error {
 		if t.gone() {
 			b.broken = gone(t.number)
 			return b.broken
+		}
+		if t.writes != nil {
+			t.writes()
 		}
 	}
 	return nil
@@ -293,6 +301,9 @@ func (t task) failed(status C.int) error {
 	err := fail(status, "transfer with %s", t.name())
 	if t.peer != nil && t.peer.process == nil {
 		return fault.New(fault.Engine, "%w", err).WithHint("has the network between the two failed, if only for seconds? " + accountHint)
+	}
+	if t.objects != nil {
+		return fault.New(fault.Engine, "%w", err).WithHint("%s", backendHint(t.objects.agent.backendForFiles()))
 	}
 	if t.file == nil {
 		return err

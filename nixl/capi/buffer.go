@@ -29,6 +29,15 @@ type buffer struct {
 // ID implements nixl.Buffer.
 func (b *buffer) ID() int { return b.id }
 
+// remote reports whether the buffer is a file or objects, which only the agent itself reaches.
+func (b *buffer) remote() bool { return b.Mem() == nixl.FILE }
+
+// objects are those that the buffer is, or nil.
+func (b *buffer) objects() *objects {
+	o, _ := b.Memory.(*objects)
+	return o
+}
+
 // file is the file that the buffer is, or nil.
 func (b *buffer) file() *device.File {
 	f, _ := b.Memory.(*device.File)
@@ -108,7 +117,7 @@ func (b *buffer) register() error {
 	if b.Size() == 0 {
 		return nil
 	}
-	if b.file() == nil {
+	if !b.remote() {
 		if status := b.registerWith(false, &b.list); status < 0 {
 			err := fail(status, "registering %s of %s", kernel.Human(b.Size()), b.Mem())
 			if b.Mem() == nixl.VRAM {
@@ -131,6 +140,9 @@ func (b *buffer) registerWith(files C.bool, list *unsafe.Pointer) C.int {
 
 func (b *buffer) deregister() error {
 	var errs []error
+	if o := b.objects(); o != nil {
+		errs = o.deregister()
+	}
 	for _, l := range []struct {
 		list  *unsafe.Pointer
 		files C.bool
@@ -152,7 +164,7 @@ func (a *agent) Reregister(number int) error {
 	if a.closed {
 		return errClosed
 	}
-	if number < 0 || number >= len(a.buffers) || a.buffers[number].file() != nil {
+	if number < 0 || number >= len(a.buffers) || a.buffers[number].remote() {
 		return fmt.Errorf("nixl: registering again: no buffer %d of memory", number)
 	}
 	var errs []error
@@ -172,7 +184,7 @@ func (a *agent) Reregister(number int) error {
 }
 
 func (b *buffer) entry() cardBuffer {
-	if b.file() != nil {
+	if b.remote() {
 		return cardBuffer{} // for peers it is empty: they cannot reach it
 	}
 	return cardBuffer{mem: b.Mem(), device: uint32(b.Device()), address: uint64(b.Address()), size: b.Size()}

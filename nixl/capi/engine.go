@@ -13,11 +13,14 @@ static bool is_stub(const papi *api) { return api->is_stub(); }
 import "C"
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -55,8 +58,9 @@ var loaded struct {
 type Engine struct {
 	path    string
 	version string
-	api     *C.papi // in C memory
-	tight   bool    // no memory is to be shared inside the host
+	api     *C.papi      // in C memory
+	tight   bool         // no memory is to be shared inside the host
+	backend nixl.Backend // that connects ranks; no name: UCX
 }
 
 // WithoutSharedMemory returns an engine whose agents use sockets inside a host, where Tight gives a reason. All agents
@@ -175,20 +179,22 @@ func few(words string) string {
 
 // Info implements nixl.Engine.
 func (e *Engine) Info() nixl.Info {
-	return nixl.Info{Name: "nixl", Version: e.version, Backend: "UCX", Library: filepath.Base(e.path)}
+	return nixl.Info{Name: "nixl", Version: e.version, Backend: cmp.Or(e.backend.Name, ucx),
+		Library: filepath.Base(e.path)}
 }
 
 // mode is how an agent's backend works.
 type mode struct {
-	thread bool   // the library makes progress by itself
-	errors string // UCX's error handling
-	why    string // what decided over the thread
-	device string // the network device that UCX may use, or "" for all or those of the environment
-	tls    string // UCX's transports, or "" for those of the environment
-	copies string // the bandwidth that UCX assumes of memcpy, or "" for its own guess
+	thread bool       // the library makes progress by itself
+	delay  C.uint64_t // how long its thread sleeps, in microseconds
+	errors string     // UCX's error handling
+	why    string     // what decided over the thread
+	device string     // the network device that UCX may use, or "" for all or those of the environment
+	tls    string     // UCX's transports, or "" for those of the environment
+	copies string     // the bandwidth that UCX assumes of memcpy, or "" for its own guess
 }
 
-// config is what of a mode is set for one agent, as papi_open takes it.
+// config is what of a mode is UCX's parameter engine_config: settings without UCX_, with commas between them.
 func (m mode) config() string {
 	var list []string
 	if m.device != "" {
@@ -208,7 +214,7 @@ const copies = "50000MBs"
 // chooseMode follows the package comment. tls and devices are the user's values of UCX_TLS and
 // UCX_NET_DEVICES; attach reports whether cross-memory attach works at all, tight whether memory cannot be shared.
 func chooseMode(cfg nixl.AgentConfig, tls, devices string, attach, tight bool) (mode, error) {
-	m := mode{errors: "peer"}
+	m := mode{errors: "peer", delay: C.PAPI_UCX_DELAY_US}
 	if cfg.OneHost {
 		m.errors = "none"
 		if devices == "" {
@@ -281,13 +287,19 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 	// A process can always attach to itself, except in containers that forbid the call; the rule decides about peers.
 	_, allowed := device.Attach("/")
 	tight := e.tight || !cfg.OneHost && Tight(lonely) != ""
-	m, err := chooseMode(cfg, os.Getenv("UCX_TLS"), os.Getenv("UCX_NET_DEVICES"), allowed && canAttach(own) == nil,
-		tight)
-	if err != nil {
-		return nil, err
+	m := mode{thread: true, why: e.backend.Name + ", never sleeps"}
+	if cfg.OneHost {
+		m.delay, m.why = C.PAPI_NAP_US, e.backend.Name+" on one host"
 	}
-	if os.Getenv("UCX_BCOPY_BW") != "" {
-		m.copies = ""
+	if e.usesUCX() {
+		m, err = chooseMode(cfg, os.Getenv("UCX_TLS"), os.Getenv("UCX_NET_DEVICES"), allowed && canAttach(own) == nil,
+			tight)
+		if err != nil {
+			return nil, err
+		}
+		if os.Getenv("UCX_BCOPY_BW") != "" {
+			m.copies = ""
+		}
 	}
 	a := &agent{
 		engine: e, cfg: cfg, own: own, mode: m, name: C.CString(cfg.Name),
@@ -310,8 +322,9 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 
 // open creates the library's agent and its backend.
 func (a *agent) open() error {
-	name, handling, config := C.CString(a.cfg.Name), C.CString(a.mode.errors), C.CString(a.mode.config())
-	for _, p := range []*C.char{name, handling, config} {
+	plugin := a.engine.Info().Backend
+	name, backend, params := C.CString(a.cfg.Name), C.CString(plugin), paramWords(a.params())
+	for _, p := range []*C.char{name, backend, params} {
 		defer C.free(unsafe.Pointer(p))
 	}
 	var what *C.char
@@ -319,7 +332,7 @@ func (a *agent) open() error {
 	if a.mode.tls != "" {
 		setVariable("UCX_TLS", a.mode.tls, true)
 	}
-	status := C.papi_open(a.c, name, C.bool(a.mode.thread), handling, config, &what)
+	status := C.papi_open(a.c, name, C.bool(a.mode.thread), a.mode.delay, backend, params, &what)
 	opening.Unlock()
 	if status == 0 {
 		return nil
@@ -327,15 +340,16 @@ func (a *agent) open() error {
 	agentExists := a.c.agent != nil
 	plugins := text(func(p *C.char, size C.size_t) { C.papi_plugins(a.c, p, size) })
 	C.papi_close(a.c)
-	if agentExists && !strings.Contains(" "+plugins+" ", " UCX ") {
-		dir := os.Getenv("NIXL_PLUGIN_DIR")
-		if dir == "" {
-			dir = filepath.Join(filepath.Dir(a.engine.path), "plugins")
-		}
-		return fault.New(fault.Engine, "NIXL has no UCX plugin in %s; it has %q", dir, plugins).
+	if agentExists && !slices.Contains(strings.Fields(plugins), plugin) {
+		return fault.New(fault.Engine, "NIXL has no %s plugin in %s; it has %q", plugin,
+			a.engine.pluginFolder(), plugins).
 			WithHint("check NIXL_PLUGIN_DIR; %s; ranks of one host can do without: --engine shm", installHint)
 	}
-	failed := fault.New(fault.Engine, "NIXL could not %s: %s", C.GoString(what), describeStatus(int(status)))
+	failed := fault.New(fault.Engine, "NIXL could not %s: %s",
+		cmp.Or(C.GoString(what), "create the "+plugin+" backend"), describeStatus(int(status)))
+	if !a.engine.usesUCX() {
+		return failed.WithHint("%s", backendHint(plugin))
+	}
 	if why := Tight(1); why != "" && a.mode.tls != "" {
 		return fault.Wrap(failed, "%s", why).WithHint(RoomHint + ", or set UCX_TLS=^sysv,posix, which is slower and does without")
 	}
@@ -347,6 +361,25 @@ func (a *agent) open() error {
 			WithHint("set HOME to a folder that this user may enter")
 	}
 	return failed.WithHint(accountHint)
+}
+
+// usesUCX reports whether ranks are connected by UCX, of which there is a variant.
+func (e *Engine) usesUCX() bool {
+	return e.backend.Name == "" || strings.HasPrefix(e.backend.Name, ucx)
+}
+
+// params are the parameters of the agent's backend: the user's, and with UCX those of its mode that the user leaves.
+func (a *agent) params() map[string]string {
+	params := map[string]string{}
+	if a.mode.errors != "" {
+		params["ucx_error_handling_mode"] = a.mode.errors
+	}
+	// The parameter device_list would append a port to a device's name, which network interfaces do not have.
+	if config := a.mode.config(); config != "" {
+		params["engine_config"] = config
+	}
+	maps.Copy(params, a.engine.backend.Params)
+	return params
 }
 
 // opening guards the environment while the library is loaded and agents are made.

@@ -11,6 +11,8 @@ import "C"
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"strconv"
 	"strings"
 	"unsafe"
 
@@ -20,8 +22,11 @@ import (
 	"perigee/nixl/internal/kernel"
 )
 
-// posix is the plugin that reaches files through the kernel.
-const posix = "POSIX"
+// posix is the plugin that reaches files through the kernel. The process ends where a request of gusli is posted again.
+const (
+	posix = "POSIX"
+	gusli = "GUSLI"
+)
 
 func (a *agent) backendForFiles() string { return cmp.Or(a.cfg.FileBackend, posix) }
 
@@ -37,6 +42,9 @@ func (a *agent) files() string {
 
 // access describes whether the files that were opened are reached past the page cache.
 func (a *agent) access() string {
+	if a.cfg.FileObjects {
+		return "an object for each block, which stays in the store"
+	}
 	var files []*device.File
 	for _, b := range a.buffers {
 		if f := b.file(); f != nil {
@@ -57,6 +65,13 @@ func (a *agent) OpenFile(f nixl.File) (nixl.Buffer, error) {
 	if err := a.openFiles(); err != nil {
 		return nil, err
 	}
+	if a.cfg.FileObjects {
+		o, err := a.openObjects(f)
+		if err != nil {
+			return nil, err
+		}
+		return a.keep(o)
+	}
 	file, err := device.OpenFile(f)
 	if err != nil {
 		return nil, err
@@ -69,7 +84,7 @@ func (a *agent) openFiles() error {
 	if a.c.file_args != nil {
 		return nil
 	}
-	var key *C.char
+	params := map[string]string{}
 	if a.backendForFiles() == posix {
 		// The plugin falls back silently on something else, or prints, where io_uring is missing.
 		name := map[string]string{nixl.AIO: "use_aio", nixl.URING: "use_uring"}[a.interfaceForFiles()]
@@ -80,14 +95,19 @@ func (a *agent) openFiles() error {
 		if err := kernel.CheckFiles(a.interfaceForFiles()); err != nil {
 			return err
 		}
-		key = C.CString(name)
-		defer C.free(unsafe.Pointer(key))
+		params[name] = "true"
 	}
-	plugin := C.CString(a.backendForFiles())
+	maps.Copy(params, a.cfg.FileParams)
+	plugin, words := C.CString(a.backendForFiles()), paramWords(params)
 	defer C.free(unsafe.Pointer(plugin))
+	defer C.free(unsafe.Pointer(words))
 	var what *C.char
-	if status := C.papi_open_files(a.c, plugin, key, &what); status < 0 {
-		return a.noFiles(C.GoString(what), status)
+	if status := C.papi_open_files(a.c, plugin, words, &what); status < 0 {
+		return a.noFiles(cmp.Or(C.GoString(what), "create the backend for files"), status)
+	}
+	if a.backendForFiles() == gusli {
+		return fault.New(fault.Engine, "%s: its backend was created, but its requests can be posted once only, and "+
+			"perigee posts a prepared one for each iteration", gusli).WithHint("--backend POSIX reaches block devices, too")
 	}
 	for _, b := range a.buffers {
 		if err := b.registerForFiles(); err != nil {
@@ -107,22 +127,24 @@ func (a *agent) noFiles(what string, status C.int) error {
 	}
 	err := fault.New(fault.Engine, "NIXL could not %s (%s): %s", what, a.files(), describeStatus(int(status)))
 	if name != posix {
-		return err.WithHint("%s needs an NVIDIA GPU and its storage driver; --backend POSIX does without; %s", name,
-			accountHint)
+		return err.WithHint("%s", backendHint(name))
 	}
 	return err.WithHint(accountHint)
 }
 
 // registerForFiles makes the buffer known to the backend for files, if there is one that reaches it.
 func (b *buffer) registerForFiles() error {
-	if b.agent.c.file_args == nil || b.Size() == 0 || !b.agent.filesReach(b) {
+	if b.agent.c.file_args == nil || b.Size() == 0 || !b.agent.filesReach(b) || b.objects() != nil {
 		return nil
 	}
 	if status := b.registerWith(true, &b.listed); status < 0 {
 		err := fail(status, "registering %s of %d bytes with %s", b.Mem(), b.Size(), b.agent.files())
-		if name := b.agent.backendForFiles(); name != posix {
+		switch name := b.agent.backendForFiles(); {
+		case strings.HasPrefix(name, "GDS"):
 			return fault.New(fault.Engine, "%w", err).WithHint("gdscheck -p shows what %s supports here, and cufile.json "+
 				"whether it may do without the kernel module nvidia-fs (allow_compat_mode); %s", name, accountHint)
+		case name != posix:
+			return fault.New(fault.Engine, "%w", err).WithHint("%s", backendHint(name))
 		}
 		return err
 	}
@@ -137,11 +159,11 @@ func (a *agent) filesReach(b *buffer) bool {
 // ownFile checks a transfer with a file of the agent's own.
 func (a *agent) ownFile(t nixl.Transfer, local *buffer) (task, C.papi_side, *C.char, error) {
 	k, none := task{number: nixl.Self, local: t.LocalBuffer}, C.papi_side{}
-	if t.RemoteBuffer < 0 || t.RemoteBuffer >= len(a.buffers) || a.buffers[t.RemoteBuffer].file() == nil {
+	if t.RemoteBuffer < 0 || t.RemoteBuffer >= len(a.buffers) || !a.buffers[t.RemoteBuffer].remote() {
 		return k, none, nil, fmt.Errorf("transfer with a file: buffer %d is none", t.RemoteBuffer)
 	}
 	remote := a.buffers[t.RemoteBuffer]
-	k.file = remote.file()
+	k.file, k.objects = remote.file(), remote.objects()
 	if !a.filesReach(local) {
 		return k, none, nil, fault.New(fault.Usage,
 			"%s: the backend %s moves bytes between files and host memory only", k.name(), posix).
@@ -152,6 +174,13 @@ func (a *agent) ownFile(t nixl.Transfer, local *buffer) (task, C.papi_side, *C.c
 	}
 	if err := a.checkLengths(t, k.name()); err != nil {
 		return k, none, nil, err
+	}
+	if k.objects != nil {
+		var err error
+		if k.writes, err = k.objects.use(t); err != nil {
+			return k, none, nil, err
+		}
+		return k, k.objects.side(), a.name, nil
 	}
 	if err := k.file.Check(local.Address(), t); err != nil {
 		return k, none, nil, err
@@ -177,12 +206,13 @@ func (a *agent) checkLengths(t nixl.Transfer, file string) error {
 	return nil
 }
 
-// maxFileDescriptors is the size of the plugin's pool, from which every descriptor of a posted request takes one.
-const maxFileDescriptors = 1 << 16
-
-// fileRequest is how many descriptors go into one request of a batch for which the pool is too small. What is
-// free when the oldest request is complete goes to the next, and the rest keeps the disk busy meanwhile.
-const fileRequest = maxFileDescriptors / 8
+// filePool is the size of the plugin's pool, from which every descriptor of a posted request takes one.
+func (a *agent) filePool() int {
+	if n, err := strconv.ParseUint(a.cfg.FileParams["ios_pool_size"], 10, 31); err == nil && n > 0 {
+		return int(n)
+	}
+	return 1 << 16
+}
 
 // request is one call of the library: a transfer, or a part of it.
 type request struct {
@@ -199,8 +229,12 @@ func (a *agent) requests(transfers []nixl.Transfer) (list []request, room int) {
 			n += len(t.Local)
 		}
 	}
-	if n > maxFileDescriptors && a.backendForFiles() == posix {
-		room = maxFileDescriptors
+	// How many descriptors go into one request of a batch for which the pool is too small. What is free when the oldest
+	// request is complete goes to the next, and the rest keeps the disk busy meanwhile.
+	pool := a.filePool()
+	fileRequest := max(1, pool/8)
+	if n > pool && a.backendForFiles() == posix {
+		room = pool
 	}
 	for i, t := range transfers {
 		if room == 0 || t.Peer != nixl.Self || len(t.Local) <= fileRequest {

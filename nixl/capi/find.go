@@ -186,3 +186,11 @@ func compareVersions(a, b string) int {
 		return cmp.Compare(number(x), number(y))
 	})
 }
+
+// Plugin is one of the library's.
+type Plugin struct {
+	Name    string
+	Files   bool     // it reaches storage
+	Objects bool     // which are objects
+	keys    []string // of its parameters, as far as it lists them
+}

@@ -86,7 +86,7 @@ var noName = C.CString("")
 // side finds the buffer of a list.
 func (a *agent) side(l *list, buffer int) (C.papi_side, *C.char, int64, error) {
 	if l.number == nixl.Self {
-		if buffer < 0 || buffer >= len(a.buffers) || a.buffers[buffer].file() != nil {
+		if buffer < 0 || buffer >= len(a.buffers) || a.buffers[buffer].remote() {
 			return C.papi_side{}, nil, 0, fmt.Errorf("no buffer %d of memory", buffer)
 		}
 		b := a.buffers[buffer]

@@ -71,37 +71,45 @@ int papi_where(const char *name, char *text, size_t size) {
         if (status < 0) return status;                                                             \
     } while (0)
 
-static int create_backend(papi_agent *a, const char *errors, const char *config,
+// create_backend creates a backend of a plugin with parameters as papi_open has them.
+static int create_backend(papi_agent *a, const char *plugin, const char *params, void **backend,
                           const char **what) {
-    void *params = NULL;
-    STEP("create parameters", a->api->create_params(&params));
-    *what = "create the UCX backend";
-    int status = a->api->params_add(params, "ucx_error_handling_mode", errors);
-    // The parameter device_list would append a port to a device's name, which network interfaces do not have.
-    if (status >= 0 && *config) status = a->api->params_add(params, "engine_config", config);
-    if (status >= 0) status = a->api->create_backend(a->agent, "UCX", params, &a->backend);
-    a->api->destroy_params(params);
+    void *list = NULL;
+    STEP("create parameters", a->api->create_params(&list));
+    *what = NULL;
+    int status = 0;
+    while (*params && status >= 0) {
+        const char *value = params + strlen(params) + 1;
+        status = a->api->params_add(list, params, value);
+        params = value + strlen(value) + 1;
+    }
+    if (status >= 0) status = a->api->create_backend(a->agent, plugin, list, backend);
+    a->api->destroy_params(list);
     return status;
 }
 
-static int open_agent(papi_agent *a, const char *name, bool thread, const char *errors,
-                      const char *config, const char **what) {
-    papi_config settings = {
-        .progress_thread = thread, .progress_delay_us = PAPI_PROGRESS_DELAY_US, .workers = 1};
-    STEP("create an agent", a->api->create_configured_agent(name, &settings, &a->agent));
-    STEP(*what, create_backend(a, errors, config, what));
-    STEP("create arguments", a->api->create_opt_args(&a->args));
-    STEP("choose the backend", a->api->opt_args_add_backend(a->args, a->backend));
-    STEP("keep descriptors apart", a->api->opt_args_set_skip_desc_merge(a->args, true));
-    STEP("create a notification map", a->api->create_notif_map(&a->map));
+// create_args makes arguments that choose a backend.
+static int create_args(papi_agent *a, void *backend, void **args, const char **what) {
+    STEP("create arguments", a->api->create_opt_args(args));
+    STEP("choose the backend", a->api->opt_args_add_backend(*args, backend));
+    STEP("keep descriptors apart", a->api->opt_args_set_skip_desc_merge(*args, true));
     return 0;
 }
 
-int papi_open(papi_agent *a, const char *name, bool thread, const char *errors, const char *config,
-              const char **what) {
+int papi_start(papi_agent *a, const char *name, bool thread, uint64_t delay_us, const char **what) {
+    papi_config settings = {.progress_thread = thread, .progress_delay_us = delay_us, .workers = 1};
+    STEP("create an agent", a->api->create_configured_agent(name, &settings, &a->agent));
+    return 0;
+}
+
+int papi_open(papi_agent *a, const char *name, bool thread, uint64_t delay_us, const char *plugin,
+              const char *params, const char **what) {
     static int plugins_loaded;
-    int status = open_agent(a, name, thread, errors, config, what);
+    int status = papi_start(a, name, thread, delay_us, what);
+    if (status >= 0) status = create_backend(a, plugin, params, &a->backend, what);
+    if (status >= 0) status = create_args(a, a->backend, &a->args, what);
     if (status < 0) return status;
+    STEP("create a notification map", a->api->create_notif_map(&a->map));
     if (!__atomic_exchange_n(&plugins_loaded, 1, __ATOMIC_RELAXED)) skip_destructors();
     return 0;
 }
@@ -114,19 +122,10 @@ static int destroy(int (*f)(void *), void **handle) {
     return status;
 }
 
-int papi_open_files(papi_agent *a, const char *plugin, const char *key, const char **what) {
-    void *params = NULL;
+int papi_open_files(papi_agent *a, const char *plugin, const char *params, const char **what) {
     papi_enter(a);
-    STEP("create parameters", a->api->create_params(&params));
-    *what = "create the backend for files";
-    int status = key ? a->api->params_add(params, key, "true") : 0;
-    if (status >= 0) status = a->api->create_backend(a->agent, plugin, params, &a->file_backend);
-    a->api->destroy_params(params);
-    if (status < 0) return status;
-    STEP("create arguments", a->api->create_opt_args(&a->file_args));
-    STEP("choose the backend", a->api->opt_args_add_backend(a->file_args, a->file_backend));
-    STEP("keep descriptors apart", a->api->opt_args_set_skip_desc_merge(a->file_args, true));
-    return 0;
+    int status = create_backend(a, plugin, params, &a->file_backend, what);
+    return status < 0 ? status : create_args(a, a->file_backend, &a->file_args, what);
 }
 
 int papi_close(papi_agent *a) {
@@ -160,6 +159,31 @@ void papi_plugins(papi_agent *a, char *text, size_t size) {
     a->api->destroy_string_list(list);
 }
 
+int papi_plugin(papi_agent *a, const char *plugin, char *keys, size_t size, unsigned *mems) {
+    const papi *api = a->api;
+    void *list = NULL, *params = NULL, *iterator = NULL;
+    keys[0] = 0;
+    *mems = 0;
+    int status = api->get_plugin_params(a->agent, plugin, &list, &params);
+    if (status < 0) return status;
+    size_t count = 0;
+    api->mem_list_size(list, &count);
+    for (size_t i = 0; i < count; i++) {
+        int mem = 0;
+        if (api->mem_list_get(list, i, &mem) >= 0 && mem >= 0 && mem < 32) *mems |= 1u << mem;
+    }
+    bool more = api->params_create_iterator(params, &iterator) >= 0;
+    while (more) {
+        const char *key = NULL, *value = NULL;
+        if (api->params_iterator_next(iterator, &key, &value, &more) < 0 || !key) break;
+        append(keys, size, key);
+    }
+    destroy(api->params_destroy_iterator, &iterator);
+    destroy(api->destroy_params, &params);
+    destroy(api->destroy_mem_list, &list);
+    return 0;
+}
+
 int papi_register(papi_agent *a, bool files, int mem, uintptr_t addr, size_t len, uint64_t dev,
                   void **list) {
     papi_enter(a);
@@ -167,6 +191,22 @@ int papi_register(papi_agent *a, bool files, int mem, uintptr_t addr, size_t len
     if (status < 0) return status;
     status = a->api->reg_dlist_add_desc(*list, addr, len, dev, NULL, 0);
     if (status >= 0) status = a->api->register_mem(a->agent, *list, files ? a->file_args : a->args);
+    if (status < 0) destroy(a->api->destroy_reg_dlist, list);
+    return status;
+}
+
+int papi_register_objects(papi_agent *a, uint64_t dev, uint64_t first, uint64_t count, size_t len,
+                          const char *prefix, void **list) {
+    char key[4096];
+    int status = a->api->create_reg_dlist(PAPI_OBJECT, list);
+    if (status < 0) return status;
+    for (uint64_t i = first; status >= 0 && i < first + count; i++) {
+        int n = snprintf(key, sizeof key, "%s-%llu", prefix, (unsigned long long)i);
+        status = n < 0 || (size_t)n >= sizeof key
+                     ? -1
+                     : a->api->reg_dlist_add_desc(*list, 0, len, dev + i, key, n);
+    }
+    if (status >= 0) status = a->api->register_mem(a->agent, *list, a->file_args);
     if (status < 0) destroy(a->api->destroy_reg_dlist, list);
     return status;
 }
@@ -230,7 +270,10 @@ static int describe(const papi *api, papi_side side, const papi_desc *descs, siz
                     void **list) {
     int status = api->create_xfer_dlist(side.mem, list);
     for (size_t i = 0; status >= 0 && i < count; i++)
-        status = api->xfer_dlist_add_desc(*list, side.base + descs[i].off, descs[i].len, side.dev);
+        status = side.block ? api->xfer_dlist_add_desc(*list, 0, descs[i].len,
+                                                       side.dev + descs[i].off / side.block)
+                            : api->xfer_dlist_add_desc(*list, side.base + descs[i].off,
+                                                       descs[i].len, side.dev);
     return status;
 }
 
@@ -238,7 +281,7 @@ int papi_prepare(papi_agent *a, int op, papi_side local, const papi_desc *local_
                  papi_side remote, const papi_desc *remote_descs, size_t count, const char *name,
                  void **req, int64_t *took) {
     void *here = NULL, *there = NULL;
-    void *args = remote.mem == PAPI_FILE ? a->file_args : a->args;
+    void *args = remote.mem >= PAPI_BLOCK ? a->file_args : a->args;
     papi_enter(a);
     int64_t start = papi_now();
     int status = describe(a->api, local, local_descs, count, &here);

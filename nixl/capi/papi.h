@@ -15,9 +15,11 @@ enum { PAPI_OK = 0, PAPI_IN_PROGRESS = 1 };
 // Outcomes of papi_run and papi_wait beside the library's.
 enum { PAPI_ABORTED = 1001, PAPI_LATE = 1002 };
 
-// How long the library's progress thread sleeps if no event wakes it. With 0 it never sleeps, and
-// takes a core from the ranks that work; with less than a millisecond it does not either.
-enum { PAPI_PROGRESS_DELAY_US = 1000 };
+// How long the progress thread of UCX sleeps if no event wakes it. With 0 it never sleeps, and
+// takes a core from the ranks that work; with less than a millisecond it does not either. The threads of
+// other backends wait for no event: between hosts they never sleep, as those of NIXL's Python, inside a host, where
+// ranks tend to outnumber cores, for some microseconds.
+enum { PAPI_UCX_DELAY_US = 1000, PAPI_NAP_US = 50 };
 
 // The configuration of an agent. A later library may read more than 1.5 does, so the
 // struct ends in zeros.
@@ -42,6 +44,14 @@ typedef struct {
     X(int, string_list_size, (void *strings, size_t *))                                            \
     X(int, string_list_get, (void *strings, size_t, const char **))                                \
     X(int, destroy_string_list, (void *strings))                                                   \
+    X(int, get_plugin_params, (void *agent, const char *plugin, void **mems, void **params))       \
+    X(int, mem_list_size, (void *mems, size_t *))                                                  \
+    X(int, mem_list_get, (void *mems, size_t, int *mem))                                           \
+    X(int, destroy_mem_list, (void *mems))                                                         \
+    X(int, params_create_iterator, (void *params, void **iterator))                                \
+    X(int, params_iterator_next,                                                                   \
+      (void *iterator, const char **key, const char **value, bool *more))                          \
+    X(int, params_destroy_iterator, (void *iterator))                                              \
     X(int, create_params, (void **params))                                                         \
     X(int, params_add, (void *params, const char *key, const char *value))                         \
     X(int, destroy_params, (void *params))                                                         \
@@ -122,21 +132,31 @@ typedef struct {
 // for the context of the thread that calls it.
 static inline int papi_enter(papi_agent *a) { return a->enter ? a->enter(a->context) : 0; }
 
-// Each returns 0 or a status of the library; papi_open says in *what which step failed. errors is UCX's error
-// handling; config, if not empty, has UCX's settings for this agent, without UCX_ and with commas between them.
-int papi_open(papi_agent *a, const char *name, bool thread, const char *errors, const char *config,
-              const char **what);
+// Each returns 0 or a status of the library; papi_open and papi_open_files say in *what which step failed, NULL for
+// that of creating the backend. params are keys and values, each a string, with an empty key at the end. delay_us is
+// that of the progress thread, if there is one. papi_start is papi_open without a backend.
+int papi_start(papi_agent *a, const char *name, bool thread, uint64_t delay_us, const char **what);
+int papi_open(papi_agent *a, const char *name, bool thread, uint64_t delay_us, const char *plugin,
+              const char *params, const char **what);
 int papi_close(papi_agent *a);
 
-// papi_open_files creates the backend that reaches files, with one parameter if key is not NULL.
-int papi_open_files(papi_agent *a, const char *plugin, const char *key, const char **what);
+// papi_open_files creates the backend that reaches files.
+int papi_open_files(papi_agent *a, const char *plugin, const char *params, const char **what);
+
+// papi_plugin loads a plugin, writes the keys of its parameters, separated by blanks, and sets the bits of the kinds of
+// memory that it reaches.
+int papi_plugin(papi_agent *a, const char *plugin, char *keys, size_t size, unsigned *mems);
 
 // The library's numbers of kinds of memory.
-enum { PAPI_DRAM = 0, PAPI_VRAM = 1, PAPI_FILE = 4 };
+enum { PAPI_DRAM = 0, PAPI_VRAM = 1, PAPI_BLOCK = 2, PAPI_OBJECT = 3, PAPI_FILE = 4 };
 
 // papi_register registers memory with the backend for peers, or with that for files.
 int papi_register(papi_agent *a, bool files, int mem, uintptr_t addr, size_t len, uint64_t dev,
                   void **list);
+// papi_register_objects registers count objects of len bytes, from object number first on, whose keys are the prefix,
+// "-" and their number.
+int papi_register_objects(papi_agent *a, uint64_t dev, uint64_t first, uint64_t count, size_t len,
+                          const char *prefix, void **list);
 int papi_deregister(papi_agent *a, bool files, void *list);
 
 // papi_plugins writes the names of all plugins, separated by blanks.
@@ -151,11 +171,13 @@ typedef struct {
     int64_t off, len;
 } papi_desc;
 
-// One side of a transfer: a buffer and pieces of it. A file has its descriptor in dev.
+// One side of a transfer: a buffer and pieces of it. A file has its descriptor in dev. Where block is not 0, each block
+// of so many bytes is an object, and dev the first one's number.
 typedef struct {
     uintptr_t base;
     uint64_t dev;
     int mem;
+    int64_t block;
 } papi_side;
 
 // papi_prepare makes a request, and adds the nanoseconds that took to *took.

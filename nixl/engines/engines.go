@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"perigee/internal/fault"
@@ -44,9 +45,86 @@ const Warning = "WARNING: "
 // named, or if there are several hosts. Every rank must get the same engine: let one rank choose and send its
 // Info().Name to the others.
 //
-// tight is the answer of Tight at a rank of the one host, or "": all ranks must pass the same.
-func Open(choice, library string, oneHost bool, tight string) (engine nixl.Engine, note string, err error) {
-	return open(choice, library, oneHost, tight, loadNIXL)
+// tight is the answer of Tight at a rank of the one host, or "": all ranks must pass the same. A backend that the user
+// wants is NIXL's, but for POSIX without parameters, which shm has, too.
+func Open(choice, library string, oneHost bool, tight string, want nixl.Backend) (nixl.Engine, string, error) {
+	if err := CheckBackend(choice, want); err != nil {
+		return nil, "", err
+	}
+	if !shmHas(want) && choice != SHM {
+		choice = NIXL
+	}
+	if want.Name != "" && !strings.HasPrefix(strings.ToUpper(want.Name), "UCX") {
+		tight = "" // it is about UCX
+	}
+	engine, note, err := open(choice, library, oneHost, tight, loadNIXL)
+	if err == nil {
+		engine, err = with(engine, want)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	if name := engine.Info().Backend; nixl.EarlyBackend(name) {
+		note = fmt.Sprintf("%s may call a WRITE complete before its bytes are at the target, so that its time says when the "+
+			"initiator was done; a READ has its bytes", name)
+	}
+	return engine, note, nil
+}
+
+const posix = "POSIX"
+
+func shmHas(b nixl.Backend) bool {
+	return (b.Name == "" || strings.EqualFold(b.Name, posix)) && len(b.Params) == 0
+}
+
+// CheckBackend refuses a backend, or parameters, that have no effect with a choice of the engine.
+func CheckBackend(choice string, want nixl.Backend) error {
+	if choice != SHM || shmHas(want) {
+		return nil
+	}
+	given := "--backend " + want.Name
+	if len(want.Params) > 0 {
+		given = "--backend-param"
+	}
+	return fault.New(fault.Usage, "%s has no effect on --engine shm, which copies between the memory of processes", given).
+		WithHint("backends are NIXL's: --engine nixl; shm reaches files as POSIX does")
+}
+
+// with gives an engine the backend that the user wants.
+func with(engine nixl.Engine, want nixl.Backend) (nixl.Engine, error) {
+	if want.Name == "" && len(want.Params) == 0 {
+		return engine, nil
+	}
+	e, ok := engine.(*capi.Engine)
+	if !ok {
+		return forFiles{engine, nixl.Backend{Name: posix}, false}, nil
+	}
+	e, p, err := e.WithBackend(want)
+	switch {
+	case err != nil:
+		return nil, err
+	case p.Files:
+		return forFiles{e, nixl.Backend{Name: p.Name, Params: want.Params}, p.Objects}, nil
+	}
+	return e, nil
+}
+
+// forFiles is an engine for files alone. It implements [nixl.FilesOnly].
+type forFiles struct {
+	nixl.Engine
+	backend nixl.Backend
+	objects bool
+}
+
+// FilesOnly implements nixl.FilesOnly.
+func (e forFiles) FilesOnly() nixl.Backend { return e.backend }
+
+// NewAgent makes an agent that reaches files by the backend, unless the configuration names another one.
+func (e forFiles) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
+	if cfg.FileBackend == "" || cfg.FileBackend == e.backend.Name {
+		cfg.FileBackend, cfg.FileParams, cfg.FileObjects = e.backend.Name, e.backend.Params, e.objects
+	}
+	return e.Engine.NewAgent(cfg)
 }
 
 // Tight says why so many ranks of this host cannot share memory through NIXL, or nothing if they can. Ask it before any

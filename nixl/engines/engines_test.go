@@ -86,14 +86,67 @@ func TestWarningOfPlugins(t *testing.T) {
 // TestWithoutLibrary is the real thing, on a file that is no library.
 func TestWithoutLibrary(t *testing.T) {
 	t.Setenv("NIXL_LIBRARY", filepath.Join(t.TempDir(), "missing.so"))
-	e, note, err := Open(Auto, "", true, "")
+	e, note, err := Open(Auto, "", true, "", nixl.Backend{})
 	if _, ok := e.(*shm.Engine); err != nil || !ok || !strings.HasPrefix(note, Warning) || !strings.Contains(note, "missing.so") {
 		t.Errorf("got %T, note %q, %v; want the shm engine and a warning with the file's name", e, note, err)
 	}
-	if e, _, err := Open(NIXL, "", true, ""); err == nil || e != nil {
+	if e, _, err := Open(NIXL, "", true, "", nixl.Backend{}); err == nil || e != nil {
 		t.Errorf("nixl: got %v, %v; want an error and a nil engine", e, err)
 	}
-	if _, _, err := Open(Auto, "", false, ""); !errors.As(err, new(*fault.Error)) {
+	if _, _, err := Open(Auto, "", false, "", nixl.Backend{}); !errors.As(err, new(*fault.Error)) {
 		t.Errorf("auto between hosts: got %v", err)
 	}
+}
+
+// A backend that shm has not is refused there, and for files alone it is that of every agent's files.
+func TestBackends(t *testing.T) {
+	params := map[string]string{"a": "b"}
+	for _, c := range []struct {
+		choice string
+		want   nixl.Backend
+		err    string
+	}{
+		{SHM, nixl.Backend{}, ""},
+		{SHM, nixl.Backend{Name: "posix"}, ""},
+		{SHM, nixl.Backend{Name: "UCX"}, "--backend UCX has no effect on --engine shm"},
+		{SHM, nixl.Backend{Params: params}, "--backend-param has no effect on --engine shm"},
+		{NIXL, nixl.Backend{Name: "UCX", Params: params}, ""},
+		{Auto, nixl.Backend{Name: "LIBFABRIC"}, ""},
+	} {
+		err := CheckBackend(c.choice, c.want)
+		if (err == nil) != (c.err == "") || err != nil && (fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	t.Setenv("NIXL_LIBRARY", filepath.Join(t.TempDir(), "missing.so"))
+	if _, _, err := Open(Auto, "", true, "", nixl.Backend{Name: "LIBFABRIC"}); fault.KindOf(err) != fault.Engine || !strings.Contains(err.Error(), "missing.so") {
+		t.Errorf("LIBFABRIC without NIXL: %v", err)
+	}
+	e, _, err := Open(Auto, "", true, "", nixl.Backend{Name: "posix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f, ok := e.(nixl.FilesOnly); !ok || f.FilesOnly().Name != "POSIX" {
+		t.Errorf("%T is not for files alone", e)
+	}
+	var last nixl.AgentConfig
+	made := forFiles{recorder{fake{}, &last}, nixl.Backend{Name: "GDS", Params: params}, false}
+	made.NewAgent(nixl.AgentConfig{})
+	if last.FileBackend != "GDS" || last.FileParams["a"] != "b" {
+		t.Errorf("%+v", last)
+	}
+	if made.NewAgent(nixl.AgentConfig{FileBackend: "POSIX"}); last.FileBackend != "POSIX" || last.FileParams != nil {
+		t.Errorf("the script's own backend: %+v", last)
+	}
+}
+
+// recorder keeps the last configuration.
+type recorder struct {
+	nixl.Engine
+	last *nixl.AgentConfig
+}
+
+func (r recorder) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
+	*r.last = cfg
+	return nil, nil
 }

@@ -171,7 +171,7 @@ func TestRefusedWords(t *testing.T) {
 		{"plan " + ok + "--access_pattern blok", fault.Usage, `--access_pattern: wanted block or layer, got "blok"; did you mean "block"?`},
 		{"plan " + ok + "--format xml", fault.Usage, "--format must be one of"},
 		{"plan " + ok + "--accounting right", fault.Usage, "--accounting must be one of"},
-		{"plan " + ok + "--backend GSD", fault.Usage, `--backend: wanted one of UCX, UCX_MO, GPUNETIO, Mooncake, GDS, GDS_MT, POSIX, HF3FS, OBJ, got "GSD"; did you mean`},
+		{"plan " + ok + "--backend GSD", fault.Usage, `--backend: wanted one of UCX, UCX_MO, GPUNETIO, Mooncake, GDS, GDS_MT, POSIX, HF3FS, OBJ, LIBFABRIC, GUSLI, AZURE_BLOB, INFINIA, got "GSD"; did you mean`},
 		{"plan " + ok + "--source file", fault.Usage, "--source file: UCX moves memory, wanted memory or gpu"},
 		{"plan " + ok + "--destination file", fault.Usage, "--destination file: UCX moves memory"},
 		{"plan " + ok + "--backend POSIX --source gpu", fault.Usage, "--source gpu: POSIX cannot, wanted file or memory"},

@@ -50,14 +50,12 @@ func (c *NixlbenchCmd) Run(streams cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	warnings := append(r.idle(), r.otherBackend())
+	warnings := r.idle()
 	if idle := b.idleHere(launcher); len(idle) > 0 {
 		warnings = append(warnings, strings.Join(idle, ", ")+" without effect")
 	}
 	for _, text := range warnings {
-		if text != "" {
-			fmt.Fprintln(streams.Err, "perigee: warning:", text)
-		}
+		fmt.Fprintln(streams.Err, "perigee: warning:", text)
 	}
 	if c.Ranks == nil && (!started || launcher == "etcd") {
 		j.Flags.Ranks = &n // else the launcher decides
@@ -97,7 +95,18 @@ func (b Bench) job(flags run.Flags, env map[string]string, format string) run.Jo
 		j.Options["format"] = format
 	}
 	for _, f := range b.forScenario() {
-		j.Options[f.name] = f.value
+		switch f.name {
+		case "backend":
+			j.Flags.Yielding.Backend = b.Backend
+		case backendParamFlag:
+			j.Flags.Yielding.BackendParam = append(j.Flags.Yielding.BackendParam, fmt.Sprint(f.value))
+		default:
+			j.Options[f.name] = f.value
+		}
+	}
+	_, variables := b.forBackend()
+	for name, value := range variables {
+		os.Setenv(name, value) // the ranks inherit it
 	}
 	return j
 }

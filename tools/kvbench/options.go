@@ -20,7 +20,7 @@ type Bench struct {
 	Source              *string     `name:"source" enum:"file,memory,gpu" placeholder:"KIND" group:"Benchmark" help:"Where the cache is read from: file, memory or gpu (default: file for storage backends, otherwise memory)."`
 	Destination         *string     `name:"destination" enum:"file,memory,gpu" placeholder:"KIND" group:"Benchmark" help:"Where it is written to: file, memory or gpu (default: memory)."`
 	BenchmarkGroup      string      `name:"benchmark_group" default:"default" group:"Benchmark" help:"Name that keeps benchmarks on one etcd apart."`
-	Backend             string      `name:"backend" scenario:"" default:"UCX" group:"Benchmark" help:"UCX, UCX_MO, GPUNETIO, Mooncake; storage: GDS, GDS_MT, POSIX, HF3FS, OBJ."`
+	Backend             string      `name:"backend" scenario:"" default:"UCX" group:"Benchmark" help:"UCX, UCX_MO, GPUNETIO, Mooncake, LIBFABRIC; storage: GDS, GDS_MT, POSIX, HF3FS, OBJ, GUSLI, AZURE_BLOB, INFINIA."`
 	CheckConsistency    bool        `name:"check_consistency" scenario:"" group:"Benchmark" help:"Compare the bytes that arrive."`
 	DeviceList          string      `name:"device_list" default:"all" group:"Benchmark" help:"Devices, separated by commas."`
 	EnablePT            bool        `name:"enable_pt" group:"Benchmark" help:"Progress thread."`

@@ -108,9 +108,6 @@ func (p *Plan) command(given Bench) error {
 		return err
 	}
 	p.Warnings = append(p.Warnings, r.warnings...)
-	if text := r.otherBackend(); text != "" {
-		p.Warnings = append(p.Warnings, text)
-	}
 	p.Warnings = append(p.Warnings, given.ignored()...)
 	p.Warnings = append(p.Warnings, r.idle()...)
 	for _, t := range p.Figures().Transfers {
@@ -218,9 +215,6 @@ func wordsOf(list []flag) (words []string) {
 	return words
 }
 
-// scenarioBackends are the backends that the scenario can be told.
-var scenarioBackends = []string{"UCX", "POSIX", "GDS", "GDS_MT"}
-
 // What the scenario takes at most.
 const (
 	scenarioBatch   = 1 << 24 // blocks at a time
@@ -293,27 +287,56 @@ func (r routed) beyondNixlbench(batch int64) []string {
 	return nil
 }
 
+// backendParam is the parameter of a backend that an option of nixlbench sets, or the variable, where it is a secret.
+type backendParam struct{ backend, key, variable string }
+
+var backendParams = map[string]backendParam{
+	"gds_batch_pool_size":        {"GDS", "batch_pool_size", ""},
+	"gds_batch_limit":            {"GDS", "batch_limit", ""},
+	"gds_mt_num_threads":         {"GDS_MT", "thread_count", ""},
+	"gpunetio_device_list":       {"GPUNETIO", "gpu_devices", ""},
+	"gpunetio_oob_list":          {"GPUNETIO", "oob_interface", ""},
+	"hf3fs_iopool_size":          {"HF3FS", "iopool_size", ""},
+	"obj_access_key":             {"OBJ", "", "AWS_ACCESS_KEY_ID"},
+	"obj_secret_key":             {"OBJ", "", "AWS_SECRET_ACCESS_KEY"},
+	"obj_session_token":          {"OBJ", "", "AWS_SESSION_TOKEN"},
+	"obj_bucket_name":            {"OBJ", "bucket", ""},
+	"obj_scheme":                 {"OBJ", "scheme", ""},
+	"obj_region":                 {"OBJ", "region", ""},
+	"obj_use_virtual_addressing": {"OBJ", "use_virtual_addressing", ""},
+	"obj_endpoint_override":      {"OBJ", "endpoint_override", ""},
+	"obj_req_checksum":           {"OBJ", "req_checksum", ""},
+}
+
+// forBackend returns the parameters and the variables that nixlbench's options are to the backend. As nixlbench does,
+// it gives the defaults, too.
+func (b Bench) forBackend() (params []string, variables map[string]string) {
+	variables = map[string]string{}
+	for _, f := range b.flags() {
+		p, value := backendParams[f.name], fmt.Sprint(f.value)
+		switch {
+		case p.backend != b.Backend || value == "":
+		case p.variable != "":
+			variables[p.variable] = value
+		default:
+			params = append(params, p.key+"="+value)
+		}
+	}
+	return params, variables
+}
+
 // idleHere names the options of nixlbench that a run of perigee has no use for.
 func (b Bench) idleHere(launcher string) []string {
 	var list []string
-	for _, f := range b.given(false) { // etcd's address is of use where that is the launcher
-		if !f.scenario && (f.name != "etcd_endpoints" || launcher != "etcd") {
+	for _, f := range b.given(false) {
+		p, isParam := backendParams[f.name]
+		of := isParam && strings.EqualFold(p.backend, b.Backend)
+		meets := f.name == "etcd_endpoints" && launcher == "etcd" // its address is of use there
+		if !f.scenario && !of && !meets {
 			list = append(list, "--"+f.name)
 		}
 	}
 	return list
-}
-
-// otherBackend says where the command of perigee does the work another way.
-func (r routed) otherBackend() string {
-	name := r.bench.Backend
-	switch {
-	case slices.Contains(scenarioBackends, name):
-		return ""
-	case r.storage:
-		return "perigee run kvbench knows no " + name + ": its command moves as much to or from local files"
-	}
-	return "perigee run kvbench knows no " + name + ": its command leaves the way to UCX"
 }
 
 // scenario returns the options with which perigee run kvbench does the work of b.
@@ -332,9 +355,6 @@ func (r routed) scenario(b Bench) Bench {
 	if b.Scheme != "tp" {
 		b.NumInitiatorDev, b.NumTargetDev = preset.NumInitiatorDev, preset.NumTargetDev
 	}
-	if !slices.Contains(scenarioBackends, b.Backend) {
-		b.Backend = preset.Backend // the segment types say what it has to do
-	}
 	if b.PosixAPIType == "POSIXAIO" {
 		b.PosixAPIType = preset.PosixAPIType
 	}
@@ -343,11 +363,19 @@ func (r routed) scenario(b Bench) Bench {
 
 // forScenario lists the options of a scenario's run.
 func (b Bench) forScenario() []flag {
+	var always []string
 	if b.NumInitiatorDev+b.NumTargetDev > 2 { // the scenario's default for one depends on the other
-		return b.given(true, "num_initiator_dev", "num_target_dev")
+		always = []string{"num_initiator_dev", "num_target_dev"}
 	}
-	return b.given(true)
+	list := b.given(true, always...)
+	params, _ := b.forBackend()
+	for _, p := range params {
+		list = append(list, flag{name: backendParamFlag, value: p, scenario: true})
+	}
+	return list
 }
+
+const backendParamFlag = "backend-param"
 
 // ranks is how many ranks a scenario's run has unless the user says otherwise.
 func (b Bench) ranks() int64 {

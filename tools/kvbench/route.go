@@ -40,6 +40,10 @@ var backends = []backend{
 	{"POSIX", true, []string{fromFile, fromMemory}},
 	{"HF3FS", true, []string{fromFile, fromMemory}},
 	{"OBJ", true, nil},
+	{"LIBFABRIC", false, []string{fromMemory, fromGPU}},
+	{"GUSLI", true, []string{fromFile, fromMemory}},
+	{"AZURE_BLOB", true, nil},
+	{"INFINIA", true, nil},
 }
 
 func backendNames() []string {
@@ -113,7 +117,7 @@ func (r *routed) network(given Bench, kinds []string) error {
 		if !slices.Contains(kinds, x.kind) {
 			return usage("--%s %s: %s moves memory, wanted %s", x.flag, x.kind, r.bench.Backend,
 				strings.Join(kinds, " or ")).
-				WithHint("files need a storage backend: --backend GDS, GDS_MT, POSIX, HF3FS or OBJ")
+				WithHint("files need a storage backend, such as --backend POSIX, GDS or OBJ")
 		}
 	}
 	if given.Source != nil || given.InitiatorSegType == nil {

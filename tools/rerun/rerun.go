@@ -43,7 +43,8 @@ type Cmd struct {
 // options are those of one run.
 type options struct {
 	run.Flags `set:"engines=same,auto,nixl,shm" set:"engine=same" set:"engines_help=same (as before), auto, nixl or shm" set:"ranks=as many as there were" set:"timeout=as before" set:"seed=as before"`
-	OnlyRun   string `name:"only-run" hidden:"" placeholder:"ID" help:"Repeat the run, as the job of this id, and compare nothing."`
+	run.Yielding
+	OnlyRun string `name:"only-run" hidden:"" placeholder:"ID" help:"Repeat the run, as the job of this id, and compare nothing."`
 }
 
 // Help adds to the flags in perigee rerun --help.
@@ -88,7 +89,7 @@ func (c *Cmd) asText() bool {
 // job is the job of one run. process is the whole command line without the program.
 func (c *Cmd) job(s cli.Streams, process []string) run.Job {
 	j := run.Job{
-		Command: "perigee rerun", Flags: c.Flags, Process: process, ID: c.OnlyRun, Repeats: c.Of,
+		Command: "perigee rerun", Flags: c.flags(), Process: process, ID: c.OnlyRun, Repeats: c.Of,
 		Conclude: func(old, fresh *result.Document) error { return c.conclude(s, old, fresh) },
 		// A program that reads the comparison wants nothing else.
 		Aside: !c.asText() && (c.Page == "" || c.Page == "-"),
@@ -97,6 +98,13 @@ func (c *Cmd) job(s cli.Streams, process []string) run.Job {
 		j.Conclude = nil
 	}
 	return j
+}
+
+// flags are those of the job, with what a scenario could have taken for itself: this command line has none.
+func (c *Cmd) flags() run.Flags {
+	f := c.Flags
+	f.Yielding = c.Yielding
+	return f
 }
 
 // beforeAndAfter are the commands that find out what a change does to a run: n runs without it, n runs with it.
@@ -116,7 +124,8 @@ func (c *Cmd) conclude(s cli.Streams, old, fresh *result.Document) error {
 		fmt.Fprintf(s.Out, "# %s, of %s, and this run:\n", plaintext.Escape(c.Of), old.Started.Format(time.DateTime+" UTC"))
 	}
 	err := c.Judge(s, compare.Sides{
-		Old: []*result.Document{old}, New: []*result.Document{fresh}, Force: c.Ranks != nil || c.Engine != run.Same,
+		Old: []*result.Document{old}, New: []*result.Document{fresh},
+		Force:  c.Ranks != nil || c.Engine != run.Same || c.Backend != "",
 		Advice: func(n int) string { return beforeAndAfter(c.Of, n) },
 	})
 	return cmp.Or(out.Fault(), err)

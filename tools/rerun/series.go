@@ -425,7 +425,7 @@ func (r *repetition) child(ctx context.Context, path, output, id string) error {
 
 // childArgs is the command line of one run.
 func (c *Cmd) childArgs(path, output, id string) ([]string, error) {
-	o := options{Flags: c.Flags, OnlyRun: id}
+	o := options{Flags: c.Flags, Yielding: c.Yielding, OnlyRun: id}
 	o.Result, o.Launcher = output, new("local")
 	words, err := cli.Words(&o)
 	return slices.Concat([]string{"rerun"}, words, []string{"--", path}), err

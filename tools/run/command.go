@@ -14,6 +14,7 @@ import (
 // Cmd is the command perigee run.
 type Cmd struct {
 	Flags
+	Yielding
 	Scenario []string `arg:"" passthrough:"" placeholder:"SCENARIO" help:"A .lua file or the name of a shipped scenario, and its options (perigee run SCENARIO --help)."`
 }
 

@@ -1,11 +1,20 @@
 package run
 
 import (
+	"cmp"
+	"reflect"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/traffic/session"
+	"perigee/lua"
+	"perigee/nixl"
+	"perigee/nixl/engines"
+	"perigee/scenarios"
 	"perigee/spmd/boot"
 )
 
@@ -24,6 +33,83 @@ type Flags struct {
 	LogDir    string   `name:"log-dir" placeholder:"DIR" group:"Job" help:"Log into a file per rank in DIR instead of to standard error (also PERIGEE_LOG_DIR)."`
 	Threshold []string `sep:"none" placeholder:"LIMIT" group:"Job" help:"Fail if a figure is beyond a limit such as 'latency_ms.p99 < 40' (may be repeated; see docs/thresholds.md)."`
 	AllowIO   bool     `name:"allow-io" group:"Job" help:"Let the scenario write any file, not only those named on the command line."`
+
+	Yielding Yielding `kong:"-"` // a command embeds it beside the others
+}
+
+// Yielding are options of every job that make way for options of the same name that a scenario has. So they can be told
+// from these only where the scenario is known.
+type Yielding struct {
+	Backend      string   `placeholder:"NAME" group:"Job" help:"NIXL's plugin that moves the bytes, such as LIBFABRIC; those for storage reach files (default: UCX, and POSIX for files; see docs/engines.md)."`
+	BackendParam []string `name:"backend-param" sep:"none" placeholder:"K=V" group:"Job" help:"A parameter of this plugin (may be repeated)."`
+}
+
+// without returns a pointer to a struct of those options whose names a scenario leaves.
+func (Yielding) without(sc lua.Scenario) any {
+	var left []reflect.StructField
+	for f := range reflect.TypeFor[Yielding]().Fields() {
+		name := cmp.Or(f.Tag.Get("name"), strings.ToLower(f.Name))
+		if !slices.ContainsFunc(sc.Options, func(o lua.Option) bool { return o.Name == name }) {
+			left = append(left, f)
+		}
+	}
+	return reflect.New(reflect.StructOf(left)).Interface()
+}
+
+// take reads the options that a scenario leaves among the words of a command line, and returns the others. What the
+// words do not give stays.
+func (y *Yielding) take(command string, sc lua.Scenario, words []string) (rest []string, err error) {
+	own := y.without(sc)
+	if rest, err = cli.Take(own, words); err != nil {
+		return rest, fault.New(fault.Usage, "%w", cli.Plain(err)).WithHint("%s --help", command)
+	}
+	found := reflect.ValueOf(own).Elem()
+	for i := range found.NumField() {
+		if v := found.Field(i); !v.IsZero() {
+			reflect.ValueOf(y).Elem().FieldByName(found.Type().Field(i).Name).Set(v)
+		}
+	}
+	return rest, nil
+}
+
+// backend is the backend that the user wants.
+func (y Yielding) backend() (b nixl.Backend, err error) {
+	b.Name = y.Backend
+	for _, text := range y.BackendParam {
+		key, value, ok := strings.Cut(text, "=")
+		_, twice := b.Params[key]
+		switch {
+		case !ok || key == "" || strings.ContainsRune(text, 0):
+			return b, fault.New(fault.Usage, "--backend-param %q: wanted KEY=VALUE", text)
+		case twice:
+			return b, fault.New(fault.Usage, "--backend-param %s is given twice, as %q and %q", key, b.Params[key], value)
+		case b.Params == nil:
+			b.Params = map[string]string{}
+		}
+		b.Params[key] = value
+	}
+	return b, nil
+}
+
+// String writes the options for messages.
+func (y Yielding) String() string {
+	return cmp.Or(strings.Join(append([]string{y.Backend}, y.BackendParam...), " "), "none")
+}
+
+// offer gives a scenario the backend among its options: backend, a name, and backend_files, whether it reaches files.
+func (f Flags) offer(r *lua.Runtime) {
+	if name := f.Yielding.Backend; name != "" {
+		r.Offered = map[string]any{"backend": name, "backend_files": nixl.ReachesFiles(name)}
+	}
+}
+
+// serves refuses a backend for files where the scenario is a shipped one that has none.
+func (j Job) serves(sc lua.Scenario, backend string) error {
+	_, _, shipped := scenarios.Source(j.Scenario)
+	if !shipped || !nixl.ReachesFiles(backend) || len(sc.Keys("storage"))+len(sc.Keys("path")) > 0 {
+		return nil
+	}
+	return fault.New(fault.Usage, "scenario %s: %w", j.Scenario, session.RanksOnly(backend))
 }
 
 // Duration is a time that may be given as a number of seconds without a unit, too, as the tests of other tools take it.
@@ -62,7 +148,11 @@ func (f Flags) Check() error {
 		return fault.New(fault.Usage, "--timeout is %v, want at least %v", t, leastTimeout).
 			WithHint("without it ranks wait for each other as long as it takes")
 	}
-	return nil
+	b, err := f.Yielding.backend()
+	if err != nil {
+		return err
+	}
+	return engines.CheckBackend(f.Engine, b)
 }
 
 // take reads the flags of a job among the words of a command line, and returns the others.

@@ -265,6 +265,7 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 	if n := flags.Ranks; n != nil && *n != w.Size() {
 		return k.job.otherSize(*n, w.Size(), w.Launcher())
 	}
+	flags.offer(r)
 	thresholds, err := limitsOf(r, own.values, flags)
 	if err == nil {
 		err = k.job.spell(flags)
@@ -282,16 +283,22 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 	alike := []experiment.Choice{
 		{What: "scenarios", Value: filepath.Base(cmp.Or(k.job.Repeats, k.job.Scenario))},
 		{What: "values of --seed", Value: strconv.FormatUint(flags.seed(), 10)},
+		{What: "values of --backend and --backend-param", Value: flags.Yielding.String()},
 		{What: "values of --threshold", Value: cmp.Or(strings.Join(flags.Threshold, "; "), "none")},
 	}
 	for flag, value := range r.Scenario.Alike(own.values) {
 		alike = append(alike, experiment.Choice{What: "values of " + flag, Value: value})
 	}
+	backend, err := flags.Yielding.backend()
+	if err != nil {
+		return err
+	}
 	id := k.id()
 	k.exp = experiment.Begin(experiment.Config{
 		World: w, Command: append([]string{"perigee"}, k.job.Process...),
 		Scenario: o.Script.record(r.Scenario, own.values), Alike: alike,
-		Job:     result.Job{ID: id, Engine: flags.Engine, TimeoutNS: int64(flags.Timeout), AllowIO: flags.AllowIO},
+		Job: result.Job{ID: id, Engine: flags.Engine, TimeoutNS: int64(flags.Timeout), AllowIO: flags.AllowIO,
+			Backend: backend.Name, BackendParams: backend.Params},
 		NixlLib: flags.NixlLib, Seed: flags.seed(), Metrics: r.Metrics, Thresholds: thresholds, File: flags.Result,
 		Out: k.streams.Out,
 	})

@@ -3,7 +3,9 @@ package run
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
@@ -124,6 +126,12 @@ func (f *Flags) asIn(d *result.Document) {
 			f.Engine = d.Engine.Name
 		} else if d.Job != nil {
 			f.Engine = d.Job.Engine
+		}
+	}
+	if d.Job != nil && f.Yielding.Backend == "" && f.Yielding.BackendParam == nil {
+		f.Yielding.Backend = d.Job.Backend
+		for _, key := range slices.Sorted(maps.Keys(d.Job.BackendParams)) {
+			f.Yielding.BackendParam = append(f.Yielding.BackendParam, key+"="+d.Job.BackendParams[key])
 		}
 	}
 	if d.Job != nil && f.Timeout == 0 {

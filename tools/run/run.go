@@ -197,6 +197,7 @@ func (j *Job) prepare(streams cli.Streams) (flags Flags, ranks int, err error) {
 	if err != nil {
 		return flags, 0, err
 	}
+	flags.offer(r)
 	if _, err := limitsOf(r, own.values, flags); err != nil {
 		return flags, 0, err
 	}
@@ -226,7 +227,10 @@ func (j *Job) spell(flags Flags) error {
 	if j.Process != nil {
 		return nil
 	}
-	words, err := cli.Words(&flags)
+	words, err := cli.Words(&struct {
+		Flags
+		Yielding
+	}{flags, flags.Yielding})
 	j.Process = slices.Concat([]string{"run", j.Scenario}, words, j.Words)
 	return err
 }
@@ -255,10 +259,13 @@ func (j *Job) parse(o order, sc lua.Scenario, streams cli.Streams) (flags Flags,
 		flags = *o.Flags
 		own.values, err = sc.Restore(o.Options, flags.AllowIO)
 	} else {
-		own, err = parseOptions(j.Command, sc, j.Words, streams)
+		var words []string
+		if words, err = flags.Yielding.take(j.Command, sc, j.Words); err == nil {
+			own, err = parseOptions(j.Command, sc, words, streams)
+		}
 	}
 	if err == nil {
-		err = flags.Check()
+		err = cmp.Or(flags.Check(), j.serves(sc, flags.Yielding.Backend))
 	}
 	if err == nil && j.Prepare != nil {
 		err = j.Prepare(flags, own.values)

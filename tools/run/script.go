@@ -74,6 +74,7 @@ func (s script) digest() string { return fmt.Sprintf("%x", sha256.Sum256([]byte(
 // grammar is the whole command line of a job: the options of every job, and those that its scenario declares.
 type grammar struct {
 	Job      Flags `embed:""`
+	Yielding any   `embed:""`
 	Scenario any   `embed:""`
 }
 
@@ -91,7 +92,7 @@ func Grammar(name string) (g any, choices map[string][]string, err error) {
 			choices["--"+o.Name] = o.Choices
 		}
 	}
-	return &grammar{Scenario: r.Grammar()}, choices, nil
+	return &grammar{Yielding: Yielding{}.without(r.Scenario), Scenario: r.Grammar()}, choices, nil
 }
 
 // ErrHelp says that the user asked for help and got it.
@@ -103,7 +104,7 @@ type options struct{ values, named map[string]any }
 // parseOptions reads the options of a scenario from the words that are left of a command line without the flags of the
 // job. Those flags are part of the grammar all the same: help lists them, and an option cannot have the name of one.
 func parseOptions(command string, sc lua.Scenario, words []string, streams cli.Streams) (o options, err error) {
-	g := grammar{Scenario: sc.Grammar()}
+	g := grammar{Yielding: Yielding{}.without(sc), Scenario: sc.Grammar()}
 	helped := false
 	k, err := cli.Parser(&g, kong.Name(command), kong.Description(sc.About),
 		kong.Writers(plaintext.Writer(streams.Out), streams.Err), kong.Exit(func(int) { helped = true }),

@@ -326,7 +326,7 @@ func TestFailureEndsAll(t *testing.T) {
 // interfaces that they may use.
 func TestCardsAreAsLongAsReal(t *testing.T) {
 	t.Setenv("UCX_NET_DEVICES", "lo")
-	engine, _, err := engines.Open("nixl", "", false, "")
+	engine, _, err := engines.Open("nixl", "", false, "", nixl.Backend{})
 	if err != nil {
 		t.Fatalf("%v: %s", err, fault.HintOf(err))
 	}

@@ -92,7 +92,7 @@ func target(engine string) error {
 // meet opens an agent and connects it with the one at the other end of two pipes.
 func meet(engine string, me int, in, out *os.File) (end, error) {
 	e := end{peer: 1 - me, in: gob.NewDecoder(in), out: gob.NewEncoder(out)}
-	chosen, _, err := engines.Open(engine, "", true, "")
+	chosen, _, err := engines.Open(engine, "", true, "", nixl.Backend{})
 	if err != nil {
 		return e, err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -64,6 +65,9 @@ func OpenIn(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, seed uint64
 		return nil, err
 	}
 	s.info = first.agent.Info()
+	if f, ok := engine.(nixl.FilesOnly); ok {
+		s.info.Backend, s.info.Params = f.FilesOnly().Name, f.FilesOnly().Params // what connects ranks moves nothing
+	}
 	w.Log().Info("opened the engine", "engine", s.info.Name, "backend", s.info.Backend, "params", s.info.Params,
 		"one_host", cfg.OneHost)
 	if err := agreeOnEngine(w, s.info.Name+" "+s.info.Version+" "+s.info.Backend); err != nil {
@@ -157,6 +161,10 @@ func (s *Session) ReserveAgain(loads []load.Load, numbers []int) ([]*Reserved, e
 		return nil, err
 	}
 	step := s.ledger.step(s.calls, s.world.Size(), loads)
+	if err := s.reachable(step); err != nil {
+		s.ledger.drop(s.calls)
+		return nil, err
+	}
 	if err := s.fulfil(step, loads); err != nil {
 		s.ledger.drop(s.calls)
 		return nil, err
@@ -173,6 +181,21 @@ func (s *Session) ReserveAgain(loads []load.Load, numbers []int) ([]*Reserved, e
 		}
 	}
 	return list, nil
+}
+
+// reachable refuses a step in which ranks exchange bytes where the engine reaches files only.
+func (s *Session) reachable(step *step) error {
+	f, ok := s.engine.(nixl.FilesOnly)
+	if !ok || !slices.ContainsFunc(step.lanes, func(n *laneStep) bool { return len(n.pairs) > 0 }) {
+		return nil
+	}
+	return RanksOnly(f.FilesOnly().Name)
+}
+
+// RanksOnly is the error of traffic between ranks by a backend for files.
+func RanksOnly(backend string) error {
+	return fault.New(fault.Usage, "--backend %s moves bytes between memory and storage, and these go from rank to rank", backend).
+		WithHint("without it UCX moves them; perigee run kvbench --backend %s measures storage", backend)
 }
 
 // fulfil takes the steps in the order of the package's comment. Cards come after the buffers that they describe, and

@@ -62,6 +62,13 @@ func (r *laneSet) open(L *glua.LState) (int, error) {
 		return 0, err
 	}
 	env := r.Env()
+	if f, ok := env.Engine().(nixl.FilesOnly); ok {
+		cfg.FileBackend = cmp.Or(cfg.FileBackend, f.FilesOnly().Name)
+	}
+	if spec.Remote == nixl.FILE && spec.Local == nixl.VRAM && (cfg.FileBackend == "" || cfg.FileBackend == "POSIX") {
+		return 0, fault.New(fault.Usage, "transfer.lanes: the backend POSIX moves bytes between files and host memory only").
+			WithHint("take the backend GDS for the memory of a GPU")
+	}
 	if err := spec.Check(env.World.Size()); err != nil {
 		return 0, err
 	}
@@ -140,10 +147,6 @@ func (r *laneSet) arguments(t *glua.LTable) (s load.Blocks, cfg nixl.AgentConfig
 		s.Remote = nixl.FILE
 	} else if s.Remote, err = nixl.ParseMem(remote); err != nil {
 		return s, cfg, fault.New(fault.Script, "transfer.lanes: remote_mem: %w", err)
-	}
-	if s.Remote == nixl.FILE && s.Local == nixl.VRAM && (cfg.FileBackend == "" || cfg.FileBackend == "POSIX") {
-		return s, cfg, fault.New(fault.Usage, "transfer.lanes: the backend POSIX moves bytes between files and host memory only").
-			WithHint("take the backend GDS for the memory of a GPU")
 	}
 	if s.Remote == nixl.FILE && s.Store.Path != "" {
 		if err := r.Files().MayOpen(s.Store.Path); err != nil {

@@ -131,14 +131,14 @@ func (c *checker) signs() {
 		{"the total token throughput", &c.TotalRate},
 	} {
 		if *x.value < 0 {
-			c.broken(Sign, "%s is %g", x.name, *x.value)
+			c.broken(Sign, "%s is %.8g", x.name, *x.value)
 			*x.value = math.NaN()
 		}
 	}
 	for _, q := range quantities {
 		list := c.Latency[q].statistics()
 		if i := slices.IndexFunc(list, func(s statistic) bool { return s.value < 0 }); i >= 0 {
-			c.broken(Sign, "%s %s is %g ms", list[i].name, q, list[i].value)
+			c.broken(Sign, "%s %s is %.8g ms", list[i].name, q, list[i].value)
 			c.Latency[q] = noLatency
 		}
 	}
@@ -147,9 +147,9 @@ func (c *checker) signs() {
 func (c *checker) counts() {
 	switch {
 	case c.Completed > c.Requests:
-		c.broken(Counts, "%g of %g requests succeeded", c.Completed, c.Requests)
+		c.broken(Counts, "%.8g of %.8g requests succeeded", c.Completed, c.Requests)
 	case c.Completed+c.Failed > c.Requests:
-		c.broken(Counts, "%g requests succeeded and %g failed, of %g", c.Completed, c.Failed, c.Requests)
+		c.broken(Counts, "%.8g requests succeeded and %.8g failed, of %.8g", c.Completed, c.Failed, c.Requests)
 	}
 }
 
@@ -161,7 +161,7 @@ func (c *checker) order(quantity string) {
 	least, at := 0.0, 1.0
 	for i, s := range list {
 		if i > 0 && list[i-1].value > s.value*rounded+2*c.ms {
-			c.broken(Order, "%s %s %g ms is above the %s, %g ms", list[i-1].name, quantity, list[i-1].value, s.name,
+			c.broken(Order, "%s %s %.8g ms is above the %s, %.8g ms", list[i-1].name, quantity, list[i-1].value, s.name,
 				s.value)
 			return
 		}
@@ -173,11 +173,11 @@ func (c *checker) order(quantity string) {
 	switch {
 	case !given(l.Mean) || l.Mean < 0:
 	case l.Mean*rounded+2*c.ms < l.Min:
-		c.broken(Order, "Mean %s %g ms is below the Min, %g ms", quantity, l.Mean, l.Min)
+		c.broken(Order, "Mean %s %.8g ms is below the Min, %.8g ms", quantity, l.Mean, l.Min)
 	case l.Mean > l.Max*rounded+2*c.ms:
-		c.broken(Order, "Mean %s %g ms is above the Max, %g ms", quantity, l.Mean, l.Max)
+		c.broken(Order, "Mean %s %.8g ms is above the Max, %.8g ms", quantity, l.Mean, l.Max)
 	case l.Mean*general+2*c.ms < least:
-		c.broken(Order, "Mean %s %g ms is less than %s allow: at least %.4g ms", quantity, l.Mean, names(list), least)
+		c.broken(Order, "Mean %s %.8g ms is less than %s allow: at least %.4g ms", quantity, l.Mean, names(list), least)
 	}
 }
 
@@ -251,7 +251,7 @@ func (c *checker) firstToken() {
 	if len(less) == 0 {
 		return
 	}
-	text := fmt.Sprintf("%s E2EL %g ms is below TTFT %g ms", less[0].name, less[0].value, first[less[0].name])
+	text := fmt.Sprintf("%s E2EL %.8g ms is below TTFT %.8g ms", less[0].name, less[0].value, first[less[0].name])
 	if len(less) > 1 {
 		text += "; so is " + names(less[1:])
 	}
@@ -270,7 +270,7 @@ func (c *checker) rates() {
 	if !given(c.Duration) && given(c.RequestRate) && c.osl > 0 {
 		if implied := c.RequestRate * c.osl; c.OutputRate-c.around(c.OutputRate) >
 			(c.RequestRate+c.around(c.RequestRate))*c.osl*general {
-			c.broken(Rate, "%g requests/s of %.4g tokens are %.4g tok/s, the %s says %g tok/s", c.RequestRate, c.osl,
+			c.broken(Rate, "%.8g requests/s of %.4g tokens are %.4g tok/s, the %s says %.8g tok/s", c.RequestRate, c.osl,
 				implied, c.Source, c.OutputRate)
 		}
 	}
@@ -290,7 +290,7 @@ func (c *checker) oneRate(unit, what string, says, amount float64, exactly bool)
 	}
 	most, least := amount/(c.Duration-d), amount/(c.Duration+d)
 	if (says-r)*below > most || (says+r)*above < least || says == 0 && least > 2*r {
-		c.broken(Rate, "%.10g %s in %g s are %.4g %s, the %s says %g %s", amount, what, c.Duration, amount/c.Duration, unit,
+		c.broken(Rate, "%.10g %s in %.8g s are %.4g %s, the %s says %.8g %s", amount, what, c.Duration, amount/c.Duration, unit,
 			c.Source, says, unit)
 		return true
 	}
@@ -302,7 +302,7 @@ func (c *checker) span() {
 	for _, q := range []string{E2EL, TTFT} {
 		for _, s := range c.Latency[q].statistics() {
 			if given(c.Duration) && (s.value-c.ms)/1000 > (c.Duration+c.around(c.Duration))*span {
-				c.broken(Span, "%s %s %g ms is longer than the benchmark of %g s", s.name, q, s.value, c.Duration)
+				c.broken(Span, "%s %s %.8g ms is longer than the benchmark of %.8g s", s.name, q, s.value, c.Duration)
 				return
 			}
 		}
@@ -320,14 +320,14 @@ func (c *checker) little() {
 			time += max(0, (c.osl-1)*(c.mean(TPOT)-c.ms)) / slack
 		}
 	}
-	what := fmt.Sprintf("%.10g requests of %.6g ms in %g s", c.Completed, time, c.Duration)
+	what := fmt.Sprintf("%.10g requests of %.6g ms in %.8g s", c.Completed, time, c.Duration)
 	rate, least := c.Completed/c.Duration, c.Completed/(c.Duration+c.around(c.Duration))
 	if !given(c.Duration) {
-		what = fmt.Sprintf("%g requests/s of %.6g ms", c.RequestRate, time)
+		what = fmt.Sprintf("%.8g requests/s of %.6g ms", c.RequestRate, time)
 		rate, least = c.RequestRate, c.RequestRate-c.around(c.RequestRate)
 	}
 	if given(time) && c.Duration != 0 && c.Concurrency > 0 && least*(time-c.ms)/1000 > c.Concurrency*general {
-		c.broken(Little, "%s keep %.4g in flight, more than the concurrency of %g (Little's law)", what, rate*time/1000,
+		c.broken(Little, "%s keep %.4g in flight, more than the concurrency of %.8g (Little's law)", what, rate*time/1000,
 			c.Concurrency)
 	}
 }
@@ -356,7 +356,7 @@ func (c *checker) parts() {
 	sum := ttft + (c.osl-1)*tpot
 	if slack := c.alike(); slack > 0 {
 		if r := (c.osl + 1) * c.ms; e2el > sum*slack+r || e2el*slack < sum-r {
-			c.broken(Parts, "TTFT + (%.4g tokens - 1) x TPOT are %.6g ms, the mean E2EL is %g ms", c.osl, sum, e2el)
+			c.broken(Parts, "TTFT + (%.4g tokens - 1) x TPOT are %.6g ms, the mean E2EL is %.8g ms", c.osl, sum, e2el)
 		}
 		return
 	}
@@ -366,7 +366,7 @@ func (c *checker) parts() {
 	switch last := len(list) - 1; {
 	case last >= 0 && list[last].at >= 0.9 && each > max(list[last].value, tpot)*sums+r,
 		last >= 0 && list[0].at == 0 && each*sums < list[0].value-r:
-		c.broken(Parts, "(E2EL - TTFT) / (%.4g tokens - 1) is %.4g ms, TPOT is %g ms, %s %g ms", c.osl, each, tpot,
+		c.broken(Parts, "(E2EL - TTFT) / (%.4g tokens - 1) is %.4g ms, TPOT is %.8g ms, %s %.8g ms", c.osl, each, tpot,
 			list[last].name, list[last].value)
 	}
 }
@@ -377,7 +377,7 @@ func (c *checker) between() {
 	const short = 8 // tokens: the end of an answer takes time, too
 	itl, after := c.mean(ITL), c.mean(E2EL)-c.mean(TTFT)
 	if itl > 0 && c.osl >= short && itl*(c.osl+1)*gaps+(c.osl+3)*c.ms*gaps < after {
-		c.broken(Between, "%.4g tokens with %g ms between them take less than the %.6g ms after the first one", c.osl, itl, after)
+		c.broken(Between, "%.4g tokens with %.8g ms between them take less than the %.6g ms after the first one", c.osl, itl, after)
 	}
 }
 

@@ -50,7 +50,8 @@ func readJSON(top *Value, text []byte) error {
 
 // readJSONAt fills v with the value in a part of a document's text, which begins at an offset of it.
 func readJSONAt(v, top *Value, text []byte, lines lines, offset int) error {
-	r := jsonReader{top: top, dec: json.NewDecoder(bytes.NewReader(standIns(text))), lines: lines, text: text, offset: offset}
+	r := jsonReader{top: top, lines: lines, text: text, offset: offset}
+	r.dec = json.NewDecoder(bytes.NewReader(standIns(text)))
 	r.dec.UseNumber()
 	token, err := r.next()
 	if err != nil {

@@ -2,7 +2,8 @@
 //
 // Rank 0 of the host reads the file (YAML, TOML, JSON, CSV or JSON lines, see perigee/internal/conf) and all ranks get
 // the same plain data, with the defaults of the schema filled in; the result of a run that is repeated stands for the
-// file. What the schema calls a path in a configuration that the user has named may be used for transfers (see perigee/lua/files).
+// file. What the schema calls a path in a configuration that the user has named may be used for transfers (see
+// perigee/lua/files).
 package config
 
 import (

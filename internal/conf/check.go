@@ -138,6 +138,9 @@ func listKeys(fields []Field) string {
 
 // check returns v as the type of f.
 func (f *Field) check(v *Value) (*Value, error) {
+	if v.cell {
+		v = v.cellFor(f)
+	}
 	switch f.Type {
 	case "int":
 		if i, ok := wholeNumber(v); ok {

@@ -85,7 +85,7 @@ func addRow(top *Value, r *csv.Reader, header, record []string) error {
 		}
 		line, _ = r.FieldPos(i)
 		v, _ := row.entry(header[i], line) // headers differ, and rows are not deep
-		v.Kind, v.scalar = String, cell
+		v.Kind, v.scalar, v.written, v.cell = String, cell, cell, true
 		if !jsonNumber.MatchString(cell) {
 			continue
 		}
@@ -124,6 +124,19 @@ func readJSONLines(top *Value, text []byte) error {
 		offset += len(line) + 1
 	}
 	return nil
+}
+
+// cellFor returns a cell as what a field wants: 123 may be a name, and true is not text for all.
+func (v *Value) cellFor(f *Field) *Value {
+	switch f.Type {
+	case "string", "enum", "path":
+		return v.as(String, v.written)
+	case "bool":
+		if word := strings.ToLower(v.written); word == "true" || word == "false" {
+			return v.as(Bool, word == "true")
+		}
+	}
+	return v
 }
 
 // rows is a table whose rows have the keys of the schema.

@@ -68,6 +68,14 @@ func TestCheckRows(t *testing.T) {
 	if got := schema.Paths(v); len(got) != 1 || got[0] != "d/x" {
 		t.Errorf("paths %q", got)
 	}
+	words := Schema{{Name: "name", Type: "string"}, {Name: "on", Type: "bool"}, {Name: "kind", Type: "enum", Enum: []string{"1", "b"}}}
+	v, err = ParseRows("a.csv", []byte("name,on,kind\n12.50,True,1\n"))
+	if err == nil {
+		v, err = words.CheckRows(v)
+	}
+	if diff := cmp.Diff([]any{map[string]any{"name": "12.50", "on": true, "kind": "1"}}, v.Plain()); err != nil || diff != "" {
+		t.Errorf("%v, (-want +got):\n%s", err, diff)
+	}
 	for text, want := range map[string]string{
 		"size,n\n4K,x\n": "a.csv:2: [0].n: wanted a whole number, got the text \"x\"",
 		"n\n1\n":         "a.csv:2: [0]: the key size is missing",

@@ -59,6 +59,7 @@ type Value struct {
 	// So are numbers of JSON which have more digits than they have here.
 	written  string
 	keyPlain bool // the document has its key without quotes or tag
+	cell     bool // of a CSV table, which does not say what is text
 }
 
 // scalarOf returns what v holds, if that is a T.

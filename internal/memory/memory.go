@@ -86,7 +86,9 @@ func Cgroups(root, controller string) (folders []string) {
 		top := ""
 		switch {
 		case slices.Contains(strings.Split(parts[1], ","), controller):
-			top = controller
+			if top = controller; !isThere(filepath.Join(root, "sys/fs/cgroup", top)) {
+				top = parts[1] // some containers lack the link from cpu to cpu,cpuacct
+			}
 		case parts[0] != "0" || parts[1] != "":
 			continue
 		}
@@ -98,6 +100,11 @@ func Cgroups(root, controller string) (folders []string) {
 		}
 	}
 	return folders
+}
+
+func isThere(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // version holds the names of the files of a version of cgroups.

@@ -143,7 +143,7 @@ func (a *agent) connect(number int) error {
 		return nil
 	}
 	if status := C.make_connection(a.c, l.name); status < 0 {
-		return fail(status, "connecting")
+		return a.unreachable(fail(status, "connecting"), p.card)
 	}
 	l.wanted, l.epoch, l.greeted, l.sent = true, time.Now().UnixNano(), false, 0
 	return a.greet(l)

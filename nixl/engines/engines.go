@@ -124,8 +124,21 @@ func (e forFiles) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 	if cfg.FileBackend == "" || cfg.FileBackend == e.backend.Name {
 		cfg.FileBackend, cfg.FileParams, cfg.FileObjects = e.backend.Name, e.backend.Params, e.objects
 	}
-	return e.Engine.NewAgent(cfg)
+	a, err := e.Engine.NewAgent(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return fileAgent{a, e.backend.Name}, nil
 }
+
+// fileAgent is an agent without peers.
+type fileAgent struct {
+	nixl.Agent
+	backend string
+}
+
+// AddPeer refuses all peers.
+func (a fileAgent) AddPeer(int, []byte) error { return nixl.NotForRanks(a.backend) }
 
 // Tight says why so many ranks of this host cannot share memory through NIXL, or nothing if they can. Ask it before any
 // rank has made an agent.

@@ -3,8 +3,6 @@ package nixl
 import (
 	"slices"
 	"strings"
-
-	"perigee/internal/fault"
 )
 
 // Backend is the plugin of NIXL that the user wants, and its parameters. No name leaves the choice to the engine.
@@ -16,12 +14,7 @@ type Backend struct {
 // FilesOnly is an engine whose backend moves bytes between memory and files, and not between ranks.
 type FilesOnly interface {
 	FilesOnly() Backend
-}
-
-// NotForRanks is the error of what goes between ranks by a backend for files.
-func NotForRanks(backend string) error {
-	return fault.New(fault.Usage, "--backend %s moves bytes between memory and storage, and these go from rank to rank",
-		backend).WithHint("without it UCX moves them; perigee run kvbench --backend %s measures storage", backend)
+	NotForRanks() error // the error of traffic between ranks
 }
 
 // storage are the plugins of NIXL that reach storage. All others connect ranks.

@@ -110,7 +110,7 @@ func (j Job) serves(sc lua.Scenario, backend string) error {
 		slices.Contains(sc.Keys("path"), "config") {
 		return nil
 	}
-	return fault.New(fault.Usage, "scenario %s: %w", j.Scenario, nixl.NotForRanks(backend))
+	return fault.New(fault.Usage, "scenario %s: %w", j.Scenario, engines.NotForRanks(backend))
 }
 
 // Duration is a time that may be given as a number of seconds without a unit, too, as the tests of other tools take it.

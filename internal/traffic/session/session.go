@@ -189,7 +189,7 @@ func (s *Session) reachable(step *step) error {
 	if !ok || !slices.ContainsFunc(step.lanes, func(n *laneStep) bool { return len(n.pairs) > 0 }) {
 		return nil
 	}
-	return nixl.NotForRanks(f.FilesOnly().Name)
+	return f.NotForRanks()
 }
 
 // fulfil takes the steps in the order of the package's comment. Cards come after the buffers that they describe, and

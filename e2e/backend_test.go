@@ -16,6 +16,7 @@ func TestBackendRefused(t *testing.T) {
 		"run pingpong --engine shm --backend UCX":                             {"--backend UCX has no effect on --engine shm"},
 		"run pingpong --engine shm --backend-param a=b":                       {"--backend-param has no effect on --engine shm"},
 		"run pingpong --backend posix":                                        {"scenario pingpong: --backend posix moves bytes between memory and storage"},
+		"ep control-plane -n 2 --backend OBJ":                                 {"scenario ep_control_plane: --backend OBJ moves bytes between memory and storage"},
 		"run pingpong --backend Nothing":                                      {"--backend Nothing: NIXL", "it has ", "POSIX", "UCX"},
 		"run pingpong --backend-param num_workerss=2":                         {"UCX has no such parameter; it has ", "num_workers"},
 		"run pingpong --backend-param x":                                      {`--backend-param "x": wanted KEY=VALUE`},

@@ -14,6 +14,7 @@ type Backend struct {
 // FilesOnly is an engine whose backend moves bytes between memory and files, and not between ranks.
 type FilesOnly interface {
 	FilesOnly() Backend
+	NotForRanks() error // the error of traffic between ranks
 }
 
 // storage are the plugins of NIXL that reach storage. All others connect ranks.

@@ -119,13 +119,35 @@ type forFiles struct {
 // FilesOnly implements nixl.FilesOnly.
 func (e forFiles) FilesOnly() nixl.Backend { return e.backend }
 
+// NotForRanks implements nixl.FilesOnly.
+func (e forFiles) NotForRanks() error { return NotForRanks(e.backend.Name) }
+
+// NotForRanks is the error of what goes between ranks by a backend for files.
+func NotForRanks(backend string) error {
+	return fault.New(fault.Usage, "--backend %s moves bytes between memory and storage, and these go from rank to rank",
+		backend).WithHint("without it UCX moves them; perigee run kvbench --backend %s measures storage", backend)
+}
+
 // NewAgent makes an agent that reaches files by the backend, unless the configuration names another one.
 func (e forFiles) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 	if cfg.FileBackend == "" || cfg.FileBackend == e.backend.Name {
 		cfg.FileBackend, cfg.FileParams, cfg.FileObjects = e.backend.Name, e.backend.Params, e.objects
 	}
-	return e.Engine.NewAgent(cfg)
+	a, err := e.Engine.NewAgent(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return fileAgent{a, e.backend.Name}, nil
 }
+
+// fileAgent is an agent without peers.
+type fileAgent struct {
+	nixl.Agent
+	backend string
+}
+
+// AddPeer refuses all peers.
+func (a fileAgent) AddPeer(int, []byte) error { return NotForRanks(a.backend) }
 
 // Tight says why so many ranks of this host cannot share memory through NIXL, or nothing if they can. Ask it before any
 // rank has made an agent.

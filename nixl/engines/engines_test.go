@@ -131,7 +131,13 @@ func TestBackends(t *testing.T) {
 	}
 	var last nixl.AgentConfig
 	made := forFiles{recorder{fake{}, &last}, nixl.Backend{Name: "GDS", Params: params}, false}
-	made.NewAgent(nixl.AgentConfig{})
+	agent, err := made.NewAgent(nixl.AgentConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := agent.AddPeer(1, nil); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "--backend GDS") {
+		t.Errorf("a peer: %v", err)
+	}
 	if last.FileBackend != "GDS" || last.FileParams["a"] != "b" {
 		t.Errorf("%+v", last)
 	}

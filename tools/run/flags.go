@@ -10,7 +10,6 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
-	"perigee/internal/traffic/session"
 	"perigee/lua"
 	"perigee/nixl"
 	"perigee/nixl/engines"
@@ -103,13 +102,15 @@ func (f Flags) offer(r *lua.Runtime) {
 	}
 }
 
-// serves refuses a backend for files where the scenario is a shipped one that has none.
+// serves refuses a backend for files where the scenario is a shipped one that has none: neither an option for them nor
+// a configuration.
 func (j Job) serves(sc lua.Scenario, backend string) error {
 	_, _, shipped := scenarios.Source(j.Scenario)
-	if !shipped || !nixl.ReachesFiles(backend) || len(sc.Keys("storage"))+len(sc.Keys("path")) > 0 {
+	if !shipped || !nixl.ReachesFiles(backend) || len(sc.Keys("storage")) > 0 ||
+		slices.Contains(sc.Keys("path"), "config") {
 		return nil
 	}
-	return fault.New(fault.Usage, "scenario %s: %w", j.Scenario, session.RanksOnly(backend))
+	return fault.New(fault.Usage, "scenario %s: %w", j.Scenario, engines.NotForRanks(backend))
 }
 
 // Duration is a time that may be given as a number of seconds without a unit, too, as the tests of other tools take it.

@@ -92,6 +92,8 @@ func (*filesOnly) FilesOnly() nixl.Backend {
 	return nixl.Backend{Name: "OBJ", Params: map[string]string{"bucket": "b"}}
 }
 
+func (*filesOnly) NotForRanks() error { return fault.New(fault.Usage, "not for ranks").WithHint("no") }
+
 // An engine for files alone refuses traffic between ranks, and says which backend it has.
 func TestFilesOnly(t *testing.T) {
 	errs := onRanks(t, 2, &filesOnly{}, nixl.AgentConfig{}, func(w *spmd.World, s *session.Session) error {
@@ -101,7 +103,7 @@ func TestFilesOnly(t *testing.T) {
 		_, err := New(s, load.Pattern{Name: "p", Matrix: fromRows(t, []int64{0, 100}, []int64{0, 0}), Shards: 1})
 		return err
 	})
-	if err := errs[0]; fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "--backend OBJ moves bytes between memory and storage") {
+	if err := errs[0]; fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "not for ranks") {
 		t.Error(err)
 	}
 	folder := t.TempDir()

@@ -189,13 +189,7 @@ func (s *Session) reachable(step *step) error {
 	if !ok || !slices.ContainsFunc(step.lanes, func(n *laneStep) bool { return len(n.pairs) > 0 }) {
 		return nil
 	}
-	return RanksOnly(f.FilesOnly().Name)
-}
-
-// RanksOnly is the error of traffic between ranks by a backend for files.
-func RanksOnly(backend string) error {
-	return fault.New(fault.Usage, "--backend %s moves bytes between memory and storage, and these go from rank to rank", backend).
-		WithHint("without it UCX moves them; perigee run kvbench --backend %s measures storage", backend)
+	return f.NotForRanks()
 }
 
 // fulfil takes the steps in the order of the package's comment. Cards come after the buffers that they describe, and

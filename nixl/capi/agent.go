@@ -91,7 +91,7 @@ func (a *agent) Info() nixl.Info {
 	}
 	for _, name := range []string{"UCX_TLS", "UCX_NET_DEVICES", "UCX_RNDV_SCHEME", "UCX_RNDV_THRESH",
 		"UCX_ZCOPY_THRESH", "UCX_BCOPY_BW", "UCX_MAX_RMA_RAILS", "UCX_CUDA_IPC_ENABLE_GET_ZCOPY", "UCX_RMA_PPLN_ENABLE",
-		"NIXL_PLUGIN_DIR"} {
+		"NIXL_PLUGIN_DIR", "FI_PROVIDER"} {
 		if value := os.Getenv(name); value != "" {
 			info.Params[name] = value
 		}

@@ -151,7 +151,7 @@ func (p Plugin) check(params map[string]string) error {
 	return nil
 }
 
-// words writes parameters as C's functions take them, in C memory.
+// paramWords writes parameters as C's functions take them, in C memory.
 func paramWords(params map[string]string) *C.char {
 	var b []byte
 	for _, key := range slices.Sorted(maps.Keys(params)) {

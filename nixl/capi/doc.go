@@ -1,6 +1,6 @@
-// Package capi is the transfer engine that drives NVIDIA's NIXL library with its UCX
-// backend, or with another plugin that the user chooses. The library is loaded when the program runs (see Find); the program builds and
-// starts without it.
+// Package capi is the transfer engine that drives NVIDIA's NIXL library with its UCX backend, or with another plugin
+// that the user chooses. The library is loaded when the program runs (see Find); the program builds and starts without
+// it.
 //
 // # Who makes progress
 //
@@ -53,9 +53,10 @@
 //
 // # Reading order
 //
-// find.go finds the library and engine.go loads it: papi.c looks up its functions, so that nothing is linked.
-// agent.go, buffer.go and card.go are an agent's memory and its peers, connect.go the connections, batch.go and
-// list.go prepared transfers. plugin.go checks the plugin that the user chooses, object.go has blocks in object stores.
-// loop.c posts, polls and stamps: a call from Go to C for each poll would be part of the measured time. notice.go has messages, file.go files, room.go and sweep.go look after /dev/shm, crash.c keeps C's
-// exit from the library's destructors. nocgo.go stands in for all of it in a build without cgo.
+// find.go finds the library and engine.go loads it: papi.c looks up its functions, so that nothing is linked. agent.go,
+// buffer.go and card.go are an agent's memory and its peers, connect.go the connections, batch.go and list.go prepared
+// transfers. plugin.go checks the plugin that the user chooses, object.go has blocks in object stores. loop.c posts,
+// polls and stamps: a call from Go to C for each poll would be part of the measured time. notice.go has messages,
+// file.go files, room.go and sweep.go look after /dev/shm, crash.c keeps C's exit from the library's destructors.
+// nocgo.go stands in for all of it in a build without cgo.
 package capi

@@ -6,8 +6,8 @@
 //
 // A command line is read in two steps, since a scenario declares its own options: first the flags of every job, which
 // decide how the ranks find each other; then, where the scenario is known, its options. Yielding flags of the job are
-// read in between, unless the scenario has options of their names. All are values from then on. Only for child processes are they turned into words again, by [cli.Words] and optionWords, which are the inverse of
-// the two steps.
+// read in between, unless the scenario has options of their names. All are values from then on. Only for child
+// processes are they turned into words again, by [cli.Words] and optionWords, which are the inverse of the two steps.
 //
 // run.go has Job and the two lives of the program: without a launcher's variables it starts the ranks (launch), with
 // them it is one (rank.go). flags.go has the options of every job, script.go reads a scenario and its own options,

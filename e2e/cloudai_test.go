@@ -196,6 +196,22 @@ func TestCloudAIWrongNumberOfSteps(t *testing.T) {
 	harness.Contains(t, "stderr", o.Stderr, "rank 1 on ")
 }
 
+// A killed process leaves nothing in etcd that the next run of the namespace could meet.
+func TestCloudAIAfterCrash(t *testing.T) {
+	const command = "./nixlbench --etcd-endpoints=http://$NIXL_ETCD_ENDPOINTS --backend=UCX --max_block_size=4096 --num_iter=64 --engine shm"
+	etcd := harness.StartEtcd(t)
+	crashed := steps(t, 1, etcd, command)[0]
+	crashed.UntilComplains("waiting for 1 of 2 ranks: 1") // it has left its keys
+	for pid := range harness.Owned(crashed.Token) {
+		harness.Signal(t, pid, syscall.SIGKILL)
+	}
+	crashed.Wait()
+	time.Sleep(12 * time.Second) // docs/cloudai.md says nine
+	if rows := checkSteps(t, steps(t, 2, etcd, command)); len(rows) != 1 {
+		t.Errorf("rows %v", rows)
+	}
+}
+
 // example is one of the files that we ship for CloudAI.
 type example struct {
 	Template string         `toml:"test_template_name"`

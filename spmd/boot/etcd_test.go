@@ -142,6 +142,20 @@ func TestRanksMeetAtEtcd(t *testing.T) {
 	}
 }
 
+// An etcd that has found the data of an earlier job leads to no rank of that.
+func TestEtcdOfEarlierJob(t *testing.T) {
+	g := &gateway{}
+	env := g.serve(t, 1)
+	g.keys["/n/perigee/6/0"], g.keys["/n/perigee/6/meet"] = []byte(`{"lease":"1","ranks":1}`), []byte(`{"a":["127.0.0.1:1"],"s":"c2VjcmV0"}`)
+	p, err := Join(t.Context(), env, Watcher{})
+	if err != nil || p.Rank != 0 {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	if err := errors.Join(p.Put(t.Context(), nil), p.Fence(t.Context()), p.Leave(t.Context())); err != nil {
+		t.Error(err)
+	}
+}
+
 // What is wrong at etcd is a failure to start, with the place, and never a wait without end.
 func TestBadEtcd(t *testing.T) {
 	value := func(text string) string {

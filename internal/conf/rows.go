@@ -59,7 +59,7 @@ func readCSV(top *Value, text []byte) error {
 	}
 	for record := header; err == nil; {
 		if record, err = r.Read(); err == nil {
-			err = addRow(top, r, header, record)
+			addRow(top, r, header, record)
 		}
 	}
 	wrong, is := errors.AsType[*csv.ParseError](err)
@@ -75,7 +75,7 @@ func readCSV(top *Value, text []byte) error {
 }
 
 // addRow adds a record to a table.
-func addRow(top *Value, r *csv.Reader, header, record []string) error {
+func addRow(top *Value, r *csv.Reader, header, record []string) {
 	line, _ := r.FieldPos(0)
 	row, _ := top.item(line)
 	row.Kind = Map
@@ -86,15 +86,12 @@ func addRow(top *Value, r *csv.Reader, header, record []string) error {
 		line, _ = r.FieldPos(i)
 		v, _ := row.entry(header[i], line) // headers differ, and rows are not deep
 		v.Kind, v.scalar, v.written, v.cell = String, cell, cell, true
-		if !jsonNumber.MatchString(cell) {
-			continue
-		}
-		var err error
-		if v.Kind, v.scalar, err = parseNumber(cell); err != nil {
-			return v.Errorf("the number %s does not fit a 64-bit float", shorten(cell))
+		if jsonNumber.MatchString(cell) {
+			if kind, number, err := parseNumber(cell); err == nil { // else it is text: 12e4567 may be a name
+				v.Kind, v.scalar = kind, number
+			}
 		}
 	}
-	return nil
 }
 
 // checkHeader refuses columns without a name, and two of one name.

@@ -254,15 +254,22 @@ func hostMemory(m machine) []Finding {
 	}
 	f := Finding{What: "memory", Verdict: Good}
 	f.Found = fmt.Sprintf("%.1f GiB available, %d CPUs", float64(available)/(1<<30), runtime.NumCPU())
-	if quota := float64(host.CPUQuota(m.root).MilliCPUs) / 1000; quota > 0 {
-		f.Found += fmt.Sprintf(", a CPU quota of %g", quota)
-		if quota < float64(runtime.NumCPU()) {
-			f.Verdict, f.Remedy = Poor, fmt.Sprintf("more ranks than %g wait for a CPU: start as many at most, or raise the limit of the container or cgroup (limits.cpu, --cpus)", quota)
-		}
-	}
 	huge, err := os.ReadFile(filepath.Join(m.root, "sys/kernel/mm/transparent_hugepage/enabled"))
 	if err == nil && strings.Contains(string(huge), "[never]") {
 		f.Verdict, f.Remedy = Poor, "transfers inside a host are faster with huge pages: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"
+	}
+	return append(one(f), cpuQuota(m)...)
+}
+
+// cpuQuota is a finding where a cgroup limits the ranks' CPU time.
+func cpuQuota(m machine) []Finding {
+	quota := float64(host.CPUQuota(m.root).MilliCPUs) / 1000
+	f := Finding{What: "CPU quota", Verdict: Good, Found: fmt.Sprintf("%g CPUs", quota)}
+	switch {
+	case quota == 0:
+		return nil
+	case quota < float64(runtime.NumCPU()):
+		f.Verdict, f.Remedy = Poor, "ranks beyond this number wait for a CPU: start no more, or raise the limit of the container or cgroup (limits.cpu, --cpus)"
 	}
 	return one(f)
 }

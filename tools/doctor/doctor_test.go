@@ -94,13 +94,14 @@ func TestCPUQuotaIsNamed(t *testing.T) {
 	write(t, root, "proc/meminfo", "MemTotal: 2097152 kB\nMemAvailable: 1048576 kB\n")
 	write(t, root, "proc/self/cgroup", "0::/\n")
 	for limit, want := range map[string]Finding{
-		"50000 100000":     {Verdict: Poor, Found: "a CPU quota of 0.5", Remedy: "more ranks than 0.5 wait"},
-		"900000000 100000": {Verdict: Good, Found: "a CPU quota of 9000"},
-		"max 100000":       {Verdict: Good, Found: "CPUs"},
+		"50000 100000":     {What: "CPU quota", Verdict: Poor, Found: "0.5 CPUs", Remedy: "ranks beyond this number wait"},
+		"900000000 100000": {What: "CPU quota", Verdict: Good, Found: "9000 CPUs"},
+		"max 100000":       {What: "memory", Verdict: Good, Found: "CPUs"},
 	} {
 		write(t, root, "sys/fs/cgroup/cpu.max", limit+"\n")
-		f := hostMemory(machine{root: root})[0]
-		if f.Verdict != want.Verdict || !strings.HasSuffix(f.Found, want.Found) || !strings.HasPrefix(f.Remedy, want.Remedy) || (f.Remedy == "") != (want.Remedy == "") {
+		all := hostMemory(machine{root: root})
+		f := all[len(all)-1]
+		if f.What != want.What || f.Verdict != want.Verdict || !strings.HasSuffix(f.Found, want.Found) || !strings.HasPrefix(f.Remedy, want.Remedy) || (f.Remedy == "") != (want.Remedy == "") {
 			t.Errorf("%s: %+v", limit, f)
 		}
 	}

@@ -119,7 +119,8 @@ func (e *etcd) join(ctx context.Context, env Environ, w Watcher) (*Process, erro
 		launcher: "etcd", rank: -1, size: e.size, localRank: -1, node: nodeName(env), iface: ifaceOf(env), watch: w,
 		hints: hints{
 			refused: "set the same " + EnvSecret + " for all ranks",
-			silent:  "can the hosts reach each other there? choose the network with --iface",
+			silent: "does rank 0 live, whose keys last nine seconds longer? Can the hosts reach each other there? " +
+				"Choose the network with --iface",
 			missing: fmt.Sprintf("start as many processes as %s says (nixlbench: --num_initiator_dev + --num_target_dev), "+
 				"with the same %s; --launcher local starts all ranks here", EnvEtcdRanks, EnvEtcdNamespace),
 		},

@@ -48,4 +48,6 @@ func TestBackendIsTheScenarios(t *testing.T) {
 	harness.Contains(t, "stdout", harness.MustRun(t, dir, "result", "cat", "-r", "r.json", ".values.backend").Stdout, "theirs")
 	o = harness.MustRun(t, dir, "rerun", "r.json")
 	harness.Contains(t, "stdout", o.Stdout, "backend UCX", "num_workers 2")
+	o = harness.MustRun(t, dir, "rerun", "r.json", "--engine", "shm") // which has no parameters
+	harness.Contains(t, "stdout", o.Stdout, "# engine: shm ")
 }

@@ -13,6 +13,8 @@ import (
 	"perigee/internal/metric"
 	"perigee/internal/result"
 	"perigee/lua"
+	"perigee/nixl"
+	"perigee/nixl/engines"
 )
 
 // order says what to run, as rank 0 sends it to the others.
@@ -128,8 +130,9 @@ func (f *Flags) asIn(d *result.Document) {
 			f.Engine = d.Job.Engine
 		}
 	}
-	if d.Job != nil && f.Yielding.Backend == "" && f.Yielding.BackendParam == nil {
-		f.Yielding.Backend = d.Job.Backend
+	if d.Job != nil && f.Yielding.Backend == "" && f.Yielding.BackendParam == nil &&
+		engines.CheckBackend(f.Engine, nixl.Backend{Name: d.Job.Backend, Params: d.Job.BackendParams}) == nil {
+		f.Yielding.Backend = d.Job.Backend // but not where --engine shm has no such one
 		for _, key := range slices.Sorted(maps.Keys(d.Job.BackendParams)) {
 			f.Yielding.BackendParam = append(f.Yielding.BackendParam, key+"="+d.Job.BackendParams[key])
 		}

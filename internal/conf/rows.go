@@ -13,24 +13,17 @@ import (
 	"perigee/internal/fault"
 )
 
-// rowFormats are the formats of tables: a list of maps, one for each row. Documents cannot be written in them.
-var rowFormats = []format{
-	{"CSV", []string{".csv"}, readCSV},
-	{"JSON lines", []string{".jsonl", ".ndjson"}, readJSONLines},
+// rowReaders read tables into a list of maps, one for each row. Documents cannot be written so.
+var rowReaders = map[string]func(top *Value, text []byte) error{
+	".csv": readCSV, ".jsonl": readJSONLines, ".ndjson": readJSONLines,
 }
 
-// rowFormat returns the format of tables that a file's name stands for, nil if it has another one.
-func rowFormat(name string) *format {
-	for i := range rowFormats {
-		if slices.Contains(rowFormats[i].extensions, strings.ToLower(filepath.Ext(name))) {
-			return &rowFormats[i]
-		}
-	}
-	return nil
+func rowReader(name string) func(top *Value, text []byte) error {
+	return rowReaders[strings.ToLower(filepath.Ext(name))]
 }
 
 // HasRows reports whether a file's name ends as that of a table does: .csv, .jsonl or .ndjson.
-func HasRows(name string) bool { return rowFormat(name) != nil }
+func HasRows(name string) bool { return rowReader(name) != nil }
 
 // ParseRows reads a table. CSV has a header with the keys; a cell that is a number as JSON writes it becomes one, and
 // an empty cell no value of its row. Of JSON lines each one that is not blank is a value. name must be one for which
@@ -41,7 +34,7 @@ func ParseRows(name string, text []byte) (*Value, error) {
 		return nil, err
 	}
 	top := &Value{File: name, Line: 1, Kind: List}
-	return top, rowFormat(name).read(top, text)
+	return top, rowReader(name)(top, text)
 }
 
 var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)

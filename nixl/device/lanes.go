@@ -1,6 +1,7 @@
 package device
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"slices"
@@ -46,10 +47,7 @@ func Lanes(nics []NIC, value string) string {
 			up = append(up, n.Name)
 		}
 	}
-	text := strings.Join(up, ", ")
-	if text == "" {
-		text = "none"
-	}
+	text := cmp.Or(strings.Join(up, ", "), "none")
 	if value != "" {
 		text += " (UCX_NET_DEVICES=" + value + ")"
 	}

@@ -51,6 +51,10 @@ func (c *NixlbenchCmd) Run(streams cli.Streams) error {
 		return err
 	}
 	warnings := r.idle()
+	if b.Mode == "MG" {
+		warnings = append(warnings, "--mode MG makes two processes, with one device each here")
+		b.Mode = DefaultBench().Mode
+	}
 	if idle := b.idleHere(launcher); len(idle) > 0 {
 		warnings = append(warnings, strings.Join(idle, ", ")+" without effect")
 	}

@@ -25,7 +25,7 @@ type ProfileCmd struct {
 	Selection
 	run.Flags `set:"ranks=2; 1 with files; with the scheme tp one for each device"`
 	Scale     float64 `name:"scale" default:"1" placeholder:"F" group:"Job" help:"Move only this part of the blocks, 0 to 1; their size stays."`
-	Format    string  `name:"format" enum:",table,nixlbench" default:"" placeholder:"NAME" group:"Job" help:"table, or nixlbench for its own ten columns (default: nixlbench where NIXL_ETCD_NAMESPACE is set, table elsewhere)."`
+	Format    *string `name:"format" enum:"table,nixlbench" placeholder:"NAME" group:"Job" help:"table, or nixlbench for its own ten columns (default: nixlbench where NIXL_ETCD_NAMESPACE is set, table elsewhere)."`
 	Bench
 	BackendParam []string `name:"backend-param" sep:"none" placeholder:"K=V" group:"Job" help:"A parameter of NIXL's plugin --backend (may be repeated)."`
 
@@ -183,11 +183,11 @@ func (c *ProfileCmd) run(streams cli.Streams, r benchmark, several bool) error {
 		fmt.Fprintf(streams.Out, ", %s", r.command.Layers)
 	}
 	fmt.Fprintln(streams.Out)
-	format := c.Format
-	if format == "" && os.Getenv(boot.EnvEtcdNamespace) != "" {
+	format := ""
+	if os.Getenv(boot.EnvEtcdNamespace) != "" {
 		format = formatNixlbench
 	}
-	j := b.job(c.Flags, c.together, format)
+	j := b.job(c.Flags, c.together, cli.Given(c.Format, format))
 	j.Flags.Yielding.BackendParam = mergeParams(j.Flags.Yielding.BackendParam, c.BackendParam)
 	if c.Result != "" {
 		j.Flags.Result = resultName(c.Result, r.label, several)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,6 +21,12 @@ const formatNixlbench = "nixlbench"
 type NixlbenchCmd struct {
 	run.Flags `set:"ranks=--num_initiator_dev and --num_target_dev together; 1 with files"`
 	Bench     `set:"sizes=Sizes double from start to max."`
+	backendOption
+}
+
+// backendOption is a job's option beside nixlbench's own --backend.
+type backendOption struct {
+	BackendParam []string `name:"backend-param" sep:"none" placeholder:"K=V" group:"Job" help:"A parameter of NIXL's plugin --backend (may be repeated)."`
 }
 
 // Help adds to the flags in perigee kvbench nixlbench --help.
@@ -33,6 +40,7 @@ func (c *NixlbenchCmd) Run(streams cli.Streams) error {
 	if err := c.check(); err != nil {
 		return err
 	}
+	c.Flags.Yielding.BackendParam = c.BackendParam
 	if err := c.Flags.Check(); err != nil {
 		return err
 	}
@@ -98,21 +106,32 @@ func (b Bench) job(flags run.Flags, env map[string]string, format string) run.Jo
 	if format != "" {
 		j.Options["format"] = format
 	}
+	var params []string
 	for _, f := range b.forScenario() {
 		switch f.name {
 		case "backend":
 			j.Flags.Yielding.Backend = b.Backend
 		case backendParamFlag:
-			j.Flags.Yielding.BackendParam = append(j.Flags.Yielding.BackendParam, fmt.Sprint(f.value))
+			params = append(params, fmt.Sprint(f.value))
 		default:
 			j.Options[f.name] = f.value
 		}
 	}
+	j.Flags.Yielding.BackendParam = mergeParams(params, flags.Yielding.BackendParam)
 	_, variables := b.forBackend()
 	for name, value := range variables {
 		os.Setenv(name, value) // the ranks inherit it
 	}
 	return j
+}
+
+// mergeParams leaves out of a list KEY=VALUE what the user gives otherwise.
+func mergeParams(list, given []string) []string {
+	key := func(p string) string { k, _, _ := strings.Cut(p, "="); return k }
+	list = slices.DeleteFunc(list, func(p string) bool {
+		return slices.ContainsFunc(given, func(g string) bool { return key(g) == key(p) })
+	})
+	return append(list, given...)
 }
 
 // JoinBooleans joins an option of nixlbench and the word True or False after it to one word: KVBench's command lines

@@ -27,7 +27,7 @@ type ProfileCmd struct {
 	Scale     float64 `name:"scale" default:"1" placeholder:"F" group:"Job" help:"Move only this part of the blocks, 0 to 1; their size stays."`
 	Format    *string `name:"format" enum:"table,nixlbench" placeholder:"NAME" group:"Job" help:"table, or nixlbench for its own ten columns (default: nixlbench where NIXL_ETCD_NAMESPACE is set, table elsewhere)."`
 	Bench
-	BackendParam []string `name:"backend-param" sep:"none" placeholder:"K=V" group:"Job" help:"A parameter of NIXL's plugin --backend (may be repeated)."`
+	backendOption
 
 	launcher string            // what started this process as a rank, or ""
 	together map[string]string // the variables of a process that meets others at an etcd
@@ -120,6 +120,7 @@ func (c *ProfileCmd) check() error {
 	if err := c.Bench.precheck(); err != nil {
 		return err
 	}
+	c.Flags.Yielding.BackendParam = c.BackendParam
 	if err := c.Flags.Check(); err != nil {
 		return err
 	}
@@ -188,20 +189,10 @@ func (c *ProfileCmd) run(streams cli.Streams, r benchmark, several bool) error {
 		format = formatNixlbench
 	}
 	j := b.job(c.Flags, c.together, cli.Given(c.Format, format))
-	j.Flags.Yielding.BackendParam = mergeParams(j.Flags.Yielding.BackendParam, c.BackendParam)
 	if c.Result != "" {
 		j.Flags.Result = resultName(c.Result, r.label, several)
 	}
 	return j.Run(context.Background(), streams)
-}
-
-// mergeParams leaves out of a list KEY=VALUE what the user gives otherwise.
-func mergeParams(list, given []string) []string {
-	key := func(p string) string { k, _, _ := strings.Cut(p, "="); return k }
-	list = slices.DeleteFunc(list, func(p string) bool {
-		return slices.ContainsFunc(given, func(g string) bool { return key(g) == key(p) })
-	})
-	return append(list, given...)
 }
 
 // resultName puts a run's label before the endings of a file's name, if there are several

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/cli"
+	"perigee/internal/fault"
 	"perigee/lua"
 	"perigee/scenarios"
 )
@@ -71,6 +73,25 @@ func TestEveryBackend(t *testing.T) {
 	}
 	if got := strings.Join(mergeParams([]string{"a=1", "b=2"}, []string{"b=3", "c=4"}), " "); got != "a=1 b=3 c=4" {
 		t.Errorf("merged: %s", got)
+	}
+}
+
+// A job's --backend-param stands beside nixlbench's options, and over what they set.
+func TestBackendParamOfCommands(t *testing.T) {
+	words := []string{"--backend-param", "bucket=c", "--backend", "OBJ", "--obj_bucket_name", "b", "--backend-param", "k=v"}
+	var bench NixlbenchCmd
+	rest, err := cli.Take(&bench, words)
+	if err != nil || len(rest) > 0 {
+		t.Fatal(rest, err)
+	}
+	bench.Flags.Yielding.BackendParam = bench.BackendParam
+	got := bench.Bench.job(bench.Flags, nil, "").Flags.Yielding
+	if got.Backend != "OBJ" || slices.Contains(got.BackendParam, "bucket=b") || !slices.Contains(got.BackendParam, "bucket=c") ||
+		!slices.Contains(got.BackendParam, "k=v") || !slices.Contains(got.BackendParam, "scheme=http") {
+		t.Errorf("%+v", got)
+	}
+	if err := (&NixlbenchCmd{backendOption: backendOption{[]string{"k"}}}).Run(cli.Streams{}); fault.KindOf(err) != fault.Usage {
+		t.Error(err)
 	}
 }
 

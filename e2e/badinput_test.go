@@ -75,7 +75,7 @@ var badInputs = []badInput{
 	},
 	{name: "config missing", config: "gone.yaml", kind: fault.Input, wanted: []string{"gone.yaml: there is no such file"}},
 	{name: "config is a folder", config: ".", kind: fault.Input, wanted: []string{".: wanted a regular file, got a folder"}},
-	{name: "config of an unknown format", config: "c.ini", files: map[string]string{"c.ini": "a=1"}, kind: fault.Input, wanted: []string{"c.ini: wanted a file that ends in", "(YAML)", "(JSON)", "(TOML)"}},
+	{name: "config of an unknown format", config: "c.ini", files: map[string]string{"c.ini": "a=1"}, kind: fault.Input, wanted: []string{"c.ini: wanted a file that ends in .yaml, .yml, .json, .toml"}},
 	configCase("unknown key", pattern("shard: 2"), "c.yaml:3: traffic_patterns[0].shard:", `did you mean "shards"?`),
 	configCase("unknown key at the top", "itres: 2\n"+pattern(), "c.yaml:1: itres", `did you mean "iters"?`),
 	configCase("wrong type", pattern("shards: two"), "c.yaml:3: traffic_patterns[0].shards: wanted a whole number, got the text \"two\""),

@@ -526,7 +526,8 @@ func TestSleeps(t *testing.T) {
 }
 
 // With sleep_from: launch a pause goes on while the rank's last transfer does: from launch to launch there is the pause, not
-// the pause and the transfer. The best of several pauses must be that short.
+// the pause and the transfer. The best of several pauses must be that short, and the median no shorter: where a process
+// waits for a CPU before it notes its launch, a single pause looks shorter than it was.
 func TestSleepFromLaunch(t *testing.T) {
 	harness.ForEngines(t, func(t *testing.T, engine string) {
 		const pause = 0.050
@@ -534,10 +535,11 @@ func TestSleepFromLaunch(t *testing.T) {
 			config := "iters: 4\nisolation_iters: 1\nwarmup_iters: 1\nsleep_from: " + from + "\ntraffic_patterns:\n" +
 				strings.Repeat(fmt.Sprintf("- {matrix_file: m.txt, sleep_before_launch_sec: %v}\n", pause), 3)
 			out, _ := play(t, harness.Files(t, map[string]string{"c.yaml": config, "m.txt": "0 64M\n0 0\n"}), "c.yaml", engine)
-			shortest, transfer := math.Inf(1), math.Inf(1)
+			var pauses []float64
+			transfer := math.Inf(1)
 			for _, iteration := range out.Iterations {
 				for i := range len(iteration) - 1 {
-					shortest = min(shortest, *iteration[i+1].MinStart-*iteration[i].MinStart)
+					pauses = append(pauses, *iteration[i+1].MinStart-*iteration[i].MinStart)
 					transfer = min(transfer, *iteration[i].MaxEnd-*iteration[i].MinStart)
 				}
 			}
@@ -545,8 +547,10 @@ func TestSleepFromLaunch(t *testing.T) {
 			if from == "end" {
 				least, most = pause+transfer, math.Inf(1)
 			}
-			if shortest < least-1e-4 || shortest > most {
-				t.Errorf("sleep_from %s: %.4f s from launch to launch, want %.4f to %.4f (a transfer takes %.4f)", from, shortest, least, most, transfer)
+			slices.Sort(pauses)
+			if shortest, median := pauses[0], pauses[len(pauses)/2]; median < least-1e-4 || shortest > most {
+				t.Errorf("sleep_from %s: %.4f s (median %.4f s) from launch to launch, want %.4f to %.4f (a transfer takes %.4f)",
+					from, shortest, median, least, most, transfer)
 			}
 		}
 	})

@@ -35,6 +35,7 @@ var saying = map[string]*regexp.Regexp{
 	"retokenized": regexp.MustCompile(`tokenized|text that came back`),
 	"failed":      regexp.MustCompile(`[rR]equests.*failed|no request|0 requests`),
 	"cut":         regexp.MustCompile(`ends|end line|cut|not whole`),
+	"nan":         regexp.MustCompile(`(?i)nan|inf|number`),
 	"duration":    regexp.MustCompile(`E2EL.*(duration| s\b)|duration.*E2EL`),
 }
 

@@ -17,6 +17,8 @@ const (
 	exact   = 0.05 // share of an output rate that the client itself has divided
 	span    = 1.05 // of a request's time to the benchmark's
 	rounded = 1.01 // of figures that are compared as they stand: JSON has more digits of one than of another
+	chunk   = 16   // tokens that servers send at once though a client asks for each
+	unseen  = 5e-3 // ms for a token, which two digits show as 0
 	gaps    = 2    // of the time after the first token to that between tokens
 	seen    = 0.4  // share of tokens in the text: of special tokens, which no text shows, honest logs have half
 )
@@ -181,6 +183,26 @@ func (c *checker) order(quantity string) {
 	}
 }
 
+// numbers refuses figures of completed requests that are no numbers. There is no time between tokens where answers
+// have one token or come in one piece.
+func (c *checker) numbers() {
+	said := map[string]int{}
+	for _, n := range c.NoNumbers {
+		tokens := n.Quantity == TPOT || n.Quantity == ITL
+		if (tokens || n.Quantity == TTFT) && c.Unstreamed ||
+			tokens && len(c.Latency[n.Quantity].statistics()) == 0 && c.whole(n.Quantity) {
+			continue
+		}
+		if said[n.Quantity]++; said[n.Quantity] == 1 {
+			text := fmt.Sprintf("%s is %s, which is no number", n.Name, n.Value)
+			if given(c.Completed) {
+				text += fmt.Sprintf(", although %.8g requests completed", c.Completed)
+			}
+			c.broken(Number, "%s", text)
+		}
+	}
+}
+
 // zeros refuses what took 0 ms. A first token always takes time; tokens after it do where there are any, unless
 // answers came whole. The median of the time between tokens is honestly 0 where several tokens come at once.
 func (c *checker) zeros() {
@@ -199,6 +221,10 @@ func (c *checker) zeros() {
 			c.Latency[q] = noLatency
 		}
 	}
+	none := 0.0
+	if c.Streamed {
+		none = unseen
+	}
 	for _, q := range []string{TPOT, ITL} {
 		list := c.Latency[q].statistics()
 		if len(list) == 0 || c.Unstreamed || c.whole(q) {
@@ -207,8 +233,8 @@ func (c *checker) zeros() {
 		if list[0].name == "Mean" {
 			list = list[:1] // which is 0 only where all are
 		}
-		if !slices.ContainsFunc(list, func(s statistic) bool { return s.value != 0 }) {
-			c.broken(Zero, "%s %s is 0 ms, and tokens after the first take time", names(list), q)
+		if !slices.ContainsFunc(list, func(s statistic) bool { return s.value > none }) {
+			c.broken(Zero, "%s %s is %.1g ms, and tokens after the first take time", names(list), q, list[0].value)
 			c.Latency[q] = noLatency
 		}
 	}
@@ -223,6 +249,9 @@ func (c *checker) whole(quantity string) bool {
 	}
 	if length < 1.5 {
 		return true
+	}
+	if c.Streamed && length > chunk && c.ms < 0.5 {
+		return false
 	}
 	ends := c.Latency[E2EL].statistics()
 	for _, first := range c.Latency[TTFT].statistics() {
@@ -368,6 +397,23 @@ func (c *checker) parts() {
 		last >= 0 && list[0].at == 0 && each*sums < list[0].value-r:
 		c.broken(Parts, "(E2EL - TTFT) / (%.4g tokens - 1) is %.4g ms, TPOT is %.8g ms, %s %.8g ms", c.osl, each, tpot,
 			list[last].name, list[last].value)
+	}
+}
+
+// longer holds the time of a token against that of requests. A mean over requests of several tokens may be above one
+// over all requests.
+func (c *checker) longer() {
+	if !(c.osl >= 2) {
+		return
+	}
+	e2el := c.Latency[E2EL]
+	if mean := c.mean(TPOT); mean > e2el.Mean*general+2*c.ms {
+		c.broken(Longer, "Mean TPOT %.8g ms is longer than a whole request, Mean E2EL %.8g ms", mean, e2el.Mean)
+	}
+	list := e2el.ranks()
+	if last := len(list) - 1; last >= 0 && list[last].at >= 0.99 && c.mean(ITL) > list[last].value*gaps+2*c.ms {
+		c.broken(Longer, "Mean ITL %.8g ms is longer than a whole request, %s E2EL %.8g ms", c.mean(ITL), list[last].name,
+			list[last].value)
 	}
 }
 

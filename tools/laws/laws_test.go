@@ -99,6 +99,7 @@ func figures(r *rand.Rand, list []request, duration float64, concurrency int) Fi
 	f.Duration = duration / 1000
 	f.RequestRate, f.InputRate, f.OutputRate = f.Completed/f.Duration, f.InputTokens/f.Duration, f.OutputTokens/f.Duration
 	f.TotalRate = f.InputRate + f.OutputRate
+	f.Streamed = r.IntN(2) == 0
 	f.Retokenized = f.OutputTokens * (0.8 + 0.3*r.Float64())
 	for _, q := range quantities {
 		f.Latency[q] = summary(r, all[q])
@@ -248,6 +249,42 @@ func TestEachLaw(t *testing.T) {
 		}, "", ""},
 		{"whole answers", func(f *Figures) { f.Latency[TTFT] = f.Latency[E2EL]; scale(f, TPOT, 0); scale(f, ITL, 0) }, "", ""},
 
+		{"whole answers of a stream", func(f *Figures) {
+			f.Latency[TTFT] = f.Latency[E2EL]
+			scale(f, TPOT, 0)
+			scale(f, ITL, 0)
+			f.Streamed = true
+		}, "zero", "Mean TPOT is 0 ms"},
+		{"tokens of a stream at once", func(f *Figures) {
+			*f = Unknown()
+			f.Streamed = true
+			f.AskedOutput = 256
+			f.Latency[TPOT] = Latency{4e-4, 4e-4, 4e-4, nil}
+		},
+			"zero", "Mean TPOT is 0.0004 ms"},
+		{"short answers of a stream", func(f *Figures) { *f = Unknown(); f.Streamed = true; f.AskedOutput = 8; f.Latency[TPOT] = Latency{} }, "", ""},
+		{"a figure that is no number", func(f *Figures) {
+			f.NoNumbers = []NoNumber{{TTFT, "p90_ttft_ms", "NaN"}, {TTFT, "p99_ttft_ms", "NaN"}}
+		}, "number", "p90_ttft_ms is NaN, which is no number, although 32 requests completed"},
+		{"a mean between tokens that is no number", func(f *Figures) {
+			delete(f.Latency, ITL)
+			f.NoNumbers = []NoNumber{{ITL, "mean_itl_ms", "NaN"}}
+		}, "number", ""},
+		{"no time between tokens of answers of one", func(f *Figures) {
+			*f = Unknown()
+			f.Completed, f.OutputTokens, f.NoNumbers = 32, 32, []NoNumber{{TPOT, "mean_tpot_ms", "nan"}}
+		}, "", ""},
+		{"no number of requests that failed", func(f *Figures) {
+			*f = Unknown()
+			f.Completed, f.NoNumbers = 0, []NoNumber{{E2EL, "mean_e2e_latency_ms", "NaN"}}
+		}, "", ""},
+		{"a token longer than its request", func(f *Figures) {
+			spread(f)
+			scale(f, TPOT, 1300)
+			set(f, TPOT, func(l *Latency) { l.Min = math.NaN() })
+		}, "longer",
+			"Mean TPOT 9880 ms is longer than a whole request, Mean E2EL 7922.9 ms"},
+		{"a gap longer than any request", func(f *Figures) { scale(f, ITL, 3000) }, "longer", "Mean ITL 22500 ms"},
 		{"percentiles that descend", func(f *Figures) { set(f, TTFT, func(l *Latency) { l.Percentiles[99] = 190 }) }, "order",
 			"P90 TTFT 201.17 ms is above the P99, 190 ms"},
 		{"a mean below the least", func(f *Figures) { set(f, TPOT, func(l *Latency) { l.Mean = 2 }) }, "order parts", "Mean TPOT 2 ms is below the Min, 7.01 ms"},

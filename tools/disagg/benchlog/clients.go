@@ -92,19 +92,21 @@ func (r *result) has(keys ...string) bool {
 	return true
 }
 
-// number gives what a key of an object holds, if it is a number. Null and what is not there are none.
-func (r *result) number(keys map[string]any, key string, use func(float64)) {
+// number gives what a key of an object holds, if it is a number. Null and what is not there are none. A figure that is
+// none is noted by its quantity and its statistic; without a quantity it is no figure.
+func (r *result) number(keys map[string]any, key, quantity, stat string, use func(float64)) {
 	value, ok := keys[key]
 	if !ok || value == nil {
 		return
 	}
 	n, _ := value.(json.Number)
 	x, err := n.Float64()
-	if err != nil || math.Abs(x) > MostFigure {
+	switch {
+	case err == nil && math.Abs(x) <= MostFigure:
+		use(x)
+	case !r.level.noNumber(quantity, stat, r.label(key), fmt.Sprint(value)):
 		r.unread(key, "a number", fmt.Sprint(value))
-		return
 	}
-	use(x)
 }
 
 // unread notes a figure that cannot be read.
@@ -115,17 +117,25 @@ func (r *result) unread(key, wanted, got string) {
 	}
 	at := max(0, bytes.Index(r.text, []byte(`"`+r.outer+`"`)))
 	at += max(0, bytes.Index(r.text[at:], []byte(`"`+key+`"`)))
-	label := key
+	r.log.unread(r.line+bytes.Count(r.text[:at], []byte("\n")), r.label(key), wanted, got)
+}
+
+// label is a key with that of the object that it is in.
+func (r *result) label(key string) string {
 	if r.outer != "" {
-		label = r.outer + "." + key
+		return r.outer + "." + key
 	}
-	r.log.unread(r.line+bytes.Count(r.text[:at], []byte("\n")), label, wanted, got)
+	return key
 }
 
 // read puts the numbers of keys into the fields of the level.
 func (r *result) read(keys map[string]any, unit string, fields map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
-		r.number(keys, key, func(x float64) {
+		quantity := fields[key]
+		if _, value := r.level.place(quantity); value == nil {
+			quantity = "" // a count
+		}
+		r.number(keys, key, quantity, "", func(x float64) {
 			if wanted := r.level.put(fields[key], x, unit); wanted != "" {
 				r.unread(key, wanted, fmt.Sprint(keys[key]))
 			}
@@ -137,7 +147,7 @@ func (r *result) read(keys map[string]any, unit string, fields map[string]string
 func (r *result) latencies(quantity string, keys map[string]any) {
 	for _, word := range slices.Sorted(maps.Keys(keys)) {
 		if stat := statistic(word); stat != "" {
-			r.number(keys, word, func(x float64) { r.level.set(quantity, stat, x) })
+			r.number(keys, word, quantity, stat, func(x float64) { r.level.set(quantity, stat, x) })
 		}
 	}
 }
@@ -177,7 +187,7 @@ func (r *result) serving() {
 			"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2el": "E2EL", "e2e_latency": "E2EL",
 		}[quantity]
 		if stat = statistic(stat); stat != "" && ok && strings.HasSuffix(key, "_ms") {
-			r.number(k, key, func(x float64) { l.set(quantity, stat, x) })
+			r.number(k, key, quantity, stat, func(x float64) { l.set(quantity, stat, x) })
 		}
 	}
 }
@@ -190,8 +200,8 @@ func (r *result) askedOutput() {
 		return
 	}
 	longest, share := 0.0, 0.0
-	r.number(r.keys, "random_output_len", func(x float64) { longest = x })
-	r.number(r.keys, "random_range_ratio", func(x float64) { share = x })
+	r.number(r.keys, "random_output_len", "", "", func(x float64) { longest = x })
+	r.number(r.keys, "random_range_ratio", "", "", func(x float64) { share = x })
 	if share >= 0 && share <= 1 {
 		r.level.AskedOutput = longest * (1 + share) / 2
 	}
@@ -231,7 +241,7 @@ func (r *result) aiperf() {
 		unit, _ := keys["unit"].(string)
 		for _, word := range slices.Sorted(maps.Keys(keys)) {
 			if stat := statistic(word); stat != "" {
-				r.number(keys, word, func(x float64) {
+				r.number(keys, word, l.figureOf(name, stat), stat, func(x float64) {
 					if wanted := l.named(name, strings.ToLower(unit), stat, x); wanted != "" {
 						r.unread(word, wanted, fmt.Sprint(keys[word], " ", unit))
 					}
@@ -258,7 +268,7 @@ func (r *result) errors() {
 	r.level.Failed = 0
 	for _, entry := range list {
 		keys, _ := entry.(map[string]any)
-		r.number(keys, "count", func(x float64) { r.level.Failed += int(max(0, min(x, 1e9))) })
+		r.number(keys, "count", "", "", func(x float64) { r.level.Failed += int(max(0, min(x, 1e9))) })
 	}
 }
 
@@ -306,7 +316,7 @@ func (r *result) trtllmBench() {
 		{"TPOT", "avg_tpot_ms", "tpot_percentiles", streaming},
 	} {
 		r.outer = ""
-		r.number(part.keys, part.mean, func(x float64) { l.set(part.quantity, "mean", x) })
+		r.number(part.keys, part.mean, part.quantity, "mean", func(x float64) { l.set(part.quantity, "mean", x) })
 		r.outer = part.percentiles
 		r.latencies(part.quantity, within(part.keys, part.percentiles))
 	}

@@ -10,7 +10,7 @@ import (
 
 // documents reads the JSON objects of a file one after the other: one object, one on each line, or a list of objects.
 // Lists inside of an object that are longer than mostList are dropped: clients write times of every token there. NaN
-// and Infinity, which Python's json writes, become null.
+// and Infinity, which Python's json writes, become strings.
 type documents struct {
 	in   *bufio.Reader
 	line int // of the last byte
@@ -95,8 +95,11 @@ func (d *documents) take(c byte) {
 		return
 	default:
 		if d.word = c == 'N' || c == 'I'; d.word {
-			d.text = bytes.TrimSuffix(d.text, []byte("-"))
-			d.write([]byte("null"))
+			word := map[byte]string{'N': `"NaN"`, 'I': `"Infinity"`}[c]
+			if text, negative := bytes.CutSuffix(d.text, []byte("-")); negative {
+				d.text, word = text, `"-Infinity"`
+			}
+			d.write([]byte(word))
 			return
 		}
 		d.structure(c)

@@ -146,6 +146,7 @@ func (l Level) Figures() laws.Figures {
 			f.Latency[quantity] = latency
 		}
 	}
+	f.NoNumbers, f.Streamed = l.NoNumbers, l.Client != "" && l.Client != SGLang
 	if l.Client == AIPerf || l.Client == GenAIPerf { // the mean of each request, as others define TPOT
 		if latency, known := f.Latency[laws.ITL]; known {
 			f.Latency[laws.TPOT] = latency

@@ -211,6 +211,7 @@ func (m *machine) takeLatency(l *Level, quantity, stat, label string, text []byt
 	value, ok := number(text)
 	if !ok || math.Abs(value*factor) > MostFigure {
 		m.unread([]byte(label), "a number", bytes.TrimSpace(text))
+		l.noNumber(quantity, stat, label, string(text))
 		delete(l.Metrics, metric(quantity, stat))
 		delete(l.Latency[quantity], stat)
 		return
@@ -247,9 +248,11 @@ func (m *machine) take(l *Level, f *figure, text []byte) {
 		m.count(l, f, count, text)
 		return
 	}
-	x, ok := number(bytes.TrimSuffix(text, second))
+	text = bytes.TrimSuffix(text, second)
+	x, ok := number(text)
 	if !ok {
 		m.unread([]byte(f.label), "a number", text)
+		l.noNumber(f.field, "", f.label, string(text))
 	}
 	if value != nil && !ok {
 		*value = 0

@@ -359,6 +359,12 @@ func (c *checker) little() {
 		c.broken(Little, "%s keep %.4g in flight, more than the concurrency of %.8g (Little's law)", what, rate*time/1000,
 			c.Concurrency)
 	}
+	const unit = 0.005 // half of the last digit that clients show of it
+	took, d := c.mean(E2EL), c.around(c.Duration)
+	most, fewest := c.Completed*(took+c.ms)/1000/(c.Duration-d), c.Completed*(took-c.ms)/1000/(c.Duration+d)
+	if c.Duration > d && (fewest > (c.InFlight+unit)*general || most*general < c.InFlight-unit) {
+		c.broken(Little, "%s keep %.4g in flight, the %s says %.6g (Little's law)", what, rate*took/1000, c.Source, c.InFlight)
+	}
 }
 
 // alike returns the tolerance of sums of times where all answers have about the same length; 0 where they need not.

@@ -26,6 +26,7 @@ type Latency struct {
 // Figures holds what a client says of one run or one level. NaN stands for a figure that it did not give.
 type Figures struct {
 	Concurrency float64 // bound of requests at the same time
+	InFlight    float64 // mean number of requests at the same time
 
 	Requests, Completed, Failed float64 // counts
 	Duration                    float64 // seconds
@@ -62,7 +63,7 @@ type NoNumber struct {
 func Unknown() Figures {
 	nan := math.NaN()
 	return Figures{
-		Concurrency: nan, Requests: nan, Completed: nan, Failed: nan, Duration: nan, InputTokens: nan,
+		Concurrency: nan, InFlight: nan, Requests: nan, Completed: nan, Failed: nan, Duration: nan, InputTokens: nan,
 		OutputTokens: nan, Retokenized: nan, AskedOutput: nan, RequestRate: nan, InputRate: nan, OutputRate: nan,
 		TotalRate: nan, Latency: map[string]Latency{}, Source: "log",
 	}

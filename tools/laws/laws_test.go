@@ -97,6 +97,13 @@ func figures(r *rand.Rand, list []request, duration float64, concurrency int) Fi
 		}
 	}
 	f.Duration = duration / 1000
+	if r.IntN(2) == 0 && f.Completed > 0 {
+		sum := 0.0
+		for _, x := range all[E2EL] {
+			sum += x
+		}
+		f.InFlight = math.Round(sum/duration*100) / 100
+	}
 	f.RequestRate, f.InputRate, f.OutputRate = f.Completed/f.Duration, f.InputTokens/f.Duration, f.OutputTokens/f.Duration
 	f.TotalRate = f.InputRate + f.OutputRate
 	f.Streamed = r.IntN(2) == 0
@@ -280,10 +287,10 @@ func TestEachLaw(t *testing.T) {
 		}, "", ""},
 		{"a token longer than its request", func(f *Figures) {
 			spread(f)
-			scale(f, TPOT, 1300)
+			scale(f, TPOT, 2000)
 			set(f, TPOT, func(l *Latency) { l.Min = math.NaN() })
 		}, "longer",
-			"Mean TPOT 9880 ms is longer than a whole request, Mean E2EL 7922.9 ms"},
+			"Mean TPOT 15200 ms is longer than a whole request, Mean E2EL 7922.9 ms"},
 		{"a gap longer than any request", func(f *Figures) { scale(f, ITL, 3000) }, "longer", "Mean ITL 22500 ms"},
 		{"percentiles that descend", func(f *Figures) { set(f, TTFT, func(l *Latency) { l.Percentiles[99] = 190 }) }, "order",
 			"P90 TTFT 201.17 ms is above the P99, 190 ms"},
@@ -328,6 +335,9 @@ func TestEachLaw(t *testing.T) {
 		{"fewer in flight", func(f *Figures) { f.Concurrency = 64 }, "", ""},
 		{"more in flight without E2EL", func(f *Figures) { delete(f.Latency, E2EL); f.Concurrency = 2 }, "little", "(Little's law)"},
 		{"more in flight at a rate", func(f *Figures) { f.Duration = math.NaN(); f.Concurrency = 3 }, "little", "0.5 requests/s of 7922.9 ms keep 3.961 in flight"},
+		{"another number in flight", func(f *Figures) { f.InFlight = 3.1; f.Concurrency = math.NaN() }, "little",
+			"32 requests of 7922.9 ms in 63.38 s keep 4 in flight, the log says 3.1 (Little's law)"},
+		{"about that number in flight", func(f *Figures) { f.InFlight = 4.02 }, "", ""},
 		{"no bound", func(f *Figures) { f.Concurrency = math.Inf(1) }, "", ""},
 
 		{"E2EL less than its parts", func(f *Figures) { scale(f, E2EL, 0.65) }, "parts", "TTFT + (1024 tokens - 1) x TPOT are 7922.9 ms"},

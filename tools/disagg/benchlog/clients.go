@@ -20,6 +20,7 @@ func readJSON(file io.ReadSeeker) (*Log, error) {
 		return nil, nil // a pipe: a text
 	}
 	log := &Log{JSON: true, Unmarked: true, Whole: true}
+	others := false // objects that are no result stand first
 	d := documents{in: bufio.NewReaderSize(file, 1<<16), line: 1}
 	for {
 		text, line, err := d.next()
@@ -27,7 +28,11 @@ func readJSON(file io.ReadSeeker) (*Log, error) {
 			err = log.object(text, line)
 		}
 		log.Lines = d.line
+		others = others || len(log.Levels) == 0 && errors.Is(err, errNoResult)
 		switch {
+		case others && len(log.Levels) == 0 && errors.Is(err, errNoResult): // it may be a text that begins so
+		case others && errors.Is(err, io.EOF):
+			return log, nil
 		case err == nil && len(log.Levels) > MaxLevels:
 			return nil, fmt.Errorf("line %d: wanted at most %d results", line, MaxLevels)
 		case err == nil:
@@ -44,6 +49,8 @@ func readJSON(file io.ReadSeeker) (*Log, error) {
 		}
 	}
 }
+
+var errNoResult = errors.New("wanted the result of a known client")
 
 // result is an object with results.
 type result struct {
@@ -74,9 +81,9 @@ func (l *Log) object(text []byte, line int) error {
 	case r.has("completed") && (r.has("request_throughput") || r.has("output_throughput")):
 		r.serving()
 	default:
-		return fmt.Errorf("line %d: wanted the result of a known client", line)
+		return fmt.Errorf("line %d: %w", line, errNoResult)
 	}
-	r.level.Complete = r.keys["was_cancelled"] != true
+	r.level.Complete = r.keys["was_cancelled"] != true && r.keys["is_complete"] != false
 	r.level.derive()
 	l.Levels = append(l.Levels, r.level)
 	return nil
@@ -166,6 +173,7 @@ func (r *result) serving() {
 	switch {
 	case r.has("total_output_tokens_retokenized") || r.has("mean_e2e_latency_ms"):
 		l.Client = SGLang
+		r.read(k, "", map[string]string{"concurrency": inFlight})
 	case r.has("user_throughput"):
 		l.Client = TRTLLM
 	default:
@@ -301,7 +309,7 @@ func (r *result) trtllmBench() {
 	info, performance, streaming := within(r.keys, "request_info"), within(r.keys, "performance"),
 		within(r.keys, "streaming_metrics")
 	r.read(info, "", map[string]string{
-		"num_requests": successful, "avg_input_length": meanInput, "avg_output_length": meanOutput,
+		"num_requests": successful, "avg_num_concurrent_requests": inFlight, "avg_input_length": meanInput, "avg_output_length": meanOutput,
 	})
 	r.read(performance, "ms", map[string]string{
 		"total_latency_ms": duration, "request_throughput_req_s": requestRate,

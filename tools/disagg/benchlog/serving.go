@@ -38,7 +38,9 @@ var figures = []figure{
 	{"Total token throughput (tok/s):", totalRate, ""},
 	{"Total Token throughput (tok/s):", totalRate, ""},
 	{"User throughput (tok/s):", "", TRTLLM}, // which only names the client
+	{"Concurrency:", inFlight, SGLang},
 	{"Number of requests:", successful, TRTLLMBench},
+	{"Number of concurrent requests:", inFlight, TRTLLMBench},
 	{"Average Input Length (tokens):", meanInput, TRTLLMBench},
 	{"Average Output Length (tokens):", meanOutput, TRTLLMBench},
 	{"Request Throughput (req/sec):", requestRate, TRTLLMBench},
@@ -132,7 +134,11 @@ func (m *machine) figure(line []byte) {
 	if m.latency(l, line) {
 		return
 	}
-	if f, text := find(line); f != nil && m.belongs(l, f) {
+	f, text := find(line)
+	if f == nil || f.field == inFlight && (l.Client != f.client || l.InFlight > 0) { // what a script says, too
+		return
+	}
+	if m.belongs(l, f) {
 		m.take(l, f, text)
 	}
 }
@@ -309,6 +315,7 @@ func (m *machine) options(line []byte) {
 	namespace := bytes.Contains(line, []byte("Namespace("))
 	if !namespace && !command && !bytes.Contains(line, []byte("request concurrency:")) &&
 		!bytes.Contains(line, []byte("Running Perf Analyzer")) {
+		m.figure(line)
 		return
 	}
 	said := options{concurrency: firstNumber(bound, line)}

@@ -309,7 +309,8 @@ func (r *result) trtllmBench() {
 	info, performance, streaming := within(r.keys, "request_info"), within(r.keys, "performance"),
 		within(r.keys, "streaming_metrics")
 	r.read(info, "", map[string]string{
-		"num_requests": successful, "avg_num_concurrent_requests": inFlight, "avg_input_length": meanInput, "avg_output_length": meanOutput,
+		"num_requests": successful, "avg_num_concurrent_requests": inFlight, "avg_input_length": meanInput,
+		"avg_output_length": meanOutput,
 	})
 	r.read(performance, "ms", map[string]string{
 		"total_latency_ms": duration, "request_throughput_req_s": requestRate,

@@ -19,6 +19,8 @@ const (
 	rounded = 1.01 // of figures that are compared as they stand: JSON has more digits of one than of another
 	chunk   = 16   // tokens that servers send at once though a client asks for each
 	unseen  = 5e-3 // ms for a token, which two digits show as 0
+	pieces  = 250  // of the time between tokens to that for one: servers send up to 100 at a time
+	uneven  = 100  // of the time for a token, a mean over requests, to that between them, a mean over tokens
 	gaps    = 2    // of the time after the first token to that between tokens
 	seen    = 0.4  // share of tokens in the text: of special tokens, which no text shows, honest logs have half
 )
@@ -358,6 +360,8 @@ func (c *checker) little() {
 	if given(time) && c.Duration != 0 && c.Concurrency > 0 && least*(time-c.ms)/1000 > c.Concurrency*general {
 		c.broken(Little, "%s keep %.4g in flight, more than the concurrency of %.8g (Little's law)", what, rate*time/1000,
 			c.Concurrency)
+	} else if given(time) && c.Duration != 0 && c.Peak > 0 && least*(time-c.ms)/1000 > c.Peak*general {
+		c.broken(Little, "%s keep %.4g in flight, more than the peak of %.8g (Little's law)", what, rate*time/1000, c.Peak)
 	}
 	const unit = 0.005 // half of the last digit that clients show of it
 	took, d := c.mean(E2EL), c.around(c.Duration)
@@ -430,6 +434,10 @@ func (c *checker) between() {
 	itl, after := c.mean(ITL), c.mean(E2EL)-c.mean(TTFT)
 	if itl > 0 && c.osl >= short && itl*(c.osl+1)*gaps+(c.osl+3)*c.ms*gaps < after {
 		c.broken(Between, "%.4g tokens with %.8g ms between them take less than the %.6g ms after the first one", c.osl, itl, after)
+		return
+	}
+	if tpot := c.mean(TPOT); tpot > c.ms && itl > c.ms && (itl > (tpot+c.ms)*pieces || tpot > (itl+c.ms)*uneven) {
+		c.broken(Between, "Mean ITL %.8g ms and mean TPOT %.8g ms are of the same tokens, but differ too much", itl, tpot)
 	}
 }
 

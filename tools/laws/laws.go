@@ -27,6 +27,7 @@ type Latency struct {
 type Figures struct {
 	Concurrency float64 // bound of requests at the same time
 	InFlight    float64 // mean number of requests at the same time
+	Peak        float64 // most requests at the same time
 
 	Requests, Completed, Failed float64 // counts
 	Duration                    float64 // seconds
@@ -63,7 +64,7 @@ type NoNumber struct {
 func Unknown() Figures {
 	nan := math.NaN()
 	return Figures{
-		Concurrency: nan, InFlight: nan, Requests: nan, Completed: nan, Failed: nan, Duration: nan, InputTokens: nan,
+		Concurrency: nan, InFlight: nan, Peak: nan, Requests: nan, Completed: nan, Failed: nan, Duration: nan, InputTokens: nan,
 		OutputTokens: nan, Retokenized: nan, AskedOutput: nan, RequestRate: nan, InputRate: nan, OutputRate: nan,
 		TotalRate: nan, Latency: map[string]Latency{}, Source: "log",
 	}
@@ -124,10 +125,11 @@ func (f Figures) Check() []Violation {
 		c.span()
 		c.little()
 		before := len(c.found)
-		if c.parts(); len(c.found) == before { // one cause, one reason
-			c.longer()
+		for _, law := range []func(){c.parts, c.longer, c.between} { // of TPOT and ITL; one cause, one reason
+			if law(); len(c.found) > before {
+				break
+			}
 		}
-		c.between()
 		c.returned()
 	}
 	return c.found

@@ -337,6 +337,8 @@ func TestEachLaw(t *testing.T) {
 		{"more in flight at a rate", func(f *Figures) { f.Duration = math.NaN(); f.Concurrency = 3 }, "little", "0.5 requests/s of 7922.9 ms keep 3.961 in flight"},
 		{"another number in flight", func(f *Figures) { f.InFlight = 3.1; f.Concurrency = math.NaN() }, "little",
 			"32 requests of 7922.9 ms in 63.38 s keep 4 in flight, the log says 3.1 (Little's law)"},
+		{"more in flight than ever", func(f *Figures) { f.Peak = 3; f.Concurrency = math.NaN() }, "little", "more than the peak of 3"},
+		{"a peak", func(f *Figures) { f.Peak = 5; f.Concurrency = math.NaN() }, "", ""},
 		{"about that number in flight", func(f *Figures) { f.InFlight = 4.02 }, "", ""},
 		{"no bound", func(f *Figures) { f.Concurrency = math.Inf(1) }, "", ""},
 
@@ -350,6 +352,9 @@ func TestEachLaw(t *testing.T) {
 			"TPOT is 7.6 ms, Max 9.03 ms"},
 		{"spread lengths, faster than any token", func(f *Figures) { spread(f); scale(f, E2EL, 0.6) }, "parts", ""},
 		{"chunks of several tokens", func(f *Figures) { scale(f, ITL, 5) }, "", ""},
+		{"gaps in another unit", func(f *Figures) { scale(f, ITL, 800) }, "between", "Mean ITL 6000 ms and mean TPOT 7.6 ms"},
+		{"tokens in another unit", func(f *Figures) { delete(f.Latency, E2EL); scale(f, TPOT, 800); f.Concurrency = math.NaN() }, "between",
+			"Mean ITL 7.5 ms and mean TPOT 6080 ms"},
 		{"gaps that do not add up", func(f *Figures) { scale(f, ITL, 0.4) }, "between", "1024 tokens with 3 ms between them"},
 
 		{"a text of half the tokens", func(f *Figures) { f.Retokenized = 16400 }, "", ""},

@@ -55,6 +55,7 @@ type Level struct {
 	AskedOutput float64
 
 	InFlight   float64 // mean number of requests at the same time; 0 where the log does not say
+	Peak       float64 // most requests at the same time; 0 where the log does not say
 	Unstreamed bool    // the client's figures show that answers came whole: TTFT, TPOT and ITL were not measured
 	// NoNumbers are the figures that the client gives as NaN or infinite.
 	NoNumbers []laws.NoNumber

@@ -182,7 +182,8 @@ func (r *result) serving() {
 	r.read(k, "", map[string]string{
 		"completed": successful, "failed": failed, "num_prompts": asked, "total_input_tokens": input,
 		"total_output_tokens": generated, "total_output_tokens_retokenized": retokenized, "max_concurrency": bounded,
-		"duration": duration, "request_throughput": requestRate, "input_throughput": inputRate,
+		"max_concurrent_requests": peak,
+		"duration":                duration, "request_throughput": requestRate, "input_throughput": inputRate,
 		"output_throughput": outputRate, "total_token_throughput": totalRate, "total_throughput": totalRate,
 	})
 	if errs, ok := k["errors"].([]any); ok && len(errs) > 0 { // of each request, empty for none

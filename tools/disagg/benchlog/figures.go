@@ -14,7 +14,8 @@ import (
 const (
 	total, successful, failed     = "total", "successful", "failed"
 	generated, retokenized, input = "generated", "retokenized", "input"
-	bounded, asked, inFlight      = "concurrency", "asked", "in flight"
+	bounded, asked                = "concurrency", "asked"
+	inFlight, peak                = "in flight", "peak"
 
 	duration, meanInput, meanOutput               = "duration", "mean input", "mean output"
 	outputRate, requestRate, inputRate, totalRate = "rate", "request rate", "input rate", "total rate"
@@ -28,7 +29,7 @@ func (l *Level) place(field string) (count *int, value *float64) {
 	}
 	values := map[string]*float64{
 		duration: &l.Duration, meanInput: &l.meanInput, meanOutput: &l.meanOutput, outputRate: &l.Throughput,
-		inFlight: &l.InFlight, requestRate: &l.RequestRate, inputRate: &l.InputRate, totalRate: &l.TotalRate,
+		inFlight: &l.InFlight, peak: &l.Peak, requestRate: &l.RequestRate, inputRate: &l.InputRate, totalRate: &l.TotalRate,
 	}
 	return counts[field], values[field]
 }
@@ -149,7 +150,7 @@ func (l Level) Figures() laws.Figures {
 	}{
 		{float64(l.Concurrency), &f.Concurrency}, {l.Duration, &f.Duration}, {l.Throughput, &f.OutputRate},
 		{l.RequestRate, &f.RequestRate}, {l.InputRate, &f.InputRate}, {l.TotalRate, &f.TotalRate},
-		{l.AskedOutput, &f.AskedOutput}, {l.InFlight, &f.InFlight},
+		{l.AskedOutput, &f.AskedOutput}, {l.InFlight, &f.InFlight}, {l.Peak, &f.Peak},
 	} {
 		if figure.from > 0 {
 			*figure.to = figure.from

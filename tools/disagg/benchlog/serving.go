@@ -38,6 +38,7 @@ var figures = []figure{
 	{"Total token throughput (tok/s):", totalRate, ""},
 	{"Total Token throughput (tok/s):", totalRate, ""},
 	{"User throughput (tok/s):", "", TRTLLM}, // which only names the client
+	{"Peak concurrent requests:", peak, ""},
 	{"Concurrency:", inFlight, SGLang},
 	{"Number of requests:", successful, TRTLLMBench},
 	{"Number of concurrent requests:", inFlight, TRTLLMBench},

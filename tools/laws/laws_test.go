@@ -70,6 +70,20 @@ func simulate(r *rand.Rand, concurrency int) (list []request, duration float64) 
 	return list, duration * (1 + 0.02*r.Float64())
 }
 
+// peak is the greatest number of requests at the same time.
+func peak(list []request) (most float64) {
+	for _, a := range list {
+		now := 0.0
+		for _, b := range list {
+			if !b.failed && b.start <= a.start && a.start < b.start+b.latency {
+				now++
+			}
+		}
+		most = max(most, now)
+	}
+	return most
+}
+
 // figures works figures out of requests as clients do.
 func figures(r *rand.Rand, list []request, duration float64, concurrency int) Figures {
 	f := Unknown()
@@ -107,6 +121,9 @@ func figures(r *rand.Rand, list []request, duration float64, concurrency int) Fi
 	f.RequestRate, f.InputRate, f.OutputRate = f.Completed/f.Duration, f.InputTokens/f.Duration, f.OutputTokens/f.Duration
 	f.TotalRate = f.InputRate + f.OutputRate
 	f.Streamed = r.IntN(2) == 0
+	if r.IntN(2) == 0 {
+		f.Peak = peak(list)
+	}
 	f.Retokenized = f.OutputTokens * (0.8 + 0.3*r.Float64())
 	for _, q := range quantities {
 		f.Latency[q] = summary(r, all[q])

@@ -175,6 +175,9 @@ func TestClientsChanged(t *testing.T) {
 		{"aiperf/honest3.json", `^\{`, `{"is_complete": true,`, ""},
 		{"trtllm-bench/honest1.log", `concurrent requests: .*`, `concurrent requests: 12.5`, "in flight, the log says 12.5"},
 		{"sglang/honest1.log", `\nConcurrency: .*`, "\nConcurrency: 500.00", "in flight, the log says 500"},
+		{"aiperf/honest1.log", `[^\n]*(?:Output Token Throughput|Request Count|Sequence Length)[^\n]*\n`, "", ""}, // as short tables are
+		{"aiperf/honest1.log", `[^\n]*(?:Throughput|Request Count|Sequence Length)[^\n]*\n`, "", "does not say how many"},
+		{"aiperf/honest1.log", `N/A`, "  -", ""},
 		// --non-streaming: TTFT is -1 s, from which TPOT counts.
 		{"trtllm-serving/honest1.log", `(Mean|Median|P99) (TTFT|TPOT|ITL) \(ms\): .*`, "$1 $2 (ms): -1000.00", ""},
 		{"trtllm-serving/honest1.log", `(Mean|P99) TTFT \(ms\): .*`, "$1 TTFT (ms): -1000.00", "Mean TTFT is -1000 ms"},

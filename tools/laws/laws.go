@@ -64,7 +64,8 @@ type NoNumber struct {
 func Unknown() Figures {
 	nan := math.NaN()
 	return Figures{
-		Concurrency: nan, InFlight: nan, Peak: nan, Requests: nan, Completed: nan, Failed: nan, Duration: nan, InputTokens: nan,
+		Concurrency: nan, InFlight: nan, Peak: nan,
+		Requests: nan, Completed: nan, Failed: nan, Duration: nan, InputTokens: nan,
 		OutputTokens: nan, Retokenized: nan, AskedOutput: nan, RequestRate: nan, InputRate: nan, OutputRate: nan,
 		TotalRate: nan, Latency: map[string]Latency{}, Source: "log",
 	}

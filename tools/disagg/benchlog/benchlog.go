@@ -473,8 +473,12 @@ func (l Level) Counts() (failed, total int) {
 	return max(failed, total-l.Successful), total
 }
 
-// HasRates reports whether the level's client writes rates where others count.
-func (l Level) HasRates() bool { return l.Client == AIPerf || l.Client == GenAIPerf }
+// HasRates reports whether the level's client writes rates where others count, and has a throughput: of tokens, or of
+// requests whose first token took time.
+func (l Level) HasRates() bool {
+	return (l.Client == AIPerf || l.Client == GenAIPerf) &&
+		(l.Throughput > 0 || l.RequestRate > 0 && l.Metrics[Name("Mean", "TTFT")] > 0)
+}
 
 // Missing lists the wanted metrics that a level lacks.
 func (l Level) Missing(wanted []string) []string {

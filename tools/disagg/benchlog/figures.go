@@ -29,7 +29,8 @@ func (l *Level) place(field string) (count *int, value *float64) {
 	}
 	values := map[string]*float64{
 		duration: &l.Duration, meanInput: &l.meanInput, meanOutput: &l.meanOutput, outputRate: &l.Throughput,
-		inFlight: &l.InFlight, peak: &l.Peak, requestRate: &l.RequestRate, inputRate: &l.InputRate, totalRate: &l.TotalRate,
+		inFlight: &l.InFlight, peak: &l.Peak,
+		requestRate: &l.RequestRate, inputRate: &l.InputRate, totalRate: &l.TotalRate,
 	}
 	return counts[field], values[field]
 }

@@ -169,7 +169,7 @@ func (m *machine) flush() {
 	}
 	stats := map[string]string{}
 	for i, cell := range t.cells {
-		if i < len(t.columns) && t.columns[i] != "" && cell != "" && cell != "N/A" {
+		if i < len(t.columns) && t.columns[i] != "" && !slices.Contains([]string{"", "N/A", "-"}, cell) {
 			stats[t.columns[i]] = cell
 		}
 	}

@@ -381,7 +381,7 @@ func (j *judge) level(l benchlog.Level) {
 	}
 	custom := j.want.Custom != nil && j.want.Custom.Pattern != nil
 	j.requests(l, custom)
-	j.tokens(l, custom || l.Throughput > 0 && l.HasRates())
+	j.tokens(l, custom || l.HasRates())
 	j.plausible(l)
 	for i, b := range j.want.Bounds {
 		if b.Concurrency != 0 && b.Concurrency != l.Concurrency {
@@ -406,7 +406,7 @@ func (j *judge) requests(l benchlog.Level, custom bool) {
 	// The client may print fewer than it was asked for: lost ones failed, too.
 	asked := l.Concurrency * j.want.MultiRound
 	// A table of AIPerf or GenAI-Perf may have rates alone; SGLang's client counts no failed requests.
-	unsaid := custom || j.g.UnknownTokens || l.Throughput > 0 && l.HasRates() || j.e.Log.Unmarked && l.Successful > 0
+	unsaid := custom || j.g.UnknownTokens || l.HasRates() || j.e.Log.Unmarked && l.Successful > 0
 	switch {
 	case total < 0:
 	case l.Prompts > 0 && total < l.Prompts:

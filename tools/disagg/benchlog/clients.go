@@ -31,7 +31,7 @@ func readJSON(file io.ReadSeeker) (*Log, error) {
 		others = others || len(log.Levels) == 0 && errors.Is(err, errNoResult)
 		switch {
 		case others && len(log.Levels) == 0 && errors.Is(err, errNoResult): // it may be a text that begins so
-		case others && errors.Is(err, io.EOF):
+		case (others || d.isList) && len(log.Levels) == 0 && errors.Is(err, io.EOF):
 			return log, nil
 		case err == nil && len(log.Levels) > MaxLevels:
 			return nil, fmt.Errorf("line %d: wanted at most %d results", line, MaxLevels)

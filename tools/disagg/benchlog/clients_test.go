@@ -302,12 +302,12 @@ func TestDocuments(t *testing.T) {
 			t.Errorf("%q: %+v, %v; wanted %s", behind, log, err, says)
 		}
 	}
-	for _, text := range []string{"{\"a\": 1}", "{}", "{\"completed\": 1}\n", "{} {}"} { // of something else
+	for _, text := range []string{"{\"a\": 1}", "{}", "{\"completed\": 1}\n", "{} {}", "[]", "[{}]\n"} { // of something else
 		if log, err := Read(strings.NewReader(text)); err != nil || !log.JSON || !log.Whole || len(log.Levels) > 0 {
 			t.Errorf("%q: %+v, %v", text, log, err)
 		}
 	}
-	for _, text := range []string{"[]", "{", "{x}", "{}\nx"} { // something else: a text without results
+	for _, text := range []string{"{", "{x}", "{}\nx", "[\nx"} { // something else: a text without results
 		if log, err := Read(strings.NewReader(text)); err != nil || log.JSON || len(log.Levels) > 0 {
 			t.Errorf("%q: %+v, %v", text, log, err)
 		}

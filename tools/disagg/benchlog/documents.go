@@ -15,6 +15,7 @@ type documents struct {
 	in   *bufio.Reader
 	line int // of the last byte
 
+	isList   bool // a list stands around the objects
 	text     []byte
 	depth    int
 	quoted   bool
@@ -52,7 +53,10 @@ func (d *documents) next() (text []byte, line int, err error) {
 			switch c {
 			case '{':
 				line = d.line
-			case ' ', '\t', '\r', '\n', ',', '[', ']', 0xef, 0xbb, 0xbf: // between objects; the mark of UTF-8
+			case '[':
+				d.isList = true
+				continue
+			case ' ', '\t', '\r', '\n', ',', ']', 0xef, 0xbb, 0xbf: // between objects; the mark of UTF-8
 				continue
 			default:
 				return nil, d.line, fmt.Errorf("line %d: wanted an object of JSON, got %q", d.line, c)

@@ -95,6 +95,9 @@ func (in *Input) read(s cli.Streams, doubts *runs.Doubts) (*imported, error) {
 			d.kept = append(d.kept, r)
 		}
 	}
+	if len(d.kept) == 0 && len(got.Runs) > 0 {
+		fmt.Fprintf(s.Err, "note: --where keeps none of %s\n", cli.Count(len(got.Runs), "run"))
+	}
 	return d, nil
 }
 
@@ -213,7 +216,7 @@ func (d *imported) scenario(index *int) (runs.Scenario, error) {
 		i = *index
 	case len(d.scenarios) > 1:
 		return runs.Scenario{}, fault.New(fault.Usage, "there are %d scenarios; --scenario must say which",
-			len(d.scenarios)).WithHint(listHint)
+			len(d.scenarios)).WithHint(listHint+"; --round-isl, --round-osl and --group-by join them")
 	}
 	if err := d.checkScenario(i); err != nil {
 		return runs.Scenario{}, err

@@ -106,7 +106,7 @@ func columnList(option, text string) ([]*runs.Column, error) {
 func (c *TableCmd) print(s cli.Streams, title string, rows []*runs.Run, columns []*runs.Column) error {
 	if columns == nil {
 		columns = runs.Originals()
-		if hasTransfers(rows) {
+		if slices.ContainsFunc(rows, func(r *runs.Run) bool { return r.Transfer }) {
 			columns = append(columns, must("Transfer_Latency_ms"), must("Transfer_GBps"))
 		}
 		columns = append(columns, ifDoubtful(rows)...)
@@ -114,11 +114,7 @@ func (c *TableCmd) print(s cli.Streams, title string, rows []*runs.Run, columns 
 			columns = c.header(s, title, rows, columns)
 		}
 	}
-	return c.write(s, tableOf(rows, columns, c.Format.Format == "text"))
-}
-
-func hasTransfers(rows []*runs.Run) bool {
-	return slices.ContainsFunc(rows, func(r *runs.Run) bool { return r.Transfer })
+	return tableOf(rows, columns, c.Format.Format == "text").Write(s.Out, c.Format.Format)
 }
 
 // must is a column that exists.

@@ -273,11 +273,7 @@ func Find(name string) (*Column, error) {
 	if c := byName[strings.ToLower(name)]; c != nil {
 		return c, nil
 	}
-	names := make([]string, len(columns))
-	for i := range columns {
-		names[i] = columns[i].Name
-	}
-	return nil, fault.New(fault.Usage, "there is no column %q%s", name, conf.Suggestion(name, names)).
+	return nil, fault.New(fault.Usage, "there is no column %q%s", name, conf.Suggestion(name, Names())).
 		WithHint("perigee sweep columns lists them")
 }
 

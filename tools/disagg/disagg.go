@@ -286,7 +286,7 @@ func (c *ListCmd) Run(s cli.Streams) error {
 		return err
 	}
 	if f.nothingFailed() {
-		fmt.Fprintln(s.Err, "no case has failed when it last ran")
+		fmt.Fprintln(s.Err, "none of these cases failed when it last ran")
 	} else if len(config.Selected(f.cases)) == 0 {
 		fmt.Fprintf(s.Err, "warning: no test is selected (%s)\n", plaintext.Escape(cli.Shortened(c.described(s, f))))
 	}

@@ -98,7 +98,7 @@ func (c *RunCmd) Run(s cli.Streams) error {
 	f.remark(plaintext.Writer(s.Err))
 	selected := config.Selected(f.cases)
 	if f.nothingFailed() {
-		fmt.Fprintln(s.Err, "nothing to run: no case has failed when it last ran")
+		fmt.Fprintln(s.Err, "nothing to run: none of these cases failed when it last ran")
 		if c.Format.Format == "json" {
 			return printJSON(s.Out, []judge.Case{})
 		}

@@ -57,7 +57,7 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 			}
 		}
 		if len(failed) > 0 {
-			fmt.Fprintf(s.Err, "warning: %d of %s of cases failed, and have no figures here; the page and json say why: %s\n",
+			fmt.Fprintf(s.Err, "warning: %d of %s of cases failed; the page and json say why: %s\n",
 				len(failed), cli.Count(len(cases), "run"), plaintext.Escape(cli.Shortened(strings.Join(failed, ", "))))
 		}
 		return printFigures(s.Out, series, c.Alpha)

@@ -35,6 +35,7 @@ var saying = map[string]*regexp.Regexp{
 	"retokenized": regexp.MustCompile(`tokenized|text that came back`),
 	"failed":      regexp.MustCompile(`[rR]equests.*failed|no request|0 requests`),
 	"cut":         regexp.MustCompile(`ends|end line|cut|not whole`),
+	"nan":         regexp.MustCompile(`(?i)nan|inf|number`),
 	"duration":    regexp.MustCompile(`E2EL.*(duration| s\b)|duration.*E2EL`),
 }
 
@@ -155,6 +156,46 @@ func TestClientsAltered(t *testing.T) {
 				}
 				compare(t, a, p, client == "aiperf")
 			})
+		}
+	}
+}
+
+// Small changes of a result that say something else.
+func TestClientsChanged(t *testing.T) {
+	for _, c := range []struct {
+		file, old, new string // old is an expression
+		reason         string // "": it passes
+	}{
+		{"vllm/honest3.json", `"completed": \d+`, `"completed": 2000`, "2000 of .* requests succeeded"},
+		{"vllm/honest3.json", `"mean_itl_ms": [\d.]+`, `"mean_itl_ms": Infinity`, "mean_itl_ms is Infinity, which is no number, although"},
+		{"vllm/honest3.json", `"duration": [\d.]+`, `"duration": NaN`, "duration is NaN, which is no number"},
+		{"vllm/honest3.json", `"request_rate": [^,]+`, `"request_rate": Infinity`, ""},
+		{"vllm/honest3.json", `"std_itl_ms": [\d.]+`, `"std_itl_ms": NaN`, ""},
+		{"aiperf/honest3.json", `^\{`, `{"is_complete": false,`, "its result has no end, or its run was cancelled"},
+		{"aiperf/honest3.json", `^\{`, `{"is_complete": true,`, ""},
+		{"trtllm-bench/honest1.log", `concurrent requests: .*`, `concurrent requests: 12.5`, "in flight, the log says 12.5"},
+		{"sglang/honest1.log", `\nConcurrency: .*`, "\nConcurrency: 500.00", "in flight, the log says 500"},
+		{"aiperf/honest1.log", `[^\n]*(?:Output Token Throughput|Request Count|Sequence Length)[^\n]*\n`, "", ""}, // as short tables are
+		{"aiperf/honest1.log", `[^\n]*(?:Throughput|Request Count|Sequence Length)[^\n]*\n`, "", "does not say how many"},
+		{"aiperf/honest1.log", `N/A`, "  -", ""},
+		// --non-streaming: TTFT is -1 s, from which TPOT counts.
+		{"trtllm-serving/honest1.log", `(Mean|Median|P99) (TTFT|TPOT|ITL) \(ms\): .*`, "$1 $2 (ms): -1000.00", ""},
+		{"trtllm-serving/honest1.log", `(Mean|P99) TTFT \(ms\): .*`, "$1 TTFT (ms): -1000.00", "Mean TTFT is -1000 ms"},
+	} {
+		text, err := os.ReadFile(filepath.Join("testdata", "clients", c.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := regexp.MustCompile(c.old).ReplaceAll(text, []byte(c.new))
+		if string(changed) == string(text) {
+			t.Fatalf("%s: no %s", c.file, c.old)
+		}
+		file := filepath.Join(t.TempDir(), filepath.Base(c.file))
+		must(t, os.WriteFile(file, changed, 0o600))
+		p, _ := parse(t, file)
+		reasons := strings.Join(p.Reasons, "\n")
+		if passed := p.State == "passed"; passed != (c.reason == "") || !passed && !regexp.MustCompile(c.reason).MatchString(reasons) {
+			t.Errorf("%s with %s: %s, wanted %q:\n%s", c.file, c.new, p.State, c.reason, reasons)
 		}
 	}
 }

@@ -162,8 +162,11 @@ func (f *found) remark(w io.Writer) {
 		len(f.cases)-selected)
 }
 
-// described says which filters are on.
-func (c Selection) described(s cli.Streams) string {
+// described says which filters are on, or that there is nothing to choose from.
+func (c Selection) described(s cli.Streams, f *found) string {
+	if len(f.cases) == 0 {
+		return "there is no <type>/<category>/*.yaml in " + c.root(s)
+	}
 	gpu, _ := c.gpu(s)
 	words := []string{"GPU " + gpu.Name}
 	for _, f := range []struct{ flag, value string }{
@@ -283,9 +286,9 @@ func (c *ListCmd) Run(s cli.Streams) error {
 		return err
 	}
 	if f.nothingFailed() {
-		fmt.Fprintln(s.Err, "no case has failed when it last ran")
+		fmt.Fprintln(s.Err, "none of these cases failed when it last ran")
 	} else if len(config.Selected(f.cases)) == 0 {
-		fmt.Fprintf(s.Err, "warning: no test is selected (%s)\n", plaintext.Escape(cli.Shortened(c.described(s))))
+		fmt.Fprintf(s.Err, "warning: no test is selected (%s)\n", plaintext.Escape(cli.Shortened(c.described(s, f))))
 	}
 	return nil
 }

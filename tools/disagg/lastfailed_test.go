@@ -31,7 +31,7 @@ func TestLastFailed(t *testing.T) {
 	if said, code := runCases(t, out, files[:2], "--lf"); code != 0 || jobs() != 4 || !strings.Contains(said, "[SUCCESS] disagg_perf_a") {
 		t.Errorf("exit code %d, %d jobs\n%s", code, jobs(), said)
 	}
-	if said, code := runCases(t, out, files[:2], "--last-failed"); code != 0 || jobs() != 4 || !strings.Contains(said, "nothing to run: no case has failed when it last ran\n") {
+	if said, code := runCases(t, out, files[:2], "--last-failed"); code != 0 || jobs() != 4 || !strings.Contains(said, "nothing to run: none of these cases failed when it last ran\n") {
 		t.Errorf("exit code %d, %d jobs\n%s", code, jobs(), said)
 	}
 	if said, code := runCases(t, out, files, "--last-failed", "-k", "nowhere"); code != 3 || !strings.Contains(said, "no test is selected (GPU GB200, -k nowhere, --last-failed)") {
@@ -39,6 +39,9 @@ func TestLastFailed(t *testing.T) {
 	}
 	if said, code := runCases(t, out, files, "--last-failed"); code != 12 || jobs() != 5 { // c, which no run was about since
 		t.Errorf("exit code %d, %d jobs\n%s", code, jobs(), said)
+	}
+	if _, said, code := perigee(t, nil, "report", out, "--format", "text"); code != 0 || !strings.Contains(said, "warning: 2 of 4 runs of cases failed; the page and json say why: disagg_perf_a, disagg_perf_c\n") {
+		t.Errorf("exit code %d\n%s", code, said)
 	}
 	if said, code := runCases(t, out, files, "--last-failed", "--resume"); code != 2 || !strings.Contains(said, "wanted one of them") {
 		t.Errorf("exit code %d\n%s", code, said)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 
 	"perigee/internal/cli"
@@ -49,6 +50,16 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 			Figures []report.Figure `json:"figures"`
 		}{cases, report.Figures(series, c.Alpha)})
 	case "text":
+		var failed []string
+		for _, one := range cases {
+			if one.State == judge.Failed {
+				failed = append(failed, one.ID)
+			}
+		}
+		if len(failed) > 0 {
+			fmt.Fprintf(s.Err, "warning: %d of %s of cases failed; the page and json say why: %s\n",
+				len(failed), cli.Count(len(cases), "run"), plaintext.Escape(cli.Shortened(strings.Join(failed, ", "))))
+		}
 		return printFigures(s.Out, series, c.Alpha)
 	}
 	o := report.Options{Title: c.Title, Alpha: c.Alpha, Generator: "perigee " + version.Get().String()}

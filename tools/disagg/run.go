@@ -98,19 +98,19 @@ func (c *RunCmd) Run(s cli.Streams) error {
 	f.remark(plaintext.Writer(s.Err))
 	selected := config.Selected(f.cases)
 	if f.nothingFailed() {
-		fmt.Fprintln(s.Err, "nothing to run: no case has failed when it last ran")
+		fmt.Fprintln(s.Err, "nothing to run: none of these cases failed when it last ran")
 		if c.Format.Format == "json" {
 			return printJSON(s.Out, []judge.Case{})
 		}
 		return nil
 	}
 	if len(selected) == 0 {
-		return fault.New(fault.Input, "no test is selected (%s): there is nothing to run", c.described(s)).
+		return fault.New(fault.Input, "no test is selected (%s): there is nothing to run", c.described(s, f)).
 			WithHint("perigee disagg list shows the tests, and why each is deselected")
 	}
 	if more := len(f.cases) - len(selected); more > 0 && f.list == nil {
 		fmt.Fprintf(s.Err, "%d of %s deselected (%s): perigee disagg list shows why\n", more,
-			cli.Count(len(f.cases), "case"), plaintext.Escape(c.described(s)))
+			cli.Count(len(f.cases), "case"), plaintext.Escape(c.described(s, f)))
 	}
 	dir, err := c.Folder.path(s)
 	if err != nil {

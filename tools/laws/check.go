@@ -17,6 +17,10 @@ const (
 	exact   = 0.05 // share of an output rate that the client itself has divided
 	span    = 1.05 // of a request's time to the benchmark's
 	rounded = 1.01 // of figures that are compared as they stand: JSON has more digits of one than of another
+	chunk   = 16   // tokens that servers send at once though a client asks for each
+	unseen  = 5e-3 // ms for a token, which two digits show as 0
+	pieces  = 250  // of the time between tokens to that for one: servers send up to 100 at a time
+	uneven  = 100  // of the time for a token, a mean over requests, to that between them, a mean over tokens
 	gaps    = 2    // of the time after the first token to that between tokens
 	seen    = 0.4  // share of tokens in the text: of special tokens, which no text shows, honest logs have half
 )
@@ -181,6 +185,26 @@ func (c *checker) order(quantity string) {
 	}
 }
 
+// numbers refuses figures of completed requests that are no numbers. There is no time between tokens where answers
+// have one token or come in one piece.
+func (c *checker) numbers() {
+	said := map[string]int{}
+	for _, n := range c.NoNumbers {
+		tokens := n.Quantity == TPOT || n.Quantity == ITL
+		if (tokens || n.Quantity == TTFT) && c.Unstreamed ||
+			tokens && len(c.Latency[n.Quantity].statistics()) == 0 && c.whole(n.Quantity) {
+			continue
+		}
+		if said[n.Quantity]++; said[n.Quantity] == 1 {
+			text := fmt.Sprintf("%s is %s, which is no number", n.Name, n.Value)
+			if given(c.Completed) {
+				text += fmt.Sprintf(", although %.8g requests completed", c.Completed)
+			}
+			c.broken(Number, "%s", text)
+		}
+	}
+}
+
 // zeros refuses what took 0 ms. A first token always takes time; tokens after it do where there are any, unless
 // answers came whole. The median of the time between tokens is honestly 0 where several tokens come at once.
 func (c *checker) zeros() {
@@ -199,6 +223,10 @@ func (c *checker) zeros() {
 			c.Latency[q] = noLatency
 		}
 	}
+	none := 0.0
+	if c.Streamed {
+		none = unseen
+	}
 	for _, q := range []string{TPOT, ITL} {
 		list := c.Latency[q].statistics()
 		if len(list) == 0 || c.Unstreamed || c.whole(q) {
@@ -207,8 +235,8 @@ func (c *checker) zeros() {
 		if list[0].name == "Mean" {
 			list = list[:1] // which is 0 only where all are
 		}
-		if !slices.ContainsFunc(list, func(s statistic) bool { return s.value != 0 }) {
-			c.broken(Zero, "%s %s is 0 ms, and tokens after the first take time", names(list), q)
+		if !slices.ContainsFunc(list, func(s statistic) bool { return s.value > none }) {
+			c.broken(Zero, "%s %s is %.1g ms, and tokens after the first take time", names(list), q, list[0].value)
 			c.Latency[q] = noLatency
 		}
 	}
@@ -223,6 +251,9 @@ func (c *checker) whole(quantity string) bool {
 	}
 	if length < 1.5 {
 		return true
+	}
+	if c.Streamed && length > chunk && c.ms < 0.5 {
+		return false
 	}
 	ends := c.Latency[E2EL].statistics()
 	for _, first := range c.Latency[TTFT].statistics() {
@@ -329,6 +360,14 @@ func (c *checker) little() {
 	if given(time) && c.Duration != 0 && c.Concurrency > 0 && least*(time-c.ms)/1000 > c.Concurrency*general {
 		c.broken(Little, "%s keep %.4g in flight, more than the concurrency of %.8g (Little's law)", what, rate*time/1000,
 			c.Concurrency)
+	} else if given(time) && c.Duration != 0 && c.Peak > 0 && least*(time-c.ms)/1000 > c.Peak*general {
+		c.broken(Little, "%s keep %.4g in flight, more than the peak of %.8g (Little's law)", what, rate*time/1000, c.Peak)
+	}
+	const unit = 0.005 // half of the last digit that clients show of it
+	took, d := c.mean(E2EL), c.around(c.Duration)
+	most, fewest := c.Completed*(took+c.ms)/1000/(c.Duration-d), c.Completed*(took-c.ms)/1000/(c.Duration+d)
+	if c.Duration > d && (fewest > (c.InFlight+unit)*general || most*general < c.InFlight-unit) {
+		c.broken(Little, "%s keep %.4g in flight, the %s says %.6g (Little's law)", what, rate*took/1000, c.Source, c.InFlight)
 	}
 }
 
@@ -371,6 +410,23 @@ func (c *checker) parts() {
 	}
 }
 
+// longer holds the time of a token against that of requests. A mean over requests of several tokens may be above one
+// over all requests.
+func (c *checker) longer() {
+	if !(c.osl >= 2) {
+		return
+	}
+	e2el := c.Latency[E2EL]
+	if mean := c.mean(TPOT); mean > e2el.Mean*general+2*c.ms {
+		c.broken(Longer, "Mean TPOT %.8g ms is longer than a whole request, Mean E2EL %.8g ms", mean, e2el.Mean)
+	}
+	list := e2el.ranks()
+	if last := len(list) - 1; last >= 0 && list[last].at >= 0.99 && c.mean(ITL) > list[last].value*gaps+2*c.ms {
+		c.broken(Longer, "Mean ITL %.8g ms is longer than a whole request, %s E2EL %.8g ms", c.mean(ITL), list[last].name,
+			list[last].value)
+	}
+}
+
 // between holds the time between tokens against what follows the first one. Fewer and longer gaps than tokens are
 // honest: several tokens may come at once. A request has at most two more chunks than tokens, which are empty.
 func (c *checker) between() {
@@ -378,6 +434,10 @@ func (c *checker) between() {
 	itl, after := c.mean(ITL), c.mean(E2EL)-c.mean(TTFT)
 	if itl > 0 && c.osl >= short && itl*(c.osl+1)*gaps+(c.osl+3)*c.ms*gaps < after {
 		c.broken(Between, "%.4g tokens with %.8g ms between them take less than the %.6g ms after the first one", c.osl, itl, after)
+		return
+	}
+	if tpot := c.mean(TPOT); tpot > c.ms && itl > c.ms && (itl > (tpot+c.ms)*pieces || tpot > (itl+c.ms)*uneven) {
+		c.broken(Between, "Mean ITL %.8g ms and mean TPOT %.8g ms are of the same tokens, but differ too much", itl, tpot)
 	}
 }
 

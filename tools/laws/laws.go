@@ -26,6 +26,8 @@ type Latency struct {
 // Figures holds what a client says of one run or one level. NaN stands for a figure that it did not give.
 type Figures struct {
 	Concurrency float64 // bound of requests at the same time
+	InFlight    float64 // mean number of requests at the same time
+	Peak        float64 // most requests at the same time
 
 	Requests, Completed, Failed float64 // counts
 	Duration                    float64 // seconds
@@ -41,17 +43,29 @@ type Figures struct {
 	// Exact says that the client has divided the output tokens by the duration that it gives, so that a throughput
 	// that is too low contradicts them, too.
 	Exact bool
+	// NoNumbers are figures that are given as NaN or infinite.
+	NoNumbers []NoNumber
+	// Streamed says that the client has asked for answers token by token, so that only short ones come in one piece.
+	Streamed bool
 	// Unstreamed says that answers come whole: there is no first token, and nothing between tokens.
 	Unstreamed bool
 	// Source names what the figures stand in, for sentences: "log" unless it says another.
 	Source string
 }
 
+// NoNumber is a figure that a client gives as NaN or infinite.
+type NoNumber struct {
+	Quantity string // of a latency, or another name for figures of a kind
+	Name     string // such as "p99_ttft_ms"
+	Value    string // such as "NaN"
+}
+
 // Unknown returns figures of which none is given.
 func Unknown() Figures {
 	nan := math.NaN()
 	return Figures{
-		Concurrency: nan, Requests: nan, Completed: nan, Failed: nan, Duration: nan, InputTokens: nan,
+		Concurrency: nan, InFlight: nan, Peak: nan,
+		Requests: nan, Completed: nan, Failed: nan, Duration: nan, InputTokens: nan,
 		OutputTokens: nan, Retokenized: nan, AskedOutput: nan, RequestRate: nan, InputRate: nan, OutputRate: nan,
 		TotalRate: nan, Latency: map[string]Latency{}, Source: "log",
 	}
@@ -65,6 +79,7 @@ type Violation struct {
 
 // The laws, by their names. Each gives one violation for a quantity or a rate, however many figures break it.
 const (
+	Number   = "number"   // figures of completed requests are numbers
 	Sign     = "sign"     // nothing is below 0
 	Zero     = "zero"     // what takes time does not take 0
 	Order    = "order"    // percentiles ascend, and the mean lies where they allow
@@ -74,12 +89,13 @@ const (
 	Span     = "span"     // no request takes longer than the benchmark
 	Little   = "little"   // requests in flight keep the concurrency
 	Parts    = "parts"    // TTFT + (OSL - 1) * TPOT is E2EL
+	Longer   = "longer"   // a token takes no longer than its request
 	Between  = "between"  // the time between tokens adds up to what follows the first one
 	Returned = "returned" // the text that came back holds the tokens that were counted
 )
 
 // Check returns the laws that figures break, in a fixed order. It refuses the impossible, not the unusual. Figures
-// that are no finite numbers are taken as not given.
+// that are no finite numbers are taken as not given, but for NoNumbers.
 func (f Figures) Check() []Violation {
 	if !given(f.Completed) {
 		f.Completed = f.Requests
@@ -103,13 +119,18 @@ func (f Figures) Check() []Violation {
 		c.order(q)
 	}
 	if f.Completed != 0 { // of no request, nothing takes time
+		c.numbers()
 		c.zeros()
 		c.firstToken()
 		c.rates()
 		c.span()
 		c.little()
-		c.parts()
-		c.between()
+		before := len(c.found)
+		for _, law := range []func(){c.parts, c.longer, c.between} { // of TPOT and ITL; one cause, one reason
+			if law(); len(c.found) > before {
+				break
+			}
+		}
 		c.returned()
 	}
 	return c.found

@@ -70,6 +70,20 @@ func simulate(r *rand.Rand, concurrency int) (list []request, duration float64) 
 	return list, duration * (1 + 0.02*r.Float64())
 }
 
+// peak is the greatest number of requests at the same time.
+func peak(list []request) (most float64) {
+	for _, a := range list {
+		now := 0.0
+		for _, b := range list {
+			if !b.failed && b.start <= a.start && a.start < b.start+b.latency {
+				now++
+			}
+		}
+		most = max(most, now)
+	}
+	return most
+}
+
 // figures works figures out of requests as clients do.
 func figures(r *rand.Rand, list []request, duration float64, concurrency int) Figures {
 	f := Unknown()
@@ -97,8 +111,19 @@ func figures(r *rand.Rand, list []request, duration float64, concurrency int) Fi
 		}
 	}
 	f.Duration = duration / 1000
+	if r.IntN(2) == 0 && f.Completed > 0 {
+		sum := 0.0
+		for _, x := range all[E2EL] {
+			sum += x
+		}
+		f.InFlight = math.Round(sum/duration*100) / 100
+	}
 	f.RequestRate, f.InputRate, f.OutputRate = f.Completed/f.Duration, f.InputTokens/f.Duration, f.OutputTokens/f.Duration
 	f.TotalRate = f.InputRate + f.OutputRate
+	f.Streamed = r.IntN(2) == 0
+	if r.IntN(2) == 0 {
+		f.Peak = peak(list)
+	}
 	f.Retokenized = f.OutputTokens * (0.8 + 0.3*r.Float64())
 	for _, q := range quantities {
 		f.Latency[q] = summary(r, all[q])
@@ -248,6 +273,42 @@ func TestEachLaw(t *testing.T) {
 		}, "", ""},
 		{"whole answers", func(f *Figures) { f.Latency[TTFT] = f.Latency[E2EL]; scale(f, TPOT, 0); scale(f, ITL, 0) }, "", ""},
 
+		{"whole answers of a stream", func(f *Figures) {
+			f.Latency[TTFT] = f.Latency[E2EL]
+			scale(f, TPOT, 0)
+			scale(f, ITL, 0)
+			f.Streamed = true
+		}, "zero", "Mean TPOT is 0 ms"},
+		{"tokens of a stream at once", func(f *Figures) {
+			*f = Unknown()
+			f.Streamed = true
+			f.AskedOutput = 256
+			f.Latency[TPOT] = Latency{4e-4, 4e-4, 4e-4, nil}
+		},
+			"zero", "Mean TPOT is 0.0004 ms"},
+		{"short answers of a stream", func(f *Figures) { *f = Unknown(); f.Streamed = true; f.AskedOutput = 8; f.Latency[TPOT] = Latency{} }, "", ""},
+		{"a figure that is no number", func(f *Figures) {
+			f.NoNumbers = []NoNumber{{TTFT, "p90_ttft_ms", "NaN"}, {TTFT, "p99_ttft_ms", "NaN"}}
+		}, "number", "p90_ttft_ms is NaN, which is no number, although 32 requests completed"},
+		{"a mean between tokens that is no number", func(f *Figures) {
+			delete(f.Latency, ITL)
+			f.NoNumbers = []NoNumber{{ITL, "mean_itl_ms", "NaN"}}
+		}, "number", ""},
+		{"no time between tokens of answers of one", func(f *Figures) {
+			*f = Unknown()
+			f.Completed, f.OutputTokens, f.NoNumbers = 32, 32, []NoNumber{{TPOT, "mean_tpot_ms", "nan"}}
+		}, "", ""},
+		{"no number of requests that failed", func(f *Figures) {
+			*f = Unknown()
+			f.Completed, f.NoNumbers = 0, []NoNumber{{E2EL, "mean_e2e_latency_ms", "NaN"}}
+		}, "", ""},
+		{"a token longer than its request", func(f *Figures) {
+			spread(f)
+			scale(f, TPOT, 2000)
+			set(f, TPOT, func(l *Latency) { l.Min = math.NaN() })
+		}, "longer",
+			"Mean TPOT 15200 ms is longer than a whole request, Mean E2EL 7922.9 ms"},
+		{"a gap longer than any request", func(f *Figures) { scale(f, ITL, 3000) }, "longer", "Mean ITL 22500 ms"},
 		{"percentiles that descend", func(f *Figures) { set(f, TTFT, func(l *Latency) { l.Percentiles[99] = 190 }) }, "order",
 			"P90 TTFT 201.17 ms is above the P99, 190 ms"},
 		{"a mean below the least", func(f *Figures) { set(f, TPOT, func(l *Latency) { l.Mean = 2 }) }, "order parts", "Mean TPOT 2 ms is below the Min, 7.01 ms"},
@@ -291,6 +352,11 @@ func TestEachLaw(t *testing.T) {
 		{"fewer in flight", func(f *Figures) { f.Concurrency = 64 }, "", ""},
 		{"more in flight without E2EL", func(f *Figures) { delete(f.Latency, E2EL); f.Concurrency = 2 }, "little", "(Little's law)"},
 		{"more in flight at a rate", func(f *Figures) { f.Duration = math.NaN(); f.Concurrency = 3 }, "little", "0.5 requests/s of 7922.9 ms keep 3.961 in flight"},
+		{"another number in flight", func(f *Figures) { f.InFlight = 3.1; f.Concurrency = math.NaN() }, "little",
+			"32 requests of 7922.9 ms in 63.38 s keep 4 in flight, the log says 3.1 (Little's law)"},
+		{"more in flight than ever", func(f *Figures) { f.Peak = 3; f.Concurrency = math.NaN() }, "little", "more than the peak of 3"},
+		{"a peak", func(f *Figures) { f.Peak = 5; f.Concurrency = math.NaN() }, "", ""},
+		{"about that number in flight", func(f *Figures) { f.InFlight = 4.02 }, "", ""},
 		{"no bound", func(f *Figures) { f.Concurrency = math.Inf(1) }, "", ""},
 
 		{"E2EL less than its parts", func(f *Figures) { scale(f, E2EL, 0.65) }, "parts", "TTFT + (1024 tokens - 1) x TPOT are 7922.9 ms"},
@@ -303,6 +369,9 @@ func TestEachLaw(t *testing.T) {
 			"TPOT is 7.6 ms, Max 9.03 ms"},
 		{"spread lengths, faster than any token", func(f *Figures) { spread(f); scale(f, E2EL, 0.6) }, "parts", ""},
 		{"chunks of several tokens", func(f *Figures) { scale(f, ITL, 5) }, "", ""},
+		{"gaps in another unit", func(f *Figures) { scale(f, ITL, 800) }, "between", "Mean ITL 6000 ms and mean TPOT 7.6 ms"},
+		{"tokens in another unit", func(f *Figures) { delete(f.Latency, E2EL); scale(f, TPOT, 800); f.Concurrency = math.NaN() }, "between",
+			"Mean ITL 7.5 ms and mean TPOT 6080 ms"},
 		{"gaps that do not add up", func(f *Figures) { scale(f, ITL, 0.4) }, "between", "1024 tokens with 3 ms between them"},
 
 		{"a text of half the tokens", func(f *Figures) { f.Retokenized = 16400 }, "", ""},

@@ -33,7 +33,11 @@ func doubtful(all []*runs.Run, doubts *runs.Doubts, d *imported) {
 			continue
 		}
 		if count++; count <= most {
-			d.notes = append(d.notes, fmt.Sprintf("%s: kept off the Pareto front (--max-failed, --allow-implausible): %s", r.File, strings.Join(r.OffFront, "; ")))
+			options := ""
+			if len(r.Relaxed) > 0 {
+				options = " (" + strings.Join(r.Relaxed, ", ") + ")"
+			}
+			d.notes = append(d.notes, fmt.Sprintf("%s: kept off the Pareto front%s: %s", r.File, options, strings.Join(r.OffFront, "; ")))
 		}
 	}
 	if count > most {

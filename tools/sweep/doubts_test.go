@@ -79,6 +79,13 @@ func TestDoubtfulRuns(t *testing.T) {
 			}
 		}
 	}
+	// Each note names the options that help, and no others.
+	_, said := mustSweep(t, "table", dir, "--columns", "Name")
+	for folder, options := range map[string]string{"contrary": "--allow-implausible", "failing": "--max-failed, --allow-implausible"} {
+		if want := folder + "/run/benchmark_report,_x.yaml: kept off the Pareto front (" + options + "): "; !strings.Contains(said, want) {
+			t.Errorf("%q is missing in\n%s", want, said)
+		}
+	}
 	svg := filepath.Join(t.TempDir(), "x.svg")
 	mustSweep(t, "plot", dir, "-o", svg)
 	text, err := os.ReadFile(svg)
@@ -109,5 +116,34 @@ func TestManyDoubtfulRuns(t *testing.T) {
 	lines := slices.DeleteFunc(strings.Split(stderr, "\n"), func(s string) bool { return !strings.Contains(s, "kept off") })
 	if len(lines) != 4 || lines[3] != "note: 9 more runs kept off the Pareto front; the column Off_Front says why" {
 		t.Errorf("%q", lines)
+	}
+}
+
+// Measured concurrencies are short for people, and whole in CSV; a condition that keeps nothing, and options that a
+// single table does not use, are named.
+func TestForPeople(t *testing.T) {
+	text, err := os.ReadFile("testdata/sweepA/pd_4P_TP1_1D_TP4/benchmark_report,_c8.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "benchmark_report,_x.yaml")
+	const long = "7.823481157476992"
+	if err := os.WriteFile(file, []byte(strings.Replace(string(text), "max_concurrency: 8", "max_concurrency: "+long, 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for format, want := range map[string]string{"text": "7.823\n", "csv": long} {
+		if out, _ := mustSweep(t, "table", file, "--columns", "Name,Concurrency", "--format", format); !strings.Contains(out, want) {
+			t.Errorf("%s: %q is missing in\n%s", format, want, out)
+		}
+	}
+	svg := filepath.Join(t.TempDir(), "x.svg")
+	mustSweep(t, "plot", file, "-o", svg)
+	if text, err = os.ReadFile(svg); err != nil || strings.Contains(string(text), long) || !strings.Contains(string(text), "7.823") {
+		t.Errorf("%v, %s", err, svgWords(t, text))
+	}
+	out, said := mustSweep(t, "table", file, "--where", "TP == 99", "--split-by", "Start")
+	if strings.Contains(out, "1 for all engines") || !strings.Contains(said, "--where keeps none of 1 run\n") ||
+		!strings.Contains(said, "no effect on a single table") {
+		t.Errorf("%s%s", out, said)
 	}
 }

@@ -42,6 +42,7 @@ type imported struct {
 	skipped   []string // why, with the file
 	files     []string // all that were found
 	notes     []string
+	group     []*runs.Column // of --group-by
 	split     []*runs.Column // of --split-by
 }
 
@@ -78,8 +79,8 @@ func (in *Input) read(s cli.Streams, doubts *runs.Doubts) (*imported, error) {
 		return nil, fault.New(fault.Input, "no benchmark reports in %s", strings.Join(in.Dirs, ", ")).
 			WithHint("names must begin with benchmark_report and end in .yaml, .yml or .json")
 	}
-	d := &imported{scenarios: runs.Scenarios(got.Runs, group...), notes: notes(got.Runs), split: split,
-		files: got.Sessions}
+	d := &imported{scenarios: runs.Scenarios(got.Runs, group...), notes: notes(got.Runs),
+		group: group, split: split, files: got.Sessions}
 	if n := len(got.Sessions); n > 0 {
 		d.notes = append(d.notes, andMore(got.Sessions[0]+": a report of whole sessions, not of requests; it makes no run", n))
 	}
@@ -94,6 +95,9 @@ func (in *Input) read(s cli.Streams, doubts *runs.Doubts) (*imported, error) {
 		if keep(r) {
 			d.kept = append(d.kept, r)
 		}
+	}
+	if len(d.kept) == 0 && len(got.Runs) > 0 {
+		fmt.Fprintf(s.Err, "note: --where keeps none of %s\n", cli.Count(len(got.Runs), "run"))
 	}
 	return d, nil
 }
@@ -213,7 +217,7 @@ func (d *imported) scenario(index *int) (runs.Scenario, error) {
 		i = *index
 	case len(d.scenarios) > 1:
 		return runs.Scenario{}, fault.New(fault.Usage, "there are %d scenarios; --scenario must say which",
-			len(d.scenarios)).WithHint(listHint)
+			len(d.scenarios)).WithHint(listHint + "; --round-isl, --round-osl and --group-by join them")
 	}
 	if err := d.checkScenario(i); err != nil {
 		return runs.Scenario{}, err
@@ -251,16 +255,6 @@ type Format struct {
 	Format string `enum:"text,csv,json" default:"text" help:"text for people; csv or json, with unrounded values, for programs."`
 }
 
-func (f Format) write(s cli.Streams, t *table.Table) error {
-	switch f.Format {
-	case "csv":
-		return t.WriteCSV(s.Out)
-	case "json":
-		return t.WriteJSON(s.Out)
-	}
-	return t.WriteText(s.Out)
-}
-
 // ScenariosCmd is `perigee sweep scenarios`.
 type ScenariosCmd struct {
 	Input
@@ -275,10 +269,7 @@ func (c *ScenariosCmd) Run(s cli.Streams) error {
 		return err
 	}
 	var t table.Table
-	by, err := columnList("--group-by", c.GroupBy)
-	if err != nil {
-		return err
-	}
+	by := d.group
 	if by == nil {
 		by = runs.ScenarioColumns()
 	}
@@ -303,7 +294,7 @@ func (c *ScenariosCmd) Run(s cli.Streams) error {
 		configurations := len(runs.Configurations(sc.Runs, true, d.split...)) // as plot and report count them
 		t.AddRow(append(cells, len(sc.Runs), configurations)...)
 	}
-	if err := c.write(s, &t); err != nil {
+	if err := t.Write(s.Out, c.Format.Format); err != nil {
 		return err
 	}
 	return c.strict(d)
@@ -323,7 +314,7 @@ func (c *ColumnsCmd) Run(s cli.Streams) error {
 		holds := strings.TrimPrefix(col.Kind.String(), "a ")
 		t.AddRow(col.Name, holds, expr.Words(col.Unit).Plain(), better[col.Better], col.Help)
 	}
-	return c.write(s, &t)
+	return t.Write(s.Out, c.Format.Format)
 }
 
 // generator names the program that made a file.

@@ -56,6 +56,10 @@ func (c *TableCmd) Run(s cli.Streams) error {
 			return c.strict(d)
 		}
 	}
+	if c.SplitBy != "" || !c.SegByDir {
+		fmt.Fprintln(s.Err, "note: --split-by and --no-seg-by-dir have no effect on a single table; "+
+			"text with --scenario and without --sort has one per configuration")
+	}
 	sortRows(rows, order)
 	if c.Truncated != nil {
 		rows = rows[:min(len(rows), *c.Truncated)]
@@ -102,7 +106,7 @@ func columnList(option, text string) ([]*runs.Column, error) {
 func (c *TableCmd) print(s cli.Streams, title string, rows []*runs.Run, columns []*runs.Column) error {
 	if columns == nil {
 		columns = runs.Originals()
-		if hasTransfers(rows) {
+		if slices.ContainsFunc(rows, func(r *runs.Run) bool { return r.Transfer }) {
 			columns = append(columns, must("Transfer_Latency_ms"), must("Transfer_GBps"))
 		}
 		columns = append(columns, ifDoubtful(rows)...)
@@ -110,11 +114,7 @@ func (c *TableCmd) print(s cli.Streams, title string, rows []*runs.Run, columns 
 			columns = c.header(s, title, rows, columns)
 		}
 	}
-	return c.write(s, tableOf(rows, columns))
-}
-
-func hasTransfers(rows []*runs.Run) bool {
-	return slices.ContainsFunc(rows, func(r *runs.Run) bool { return r.Transfer })
+	return tableOf(rows, columns, c.Format.Format == "text").Write(s.Out, c.Format.Format)
 }
 
 // must is a column that exists.
@@ -165,9 +165,9 @@ func inName(col *runs.Column) bool {
 	return name == "DP" || name == "PP" || name == "EP"
 }
 
-// allOne reports whether no cell is anything but 1 or empty.
+// allOne reports whether there are cells, and none is anything but 1 or empty.
 func allOne(rows []*runs.Run, col *runs.Column) bool {
-	return !slices.ContainsFunc(rows, func(r *runs.Run) bool {
+	return len(rows) > 0 && !slices.ContainsFunc(rows, func(r *runs.Run) bool {
 		c := col.Of(r)
 		return !c.Empty && c.Value() != 1
 	})
@@ -209,8 +209,8 @@ func alignOf(col *runs.Column) table.Align {
 	return table.Right
 }
 
-// tableOf makes the table of some rows.
-func tableOf(rows []*runs.Run, columns []*runs.Column) *table.Table {
+// tableOf makes the table of some rows. forPeople rounds what the column's format does not.
+func tableOf(rows []*runs.Run, columns []*runs.Column, forPeople bool) *table.Table {
 	var t table.Table
 	for _, col := range columns {
 		t.AddColumn(col.Name, alignOf(col), col.Format)
@@ -218,19 +218,19 @@ func tableOf(rows []*runs.Run, columns []*runs.Column) *table.Table {
 	for _, r := range rows {
 		cells := make([]any, len(columns))
 		for i, col := range columns {
-			cells[i] = cellOf(col, col.Of(r))
+			c := col.Of(r)
+			switch {
+			case col.Format != "" && !c.Empty:
+				cells[i] = c.Value()
+			case forPeople:
+				cells[i] = runs.Short(c).Plain()
+			default:
+				cells[i] = c.Plain()
+			}
 		}
 		t.AddRow(cells...)
 	}
 	return &t
-}
-
-// cellOf is a cell as package table takes it: a float where the column rounds.
-func cellOf(col *runs.Column, c expr.Cell) any {
-	if col.Format != "" && !c.Empty {
-		return c.Value()
-	}
-	return c.Plain()
 }
 
 // byConfiguration prints the tables of the original analysis: one for each
@@ -252,7 +252,7 @@ func (c *TableCmd) byConfiguration(s cli.Streams, sc runs.Scenario, columns, spl
 		if cols == nil {
 			cols = append(configurationColumns(conf, len(directories) > 1), ifDoubtful(rows)...)
 		}
-		if err := tableOf(rows, cols).WriteText(s.Out); err != nil {
+		if err := tableOf(rows, cols, true).WriteText(s.Out); err != nil {
 			return err
 		}
 	}

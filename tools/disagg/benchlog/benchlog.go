@@ -29,6 +29,9 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
+
+	"perigee/tools/laws"
 )
 
 // Level holds the figures that the log gives of one level.
@@ -50,6 +53,12 @@ type Level struct {
 	// AskedOutput is the number of tokens that a request asks for, the mean where lengths are spread; 0 where the log
 	// does not say it.
 	AskedOutput float64
+
+	InFlight   float64 // mean number of requests at the same time; 0 where the log does not say
+	Peak       float64 // most requests at the same time; 0 where the log does not say
+	Unstreamed bool    // the client's figures show that answers came whole: TTFT, TPOT and ITL were not measured
+	// NoNumbers are the figures that the client gives as NaN or infinite.
+	NoNumbers []laws.NoNumber
 
 	// Mixed names a figure that the level's last result block gives with two values, such as
 	// "SERVER_MEDIAN_TTFT 500 and 700": results of several clients may be mixed. Empty for nothing.
@@ -131,9 +140,10 @@ func readText(r io.Reader) (*Log, error) {
 		m.at, end = at, at+int64(len(line))
 		m.line(line)
 	})
-	m.at = end
 	last := Plain(rest)
-	closed := m.open == nil && bytes.HasSuffix(bytes.TrimSpace(last), done) && bytes.Contains(last, closing)
+	closed := m.open == nil && (m.loose == nil && len(m.blocks) > 0 && m.closedAt == m.at ||
+		bytes.HasSuffix(bytes.TrimSpace(last), done) && bytes.Contains(last, closing))
+	m.at = end
 	m.abandon()
 	if m.log.Whole = len(last) == 0 || closed; !m.log.Whole {
 		m.log.LastLine = LastLine(rest)
@@ -168,8 +178,10 @@ type machine struct {
 	// after says that the last level is closed and no other result block has begun
 	// since, so that totals still speak of it.
 	after bool
-	at    int64              // offset of the line
-	block map[string]float64 // what the result block has said so far; nil outside of one
+	at    int64 // offset of the line
+	// closedAt is the offset of the line that has ended the last of blocks.
+	closedAt int64
+	block    map[string]float64 // what the result block has said so far; nil outside of one
 	// summed counts the failures that a client has summed up in the level since the last result block began, -1 if it
 	// has not: TensorRT-LLM's does so before the block that they belong to.
 	summed int
@@ -273,7 +285,9 @@ func (m *machine) endLoose(complete bool) {
 	}
 	l := m.loose
 	l.Complete, l.to = complete || l.Client == TRTLLMBench && l.Duration > 0, m.at
-	l.derive()
+	if l.derive(); complete {
+		m.closedAt = m.at
+	}
 	m.blocks, m.loose, m.block = append(m.blocks, l), nil, nil
 }
 
@@ -422,6 +436,21 @@ func whole(text []byte) (int, bool) {
 	return n, err == nil && n >= 0
 }
 
+// noNumber notes a figure that a client gives as NaN or infinite, and reports whether it is one. The standard deviation
+// of one request is honestly NaN.
+func (l *Level) noNumber(quantity, stat, label, text string) bool {
+	x, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	if quantity == "" || err != nil || !math.IsNaN(x) && !math.IsInf(x, 0) {
+		return false
+	}
+	if stat == "std" {
+		return true
+	}
+	l.NoNumbers = append(l.NoNumbers, laws.NoNumber{Quantity: quantity, Name: strings.TrimRight(label, ": "),
+		Value: strings.TrimSpace(text)})
+	return true
+}
+
 // MostFigure bounds the absolute value of a figure, so that sums of two have a number.
 const MostFigure = 1e300
 
@@ -444,8 +473,12 @@ func (l Level) Counts() (failed, total int) {
 	return max(failed, total-l.Successful), total
 }
 
-// HasRates reports whether the level's client writes rates where others count.
-func (l Level) HasRates() bool { return l.Client == AIPerf || l.Client == GenAIPerf }
+// HasRates reports whether the level's client writes rates where others count, and has a throughput: of tokens, or of
+// requests whose first token took time.
+func (l Level) HasRates() bool {
+	return (l.Client == AIPerf || l.Client == GenAIPerf) &&
+		(l.Throughput > 0 || l.RequestRate > 0 && l.Metrics[Name("Mean", "TTFT")] > 0)
+}
 
 // Missing lists the wanted metrics that a level lacks.
 func (l Level) Missing(wanted []string) []string {

@@ -20,6 +20,7 @@ func readJSON(file io.ReadSeeker) (*Log, error) {
 		return nil, nil // a pipe: a text
 	}
 	log := &Log{JSON: true, Unmarked: true, Whole: true}
+	others := false // objects that are no result stand first
 	d := documents{in: bufio.NewReaderSize(file, 1<<16), line: 1}
 	for {
 		text, line, err := d.next()
@@ -27,7 +28,11 @@ func readJSON(file io.ReadSeeker) (*Log, error) {
 			err = log.object(text, line)
 		}
 		log.Lines = d.line
+		others = others || len(log.Levels) == 0 && errors.Is(err, errNoResult)
 		switch {
+		case others && len(log.Levels) == 0 && errors.Is(err, errNoResult): // it may be a text that begins so
+		case (others || d.isList) && len(log.Levels) == 0 && errors.Is(err, io.EOF):
+			return log, nil
 		case err == nil && len(log.Levels) > MaxLevels:
 			return nil, fmt.Errorf("line %d: wanted at most %d results", line, MaxLevels)
 		case err == nil:
@@ -44,6 +49,8 @@ func readJSON(file io.ReadSeeker) (*Log, error) {
 		}
 	}
 }
+
+var errNoResult = errors.New("wanted the result of a known client")
 
 // result is an object with results.
 type result struct {
@@ -74,9 +81,9 @@ func (l *Log) object(text []byte, line int) error {
 	case r.has("completed") && (r.has("request_throughput") || r.has("output_throughput")):
 		r.serving()
 	default:
-		return fmt.Errorf("line %d: wanted the result of a known client", line)
+		return fmt.Errorf("line %d: %w", line, errNoResult)
 	}
-	r.level.Complete = r.keys["was_cancelled"] != true
+	r.level.Complete = r.keys["was_cancelled"] != true && r.keys["is_complete"] != false
 	r.level.derive()
 	l.Levels = append(l.Levels, r.level)
 	return nil
@@ -92,19 +99,21 @@ func (r *result) has(keys ...string) bool {
 	return true
 }
 
-// number gives what a key of an object holds, if it is a number. Null and what is not there are none.
-func (r *result) number(keys map[string]any, key string, use func(float64)) {
+// number gives what a key of an object holds, if it is a number. Null and what is not there are none. A figure that is
+// none is noted by its quantity and its statistic; without a quantity it is no figure.
+func (r *result) number(keys map[string]any, key, quantity, stat string, use func(float64)) {
 	value, ok := keys[key]
 	if !ok || value == nil {
 		return
 	}
 	n, _ := value.(json.Number)
 	x, err := n.Float64()
-	if err != nil || math.Abs(x) > MostFigure {
+	switch {
+	case err == nil && math.Abs(x) <= MostFigure:
+		use(x)
+	case !r.level.noNumber(quantity, stat, r.label(key), fmt.Sprint(value)):
 		r.unread(key, "a number", fmt.Sprint(value))
-		return
 	}
-	use(x)
 }
 
 // unread notes a figure that cannot be read.
@@ -115,17 +124,25 @@ func (r *result) unread(key, wanted, got string) {
 	}
 	at := max(0, bytes.Index(r.text, []byte(`"`+r.outer+`"`)))
 	at += max(0, bytes.Index(r.text[at:], []byte(`"`+key+`"`)))
-	label := key
+	r.log.unread(r.line+bytes.Count(r.text[:at], []byte("\n")), r.label(key), wanted, got)
+}
+
+// label is a key with that of the object that it is in.
+func (r *result) label(key string) string {
 	if r.outer != "" {
-		label = r.outer + "." + key
+		return r.outer + "." + key
 	}
-	r.log.unread(r.line+bytes.Count(r.text[:at], []byte("\n")), label, wanted, got)
+	return key
 }
 
 // read puts the numbers of keys into the fields of the level.
 func (r *result) read(keys map[string]any, unit string, fields map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
-		r.number(keys, key, func(x float64) {
+		quantity := fields[key]
+		if _, value := r.level.place(quantity); value == nil {
+			quantity = "" // a count
+		}
+		r.number(keys, key, quantity, "", func(x float64) {
 			if wanted := r.level.put(fields[key], x, unit); wanted != "" {
 				r.unread(key, wanted, fmt.Sprint(keys[key]))
 			}
@@ -137,7 +154,7 @@ func (r *result) read(keys map[string]any, unit string, fields map[string]string
 func (r *result) latencies(quantity string, keys map[string]any) {
 	for _, word := range slices.Sorted(maps.Keys(keys)) {
 		if stat := statistic(word); stat != "" {
-			r.number(keys, word, func(x float64) { r.level.set(quantity, stat, x) })
+			r.number(keys, word, quantity, stat, func(x float64) { r.level.set(quantity, stat, x) })
 		}
 	}
 }
@@ -156,6 +173,7 @@ func (r *result) serving() {
 	switch {
 	case r.has("total_output_tokens_retokenized") || r.has("mean_e2e_latency_ms"):
 		l.Client = SGLang
+		r.read(k, "", map[string]string{"concurrency": inFlight})
 	case r.has("user_throughput"):
 		l.Client = TRTLLM
 	default:
@@ -164,7 +182,8 @@ func (r *result) serving() {
 	r.read(k, "", map[string]string{
 		"completed": successful, "failed": failed, "num_prompts": asked, "total_input_tokens": input,
 		"total_output_tokens": generated, "total_output_tokens_retokenized": retokenized, "max_concurrency": bounded,
-		"duration": duration, "request_throughput": requestRate, "input_throughput": inputRate,
+		"max_concurrent_requests": peak,
+		"duration":                duration, "request_throughput": requestRate, "input_throughput": inputRate,
 		"output_throughput": outputRate, "total_token_throughput": totalRate, "total_throughput": totalRate,
 	})
 	if errs, ok := k["errors"].([]any); ok && len(errs) > 0 { // of each request, empty for none
@@ -177,7 +196,7 @@ func (r *result) serving() {
 			"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2el": "E2EL", "e2e_latency": "E2EL",
 		}[quantity]
 		if stat = statistic(stat); stat != "" && ok && strings.HasSuffix(key, "_ms") {
-			r.number(k, key, func(x float64) { l.set(quantity, stat, x) })
+			r.number(k, key, quantity, stat, func(x float64) { l.set(quantity, stat, x) })
 		}
 	}
 }
@@ -190,8 +209,8 @@ func (r *result) askedOutput() {
 		return
 	}
 	longest, share := 0.0, 0.0
-	r.number(r.keys, "random_output_len", func(x float64) { longest = x })
-	r.number(r.keys, "random_range_ratio", func(x float64) { share = x })
+	r.number(r.keys, "random_output_len", "", "", func(x float64) { longest = x })
+	r.number(r.keys, "random_range_ratio", "", "", func(x float64) { share = x })
 	if share >= 0 && share <= 1 {
 		r.level.AskedOutput = longest * (1 + share) / 2
 	}
@@ -231,7 +250,7 @@ func (r *result) aiperf() {
 		unit, _ := keys["unit"].(string)
 		for _, word := range slices.Sorted(maps.Keys(keys)) {
 			if stat := statistic(word); stat != "" {
-				r.number(keys, word, func(x float64) {
+				r.number(keys, word, l.figureOf(name, stat), stat, func(x float64) {
 					if wanted := l.named(name, strings.ToLower(unit), stat, x); wanted != "" {
 						r.unread(word, wanted, fmt.Sprint(keys[word], " ", unit))
 					}
@@ -258,7 +277,7 @@ func (r *result) errors() {
 	r.level.Failed = 0
 	for _, entry := range list {
 		keys, _ := entry.(map[string]any)
-		r.number(keys, "count", func(x float64) { r.level.Failed += int(max(0, min(x, 1e9))) })
+		r.number(keys, "count", "", "", func(x float64) { r.level.Failed += int(max(0, min(x, 1e9))) })
 	}
 }
 
@@ -291,7 +310,8 @@ func (r *result) trtllmBench() {
 	info, performance, streaming := within(r.keys, "request_info"), within(r.keys, "performance"),
 		within(r.keys, "streaming_metrics")
 	r.read(info, "", map[string]string{
-		"num_requests": successful, "avg_input_length": meanInput, "avg_output_length": meanOutput,
+		"num_requests": successful, "avg_num_concurrent_requests": inFlight, "avg_input_length": meanInput,
+		"avg_output_length": meanOutput,
 	})
 	r.read(performance, "ms", map[string]string{
 		"total_latency_ms": duration, "request_throughput_req_s": requestRate,
@@ -306,7 +326,7 @@ func (r *result) trtllmBench() {
 		{"TPOT", "avg_tpot_ms", "tpot_percentiles", streaming},
 	} {
 		r.outer = ""
-		r.number(part.keys, part.mean, func(x float64) { l.set(part.quantity, "mean", x) })
+		r.number(part.keys, part.mean, part.quantity, "mean", func(x float64) { l.set(part.quantity, "mean", x) })
 		r.outer = part.percentiles
 		r.latencies(part.quantity, within(part.keys, part.percentiles))
 	}

@@ -302,7 +302,12 @@ func TestDocuments(t *testing.T) {
 			t.Errorf("%q: %+v, %v; wanted %s", behind, log, err, says)
 		}
 	}
-	for _, text := range []string{"{\"a\": 1}", "{}", "[]", "{", "{\"completed\": 1}\n", "{x}"} { // something else: a text without results
+	for _, text := range []string{"{\"a\": 1}", "{}", "{\"completed\": 1}\n", "{} {}", "[]", "[{}]\n"} { // of something else
+		if log, err := Read(strings.NewReader(text)); err != nil || !log.JSON || !log.Whole || len(log.Levels) > 0 {
+			t.Errorf("%q: %+v, %v", text, log, err)
+		}
+	}
+	for _, text := range []string{"{", "{x}", "{}\nx", "[\nx"} { // something else: a text without results
 		if log, err := Read(strings.NewReader(text)); err != nil || log.JSON || len(log.Levels) > 0 {
 			t.Errorf("%q: %+v, %v", text, log, err)
 		}
@@ -331,12 +336,14 @@ func TestConcurrencyOfExports(t *testing.T) {
 	}
 }
 
-// A request that is neither counted as completed nor as failed is lost; a prompt may take several requests, though.
+// A request that is neither counted as completed nor as failed is lost; SGLang's
+// client may make several requests of a prompt.
 func TestLostRequests(t *testing.T) {
 	for counts, want := range map[string][2]int{
 		`"num_prompts": 200, "completed": 150, "failed": 0`: {50, 200}, `"num_prompts": 200, "completed": 150`: {50, 200},
-		`"num_prompts": 200, "completed": 150, "failed": 50`: {50, 200}, `"num_prompts": 20, "completed": 150, "failed": 1`: {1, 151},
-		`"completed": 150, "failed": 1`: {1, 151}, `"completed": 150`: {0, 150}, `"completed": null, "num_prompts": 7`: {-1, 7},
+		`"num_prompts": 200, "completed": 150, "failed": 50`: {50, 200}, `"num_prompts": 20, "completed": 150, "failed": 1`: {1, 20},
+		`"num_prompts": 20, "completed": 150, "failed": 1, "mean_e2e_latency_ms": 5`: {1, 151},
+		`"completed": 150, "failed": 1`:                                              {1, 151}, `"completed": 150`: {0, 150}, `"completed": null, "num_prompts": 7`: {-1, 7},
 		`"num_prompts": 4, "completed": 3, "errors": ["", "x", "", ""]`: {1, 4},
 	} {
 		log, err := Read(strings.NewReader(`{"request_throughput": 1, ` + counts + `}`))

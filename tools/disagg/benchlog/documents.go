@@ -10,11 +10,12 @@ import (
 
 // documents reads the JSON objects of a file one after the other: one object, one on each line, or a list of objects.
 // Lists inside of an object that are longer than mostList are dropped: clients write times of every token there. NaN
-// and Infinity, which Python's json writes, become null.
+// and Infinity, which Python's json writes, become strings.
 type documents struct {
 	in   *bufio.Reader
 	line int // of the last byte
 
+	isList   bool // a list stands around the objects
 	text     []byte
 	depth    int
 	quoted   bool
@@ -52,7 +53,10 @@ func (d *documents) next() (text []byte, line int, err error) {
 			switch c {
 			case '{':
 				line = d.line
-			case ' ', '\t', '\r', '\n', ',', '[', ']', 0xef, 0xbb, 0xbf: // between objects; the mark of UTF-8
+			case '[':
+				d.isList = true
+				continue
+			case ' ', '\t', '\r', '\n', ',', ']', 0xef, 0xbb, 0xbf: // between objects; the mark of UTF-8
 				continue
 			default:
 				return nil, d.line, fmt.Errorf("line %d: wanted an object of JSON, got %q", d.line, c)
@@ -95,8 +99,11 @@ func (d *documents) take(c byte) {
 		return
 	default:
 		if d.word = c == 'N' || c == 'I'; d.word {
-			d.text = bytes.TrimSuffix(d.text, []byte("-"))
-			d.write([]byte("null"))
+			word := map[byte]string{'N': `"NaN"`, 'I': `"Infinity"`}[c]
+			if text, negative := bytes.CutSuffix(d.text, []byte("-")); negative {
+				d.text, word = text, `"-Infinity"`
+			}
+			d.write([]byte(word))
 			return
 		}
 		d.structure(c)

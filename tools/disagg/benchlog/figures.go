@@ -15,6 +15,7 @@ const (
 	total, successful, failed     = "total", "successful", "failed"
 	generated, retokenized, input = "generated", "retokenized", "input"
 	bounded, asked                = "concurrency", "asked"
+	inFlight, peak                = "in flight", "peak"
 
 	duration, meanInput, meanOutput               = "duration", "mean input", "mean output"
 	outputRate, requestRate, inputRate, totalRate = "rate", "request rate", "input rate", "total rate"
@@ -28,6 +29,7 @@ func (l *Level) place(field string) (count *int, value *float64) {
 	}
 	values := map[string]*float64{
 		duration: &l.Duration, meanInput: &l.meanInput, meanOutput: &l.meanOutput, outputRate: &l.Throughput,
+		inFlight: &l.InFlight, peak: &l.Peak,
 		requestRate: &l.RequestRate, inputRate: &l.InputRate, totalRate: &l.TotalRate,
 	}
 	return counts[field], values[field]
@@ -96,10 +98,24 @@ func (l *Level) set(quantity, stat string, ms float64) {
 	l.Latency[quantity][stat] = ms
 }
 
+// unstreamed is the TTFT in ms of answers that TensorRT-LLM's client has asked for as a whole (--non-streaming): it
+// counts -1 s as the time to the first token, and TPOT from then on.
+const unstreamed = -1000
+
 // derive completes a block by what follows from its figures.
 func (l *Level) derive() {
-	if l.Total < 0 && l.asked > 0 && l.asked >= l.Successful+max(0, l.Failed) { // else a prompt takes several requests
+	if l.Total < 0 && l.asked > 0 && // SGLang's may make several of a prompt
+		(l.Client == VLLM || l.asked >= l.Successful+max(0, l.Failed)) {
 		l.Total = l.asked
+	}
+	if ttft := l.Latency["TTFT"]; l.Client == TRTLLM && ttft["mean"] == unstreamed && ttft["p50"] == unstreamed {
+		l.Unstreamed = true
+		for _, quantity := range []string{"TTFT", "TPOT", "ITL"} {
+			delete(l.Latency, quantity)
+			for _, s := range Statistics {
+				delete(l.Metrics, Name(s, quantity))
+			}
+		}
 	}
 	if l.totalIsOutput {
 		l.Throughput, l.TotalRate, l.totalIsOutput = l.TotalRate, 0, false
@@ -135,7 +151,7 @@ func (l Level) Figures() laws.Figures {
 	}{
 		{float64(l.Concurrency), &f.Concurrency}, {l.Duration, &f.Duration}, {l.Throughput, &f.OutputRate},
 		{l.RequestRate, &f.RequestRate}, {l.InputRate, &f.InputRate}, {l.TotalRate, &f.TotalRate},
-		{l.AskedOutput, &f.AskedOutput},
+		{l.AskedOutput, &f.AskedOutput}, {l.InFlight, &f.InFlight}, {l.Peak, &f.Peak},
 	} {
 		if figure.from > 0 {
 			*figure.to = figure.from
@@ -146,6 +162,7 @@ func (l Level) Figures() laws.Figures {
 			f.Latency[quantity] = latency
 		}
 	}
+	f.NoNumbers, f.Streamed, f.Unstreamed = l.NoNumbers, l.Client != "" && l.Client != SGLang, l.Unstreamed
 	if l.Client == AIPerf || l.Client == GenAIPerf { // the mean of each request, as others define TPOT
 		if latency, known := f.Latency[laws.ITL]; known {
 			f.Latency[laws.TPOT] = latency

@@ -38,7 +38,10 @@ var figures = []figure{
 	{"Total token throughput (tok/s):", totalRate, ""},
 	{"Total Token throughput (tok/s):", totalRate, ""},
 	{"User throughput (tok/s):", "", TRTLLM}, // which only names the client
+	{"Peak concurrent requests:", peak, ""},
+	{"Concurrency:", inFlight, SGLang},
 	{"Number of requests:", successful, TRTLLMBench},
+	{"Number of concurrent requests:", inFlight, TRTLLMBench},
 	{"Average Input Length (tokens):", meanInput, TRTLLMBench},
 	{"Average Output Length (tokens):", meanOutput, TRTLLMBench},
 	{"Request Throughput (req/sec):", requestRate, TRTLLMBench},
@@ -132,7 +135,11 @@ func (m *machine) figure(line []byte) {
 	if m.latency(l, line) {
 		return
 	}
-	if f, text := find(line); f != nil && m.belongs(l, f) {
+	f, text := find(line)
+	if f == nil || f.field == inFlight && (l.Client != f.client || l.InFlight > 0) { // what a script says, too
+		return
+	}
+	if m.belongs(l, f) {
 		m.take(l, f, text)
 	}
 }
@@ -211,6 +218,7 @@ func (m *machine) takeLatency(l *Level, quantity, stat, label string, text []byt
 	value, ok := number(text)
 	if !ok || math.Abs(value*factor) > MostFigure {
 		m.unread([]byte(label), "a number", bytes.TrimSpace(text))
+		l.noNumber(quantity, stat, label, string(text))
 		delete(l.Metrics, metric(quantity, stat))
 		delete(l.Latency[quantity], stat)
 		return
@@ -247,9 +255,11 @@ func (m *machine) take(l *Level, f *figure, text []byte) {
 		m.count(l, f, count, text)
 		return
 	}
-	x, ok := number(bytes.TrimSuffix(text, second))
+	text = bytes.TrimSuffix(text, second)
+	x, ok := number(text)
 	if !ok {
 		m.unread([]byte(f.label), "a number", text)
+		l.noNumber(f.field, "", f.label, string(text))
 	}
 	if value != nil && !ok {
 		*value = 0
@@ -306,6 +316,7 @@ func (m *machine) options(line []byte) {
 	namespace := bytes.Contains(line, []byte("Namespace("))
 	if !namespace && !command && !bytes.Contains(line, []byte("request concurrency:")) &&
 		!bytes.Contains(line, []byte("Running Perf Analyzer")) {
+		m.figure(line)
 		return
 	}
 	said := options{concurrency: firstNumber(bound, line)}

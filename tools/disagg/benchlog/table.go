@@ -67,6 +67,15 @@ func (l *Level) named(name, unit, stat string, x float64) (wanted string) {
 	return l.put(totals[name], x, unit)
 }
 
+// figureOf returns the quantity or the field that a statistic of what AIPerf calls so is, "" for a count and for one
+// that is not taken.
+func (l *Level) figureOf(name, stat string) string {
+	if _, value := l.place(totals[name]); value != nil && stat == "mean" {
+		return totals[name]
+	}
+	return quantities[name]
+}
+
 // row takes a line of a table, and reports whether it is one.
 func (m *machine) row(line []byte) bool {
 	if !hasSuffix(line, verticals) {
@@ -160,7 +169,7 @@ func (m *machine) flush() {
 	}
 	stats := map[string]string{}
 	for i, cell := range t.cells {
-		if i < len(t.columns) && t.columns[i] != "" && cell != "" && cell != "N/A" {
+		if i < len(t.columns) && t.columns[i] != "" && !slices.Contains([]string{"", "N/A", "-"}, cell) {
 			stats[t.columns[i]] = cell
 		}
 	}
@@ -181,6 +190,9 @@ func (m *machine) flush() {
 		wanted := "a number"
 		if ok && l != nil {
 			wanted = l.named(name, unit, stat, x)
+		}
+		if !ok && l != nil {
+			l.noNumber(l.figureOf(name, stat), stat, name+" ("+stat+")", text)
 		}
 		if !ok || l != nil && wanted != "" {
 			m.log.unread(t.line, name+" ("+stat+")", wanted, strings.TrimSpace(text+" "+unit))

@@ -312,7 +312,10 @@ func (j *judge) benchmark() {
 	}
 	if len(log.Levels) == 0 {
 		text := "no level in the log: there is no line \"Benchmarking with concurrency\", and no result of a known client counts"
-		if log.Lines == 0 && log.Whole {
+		switch {
+		case log.JSON:
+			text = "the file is JSON, but holds no result of a known client"
+		case log.Lines == 0 && log.Whole:
 			text = "the log is empty"
 		}
 		if log.Warmups > 0 {
@@ -366,7 +369,11 @@ func (j *judge) presence() {
 
 // level judges one complete level.
 func (j *judge) level(l benchlog.Level) {
-	if missing := l.Missing(j.want.Metrics); len(missing) > 0 {
+	missing := l.Missing(j.want.Metrics)
+	if l.Unstreamed && (j.want.Unstreamed || !j.want.known) {
+		missing = slices.DeleteFunc(missing, func(name string) bool { return !strings.HasSuffix(name, "_E2EL") })
+	}
+	if len(missing) > 0 {
 		j.reason(j.g.MissingMetrics, "level %d lacks %s", l.Concurrency, strings.Join(missing, ", "))
 	}
 	if j.e.Log.Unmarked && len(l.Metrics) == 0 && l.Throughput == 0 {
@@ -374,7 +381,7 @@ func (j *judge) level(l benchlog.Level) {
 	}
 	custom := j.want.Custom != nil && j.want.Custom.Pattern != nil
 	j.requests(l, custom)
-	j.tokens(l, custom || l.Throughput > 0 && l.HasRates())
+	j.tokens(l, custom || l.HasRates())
 	j.plausible(l)
 	for i, b := range j.want.Bounds {
 		if b.Concurrency != 0 && b.Concurrency != l.Concurrency {
@@ -399,7 +406,7 @@ func (j *judge) requests(l benchlog.Level, custom bool) {
 	// The client may print fewer than it was asked for: lost ones failed, too.
 	asked := l.Concurrency * j.want.MultiRound
 	// A table of AIPerf or GenAI-Perf may have rates alone; SGLang's client counts no failed requests.
-	unsaid := custom || j.g.UnknownTokens || l.Throughput > 0 && l.HasRates() || j.e.Log.Unmarked && l.Successful > 0
+	unsaid := custom || j.g.UnknownTokens || l.HasRates() || j.e.Log.Unmarked && l.Successful > 0
 	switch {
 	case total < 0:
 	case l.Prompts > 0 && total < l.Prompts:
@@ -462,7 +469,7 @@ func (j *judge) plausible(l benchlog.Level) {
 		contradiction("its result block says %s: results of several clients, or of a warm-up, may be mixed", l.Mixed)
 	}
 	f := l.Figures()
-	f.Exact, f.Unstreamed = true, j.want.Unstreamed
+	f.Exact, f.Unstreamed = true, f.Unstreamed || j.want.Unstreamed
 	if j.want.Output > 0 && j.want.Ratio == 1 {
 		f.AskedOutput = float64(j.want.Output)
 	}

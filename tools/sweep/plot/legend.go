@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
+	"perigee/internal/cli"
 	"perigee/internal/plaintext"
 )
 
@@ -86,7 +87,7 @@ func offEntries(d *Data) (list []entry) {
 		list = append(list, entry{reason, nil})
 	}
 	if more := len(reasons) - most; more > 0 {
-		list = append(list, entry{fmt.Sprintf("and %d more reasons", more), nil})
+		list = append(list, entry{"and " + cli.Count(more, "more reason"), nil})
 	}
 	return list
 }

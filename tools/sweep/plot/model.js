@@ -79,7 +79,7 @@
           const x = cell(state.x, run), y = cell(state.y, run);
           if (!drawable(x, state.logX) || !drawable(y, state.logY)) { missing++; continue; }
           const c = cell("Concurrency", run);
-          list.push({ run, x, y, label: c === null ? "" : c === "inf" ? "\u221e" : String(c), meets: meets(run), off: data.off[run], front: false, series: s });
+          list.push({ run, x, y, label: c === null ? "" : c === "inf" ? "\u221e" : String(typeof c === "number" && c % 1 ? +c.toPrecision(4) : c), meets: meets(run), off: data.off[run], front: false, series: s });
         }
       }
       const bx = columns.get(state.x).better, by = columns.get(state.y).better;

@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 
+	"perigee/internal/cli"
 	"perigee/internal/expr"
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
@@ -73,7 +74,7 @@ func Select(sc runs.Scenario, o Options) (*Data, error) {
 				continue
 			}
 			if o.Label != nil {
-				p.Label = plaintext.Escape(o.Label.Of(r).String())
+				p.Label = plaintext.Escape(runs.Short(o.Label.Of(r)).String())
 			}
 			s.Points = append(s.Points, p)
 		}
@@ -87,8 +88,8 @@ func Select(sc runs.Scenario, o Options) (*Data, error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, fault.New(fault.Input, "nothing to draw: of %d runs, none that is asked for has both %s and %s",
-			len(sc.Runs), o.X.Name, o.Y.Name).
+		return nil, fault.New(fault.Input, "nothing to draw: of %s, none that is asked for has both %s and %s",
+			cli.Count(len(sc.Runs), "run"), o.X.Name, o.Y.Name).
 			WithHint("perigee sweep table --scenario %d --columns Name,%s,%s shows what is there", sc.Index, o.X.Name,
 				o.Y.Name)
 	}

@@ -94,6 +94,7 @@ perigee.data("sweep").then((data) => {
     if (model.several()) list.push({ key: "directory", title: "Directory", text: true, of: (r) => data.directories[data.directory[r.run]] });
     for (const name of ["Concurrency", state.x, state.y]) if (name !== "Concurrency" || extra.has(name)) add(name);
     list.push({ key: "front", title: "Front", text: true, of: (r) => (r.front ? "yes" : "") });
+    if (extra.has("Off_Front")) add("Off_Front");
     for (const s of state.slos) add(s.column);
     if (state.slos.length) list.push({ key: "slos", title: "SLOs", text: true, of: (r) => (r.meets ? "met" : "missed") });
     for (const c of data.columns) if (extra.has(c.name)) add(c.name);

@@ -3,6 +3,7 @@ package runs
 import (
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -272,11 +273,7 @@ func Find(name string) (*Column, error) {
 	if c := byName[strings.ToLower(name)]; c != nil {
 		return c, nil
 	}
-	names := make([]string, len(columns))
-	for i := range columns {
-		names[i] = columns[i].Name
-	}
-	return nil, fault.New(fault.Usage, "there is no column %q%s", name, conf.Suggestion(name, names)).
+	return nil, fault.New(fault.Usage, "there is no column %q%s", name, conf.Suggestion(name, Names())).
 		WithHint("perigee sweep columns lists them")
 }
 
@@ -307,6 +304,16 @@ var where = expr.Language[*Run]{
 
 // Where reads a condition on runs. Its errors are of the kind Usage.
 func Where(text string) (*expr.Condition[*Run], error) { return where.Parse(text) }
+
+// Short is a cell for people: a number that is not whole, such as a measured concurrency, has at most four digits.
+func Short(c expr.Cell) expr.Cell {
+	x := c.Value()
+	if math.IsNaN(x) || math.IsInf(x, 0) || x == math.Trunc(x) {
+		return c
+	}
+	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
+	return expr.Num(x)
+}
 
 // Compare orders cells of one column; empty ones come last.
 func Compare(a, b expr.Cell) int {

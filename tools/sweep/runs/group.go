@@ -174,16 +174,12 @@ func Configurations(all []*Run, byDirectory bool, split ...*Column) []Configurat
 
 // Directories are the different directories of runs, sorted.
 func Directories(all []*Run) []string {
-	var list []string
-	seen := map[string]bool{}
-	for _, r := range all {
-		if !seen[r.Directory] {
-			seen[r.Directory] = true
-			list = append(list, r.Directory)
-		}
+	list := make([]string, len(all))
+	for i, r := range all {
+		list[i] = r.Directory
 	}
 	slices.SortFunc(list, Natural)
-	return list
+	return slices.Compact(list)
 }
 
 // ShortNames gives each of some different paths the shortest end of it that no

@@ -26,12 +26,17 @@ func (d Doubts) Mark(all []*Run) {
 		case answered <= 0:
 			r.OffFront = append(r.OffFront, "no request was answered")
 		case share > d.MaxFailed:
+			r.Relaxed = append(r.Relaxed, "--max-failed")
 			r.OffFront = append(r.OffFront,
 				fmt.Sprintf("%g of %g requests failed (%.4g %%), more than %g %%", r.Failures, sent, share, d.MaxFailed))
 		}
 		if !d.AllowImplausible {
-			for _, v := range r.figures().Check() {
+			broken := r.figures().Check()
+			for _, v := range broken {
 				r.OffFront = append(r.OffFront, v.Text)
+			}
+			if len(broken) > 0 {
+				r.Relaxed = append(r.Relaxed, "--allow-implausible")
 			}
 		}
 	}

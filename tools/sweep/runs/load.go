@@ -16,9 +16,8 @@ import (
 
 // LoadOptions say how reports become runs.
 type LoadOptions struct {
-	// The mean lengths are rounded to multiples of RoundISL and RoundOSL
-	// of, halves to the even one, so that runs of one workload fall into one
-	// scenario. Both are above 0.
+	// The mean lengths are rounded to multiples of RoundISL and RoundOSL, halves to the even one, so that runs of one
+	// workload fall into one scenario. Both are above 0.
 	RoundISL, RoundOSL float64
 	// Progress, unless nil, is told how many files are done, from many
 	// goroutines.

@@ -138,6 +138,7 @@ type Run struct {
 
 	// OffFront says why the run is kept off a Pareto front, see [Doubts]; empty if it is not.
 	OffFront []string
+	Relaxed  []string // options that take these reasons away
 
 	// Notes are remarks about the import. The same trouble has the same text.
 	Notes []string

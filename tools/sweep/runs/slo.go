@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"slices"
 	"strconv"
 
 	"perigee/internal/expr"
@@ -52,10 +53,5 @@ func (s SLO) Keeps(r *Run) bool {
 
 // Meets reports whether a run is within all bounds.
 func Meets(r *Run, all []SLO) bool {
-	for _, s := range all {
-		if !s.Keeps(r) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(all, func(s SLO) bool { return !s.Keeps(r) })
 }

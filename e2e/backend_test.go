@@ -30,6 +30,8 @@ func TestBackendRefused(t *testing.T) {
 	o := harness.Run(t, dir, "run", "kvbench", "--backend", "OBJ", "--filepath", ".")
 	checkComplaint(t, o, fault.Engine, "NIXL could not create the backend for files (OBJ)", "--backend-param bucket=NAME")
 	harness.Contains(t, "stdout", o.Stdout, "# engine: nixl ", "backend OBJ")
+	o = harness.Run(t, dir, "run", "pingpong", "--backend-param", "num_workers=two")
+	checkComplaint(t, o, fault.Engine, "NIXL could not create the UCX backend", "does UCX take the values of --backend-param?")
 }
 
 // A scenario that has an option of that name keeps it, the other stays the job's; what the job was told is in the

@@ -360,6 +360,9 @@ func (a *agent) open() error {
 		return fault.Wrap(failed, "NIXL may not look for its settings at HOME (%v)", err).
 			WithHint("set HOME to a folder that this user may enter")
 	}
+	if len(a.engine.backend.Params) > 0 {
+		return failed.WithHint("does %s take the values of --backend-param? %s", plugin, accountHint)
+	}
 	return failed.WithHint(accountHint)
 }
 

@@ -210,12 +210,17 @@ func killLauncher(t *testing.T, e end, stay string) {
 	if doc.Status != result.Partial || len(doc.Measurements) != 1 { // of one rank there is no traffic
 		t.Errorf("status %s with %d measurements, want a partial result with one", doc.Status, len(doc.Measurements))
 	}
+	culprit := e.culprit
+	bySlurm := strings.HasPrefix(e.name, "all of srun") // which may kill the ranks before they notice, or one before the others
+	if bySlurm {
+		culprit = "(" + culprit + "|its process is gone)"
+	}
 	switch f := doc.Failure; {
-	case f == nil && strings.HasPrefix(e.name, "all of srun"): // Slurm may kill the ranks before they notice
+	case f == nil && bySlurm:
 	case f == nil && e.culprit != "":
 		t.Error("the partial result does not say why it is one")
-	case f != nil && e.culprit != "" && (f.Kind != fault.RankLost || !regexp.MustCompile("^"+e.culprit+"$").MatchString(f.Cause)):
-		t.Errorf("failure %+v, want kind %d and %s", *f, fault.RankLost, e.culprit)
+	case f != nil && culprit != "" && (f.Kind != fault.RankLost || !regexp.MustCompile("^"+culprit+"$").MatchString(f.Cause)):
+		t.Errorf("failure %+v, want kind %d and %s", *f, fault.RankLost, culprit)
 	}
 }
 

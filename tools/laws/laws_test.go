@@ -344,7 +344,7 @@ func TestEachLaw(t *testing.T) {
 			f.Duration, f.Concurrency = 8, math.Inf(1)
 			f.RequestRate, f.InputRate, f.OutputRate, f.TotalRate = 4, 8192, 4096, 12288
 		}, "span", "P99 E2EL 9120.4 ms is longer than the benchmark of 8 s"},
-		{"no duration", func(f *Figures) { f.Duration = 0 }, "span", ""},
+		{"no duration", func(f *Figures) { f.Duration = 0 }, "zero", "the duration is 0 s, and 32 requests completed"},
 
 		{"more in flight than allowed", func(f *Figures) { f.Concurrency = 3 }, "little",
 			"32 requests of 7922.9 ms in 63.38 s keep 4 in flight, more than the concurrency of 3 (Little's law)"},

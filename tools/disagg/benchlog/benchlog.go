@@ -66,8 +66,9 @@ type Level struct {
 
 	from, to              int64 // offsets of its lines in the log
 	meanInput, meanOutput float64
-	asked                 int  // requests, by the client's command line
-	totalIsOutput         bool // older trtllm-bench latency calls generated tokens per second total ones
+	zero                  map[string]bool // fields that the log gives as 0
+	asked                 int             // requests, by the client's command line
+	totalIsOutput         bool            // older trtllm-bench latency calls generated tokens per second total ones
 }
 
 // Log holds the levels of a log.
@@ -255,8 +256,8 @@ func (m *machine) beginBlock(client string) {
 
 // newLevel returns a level of which nothing is known.
 func newLevel() Level {
-	return Level{Metrics: map[string]float64{}, Latency: map[string]map[string]float64{}, Total: -1, Successful: -1,
-		Failed: -1, Generated: -1, Retokenized: -1, Input: -1}
+	return Level{Metrics: map[string]float64{}, Latency: map[string]map[string]float64{}, zero: map[string]bool{},
+		Total: -1, Successful: -1, Failed: -1, Generated: -1, Retokenized: -1, Input: -1}
 }
 
 // current is the level, or the result block outside of levels, that lines belong to; nil for none.

@@ -44,11 +44,13 @@ func (l *Level) put(field string, x float64, unit string) (wanted string) {
 		return wantedWhole
 	case count != nil:
 		*count = int(x)
+		return ""
 	case field == duration && known:
 		*value = x * factor / 1e3
 	default:
 		*value = x
 	}
+	l.zero[field] = *value == 0
 	return ""
 }
 
@@ -153,8 +155,16 @@ func (l Level) Figures() laws.Figures {
 		{l.RequestRate, &f.RequestRate}, {l.InputRate, &f.InputRate}, {l.TotalRate, &f.TotalRate},
 		{l.AskedOutput, &f.AskedOutput}, {l.InFlight, &f.InFlight}, {l.Peak, &f.Peak},
 	} {
-		if figure.from > 0 {
+		if figure.from != 0 {
 			*figure.to = figure.from
+		}
+	}
+	for field, to := range map[string]*float64{
+		duration: &f.Duration, outputRate: &f.OutputRate, requestRate: &f.RequestRate, inputRate: &f.InputRate,
+		totalRate: &f.TotalRate,
+	} {
+		if l.zero[field] {
+			*to = 0
 		}
 	}
 	for _, quantity := range Quantities {

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -51,6 +52,13 @@ func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusPartialContent)
 		w.Write(data[from : to+1])
 	}
+}
+
+// all returns the objects that are there now.
+func (b *bucket) all() map[string][]byte {
+	b.Lock()
+	defer b.Unlock()
+	return maps.Clone(b.objects)
 }
 
 // unchunked takes apart a body of aws-chunked coding: hexadecimal lengths, chunks, trailers.
@@ -125,9 +133,10 @@ func TestObjects(t *testing.T) {
 		}
 	}
 	run(nixl.Write, descs(0, 1, 2, 3, 4), descs(4, 3, 2, 1, 0))
+	objects := store.all()
 	for k := range count {
 		key := fmt.Sprintf("dir/cache-%d-%d", block, count-1-k)
-		if got := store.objects[key]; !bytes.Equal(got, want[k*block:(k+1)*block]) {
+		if got := objects[key]; !bytes.Equal(got, want[k*block:(k+1)*block]) {
 			t.Errorf("object %s has %d bytes, which are not block %d", key, len(got), k)
 		}
 	}
@@ -170,8 +179,9 @@ func TestObjectsToRead(t *testing.T) {
 	if err := b.Run(nixl.Control{}, 1, nil); err != nil {
 		t.Fatal(err)
 	}
-	if bytes.Equal(memory.Bytes()[:4096], make([]byte, 4096)) || !bytes.Equal(memory.Bytes()[:4096], store.objects["k-4096-0"]) || len(store.objects) != 2 {
-		t.Errorf("%d objects, or other bytes than those in the store", len(store.objects))
+	objects := store.all()
+	if bytes.Equal(memory.Bytes()[:4096], make([]byte, 4096)) || !bytes.Equal(memory.Bytes()[:4096], objects["k-4096-0"]) || len(objects) != 2 {
+		t.Errorf("%d objects, or other bytes than those in the store", len(objects))
 	}
 	transfer.Remote = []nixl.Desc{{Off: 0, Len: 4096}, {Off: 100, Len: 4096}}
 	_, err = a.NewBatch([]nixl.Transfer{transfer})

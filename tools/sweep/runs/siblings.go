@@ -50,12 +50,8 @@ func newest(all []*Run) []*Run {
 	return all
 }
 
-// failed reports whether no request of a run was answered. The generator nop sends none, and aiperf counts those that
-// were answered alone.
-func (r *Run) failed() bool {
-	return !r.Transfer && r.Harness != "nop" &&
-		(r.Completed == 0 || r.Harness != "aiperf" && r.Failures > 0 && r.Failures >= r.Completed)
-}
+// failed reports whether no request of a run was answered. The generator nop sends none.
+func (r *Run) failed() bool { return !r.Transfer && r.Harness != "nop" && r.Answered() <= 0 }
 
 // unmeasured takes away the lengths and latencies of a run whose requests all failed: what generators write there,
 // mostly 0, is not measured.

@@ -3,7 +3,6 @@ package experiment
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -25,12 +24,9 @@ func (e *Experiment) OpenEngine() (_ nixl.Engine, note string, err error) {
 		Tight, Lacking string
 		Alike          []Choice
 	}
-	own := wish{Alike: append(slices.Clip(e.Alike), Choice{"engines", e.Job.Engine})}
+	own := wish{Alike: append(slices.Clip(e.Alike), Choice{"engines", e.Job.Engine}), Lacking: device.LackingHere()}
 	if e.World.OneHost() {
 		own.Tight = engines.Tight(e.World.Size())
-	}
-	if nics, err := device.NICs("/sys"); err == nil {
-		own.Lacking = device.Lacking(nics, os.Getenv("UCX_NET_DEVICES"))
 	}
 	wishes, err := spmd.AllGatherValue(e.World.All(), own)
 	if err != nil {

@@ -39,7 +39,7 @@ type agent struct {
 	name     *C.char // in C memory, of the configuration's
 	own      kernel.ProcessID
 	mode     mode
-	lanes    string        // what UCX could use of the network as the agent was made
+	lanes    string        // what UCX could use of the network as the agent was made; "" within one host
 	c        *C.papi_agent // in C memory
 	gpu      *device.CUDA  // nil until the first VRAM buffer
 	buffers  []*buffer

@@ -32,12 +32,10 @@ import "C"
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 	"unsafe"
 
 	"perigee/internal/fault"
-	"perigee/nixl/device"
 	"perigee/nixl/internal/kernel"
 )
 
@@ -95,17 +93,11 @@ func (a *agent) loadMetadata(c card) error {
 
 // unreachable adds to the failure of an agent of another host which devices UCX had on both sides.
 func (a *agent) unreachable(failed error, c card) error {
-	if a.cfg.OneHost || !strings.HasPrefix(a.engine.Info().Backend, "UCX") {
+	if a.cfg.OneHost || !a.engine.usesUCX() {
 		return failed
 	}
 	return fault.New(fault.Engine, "%w; the network devices that UCX could use: %s here, %s there", failed, a.lanes, c.lanes).
 		WithHint("UCX takes what is up as a rank starts: bring adapters up before, and compare UCX_NET_DEVICES of the hosts; " + accountHint)
-}
-
-// interfaces lists the network devices of this host, none where the kernel does not show them.
-func interfaces() []device.NIC {
-	nics, _ := device.NICs("/sys")
-	return nics
 }
 
 // link finds the link of an agent's name, or makes it.

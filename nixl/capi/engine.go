@@ -311,7 +311,10 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 		lists:     map[*list]struct{}{},
 	}
 	a.c.api = e.api
-	a.lanes = device.Lanes(interfaces(), os.Getenv("UCX_NET_DEVICES"))
+	if !cfg.OneHost && e.usesUCX() {
+		nics, _ := device.NICs("/sys") // none where the kernel does not show them
+		a.lanes = device.Lanes(nics, os.Getenv("UCX_NET_DEVICES"))
+	}
 	if err := a.open(); err != nil {
 		C.free(unsafe.Pointer(a.name))
 		C.free(unsafe.Pointer(a.c))
@@ -353,7 +356,7 @@ func (a *agent) open() error {
 	if why := Tight(1); why != "" && a.mode.tls != "" {
 		return fault.Wrap(failed, "%s", why).WithHint(RoomHint + ", or set UCX_TLS=^sysv,posix, which is slower and does without")
 	}
-	if why := device.Lacking(interfaces(), os.Getenv("UCX_NET_DEVICES")); why != "" {
+	if why := device.LackingHere(); why != "" {
 		return fault.Wrap(failed, "%s", why).WithHint("name devices of this host, or unset UCX_NET_DEVICES")
 	}
 	if err := settingsOutOfReach(os.Getenv("HOME")); err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strings"
 )
@@ -19,6 +20,19 @@ func asksFor(value string) []string {
 		names[i] = strings.TrimSpace(names[i])
 	}
 	return names
+}
+
+// LackingHere is Lacking for this host and process; "" also where the kernel does not show the devices.
+func LackingHere() string {
+	value := os.Getenv("UCX_NET_DEVICES")
+	if asksFor(value) == nil {
+		return "" // without a look at the devices
+	}
+	nics, err := NICs("/sys")
+	if err != nil {
+		return ""
+	}
+	return Lacking(nics, value)
 }
 
 // Lacking says which devices a value of UCX_NET_DEVICES names that are not among a host's, and which these are; "" if

@@ -334,6 +334,7 @@ func (b *builder) finish(d *result.Document) (*Figures, error) {
 	f.Contention.Slower, f.Contention.Open = b.contention.Slower()
 	f.addContention()
 	f.Findings = findings(f)
+	f.Answer = answerOf(f)
 	return f, nil
 }
 

@@ -1,0 +1,77 @@
+package figures
+
+// Answer is what a result says first. Page, text and JSON are made of this one value, so they cannot contradict each
+// other.
+type Answer struct {
+	Level    string    `json:"level"`         // as of a Finding
+	Sentence string    `json:"sentence"`      // with its interval, where there is one
+	Why      string    `json:"why,omitempty"` // one line
+	Charts   []Chart   `json:"charts"`        // the picture; the first one is the text's, too
+	Judged   []Finding `json:"judged"`        // how this was judged, and what else is to know: folded
+}
+
+// Chart is a picture of values over one axis, such as bandwidth over bytes.
+type Chart struct {
+	Title  string   `json:"title"`
+	X      Axis     `json:"x"`
+	Y      Axis     `json:"y"`
+	Series []Series `json:"series"`
+	Limits []Limit  `json:"limits,omitempty"`
+}
+
+// Axis has a label and the unit of its values.
+type Axis struct {
+	Label string   `json:"label"`
+	Unit  string   `json:"unit"`            // ns, bytes, bytes/s, ratio, or empty: a plain number
+	Log   bool     `json:"log,omitempty"`   // logarithmic
+	Words []string `json:"words,omitempty"` // names of the values 0, 1, ... of an axis without numbers
+}
+
+// Series is one line or one row of bars of a chart.
+type Series struct {
+	Name   string  `json:"name"`
+	Points []Point `json:"points"` // ascending in X
+}
+
+// Point is a value with the range of what it sums up; Low and High are None where there is none.
+type Point struct {
+	X    Num    `json:"x"`
+	Y    Num    `json:"y"`
+	Low  Num    `json:"low"`
+	High Num    `json:"high"`
+	Name string `json:"name,omitempty"` // of what was measured, such as a request's number
+}
+
+// Limit is what the machine can do at most, such as a copy inside its memory: a value of Y, or one of each X.
+type Limit struct {
+	Name   string  `json:"name"`
+	Points []Point `json:"points"` // one point holds for all X
+}
+
+// answerOf makes the answer of the figures, whose findings are complete.
+func answerOf(f *Figures) Answer {
+	a := Answer{Level: "note", Charts: []Chart{}, Judged: []Finding{}}
+	if len(f.Findings) > 0 {
+		a.Level, a.Sentence, a.Judged = f.Findings[0].Level, f.Findings[0].Text, f.Findings[1:]
+	}
+	charts := []func(*Figures) []Chart{expertsCharts, blocksCharts, trafficCharts, sizesCharts, scriptCharts}
+	for _, of := range charts {
+		a.Charts = append(a.Charts, of(f)...)
+	}
+	return a
+}
+
+// expertsCharts draws expert parallelism: bandwidth and time over tokens.
+func expertsCharts(*Figures) []Chart { return nil }
+
+// blocksCharts draws block transfers: bandwidth and latency over bytes.
+func blocksCharts(*Figures) []Chart { return nil }
+
+// trafficCharts draws each pattern alone and in traffic, over bytes.
+func trafficCharts(*Figures) []Chart { return nil }
+
+// sizesCharts draws patterns that never ran alone: bandwidth and latency over bytes.
+func sizesCharts(*Figures) []Chart { return nil }
+
+// scriptCharts draws the metrics of a scenario over their numeric labels.
+func scriptCharts(*Figures) []Chart { return nil }

@@ -88,6 +88,8 @@ type Pattern struct {
 	LatencyNS     Num `json:"latency_ns"`
 	FastestNS     Num `json:"fastest_ns"`
 	SlowestNS     Num `json:"slowest_ns"`
+	P10NS         Num `json:"p10_ns"` // of the workload's runs, or of those alone if there are no others
+	P90NS         Num `json:"p90_ns"`
 	MeanBandwidth Num `json:"mean_bandwidth"` // median over the runs
 	// StartSkewNS is last start - first start of the initiators, StartWaitNS what a run takes longer than that of its
 	// initiators which takes longest from its own start. That is part of LatencyNS. Both are medians over the runs.

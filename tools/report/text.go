@@ -253,10 +253,11 @@ func writePatterns(p *printer, f *figures.Figures, l look) {
 		rows = append(rows, []string{
 			strconv.Itoa(x.Index), size.Decimal(x.Bytes), figures.Duration(x.IsolatedNS), figures.Duration(x.LatencyNS),
 			plainRatio(x.Slowdown),
-			strconv.Itoa(x.Senders), plainRate(x.MeanBandwidth),
+			strconv.Itoa(x.Senders), plainRate(x.MeanBandwidth), plainRate(x.TotalBandwidth),
 		})
 	}
-	p.grid(l, title, []string{"Pattern", "Bytes", "Isolated", "Workload", "Slowdown", "Senders", "Mean BW"}, rows)
+	p.grid(l, title, []string{"Pattern", "Bytes", "Isolated", "Workload", "Slowdown", "Senders", "BW per sender",
+		"Total BW"}, rows)
 }
 
 // compareNums puts what is missing before everything.

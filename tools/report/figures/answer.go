@@ -67,9 +67,6 @@ func expertsCharts(*Figures) []Chart { return nil }
 // blocksCharts draws block transfers: bandwidth and latency over bytes.
 func blocksCharts(*Figures) []Chart { return nil }
 
-// trafficCharts draws each pattern alone and in traffic, over bytes.
-func trafficCharts(*Figures) []Chart { return nil }
-
 // sizesCharts draws patterns that never ran alone: bandwidth and latency over bytes.
 func sizesCharts(*Figures) []Chart { return nil }
 

@@ -29,8 +29,9 @@ func trafficCharts(f *Figures) []Chart {
 	}
 	slices.SortStableFunc(list, func(a, b Pattern) int { return cmp.Compare(a.Bytes, b.Bytes) })
 	c := Chart{
-		Title: "Time of each pattern, alone and in traffic: median, fastest and slowest run",
-		X:     Axis{Label: "bytes of the pattern", Unit: "bytes", Log: true}, Y: Axis{Label: "time", Unit: "ns", Log: true},
+		Title: "Time of each pattern, alone and in traffic",
+		X:     Axis{Label: "bytes of the pattern", Unit: "bytes", Log: true}, 
+		Y: Axis{Label: "median, fastest to slowest run", Unit: "ns", Log: true},
 		Series: []Series{{Name: "alone"}, {Name: "in traffic"}},
 	}
 	switch {
@@ -45,7 +46,7 @@ func trafficCharts(f *Figures) []Chart {
 			c.addTimes(Num(i), "", []Pattern{p})
 		}
 	default:
-		c.Title = "Time of the patterns of each size, alone and in traffic: median, fastest and slowest run of all"
+		c.Title = "Time of the patterns of each size, alone and in traffic"
 		c.X, c.Y.Log = Axis{Label: "bytes of the pattern"}, false
 		for _, p := range list {
 			same := sizes[p.Bytes]

@@ -29,9 +29,9 @@ func trafficCharts(f *Figures) []Chart {
 	}
 	slices.SortStableFunc(list, func(a, b Pattern) int { return cmp.Compare(a.Bytes, b.Bytes) })
 	c := Chart{
-		Title: "Time of each pattern, alone and in traffic",
-		X:     Axis{Label: "bytes of the pattern", Unit: "bytes", Log: true}, 
-		Y: Axis{Label: "median, fastest to slowest run", Unit: "ns", Log: true},
+		Title:  "Time of each pattern, alone and in traffic",
+		X:      Axis{Label: "bytes of the pattern", Unit: "bytes", Log: true},
+		Y:      Axis{Label: "median, fastest to slowest run", Unit: "ns", Log: true},
 		Series: []Series{{Name: "alone"}, {Name: "in traffic"}},
 	}
 	switch {

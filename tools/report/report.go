@@ -19,6 +19,7 @@ type Cmd struct {
 	Results []string `arg:"" name:"result" help:"Result files of perigee (--result of a run)."`
 	Output  string   `short:"o" placeholder:"FILE" help:"Where to write; - is the standard output. Default: report.html, or the standard output with --text and --format json."`
 	Text    bool     `help:"The essence, for the terminal; the same as --format text."`
+	Full    bool     `help:"With --text: all of the text, also how the answer was judged, latencies, pairs of ranks and a map of the traffic."`
 	Format  string   `enum:"html,text,json" default:"html" help:"html, text or json."`
 }
 
@@ -35,6 +36,7 @@ Several results stand side by side in one page.
 
   perigee report result.json.zst -o report.html
   perigee report --text result.json.zst
+  perigee report --text --full result.json.zst
   perigee report --format json result.json.zst | jq '.results[0].findings'
 
 What each view shows, to the formula: docs/report.md.`
@@ -47,6 +49,9 @@ func (c *Cmd) Run(streams cli.Streams) error {
 			return fault.New(fault.Usage, "--text and --format json exclude each other")
 		}
 		c.Format = "text"
+	}
+	if c.Full && c.Format != "text" {
+		return fault.New(fault.Usage, "--full is for --text; a page and JSON have everything anyway")
 	}
 	if c.Output == "" {
 		c.Output = "-"
@@ -87,12 +92,11 @@ func label(list []input, paths []string) {
 }
 
 func (c *Cmd) write(list []input, streams cli.Streams) error {
-	var style look
+	style := look{width: plainWidth}
 	if c.Output == "-" {
 		style = lookOf(streams)
-	} else {
-		style = look{width: plainWidth}
 	}
+	style.full = c.Full
 	fill := func(w io.Writer) error {
 		switch c.Format {
 		case "json":

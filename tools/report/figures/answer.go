@@ -65,6 +65,3 @@ func answerOf(f *Figures) Answer {
 	}
 	return a
 }
-
-// trafficCharts draws each pattern alone and in traffic, over bytes.
-func trafficCharts(*Figures) []Chart { return nil }

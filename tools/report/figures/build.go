@@ -363,7 +363,11 @@ func (b *builder) pattern(d *result.Document, i, receivers int) Pattern {
 		Runs: len(sums.latencies.Workload), LatencyNS: Num(sums.latencies.Latency()),
 		Slowdown: Num(sums.latencies.Slowdown()), UncertaintyNS: sums.uncertain,
 		MeanBandwidth: median(sums.bandwidths), StartSkewNS: median(sums.skews), StartWaitNS: median(sums.waits),
-		FastestNS: None, SlowestNS: None, WorstStartSkewNS: None,
+		FastestNS: None, SlowestNS: None, WorstStartSkewNS: None, IsolatedFastestNS: None, IsolatedSlowestNS: None,
+	}
+	out.TotalBandwidth = ratio(float64(m.Bytes)*1e9, float64(out.LatencyNS))
+	if runs := sums.latencies.Alone; len(runs) > 0 {
+		out.IsolatedFastestNS, out.IsolatedSlowestNS = Num(slices.Min(runs)), Num(slices.Max(runs))
 	}
 	runs := sums.latencies.Workload
 	if len(runs) == 0 {

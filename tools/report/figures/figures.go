@@ -82,15 +82,21 @@ type Pattern struct {
 	SleepBeforeNS Num `json:"sleep_before_ns"`
 	SleepAfterNS  Num `json:"sleep_after_ns"`
 
-	IsolatedRuns  int `json:"isolated_runs"`
-	IsolatedNS    Num `json:"isolated_ns"`
+	IsolatedRuns int `json:"isolated_runs"`
+	IsolatedNS   Num `json:"isolated_ns"`
+	// The fastest and the slowest of the runs alone.
+	IsolatedFastestNS Num `json:"isolated_fastest_ns"`
+	IsolatedSlowestNS Num `json:"isolated_slowest_ns"`
+
 	Runs          int `json:"runs"` // in the workload
 	LatencyNS     Num `json:"latency_ns"`
 	FastestNS     Num `json:"fastest_ns"`
 	SlowestNS     Num `json:"slowest_ns"`
 	P10NS         Num `json:"p10_ns"` // of the workload's runs, or of those alone if there are no others
 	P90NS         Num `json:"p90_ns"`
-	MeanBandwidth Num `json:"mean_bandwidth"` // median over the runs
+	MeanBandwidth Num `json:"mean_bandwidth"` // of a sender, mean over the senders; median over the runs
+	// TotalBandwidth is Bytes / LatencyNS.
+	TotalBandwidth Num `json:"total_bandwidth"`
 	// StartSkewNS is last start - first start of the initiators, StartWaitNS what a run takes longer than that of its
 	// initiators which takes longest from its own start. That is part of LatencyNS. Both are medians over the runs.
 	StartSkewNS Num `json:"start_skew_ns"`

@@ -12,9 +12,7 @@ import (
 )
 
 const (
-	// mostWays is how many ways of traffic have a series each, mostBars how many patterns of one size have a bar each.
-	mostWays = 6
-	mostBars = 40
+	mostWays = 6 // of traffic, that have a series each
 	// enoughRuns is from how many runs on 8 of 10 of them are more than most of them.
 	enoughRuns = 10
 )
@@ -112,10 +110,10 @@ func sizesCharts(f *Figures) []Chart {
 		k := max(slices.Index(names, s.way), 0)
 		x, name := Num(s.x), ""
 		if bars {
-			x, axis.Words = Num(i), append(axis.Words, s.named())
+			x, axis.Words = Num(i), append(axis.Words, s.title())
 		}
 		if joined {
-			name = s.named()
+			name = s.title()
 		}
 		rates[k].Points = append(rates[k].Points, Point{x, s.rate(s.ns), s.rate(s.P90NS), s.rate(s.P10NS), name})
 		times[k].Points = append(times[k].Points, Point{x, s.ns, s.P10NS, s.P90NS, name})
@@ -128,11 +126,6 @@ func sizesCharts(f *Figures) []Chart {
 	time := Chart{Title: "Latency", X: axis, Y: Axis{Label: "first start to last end", Unit: "ns", Log: !bars},
 		Series: times}
 	return []Chart{rate, time}
-}
-
-// named is the pattern's name, or its number where it has none.
-func (s sized) named() string {
-	return cmp.Or(s.Name, fmt.Sprintf("pattern %d", s.Index))
 }
 
 // copyLimits is how fast one thread copies so many bytes inside the host's memory, where all ranks are on one host and
@@ -191,7 +184,7 @@ func saySizes(f *Figures, say sayer) {
 		of := func(a, b sized) int { return cmp.Compare(a.ns, b.ns) }
 		quick, slow := slices.MinFunc(list, of), slices.MaxFunc(list, of)
 		say("note", "%s: %s (%s) to %s (%s), up to %s/s.", cli.Count(len(list), "pattern"), Duration(quick.ns),
-			quick.named(), Duration(slow.ns), slow.named(), size.Decimal(float64(fastest(list))))
+			quick.title(), Duration(slow.ns), slow.title(), size.Decimal(float64(fastest(list))))
 	}
 	if c := f.Contention; c.Overlapped > 0 {
 		say("note", "%d of %d messages overlapped with other patterns. None ran alone, so nothing can be said of contention.",

@@ -54,21 +54,14 @@ func answerOf(f *Figures) Answer {
 	if len(f.Findings) > 0 {
 		a.Level, a.Sentence, a.Judged = f.Findings[0].Level, f.Findings[0].Text, f.Findings[1:]
 	}
-	charts := []func(*Figures) []Chart{expertsCharts, blocksCharts, trafficCharts, sizesCharts, scriptCharts}
+	charts := []func(*Figures) []Chart{expertsCharts, blocksCharts, scriptCharts, trafficCharts, sizesCharts}
 	for _, of := range charts {
 		a.Charts = append(a.Charts, of(f)...)
 	}
+	if why := expertsWhy(f); why != "" {
+		a.Why = why
+	} else if list, _ := f.sizes(); len(list) > 0 && len(f.OwnMetrics()) == 0 {
+		a.Why = sizesWhy(f.Document)
+	}
 	return a
 }
-
-// expertsCharts draws expert parallelism: bandwidth and time over tokens.
-func expertsCharts(*Figures) []Chart { return nil }
-
-// blocksCharts draws block transfers: bandwidth and latency over bytes.
-func blocksCharts(*Figures) []Chart { return nil }
-
-// sizesCharts draws patterns that never ran alone: bandwidth and latency over bytes.
-func sizesCharts(*Figures) []Chart { return nil }
-
-// scriptCharts draws the metrics of a scenario over their numeric labels.
-func scriptCharts(*Figures) []Chart { return nil }

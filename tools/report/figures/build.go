@@ -369,6 +369,12 @@ func (b *builder) pattern(d *result.Document, i, receivers int) Pattern {
 	if runs := sums.latencies.Alone; len(runs) > 0 {
 		out.IsolatedFastestNS, out.IsolatedSlowestNS = Num(slices.Min(runs)), Num(slices.Max(runs))
 	}
+	runs := sums.latencies.Workload
+	if len(runs) == 0 {
+		runs = sums.latencies.Alone
+	}
+	sorted := slices.Sorted(slices.Values(runs))
+	out.P10NS, out.P90NS = Num(stats.Quantile(sorted, 0.1)), Num(stats.Quantile(sorted, 0.9))
 	if runs := sums.latencies.Workload; len(runs) > 0 {
 		out.FastestNS, out.SlowestNS = Num(slices.Min(runs)), Num(slices.Max(runs))
 		out.WorstStartSkewNS = Num(slices.Max(sums.skews))

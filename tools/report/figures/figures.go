@@ -92,6 +92,8 @@ type Pattern struct {
 	LatencyNS     Num `json:"latency_ns"`
 	FastestNS     Num `json:"fastest_ns"`
 	SlowestNS     Num `json:"slowest_ns"`
+	P10NS         Num `json:"p10_ns"` // of the workload's runs, or of those alone if there are no others
+	P90NS         Num `json:"p90_ns"`
 	MeanBandwidth Num `json:"mean_bandwidth"` // of a sender, mean over the senders; median over the runs
 	// TotalBandwidth is Bytes / LatencyNS.
 	TotalBandwidth Num `json:"total_bandwidth"`

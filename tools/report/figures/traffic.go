@@ -9,9 +9,6 @@ import (
 	"perigee/internal/stats"
 )
 
-// mostBars is how many patterns a chart has bars for.
-const mostBars = 24
-
 // fewestSizes is how many sizes a curve takes.
 const fewestSizes = 3
 

@@ -174,7 +174,8 @@
 
   // plot(host, spec) is a chart of points and lines with a legend, a tooltip and the arrow keys.
   // spec: {label, height, x, y: {label, fmt, log, base (2: ticks at powers of two), min, max, zero}, series: [{name, points: [[x, y, info]] (info.range: [low, high] is drawn), line, step, marks,
-  // color (token or index), dash, faint}], bars (instead of marks), beside (pixels between series), x.words (of 0, 1, ...), link (of two series, by x), lines: [{y, x or points, label}], tip(series, point) -> [title, rows], select(series, point)}
+  // color (token or index), dash, faint}], link (of two series, by x), lines: [{y or x, label}], tip(series, point) -> [title, rows], select(series, point)}
+  // x.words names 0, 1, ...; bars draws bars instead of marks; beside is how many pixels series stand apart; lines may have points.
   // Returns {redraw, set(changes)}; set changes parts of spec, such as {x: {log: true}}.
   perigee.plot = (host, spec) => {
     let placed = [], hovered = null;
@@ -183,9 +184,9 @@
     const visible = () => spec.series.filter((s) => !s.hidden);
     const colour = (s) => (typeof s.color === "string" ? perigee.color(s.color) : perigee.series(s.color ?? spec.series.indexOf(s)));
     const draw = (ctx, width, height) => {
-      const points = visible().flatMap((s) => s.points);
+      const points = visible().flatMap((s) => s.points).concat((spec.lines || []).flatMap((l) => l.points || []));
       const ranges = points.flatMap((p) => (p[2] && p[2].range) || []);
-      const xs = extent(points.map((p) => p[0]), { zero: false, ...spec.x }), ys = extent(points.map((p) => p[1]).concat(ranges, (spec.lines || []).flatMap((l) => (l.points ? l.points.map((p) => p[1]) : l.y === undefined ? [] : [l.y]))), spec.y);
+      const xs = extent(points.map((p) => p[0]), { zero: false, ...spec.x }), ys = extent(points.map((p) => p[1]).concat(ranges, (spec.lines || []).map((l) => l.y).filter((v) => v !== undefined)), spec.y);
       const box = { left: 64, top: 26, right: width - 12, bottom: height - 42 };
       const x = { ...spec.x, scale: perigee.scale(...xs, box.left, box.right, spec.x.log) };
       const y = { ...spec.y, scale: perigee.scale(...ys, box.bottom, box.top, spec.y.log) };

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -105,7 +106,7 @@ func dataOf(f *figures.Figures) pageData {
 	}
 	for _, p := range f.Patterns {
 		d.Patterns = append(d.Patterns, patternData{
-			p.Name, p.Bytes, short(p.IsolatedNS), short(p.LatencyNS), short(p.FastestNS), short(p.SlowestNS),
+			cmp.Or(p.Request, p.Name), p.Bytes, short(p.IsolatedNS), short(p.LatencyNS), short(p.FastestNS), short(p.SlowestNS),
 			p.SleepBeforeNS, p.SleepAfterNS, p.Op,
 		})
 	}

@@ -58,6 +58,8 @@ const mostHostPairs = 1000
 // program too, make none.
 var panels = sync.OnceValue(func() *template.Template {
 	return template.Must(template.Must(template.New("").Funcs(template.FuncMap{
+		"kv":          kvText,
+		"number":      numberText,
 		"bytes":       func(n int64) string { return size.Decimal(n) },
 		"dur":         durationText,
 		"ratio":       ratioText,
@@ -181,7 +183,7 @@ func title(list []input) string {
 	if len(list) > 1 {
 		return fmt.Sprintf("%d results - perigee", len(list))
 	}
-	return list[0].label + " - perigee"
+	return cmp.Or(list[0].figures.Document.Title, list[0].label) + " - perigee"
 }
 
 // named is a name and a value.
@@ -194,6 +196,7 @@ type view struct {
 	D     *result.Document
 	F     *figures.Figures
 
+	OfRequests                  bool // the patterns are the traffic of requests whose tokens are known
 	Complete                    bool
 	Scenario, Started, Took     string
 	HostSummary, PatternSummary string
@@ -267,6 +270,7 @@ func newView(id string, in input) *view {
 	if d.Finished != nil {
 		v.Took = d.Finished.Sub(d.Started).Round(10 * time.Millisecond).String()
 	}
+	v.OfRequests = ofRequests(f.Patterns)
 	v.HostSummary = hostSummary(d.World)
 	var best figures.Num
 	for _, b := range f.Blocks.List {

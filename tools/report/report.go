@@ -2,6 +2,7 @@ package report
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ type Cmd struct {
 	Text    bool     `help:"The essence, for the terminal; the same as --format text."`
 	Full    bool     `help:"With --text: all of the text, also how the answer was judged, latencies, pairs of ranks and a map of the traffic."`
 	Format  string   `enum:"html,text,json" default:"html" help:"html, text or json."`
+	Title   string   `placeholder:"TEXT" help:"What the result is called, instead of the title of its run."`
 }
 
 // input is a result to report on.
@@ -59,6 +61,10 @@ func (c *Cmd) Run(streams cli.Streams) error {
 			c.Output = "report.html"
 		}
 	}
+	if c.Title != "" && len(c.Results) > 1 {
+		return fault.New(fault.Usage, "--title %q: wanted one result, got %d", c.Title, len(c.Results)).
+			WithHint("a run takes a --title, too, and reports show those of several runs")
+	}
 	if _, err := cli.FormatFor(c.Format, c.Output); err != nil {
 		return err
 	}
@@ -71,7 +77,7 @@ func (c *Cmd) Run(streams cli.Streams) error {
 		if err != nil {
 			return err
 		}
-		list[i].figures = f
+		list[i].figures, f.Document.Title = f, cmp.Or(c.Title, f.Document.Title)
 	}
 	label(list, c.Results)
 	return c.write(list, streams)
@@ -123,6 +129,8 @@ func (c *Cmd) write(list []input, streams cli.Streams) error {
 func writeJSON(w io.Writer, list []input) error {
 	type one struct {
 		File     string `json:"file"`
+		Title    string `json:"title,omitempty"`
+		Workload string `json:"workload,omitempty"`
 		Scenario string `json:"scenario"`
 		Status   string `json:"status"`
 		World    any    `json:"world"`
@@ -134,7 +142,7 @@ func writeJSON(w io.Writer, list []input) error {
 	}{Schema: "perigee.report/1"}
 	for _, in := range list {
 		d := in.figures.Document
-		out.Results = append(out.Results, one{in.label, d.Scenario.Name, d.Status, d.World, in.figures})
+		out.Results = append(out.Results, one{in.label, d.Title, d.Workload, d.Scenario.Name, d.Status, d.World, in.figures})
 	}
 	return json.NewEncoder(&indenter{w: bufio.NewWriter(plaintext.JSONWriter(w))}).Encode(out)
 }

@@ -111,6 +111,9 @@ func writeText(w io.Writer, list []input, l look) error {
 
 func writeSummary(p *printer, in input, l look) {
 	f, d := in.figures, in.figures.Document
+	for _, text := range whatWasMeasured(d) {
+		p.line("%s", l.paint(bold, plaintext.Escape("# "+text)))
+	}
 	p.line("%s", l.paint(bold, plaintext.Escape(fmt.Sprintf("# %s: %s, %s on %s, launcher %s", in.label,
 		strings.TrimSuffix(d.Scenario.Name, ".lua"),
 		cli.Count(d.World.Size, "rank"), cli.Count(len(d.World.Hosts), "host"), d.World.Launcher))))
@@ -372,8 +375,10 @@ func writePatterns(p *printer, f *figures.Figures, l look) {
 			strconv.Itoa(x.Senders), plainRate(x.MeanBandwidth), plainRate(x.TotalBandwidth), x.Name,
 		})
 	}
-	p.grid(l, title, []string{"Pattern", "Bytes", "Isolated", "Workload", "Slowdown", "Senders", "BW per sender",
-		"Total BW", "Name"}, rows)
+	columns := []string{"Pattern", "Bytes", "Isolated", "Workload", "Slowdown", "Senders", "BW per sender", "Total BW",
+		"Name"}
+	columns, rows = nameRequests(list, columns, rows)
+	p.grid(l, title, columns, rows)
 }
 
 // compareNums puts what is missing before everything.

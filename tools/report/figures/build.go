@@ -354,10 +354,11 @@ func receiversOf(matrices []result.Matrix) []int {
 // pattern sums up the runs of a pattern. What is unknown, such as the slowdown of one that never ran alone, is NaN.
 func (b *builder) pattern(d *result.Document, i, receivers int) Pattern {
 	p, sums := d.Patterns[i], &b.patterns[i]
+	request := p.Request()
 	m := d.Matrices[p.Matrix]
 	out := Pattern{
 		Index: i, Name: p.Name, Op: p.Op, Mem: p.Mem, Bytes: m.Bytes, Senders: p.Senders, Receivers: receivers,
-		Messages:      len(m.Cells),
+		Request: request.Name, Tokens: request.Tokens, KVBytes: request.Bytes, Messages: len(m.Cells),
 		SleepBeforeNS: Num(p.SleepBefore * 1e9), SleepAfterNS: Num(p.SleepAfter * 1e9),
 		IsolatedRuns: len(sums.latencies.Alone), IsolatedNS: Num(sums.latencies.Isolated()),
 		Runs: len(sums.latencies.Workload), LatencyNS: Num(sums.latencies.Latency()),

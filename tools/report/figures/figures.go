@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"strconv"
@@ -72,6 +73,9 @@ type Starts struct {
 type Pattern struct {
 	Index     int    `json:"index"`
 	Name      string `json:"name"`
+	Request   string `json:"request,omitempty"`  // whose cache it moves: request 3
+	Tokens    int64  `json:"tokens,omitempty"`   // of input, of this request or batch
+	KVBytes   int64  `json:"kv_bytes,omitempty"` // of caches and states, before they were scaled
 	Op        string `json:"op"`
 	Mem       string `json:"mem"`
 	Bytes     int64  `json:"bytes"`
@@ -109,6 +113,9 @@ type Pattern struct {
 	UncertaintyNS int64 `json:"uncertainty_ns"`
 	Slowdown      Num   `json:"slowdown"` // LatencyNS / IsolatedNS
 }
+
+// Label names the pattern for people: by its request where that is known, else by its number.
+func (p *Pattern) Label() string { return cmp.Or(p.Request, strconv.Itoa(p.Index)) }
 
 // Latency is the distribution of one kind of time in one phase, to 0.1 %.
 // Percentiles for which there are too few values are missing: P99.9 of 100 values.

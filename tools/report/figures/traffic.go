@@ -9,9 +9,6 @@ import (
 	"perigee/internal/stats"
 )
 
-// mostBars is how many patterns a chart has bars for.
-const mostBars = 24
-
 // fewestSizes is how many sizes a curve takes.
 const fewestSizes = 3
 
@@ -33,6 +30,9 @@ func trafficCharts(f *Figures) []Chart {
 		X:      Axis{Label: "bytes of the pattern", Unit: "bytes", Log: true},
 		Y:      Axis{Label: "median, fastest to slowest run", Unit: "ns", Log: true},
 		Series: []Series{{Name: "alone"}, {Name: "in traffic"}},
+	}
+	if !slices.ContainsFunc(list, func(p Pattern) bool { return p.Request == "" }) {
+		c.Title, c.X.Label = "Transfer of each request, alone and in traffic", "bytes of the request"
 	}
 	switch {
 	case len(sizes) >= fewestSizes && list[0].Bytes > 0:
@@ -59,13 +59,8 @@ func trafficCharts(f *Figures) []Chart {
 	return []Chart{c}
 }
 
-// title is the name of a pattern, or its number.
-func (p Pattern) title() string {
-	if p.Name != "" {
-		return p.Name
-	}
-	return fmt.Sprintf("pattern %d", p.Index)
-}
+// title names a pattern by its request, its own name or its number.
+func (p Pattern) title() string { return cmp.Or(p.Request, p.Name, fmt.Sprintf("pattern %d", p.Index)) }
 
 // addTimes adds a point of the patterns' times to both series of the chart.
 func (c *Chart) addTimes(x Num, name string, list []Pattern) {

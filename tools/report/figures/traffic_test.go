@@ -41,9 +41,9 @@ func TestTrafficCharts(t *testing.T) {
 		many = append(many, measured(i, int64(1000*(1+i%2))))
 	}
 	summed := trafficCharts(&Figures{Patterns: many})[0]
-	// Of 1 kB are the numbers 1, 3 ... 25, of 2 kB 2, 4 ... 24.
+	// Of 1 kB are the numbers 1, 3 ... 41, of 2 kB 2, 4 ... 40.
 	last := Num(mostBars)
-	points := []Point{{0, 3 * (last + 2) / 2, 2, 4 * (last + 1), "13 patterns"}, {1, 3 * (last + 2) / 2, 4, 4 * last, "12 patterns"}}
+	points := []Point{{0, 3 * (last + 2) / 2, 2, 4 * (last + 1), "21 patterns"}, {1, 3 * (last + 2) / 2, 4, 4 * last, "20 patterns"}}
 	if diff := cmp.Diff(points, summed.Series[0].Points, cmpopts.EquateApprox(0, 1e-9)); diff != "" {
 		t.Errorf("summed up (-want +got):\n%s", diff)
 	}

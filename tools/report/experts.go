@@ -7,8 +7,10 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
+	"perigee/internal/plaintext"
 	"perigee/internal/result"
 	"perigee/internal/size"
 )
@@ -190,6 +192,20 @@ func (v expertsView) There() bool { return len(v.Planes)+len(v.Phases) > 0 }
 
 // Sent is the size of what a rank sends in an iteration, by assignment.
 func (p planeView) Sent() string { return size.Decimal(float64(p.Bytes.Assignment)) }
+
+// WaitPercent is the part of the mean time in which a rank waits for messages of others.
+func (p planeView) WaitPercent() string { return (100 * p.Shares.Wait).Text(1) }
+
+// writeExperts writes the essence of measurements of the data plane.
+func writeExperts(p *printer, planes []planeView, l look) {
+	var rows [][]string
+	for _, x := range planes {
+		rows = append(rows, []string{plaintext.Escape(x.Mode), plaintext.Escape(x.Entry), strconv.FormatInt(x.Tokens, 10),
+			x.Rate.Assignment.Text(2), x.Latency.Avg.Text(1), x.Slowest.P50.Text(1), x.Slowest.P99.Text(1), x.WaitPercent()})
+	}
+	p.grid(l, "experts: mean over ranks, percentiles of the slowest rank", []string{"Mode", "Entry", "Tokens", "GB/s",
+		"mean (us)", "p50", "p99", "wait %"}, rows)
+}
 
 // part is a piece of the bar of an iteration's time.
 type part struct {

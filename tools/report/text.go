@@ -185,19 +185,26 @@ func (p *printer) finding(l look, x figures.Finding) {
 	}
 }
 
-// writeMain writes the tables of what was measured: block transfers, patterns alone and in traffic, or else what the
-// scenario has printed.
+// writeMain writes the tables of what was measured: experts, block transfers, patterns alone and in traffic, or else
+// what the scenario has printed. A user's own script comes first.
 func writeMain(p *printer, f *figures.Figures, l look) {
 	d := f.Document
+	planes := expertsOf(d).Planes
 	switch {
+	case len(planes) > 0:
+		writeExperts(p, planes, l)
 	case len(f.Blocks.List) > 0:
 		writeBlocks(p, f, l)
-	case f.Slowdown.Known() || len(d.Tables)+len(d.Metrics) == 0:
+	case f.Slowdown.Known() && f.Shipped() || len(d.Tables)+len(d.Metrics) == 0:
 		writePatterns(p, f, l)
 	default:
-		writeTables(p, d, l)
-		writeMetrics(p, d, l)
+		metrics := f.OwnMetrics()
 		if l.full {
+			metrics = d.Metrics
+		}
+		writeTables(p, d, l)
+		writeMetrics(p, metrics, l)
+		if l.full || f.Slowdown.Known() || len(d.Tables)+len(metrics) == 0 {
 			writePatterns(p, f, l)
 		}
 	}
@@ -226,16 +233,16 @@ func writeTables(p *printer, d *result.Document, l look) {
 }
 
 // writeMetrics sums up the metrics that the scenario declared.
-func writeMetrics(p *printer, d *result.Document, l look) {
+func writeMetrics(p *printer, list []result.Metric, l look) {
 	var rows [][]string
-	views, _ := metricViews(d.Metrics)
+	views, _ := metricViews(list)
 	for _, v := range views {
 		if v.Count > 0 {
-			rows = append(rows, []string{v.Name, strconv.Itoa(v.Count), v.Min, v.Median, v.Max})
+			rows = append(rows, []string{v.Name, strconv.Itoa(v.Count), v.Min, v.Median, v.P90, v.P99, v.Max})
 		}
 	}
 	if len(rows) > 0 {
-		p.grid(l, "metrics", []string{"Metric", "Values", "Min", "Median", "Max"}, rows)
+		p.grid(l, "metrics", []string{"Metric", "Values", "Min", "Median", "P90", "P99", "Max"}, rows)
 	}
 }
 

@@ -12,7 +12,9 @@ import (
 )
 
 const (
-	mostWays = 6 // of traffic, that have a series each
+	// mostWays is how many ways of traffic have a series each, mostBars how many things have a bar each.
+	mostWays = 6
+	mostBars = 40
 	// enoughRuns is from how many runs on 8 of 10 of them are more than most of them.
 	enoughRuns = 10
 )

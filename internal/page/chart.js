@@ -204,9 +204,14 @@
         if (l.points) l.points.forEach((p, i) => (i ? ctx.lineTo(x.scale(p[0]), y.scale(p[1])) : ctx.moveTo(x.scale(p[0]), y.scale(p[1]))));
         else if (l.y !== undefined) { ctx.moveTo(box.left, y.scale(l.y)); ctx.lineTo(box.right, y.scale(l.y)); } else { ctx.moveTo(x.scale(l.x), box.top); ctx.lineTo(x.scale(l.x), box.bottom); }
         ctx.stroke();
+        if (l.label && l.points) { // right of the first point, off the line
+          const [a, b] = [l.points[0], l.points[1] || l.points[0]];
+          ctx.textAlign = "left";
+          ctx.fillText(l.label, x.scale(a[0]) + 8, y.scale(a[1]) + (b[1] > a[1] ? 12 : 0));
+          continue;
+        }
         ctx.textAlign = "right";
-        const end = l.points ? l.points[l.points.length - 1][1] : l.y;
-        if (l.label) ctx.fillText(l.label, end !== undefined ? box.right - 4 : x.scale(l.x) - 4, end !== undefined ? Math.max(y.scale(end) - 9, box.top + 2) : box.top + 8);
+        if (l.label) ctx.fillText(l.label, l.y !== undefined ? box.right - 4 : x.scale(l.x) - 4, l.y !== undefined ? Math.max(y.scale(l.y) - 9, box.top + 2) : box.top + 8);
       }
       ctx.setLineDash([]);
       placed = [];

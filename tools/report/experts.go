@@ -200,8 +200,11 @@ func (p planeView) WaitPercent() string { return (100 * p.Shares.Wait).Text(1) }
 func writeExperts(p *printer, planes []planeView, l look) {
 	var rows [][]string
 	for _, x := range planes {
-		rows = append(rows, []string{plaintext.Escape(x.Mode), plaintext.Escape(x.Entry), strconv.FormatInt(x.Tokens, 10),
-			x.Rate.Assignment.Text(2), x.Latency.Avg.Text(1), x.Slowest.P50.Text(1), x.Slowest.P99.Text(1), x.WaitPercent()})
+		rows = append(rows, []string{
+			plaintext.Escape(x.Mode), plaintext.Escape(x.Entry), strconv.FormatInt(x.Tokens, 10),
+			x.Rate.Assignment.Text(2), x.Latency.Avg.Text(1), x.Slowest.P50.Text(1), x.Slowest.P99.Text(1),
+			x.WaitPercent(),
+		})
 	}
 	p.grid(l, "experts: mean over ranks, percentiles of the slowest rank", []string{"Mode", "Entry", "Tokens", "GB/s",
 		"mean (us)", "p50", "p99", "wait %"}, rows)

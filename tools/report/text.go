@@ -191,7 +191,7 @@ func writeMain(p *printer, f *figures.Figures, l look) {
 	d := f.Document
 	planes := expertsOf(d).Planes
 	switch {
-	case len(planes) > 0:
+	case len(planes) > 0 && d.Values["ep_beside"] == nil:
 		writeExperts(p, planes, l)
 	case len(f.Blocks.List) > 0:
 		writeBlocks(p, f, l)
@@ -204,7 +204,7 @@ func writeMain(p *printer, f *figures.Figures, l look) {
 		}
 		writeTables(p, d, l)
 		writeMetrics(p, metrics, l)
-		if l.full || f.Slowdown.Known() || len(d.Tables)+len(metrics) == 0 {
+		if l.full || !f.Shipped() || len(d.Tables)+len(metrics) == 0 {
 			writePatterns(p, f, l)
 		}
 	}

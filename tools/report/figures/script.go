@@ -173,8 +173,12 @@ func sayScript(f *Figures, say sayer) {
 		case key != "":
 			s := c.Series[0]
 			a, b := s.Points[0], s.Points[len(s.Points)-1]
-			text += fmt.Sprintf("; by %s: %s at %s, %s at %s", key, plain(float64(a.Y)), plain(float64(a.X)),
-				plain(float64(b.Y)), plain(float64(b.X)))
+			at := func(p Point) string { return plain(float64(p.X)) }
+			if c.X.Unit == "bytes" {
+				at = func(p Point) string { return bytesText(int64(p.X)) }
+			}
+			text += fmt.Sprintf("; by %s: %s at %s, %s at %s", key, plain(float64(a.Y)), at(a), plain(float64(b.Y)),
+				at(b))
 			if n := len(c.Series); n > 1 {
 				text += fmt.Sprintf(" (%s, the first of %d series)", s.Name, n)
 			}

@@ -23,7 +23,7 @@ const (
 type sized struct {
 	*Pattern
 	x   int64  // bytes of each message, or of all where messages of some pattern differ
-	way string // who sends to whom, and how where that differs
+	way string // sender and receiver, or how many; op and memory where they differ
 	ns  Num    // median over the runs
 }
 
@@ -45,7 +45,8 @@ func (f *Figures) sizes() (list []sized, byMessage bool) {
 	byMessage = true
 	for i := range f.Patterns {
 		p, cells := &f.Patterns[i], d.Matrices[d.Patterns[i].Matrix].Cells
-		s := sized{Pattern: p, x: p.Bytes, ns: p.LatencyNS, way: fmt.Sprintf("%d senders, %d receivers", p.Senders, p.Receivers)}
+		s := sized{Pattern: p, x: p.Bytes, ns: p.LatencyNS}
+		s.way = fmt.Sprintf("%d senders, %d receivers", p.Senders, p.Receivers)
 		if !s.ns.Known() {
 			s.ns = p.IsolatedNS
 		}
@@ -142,8 +143,10 @@ func copyLimits(d *result.Document, first, last int64) []Limit {
 		if i > 0 {
 			b := copies[i-1]
 			for _, end := range slices.Compact([]int64{first, last}) {
-				if part := math.Log(float64(end)/float64(b.Bytes)) / math.Log(float64(c.Bytes)/float64(b.Bytes)); part > 0 && part < 1 {
-					l.Points = append(l.Points, Point{X: Num(end), Y: Num(b.Rate + part*(c.Rate-b.Rate)), Low: None, High: None})
+				part := math.Log(float64(end)/float64(b.Bytes)) / math.Log(float64(c.Bytes)/float64(b.Bytes))
+				if part > 0 && part < 1 {
+					rate := b.Rate + part*(c.Rate-b.Rate)
+					l.Points = append(l.Points, Point{X: Num(end), Y: Num(rate), Low: None, High: None})
 				}
 			}
 		}
@@ -235,6 +238,11 @@ func bytesText(n int64) string {
 func sizesWhy(d *result.Document) string {
 	why := "Time is from the first initiator's start until the last saw its bytes complete, the median over the runs; " +
 		"bandwidth is the bytes of all messages over it."
+	several := func(m result.Matrix) bool { return len(m.Cells) > 1 }
+	if !slices.ContainsFunc(d.Matrices, several) {
+		why = "Time is from the post of a message until its initiator saw it complete, the median over the runs: one way, " +
+			"not half of a round trip. Bandwidth is bytes over it."
+	}
 	if crowded := crowdedHosts(d); crowded != "" {
 		return crowded + " waits for a CPU are in these times. " + why
 	}

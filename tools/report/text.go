@@ -385,6 +385,14 @@ func writePatterns(p *printer, f *figures.Figures, l look) {
 	columns := []string{"Pattern", "Bytes", "Isolated", "Workload", "Slowdown", "Senders", "BW per sender", "Total BW",
 		"Name"}
 	columns, rows = nameRequests(list, columns, rows)
+	for c := len(columns) - 1; c >= 0; c-- { // what no pattern has takes the room of what they have
+		if !slices.ContainsFunc(rows, func(r []string) bool { return r[c] != "-" && r[c] != "" }) {
+			columns = slices.Delete(slices.Clone(columns), c, c+1)
+			for i := range rows {
+				rows[i] = slices.Delete(rows[i], c, c+1)
+			}
+		}
+	}
 	p.grid(l, title, columns, rows)
 }
 

@@ -129,7 +129,8 @@ func sayEpisodes(list []object, say sayer) {
 	for i, p := range list {
 		ranks, _ := p["present"].([]any)
 		if _, most := slowestOf(p); most.Known() {
-			parts = append(parts, fmt.Sprintf("phase %d with %s %s", i+1, cli.Count(len(ranks), "rank"), Duration(most)))
+			with := cli.Count(len(ranks), "rank")
+			parts = append(parts, fmt.Sprintf("phase %d with %s %s", i+1, with, Duration(most)))
 		}
 	}
 	if len(parts) > 0 {

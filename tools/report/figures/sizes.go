@@ -208,8 +208,12 @@ func fastest(list []sized) (most Num) {
 // told is a sentence on one pattern, without its full stop.
 func (s sized) told() string {
 	spread := ""
-	if runs := max(s.Runs, s.IsolatedRuns); runs >= enoughRuns {
-		spread = fmt.Sprintf(", 8 of 10 runs within %s to %s", Duration(s.P10NS), Duration(s.P90NS))
+	runs := s.Runs
+	if runs == 0 {
+		runs = s.IsolatedRuns
+	}
+	if runs >= enoughRuns {
+		spread = fmt.Sprintf(", 8 of 10 of its %d runs within %s to %s", runs, Duration(s.P10NS), Duration(s.P90NS))
 	}
 	return fmt.Sprintf("%s: %s for %s%s (%s/s)", s.way, Duration(s.ns), s.moved(), spread,
 		size.Decimal(float64(s.rate(s.ns))))

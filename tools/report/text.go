@@ -209,7 +209,7 @@ func writeMain(p *printer, f *figures.Figures, l look) {
 		}
 	}
 	if charts := f.Answer.Charts; !l.bars && len(charts) > 0 &&
-		len(f.Blocks.List)+len(f.Patterns)+len(d.Tables) == 0 {
+		len(f.Blocks.List)+len(f.Patterns)+len(d.Tables)+len(f.OwnMetrics()) == 0 {
 		writePictureTable(p, charts[0], l)
 	}
 }

@@ -158,7 +158,7 @@ func writeHTML(w io.Writer, list []input) error {
 		there     bool
 	}{
 		{"summary", "Summary", true}, {"thresholds", "Thresholds", len(views[0].D.Thresholds) > 0},
-		{"experts", "Experts", views[0].Experts.There()},
+		{"metrics", "Metrics", views[0].MetricsFirst}, {"experts", "Experts", views[0].Experts.There()},
 		{"table", "Table", len(views[0].Tables) > 0}, {"blocks", "Blocks", len(views[0].F.Blocks.List) > 0},
 		{"timeline", "Timeline", views[0].HasSpans},
 		{"patterns", "Patterns", len(views[0].F.Patterns) > 0}, {"matrix", "Matrix", len(views[0].F.Pairs) > 0},
@@ -220,13 +220,14 @@ type view struct {
 	Phases                      []phaseView
 	Metrics                     []metricView
 	MetricsOf                   int
+	MetricsFirst                bool // they are the result's first figures
 	Experts                     expertsView
 }
 
 // metricView sums up a metric that the scenario kept.
 type metricView struct {
-	Name, Help, Min, Median, Max string
-	Count                        int
+	Name, Help, Min, Median, P90, P99, Max string
+	Count                                  int
 }
 
 // metricViews has the first rows of metrics, one for each set of labels; of is how many there are. What a metric is
@@ -238,13 +239,14 @@ func metricViews(list []result.Metric) (views []metricView, of int) {
 		of += len(groups)
 		for i, g := range groups[:min(len(groups), mostMetricRows-len(views))] {
 			v := metricView{Name: m.Name + g.Labels.String(), Count: len(g.Values),
-				Min: "–", Median: "–", Max: "–"}
+				Min: "–", Median: "–", P90: "–", P99: "–", Max: "–"}
 			if i == 0 {
 				v.Help = m.Help
 			}
 			if len(g.Values) > 0 {
-				v.Min, v.Median, v.Max = plain(slices.Min(g.Values)), plain(stats.Median(g.Values)),
-					plain(slices.Max(g.Values))
+				sorted := slices.Sorted(slices.Values(g.Values))
+				at := func(q float64) string { return plain(stats.Quantile(sorted, q)) }
+				v.Min, v.Median, v.P90, v.P99, v.Max = at(0), at(0.5), at(0.9), at(0.99), at(1)
 			}
 			views = append(views, v)
 		}
@@ -298,6 +300,7 @@ func newView(id string, in input) *view {
 	v.Options = plainOptions(d.Scenario.Options)
 	v.Values = valuesText(d.Values)
 	v.Metrics, v.MetricsOf = metricViews(d.Metrics)
+	v.MetricsFirst = len(f.OwnMetrics()) > 0
 	v.Experts = expertsOf(d)
 	v.describePhases()
 	return v

@@ -32,11 +32,12 @@
         ...(range && range[1] > range[0] ? [["from", value(range[0])], ["to", value(range[1])]] : [])]],
     })];
   };
-  const answerCharts = (host, _, data) => data.answer.map((chart) => {
+  const pictures = (list) => (host, _, data) => list(data.answer).map((chart) => {
     const [figure, plot] = picture(chart);
     host.append(figure);
     return plot();
   });
+  const first = 3; // pictures that stand above the facts
 
   const patternsChart = (host, controls, data) => {
     const points = (pick, range) => data.patterns.map((p, i) => [i, pick(p), { i, range: range && range(p) }]).filter((p) => p[1] !== null);
@@ -279,7 +280,7 @@
     );
   };
 
-  const charts = { answer: answerCharts, blocks: blocksChart, timeline: perigee.timeline, patterns: patternsChart, matrix: matrixChart, latency: latencyChart };
+  const charts = { answer: pictures((l) => l.slice(0, first)), more: pictures((l) => l.slice(first)), blocks: blocksChart, timeline: perigee.timeline, patterns: patternsChart, matrix: matrixChart, latency: latencyChart };
   const made = new Map();
   const make = async (panel) => {
     if (made.has(panel.id)) return;

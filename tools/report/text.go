@@ -103,10 +103,19 @@ func writeText(w io.Writer, list []input, l look) error {
 		}
 		writeSummary(p, in, l)
 		if len(p.left) > 0 {
-			p.line("%s", l.paint(dim, "# more by --full: "+strings.Join(p.left, ", ")))
+			p.line("%s", l.paint(dim, "# more by --full: "+listed(p.left)))
 		}
 	}
 	return p.err
+}
+
+// listed names the first few.
+func listed(names []string) string {
+	const few = 6
+	if n := len(names) - few; n > 1 {
+		names = append(slices.Clone(names[:few]), fmt.Sprintf("%d more", n))
+	}
+	return strings.Join(names, ", ")
 }
 
 func writeSummary(p *printer, in input, l look) {
@@ -185,32 +194,45 @@ func (p *printer) finding(l look, x figures.Finding) {
 	}
 }
 
-// writeMain writes the tables of what was measured: block transfers, patterns alone and in traffic, or else what the
-// scenario has printed.
+// writeMain writes the tables of what was measured: block transfers, patterns alone and in traffic, a script's own
+// metrics, or else what the pictures show. What the scenario has printed follows where all of it fits.
 func writeMain(p *printer, f *figures.Figures, l look) {
-	d := f.Document
+	d, own := f.Document, f.OwnMetrics()
 	switch {
 	case len(f.Blocks.List) > 0:
 		writeBlocks(p, f, l)
-	case f.Slowdown.Known() || len(d.Tables)+len(d.Metrics) == 0:
+		return
+	case f.Slowdown.Known():
 		writePatterns(p, f, l)
-	default:
-		writeTables(p, d, l)
-		writeMetrics(p, d, l)
-		if l.full {
-			writePatterns(p, f, l)
-		}
+		return
+	case len(own) > 0:
+		writeMetrics(p, own, l)
+	case len(f.Answer.Charts) > 0:
+		writePictureTable(p, f.Answer.Charts, l)
+	case len(d.Tables) == 0:
+		writePatterns(p, f, l)
+		return
 	}
-	if charts := f.Answer.Charts; !l.bars && len(charts) > 0 &&
-		len(f.Blocks.List)+len(f.Patterns)+len(d.Tables) == 0 {
-		writePictureTable(p, charts[0], l)
+	writeTables(p, d, len(own)+len(f.Answer.Charts) == 0, l)
+	if !l.full && len(f.Patterns) > 0 {
+		p.left = append(p.left, "patterns")
+	} else if l.full {
+		if len(own) == 0 {
+			writeMetrics(p, d.Metrics, l)
+		}
+		writePatterns(p, f, l)
 	}
 }
 
-// writeTables writes the tables of the scenario.
-func writeTables(p *printer, d *result.Document, l look) {
+// writeTables writes the tables of the scenario: what fits, and the beginning of the first one if nothing is above.
+func writeTables(p *printer, d *result.Document, first bool, l look) {
 	for i, t := range d.Tables {
 		v := newTable(t, i, len(d.Tables), len(d.Patterns), mostRows)
+		if !first && p.room < len(v.Rows)+aroundTable {
+			p.left = append(p.left, plaintext.Escape(v.Title))
+			continue
+		}
+		first = false
 		var columns []string
 		for _, c := range v.Columns {
 			columns = append(columns, c.Name)
@@ -225,17 +247,17 @@ func writeTables(p *printer, d *result.Document, l look) {
 	}
 }
 
-// writeMetrics sums up the metrics that the scenario declared.
-func writeMetrics(p *printer, d *result.Document, l look) {
+// writeMetrics sums up metrics that have samples.
+func writeMetrics(p *printer, list []result.Metric, l look) {
 	var rows [][]string
-	views, _ := metricViews(d.Metrics)
+	views, _ := metricViews(list)
 	for _, v := range views {
 		if v.Count > 0 {
-			rows = append(rows, []string{v.Name, strconv.Itoa(v.Count), v.Min, v.Median, v.Max})
+			rows = append(rows, []string{v.Name, strconv.Itoa(v.Count), v.Min, v.Median, v.P90, v.P99, v.Max})
 		}
 	}
 	if len(rows) > 0 {
-		p.grid(l, "metrics", []string{"Metric", "Values", "Min", "Median", "Max"}, rows)
+		p.grid(l, "metrics", []string{"Metric", "Values", "Min", "P50", "P90", "P99", "Max"}, rows)
 	}
 }
 
@@ -266,12 +288,12 @@ const (
 	mostPatternRows = 16
 	mostPairRows    = 8
 	mostThresholds  = 8 // without --full; violated ones first
+	aroundTable     = 4 // lines: an empty one, the title, the headers and the dashes
 )
 
 // grid prints a table with as many columns from the left as the width takes, and as many rows as there is room for.
 func (p *printer) grid(l look, title string, columns []string, rows [][]string) {
-	const around = 4 // an empty line, the title, the headers and the dashes
-	if most := p.room - around; len(rows) > most {
+	if most := p.room - aroundTable; len(rows) > most {
 		p.left = append(p.left, fmt.Sprintf("all %s of %s", cli.Count(len(rows), "row"), plaintext.Escape(title)))
 		if most < 1 {
 			return
@@ -291,7 +313,10 @@ func (p *printer) grid(l look, title string, columns []string, rows [][]string) 
 		}
 	}
 	var t table.Table
-	for _, c := range columns {
+	for i, c := range columns {
+		if slices.Contains(columns[:i], c) {
+			c = fmt.Sprintf("%s (%d)", c, i+1) // which a result's columns may lack
+		}
 		t.AddColumn(c, table.Right, "%s")
 	}
 	for _, r := range rows {

@@ -302,6 +302,9 @@ func newView(id string, in input) *view {
 	v.Metrics, v.MetricsOf = metricViews(d.Metrics)
 	v.MetricsFirst = len(f.OwnMetrics()) > 0
 	v.Experts = expertsOf(d)
+	for i := range v.Tables { // the section on experts has their figures
+		v.Tables[i].Folded = v.Tables[i].Folded || v.Experts.There()
+	}
 	v.describePhases()
 	return v
 }

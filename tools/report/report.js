@@ -300,6 +300,10 @@
     panel.prepend(h("div", { class: "banner bad", role: "alert" }, h("strong", {}, "The charts could not be drawn"), h("p", {}, String(error)), h("p", {}, "Browsers of 2023 and later can.")));
     panel.dataset.ready = "failed";
   };
+  // Paper cannot be unfolded.
+  for (const [event, open] of [["beforeprint", true], ["afterprint", false]]) {
+    addEventListener(event, () => { for (const e of document.querySelectorAll(".judged, .more")) e.open = open; });
+  }
   document.addEventListener("DOMContentLoaded", () => {
     const panels = [...document.querySelectorAll(".panel")];
     const show = (panel) => make(panel).catch((e) => fail(panel, e));

@@ -15,7 +15,7 @@ type tableView struct {
 	Columns []columnView
 	Rows    [][]cellView
 	Of      int  // rows of the table, of which these are the first
-	Folded  bool // the patterns' table has all of it, in better units
+	Folded  bool // another section has its figures, in better units
 }
 
 type columnView struct {

@@ -1,6 +1,8 @@
 package figures
 
-// Answer is what a result says first. Page, text and JSON are made of this one value, so they cannot contradict each
+import "strings"
+
+// Answer is what a result says first. Page, text and JSON show this one value, so they cannot contradict each
 // other.
 type Answer struct {
 	Level    string    `json:"level"`         // as of a Finding
@@ -54,12 +56,20 @@ func answerOf(f *Figures) Answer {
 	if len(f.Findings) > 0 {
 		a.Level, a.Sentence, a.Judged = f.Findings[0].Level, f.Findings[0].Text, f.Findings[1:]
 	}
+	if f.Runs > 0 {
+		if said := sayTraffic(f); a.Sentence == said.text() {
+			a.Sentence, a.Why = said.Sentence, said.Why
+		}
+	}
 	charts := []func(*Figures) []Chart{expertsCharts, blocksCharts, trafficCharts, sizesCharts, scriptCharts}
 	for _, of := range charts {
 		a.Charts = append(a.Charts, of(f)...)
 	}
 	return a
 }
+
+// text is the sentence and why.
+func (a Answer) text() string { return strings.TrimSpace(a.Sentence + " " + a.Why) }
 
 // expertsCharts draws expert parallelism: bandwidth and time over tokens.
 func expertsCharts(*Figures) []Chart { return nil }

@@ -40,20 +40,17 @@ func findings(f *Figures) []Finding {
 		}
 		return list
 	}
-	sayNotAlone(f.Contention, say)
-	if !f.Slowdown.Known() {
-		say("note", "No pattern was measured both alone and in a workload, so nothing can be said of contention.")
-		sayCauses(f, say)
-	} else {
-		sayContention(f, say)
-	}
+	a := sayTraffic(f)
+	say(a.Level, "%s", a.text())
+	sayJudged(f, say)
 	sayClocks(f, say)
 	return list
 }
 
 type sayer func(level, format string, args ...any)
 
-func level(slowdown Num) string {
+// severity is the level of a finding that something takes so many times as long.
+func severity(slowdown Num) string {
 	if slowdown >= strong {
 		return "bad"
 	}

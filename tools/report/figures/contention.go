@@ -151,6 +151,7 @@ func sayJudged(f *Figures, say sayer) {
 		say("detail", "By what was shared: %s.", c.shared())
 	}
 	if c.Verdict == Waits {
+		say("note", "With a CPU for each rank, by fewer ranks on a host or more hosts, the report says what traffic costs.")
 		if c.Low.Known() {
 			say("note", "With these waits, messages that overlapped take %s.", c.took(" as "+c.control()))
 		}

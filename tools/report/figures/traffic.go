@@ -105,7 +105,7 @@ func (c *Contention) met(d *result.Document) string {
 	}
 	where := "most shared the " + c.Shared
 	if len(d.World.Hosts) == 1 {
-		where = fmt.Sprintf("all on one host, %d of them at the same sender or receiver", c.Met)
+		where = strings.Replace(fmt.Sprintf("all on one host, %d of them at the same sender or receiver", c.Met), " 0 ", " none ", 1)
 	}
 	return fmt.Sprintf("%d of %d messages overlapped with other patterns, for %.0f %% of their time on average (%s).",
 		c.Overlapped, c.Messages, 100*float64(c.Share), where)

@@ -28,7 +28,7 @@ patterns.fields = {
 }
 
 -- Loads the matrices of a list of patterns that config.load has read, and
--- prepares their transfers. override may hold mem, op, start and meet. Returns the plans.
+-- prepares their transfers. override may hold mem, op, start and meet, and the generator of the list. Returns the plans.
 function patterns.prepare(list, override)
   override = override or {}
   local files, specs = {}, {}
@@ -51,7 +51,11 @@ function patterns.prepare(list, override)
       sleep_after = p.sleep_after_launch_sec,
     }
   end
-  return transfer.prepare_all(specs)
+  local plans = transfer.prepare_all(specs)
+  if type(override.generator) == "table" then
+    result.workload(override.generator)
+  end
+  return plans
 end
 
 -- Options for a range of sizes, named as in nccl-tests, in front of a scenario's own.

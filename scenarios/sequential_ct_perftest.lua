@@ -186,7 +186,7 @@ return {
 
     world.phase("prepare")
     local before, preparing = clock.now(), 0
-    local plans = patterns.prepare(config.traffic_patterns, { mem = opt.mem_type, op = opt.op, start = opt.start or config.start, meet = config.meet })
+    local plans = patterns.prepare(config.traffic_patterns, { mem = opt.mem_type, op = opt.op, start = opt.start or config.start, meet = config.meet, generator = config.generator })
     for _, plan in ipairs(plans) do
       preparing = preparing + plan.prep_seconds
     end

@@ -46,6 +46,8 @@ type Document struct {
 	Command  []string      `json:"command"`
 	Job      *Job          `json:"job,omitempty"`
 	Scenario Scenario      `json:"scenario"`
+	Title    string        `json:"title,omitempty"`    // that the user gave it
+	Workload string        `json:"workload,omitempty"` // see DescribeWorkload
 	Seed     uint64        `json:"seed"`
 	World    World         `json:"world"`
 	Engine   *Engine       `json:"engine,omitempty"` // absent if nothing was prepared

@@ -7,7 +7,7 @@ patterns = {}
 
 ---Loads the matrices of patterns that config.load has read, and prepares their transfers. Collective.
 ---@param list table[] patterns with the keys of patterns.fields
----@param override? {mem?: string, op?: string, start?: string, meet?: string} instead of what the patterns say
+---@param override? {mem?: string, op?: string, start?: string, meet?: string, generator?: table} instead of what the patterns say; generator says how they were made, for the header
 ---@return Plan[]
 function patterns.prepare(list, override) end
 

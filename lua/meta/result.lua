@@ -42,6 +42,10 @@ function result.sample(name, value, labels) end
 ---@param text string
 function result.note(text) end
 
+---Says in the header and in the result of which model's requests the prepared patterns are the traffic, if they are of any.
+---@param generator table the block of that name in a configuration that perigee matgen has made
+function result.workload(generator) end
+
 ---Prints a table and stores it in the result. A cell that is nil prints as -. With keys, a table that is too wide for the
 ---terminal is printed in parts that each repeat the first so many columns. With stream = true the headers are printed
 ---at once, and the rows come by t:row{...}; with silent = true it is only stored.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 // pageData holds the figures that the scripts of a page draw: columns instead of objects, and
 // no more digits than a chart can show.
 type pageData struct {
+	Answer    []figures.Chart   `json:"answer"`
 	Hosts     []hostData        `json:"hosts"`
 	HostOf    []int             `json:"hostOf"`
 	Patterns  []patternData     `json:"patterns"`
@@ -93,7 +95,7 @@ func hundredths(n figures.Num) figures.Num {
 // dataOf makes the columns of the page's charts. Starts of spans are differences, which take fewer digits.
 func dataOf(f *figures.Figures) pageData {
 	d := pageData{HostOf: make([]int, len(f.Ranks)), Latencies: f.Latencies, Blocks: f.Blocks,
-		Patterns: []patternData{}}
+		Patterns: []patternData{}, Answer: f.Answer.Charts}
 	d.TargetsSleep = slices.ContainsFunc(f.Document.Patterns, func(p result.Pattern) bool { return p.Meet == "all" })
 	names := f.HostNames()
 	for i, h := range f.Document.World.Hosts {
@@ -104,7 +106,7 @@ func dataOf(f *figures.Figures) pageData {
 	}
 	for _, p := range f.Patterns {
 		d.Patterns = append(d.Patterns, patternData{
-			p.Name, p.Bytes, short(p.IsolatedNS), short(p.LatencyNS), short(p.FastestNS), short(p.SlowestNS),
+			cmp.Or(p.Request, p.Name), p.Bytes, short(p.IsolatedNS), short(p.LatencyNS), short(p.FastestNS), short(p.SlowestNS),
 			p.SleepBeforeNS, p.SleepAfterNS, p.Op,
 		})
 	}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,7 +20,9 @@ type Cmd struct {
 	Results []string `arg:"" name:"result" help:"Result files of perigee (--result of a run)."`
 	Output  string   `short:"o" placeholder:"FILE" help:"Where to write; - is the standard output. Default: report.html, or the standard output with --text and --format json."`
 	Text    bool     `help:"The essence, for the terminal; the same as --format text."`
+	Full    bool     `help:"With --text: all of the text, also how the answer was judged, latencies, pairs of ranks and a map of the traffic."`
 	Format  string   `enum:"html,text,json" default:"html" help:"html, text or json."`
+	Title   string   `placeholder:"TEXT" help:"What the result is called, instead of the title of its run."`
 }
 
 // input is a result to report on.
@@ -35,6 +38,7 @@ Several results stand side by side in one page.
 
   perigee report result.json.zst -o report.html
   perigee report --text result.json.zst
+  perigee report --text --full result.json.zst
   perigee report --format json result.json.zst | jq '.results[0].findings'
 
 What each view shows, to the formula: docs/report.md.`
@@ -48,11 +52,18 @@ func (c *Cmd) Run(streams cli.Streams) error {
 		}
 		c.Format = "text"
 	}
+	if c.Full && c.Format != "text" {
+		return fault.New(fault.Usage, "--full is for --text; a page and JSON have everything anyway")
+	}
 	if c.Output == "" {
 		c.Output = "-"
 		if c.Format == "html" {
 			c.Output = "report.html"
 		}
+	}
+	if c.Title != "" && len(c.Results) > 1 {
+		return fault.New(fault.Usage, "--title %q: wanted one result, got %d", c.Title, len(c.Results)).
+			WithHint("a run takes a --title, too, and reports show those of several runs")
 	}
 	if _, err := cli.FormatFor(c.Format, c.Output); err != nil {
 		return err
@@ -66,7 +77,7 @@ func (c *Cmd) Run(streams cli.Streams) error {
 		if err != nil {
 			return err
 		}
-		list[i].figures = f
+		list[i].figures, f.Document.Title = f, cmp.Or(c.Title, f.Document.Title)
 	}
 	label(list, c.Results)
 	return c.write(list, streams)
@@ -87,12 +98,11 @@ func label(list []input, paths []string) {
 }
 
 func (c *Cmd) write(list []input, streams cli.Streams) error {
-	var style look
+	style := look{width: plainWidth}
 	if c.Output == "-" {
 		style = lookOf(streams)
-	} else {
-		style = look{width: plainWidth}
 	}
+	style.full = c.Full
 	fill := func(w io.Writer) error {
 		switch c.Format {
 		case "json":
@@ -119,6 +129,8 @@ func (c *Cmd) write(list []input, streams cli.Streams) error {
 func writeJSON(w io.Writer, list []input) error {
 	type one struct {
 		File     string `json:"file"`
+		Title    string `json:"title,omitempty"`
+		Workload string `json:"workload,omitempty"`
 		Scenario string `json:"scenario"`
 		Status   string `json:"status"`
 		World    any    `json:"world"`
@@ -130,7 +142,7 @@ func writeJSON(w io.Writer, list []input) error {
 	}{Schema: "perigee.report/1"}
 	for _, in := range list {
 		d := in.figures.Document
-		out.Results = append(out.Results, one{in.label, d.Scenario.Name, d.Status, d.World, in.figures})
+		out.Results = append(out.Results, one{in.label, d.Title, d.Workload, d.Scenario.Name, d.Status, d.World, in.figures})
 	}
 	return json.NewEncoder(&indenter{w: bufio.NewWriter(plaintext.JSONWriter(w))}).Encode(out)
 }

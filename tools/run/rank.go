@@ -295,7 +295,7 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 	}
 	id := k.id()
 	k.exp = experiment.Begin(experiment.Config{
-		World: w, Command: append([]string{"perigee"}, k.job.Process...),
+		World: w, Command: append([]string{"perigee"}, k.job.Process...), Title: flags.Yielding.Title,
 		Scenario: o.Script.record(r.Scenario, own.values), Alike: alike,
 		Job: result.Job{ID: id, Engine: flags.Engine, TimeoutNS: int64(flags.Timeout), AllowIO: flags.AllowIO,
 			Backend: backend.Name, BackendParams: backend.Params},
@@ -372,6 +372,9 @@ func (k *rank) header(text script) {
 	const most = 8
 	if more := len(names) - most; more > 0 {
 		names = append(names[:most], fmt.Sprintf("%d more", more))
+	}
+	if title := k.exp.Doc.Title; title != "" {
+		fmt.Fprintln(k.streams.Out, "#", plaintext.Escape(title))
 	}
 	fmt.Fprintf(k.streams.Out, "# perigee %s, scenario %s, %s on %s: %s, launcher %s\n",
 		version.Get().Version, plaintext.Escape(strings.TrimSuffix(text.Name, ".lua")), cli.Count(w.Size(), "rank"),

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"maps"
@@ -137,6 +138,7 @@ func (f *Flags) asIn(d *result.Document) {
 			f.Yielding.BackendParam = append(f.Yielding.BackendParam, key+"="+d.Job.BackendParams[key])
 		}
 	}
+	f.Yielding.Title = cmp.Or(f.Yielding.Title, d.Title)
 	if d.Job != nil && f.Timeout == 0 {
 		f.Timeout = Duration(d.Job.TimeoutNS)
 	}

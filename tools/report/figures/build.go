@@ -354,17 +354,28 @@ func receiversOf(matrices []result.Matrix) []int {
 // pattern sums up the runs of a pattern. What is unknown, such as the slowdown of one that never ran alone, is NaN.
 func (b *builder) pattern(d *result.Document, i, receivers int) Pattern {
 	p, sums := d.Patterns[i], &b.patterns[i]
+	request := p.Request()
 	m := d.Matrices[p.Matrix]
 	out := Pattern{
 		Index: i, Name: p.Name, Op: p.Op, Mem: p.Mem, Bytes: m.Bytes, Senders: p.Senders, Receivers: receivers,
-		Messages:      len(m.Cells),
+		Request: request.Name, Tokens: request.Tokens, KVBytes: request.Bytes, Messages: len(m.Cells),
 		SleepBeforeNS: Num(p.SleepBefore * 1e9), SleepAfterNS: Num(p.SleepAfter * 1e9),
 		IsolatedRuns: len(sums.latencies.Alone), IsolatedNS: Num(sums.latencies.Isolated()),
 		Runs: len(sums.latencies.Workload), LatencyNS: Num(sums.latencies.Latency()),
 		Slowdown: Num(sums.latencies.Slowdown()), UncertaintyNS: sums.uncertain,
 		MeanBandwidth: median(sums.bandwidths), StartSkewNS: median(sums.skews), StartWaitNS: median(sums.waits),
-		FastestNS: None, SlowestNS: None, WorstStartSkewNS: None,
+		FastestNS: None, SlowestNS: None, WorstStartSkewNS: None, IsolatedFastestNS: None, IsolatedSlowestNS: None,
 	}
+	out.TotalBandwidth = ratio(float64(m.Bytes)*1e9, float64(out.LatencyNS))
+	if runs := sums.latencies.Alone; len(runs) > 0 {
+		out.IsolatedFastestNS, out.IsolatedSlowestNS = Num(slices.Min(runs)), Num(slices.Max(runs))
+	}
+	runs := sums.latencies.Workload
+	if len(runs) == 0 {
+		runs = sums.latencies.Alone
+	}
+	sorted := slices.Sorted(slices.Values(runs))
+	out.P10NS, out.P90NS = Num(stats.Quantile(sorted, 0.1)), Num(stats.Quantile(sorted, 0.9))
 	if runs := sums.latencies.Workload; len(runs) > 0 {
 		out.FastestNS, out.SlowestNS = Num(slices.Min(runs)), Num(slices.Max(runs))
 		out.WorstStartSkewNS = Num(slices.Max(sums.skews))

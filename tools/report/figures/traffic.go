@@ -4,149 +4,82 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
-	"perigee/internal/contention"
-	"perigee/internal/result"
+	"perigee/internal/size"
+	"perigee/internal/stats"
 )
 
-// What is said of contention, where it is none of the verdicts of package contention.
-const (
-	Waits  contention.Verdict = "waits for CPUs"         // a host has less than a CPU for each of its ranks
-	Apart  contention.Verdict = "no overlap"             // so there is none
-	Longer contention.Verdict = "longer without overlap" // than alone
-)
+// fewestSizes is how many sizes a curve takes.
+const fewestSizes = 3
 
-// judgeContention sets the verdict, and marks the pairs of ranks of which contention is shown: none on hosts whose ranks
-// wait for CPUs, and none that takes no longer in the workload than alone.
-func (f *Figures) judgeContention() {
-	c := &f.Contention
-	short := make([]bool, len(f.Document.World.Hosts))
-	for i, h := range f.Document.World.Hosts {
-		short[i] = crowded(h) != ""
-	}
-	c.Pairs = slices.DeleteFunc(c.Pairs, func(p ContentionPair) bool {
-		i, found := slices.BinarySearchFunc(f.Pairs, p, func(x Pair, p ContentionPair) int {
-			return cmp.Or(x.From-p.From, x.To-p.To)
-		})
-		if !found || f.Pairs[i].Slowdown <= 1 || short[f.Ranks[p.From].Host] || short[f.Ranks[p.To].Host] {
-			return true
+// trafficCharts draws each pattern alone and in traffic: over bytes, or as bars where there are few sizes.
+func trafficCharts(f *Figures) []Chart {
+	var list []Pattern
+	sizes := map[int64][]Pattern{}
+	for _, p := range f.Patterns {
+		if p.IsolatedNS.Known() && p.LatencyNS.Known() {
+			list, sizes[p.Bytes] = append(list, p), append(sizes[p.Bytes], p)
 		}
-		f.Pairs[i].Contention = p.Ratio
-		return false
-	})
-	switch {
-	case !f.Document.Overlaps || c.Messages == 0 || !f.Slowdown.Known():
-		c.Verdict = contention.Unknown
-	case slices.Contains(short, true):
-		c.Verdict = Waits
-	case c.Overlapped == 0 && c.Unsure > 0:
-		c.Verdict = contention.Unknown
-	case c.Overlapped == 0 && len(c.Slower) > 0:
-		c.Verdict = Longer
-	case c.Overlapped == 0:
-		c.Verdict = Apart
-	case len(c.Pairs) > 0 || c.Lacking.verdict() == contention.Costs:
-		c.Verdict = contention.Costs
-	case c.Compared == 0:
-		c.Verdict = contention.Unknown
-	default:
-		c.Verdict = c.verdict()
 	}
-}
-
-// sayTraffic says what the workload's traffic costs its messages: the sentence, and why in a line.
-func sayTraffic(f *Figures) (a Answer) {
-	c, d := &f.Contention, f.Document
-	a.Level = "note"
-	switch {
-	case !f.Slowdown.Known():
-		a.Sentence = "No pattern was measured both alone and in a workload, so nothing can be said of contention."
-		return a
-	case !d.Overlaps:
-		a.Sentence = "This result does not hold which messages overlapped, so nothing can be said of contention: measure again with this version."
-		return a
-	case c.Messages == 0:
-		a.Sentence = "No pattern was measured in a workload, so nothing can be said of contention."
-		return a
+	if len(list) == 0 {
+		return nil
 	}
-	a.Why = c.met(d)
-	switch c.Verdict {
-	case Waits:
-		h := d.World.Hosts[slices.IndexFunc(d.World.Hosts, func(h result.Host) bool { return crowded(h) != "" })]
-		a.Sentence = fmt.Sprintf("Ranks wait for CPUs: %s, so these times do not show what traffic costs.", crowded(h))
-	case Longer:
-		a.Level, a.Sentence, a.Why = slowest(f)
-	case Apart:
-		a.Level, a.Sentence = "good", "There was no contention at senders, receivers or hosts."
-	case contention.Unknown:
-		a.Sentence = c.sayUnknown()
-	case contention.Costs:
-		a.Level, a.Sentence = c.sayCosts()
-	case contention.Small:
-		a.Level, a.Sentence = "good", fmt.Sprintf("Overlapping costs little, if anything: messages take %s.", c.took(" as "+c.control()))
-		if c.MaskedPairs > 0 || c.Lacking.unlike() {
-			a.Level, a.Sentence = "note", strings.TrimSuffix(a.Sentence, ".")+"; that is not shown of all of them."
+	slices.SortStableFunc(list, func(a, b Pattern) int { return cmp.Compare(a.Bytes, b.Bytes) })
+	c := Chart{
+		Title:  "Time of each pattern, alone and in traffic",
+		X:      Axis{Label: "bytes of the pattern", Unit: "bytes", Log: true},
+		Y:      Axis{Label: "median, fastest to slowest run", Unit: "ns", Log: true},
+		Series: []Series{{Name: "alone"}, {Name: "in traffic"}},
+	}
+	if !slices.ContainsFunc(list, func(p Pattern) bool { return p.Request == "" }) {
+		c.Title, c.X.Label = "Transfer of each request, alone and in traffic", "bytes of the request"
+	}
+	switch {
+	case len(sizes) >= fewestSizes && list[0].Bytes > 0:
+		for _, p := range list {
+			c.addTimes(Num(p.Bytes), p.title(), []Pattern{p})
+		}
+	case len(list) <= mostBars:
+		c.X, c.Y.Log = Axis{Label: "pattern"}, false
+		for i, p := range list {
+			c.X.Words = append(c.X.Words, p.title())
+			c.addTimes(Num(i), "", []Pattern{p})
 		}
 	default:
-		a.Sentence = fmt.Sprintf("Not separated: messages that overlap take %s%s.", c.took(" as "+c.control()), c.notSeparated())
+		c.Title = "Time of the patterns of each size, alone and in traffic"
+		c.X, c.Y.Log = Axis{Label: "bytes of the pattern"}, false
+		for _, p := range list {
+			same := sizes[p.Bytes]
+			if p.Index == same[0].Index {
+				c.addTimes(Num(len(c.X.Words)), fmt.Sprintf("%d patterns", len(same)), same)
+				c.X.Words = append(c.X.Words, size.Decimal(p.Bytes))
+			}
+		}
 	}
-	return a
+	return []Chart{c}
 }
 
-// met says in a line how many messages met others, and where.
-func (c *Contention) met(d *result.Document) string {
-	switch {
-	case c.Overlapped == 0 && c.Unsure > 0:
-		return fmt.Sprintf("%d of %d messages may have used a sender, receiver or host at the same time as one of another pattern: the clocks of the hosts are uncertain by up to %s.",
-			c.Unsure, c.Messages, Duration(clocksApart(d)))
-	case c.Overlapped == 0:
-		return "No message of the workload used a sender, receiver or host at the same time as one of another pattern."
-	}
-	where := "most shared the " + c.Shared
-	if len(d.World.Hosts) == 1 {
-		where = strings.Replace(fmt.Sprintf("all on one host, %d of them at the same sender or receiver", c.Met), " 0 ", " none ", 1)
-	}
-	return fmt.Sprintf("%d of %d messages overlapped with other patterns, for %.0f %% of their time on average (%s).",
-		c.Overlapped, c.Messages, 100*float64(c.Share), where)
-}
+// title names a pattern by its request, its own name or its number.
+func (p Pattern) title() string { return cmp.Or(p.Request, p.Name, fmt.Sprintf("pattern %d", p.Index)) }
 
-// notSeparated says what the interval lacks for contention.
-func (c *Contention) notSeparated() string {
-	switch {
-	case c.Masked: // which took says
-		return ""
-	case c.Low > contention.Little:
-		return ", but no longer than alone"
+// addTimes adds a point of the patterns' times to both series of the chart.
+func (c *Chart) addTimes(x Num, name string, list []Pattern) {
+	add := func(s *Series, of func(Pattern) [3]Num) {
+		p := Point{X: x, Low: None, High: None, Name: name}
+		var medians []float64
+		for i, one := range list {
+			times := of(one)
+			medians = append(medians, float64(times[1]))
+			if i == 0 || times[0] < p.Low {
+				p.Low = times[0]
+			}
+			if i == 0 || times[2] > p.High {
+				p.High = times[2]
+			}
+		}
+		p.Y = Num(stats.Median(medians))
+		s.Points = append(s.Points, p)
 	}
-	return fmt.Sprintf("; the interval holds %.2f, where contention begins", contention.Little)
-}
-
-// sayUnknown says why nothing is known of what overlapping costs.
-func (c *Contention) sayUnknown() string {
-	const not = "What overlapping costs is not known: "
-	switch {
-	case c.Overlapped == 0:
-		return not + "it is open whether messages overlapped."
-	case c.Compared == 0 && c.Late > 0:
-		return not + "other patterns came only after the time that a message takes alone."
-	case c.Compared == 0:
-		return not + "no message that overlapped was also measured alone."
-	}
-	return fmt.Sprintf("%s%s too few, it takes %d (--iters, --isolation-iters).", not, areRuns(c.Runs), contention.MinRuns)
-}
-
-// sayCosts says what overlapping costs: of all that is compared, or else of pairs, or of those that always overlap.
-func (c *Contention) sayCosts() (level, sentence string) {
-	switch {
-	case c.verdict() == contention.Costs:
-		return severity(c.Ratio), fmt.Sprintf("Contention: messages that overlap take %s.", c.took(" as "+c.control()))
-	case len(c.Pairs) > 0:
-		p := c.Pairs[0]
-		return severity(p.Ratio), fmt.Sprintf("Contention at %d of %d pairs that overlapped, the most at %d \u2192 %d, %s: its messages take %s.",
-			len(c.Pairs), c.Looked, p.From, p.To, p.sharing(), p.took(" as "+p.control()))
-	}
-	l := c.Lacking
-	return severity(l.Ratio), fmt.Sprintf("Contention: messages that overlapped in all runs of their phase, or nearly all, take %s.",
-		l.took(" as "+l.control()))
+	add(&c.Series[0], func(p Pattern) [3]Num { return [3]Num{p.IsolatedFastestNS, p.IsolatedNS, p.IsolatedSlowestNS} })
+	add(&c.Series[1], func(p Pattern) [3]Num { return [3]Num{p.FastestNS, p.LatencyNS, p.SlowestNS} })
 }

@@ -1,0 +1,205 @@
+package result
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"perigee/internal/cli"
+)
+
+// Request is what a pattern moves, as its metadata says: the cache of a request, of a batch of requests, or a part of it.
+type Request struct {
+	Name   string // request 3, or requests 3-5, layers 0 to 9; empty where the metadata does not say which
+	Tokens int64  // of input, of all its requests; 0 where it is not known
+	Bytes  int64  // of caches and states, before they were scaled; 0 where it is not known
+}
+
+// Request reads the metadata that `perigee matgen` writes.
+func (p *Pattern) Request() (r Request) {
+	number := func(key string) int64 { n, _ := whole(p.Metadata[key]); return n }
+	r.Tokens, r.Bytes = number("isl"), number("kv_bytes")+number("state_bytes")
+	first, ok := whole(p.Metadata["request"])
+	if !ok {
+		return r
+	}
+	r.Name = fmt.Sprint("request ", first)
+	if n := number("requests"); n > 1 {
+		r.Name = fmt.Sprintf("requests %d-%d", first, first+n-1)
+	}
+	for _, part := range []string{"layers", "tokens"} {
+		if text, ok := p.Metadata[part].(string); ok {
+			r.Name += ", " + part + " " + text
+		}
+	}
+	if p.Metadata["kind"] == "states" {
+		r.Name += ", states"
+	}
+	return r
+}
+
+// whole reads a number of 0 or more without a fraction.
+func whole(v any) (int64, bool) {
+	f, ok := v.(float64)
+	if n, is := v.(int64); is {
+		f, ok = float64(n), true
+	}
+	if !ok || f < 0 || f >= 1<<53 || f != math.Trunc(f) {
+		return 0, false
+	}
+	return int64(f), true
+}
+
+// DescribeWorkload says in one line what the patterns are the traffic of: model, workers, requests, scale of the bytes.
+// generator is the block of that name that `perigee matgen` writes. Requests, workers and bytes are counted in what is
+// played; what contradicts the block is left out. Empty: the patterns are of no requests.
+func (d *Document) DescribeWorkload(generator map[string]any) string {
+	options, _ := generator["options"].(map[string]any)
+	model, _ := generator["model_figures"].(map[string]any)
+	played := countRequests(d)
+	if played.patterns == 0 || options == nil {
+		return ""
+	}
+	name, _ := model["name"].(string)
+	name = llama.ReplaceAllString(name, "Llama $1 ${2}B")
+	if dtype, ok := model["kv_cache_dtype"].(string); ok && dtype != "bf16" {
+		name += " in " + dtype
+	}
+	parts := []string{name, layout(d, options), played.text(), played.scale()}
+	return strings.Join(slices.DeleteFunc(parts, func(text string) bool { return text == "" }), ", ")
+}
+
+var llama = regexp.MustCompile(`^llama(\d+(?:\.\d+)?)-(\d+)b$`)
+
+// layout says which workers of both sides have traffic, as in 2 prefill TP4 -> 1 decode TP8. Empty: the matrices are not
+// for such sides.
+func layout(d *Document, options map[string]any) string {
+	number := func(key string) int64 { n, _ := whole(options[key]); return min(max(n, 1), 1<<20) }
+	var sides []string
+	first := int64(0) // rank of the side
+	for end, name := range []string{"prefill", "decode"} {
+		ranks, size, words := number("num_"+name+"_nodes")*number("ppn"), int64(1), ""
+		for _, kind := range []string{"tp", "pp", "cp", "dp"} {
+			n := number(name + "_" + kind)
+			if layers, ok := options[name+"_pp_layers"].([]any); ok && kind == "pp" {
+				n = int64(max(len(layers), 1))
+			}
+			if kind != "dp" { // attention groups are parts of a worker
+				size *= n
+			}
+			if kind == "tp" || n > 1 {
+				words += fmt.Sprintf(" %s%d", strings.ToUpper(kind), n)
+			}
+		}
+		workers := map[int64]bool{}
+		for i := range d.Patterns {
+			for _, c := range d.Matrices[d.Patterns[i].Matrix].Cells {
+				if c[end] < first || c[end] >= first+ranks || size > ranks {
+					return ""
+				}
+				workers[(c[end]-first)/size] = true
+			}
+		}
+		count := fmt.Sprint(len(workers))
+		if all := ranks / size; all > int64(len(workers)) {
+			count += fmt.Sprint(" of ", all)
+		}
+		sides = append(sides, count+" "+name+words)
+		first += ranks
+	}
+	if first != int64(d.World.Size) {
+		return ""
+	}
+	return strings.Join(sides, " -> ")
+}
+
+// requests sums up the patterns of a workload.
+type requests struct {
+	patterns, others   int // with a request, without one
+	parts              int // that the batches have, played or not
+	batches, requests  int64
+	least, most        int64   // tokens of a batch
+	bytes, caches      float64 // of the matrices, and of what they are the traffic of
+	smallest, greatest float64 // bytes / caches of a pattern
+}
+
+func countRequests(d *Document) requests {
+	s := requests{least: math.MaxInt64, smallest: math.Inf(1)}
+	seen := map[int64]bool{}
+	for i := range d.Patterns {
+		p := &d.Patterns[i]
+		r, bytes := p.Request(), float64(d.Matrices[p.Matrix].Bytes)
+		n, _ := whole(p.Metadata["requests"])
+		if n == 0 || r.Tokens == 0 || r.Bytes == 0 {
+			s.others++
+			continue
+		}
+		s.patterns++
+		s.bytes, s.caches = s.bytes+bytes, s.caches+float64(r.Bytes)
+		s.smallest, s.greatest = min(s.smallest, bytes/float64(r.Bytes)), max(s.greatest, bytes/float64(r.Bytes))
+		batch, cut := whole(p.Metadata["batch"])
+		if cut && seen[batch] {
+			continue
+		}
+		seen[batch] = seen[batch] || cut
+		parts, _ := whole(p.Metadata["parts"])
+		s.parts, s.batches, s.requests = s.parts+int(max(parts, 1)), s.batches+1, s.requests+n
+		s.least, s.most = min(s.least, r.Tokens), max(s.most, r.Tokens)
+	}
+	return s
+}
+
+// text says how many requests of how many tokens are played.
+func (s *requests) text() string {
+	text := cli.Count(s.requests, "request")
+	if s.requests > s.batches {
+		text += fmt.Sprintf(" in %d %s", s.batches, map[bool]string{true: "batch", false: "batches"}[s.batches == 1])
+	}
+	text += " of " + thousands(s.least)
+	if s.most > s.least {
+		text += " to " + thousands(s.most)
+	}
+	text += " tokens"
+	if s.patterns != s.parts {
+		text += fmt.Sprintf(" in %d of their %s", s.patterns, cli.Count(s.parts, "pattern"))
+	} else if int64(s.parts) > s.batches {
+		text += fmt.Sprintf(" in %d patterns", s.parts)
+	}
+	if s.others > 0 {
+		text += " and " + cli.Count(s.others, "other pattern")
+	}
+	return text
+}
+
+// scale says how the bytes that are played stand to those of the caches; empty if they are the same.
+func (s *requests) scale() string {
+	const rounding = 0.01 // of a scaled matrix, to whole bytes
+	ratio := s.bytes / s.caches
+	part := math.Round(1 / ratio)
+	switch {
+	case s.greatest > s.smallest*(1+2*rounding):
+		return fmt.Sprintf("bytes %s to %s times those of the caches", short(s.smallest), short(s.greatest))
+	case math.Abs(ratio-1) < rounding:
+		return ""
+	case part > 1 && math.Abs(part*ratio-1) < rounding:
+		return "bytes at 1/" + thousands(int64(part))
+	}
+	return "bytes " + short(ratio) + " times those of the caches"
+}
+
+func short(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
+
+// thousands writes a number, from five digits on with commas.
+func thousands(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	if len(text) < 5 {
+		return text
+	}
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}

@@ -158,7 +158,7 @@ func figuresInThePage(t *testing.T, browser *pagetest.Browser) {
 	}
 	p, worst := want.Patterns[5], want.Worst()[0]
 	for i, c := range []struct{ got, want string }{
-		{tab.Text(".slowdown"), ratioText(want.Slowdown) + "\nworkload against alone, all messages"},
+		{tab.Text(".slowdown"), ratioText(want.Slowdown) + "\n" + want.SlowdownOf()},
 		{cell("patterns", 5, 6), durationText(p.IsolatedNS)}, {cell("patterns", 5, 7), durationText(p.LatencyNS)}, {cell("patterns", 5, 8), ratioText(p.Slowdown)},
 		{cell("pairs", 0, 0) + ">" + cell("pairs", 0, 1), fmt.Sprintf("%d>%d", worst.From, worst.To)}, {cell("pairs", 0, 8), ratioText(worst.Slowdown)},
 		{cell("percentiles", 3, 4), durationText(want.Latencies[3].P50)}, {cell("hosts", 1, 1), "8-15"}, {cell("hosts", 1, 4), "± 150 ns"},

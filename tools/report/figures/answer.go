@@ -1,6 +1,8 @@
 package figures
 
-// Answer is what a result says first. Page, text and JSON are made of this one value, so they cannot contradict each
+import "strings"
+
+// Answer is what a result says first. Page, text and JSON show this one value, so they cannot contradict each
 // other.
 type Answer struct {
 	Level    string    `json:"level"`         // as of a Finding
@@ -58,10 +60,19 @@ func answerOf(f *Figures) Answer {
 	for _, of := range charts {
 		a.Charts = append(a.Charts, of(f)...)
 	}
+	var traffic Answer
+	if f.Slowdown.Known() {
+		traffic = sayTraffic(f)
+	}
 	if why := expertsWhy(f); why != "" {
 		a.Why = why
+	} else if traffic.Sentence != "" && a.Sentence == traffic.text() {
+		a.Sentence, a.Why = traffic.Sentence, traffic.Why
 	} else if list, _ := f.sizes(); len(list) > 0 && len(f.OwnMetrics()) == 0 {
 		a.Why = sizesWhy(f.Document)
 	}
 	return a
 }
+
+// text is the sentence and why.
+func (a Answer) text() string { return strings.TrimSpace(a.Sentence + " " + a.Why) }

@@ -204,14 +204,6 @@
         if (l.points) l.points.forEach((p, i) => (i ? ctx.lineTo(x.scale(p[0]), y.scale(p[1])) : ctx.moveTo(x.scale(p[0]), y.scale(p[1]))));
         else if (l.y !== undefined) { ctx.moveTo(box.left, y.scale(l.y)); ctx.lineTo(box.right, y.scale(l.y)); } else { ctx.moveTo(x.scale(l.x), box.top); ctx.lineTo(x.scale(l.x), box.bottom); }
         ctx.stroke();
-        if (l.label && l.points) { // right of the first point, off the line
-          const [a, b] = [l.points[0], l.points[1] || l.points[0]];
-          ctx.textAlign = "left";
-          ctx.fillText(l.label, x.scale(a[0]) + 8, y.scale(a[1]) + (b[1] > a[1] ? 12 : 0));
-          continue;
-        }
-        ctx.textAlign = "right";
-        if (l.label) ctx.fillText(l.label, l.y !== undefined ? box.right - 4 : x.scale(l.x) - 4, l.y !== undefined ? Math.max(y.scale(l.y) - 9, box.top + 2) : box.top + 8);
       }
       ctx.setLineDash([]);
       placed = [];
@@ -261,6 +253,19 @@
         if (s.marks !== false && !spec.bars) for (const p of at) mark(ctx, s.shape ?? spec.series.indexOf(s), p.x, p.y, s.radius || (at.length > 400 ? 2 : 3.5));
         ctx.globalAlpha = 1;
         placed.push(...at);
+      }
+      // What the lines are stands on top of all, at the highest point of each.
+      ctx.strokeStyle = perigee.color("surface");
+      ctx.lineWidth = 4;
+      for (const l of (spec.lines || []).filter((l) => l.label)) {
+        ctx.fillStyle = perigee.color(l.color || "bad");
+        const [at, v] = l.points ? l.points.reduce((a, b) => (b[1] > a[1] ? b : a)) : [l.x, l.y];
+        const px = at === undefined ? box.right : x.scale(at), py = v === undefined ? box.top + 8 : Math.max(y.scale(v) - 9, box.top + 4);
+        const left = l.points && px < (box.left + box.right) / 2;
+        ctx.textAlign = left ? "left" : "right";
+        const text = fit(ctx, l.label, box.right - box.left - 10);
+        ctx.strokeText(text, px + (left ? 6 : -4), py);
+        ctx.fillText(text, px + (left ? 6 : -4), py);
       }
       if (hovered) {
         const p = placed.find((q) => q.p === hovered.p && q.s === hovered.s);

@@ -172,7 +172,7 @@ func TestOwnFirst(t *testing.T) {
 		}
 		return i
 	}
-	if a, b, c, e := at(text, "- rate: median 50.5 over 100 values"), at(text, "# the <table>"), at(text, "# metrics"), at(text, "# patterns"); !(a < b && b < c && c < e) {
+	if a, b, c, e := at(text, "- rate: median 50.5 over 100 values"), at(text, "# metrics"), at(text, "# the <table>"), at(text, "# patterns"); !(a < b && b < c && c < e) {
 		t.Errorf("the order is %d %d %d %d:\n%s", a, b, c, e, text)
 	}
 	at(regexp.MustCompile(` +`).ReplaceAllString(text, " "), " rate 100 1 50.5 90.1 99.01 100\n")

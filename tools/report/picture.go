@@ -109,15 +109,7 @@ func writeBars(p *printer, c figures.Chart, l look) {
 	if len(rows) == 0 {
 		return
 	}
-	title, most := c.Title, max(min(mostBarLines, p.room/2)/len(names), 1)
-	if len(rows) > most {
-		title = fmt.Sprintf("%s (%d of %d)", title, most, len(rows))
-		all := rows
-		rows = make([]pictureRow, most)
-		for i := range rows {
-			rows[i] = all[i*(len(all)-1)/max(most-1, 1)]
-		}
-	}
+	title, rows := evenly(c.Title, rows, max(min(mostBarLines, p.room/2)/len(names), 1))
 	show, largest, left, middle := shows(c.Y, c), 0.0, 0, 0
 	for _, r := range rows {
 		left = max(left, utf8.RuneCountInString(r.label))
@@ -162,20 +154,55 @@ func bar(share float64, room int) string {
 	return text
 }
 
-// writePictureTable writes the values of a chart as a table.
-func writePictureTable(p *printer, c figures.Chart, l look) {
-	names, rows := rowsOf(c)
-	show, cells := shows(c.Y, c), [][]string{}
-	for _, r := range rows {
-		line := []string{r.label}
-		for _, v := range r.values {
-			if !v.Known() {
-				line = append(line, "-")
-				continue
+// writePictureTable writes the values of the first chart as a table, and those of the second one beside where it has
+// the same places. Of many places it has some, evenly chosen.
+func writePictureTable(p *printer, charts []figures.Chart, l look) {
+	title, columns := charts[0].Title, []string{cmp.Or(charts[0].X.Label, "of")}
+	var cells [][]string
+	for i, c := range charts[:min(len(charts), 2)] {
+		names, rows := rowsOf(c)
+		show := shows(c.Y, c)
+		if i == 0 {
+			for _, r := range rows {
+				cells = append(cells, []string{r.label})
 			}
-			line = append(line, show(v))
+		} else if slices.EqualFunc(rows, cells, func(r pictureRow, line []string) bool { return r.label == line[0] }) {
+			title += "; " + c.Title
+		} else {
+			break
 		}
-		cells = append(cells, line)
+		for k, name := range names {
+			switch {
+			case k >= len(c.Series): // a limit
+			case len(c.Series) == 1:
+				name = c.Title
+			case len(charts) > 1:
+				name = strings.TrimSpace(name + " " + map[string]string{"bytes/s": "BW", "ns": "time"}[c.Y.Unit])
+			}
+			columns = append(columns, name)
+		}
+		for k, r := range rows {
+			for _, v := range r.values {
+				text := "-"
+				if v.Known() {
+					text = show(v)
+				}
+				cells[k] = append(cells[k], text)
+			}
+		}
 	}
-	p.grid(l, c.Title, append([]string{c.X.Label}, names...), cells)
+	title, cells = evenly(title, cells, max(p.room-aroundTable, 1))
+	p.grid(l, title, columns, cells)
+}
+
+// evenly chooses at most so many of the elements, the first and the last among them, and says so in the title.
+func evenly[T any](title string, list []T, most int) (string, []T) {
+	if len(list) <= most {
+		return title, list
+	}
+	chosen := make([]T, most)
+	for i := range chosen {
+		chosen[i] = list[i*(len(list)-1)/max(most-1, 1)]
+	}
+	return fmt.Sprintf("%s (%d of %d)", title, most, len(list)), chosen
 }

@@ -114,3 +114,40 @@ func TestBarLengths(t *testing.T) {
 		}
 	}
 }
+
+// Without a terminal the picture is a table; two pictures of the same places share one, those of others have their own.
+func TestPictureTable(t *testing.T) {
+	points := func(y ...figures.Num) (s figures.Series) {
+		s.Name = "0 → 1"
+		for i, v := range y {
+			s.Points = append(s.Points, figures.Point{X: figures.Num(int(1000) << i), Y: v})
+		}
+		return s
+	}
+	x := figures.Axis{Label: "bytes", Unit: "bytes"}
+	rate := figures.Chart{Title: "Bandwidth", X: x, Y: figures.Axis{Unit: "bytes/s"}, Series: []figures.Series{points(1e9, 2e9), points(3e9, figures.None)}}
+	took := figures.Chart{Title: "Latency", X: x, Y: figures.Axis{Unit: "ns"}, Series: []figures.Series{points(1e3, 2e3)}}
+	draw := func(charts ...figures.Chart) string {
+		var out strings.Builder
+		p := &printer{w: &out, room: 40}
+		writePictureTable(p, charts, look{width: 100})
+		if p.err != nil {
+			t.Error(p.err)
+		}
+		return out.String()
+	}
+	const both = `
+# Bandwidth; Latency
+  bytes    0 → 1 BW    0 → 1 BW (3)    Latency
+-------  ----------  --------------  ---------
+1.00 kB   1.00 GB/s       3.00 GB/s    1.00 µs
+2.00 kB   2.00 GB/s               -    2.00 µs
+`
+	if got := draw(rate, took); got != both {
+		t.Errorf("got %s", got)
+	}
+	took.Series = []figures.Series{points(1e3)}
+	if got := draw(took, rate); !strings.Contains(got, "\n# Latency\n  bytes    Latency\n") || strings.Contains(got, "GB/s") {
+		t.Errorf("other places: %s", got)
+	}
+}

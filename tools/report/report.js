@@ -33,11 +33,12 @@
         ...(range && range[1] > range[0] ? [["from", value(range[0])], ["to", value(range[1])]] : [])]],
     })];
   };
-  const answerCharts = (host, _, data) => data.answer.map((chart) => {
+  const pictures = (list) => (host, _, data) => list(data.answer).map((chart) => {
     const [figure, plot] = picture(chart);
     host.append(figure);
     return plot();
   });
+  const first = 3; // pictures that stand above the facts
 
   const patternsChart = (host, controls, data) => {
     const points = (pick, range) => data.patterns.map((p, i) => [i, pick(p), { i, range: range && range(p) }]).filter((p) => p[1] !== null);
@@ -280,7 +281,7 @@
     );
   };
 
-  const charts = { answer: answerCharts, blocks: blocksChart, timeline: perigee.timeline, patterns: patternsChart, matrix: matrixChart, latency: latencyChart };
+  const charts = { answer: pictures((l) => l.slice(0, first)), more: pictures((l) => l.slice(first)), blocks: blocksChart, timeline: perigee.timeline, patterns: patternsChart, matrix: matrixChart, latency: latencyChart };
   const made = new Map();
   const make = async (panel) => {
     if (made.has(panel.id)) return;
@@ -300,6 +301,10 @@
     panel.prepend(h("div", { class: "banner bad", role: "alert" }, h("strong", {}, "The charts could not be drawn"), h("p", {}, String(error)), h("p", {}, "Browsers of 2023 and later can.")));
     panel.dataset.ready = "failed";
   };
+  // Paper cannot be unfolded.
+  for (const [event, open] of [["beforeprint", true], ["afterprint", false]]) {
+    addEventListener(event, () => { for (const e of document.querySelectorAll(".judged, .more")) e.open = open; });
+  }
   document.addEventListener("DOMContentLoaded", () => {
     const panels = [...document.querySelectorAll(".panel")];
     const show = (panel) => make(panel).catch((e) => fail(panel, e));

@@ -274,7 +274,7 @@ func TestTextOfWhatIsNotKnown(t *testing.T) {
 		d := s.document()
 		s.each(d, func(m *result.Measurement) { d.Measurements = append(d.Measurements, *m) })
 		d.Thresholds = []result.Threshold{{Threshold: "latency_ms.p99 < 1ms"}}
-		text := textOf(t, d, look{width: 80})
+		text := textOf(t, d, look{width: 80, full: true})
 		if !strings.Contains(text, want+"\n") || !strings.Contains(text, "not judged  latency_ms.p99 < 1ms\n") {
 			t.Errorf("%d isolated runs: want %q, and a threshold without samples, in\n%s", isolated, want, text)
 		}

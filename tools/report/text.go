@@ -103,10 +103,19 @@ func writeText(w io.Writer, list []input, l look) error {
 		}
 		writeSummary(p, in, l)
 		if len(p.left) > 0 {
-			p.line("%s", l.paint(dim, "# more by --full: "+strings.Join(p.left, ", ")))
+			p.line("%s", l.paint(dim, "# more by --full: "+listed(p.left)))
 		}
 	}
 	return p.err
+}
+
+// listed names the first few.
+func listed(names []string) string {
+	const few = 6
+	if n := len(names) - few; n > 1 {
+		names = append(slices.Clone(names[:few]), fmt.Sprintf("%d more", n))
+	}
+	return strings.Join(names, ", ")
 }
 
 func writeSummary(p *printer, in input, l look) {
@@ -185,39 +194,51 @@ func (p *printer) finding(l look, x figures.Finding) {
 	}
 }
 
-// writeMain writes the tables of what was measured: experts, block transfers, patterns alone and in traffic, or else
-// what the scenario has printed. A user's own script comes first.
+// writeMain writes the tables of what was measured: a script's own metrics, experts, block transfers, patterns alone and
+// in traffic, or else what the pictures show. What the scenario has printed follows where all of it fits.
 func writeMain(p *printer, f *figures.Figures, l look) {
-	d := f.Document
-	planes := expertsOf(d).Planes
+	d, own, planes := f.Document, f.OwnMetrics(), expertsOf(f.Document).Planes
+	first := false // the tables are the first figures
 	switch {
+	case len(own) > 0:
+		writeMetrics(p, own, l)
 	case len(planes) > 0 && d.Values["ep_beside"] == nil:
 		writeExperts(p, planes, l)
+		return
 	case len(f.Blocks.List) > 0:
 		writeBlocks(p, f, l)
-	case f.Slowdown.Known() && f.Shipped() || len(d.Tables)+len(d.Metrics) == 0:
+		return
+	case f.Slowdown.Known() && (f.Shipped() || len(d.Tables) == 0):
 		writePatterns(p, f, l)
+		return
+	case len(f.Answer.Charts) > 0 && !f.Slowdown.Known():
+		writePictureTable(p, f.Answer.Charts, l)
+	case len(d.Tables) == 0:
+		writePatterns(p, f, l)
+		return
 	default:
-		metrics := f.OwnMetrics()
-		if l.full {
-			metrics = d.Metrics
-		}
-		writeTables(p, d, l)
-		writeMetrics(p, metrics, l)
-		if l.full || !f.Shipped() || len(d.Tables)+len(metrics) == 0 {
-			writePatterns(p, f, l)
-		}
+		first = true
 	}
-	if charts := f.Answer.Charts; !l.bars && len(charts) > 0 &&
-		len(f.Blocks.List)+len(f.Patterns)+len(d.Tables)+len(f.OwnMetrics()) == 0 {
-		writePictureTable(p, charts[0], l)
+	writeTables(p, d, first, l)
+	if l.full && len(own) == 0 {
+		writeMetrics(p, d.Metrics, l)
+	}
+	if l.full || !f.Shipped() {
+		writePatterns(p, f, l)
+	} else if len(f.Patterns) > 0 {
+		p.left = append(p.left, "patterns")
 	}
 }
 
-// writeTables writes the tables of the scenario.
-func writeTables(p *printer, d *result.Document, l look) {
+// writeTables writes the tables of the scenario: what fits, and the beginning of the first one if nothing is above.
+func writeTables(p *printer, d *result.Document, first bool, l look) {
 	for i, t := range d.Tables {
 		v := newTable(t, i, len(d.Tables), len(d.Patterns), mostRows)
+		if !first && p.room < len(v.Rows)+aroundTable {
+			p.left = append(p.left, plaintext.Escape(v.Title))
+			continue
+		}
+		first = false
 		var columns []string
 		for _, c := range v.Columns {
 			columns = append(columns, c.Name)
@@ -232,7 +253,7 @@ func writeTables(p *printer, d *result.Document, l look) {
 	}
 }
 
-// writeMetrics sums up the metrics that the scenario declared.
+// writeMetrics sums up metrics that have samples.
 func writeMetrics(p *printer, list []result.Metric, l look) {
 	var rows [][]string
 	views, _ := metricViews(list)
@@ -242,7 +263,7 @@ func writeMetrics(p *printer, list []result.Metric, l look) {
 		}
 	}
 	if len(rows) > 0 {
-		p.grid(l, "metrics", []string{"Metric", "Values", "Min", "Median", "P90", "P99", "Max"}, rows)
+		p.grid(l, "metrics", []string{"Metric", "Values", "Min", "P50", "P90", "P99", "Max"}, rows)
 	}
 }
 
@@ -273,12 +294,12 @@ const (
 	mostPatternRows = 16
 	mostPairRows    = 8
 	mostThresholds  = 8 // without --full; violated ones first
+	aroundTable     = 4 // lines: an empty one, the title, the headers and the dashes
 )
 
 // grid prints a table with as many columns from the left as the width takes, and as many rows as there is room for.
 func (p *printer) grid(l look, title string, columns []string, rows [][]string) {
-	const around = 4 // an empty line, the title, the headers and the dashes
-	if most := p.room - around; len(rows) > most {
+	if most := p.room - aroundTable; len(rows) > most {
 		p.left = append(p.left, fmt.Sprintf("all %s of %s", cli.Count(len(rows), "row"), plaintext.Escape(title)))
 		if most < 1 {
 			return
@@ -298,7 +319,10 @@ func (p *printer) grid(l look, title string, columns []string, rows [][]string) 
 		}
 	}
 	var t table.Table
-	for _, c := range columns {
+	for i, c := range columns {
+		if slices.Contains(columns[:i], c) {
+			c = fmt.Sprintf("%s (%d)", c, i+1) // which a result's columns may lack
+		}
 		t.AddColumn(c, table.Right, "%s")
 	}
 	for _, r := range rows {

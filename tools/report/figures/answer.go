@@ -63,8 +63,14 @@ func answerOf(f *Figures) Answer {
 	for _, of := range charts {
 		a.Charts = append(a.Charts, of(f)...)
 	}
+	var traffic Answer
+	if f.Slowdown.Known() {
+		traffic = sayTraffic(f)
+	}
 	if why := expertsWhy(f); why != "" {
 		a.Why = why
+	} else if traffic.Sentence != "" && a.Sentence == traffic.text() {
+		a.Sentence, a.Why = traffic.Sentence, traffic.Why
 	} else if list, _ := f.sizes(); len(list) > 0 && len(f.OwnMetrics()) == 0 {
 		a.Why = sizesWhy(f.Document)
 	}
@@ -76,3 +82,6 @@ func answerOf(f *Figures) Answer {
 	}
 	return a
 }
+
+// text is the sentence and why.
+func (a Answer) text() string { return strings.TrimSpace(a.Sentence + " " + a.Why) }

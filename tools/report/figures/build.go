@@ -330,9 +330,9 @@ func (b *builder) finish(d *result.Document) (*Figures, error) {
 	}
 	b.placeTimeline(f)
 	f.Blocks = blocksOf(d)
-	f.Contention = contentionOf(b.contention.Report())
+	f.Contention = contentionOf(b.contention.Report(), len(d.World.Hosts))
 	f.Contention.Slower, f.Contention.Open = b.contention.Slower()
-	f.addContention()
+	f.judgeContention()
 	f.Findings = findings(f)
 	f.Answer = answerOf(f)
 	return f, nil

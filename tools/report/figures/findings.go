@@ -36,12 +36,14 @@ func findings(f *Figures) []Finding {
 		}
 		return list
 	}
-	sayNotAlone(f.Contention, say)
-	if !f.Slowdown.Known() {
-		saySizes(f, say)
-		sayStarts(f, say)
+	if f.Slowdown.Known() {
+		a := sayTraffic(f)
+		say(a.Level, "%s", a.text())
+		sayJudged(f, say)
 	} else {
-		sayContention(f, say)
+		saySizes(f, say)
+		sayNotAlone(f.Contention, say)
+		sayStarts(f, say)
 	}
 	sayClocks(f, say)
 	return list
@@ -49,7 +51,8 @@ func findings(f *Figures) []Finding {
 
 type sayer func(level, format string, args ...any)
 
-func level(slowdown Num) string {
+// severity is the level of a finding that something takes so many times as long.
+func severity(slowdown Num) string {
 	if slowdown >= strong {
 		return "bad"
 	}

@@ -194,8 +194,8 @@ func (p *printer) finding(l look, x figures.Finding) {
 	}
 }
 
-// writeMain writes the tables of what was measured: a script's own metrics, experts, block transfers, patterns alone and
-// in traffic, or else what the pictures show. What the scenario has printed follows where all of it fits.
+// writeMain writes the tables of what was measured: a script's own metrics, experts, block transfers, patterns alone
+// and in traffic, or else what the pictures show. What the scenario has printed follows where all of it fits.
 func writeMain(p *printer, f *figures.Figures, l look) {
 	d, own, planes := f.Document, f.OwnMetrics(), expertsOf(f.Document).Planes
 	first := false // the tables are the first figures

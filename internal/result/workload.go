@@ -116,6 +116,11 @@ func layout(d *Document, options map[string]any) string {
 	return strings.Join(sides, " -> ")
 }
 
+// What are the lines that come first in reports: how the user calls the run, and of what requests it is the traffic.
+func (d *Document) What() []string {
+	return slices.DeleteFunc([]string{d.Title, d.Workload}, func(text string) bool { return text == "" })
+}
+
 // requests sums up the patterns of a workload.
 type requests struct {
 	patterns, others   int // with a request, without one
@@ -181,16 +186,16 @@ func (s *requests) scale() string {
 	part := math.Round(1 / ratio)
 	switch {
 	case s.greatest > s.smallest*(1+2*rounding):
-		return fmt.Sprintf("bytes %s to %s times those of the caches", short(s.smallest), short(s.greatest))
+		return fmt.Sprintf("bytes %s to %s times those of the caches", digits(s.smallest), digits(s.greatest))
 	case math.Abs(ratio-1) < rounding:
 		return ""
 	case part > 1 && math.Abs(part*ratio-1) < rounding:
 		return "bytes at 1/" + thousands(int64(part))
 	}
-	return "bytes " + short(ratio) + " times those of the caches"
+	return "bytes " + digits(ratio) + " times those of the caches"
 }
 
-func short(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
+func digits(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
 
 // thousands writes a number, from five digits on with commas.
 func thousands(n int64) string {

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -89,6 +90,7 @@ func (r Row) Label() string {
 // Report is the outcome of a comparison.
 type Report struct {
 	Options     Options
+	What        []string // was measured, in words; OLD and NEW where they differ
 	OldN, NewN  int      // runs of each side
 	Judged      bool     // there are enough runs for verdicts
 	Differences []string // why the sides should not be compared; empty but with Force
@@ -149,7 +151,7 @@ func (r Row) moved() string {
 // Compare compares two sets of results, one of each run. Without Force the error, of the kind Input, names
 // why they cannot be compared.
 func Compare(old, fresh []*result.Document, o Options) (*Report, error) {
-	r := &Report{Options: o}
+	r := &Report{Options: o, What: whatOf(old[0], fresh[0])}
 	r.Differences, r.Remarks = obstacles(old, fresh)
 	if len(r.Differences) > 0 && !o.Force {
 		return nil, fault.New(fault.Input, "these results cannot be compared: %s", strings.Join(r.Differences, "; ")).
@@ -185,6 +187,19 @@ func Compare(old, fresh []*result.Document, o Options) (*Report, error) {
 			cli.Count(len(old), "run"), cli.Count(len(fresh), "run"), o.Alpha, n)
 	}
 	return r, nil
+}
+
+// whatOf are the titles and the workloads of both sides.
+func whatOf(old, fresh *result.Document) (lines []string) {
+	for _, said := range [][2]string{{old.Title, fresh.Title}, {old.Workload, fresh.Workload}} {
+		if said[0] == said[1] {
+			said[1] = ""
+		} else {
+			said = [2]string{"OLD: " + cmp.Or(said[0], "-"), "NEW: " + cmp.Or(said[1], "-")}
+		}
+		lines = append(lines, said[:]...)
+	}
+	return slices.DeleteFunc(lines, func(text string) bool { return text == "" })
 }
 
 // leaveOutPartial takes the runs that did not end out of both sides: what they measured until then may be another

@@ -92,7 +92,7 @@ func writeText(w io.Writer, list []input, l look) error {
 
 func writeSummary(p *printer, in input, l look) {
 	f, d := in.figures, in.figures.Document
-	for _, text := range whatWasMeasured(d) {
+	for _, text := range d.What() {
 		p.line("%s", l.paint(bold, plaintext.Escape("# "+text)))
 	}
 	p.line("%s", l.paint(bold, plaintext.Escape(fmt.Sprintf("# %s: %s, %s on %s, launcher %s", in.label,

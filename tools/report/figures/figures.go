@@ -1,7 +1,6 @@
 package figures
 
 import (
-	"cmp"
 	"encoding/json"
 	"math"
 	"strconv"
@@ -106,8 +105,17 @@ type Pattern struct {
 	Slowdown      Num   `json:"slowdown"` // LatencyNS / IsolatedNS
 }
 
-// Label names the pattern for people: by its request where that is known, else by its number.
-func (p *Pattern) Label() string { return cmp.Or(p.Request, strconv.Itoa(p.Index)) }
+// Label names the pattern for people: by its request where that is known, and by its number where the two differ.
+func (p *Pattern) Label() string {
+	number := strconv.Itoa(p.Index)
+	switch p.Request {
+	case "":
+		return number
+	case "request " + number:
+		return p.Request
+	}
+	return number + ": " + p.Request
+}
 
 // Latency is the distribution of one kind of time in one phase, to 0.1 %.
 // Percentiles for which there are too few values are missing: P99.9 of 100 values.

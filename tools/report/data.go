@@ -105,7 +105,8 @@ func dataOf(f *figures.Figures) pageData {
 	}
 	for _, p := range f.Patterns {
 		d.Patterns = append(d.Patterns, patternData{
-			cmp.Or(p.Request, p.Name), p.Bytes, short(p.IsolatedNS), short(p.LatencyNS), short(p.FastestNS), short(p.SlowestNS),
+			cmp.Or(p.Request, p.Name), p.Bytes, short(p.IsolatedNS), short(p.LatencyNS), short(p.FastestNS),
+			short(p.SlowestNS),
 			p.SleepBeforeNS, p.SleepAfterNS, p.Op,
 		})
 	}

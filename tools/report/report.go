@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"time"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
@@ -17,11 +18,12 @@ import (
 
 // Cmd is `perigee report`.
 type Cmd struct {
-	Results []string `arg:"" name:"result" help:"Result files of perigee (--result of a run)."`
-	Output  string   `short:"o" placeholder:"FILE" help:"Where to write; - is the standard output. Default: report.html, or the standard output with --text and --format json."`
-	Text    bool     `help:"The essence, for the terminal; the same as --format text."`
-	Format  string   `enum:"html,text,json" default:"html" help:"html, text or json."`
-	Title   string   `placeholder:"TEXT" help:"What the result is called, instead of the title of its run."`
+	Results []string      `arg:"" name:"result" help:"Result files of perigee (--result of a run)."`
+	Output  string        `short:"o" placeholder:"FILE" help:"Where to write; - is the standard output. Default: report.html, or the standard output with --text and --format json."`
+	Text    bool          `help:"The essence, for the terminal; the same as --format text."`
+	Format  string        `enum:"html,text,json" default:"html" help:"html, text or json."`
+	SLO     time.Duration `name:"slo" placeholder:"T" help:"A time, such as 50ms, within which a run of a pattern is to end that has no slo_ms in the workload."`
+	Title   string        `placeholder:"TEXT" help:"What the result is called, instead of the title of its run."`
 }
 
 // input is a result to report on.
@@ -60,6 +62,9 @@ func (c *Cmd) Run(streams cli.Streams) error {
 		return fault.New(fault.Usage, "--title %q: wanted one result, got %d", c.Title, len(c.Results)).
 			WithHint("a run takes a --title, too, and reports show those of several runs")
 	}
+	if c.SLO < 0 {
+		return fault.New(fault.Usage, "--slo: wanted a time such as 50ms, got %v", c.SLO)
+	}
 	if _, err := cli.FormatFor(c.Format, c.Output); err != nil {
 		return err
 	}
@@ -71,6 +76,10 @@ func (c *Cmd) Run(streams cli.Streams) error {
 		f, err := figures.Read(path)
 		if err != nil {
 			return err
+		}
+		if c.SLO > 0 && !f.Share(c.SLO) {
+			return fault.New(fault.Usage, "--slo has no effect: %s has no runs of patterns without an slo_ms in the workload",
+				path)
 		}
 		list[i].figures, f.Document.Title = f, cmp.Or(c.Title, f.Document.Title)
 	}
@@ -138,7 +147,8 @@ func writeJSON(w io.Writer, list []input) error {
 	}{Schema: "perigee.report/1"}
 	for _, in := range list {
 		d := in.figures.Document
-		out.Results = append(out.Results, one{in.label, d.Title, d.Workload, d.Scenario.Name, d.Status, d.World, in.figures})
+		out.Results = append(out.Results, one{in.label, d.Title, d.Workload, d.Scenario.Name, d.Status, d.World,
+			in.figures})
 	}
 	return json.NewEncoder(&indenter{w: bufio.NewWriter(plaintext.JSONWriter(w))}).Encode(out)
 }

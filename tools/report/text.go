@@ -268,6 +268,7 @@ func writePatterns(p *printer, f *figures.Figures, l look) {
 func compareNums(a, b figures.Num) int { return cmp.Compare(float64(a), float64(b)) }
 
 func writeLatencies(p *printer, f *figures.Figures, l look) {
+	writeShares(p, f, l)
 	if len(f.Latencies) == 0 {
 		return
 	}

@@ -3,9 +3,11 @@ package report
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"perigee/internal/fault"
 	"perigee/internal/result"
+	"perigee/tools/report/figures"
 )
 
 // resultOfRequests is a result of which the patterns are the traffic of a request and of a part of a batch.
@@ -58,6 +60,31 @@ func TestNoRequests(t *testing.T) {
 	for _, c := range []Cmd{{Results: []string{path}, Text: true}, {Results: []string{path}, Output: "-"}} {
 		if out, _, err := report(t, c); err != nil || strings.Contains(out, "KV bytes") || strings.Contains(out, `class="what"`) {
 			t.Errorf("%+v: %v, requests in the report", c, err)
+		}
+	}
+}
+
+// Classes have a table in the page and in the text, and an SLO that concerns no run is an error.
+func TestShares(t *testing.T) {
+	d := smallDocument()
+	d.Patterns[0].Metadata = map[string]any{"class": "<chat>", "slo_ms": 1e6}
+	path := write(t, d, "r.json")
+	page, _, err := report(t, Cmd{Results: []string{path}, Output: "-"})
+	if err != nil || !strings.Contains(page, `<td class="num">&lt;chat&gt;</td>`) || !strings.Contains(page, "Jain&#39;s index") {
+		t.Errorf("page: %v", err)
+	}
+	f, err := figures.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rows := rowsOfShares(f.Shares); len(rows) != 2 || rows[0][0] != "(none)" || rows[1][0] != "<chat>" || rows[1][6] != "1" {
+		t.Errorf("rows: %q", rows)
+	}
+	d.Patterns[1].Metadata = d.Patterns[0].Metadata
+	path = write(t, d, "r.json")
+	for _, slo := range []time.Duration{-1, 1} {
+		if _, _, err := report(t, Cmd{Results: []string{path}, Output: "-", SLO: slo}); fault.KindOf(err) != fault.Usage {
+			t.Errorf("--slo %v: %v", slo, err)
 		}
 	}
 }

@@ -57,8 +57,11 @@ type Figures struct {
 	Ranks      []Rank     `json:"ranks"`      // all
 	HostPairs  []HostPair `json:"host_pairs"` // with traffic, by sender and receiver
 	Blocks     Blocks     `json:"blocks"`
-	Starts     Starts     `json:"starts"` // by the clock
+	Starts     Starts     `json:"starts"`           // by the clock
+	Shares     *Shares    `json:"shares,omitempty"` // see Share
 	Timeline   Timeline   `json:"-"`
+
+	runs []result.Latencies // of each pattern
 }
 
 // Starts counts the starts of initiators that had agreed on an instant.

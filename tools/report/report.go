@@ -18,12 +18,13 @@ import (
 
 // Cmd is `perigee report`.
 type Cmd struct {
-	Results []string      `arg:"" name:"result" help:"Result files of perigee (--result of a run)."`
-	Output  string        `short:"o" placeholder:"FILE" help:"Where to write; - is the standard output. Default: report.html, or the standard output with --text and --format json."`
-	Text    bool          `help:"The essence, for the terminal; the same as --format text."`
-	Format  string        `enum:"html,text,json" default:"html" help:"html, text or json."`
-	SLO     time.Duration `name:"slo" placeholder:"T" help:"A time, such as 50ms, within which a run of a pattern is to end that has no slo_ms in the workload."`
-	Title   string        `placeholder:"TEXT" help:"What the result is called, instead of the title of its run."`
+	Results []string `arg:"" name:"result" help:"Result files of perigee (--result of a run)."`
+	Output  string   `short:"o" placeholder:"FILE" help:"Where to write; - is the standard output. Default: report.html, or the standard output with --text and --format json."`
+	Text    bool     `help:"The essence, for the terminal; the same as --format text."`
+	Format  string   `enum:"html,text,json" default:"html" help:"html, text or json."`
+	Title   string   `placeholder:"TEXT" help:"What the result is called, instead of the title of its run."`
+
+	SLO time.Duration `name:"slo" placeholder:"T" help:"A time, such as 50ms, within which a run of a pattern is to end that has no slo_ms in the workload."`
 }
 
 // input is a result to report on.

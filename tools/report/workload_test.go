@@ -38,7 +38,7 @@ func TestWhatWasMeasured(t *testing.T) {
 	}
 	for _, want := range []string{
 		"<title>my &lt;title&gt; - perigee</title>", "<h1>my &lt;title&gt; ", `<p class="what">Llama 3.1 70B, 2 requests</p>`,
-		`<td class="request">requests 1-2, layers 0 to 9</td><td class="num">12345</td><td class="num" data-value="2500000000">2.50 GB</td>`,
+		`<td>requests 1-2, layers 0 to 9</td><td class="num">12345</td><td class="num" data-value="2500000000">2.50 GB</td>`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)

@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -187,19 +186,6 @@ func Compare(old, fresh []*result.Document, o Options) (*Report, error) {
 			cli.Count(len(old), "run"), cli.Count(len(fresh), "run"), o.Alpha, n)
 	}
 	return r, nil
-}
-
-// whatOf are the titles and the workloads of both sides.
-func whatOf(old, fresh *result.Document) (lines []string) {
-	for _, said := range [][2]string{{old.Title, fresh.Title}, {old.Workload, fresh.Workload}} {
-		if said[0] == said[1] {
-			said[1] = ""
-		} else {
-			said = [2]string{"OLD: " + cmp.Or(said[0], "-"), "NEW: " + cmp.Or(said[1], "-")}
-		}
-		lines = append(lines, said[:]...)
-	}
-	return slices.DeleteFunc(lines, func(text string) bool { return text == "" })
 }
 
 // leaveOutPartial takes the runs that did not end out of both sides: what they measured until then may be another

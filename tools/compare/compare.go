@@ -150,7 +150,7 @@ func (r Row) moved() string {
 // Compare compares two sets of results, one of each run. Without Force the error, of the kind Input, names
 // why they cannot be compared.
 func Compare(old, fresh []*result.Document, o Options) (*Report, error) {
-	r := &Report{Options: o, What: whatOf(old[0], fresh[0])}
+	r := &Report{Options: o}
 	r.Differences, r.Remarks = obstacles(old, fresh)
 	if len(r.Differences) > 0 && !o.Force {
 		return nil, fault.New(fault.Input, "these results cannot be compared: %s", strings.Join(r.Differences, "; ")).
@@ -161,6 +161,7 @@ func Compare(old, fresh []*result.Document, o Options) (*Report, error) {
 		old, fresh, cut = r.leaveOutPartial(old, fresh)
 	}
 	r.OldN, r.NewN = len(old), len(fresh)
+	r.What = whatOf(old[0], fresh[0])
 	r.Judged = cut == "" && stats.SmallestP(len(old), len(fresh)) <= o.Alpha
 	r.gather(old, fresh, o.Metric)
 	if o.Pairs {

@@ -101,6 +101,10 @@ var llama = regexp.MustCompile(`^llama(\d+(?:\.\d+)?)-(\d+)b$`)
 // not for such sides.
 func layout(d *Document, options map[string]any) string {
 	read := func(key string) int64 { n, _ := whole(options[key]); return min(max(n, 1), 1<<20) }
+	played := map[int]bool{}
+	for _, p := range d.Patterns {
+		played[p.Matrix] = true
+	}
 	var sides []string
 	first := int64(0) // rank of the side
 	for end, name := range []string{"prefill", "decode"} {
@@ -118,8 +122,8 @@ func layout(d *Document, options map[string]any) string {
 			}
 		}
 		workers := map[int64]bool{}
-		for i := range d.Patterns {
-			for _, c := range d.Matrices[d.Patterns[i].Matrix].Cells {
+		for m := range played {
+			for _, c := range d.Matrices[m].Cells {
 				if c[end] < first || c[end] >= first+ranks || size > ranks {
 					return ""
 				}

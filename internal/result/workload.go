@@ -91,7 +91,7 @@ func (d *Document) DescribeWorkload(generator map[string]any) string {
 	if dtype, ok := model["kv_cache_dtype"].(string); ok && dtype != "bf16" {
 		name += " in " + dtype
 	}
-	parts := []string{name, layout(d, options), played.text(), played.scale()}
+	parts := []string{name, layout(d, options), played.text(), played.scale(options["kv_replicas"] == "full")}
 	return strings.Join(slices.DeleteFunc(parts, func(text string) bool { return text == "" }), ", ")
 }
 
@@ -206,20 +206,25 @@ func (s *requests) text() string {
 	return text
 }
 
-// scale says how the bytes that are played stand to those of the caches; empty if they are the same.
-func (s *requests) scale() string {
+// scale says how the bytes that are played, which copies may be among, stand to those of the caches; empty if they are
+// the same.
+func (s *requests) scale(copies bool) string {
+	bytes := "bytes"
+	if copies {
+		bytes = "bytes with copies"
+	}
 	const rounding = 0.01 // of a scaled matrix, to whole bytes
 	ratio := s.bytes / s.caches
 	part := math.Round(1 / ratio)
 	switch {
 	case s.greatest > s.smallest*(1+2*rounding):
-		return fmt.Sprintf("bytes %s to %s times those of the caches", digits(s.smallest), digits(s.greatest))
+		return fmt.Sprintf("%s %s to %s times those of the caches", bytes, digits(s.smallest), digits(s.greatest))
 	case math.Abs(ratio-1) < rounding:
 		return ""
 	case part > 1 && math.Abs(part*ratio-1) < rounding:
-		return "bytes at 1/" + thousands(int64(part))
+		return bytes + " at 1/" + thousands(int64(part))
 	}
-	return "bytes " + digits(ratio) + " times those of the caches"
+	return bytes + " " + digits(ratio) + " times those of the caches"
 }
 
 // count writes how many there are of a thing, whose plural has an ending.

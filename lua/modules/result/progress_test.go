@@ -61,7 +61,7 @@ func TestProgressKnowsPauses(t *testing.T) {
 			bar.add(1, 0.005)
 		}
 		check("perigee: 30 of 32 runs (2 %) after 3 s, about 100 s left") // by runs it would be 93 %
-		time.Sleep(48600 * time.Millisecond)                             // half of 103.19 s
+		time.Sleep(48600 * time.Millisecond)                              // half of 103.19 s
 		check("perigee: 30 of 32 runs (50 %) after 52 s, about 52 s left")
 		time.Sleep(100 * time.Second) // it takes longer than expected
 		check("perigee: 30 of 32 runs (99 %) after 152 s, about 0 s left")

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/contention"
 	"perigee/internal/fault"
 	"perigee/internal/result"
 )
@@ -528,7 +529,7 @@ func TestDuration(t *testing.T) {
 	o := harness.Run(t, dir, "run", "kvbench", "--duration", "1s", "--num_iter", "5")
 	checkComplaint(t, o, fault.Usage, "--duration and --num-iter: one is instead of the other")
 	o = harness.MustRun(t, dir, "sequential-ct-perftest", "list.yaml", "--engine", "shm", "--iters", "2")
-	harness.Contains(t, "stdout", o.Stdout, "too few runs to say what contention costs", "--iters 5, or more")
+	harness.Contains(t, "stdout", o.Stdout, fmt.Sprintf("that takes %d; --iters %[1]d, or more", contention.MinRuns))
 }
 
 // Flags come before the config, and the config before the defaults.

@@ -136,7 +136,7 @@ function patterns.pieces(n, seconds, plans)
     if left <= 0 then
       return nil
     end
-    if plans and not announced and now - began > seconds / 50 then
+    if plans and not announced and now - began > math.min(1, seconds / 50) then
       announced = true
       transfer.expect(plans, math.ceil(left / each))
     end

@@ -125,7 +125,7 @@ func newRuntime(out io.Writer) *Runtime {
 		r.modules = append(r.modules, opened)
 	}
 	v.L.SetGlobal("threshold", v.Function(r.threshold))
-	if err := v.L.DoString(prelude); err != nil {
+	if _, err := v.Load("[patterns]", prelude); err != nil {
 		panic(err) // part of the binary, and every test runs it
 	}
 	return r
@@ -178,7 +178,7 @@ func (r *Runtime) load(name, source string) error {
 // Ranks asks the scenario how many ranks it wants with these options; 0 means
 // that it does not say.
 func (r *Runtime) Ranks(options map[string]any) (int, error) {
-	v, err := r.valueFor(r.ranks, options)
+	v, err := r.valueFor("ranks", r.ranks, options)
 	if err != nil {
 		return 0, err
 	}
@@ -193,9 +193,9 @@ func (r *Runtime) Ranks(options map[string]any) (int, error) {
 }
 
 // valueFor is the value of a field of the scenario, which may be a function of the options.
-func (r *Runtime) valueFor(v glua.LValue, options map[string]any) (glua.LValue, error) {
+func (r *Runtime) valueFor(field string, v glua.LValue, options map[string]any) (glua.LValue, error) {
 	if fn, ok := v.(*glua.LFunction); ok {
-		return r.host.vm.Call(fn, r.table(options))
+		return r.host.vm.Call(field, fn, r.table(options))
 	}
 	return v, nil
 }
@@ -216,7 +216,7 @@ func (r *Runtime) table(options map[string]any) glua.LValue {
 // Limits are the thresholds that the script has set, and those that its field thresholds has for these options. The
 // field reads no files: every rank asks for it before there is a world.
 func (r *Runtime) Limits(options map[string]any) ([]metric.Threshold, error) {
-	v, err := r.valueFor(r.limits, options)
+	v, err := r.valueFor("thresholds", r.limits, options)
 	if err != nil || v == nil || v == glua.LNil {
 		return slices.Clone(r.Thresholds), err
 	}
@@ -226,6 +226,6 @@ func (r *Runtime) Limits(options map[string]any) ([]metric.Threshold, error) {
 
 // Run runs the scenario at this rank, after Begin.
 func (r *Runtime) Run(options map[string]any) error {
-	_, err := r.host.vm.Call(r.run, r.table(options))
+	_, err := r.host.vm.Call("run", r.run, r.table(options))
 	return err
 }

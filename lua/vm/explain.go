@@ -18,31 +18,27 @@ var (
 	call       = regexp.MustCompile(`(\.\.\s*|[.:]\s*)?([A-Za-z_]\w*)\s*[({"'\[]`)
 )
 
-// script is the text that runs, for errors.
-type script struct {
-	name  string
-	lines []string
-}
-
-// explain adds to an error of the VM what its line suggests: the name that is wrong, and the nearest that exists.
-func (s script) explain(L *glua.LState, text string) string {
-	first, rest, _ := strings.Cut(text, "\n")
-	m := atLine.FindStringSubmatch(first)
-	if m == nil || !strings.HasPrefix(first, s.name+":") {
-		return text
+// explain adds to an error of the interpreter what its line suggests: the name that is wrong, and the nearest that exists.
+func (v *VM) explain(text string) string {
+	first, rest, more := strings.Cut(text, "\n")
+	for name, lines := range v.texts {
+		m := atLine.FindStringSubmatch(first)
+		if m == nil || !strings.HasPrefix(first, name+":") {
+			continue
+		}
+		line, _ := strconv.Atoi(m[1])
+		if line < 1 || line > len(lines) {
+			continue
+		}
+		if what := reason(v.L, m[2], lines[line-1]); what != "" {
+			first = strings.TrimSuffix(first, m[2]) + what
+			break
+		}
 	}
-	line, _ := strconv.Atoi(m[1])
-	if line < 1 || line > len(s.lines) {
-		return text
+	if more {
+		first += "\n" + rest
 	}
-	what := reason(L, m[2], s.lines[line-1])
-	if what == "" {
-		return text
-	}
-	if rest != "" {
-		rest = "\n" + rest
-	}
-	return strings.TrimSuffix(first, m[2]) + what + rest
+	return first
 }
 
 // reason explains one complaint of the VM about a line of the script; "" where it cannot.

@@ -70,6 +70,7 @@ type module struct {
 	name string
 	modules.Instance
 	table *glua.LTable // of the functions and fields
+	later []string     // fields that it has in a world
 }
 
 // all are the modules of perigee, in the order in which they open; they close in the reverse order.
@@ -96,11 +97,16 @@ type Runtime struct {
 	modules []module
 }
 
-// Load runs the top level of a script, which may print to out. name stands in
-// messages. Close the runtime in the end.
+// Load runs the top level of a script that requires no modules, as LoadWith does.
 func Load(name, source string, out io.Writer) (*Runtime, error) {
+	return LoadWith(&Library{Closed: true}, name, source, out)
+}
+
+// LoadWith runs the top level of a script, which may print to out. name stands in messages. A library that is open gets
+// the modules of the script, and is closed. Close the runtime in the end.
+func LoadWith(l *Library, name, source string, out io.Writer) (*Runtime, error) {
 	r := newRuntime(out)
-	if err := r.load(name, source); err != nil {
+	if err := r.load(l, name, source); err != nil {
 		r.Close()
 		return nil, err
 	}
@@ -119,7 +125,7 @@ func newRuntime(out io.Writer) *Runtime {
 	for _, m := range all {
 		instance := m.New(r.host)
 		exports := instance.Exports()
-		opened := module{m.name, instance, v.Functions(exports.Functions)}
+		opened := module{m.name, instance, v.Functions(exports.Functions), exports.Later}
 		opened.set(exports.Fields)
 		v.L.SetGlobal(m.name, opened.table)
 		r.modules = append(r.modules, opened)
@@ -163,7 +169,10 @@ func (r *Runtime) Close() error {
 	return errors.Join(append(errs, r.host.env.Experiment.Close())...)
 }
 
-func (r *Runtime) load(name, source string) error {
+func (r *Runtime) load(l *Library, name, source string) error {
+	if err := r.open(l, name, source); err != nil {
+		return err
+	}
 	top, err := r.host.vm.Load(name, source)
 	if err != nil {
 		return err
@@ -172,6 +181,8 @@ func (r *Runtime) load(name, source string) error {
 		return err
 	}
 	r.host.described(r.Metrics)
+	l.Closed = true
+	r.Library = *l
 	return nil
 }
 

@@ -13,7 +13,7 @@ import (
 // mostFrames is how many functions an error names, from the innermost.
 const mostFrames = 3
 
-// frame matches a function of a script in a traceback of the interpreter: its place, its name where the caller had one.
+// frame matches a function of a script in a traceback of the interpreter: its place, and its name where there is one.
 var frame = regexp.MustCompile(`^\t([^\[].*:\d+): in (?:function '(.*)'|function (<.*>)|.*)$`)
 
 // frames are the innermost functions of a traceback, as place: name.
@@ -26,6 +26,8 @@ func (v *VM) frames(trace string) (list []string) {
 		name := m[2] + m[3]
 		if name == "" { // the interpreter knows no caller
 			name = v.entry
+		} else if strings.HasSuffix(name, ":0>") { // of a module
+			name = topLevel
 		}
 		list = append(list, m[1]+": in "+name)
 	}

@@ -35,7 +35,7 @@ func TestCheck(t *testing.T) {
 		"require 'gone' " + in(""):                                                             {"s.lua:1: there is no module gone: looked for gone.lua\n  hint: a module is a file beside the script, or in a folder of --lib DIR"},
 		"local x = (1":                                                                         {"s.lua: at EOF: syntax error"},
 		"require 'good' " + in("return shared"):                                                {"good.lua:1: " + fmt.Sprintf(note, "shared")},
-		// What is only asked for, what some file sets, what is local, and what the table is made of at the top level.
+		// What is only asked for, what some file sets, what is local, and what the top level makes.
 		in("local u = table.unpack or unpack if bench or not jit or debug == nil then return type(bit), type(transfer.mine) end"):          nil,
 		in("function transfer.mine() end transfer.other = 1 function transfer:third() end transfer.mine() transfer:third(transfer.other)"): nil,
 		in("local transfer = {} return transfer.prepair"):                                  nil,

@@ -74,10 +74,9 @@ func (u *Uses) addInstruction(f *glua.FunctionProto, pc int) {
 		use.Global = text(now.constant())
 		typed := before.opcode() == glua.OP_GETGLOBAL && text(before.constant()) == "type"
 		asked := func(pc int) bool { // for nothing but whether it is there
-			by := at(pc)
-			isNil := by.opcode() == glua.OP_LOADNIL && at(pc+1).opcode() == glua.OP_EQ
-			return isNil || by.opcode() == glua.OP_TEST || by.opcode() == glua.OP_TESTSET || by.opcode() == glua.OP_NOT ||
-				typed && by.opcode() == glua.OP_CALL
+			by, behind := at(pc).opcode(), at(pc+1).opcode()
+			return by == glua.OP_TEST || by == glua.OP_TESTSET || by == glua.OP_NOT ||
+				by == glua.OP_LOADNIL && behind == glua.OP_EQ || by == glua.OP_CALL && typed
 		}
 		if !asked(pc + 1) {
 			u.Reads = append(u.Reads, use)

@@ -6,8 +6,9 @@
 //
 // The modules of perigee consist of Functions. One that returns an error raises it at the line of the script that
 // called it, where pcall may catch it as a string; where nothing catches it, Call and Load return the error itself,
-// with its kind and its hint (fault.go). Complaints of the interpreter itself get the names that it leaves out
-// (explain.go).
+// with its kind and its hint (fault.go), and the functions in which it arose (trace.go). Complaints of the interpreter
+// itself get the names that it leaves out (explain.go). Scripts require other files (require.go), and the names in a
+// text can be looked at without running it (uses.go).
 //
 // Arguments are read by Fields, IntegerArg, ObjectArg and their like, which word the errors the same way in all
 // modules (args.go). Values pass as plain data (value.go), which has a form for the way to other ranks (codec.go).

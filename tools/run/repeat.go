@@ -60,8 +60,8 @@ func (j Job) read() (order, error) {
 	}
 	flags.asIn(d)
 	modules := lua.Library{Modules: d.Scenario.Modules, Closed: true}
-	return order{Script: script{d.Scenario.Name, d.Scenario.Source, modules}, Flags: &flags, Options: d.Scenario.Options,
-		old: d}, nil
+	return order{Script: script{d.Scenario.Name, d.Scenario.Source, modules}, Flags: &flags,
+		Options: d.Scenario.Options, old: d}, nil
 }
 
 // CheckRepeatable refuses a result that is a pipe, or what this process has open: the launcher would leave nothing of

@@ -71,7 +71,7 @@ func answerOf(f *Figures) Answer {
 		a.Why = why
 	} else if traffic.Sentence != "" && a.Sentence == traffic.text() {
 		a.Sentence, a.Why = traffic.Sentence, traffic.Why
-	} else if list, _ := f.sizes(); len(list) > 0 && len(f.OwnMetrics()) == 0 {
+	} else if list, _, _ := f.sizes(); len(list) > 0 && len(f.OwnMetrics()) == 0 {
 		a.Why = sizesWhy(f.Document)
 	}
 	threads := f.Document.World.Size > 2 ||

@@ -42,7 +42,7 @@ func (o object) num(path ...string) Num {
 // text is a text or a number, as it is written.
 func (o object) text(key string) string {
 	if v := o.num(key); v.Known() {
-		return plain(float64(v))
+		return plain(v)
 	}
 	s, _ := o[key].(string)
 	return s
@@ -54,10 +54,12 @@ func (o object) same(other object, keys ...string) bool {
 }
 
 // planes are the measurements of an expert-parallel data plane, controls those of its control plane, episodes the
-// phases of a plan in which ranks join and leave, and beside those of experts and KV caches at once.
-func (f *Figures) planes() []object   { return objects(f.value("ep")) }
+// phases of a plan in which ranks join and leave.
+func (f *Figures) planes() []object {
+	list := objects(f.value("ep"))
+	return list[:min(len(list), mostPlanes)]
+}
 func (f *Figures) controls() []object { return objects(f.value("ep_control")) }
-func (f *Figures) beside() []object   { return objects(f.value("ep_beside")) }
 func (f *Figures) episodes() (list []object) {
 	for _, plan := range objects(f.value("ep_elastic")) {
 		list = append(list, objects(plan["phases"])...)
@@ -75,14 +77,11 @@ func (f *Figures) value(name string) any {
 
 // sayExperts sums up measurements of expert parallelism, which scenarios keep among a result's values.
 func sayExperts(f *Figures, say sayer) {
-	for _, b := range f.beside() {
+	for _, b := range objects(f.value("ep_beside")) {
 		if b.num("slowdown").Known() && b.num("other_slowdown").Known() {
-			chance := ""
-			if crowded := crowdedHosts(f.Document); crowded != "" {
-				chance = crowded + " waits for a CPU decide. "
-			}
-			say("note", "%sAn iteration of the experts takes %s as long beside KV transfers as alone, a KV transfer %s as long beside them.",
-				chance, times(b.num("slowdown")), times(b.num("other_slowdown")))
+			say("note", "%s", strings.TrimSpace(fmt.Sprintf(
+				"%s An iteration of the experts takes %s as long beside KV transfers as alone, a KV transfer %s as long beside them.",
+				waitsOf(f.Document), times(b.num("slowdown")), times(b.num("other_slowdown")))))
 		}
 	}
 	best := object{}
@@ -127,10 +126,8 @@ func sayControl(list []object, say sayer) {
 func sayEpisodes(list []object, say sayer) {
 	var parts []string
 	for i, p := range list {
-		ranks, _ := p["present"].([]any)
-		if _, most := slowestOf(p); most.Known() {
-			with := cli.Count(len(ranks), "rank")
-			parts = append(parts, fmt.Sprintf("phase %d with %s %s", i+1, with, Duration(most)))
+		if most := slowestOf(p); most > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", episode(i, p), Duration(most)))
 		}
 	}
 	if len(parts) > 0 {
@@ -138,19 +135,20 @@ func sayEpisodes(list []object, say sayer) {
 	}
 }
 
-// slowestOf are the fastest and the slowest mean, in nanoseconds, of a phase's ranks.
-func slowestOf(phase object) (least, most Num) {
-	least, most = None, None
+// episode names a phase of a plan by its number and its ranks.
+func episode(i int, phase object) string {
+	ranks, _ := phase["present"].([]any)
+	return fmt.Sprintf("phase %d with %s", i+1, cli.Count(len(ranks), "rank"))
+}
+
+// slowestOf is the largest mean of a phase's ranks, in nanoseconds; 0 without one.
+func slowestOf(phase object) (most Num) {
 	for _, r := range objects(phase["by_rank"]) {
-		t := 1e3 * r.num("mean_us")
-		if t > 0 && !(t <= most) {
+		if t := 1e3 * r.num("mean_us"); t > most {
 			most = t
 		}
-		if t > 0 && !(t >= least) {
-			least = t
-		}
 	}
-	return least, most
+	return most
 }
 
 // rateOf returns the bandwidth by assignment of a measurement in bytes per second, 0 if it has none.
@@ -163,9 +161,7 @@ func rateOf(m object) Num {
 
 // expertsCharts draws expert parallelism: bandwidth and time over tokens, what each rank receives, phases.
 func expertsCharts(f *Figures) (list []Chart) {
-	if len(f.beside()) == 0 { // else its parts are no sweep
-		list = append(list, planesCharts(f.planes())...)
-	}
+	list = planesCharts(f.planes())
 	phases := timesOf("Control plane", "Phase", "slowest rank, mean of rounds")
 	phases.Y.Log = true // disconnecting takes a hundredth of making an agent
 	for _, m := range f.controls() {
@@ -174,23 +170,13 @@ func expertsCharts(f *Figures) (list []Chart) {
 				Point{Y: 1e6 * p.num("slowest_ms"), Low: None, High: None})
 		}
 	}
-	plan := timesOf("Iterations by phase", "Phase of the plan", "mean, fastest to slowest rank")
+	plan := timesOf("Iterations by phase", "Phase of the plan", "mean of the slowest rank")
 	for i, p := range f.episodes() {
-		ranks, _ := p["present"].([]any)
-		least, most := slowestOf(p)
-		plan.bar(fmt.Sprintf("%d: %s", i+1, cli.Count(len(ranks), "rank")), "slowest rank",
-			Point{Y: most, Low: least, High: most})
-	}
-	both := timesOf("Alone and beside each other", "Traffic", "mean time")
-	for _, b := range f.beside() {
-		for _, k := range [][2]string{
-			{"alone", "alone"}, {"busy", "beside threads that poll"}, {"beside", "beside the other traffic"},
-		} {
-			both.bar("experts, iteration", k[1], Point{Y: 1e3 * b.num(k[0]+"_us"), Low: None, High: None})
-			both.bar("KV transfer", k[1], Point{Y: 1e3 * b.num("other_"+k[0]+"_us"), Low: None, High: None})
+		if most := slowestOf(p); most > 0 {
+			plan.bar(episode(i, p), "slowest rank", Point{Y: most, Low: None, High: None})
 		}
 	}
-	for _, c := range []Chart{phases, plan, both} {
+	for _, c := range []Chart{phases, plan} {
 		if len(c.Series) > 0 {
 			list = append(list, c)
 		}
@@ -219,7 +205,6 @@ func (c *Chart) bar(word, series string, p Point) {
 
 // planesCharts draws a data plane. A series is what has one mode, entry and size but for the tokens.
 func planesCharts(planes []object) []Chart {
-	planes = planes[:min(len(planes), mostPlanes)]
 	if len(planes) == 0 {
 		return nil
 	}
@@ -283,29 +268,25 @@ func planesCharts(planes []object) []Chart {
 // those after a barrier, how much of that are waits for messages.
 func expertsWhy(f *Figures) string {
 	planes := f.planes()
-	planes = planes[:min(len(planes), mostPlanes)]
 	if len(expertsCharts(f)) == 0 {
 		return ""
 	}
-	var parts []string
-	if crowded := crowdedHosts(f.Document); crowded != "" && len(f.beside()) == 0 { // there the sentence says so
-		parts = append(parts, crowded+" waits for a CPU are in these times.")
+	why := waitsOf(f.Document)
+	if len(objects(f.value("ep_beside"))) > 0 {
+		why = "" // the sentence says so
 	}
 	for _, a := range planes {
 		for _, b := range planes {
-			if a.text("entry") != "steady" || b.text("entry") != "fresh" || !a.same(b, sizesOfPlane...) {
-				continue
-			}
-			longer := a.num("latency_us", "avg") - b.num("latency_us", "avg")
-			waits := a.waits() - b.waits()
-			if longer > later*b.num("latency_us", "avg") && waits > longer/2 {
-				return strings.Join(append(parts, fmt.Sprintf("Steady iterations (%s, %s tokens) take %s longer than fresh ones, "+
+			longer, waits := a.num("latency_us", "avg")-b.num("latency_us", "avg"), a.waits()-b.waits()
+			if a.text("entry") == "steady" && b.text("entry") == "fresh" && a.same(b, sizesOfPlane...) &&
+				longer > later*b.num("latency_us", "avg") && waits > longer/2 {
+				return strings.TrimSpace(why + fmt.Sprintf(" Steady iterations (%s, %s tokens) take %s longer than fresh ones, "+
 					"%s of that in waits for messages of others: without a barrier before each, waits pass on to the next iteration.",
-					a.text("mode"), a.text("tokens"), Duration(1e3*longer), Duration(1e3*min(waits, longer)))), " ")
+					a.text("mode"), a.text("tokens"), Duration(1e3*longer), Duration(1e3*min(waits, longer))))
 			}
 		}
 	}
-	return strings.Join(parts, " ")
+	return why
 }
 
 // later is how much longer than fresh iterations steady ones take, as a part, before that is explained.

@@ -94,15 +94,18 @@ func TestOtherExperts(t *testing.T) {
 		{"ep_control", map[string]any{"ranks": 4., "experts_per_rank": 8., "rounds": 3., "phases": []any{map[string]any{"phase": "init", "slowest_ms": 2.}, map[string]any{"phase": "connect", "slowest_ms": 0.5}}},
 			"4 ranks, 8 experts each, the slowest rank of a round: init 2.00 ms, connect 500 \u00b5s. Rounds: 3.", "Control plane: init connect; 4 ranks, 8 experts each 0:2e+06 1:5e+05"},
 		{"ep_elastic", map[string]any{"phases": []any{phase(10, 30, 20), phase(0, 5), phase(0)}},
-			"Mean iteration of the slowest rank: phase 1 with 3 ranks 30.0 \u00b5s, phase 2 with 2 ranks 5.00 \u00b5s.", "Iterations by phase: 1: 3 ranks 2: 2 ranks; slowest rank 0:3e+04(1e+04..3e+04) 1:5000(5000..5000)"},
+			"Mean iteration of the slowest rank: phase 1 with 3 ranks 30.0 \u00b5s, phase 2 with 2 ranks 5.00 \u00b5s.", "Iterations by phase: phase 1 with 3 ranks phase 2 with 2 ranks; slowest rank 0:3e+04 1:5000"},
 		{"ep_beside", map[string]any{"slowdown": 1.5, "other_slowdown": 3., "alone_us": 10., "beside_us": 15., "other_alone_us": 1., "other_beside_us": 3.},
 			"An iteration of the experts takes 1.50 times as long beside KV transfers as alone, a KV transfer 3.00 times as long beside them.",
-			"Alone and beside each other: experts, iteration KV transfer; alone 0:1e+04 1:1000"},
+			""},
 	} {
 		d.Values = map[string]any{c.key: []any{c.value, "no object", nil}}
 		a := answer(t, d)
-		if len(a.Charts) != 1 || a.Sentence != c.sentence {
+		if len(a.Charts) != min(len(c.chart), 1) || a.Sentence != c.sentence {
 			t.Fatalf("%s: %+v", c.key, a)
+		}
+		if c.chart == "" {
+			continue
 		}
 		chart := a.Charts[0]
 		if got := chart.Title + ": " + strings.Join(chart.X.Words, " ") + "; " + show(chart.Series[0]); got != c.chart {

@@ -42,11 +42,11 @@ func (f *Figures) Shipped() bool {
 // scriptCharts draws the metrics of a scenario over their numeric labels.
 func scriptCharts(f *Figures) (list []Chart) {
 	for _, m := range f.OwnMetrics() {
-		if c := metricChart(m); len(c.Series) > 0 && len(list) < mostMetricCharts {
+		if c := metricChart(m); len(c.Series) > 0 {
 			list = append(list, c)
 		}
 	}
-	return list
+	return list[:min(len(list), mostMetricCharts)]
 }
 
 // numericLabel is the label that all samples of a metric have as a number, that with the most different numbers;
@@ -155,49 +155,44 @@ func otherLabels(l result.Labels, but, none string) string {
 
 // sayScript sums up the script's own metrics, the one that it declares first in front.
 func sayScript(f *Figures, say sayer) {
-	for i, m := range f.OwnMetrics() {
-		if i == mostMetricCharts {
-			return
-		}
-		groups := m.Groups()
-		text := fmt.Sprintf("%s: %s", m.Name, plain(m.Values[0]))
+	for _, m := range f.OwnMetrics()[:min(len(f.OwnMetrics()), mostMetricCharts)] {
+		groups, c, p := m.Groups(), metricChart(m), pointOf(0, m.Values)
+		text := m.Name + ": " + plain(p.Y)
 		if n := len(m.Values); n > 1 {
-			p := pointOf(0, m.Values)
-			text = fmt.Sprintf("%s: median %s over %s", m.Name, plain(float64(p.Y)), cli.Count(n, "value"))
+			text = fmt.Sprintf("%s: median %s over %s", m.Name, plain(p.Y), cli.Count(n, "value"))
 			if n >= enoughRuns && len(groups) == 1 {
-				text += fmt.Sprintf(", 8 of 10 from %s to %s", plain(float64(p.Low)), plain(float64(p.High)))
+				text += fmt.Sprintf(", 8 of 10 from %s to %s", plain(p.Low), plain(p.High))
 			}
 		}
-		c := metricChart(m)
-		switch key := numericLabel(groups); {
-		case key != "":
-			s := c.Series[0]
-			a, b := s.Points[0], s.Points[len(s.Points)-1]
-			at := func(p Point) string { return plain(float64(p.X)) }
-			if c.X.Unit == "bytes" {
-				at = func(p Point) string { return bytesText(int64(p.X)) }
-			}
-			text += fmt.Sprintf("; by %s: %s at %s, %s at %s", key, plain(float64(a.Y)), at(a), plain(float64(b.Y)),
-				at(b))
-			if n := len(c.Series); n > 1 {
-				text += fmt.Sprintf(" (%s, the first of %d series)", s.Name, n)
-			}
-		case len(groups) > 1:
-			of := func(a, b Point) int { return cmp.Compare(a.Y, b.Y) }
-			a, b := slices.MinFunc(c.Series[0].Points, of), slices.MaxFunc(c.Series[0].Points, of)
-			text += fmt.Sprintf("; %s (%s) to %s (%s)", plain(float64(a.Y)), c.X.Words[int(a.X)], plain(float64(b.Y)),
-				c.X.Words[int(b.X)])
+		if len(groups) > 1 {
+			text += "; " + c.ends()
+		}
+		if n := len(c.Series); n > 1 {
+			text += fmt.Sprintf(" (%s, the first of %d series)", c.Series[0].Name, n)
 		}
 		say("note", "%s.", text)
 	}
 }
 
-// plain is a number with at least four digits, and with all of a whole one.
-func plain(v float64) string {
-	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
-		return strconv.FormatFloat(v, 'f', 0, 64)
+// ends are the first and the last point of the first series in words, or, of bars, the least and the largest.
+func (c *Chart) ends() string {
+	list := slices.Clone(c.Series[0].Points)
+	at, by := func(p Point) string { return plain(p.X) }, "by "+c.X.Label+": "
+	switch {
+	case len(c.X.Words) > 0:
+		slices.SortStableFunc(list, func(a, b Point) int { return cmp.Compare(a.Y, b.Y) })
+		at, by = func(p Point) string { return c.X.Words[int(p.X)] }, ""
+	case c.X.Unit == "bytes":
+		at = func(p Point) string { return bytesText(int64(p.X)) }
 	}
-	if math.Abs(v) >= 1e4 {
+	a, b := list[0], list[len(list)-1]
+	return fmt.Sprintf("%s%s at %s, %s at %s", by, plain(a.Y), at(a), plain(b.Y), at(b))
+}
+
+// plain is a number with four digits, and with more before the point.
+func plain(n Num) string {
+	v := float64(n)
+	if math.Abs(v) >= 1e3 && math.Abs(v) < 1e15 || v == math.Trunc(v) {
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	}
 	return strconv.FormatFloat(v, 'g', 4, 64)

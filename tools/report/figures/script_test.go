@@ -47,9 +47,9 @@ func TestScript(t *testing.T) {
 			[]string{"rate 1024:2(1.2..2.8) 65536:6(5.2..6.8)"}}},
 		"series": {own(t, []float64{1, 2, 30, 40}, result.Labels{"n": "1", "way": "up"}, result.Labels{"n": "2", "way": "up"}, result.Labels{"n": "1", "way": "down"}, result.Labels{"n": "2", "way": "down"}),
 			shown{"rate: median 16 over 4 values; by n: 1 at 1, 2 at 2 (way up, the first of 2 series).", "n", false, nil, []string{"way up 1:1(1..1) 2:2(2..2)", "way down 1:30(30..30) 2:40(40..40)"}}},
-		"words": {own(t, []float64{4, 2}, result.Labels{"op": "READ"}, result.Labels{"op": "WRITE"}), shown{"rate: median 3 over 2 values; 2 (op WRITE) to 4 (op READ).", "", false,
+		"words": {own(t, []float64{4, 2}, result.Labels{"op": "READ"}, result.Labels{"op": "WRITE"}), shown{"rate: median 3 over 2 values; 2 at op WRITE, 4 at op READ.", "", false,
 			[]string{"op READ", "op WRITE"}, []string{"rate 0:4(4..4) 1:2(2..2)"}}},
-		"number and word": {own(t, []float64{4, 2}, size("8"), size("all")), shown{"rate: median 3 over 2 values; 2 (size all) to 4 (size 8).", "", false,
+		"number and word": {own(t, []float64{4, 2}, size("8"), size("all")), shown{"rate: median 3 over 2 values; 2 at size all, 4 at size 8.", "", false,
 			[]string{"size 8", "size all"}, []string{"rate 0:4(4..4) 1:2(2..2)"}}},
 	} {
 		a := answer(t, c.d)

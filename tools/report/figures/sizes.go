@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"perigee/internal/cli"
 	"perigee/internal/result"
@@ -22,19 +23,20 @@ const (
 // sized is a pattern as a chart over bytes has it.
 type sized struct {
 	*Pattern
-	x   int64  // bytes of each message, or of all where messages of some pattern differ
-	way string // sender and receiver, or how many; op and memory where they differ
-	ns  Num    // median over the runs
+	x     int64  // bytes of each message, or of all where messages of some pattern differ
+	way   string // sender and receiver, or how many; op and memory where they differ
+	ns    Num    // median over the runs
+	equal bool   // messages
 }
 
 // rate is the bytes of all messages over the median time.
 func (s sized) rate(ns Num) Num { return ratio(float64(s.Bytes)*1e9, float64(ns)) }
 
-// sizes are the patterns of a result none of which ran both alone and in a workload. Where all messages of each are
-// equal, byMessage is true and they stand at the bytes of a message.
-func (f *Figures) sizes() (list []sized, byMessage bool) {
+// sizes are the patterns of a result none of which ran both alone and in a workload, and their different ways. Where
+// all messages of each are equal, byMessage is true and they stand at the bytes of a message.
+func (f *Figures) sizes() (list []sized, ways []string, byMessage bool) {
 	if f.Slowdown.Known() {
-		return nil, false
+		return nil, nil, false
 	}
 	d := f.Document
 	differ := func(of func(p result.Pattern) any) bool {
@@ -43,7 +45,10 @@ func (f *Figures) sizes() (list []sized, byMessage bool) {
 	ops := differ(func(p result.Pattern) any { return p.Op })
 	memories := differ(func(p result.Pattern) any { return p.Mem })
 	counts := differ(func(p result.Pattern) any { return len(d.Matrices[p.Matrix].Cells) })
-	byMessage = true
+	equal := make([]bool, len(d.Matrices)) // messages of each; many patterns may share one
+	for i, m := range d.Matrices {
+		equal[i] = !slices.ContainsFunc(m.Cells, func(c [3]int64) bool { return c[2] != m.Cells[0][2] })
+	}
 	for i := range f.Patterns {
 		p, cells := &f.Patterns[i], d.Matrices[d.Patterns[i].Matrix].Cells
 		s := sized{Pattern: p, x: p.Bytes, ns: p.LatencyNS}
@@ -65,105 +70,79 @@ func (f *Figures) sizes() (list []sized, byMessage bool) {
 		if memories {
 			s.way += ", " + p.Mem
 		}
-		equal := !slices.ContainsFunc(cells, func(c [3]int64) bool { return c[2] != cells[0][2] })
-		byMessage = byMessage && equal
-		list = append(list, s)
+		s.equal = equal[d.Patterns[i].Matrix]
+		if list = append(list, s); !slices.Contains(ways, s.way) && len(ways) <= mostWays {
+			ways = append(ways, s.way)
+		}
 	}
+	byMessage = !slices.ContainsFunc(list, func(s sized) bool { return !s.equal })
 	for i := range list {
 		if byMessage {
-			list[i].x = list[i].Bytes / int64(list[i].Messages)
+			list[i].x /= int64(list[i].Messages)
 		}
 	}
 	slices.SortStableFunc(list, func(a, b sized) int { return cmp.Compare(a.x, b.x) })
-	return list, byMessage
-}
-
-// ways are the different ways of traffic, in the order of their patterns.
-func ways(list []sized) (names []string) {
-	for _, s := range list {
-		if !slices.Contains(names, s.way) {
-			names = append(names, s.way)
-		}
-	}
-	return names
+	return list, ways, byMessage
 }
 
 // sizesCharts draws patterns that never ran alone: bandwidth and latency over bytes. Patterns of one size have bars.
 func sizesCharts(f *Figures) []Chart {
-	list, byMessage := f.sizes()
+	list, ways, byMessage := f.sizes()
 	if len(list) == 0 {
 		return nil
 	}
-	axis := Axis{Label: "Bytes of a pattern", Unit: "bytes", Log: true}
-	if byMessage {
-		axis.Label = "Bytes of a message"
-	}
 	first, last := list[0].x, list[len(list)-1].x
 	bars := first == last && len(list) <= mostBars
-	names := ways(list)
-	joined := len(names) > mostWays
-	if bars || joined {
-		names = []string{"patterns"}
+	axis := Axis{Label: "Bytes of a pattern", Unit: "bytes", Log: true}
+	switch {
+	case bars && byMessage:
+		axis = Axis{Label: "messages of " + bytesText(first)}
+	case bars:
+		axis = Axis{Label: bytesText(first) + " in all"}
+	case byMessage:
+		axis.Label = "Bytes of a message"
 	}
-	if bars {
-		axis = Axis{Label: list[0].moved()}
-		if slices.ContainsFunc(list, func(s sized) bool { return s.Messages != list[0].Messages }) {
-			axis.Label = "messages of " + bytesText(first)
-			if !byMessage {
-				axis.Label = bytesText(first) + " in all"
-			}
-		}
-	}
-	rates, times := make([]Series, len(names)), make([]Series, len(names))
-	for i, name := range names {
-		rates[i].Name, times[i].Name = name, name
-	}
+	rate := Chart{Title: "Bandwidth", Y: Axis{Label: "bytes / time", Unit: "bytes/s"}}
+	time := Chart{Title: "Latency", Y: Axis{Label: "first start to last end", Unit: "ns", Log: !bars}}
 	for i, s := range list {
-		k := max(slices.Index(names, s.way), 0)
-		x, name := Num(s.x), ""
-		if bars {
-			x, axis.Words = Num(i), append(axis.Words, s.title())
+		series, x, name := s.way, Num(s.x), ""
+		switch {
+		case bars:
+			series, x, axis.Words = "patterns", Num(i), append(axis.Words, s.title())
+		case len(ways) > mostWays:
+			series, name = "patterns", s.title()
 		}
-		if joined {
-			name = s.title()
-		}
-		rates[k].Points = append(rates[k].Points, Point{x, s.rate(s.ns), s.rate(s.P90NS), s.rate(s.P10NS), name})
-		times[k].Points = append(times[k].Points, Point{x, s.ns, s.P10NS, s.P90NS, name})
+		rate.add(series, Point{x, s.rate(s.ns), s.rate(s.P90NS), s.rate(s.P10NS), name})
+		time.add(series, Point{x, s.ns, s.P10NS, s.P90NS, name})
 	}
-	rate := Chart{Title: "Bandwidth", X: axis, Y: Axis{Label: "bytes / time", Unit: "bytes/s"}, Series: rates}
-	host := !slices.ContainsFunc(list, func(s sized) bool { return s.Mem != "dram" })
-	if byMessage && host {
+	rate.X, time.X = axis, axis
+	if byMessage && !slices.ContainsFunc(list, func(s sized) bool { return s.Mem != "dram" }) {
 		rate.Limits = copyLimits(f.Document, first, last)
 	}
-	time := Chart{Title: "Latency", X: axis, Y: Axis{Label: "first start to last end", Unit: "ns", Log: !bars},
-		Series: times}
 	return []Chart{rate, time}
 }
 
 // copyLimits is how fast one thread copies so many bytes inside the host's memory, where all ranks are on one host and
 // that was measured. Sizes between those measured lie on a line over the logarithm of bytes; beyond them is nothing.
 func copyLimits(d *result.Document, first, last int64) []Limit {
-	if len(d.World.Hosts) != 1 {
-		return nil
+	l := Limit{Name: "memcpy of one thread"}
+	add := func(bytes int64, rate float64) {
+		l.Points = append(l.Points, Point{X: Num(bytes), Y: Num(rate), Low: None, High: None})
 	}
 	copies := d.World.Hosts[0].Memcpy
-	l := Limit{Name: "memcpy of one thread"}
 	for i, c := range copies {
-		if i > 0 {
-			b := copies[i-1]
-			for _, end := range slices.Compact([]int64{first, last}) {
+		for _, end := range slices.Compact([]int64{first, last}) {
+			if i > 0 && copies[i-1].Bytes < end && end < c.Bytes {
+				b := copies[i-1]
 				part := math.Log(float64(end)/float64(b.Bytes)) / math.Log(float64(c.Bytes)/float64(b.Bytes))
-				if part > 0 && part < 1 {
-					rate := b.Rate + part*(c.Rate-b.Rate)
-					l.Points = append(l.Points, Point{X: Num(end), Y: Num(rate), Low: None, High: None})
-				}
+				add(end, b.Rate+part*(c.Rate-b.Rate))
 			}
 		}
 		if first <= c.Bytes && c.Bytes <= last {
-			l.Points = append(l.Points, Point{X: Num(c.Bytes), Y: Num(c.Rate), Low: None, High: None})
+			add(c.Bytes, c.Rate)
 		}
 	}
-	if len(l.Points) == 0 {
+	if len(l.Points) == 0 || len(d.World.Hosts) > 1 {
 		return nil
 	}
 	return []Limit{l}
@@ -172,34 +151,29 @@ func copyLimits(d *result.Document, first, last int64) []Limit {
 // saySizes sums up patterns that never ran alone. It names no best size: between sizes that are nearly equal chance
 // decides.
 func saySizes(f *Figures, say sayer) {
-	list, byMessage := f.sizes()
+	list, ways, byMessage := f.sizes()
 	if len(list) == 0 {
 		say("note", "No pattern was measured both alone and in a workload, so nothing can be said of contention.")
 		return
 	}
-	first, last, names := list[0], list[len(list)-1], ways(list)
-	switch {
-	case first.x == last.x && len(list) <= 2:
-		text := ""
-		for i, s := range list {
-			text += []string{"", "; "}[i] + s.told()
+	var parts []string
+	for _, way := range ways {
+		of := slices.DeleteFunc(slices.Clone(list), func(s sized) bool { return s.way != way })
+		switch a, b := of[0], of[len(of)-1]; {
+		case len(of) == 1:
+			parts = append(parts, a.told())
+		case a.x < b.x && byMessage:
+			parts = append(parts, fmt.Sprintf("%s: %s for %s, %s for %s, up to %s/s", way, Duration(a.ns), bytesText(a.x),
+				Duration(b.ns), bytesText(b.x), fastest(of)))
 		}
-		say("note", "%s.", text)
-	case len(names) <= 2 && byMessage && first.x != last.x:
-		text := ""
-		for i, name := range names {
-			of := slices.DeleteFunc(slices.Clone(list), func(s sized) bool { return s.way != name })
-			a, b := of[0], of[len(of)-1]
-			text += fmt.Sprintf("%s%s: %s for %s, %s for %s, up to %s/s", []string{"", "; "}[i], name, Duration(a.ns),
-				bytesText(a.x), Duration(b.ns), bytesText(b.x), size.Decimal(float64(fastest(of))))
-		}
-		say("note", "%s.", text)
-	default:
+	}
+	if len(ways) > 2 || len(parts) < len(ways) {
 		of := func(a, b sized) int { return cmp.Compare(a.ns, b.ns) }
 		quick, slow := slices.MinFunc(list, of), slices.MaxFunc(list, of)
-		say("note", "%s: %s (%s) to %s (%s), up to %s/s.", cli.Count(len(list), "pattern"), Duration(quick.ns),
-			quick.title(), Duration(slow.ns), slow.title(), size.Decimal(float64(fastest(list))))
+		parts = []string{fmt.Sprintf("%s: %s (%s) to %s (%s), up to %s/s", cli.Count(len(list), "pattern"),
+			Duration(quick.ns), quick.title(), Duration(slow.ns), slow.title(), fastest(list))}
 	}
+	say("note", "%s.", strings.Join(parts, "; "))
 	if c := f.Contention; c.Overlapped > 0 {
 		say("note", "%d of %d messages overlapped with other patterns. None ran alone, so nothing can be said of contention.",
 			c.Overlapped, c.Messages)
@@ -207,41 +181,26 @@ func saySizes(f *Figures, say sayer) {
 }
 
 // fastest is the largest bandwidth of patterns.
-func fastest(list []sized) (most Num) {
-	for _, s := range list {
-		most = max(most, s.rate(s.ns))
-	}
-	return most
+func fastest(list []sized) string {
+	most := slices.MaxFunc(list, func(a, b sized) int { return cmp.Compare(a.rate(a.ns), b.rate(b.ns)) })
+	return size.Decimal(most.rate(most.ns))
 }
 
 // told is a sentence on one pattern, without its full stop.
 func (s sized) told() string {
-	spread := ""
-	runs := s.Runs
-	if runs == 0 {
-		runs = s.IsolatedRuns
+	what, spread := bytesText(s.x), ""
+	if s.Messages > 1 {
+		what = size.Decimal(s.Bytes)
 	}
-	if runs >= enoughRuns {
+	if runs := s.Runs + s.IsolatedRuns; runs >= enoughRuns { // it has only runs of one kind
 		spread = fmt.Sprintf(", 8 of 10 of its %d runs within %s to %s", runs, Duration(s.P10NS), Duration(s.P90NS))
 	}
-	return fmt.Sprintf("%s: %s for %s%s (%s/s)", s.way, Duration(s.ns), s.moved(), spread,
-		size.Decimal(float64(s.rate(s.ns))))
+	return fmt.Sprintf("%s: %s for %s%s (%s/s)", s.way, Duration(s.ns), what, spread, fastest([]sized{s}))
 }
 
-// moved says how much a run of the pattern moves.
-func (s sized) moved() string {
-	switch {
-	case s.Messages == 1:
-		return bytesText(s.x)
-	case s.x*int64(s.Messages) == s.Bytes:
-		return cli.Count(s.Messages, "message") + " of " + bytesText(s.x)
-	}
-	return cli.Count(s.Messages, "message") + ", " + bytesText(s.x)
-}
-
-// bytesText writes sizes that were chosen as powers of 1024 or multiples of them, and others with three digits.
+// bytesText writes sizes that were chosen as multiples of powers of 1024, and others with three digits.
 func bytesText(n int64) string {
-	if n < 1024 || n%1024 == 0 && n/1024 < 1024 || n%(1<<20) == 0 {
+	if n < 1<<10 || n%(1<<10) == 0 && n < 1<<20 || n%(1<<20) == 0 {
 		return size.Binary(n)
 	}
 	return size.Decimal(n)
@@ -251,24 +210,18 @@ func bytesText(n int64) string {
 func sizesWhy(d *result.Document) string {
 	why := "Time is from the first initiator's start until the last saw its bytes complete, the median over the runs; " +
 		"bandwidth is the bytes of all messages over it."
-	several := func(m result.Matrix) bool { return len(m.Cells) > 1 }
-	if !slices.ContainsFunc(d.Matrices, several) {
+	if !slices.ContainsFunc(d.Matrices, func(m result.Matrix) bool { return len(m.Cells) > 1 }) {
 		why = "Time is from the post of a message until its initiator saw it complete, the median over the runs: one way, " +
 			"not half of a round trip. Bandwidth is bytes over it."
 	}
-	if crowded := crowdedHosts(d); crowded != "" {
-		return crowded + " waits for a CPU are in these times. " + why
-	}
-	return why
+	return strings.TrimSpace(waitsOf(d) + " " + why)
 }
 
-// crowdedHosts names the first host with more ranks than CPUs, up to a colon; nothing without one.
-func crowdedHosts(d *result.Document) string {
+// waitsOf says which host has more ranks than CPUs; nothing without one.
+func waitsOf(d *result.Document) string {
 	for _, h := range d.World.Hosts {
-		if h.CPUs > 0 && len(h.Ranks) > h.CPUs {
-			return fmt.Sprintf("%s has %s for %d ranks:", h.Name, cli.Count(h.CPUs, "CPU"), len(h.Ranks))
-		} else if h.CPUQuota > 0 && h.CPUQuota < float64(len(h.Ranks)) {
-			return fmt.Sprintf("%s has a CPU quota of %g for %d ranks:", h.Name, h.CPUQuota, len(h.Ranks))
+		if short := crowded(h); short != "" {
+			return short + ": waits for a CPU are in these times."
 		}
 	}
 	return ""

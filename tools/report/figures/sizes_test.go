@@ -102,7 +102,7 @@ func TestOneSize(t *testing.T) {
 		t.Errorf("%s\nwant %s\n%s", a.Sentence, want, a.Why)
 	}
 	c := a.Charts[0]
-	if got := strings.Join(c.X.Words, " ") + show(c.Series[0]); len(c.Limits) != 0 || c.X.Label != "1000 B" ||
+	if got := strings.Join(c.X.Words, " ") + show(c.Series[0]); len(c.Limits) != 0 || c.X.Label != "messages of 1000 B" ||
 		got != "p0 p1patterns 0:4.89e+09(4.805e+09..4.978e+09) 1:4.89e+09(4.805e+09..4.978e+09)" {
 		t.Errorf("%s %+v", got, c)
 	}
@@ -111,7 +111,7 @@ func TestOneSize(t *testing.T) {
 	}
 	d.Matrices[0] = result.Matrix{Ranks: 2, Bytes: 1500, Cells: [][3]int64{{0, 0, 500}, {0, 1, 1000}}}
 	d.Matrices[1] = result.Matrix{Ranks: 2, Bytes: 1500, Cells: [][3]int64{{1, 0, 1000}, {1, 1, 500}}}
-	if a := answer(t, d); a.Charts[0].X.Label != "2 messages, 1.50 kB" || !strings.Contains(a.Sentence, "for 2 messages, 1.50 kB") {
+	if a := answer(t, d); a.Charts[0].X.Label != "1.50 kB in all" || !strings.HasPrefix(a.Sentence, "2 patterns: 204 ns") {
 		t.Errorf("unequal messages: %s %+v", a.Sentence, a.Charts[0].X)
 	}
 	d.Measurements[0].Ranks[0].Peers[0].Overlap = &series.Overlap{Share: 1, Messages: 1, Shared: "receiver"}

@@ -194,33 +194,36 @@ func (p *printer) finding(l look, x figures.Finding) {
 	}
 }
 
-// writeMain writes the tables of what was measured: block transfers, patterns alone and in traffic, a script's own
-// metrics, or else what the pictures show. What the scenario has printed follows where all of it fits.
+// writeMain writes the tables of what was measured: experts, block transfers, patterns alone and in traffic, a script's
+// own metrics, or else what the pictures show. What a scenario has printed follows where it is not in these.
 func writeMain(p *printer, f *figures.Figures, l look) {
-	d, own := f.Document, f.OwnMetrics()
+	d, own, planes := f.Document, f.OwnMetrics(), expertsOf(f.Document).Planes
+	printed, patterns := false, false
 	switch {
+	case len(planes) > 0 && d.Values["ep_beside"] == nil:
+		writeExperts(p, planes, l)
+		printed = true
 	case len(f.Blocks.List) > 0:
 		writeBlocks(p, f, l)
-		return
-	case f.Slowdown.Known():
+		printed = true
+	case f.Slowdown.Known() && len(own) == 0:
 		writePatterns(p, f, l)
-		return
+		printed, patterns = f.Shipped(), true
 	case len(own) > 0:
 		writeMetrics(p, own, l)
 	case len(f.Answer.Charts) > 0:
 		writePictureTable(p, f.Answer.Charts, l)
-	case len(d.Tables) == 0:
-		writePatterns(p, f, l)
-		return
 	}
-	writeTables(p, d, len(own)+len(f.Answer.Charts) == 0, l)
-	if !l.full && len(f.Patterns) > 0 {
-		p.left = append(p.left, "patterns")
-	} else if l.full {
-		if len(own) == 0 {
-			writeMetrics(p, d.Metrics, l)
-		}
+	if !printed {
+		writeTables(p, d, len(own)+len(f.Answer.Charts) == 0, l)
+	}
+	if l.full && len(own) == 0 {
+		writeMetrics(p, d.Metrics, l)
+	}
+	if !patterns && (l.full || len(f.Answer.Charts)+len(d.Tables) == 0 || !f.Shipped()) {
 		writePatterns(p, f, l)
+	} else if !patterns && len(f.Patterns) > 0 {
+		p.left = append(p.left, "patterns")
 	}
 }
 
@@ -403,6 +406,14 @@ func writePatterns(p *printer, f *figures.Figures, l look) {
 	columns := []string{"Pattern", "Bytes", "Isolated", "Workload", "Slowdown", "Senders", "BW per sender", "Total BW",
 		"Name"}
 	columns, rows = nameRequests(list, columns, rows)
+	for c := len(columns) - 1; c >= 0; c-- { // what no pattern has takes the room of what they have
+		if !slices.ContainsFunc(rows, func(r []string) bool { return r[c] != "-" && r[c] != "" }) {
+			columns = slices.Delete(slices.Clone(columns), c, c+1)
+			for i := range rows {
+				rows[i] = slices.Delete(rows[i], c, c+1)
+			}
+		}
+	}
 	p.grid(l, title, columns, rows)
 }
 

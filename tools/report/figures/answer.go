@@ -1,6 +1,9 @@
 package figures
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Answer is what a result says first. Page, text and JSON show this one value, so they cannot contradict each
 // other.
@@ -70,6 +73,12 @@ func answerOf(f *Figures) Answer {
 		a.Sentence, a.Why = traffic.Sentence, traffic.Why
 	} else if list, _ := f.sizes(); len(list) > 0 && len(f.OwnMetrics()) == 0 {
 		a.Why = sizesWhy(f.Document)
+	}
+	threads := f.Document.World.Size > 2 ||
+		slices.ContainsFunc(f.Blocks.List, func(b Block) bool { return b.Threads > 1 })
+	limited := slices.ContainsFunc(a.Charts, func(c Chart) bool { return len(c.Limits) > 0 })
+	if threads && limited {
+		a.Why = strings.TrimSpace(a.Why + " Several threads together may copy more than one.")
 	}
 	return a
 }

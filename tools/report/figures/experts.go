@@ -129,7 +129,8 @@ func sayEpisodes(list []object, say sayer) {
 	for i, p := range list {
 		ranks, _ := p["present"].([]any)
 		if _, most := slowestOf(p); most.Known() {
-			parts = append(parts, fmt.Sprintf("phase %d with %s %s", i+1, cli.Count(len(ranks), "rank"), Duration(most)))
+			with := cli.Count(len(ranks), "rank")
+			parts = append(parts, fmt.Sprintf("phase %d with %s %s", i+1, with, Duration(most)))
 		}
 	}
 	if len(parts) > 0 {
@@ -141,10 +142,11 @@ func sayEpisodes(list []object, say sayer) {
 func slowestOf(phase object) (least, most Num) {
 	least, most = None, None
 	for _, r := range objects(phase["by_rank"]) {
-		if t := 1e3 * r.num("mean_us"); t > 0 && !(t <= most) {
+		t := 1e3 * r.num("mean_us")
+		if t > 0 && !(t <= most) {
 			most = t
 		}
-		if t := 1e3 * r.num("mean_us"); t > 0 && !(t >= least) {
+		if t > 0 && !(t >= least) {
 			least = t
 		}
 	}
@@ -164,25 +166,28 @@ func expertsCharts(f *Figures) (list []Chart) {
 	if len(f.beside()) == 0 { // else its parts are no sweep
 		list = append(list, planesCharts(f.planes())...)
 	}
-	phases := Chart{Title: "Control plane", X: Axis{Label: "Phase"}, Y: Axis{Label: "slowest rank, mean of rounds", Unit: "ns", Log: true}}
+	phases := timesOf("Control plane", "Phase", "slowest rank, mean of rounds")
+	phases.Y.Log = true // disconnecting takes a hundredth of making an agent
 	for _, m := range f.controls() {
 		for _, p := range objects(m["phases"]) {
 			phases.bar(p.text("phase"), m.text("ranks")+" ranks, "+m.text("experts_per_rank")+" experts each",
 				Point{Y: 1e6 * p.num("slowest_ms"), Low: None, High: None})
 		}
 	}
-	plan := Chart{Title: "Iterations by phase", X: Axis{Label: "Phase of the plan"}, Y: Axis{Label: "mean, fastest to slowest rank", Unit: "ns"}}
+	plan := timesOf("Iterations by phase", "Phase of the plan", "mean, fastest to slowest rank")
 	for i, p := range f.episodes() {
 		ranks, _ := p["present"].([]any)
 		least, most := slowestOf(p)
-		plan.bar(fmt.Sprintf("%d: %s", i+1, cli.Count(len(ranks), "rank")), "slowest rank", Point{Y: most, Low: least, High: most})
+		plan.bar(fmt.Sprintf("%d: %s", i+1, cli.Count(len(ranks), "rank")), "slowest rank",
+			Point{Y: most, Low: least, High: most})
 	}
-	both := Chart{Title: "Alone and beside each other", X: Axis{Label: "Traffic"}, Y: Axis{Label: "mean time", Unit: "ns"}}
+	both := timesOf("Alone and beside each other", "Traffic", "mean time")
 	for _, b := range f.beside() {
-		for _, k := range []string{"alone", "busy", "beside"} {
-			name := cmp.Or(map[string]string{"busy": "beside threads that poll", "beside": "beside the other traffic"}[k], k)
-			both.bar("experts, iteration", name, Point{Y: 1e3 * b.num(k+"_us"), Low: None, High: None})
-			both.bar("KV transfer", name, Point{Y: 1e3 * b.num("other_"+k+"_us"), Low: None, High: None})
+		for _, k := range [][2]string{
+			{"alone", "alone"}, {"busy", "beside threads that poll"}, {"beside", "beside the other traffic"},
+		} {
+			both.bar("experts, iteration", k[1], Point{Y: 1e3 * b.num(k[0]+"_us"), Low: None, High: None})
+			both.bar("KV transfer", k[1], Point{Y: 1e3 * b.num("other_"+k[0]+"_us"), Low: None, High: None})
 		}
 	}
 	for _, c := range []Chart{phases, plan, both} {
@@ -191,6 +196,11 @@ func expertsCharts(f *Figures) (list []Chart) {
 		}
 	}
 	return list
+}
+
+// timesOf is a chart of times without series.
+func timesOf(title, x, y string) Chart {
+	return Chart{Title: title, X: Axis{Label: x}, Y: Axis{Label: y, Unit: "ns"}}
 }
 
 // bar adds a bar of that word to the series of that name; what is not known has none.
@@ -278,7 +288,7 @@ func expertsWhy(f *Figures) string {
 		return ""
 	}
 	var parts []string
-	if crowded := crowdedHosts(f.Document); crowded != "" {
+	if crowded := crowdedHosts(f.Document); crowded != "" && len(f.beside()) == 0 { // there the sentence says so
 		parts = append(parts, crowded+" waits for a CPU are in these times.")
 	}
 	for _, a := range planes {

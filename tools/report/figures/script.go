@@ -27,7 +27,7 @@ const (
 // scenario's metrics are among them only where nothing else was measured, since they repeat what else there is.
 func (f *Figures) OwnMetrics() []result.Metric {
 	d := f.Document
-	if d == nil || (f.Shipped() && f.Runs > 0) || len(f.Blocks.List) > 0 || len(expertsCharts(f)) > 0 {
+	if d == nil || f.Shipped() && (f.Runs > 0 || len(f.Blocks.List) > 0 || len(expertsCharts(f)) > 0) {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(d.Metrics), func(m result.Metric) bool { return len(m.Values) == 0 })
@@ -173,8 +173,12 @@ func sayScript(f *Figures, say sayer) {
 		case key != "":
 			s := c.Series[0]
 			a, b := s.Points[0], s.Points[len(s.Points)-1]
-			text += fmt.Sprintf("; by %s: %s at %s, %s at %s", key, plain(float64(a.Y)), plain(float64(a.X)),
-				plain(float64(b.Y)), plain(float64(b.X)))
+			at := func(p Point) string { return plain(float64(p.X)) }
+			if c.X.Unit == "bytes" {
+				at = func(p Point) string { return bytesText(int64(p.X)) }
+			}
+			text += fmt.Sprintf("; by %s: %s at %s, %s at %s", key, plain(float64(a.Y)), at(a), plain(float64(b.Y)),
+				at(b))
 			if n := len(c.Series); n > 1 {
 				text += fmt.Sprintf(" (%s, the first of %d series)", s.Name, n)
 			}

@@ -43,7 +43,7 @@ func TestScript(t *testing.T) {
 		"one value":  {own(t, []float64{0.25}), shown{Sentence: "rate: 0.25."}},
 		"in a row":   {own(t, []float64{1, 3, 2}), shown{"rate: median 2 over 3 values.", "sample", false, nil, []string{"rate 1:1 2:3 3:2"}}},
 		"ten values": {own(t, []float64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}), shown{"rate: median 5 over 11 values, 8 of 10 from 1 to 9.", "sample", false, nil, nil}},
-		"sizes": {own(t, []float64{5, 1, 7, 3}, size("65536"), size("1024")), shown{"rate: median 4 over 4 values; by size: 2 at 1024, 6 at 65536.", "size", true, nil,
+		"sizes": {own(t, []float64{5, 1, 7, 3}, size("65536"), size("1024")), shown{"rate: median 4 over 4 values; by size: 2 at 1 KiB, 6 at 64 KiB.", "size", true, nil,
 			[]string{"rate 1024:2(1.2..2.8) 65536:6(5.2..6.8)"}}},
 		"series": {own(t, []float64{1, 2, 30, 40}, result.Labels{"n": "1", "way": "up"}, result.Labels{"n": "2", "way": "up"}, result.Labels{"n": "1", "way": "down"}, result.Labels{"n": "2", "way": "down"}),
 			shown{"rate: median 16 over 4 values; by n: 1 at 1, 2 at 2 (way up, the first of 2 series).", "n", false, nil, []string{"way up 1:1(1..1) 2:2(2..2)", "way down 1:30(30..30) 2:40(40..40)"}}},

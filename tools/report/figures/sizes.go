@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// mostWays is how many ways of traffic have a series each, mostBars how many patterns of one size have a bar each.
+	// mostWays is how many ways of traffic have a series each, mostBars how many things have a bar each.
 	mostWays = 6
 	mostBars = 40
 	// enoughRuns is from how many runs on 8 of 10 of them are more than most of them.
@@ -23,7 +23,7 @@ const (
 type sized struct {
 	*Pattern
 	x   int64  // bytes of each message, or of all where messages of some pattern differ
-	way string // who sends to whom, and how where that differs
+	way string // sender and receiver, or how many; op and memory where they differ
 	ns  Num    // median over the runs
 }
 
@@ -45,7 +45,8 @@ func (f *Figures) sizes() (list []sized, byMessage bool) {
 	byMessage = true
 	for i := range f.Patterns {
 		p, cells := &f.Patterns[i], d.Matrices[d.Patterns[i].Matrix].Cells
-		s := sized{Pattern: p, x: p.Bytes, ns: p.LatencyNS, way: fmt.Sprintf("%d senders, %d receivers", p.Senders, p.Receivers)}
+		s := sized{Pattern: p, x: p.Bytes, ns: p.LatencyNS}
+		s.way = fmt.Sprintf("%d senders, %d receivers", p.Senders, p.Receivers)
 		if !s.ns.Known() {
 			s.ns = p.IsolatedNS
 		}
@@ -112,10 +113,10 @@ func sizesCharts(f *Figures) []Chart {
 		k := max(slices.Index(names, s.way), 0)
 		x, name := Num(s.x), ""
 		if bars {
-			x, axis.Words = Num(i), append(axis.Words, s.named())
+			x, axis.Words = Num(i), append(axis.Words, s.title())
 		}
 		if joined {
-			name = s.named()
+			name = s.title()
 		}
 		rates[k].Points = append(rates[k].Points, Point{x, s.rate(s.ns), s.rate(s.P90NS), s.rate(s.P10NS), name})
 		times[k].Points = append(times[k].Points, Point{x, s.ns, s.P10NS, s.P90NS, name})
@@ -130,11 +131,6 @@ func sizesCharts(f *Figures) []Chart {
 	return []Chart{rate, time}
 }
 
-// named is the pattern's name, or its number where it has none.
-func (s sized) named() string {
-	return cmp.Or(s.Name, fmt.Sprintf("pattern %d", s.Index))
-}
-
 // copyLimits is how fast one thread copies so many bytes inside the host's memory, where all ranks are on one host and
 // that was measured. Sizes between those measured lie on a line over the logarithm of bytes; beyond them is nothing.
 func copyLimits(d *result.Document, first, last int64) []Limit {
@@ -147,8 +143,10 @@ func copyLimits(d *result.Document, first, last int64) []Limit {
 		if i > 0 {
 			b := copies[i-1]
 			for _, end := range slices.Compact([]int64{first, last}) {
-				if part := math.Log(float64(end)/float64(b.Bytes)) / math.Log(float64(c.Bytes)/float64(b.Bytes)); part > 0 && part < 1 {
-					l.Points = append(l.Points, Point{X: Num(end), Y: Num(b.Rate + part*(c.Rate-b.Rate)), Low: None, High: None})
+				part := math.Log(float64(end)/float64(b.Bytes)) / math.Log(float64(c.Bytes)/float64(b.Bytes))
+				if part > 0 && part < 1 {
+					rate := b.Rate + part*(c.Rate-b.Rate)
+					l.Points = append(l.Points, Point{X: Num(end), Y: Num(rate), Low: None, High: None})
 				}
 			}
 		}
@@ -191,7 +189,7 @@ func saySizes(f *Figures, say sayer) {
 		of := func(a, b sized) int { return cmp.Compare(a.ns, b.ns) }
 		quick, slow := slices.MinFunc(list, of), slices.MaxFunc(list, of)
 		say("note", "%s: %s (%s) to %s (%s), up to %s/s.", cli.Count(len(list), "pattern"), Duration(quick.ns),
-			quick.named(), Duration(slow.ns), slow.named(), size.Decimal(float64(fastest(list))))
+			quick.title(), Duration(slow.ns), slow.title(), size.Decimal(float64(fastest(list))))
 	}
 	if c := f.Contention; c.Overlapped > 0 {
 		say("note", "%d of %d messages overlapped with other patterns. None ran alone, so nothing can be said of contention.",
@@ -210,8 +208,12 @@ func fastest(list []sized) (most Num) {
 // told is a sentence on one pattern, without its full stop.
 func (s sized) told() string {
 	spread := ""
-	if runs := max(s.Runs, s.IsolatedRuns); runs >= enoughRuns {
-		spread = fmt.Sprintf(", 8 of 10 runs within %s to %s", Duration(s.P10NS), Duration(s.P90NS))
+	runs := s.Runs
+	if runs == 0 {
+		runs = s.IsolatedRuns
+	}
+	if runs >= enoughRuns {
+		spread = fmt.Sprintf(", 8 of 10 of its %d runs within %s to %s", runs, Duration(s.P10NS), Duration(s.P90NS))
 	}
 	return fmt.Sprintf("%s: %s for %s%s (%s/s)", s.way, Duration(s.ns), s.moved(), spread,
 		size.Decimal(float64(s.rate(s.ns))))
@@ -240,6 +242,11 @@ func bytesText(n int64) string {
 func sizesWhy(d *result.Document) string {
 	why := "Time is from the first initiator's start until the last saw its bytes complete, the median over the runs; " +
 		"bandwidth is the bytes of all messages over it."
+	several := func(m result.Matrix) bool { return len(m.Cells) > 1 }
+	if !slices.ContainsFunc(d.Matrices, several) {
+		why = "Time is from the post of a message until its initiator saw it complete, the median over the runs: one way, " +
+			"not half of a round trip. Bandwidth is bytes over it."
+	}
 	if crowded := crowdedHosts(d); crowded != "" {
 		return crowded + " waits for a CPU are in these times. " + why
 	}

@@ -61,7 +61,7 @@ func TestSizes(t *testing.T) {
 	a := answer(t, d)
 	// 100 + 102 + 5 and 100 + 6553 + 5 ns; 65536 bytes / 6658 ns.
 	want := "0 \u2192 1: 207 ns for 1 KiB, 6.66 \u00b5s for 64 KiB, up to 9.84 GB/s; 1 \u2192 0: 207 ns for 1 KiB, 6.66 \u00b5s for 64 KiB, up to 9.84 GB/s."
-	if a.Sentence != want || !strings.HasPrefix(a.Why, "Time is") || len(a.Judged) != 0 {
+	if a.Sentence != want || !strings.HasPrefix(a.Why, "Time is from the post of a message") || len(a.Judged) != 0 {
 		t.Errorf("%s\nwant %s\n%s %v", a.Sentence, want, a.Why, a.Judged)
 	}
 	rate, time := a.Charts[0], a.Charts[1]
@@ -97,7 +97,7 @@ func TestOneSize(t *testing.T) {
 	d := toAndFro(10, 1000)
 	d.World.Hosts[0].CPUs, d.World.Hosts[0].Memcpy = 1, []result.Copy{{Bytes: 2048, Rate: 3e9}}
 	a := answer(t, d)
-	const want = "0 \u2192 1: 204 ns for 1000 B, 8 of 10 runs within 201 ns to 208 ns (4.89 GB/s); 1 \u2192 0: 204 ns for 1000 B, 8 of 10 runs within 201 ns to 208 ns (4.89 GB/s)."
+	const want = "0 \u2192 1: 204 ns for 1000 B, 8 of 10 of its 10 runs within 201 ns to 208 ns (4.89 GB/s); 1 \u2192 0: 204 ns for 1000 B, 8 of 10 of its 10 runs within 201 ns to 208 ns (4.89 GB/s)."
 	if a.Sentence != want || !strings.HasPrefix(a.Why, "a has 1 CPU for 2 ranks: waits for a CPU are in these times.") {
 		t.Errorf("%s\nwant %s\n%s", a.Sentence, want, a.Why)
 	}

@@ -24,6 +24,9 @@ patterns.fields = {
       },
     },
   },
+  { name = "class", type = "string", help = "of the traffic, for its share in the report" },
+  { name = "slo_ms", type = "float", min = 1e-6, help = "time within which a run is to end, for the report" },
+  { name = "weight", type = "float", min = 1e-6, help = "of its class, for the report; 1 without it" },
   { name = "metadata", type = "map", help = "carried into the result" },
 }
 
@@ -37,6 +40,12 @@ function patterns.prepare(list, override)
   end
   for i, m in ipairs(matrix.load_all(files)) do
     local p = list[i]
+    for _, key in ipairs { "class", "slo_ms", "weight" } do
+      if p[key] ~= nil then
+        p.metadata = p.metadata or {}
+        p.metadata[key] = p[key]
+      end
+    end
     specs[i] = {
       name = "pattern " .. i - 1 .. " (" .. p.matrix_file:match("[^/]*$") .. ")",
       matrix = m,

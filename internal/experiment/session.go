@@ -88,7 +88,8 @@ func (e *Experiment) Note(text string) {
 	io.WriteString(e.Out, Comment(text))
 }
 
-// DescribeWorkload puts what is played into the header and the result, at rank 0; see [result.Document.DescribeWorkload].
+// DescribeWorkload puts what is played into the header and the result, at rank 0, in the words of
+// [result.Document.DescribeWorkload].
 func (e *Experiment) DescribeWorkload(generator map[string]any) {
 	if e.Doc == nil {
 		return

@@ -7,11 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"perigee/internal/cli"
 )
 
-// Request is what a pattern moves, as its metadata says: the cache of a request, of a batch of requests, or a part of it.
+// Request is what a pattern moves, as its metadata says: the cache of a request, of a batch of requests, or a part.
 type Request struct {
 	Name   string // request 3, or requests 3-5, layers 0 to 9; empty where the metadata does not say which
 	Tokens int64  // of input, of all its requests; 0 where it is not known
@@ -20,14 +18,14 @@ type Request struct {
 
 // Request reads the metadata that `perigee matgen` writes.
 func (p *Pattern) Request() (r Request) {
-	number := func(key string) int64 { n, _ := whole(p.Metadata[key]); return n }
-	r.Tokens, r.Bytes = number("isl"), number("kv_bytes")+number("state_bytes")
+	read := func(key string) int64 { n, _ := whole(p.Metadata[key]); return n }
+	r.Tokens, r.Bytes = read("isl"), read("kv_bytes")+read("state_bytes")
 	first, ok := whole(p.Metadata["request"])
 	if !ok {
 		return r
 	}
 	r.Name = fmt.Sprint("request ", first)
-	if n := number("requests"); n > 1 {
+	if n := read("requests"); n > 1 {
 		r.Name = fmt.Sprintf("requests %d-%d", first, first+n-1)
 	}
 	for _, part := range []string{"layers", "tokens"} {
@@ -43,14 +41,39 @@ func (p *Pattern) Request() (r Request) {
 
 // whole reads a number of 0 or more without a fraction.
 func whole(v any) (int64, bool) {
-	f, ok := v.(float64)
-	if n, is := v.(int64); is {
-		f, ok = float64(n), true
-	}
-	if !ok || f < 0 || f >= 1<<53 || f != math.Trunc(f) {
+	f := number(v)
+	if !(f >= 0 && f < 1<<53) || f != math.Trunc(f) {
 		return 0, false
 	}
 	return int64(f), true
+}
+
+// number reads a number as a script or JSON gives it; NaN is none.
+func number(v any) float64 {
+	switch v := v.(type) {
+	case float64:
+		return v
+	case int64:
+		return float64(v)
+	}
+	return math.NaN()
+}
+
+// Terms are what the configuration says of the traffic of a pattern.
+type Terms struct {
+	Class  string  // empty: none
+	SLONS  float64 // within which a run is to end, in nanoseconds; NaN without one
+	Weight float64 // of the class; 1 where it is not said
+}
+
+// Terms reads them from the metadata.
+func (p *Pattern) Terms() Terms {
+	class, _ := p.Metadata["class"].(string)
+	t := Terms{class, number(p.Metadata["slo_ms"]) * 1e6, number(p.Metadata["weight"])}
+	if math.IsNaN(t.Weight) {
+		t.Weight = 1
+	}
+	return t
 }
 
 // DescribeWorkload says in one line what the patterns are the traffic of: model, workers, requests, scale of the bytes.
@@ -68,22 +91,26 @@ func (d *Document) DescribeWorkload(generator map[string]any) string {
 	if dtype, ok := model["kv_cache_dtype"].(string); ok && dtype != "bf16" {
 		name += " in " + dtype
 	}
-	parts := []string{name, layout(d, options), played.text(), played.scale()}
+	parts := []string{name, layout(d, options), played.text(), played.scale(options["kv_replicas"] == "full")}
 	return strings.Join(slices.DeleteFunc(parts, func(text string) bool { return text == "" }), ", ")
 }
 
 var llama = regexp.MustCompile(`^llama(\d+(?:\.\d+)?)-(\d+)b$`)
 
-// layout says which workers of both sides have traffic, as in 2 prefill TP4 -> 1 decode TP8. Empty: the matrices are not
-// for such sides.
+// layout says which workers of both sides have traffic, as in 2 prefill TP4 -> 1 decode TP8. Empty: the matrices are
+// not for such sides.
 func layout(d *Document, options map[string]any) string {
-	number := func(key string) int64 { n, _ := whole(options[key]); return min(max(n, 1), 1<<20) }
+	read := func(key string) int64 { n, _ := whole(options[key]); return min(max(n, 1), 1<<20) }
+	played := map[int]bool{}
+	for _, p := range d.Patterns {
+		played[p.Matrix] = true
+	}
 	var sides []string
 	first := int64(0) // rank of the side
 	for end, name := range []string{"prefill", "decode"} {
-		ranks, size, words := number("num_"+name+"_nodes")*number("ppn"), int64(1), ""
+		ranks, size, words := read("num_"+name+"_nodes")*read("ppn"), int64(1), ""
 		for _, kind := range []string{"tp", "pp", "cp", "dp"} {
-			n := number(name + "_" + kind)
+			n := read(name + "_" + kind)
 			if layers, ok := options[name+"_pp_layers"].([]any); ok && kind == "pp" {
 				n = int64(max(len(layers), 1))
 			}
@@ -95,19 +122,19 @@ func layout(d *Document, options map[string]any) string {
 			}
 		}
 		workers := map[int64]bool{}
-		for i := range d.Patterns {
-			for _, c := range d.Matrices[d.Patterns[i].Matrix].Cells {
+		for m := range played {
+			for _, c := range d.Matrices[m].Cells {
 				if c[end] < first || c[end] >= first+ranks || size > ranks {
 					return ""
 				}
 				workers[(c[end]-first)/size] = true
 			}
 		}
-		count := fmt.Sprint(len(workers))
+		text := fmt.Sprint(len(workers))
 		if all := ranks / size; all > int64(len(workers)) {
-			count += fmt.Sprint(" of ", all)
+			text += fmt.Sprint(" of ", all)
 		}
-		sides = append(sides, count+" "+name+words)
+		sides = append(sides, text+" "+name+words)
 		first += ranks
 	}
 	if first != int64(d.World.Size) {
@@ -116,10 +143,15 @@ func layout(d *Document, options map[string]any) string {
 	return strings.Join(sides, " -> ")
 }
 
+// What are the lines that come first in reports: how the user calls the run, and of what requests it is the traffic.
+func (d *Document) What() []string {
+	return slices.DeleteFunc([]string{d.Title, d.Workload}, func(text string) bool { return text == "" })
+}
+
 // requests sums up the patterns of a workload.
 type requests struct {
-	patterns, others   int // with a request, without one
-	parts              int // that the batches have, played or not
+	patterns, others   int64 // with a request, without one
+	parts              int64 // that the batches have, played or not
 	batches, requests  int64
 	least, most        int64   // tokens of a batch
 	bytes, caches      float64 // of the matrices, and of what they are the traffic of
@@ -146,7 +178,7 @@ func countRequests(d *Document) requests {
 		}
 		seen[batch] = seen[batch] || cut
 		parts, _ := whole(p.Metadata["parts"])
-		s.parts, s.batches, s.requests = s.parts+int(max(parts, 1)), s.batches+1, s.requests+n
+		s.parts, s.batches, s.requests = s.parts+max(parts, 1), s.batches+1, s.requests+n
 		s.least, s.most = min(s.least, r.Tokens), max(s.most, r.Tokens)
 	}
 	return s
@@ -154,9 +186,9 @@ func countRequests(d *Document) requests {
 
 // text says how many requests of how many tokens are played.
 func (s *requests) text() string {
-	text := cli.Count(s.requests, "request")
+	text := count(s.requests, "request", "s")
 	if s.requests > s.batches {
-		text += fmt.Sprintf(" in %d %s", s.batches, map[bool]string{true: "batch", false: "batches"}[s.batches == 1])
+		text += " in " + count(s.batches, "batch", "es")
 	}
 	text += " of " + thousands(s.least)
 	if s.most > s.least {
@@ -164,33 +196,46 @@ func (s *requests) text() string {
 	}
 	text += " tokens"
 	if s.patterns != s.parts {
-		text += fmt.Sprintf(" in %d of their %s", s.patterns, cli.Count(s.parts, "pattern"))
-	} else if int64(s.parts) > s.batches {
+		text += fmt.Sprintf(" in %d of their %s", s.patterns, count(s.parts, "pattern", "s"))
+	} else if s.parts > s.batches {
 		text += fmt.Sprintf(" in %d patterns", s.parts)
 	}
 	if s.others > 0 {
-		text += " and " + cli.Count(s.others, "other pattern")
+		text += " and " + count(s.others, "other pattern", "s")
 	}
 	return text
 }
 
-// scale says how the bytes that are played stand to those of the caches; empty if they are the same.
-func (s *requests) scale() string {
+// scale says how the bytes that are played, which copies may be among, stand to those of the caches; empty if they are
+// the same.
+func (s *requests) scale(copies bool) string {
+	bytes := "bytes"
+	if copies {
+		bytes = "bytes with copies"
+	}
 	const rounding = 0.01 // of a scaled matrix, to whole bytes
 	ratio := s.bytes / s.caches
 	part := math.Round(1 / ratio)
 	switch {
 	case s.greatest > s.smallest*(1+2*rounding):
-		return fmt.Sprintf("bytes %s to %s times those of the caches", short(s.smallest), short(s.greatest))
+		return fmt.Sprintf("%s %s to %s times those of the caches", bytes, digits(s.smallest), digits(s.greatest))
 	case math.Abs(ratio-1) < rounding:
 		return ""
 	case part > 1 && math.Abs(part*ratio-1) < rounding:
-		return "bytes at 1/" + thousands(int64(part))
+		return bytes + " at 1/" + thousands(int64(part))
 	}
-	return "bytes " + short(ratio) + " times those of the caches"
+	return bytes + " " + digits(ratio) + " times those of the caches"
 }
 
-func short(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
+// count writes how many there are of a thing, whose plural has an ending.
+func count(n int64, thing, ending string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprint(n, " ", thing, ending)
+}
+
+func digits(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
 
 // thousands writes a number, from five digits on with commas.
 func thousands(n int64) string {

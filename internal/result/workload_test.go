@@ -42,11 +42,12 @@ func TestDescribeWorkload(t *testing.T) {
 			"Llama 3.1 70B, 2 requests of 2384 to 32,409 tokens, bytes at 1/100"},
 		"one matrix changed": {func(d *result.Document, _, _ object) { d.Matrices[0].Bytes *= 2 },
 			"Llama 3.1 70B, 2 prefill TP2 -> 1 decode TP4 DP4, 2 requests of 2384 to 32,409 tokens, bytes 0.01 to 0.02 times those of the caches"},
-		"copies": {func(d *result.Document, _, _ object) {
+		"copies": {func(d *result.Document, _, o object) {
+			o["kv_replicas"] = "full"
 			for i := range d.Matrices {
 				d.Matrices[i].Bytes *= 400
 			}
-		}, "Llama 3.1 70B, 2 prefill TP2 -> 1 decode TP4 DP4, 2 requests of 2384 to 32,409 tokens, bytes 4 times those of the caches"},
+		}, "Llama 3.1 70B, 2 prefill TP2 -> 1 decode TP4 DP4, 2 requests of 2384 to 32,409 tokens, bytes with copies 4 times those of the caches"},
 		"true bytes": {func(d *result.Document, _, _ object) {
 			for i := range d.Matrices {
 				d.Matrices[i].Bytes *= 100

@@ -89,6 +89,7 @@ func (r Row) Label() string {
 // Report is the outcome of a comparison.
 type Report struct {
 	Options     Options
+	What        []string // was measured, in words; OLD and NEW where they differ
 	OldN, NewN  int      // runs of each side
 	Judged      bool     // there are enough runs for verdicts
 	Differences []string // why the sides should not be compared; empty but with Force
@@ -160,6 +161,7 @@ func Compare(old, fresh []*result.Document, o Options) (*Report, error) {
 		old, fresh, cut = r.leaveOutPartial(old, fresh)
 	}
 	r.OldN, r.NewN = len(old), len(fresh)
+	r.What = whatOf(old[0], fresh[0])
 	r.Judged = cut == "" && stats.SmallestP(len(old), len(fresh)) <= o.Alpha
 	r.gather(old, fresh, o.Metric)
 	if o.Pairs {

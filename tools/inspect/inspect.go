@@ -98,7 +98,7 @@ func (c *showCmd) Run(s cli.Streams) error {
 	showHead(out, d)
 	if rows := patterns.patterns(); len(rows) > 0 {
 		fmt.Fprintln(out, "# latency of each pattern, in ms")
-		if err := patternTable(rows).WriteText(out); err != nil {
+		if err := patternTable(rows, d).WriteText(out); err != nil {
 			return err
 		}
 	}
@@ -142,6 +142,12 @@ func blockTable(list []result.Lanes) *table.Table {
 func showHead(w io.Writer, d *result.Document) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "%-11s %s\n", name+":", plaintext.Escape(fmt.Sprintf(format, args...)))
+	}
+	if d.Title != "" {
+		line("title", "%s", d.Title)
+	}
+	if d.Workload != "" {
+		line("workload", "%s", d.Workload)
 	}
 	line("status", "%s", d.Status)
 	if d.Failure != nil {

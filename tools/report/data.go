@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -105,8 +104,13 @@ func dataOf(f *figures.Figures) pageData {
 		d.HostOf[i] = r.Host
 	}
 	for _, p := range f.Patterns {
+		name := p.Name
+		if p.Request != "" {
+			name = p.Label()
+		}
 		d.Patterns = append(d.Patterns, patternData{
-			cmp.Or(p.Request, p.Name), p.Bytes, short(p.IsolatedNS), short(p.LatencyNS), short(p.FastestNS), short(p.SlowestNS),
+			name, p.Bytes, short(p.IsolatedNS), short(p.LatencyNS), short(p.FastestNS),
+			short(p.SlowestNS),
 			p.SleepBeforeNS, p.SleepAfterNS, p.Op,
 		})
 	}

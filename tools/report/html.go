@@ -58,6 +58,7 @@ const mostHostPairs = 1000
 // program too, make none.
 var panels = sync.OnceValue(func() *template.Template {
 	return template.Must(template.Must(template.New("").Funcs(template.FuncMap{
+		"columnsOfShares": columnsOfShares, "rowsOfShares": rowsOfShares, "sumOfShares": sumOfShares,
 		"kv":          kvText,
 		"number":      numberText,
 		"bytes":       func(n int64) string { return size.Decimal(n) },
@@ -69,7 +70,7 @@ var panels = sync.OnceValue(func() *template.Template {
 		"percentiles": percentiles,
 		"verdict":     verdictChip,
 		"measured":    measuredText,
-	}).Parse(panelHTML)).Parse(expertsHTML))
+	}).Parse(panelHTML)).Parse(expertsHTML + sharesHTML))
 })
 
 // durationText is a time for a table; a dash if it is missing.

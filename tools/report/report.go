@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"time"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
@@ -23,6 +24,8 @@ type Cmd struct {
 	Full    bool     `help:"With --text: all of the text, also how the answer was judged, latencies, pairs of ranks and a map of the traffic."`
 	Format  string   `enum:"html,text,json" default:"html" help:"html, text or json."`
 	Title   string   `placeholder:"TEXT" help:"What the result is called, instead of the title of its run."`
+
+	SLO time.Duration `name:"slo" placeholder:"T" help:"A time, such as 50ms, within which a run of a pattern is to end that has no slo_ms in the workload."`
 }
 
 // input is a result to report on.
@@ -65,6 +68,9 @@ func (c *Cmd) Run(streams cli.Streams) error {
 		return fault.New(fault.Usage, "--title %q: wanted one result, got %d", c.Title, len(c.Results)).
 			WithHint("a run takes a --title, too, and reports show those of several runs")
 	}
+	if c.SLO < 0 {
+		return fault.New(fault.Usage, "--slo: wanted a time such as 50ms, got %v", c.SLO)
+	}
 	if _, err := cli.FormatFor(c.Format, c.Output); err != nil {
 		return err
 	}
@@ -76,6 +82,10 @@ func (c *Cmd) Run(streams cli.Streams) error {
 		f, err := figures.Read(path)
 		if err != nil {
 			return err
+		}
+		if c.SLO > 0 && !f.Share(c.SLO) {
+			return fault.New(fault.Usage, "--slo has no effect: %s has no runs of patterns without an slo_ms in the workload",
+				path)
 		}
 		list[i].figures, f.Document.Title = f, cmp.Or(c.Title, f.Document.Title)
 	}
@@ -142,7 +152,8 @@ func writeJSON(w io.Writer, list []input) error {
 	}{Schema: "perigee.report/1"}
 	for _, in := range list {
 		d := in.figures.Document
-		out.Results = append(out.Results, one{in.label, d.Title, d.Workload, d.Scenario.Name, d.Status, d.World, in.figures})
+		out.Results = append(out.Results, one{in.label, d.Title, d.Workload, d.Scenario.Name, d.Status, d.World,
+			in.figures})
 	}
 	return json.NewEncoder(&indenter{w: bufio.NewWriter(plaintext.JSONWriter(w))}).Encode(out)
 }

@@ -120,7 +120,7 @@ func listed(names []string) string {
 
 func writeSummary(p *printer, in input, l look) {
 	f, d := in.figures, in.figures.Document
-	for _, text := range whatWasMeasured(d) {
+	for _, text := range d.What() {
 		p.line("%s", l.paint(bold, plaintext.Escape("# "+text)))
 	}
 	p.line("%s", l.paint(bold, plaintext.Escape(fmt.Sprintf("# %s: %s, %s on %s, launcher %s", in.label,
@@ -421,6 +421,7 @@ func writePatterns(p *printer, f *figures.Figures, l look) {
 func compareNums(a, b figures.Num) int { return cmp.Compare(float64(a), float64(b)) }
 
 func writeLatencies(p *printer, f *figures.Figures, l look) {
+	writeShares(p, f, l)
 	if len(f.Latencies) == 0 {
 		return
 	}

@@ -4,15 +4,9 @@ import (
 	"slices"
 	"strconv"
 
-	"perigee/internal/result"
 	"perigee/internal/size"
 	"perigee/tools/report/figures"
 )
-
-// whatWasMeasured are the lines that come first: how the user calls the run, and of what requests it is the traffic.
-func whatWasMeasured(d *result.Document) []string {
-	return slices.DeleteFunc([]string{d.Title, d.Workload}, func(text string) bool { return text == "" })
-}
 
 // ofRequests reports whether patterns are the traffic of requests whose tokens are known.
 func ofRequests(list []figures.Pattern) bool {

@@ -39,9 +39,9 @@ type Flags struct {
 // Yielding are options of every job that make way for options of the same name that a scenario has. So they can be told
 // from these only where the scenario is known.
 type Yielding struct {
+	Title        string   `placeholder:"TEXT" group:"Job" help:"What the run is called in its header, result and reports."`
 	Backend      string   `placeholder:"NAME" group:"Job" help:"NIXL's plugin that moves the bytes, such as LIBFABRIC; those for storage reach files (default: UCX, and POSIX for files; see docs/engines.md)."`
 	BackendParam []string `name:"backend-param" sep:"none" placeholder:"K=V" group:"Job" help:"A parameter of this plugin (may be repeated)."`
-	Title        string   `placeholder:"TEXT" group:"Job" help:"What the run is called in its header, result and reports."`
 }
 
 // without returns a pointer to a struct of those options whose names a scenario leaves.

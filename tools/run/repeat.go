@@ -1,7 +1,6 @@
 package run
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"maps"
@@ -138,7 +137,9 @@ func (f *Flags) asIn(d *result.Document) {
 			f.Yielding.BackendParam = append(f.Yielding.BackendParam, key+"="+d.Job.BackendParams[key])
 		}
 	}
-	f.Yielding.Title = cmp.Or(f.Yielding.Title, d.Title)
+	if f.Yielding.Title == "" {
+		f.Yielding.Title = d.Title
+	}
 	if d.Job != nil && f.Timeout == 0 {
 		f.Timeout = Duration(d.Job.TimeoutNS)
 	}

@@ -19,7 +19,6 @@ func TestYielding(t *testing.T) {
 		{"", "--size 1", "--size 1", "given", "[]"},
 		{"backend", "--backend X --backend-param a=b", "--backend X", "given", "[a=b]"},
 		{"backend-param", "--backend X --backend-param a=b", "--backend-param a=b", "X", "[]"},
-		{"title", "--backend X --title mine", "--title mine", "X", "[]"},
 		{"", "-- --backend X", "-- --backend X", "given", "[]"},
 	} {
 		var sc lua.Scenario
@@ -35,7 +34,7 @@ func TestYielding(t *testing.T) {
 		if _, err := parseOptions("perigee run x", sc, []string{"--help"}, cli.Streams{Out: &out, Err: io.Discard}); !errors.Is(err, ErrHelp) {
 			t.Fatal(err)
 		}
-		for _, flag := range []string{"--backend=", "--backend-param=", "--title="} {
+		for _, flag := range []string{"--backend=", "--backend-param="} {
 			if n := strings.Count(out.String(), flag); n != 1 {
 				t.Errorf("a scenario with %q: %s is %d times in its help", c.own, flag, n)
 			}

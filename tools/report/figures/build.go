@@ -322,7 +322,9 @@ func (b *builder) finish(d *result.Document) (*Figures, error) {
 	receivers := receiversOf(d.Matrices)
 	for i, p := range d.Patterns {
 		f.Patterns[i] = b.pattern(d, i, receivers[p.Matrix])
+		f.runs = append(f.runs, b.patterns[i].latencies)
 	}
+	f.Share(0)
 	b.addPairs(f)
 	f.Latencies, f.LeftOut = b.tails.list(), append(f.LeftOut, b.tails.leftOut()...)
 	if slow := b.slowdowns(); slow.Count > 0 {

@@ -1,7 +1,6 @@
 package figures
 
 import (
-	"cmp"
 	"encoding/json"
 	"math"
 	"strconv"
@@ -58,8 +57,11 @@ type Figures struct {
 	Ranks      []Rank     `json:"ranks"`      // all
 	HostPairs  []HostPair `json:"host_pairs"` // with traffic, by sender and receiver
 	Blocks     Blocks     `json:"blocks"`
-	Starts     Starts     `json:"starts"` // by the clock
+	Starts     Starts     `json:"starts"`           // by the clock
+	Shares     *Shares    `json:"shares,omitempty"` // see Share
 	Timeline   Timeline   `json:"-"`
+
+	runs []result.Latencies // of each pattern
 }
 
 // Starts counts the starts of initiators that had agreed on an instant.
@@ -114,8 +116,17 @@ type Pattern struct {
 	Slowdown      Num   `json:"slowdown"` // LatencyNS / IsolatedNS
 }
 
-// Label names the pattern for people: by its request where that is known, else by its number.
-func (p *Pattern) Label() string { return cmp.Or(p.Request, strconv.Itoa(p.Index)) }
+// Label names the pattern for people: by its request where that is known, and by its number where the two differ.
+func (p *Pattern) Label() string {
+	number := strconv.Itoa(p.Index)
+	switch p.Request {
+	case "":
+		return number
+	case "request " + number:
+		return p.Request
+	}
+	return number + ": " + p.Request
+}
 
 // Latency is the distribution of one kind of time in one phase, to 0.1 %.
 // Percentiles for which there are too few values are missing: P99.9 of 100 values.

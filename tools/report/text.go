@@ -399,11 +399,10 @@ func writePatterns(p *printer, f *figures.Figures, l look) {
 	for _, x := range list {
 		rows = append(rows, []string{
 			strconv.Itoa(x.Index), size.Decimal(x.Bytes), figures.Duration(x.IsolatedNS), figures.Duration(x.LatencyNS),
-			plainRatio(x.Slowdown),
-			strconv.Itoa(x.Senders), plainRate(x.MeanBandwidth), plainRate(x.TotalBandwidth), x.Name,
+			plainRatio(x.Slowdown), plainRate(x.TotalBandwidth), plainRate(x.MeanBandwidth), strconv.Itoa(x.Senders), x.Name,
 		})
 	}
-	columns := []string{"Pattern", "Bytes", "Isolated", "Workload", "Slowdown", "Senders", "BW per sender", "Total BW",
+	columns := []string{"Pattern", "Bytes", "Isolated", "Workload", "Slowdown", "Total BW", "BW per sender", "Senders",
 		"Name"}
 	columns, rows = nameRequests(list, columns, rows)
 	for c := len(columns) - 1; c >= 0; c-- { // what no pattern has takes the room of what they have

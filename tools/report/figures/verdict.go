@@ -17,8 +17,8 @@ const (
 	Longer contention.Verdict = "longer without overlap" // than alone
 )
 
-// judgeContention sets the verdict, and marks the pairs of ranks of which contention is shown: none on hosts whose ranks
-// wait for CPUs, and none that takes no longer in the workload than alone.
+// judgeContention sets the verdict, and marks the pairs of ranks of which contention is shown: none on hosts whose
+// ranks wait for CPUs, and none that takes no longer in the workload than alone.
 func (f *Figures) judgeContention() {
 	c := &f.Contention
 	short := make([]bool, len(f.Document.World.Hosts))

@@ -116,6 +116,64 @@ function patterns.quantiles(values)
   end
 end
 
+-- An option --duration that stands instead of another, which says how many: iterations, rounds.
+function patterns.duration(instead_of)
+  return options.duration { "duration", nil, "measure for so long, such as 30s, instead of --" .. instead_of
+    .. "; where several are measured, all together", instead_of = instead_of }
+end
+
+-- Pieces of a loop, for `for k in ...`: n iterations at once, or, with seconds instead of n, as many as begin within
+-- them. Then the ranks agree before each piece on its size by what the last took: a fiftieth of the time, the rest of
+-- it, or ten times the last, whatever is least. Plans are told of these gaps, and of the runs to come.
+function patterns.pieces(n, seconds, plans)
+  if not (n or seconds) then
+    error("patterns.pieces: neither a number nor seconds", 2)
+  elseif not seconds then
+    return function()
+      local all = n
+      n = nil
+      return all
+    end
+  end
+  local piece, began, last, announced
+  return function()
+    local now = world.reduce(clock.now(), "max")
+    for _, plan in ipairs(plans or {}) do
+      plan:gap()
+    end
+    if not piece then
+      piece, began, last = 1, now, now
+      return piece
+    end
+    local left, each = began + seconds - now, math.max(now - last, 1e-9) / piece
+    if left <= 0 then
+      return nil
+    end
+    if plans and not announced and now - began > math.min(1, seconds / 50) then
+      announced = true
+      transfer.expect(plans, math.ceil(left / each))
+    end
+    piece, last = math.max(1, math.floor(math.min(left / each, seconds / 50 / each, piece * 10))), now
+    return piece
+  end
+end
+
+-- How many iterations take so many seconds, at least 1, for what cannot go on in pieces: run(n) does n of them, more and
+-- more until that takes a tenth of the time. What the trials take is not there for the rest.
+function patterns.fitting(seconds, run)
+  local n, most, began = 1, 2 ^ 30, world.reduce(clock.now(), "max")
+  local start = began
+  while true do
+    run(n)
+    local now = world.reduce(clock.now(), "max")
+    local took = math.max(now - start, 1e-9)
+    if took >= seconds / 10 or n >= most then
+      return math.max(1, math.floor((began + seconds - now) / took * n))
+    end
+    n, start = math.max(n + 1, math.floor(math.min(10 * n, 1.2 * n * seconds / 10 / took, most))), now
+  end
+end
+
 -- The sizes of the model opt.model for a number of ranks. shared says whether the scenario plays shared experts.
 local function sizes_of_model(opt, ranks, shared)
   for _, name in ipairs { "hidden", "experts_per_rank", "topk", "shared_experts" } do

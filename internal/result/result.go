@@ -77,6 +77,7 @@ type Scenario struct {
 	SHA256  string         `json:"sha256"`
 	Source  string         `json:"source"`
 	Options map[string]any `json:"options"`
+	Modules []Module       `json:"modules,omitempty"` // that it requires
 	// Reads and Writes are the options that name files to read and to write.
 	Reads  []string `json:"reads,omitempty"`
 	Writes []string `json:"writes,omitempty"`

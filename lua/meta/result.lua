@@ -7,7 +7,13 @@ local ProgressBar = {}
 
 ---Moves the bar.
 ---@param n? integer steps, 1 by default
-function ProgressBar:add(n) end
+---@param seconds? number of those known beforehand that are over with them, 0 by default
+function ProgressBar:add(n, seconds) end
+
+---Corrects what is to come.
+---@param total integer steps, those that are done included
+---@param seconds? number known beforehand of the whole
+function ProgressBar:expect(total, seconds) end
 
 ---Takes the bar off the terminal.
 function ProgressBar:finish() end
@@ -59,7 +65,8 @@ function result.table(spec) end
 function result.save(path, value) end
 
 ---Makes a progress bar. At most 1000 are open at a time.
----@param total integer steps
+---@param total integer steps; with 0 their number is not known, and the bar goes by seconds alone
 ---@param label? string of at most 512 bytes
+---@param seconds? number how much of the whole is known beforehand, such as pauses; the bar then weighs steps by their mean time without these
 ---@return ProgressBar
-function result.progress(total, label) end
+function result.progress(total, label, seconds) end

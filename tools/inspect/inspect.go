@@ -160,6 +160,9 @@ func showHead(w io.Writer, d *result.Document) {
 	line("command", "%s", strings.Join(d.Command, " "))
 	line("perigee", "%s %s", d.Perigee, d.Perigee.Go)
 	line("scenario", "%s (SHA-256 %.12s...)", d.Scenario.Name, d.Scenario.SHA256)
+	for _, m := range d.Scenario.Modules {
+		line("module", "%s: %s (SHA-256 %.12s...)", m.Name, m.File, m.SHA256)
+	}
 	line("options", "%s", optionsText(d.Scenario.Options))
 	line("seed", "%d", d.Seed)
 	var hosts []string

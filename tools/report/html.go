@@ -159,7 +159,7 @@ func writeHTML(w io.Writer, list []input) error {
 		there     bool
 	}{
 		{"summary", "Summary", true}, {"thresholds", "Thresholds", len(views[0].D.Thresholds) > 0},
-		{"metrics", "Metrics", views[0].OwnFirst}, {"experts", "Experts", views[0].Experts.There()},
+		{"metrics", "Metrics", views[0].MetricsFirst}, {"experts", "Experts", views[0].Experts.There()},
 		{"table", "Table", len(views[0].Tables) > 0}, {"blocks", "Blocks", len(views[0].F.Blocks.List) > 0},
 		{"timeline", "Timeline", views[0].HasSpans},
 		{"patterns", "Patterns", len(views[0].F.Patterns) > 0}, {"matrix", "Matrix", len(views[0].F.Pairs) > 0},
@@ -221,7 +221,7 @@ type view struct {
 	Phases                      []phaseView
 	Metrics                     []metricView
 	MetricsOf                   int
-	OwnFirst                    bool // the metrics are a user's own: they come before what was measured otherwise
+	MetricsFirst                bool // they are the result's first figures
 	Experts                     expertsView
 }
 
@@ -244,15 +244,16 @@ func metricViews(list []result.Metric) (views []metricView, of int) {
 			if i == 0 {
 				v.Help = m.Help
 			}
-			sorted := slices.Sorted(slices.Values(g.Values))
-			if n := len(sorted); n > 0 {
-				v.Min, v.Median, v.Max = plain(sorted[0]), plain(stats.Quantile(sorted, 0.5)), plain(sorted[n-1])
-			}
-			if len(sorted) >= 10 { // else it is the largest value
-				v.P90 = plain(stats.Quantile(sorted, 0.9))
-			}
-			if len(sorted) >= 100 {
-				v.P99 = plain(stats.Quantile(sorted, 0.99))
+			if len(g.Values) > 0 {
+				sorted := slices.Sorted(slices.Values(g.Values))
+				at := func(q float64) string { return plain(stats.Quantile(sorted, q)) }
+				v.Min, v.Median, v.Max = at(0), at(0.5), at(1)
+				if len(sorted) >= 10 { // of fewer it is the largest value, or nearly
+					v.P90 = at(0.9)
+				}
+				if len(sorted) >= 100 {
+					v.P99 = at(0.99)
+				}
 			}
 			views = append(views, v)
 		}
@@ -306,7 +307,7 @@ func newView(id string, in input) *view {
 	v.Options = plainOptions(d.Scenario.Options)
 	v.Values = valuesText(d.Values)
 	v.Metrics, v.MetricsOf = metricViews(d.Metrics)
-	v.OwnFirst = len(f.OwnMetrics()) > 0
+	v.MetricsFirst = len(f.OwnMetrics()) > 0
 	v.Experts = expertsOf(d)
 	for i := range v.Tables { // the section on experts has their figures
 		v.Tables[i].Folded = v.Tables[i].Folded || v.Experts.There()

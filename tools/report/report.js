@@ -15,6 +15,7 @@
     const { x, y, limits = [] } = chart;
     const xs = chart.series.flatMap((s) => s.points.map((p) => p.x));
     const whole = x.unit === "bytes" && xs.every((v) => (v < 1024 ? Number.isInteger(Math.log2(v)) : v % 1024 === 0));
+    const twos = x.unit !== "bytes" && xs.every((v) => Number.isInteger(Math.log2(v)));
     const units = { ns: fmt.ns, bytes: fmt.bytes, "bytes/s": fmt.rate, ratio: fmt.ratio };
     const show = x.words ? (v) => x.words[v] ?? "" : whole ? binary : units[x.unit] || fmt.number, value = units[y.unit] || fmt.number;
     const series = chart.series.map((s, i) => ({
@@ -25,7 +26,7 @@
     const figure = h("figure", {}, h("figcaption", {}, chart.title), host);
     return [figure, () => perigee.plot(host, {
       label: chart.title, height: 270, series, bars: Boolean(x.words) && !y.log, beside: series.some((s) => s.points.some((p) => p[2].range)) ? 6 : 0,
-      x: { label: x.label, fmt: show, log: x.log, words: x.words, base: whole && x.log ? 2 : undefined, ...(x.words ? { min: -0.5, max: x.words.length - 0.5 } : {}) },
+      x: { label: x.label, fmt: show, log: x.log, words: x.words, base: x.log && (whole || twos) ? 2 : undefined, ...(x.words ? { min: -0.5, max: x.words.length - 0.5 } : {}) },
       y: { label: y.label, fmt: value, log: y.log },
       lines: limits.map((l) => ({ label: l.name, color: "muted", ...(l.points.length > 1 ? { points: l.points.map((p) => [p.x, p.y]) } : { y: l.points[0].y }) })),
       tip: (s, [at, v, { name, range }]) => [name || show(at), [...(name ? [[x.label, show(at)]] : []), [s.name || y.label, value(v)],

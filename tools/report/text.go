@@ -194,35 +194,42 @@ func (p *printer) finding(l look, x figures.Finding) {
 	}
 }
 
-// writeMain writes the tables of what was measured: experts, block transfers, patterns alone and in traffic, a script's
-// own metrics, or else what the pictures show. What a scenario has printed follows where it is not in these.
+// writeMain writes the tables of what was measured: a script's own metrics, experts, block transfers, patterns alone
+// and in traffic, or else what the pictures show. What the scenario has printed follows where all of it fits.
 func writeMain(p *printer, f *figures.Figures, l look) {
 	d, own, planes := f.Document, f.OwnMetrics(), expertsOf(f.Document).Planes
-	printed, patterns := false, false
+	first := false // the tables are the first figures
 	switch {
-	case len(planes) > 0 && d.Values["ep_beside"] == nil:
-		writeExperts(p, planes, l)
-		printed = true
-	case len(f.Blocks.List) > 0:
-		writeBlocks(p, f, l)
-		printed = true
-	case f.Slowdown.Known() && len(own) == 0:
-		writePatterns(p, f, l)
-		printed, patterns = f.Shipped(), true
 	case len(own) > 0:
 		writeMetrics(p, own, l)
-	case len(f.Answer.Charts) > 0:
+	case len(planes) > 0 && d.Values["ep_beside"] == nil:
+		writeExperts(p, planes, l)
+		if !l.full {
+			return
+		}
+	case len(f.Blocks.List) > 0:
+		writeBlocks(p, f, l)
+		if !l.full {
+			return
+		}
+	case f.Slowdown.Known() && (f.Shipped() || len(d.Tables) == 0):
+		writePatterns(p, f, l)
+		return
+	case len(f.Answer.Charts) > 0 && !f.Slowdown.Known():
 		writePictureTable(p, f.Answer.Charts, l)
+	case len(d.Tables) == 0:
+		writePatterns(p, f, l)
+		return
+	default:
+		first = true
 	}
-	if !printed {
-		writeTables(p, d, len(own)+len(f.Answer.Charts) == 0, l)
-	}
+	writeTables(p, d, first, l)
 	if l.full && len(own) == 0 {
 		writeMetrics(p, d.Metrics, l)
 	}
-	if !patterns && (l.full || len(f.Answer.Charts)+len(d.Tables) == 0 || !f.Shipped()) {
+	if l.full || !f.Shipped() {
 		writePatterns(p, f, l)
-	} else if !patterns && len(f.Patterns) > 0 {
+	} else if len(f.Patterns) > 0 {
 		p.left = append(p.left, "patterns")
 	}
 }

@@ -234,12 +234,15 @@ func (k *rank) play() error {
 			return err
 		}
 		k.old = o.old
+		if err = o.Script.complete(); err != nil {
+			return err
+		}
 	}
 	o, err := spmd.BroadcastValue(w.All(), 0, o)
 	if err != nil {
 		return err
 	}
-	r, err := lua.Load(o.Script.Name, o.Script.Source, io.Discard)
+	r, err := o.Script.load(io.Discard)
 	if err != nil {
 		return err
 	}

@@ -37,16 +37,17 @@ func (f *Figures) sizes() (list []sized, byMessage bool) {
 		return nil, false
 	}
 	d := f.Document
-	differ := func(of func(p result.Pattern) string) bool {
+	differ := func(of func(p result.Pattern) any) bool {
 		return slices.ContainsFunc(d.Patterns, func(p result.Pattern) bool { return of(p) != of(d.Patterns[0]) })
 	}
-	ops := differ(func(p result.Pattern) string { return p.Op })
-	memories := differ(func(p result.Pattern) string { return p.Mem })
+	ops := differ(func(p result.Pattern) any { return p.Op })
+	memories := differ(func(p result.Pattern) any { return p.Mem })
+	counts := differ(func(p result.Pattern) any { return len(d.Matrices[p.Matrix].Cells) })
 	byMessage = true
 	for i := range f.Patterns {
 		p, cells := &f.Patterns[i], d.Matrices[d.Patterns[i].Matrix].Cells
 		s := sized{Pattern: p, x: p.Bytes, ns: p.LatencyNS}
-		s.way = fmt.Sprintf("%d senders, %d receivers", p.Senders, p.Receivers)
+		s.way = cli.Count(p.Senders, "sender") + ", " + cli.Count(p.Receivers, "receiver")
 		if !s.ns.Known() {
 			s.ns = p.IsolatedNS
 		}
@@ -55,6 +56,8 @@ func (f *Figures) sizes() (list []sized, byMessage bool) {
 		}
 		if len(cells) == 1 {
 			s.way = fmt.Sprintf("%d \u2192 %d", cells[0][0], cells[0][1])
+		} else if counts {
+			s.way += ", " + cli.Count(len(cells), "message")
 		}
 		if ops {
 			s.way += ", " + p.Op
@@ -104,6 +107,12 @@ func sizesCharts(f *Figures) []Chart {
 	}
 	if bars {
 		axis = Axis{Label: list[0].moved()}
+		if slices.ContainsFunc(list, func(s sized) bool { return s.Messages != list[0].Messages }) {
+			axis.Label = "messages of " + bytesText(first)
+			if !byMessage {
+				axis.Label = bytesText(first) + " in all"
+			}
+		}
 	}
 	rates, times := make([]Series, len(names)), make([]Series, len(names))
 	for i, name := range names {
@@ -176,7 +185,7 @@ func saySizes(f *Figures, say sayer) {
 			text += []string{"", "; "}[i] + s.told()
 		}
 		say("note", "%s.", text)
-	case len(names) <= 2 && byMessage:
+	case len(names) <= 2 && byMessage && first.x != last.x:
 		text := ""
 		for i, name := range names {
 			of := slices.DeleteFunc(slices.Clone(list), func(s sized) bool { return s.way != name })

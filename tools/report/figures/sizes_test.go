@@ -120,3 +120,28 @@ func TestOneSize(t *testing.T) {
 		t.Errorf("%v", j)
 	}
 }
+
+// Patterns of one size are named, and of several sizes told apart by how many messages they have.
+func TestNamedPatterns(t *testing.T) {
+	d := toAndFro(10, 1000, 1000)
+	d.Patterns[1].Name, d.Patterns[2].Name, d.Patterns[3].Name = "", "fast", "slow"
+	d.Matrices[3] = result.Matrix{Ranks: 2, Bytes: 2000, Cells: [][3]int64{{1, 0, 1000}, {1, 1, 1000}}}
+	for i := range d.Measurements {
+		m := &d.Measurements[i]
+		m.LatencyNS += []int64{0, 0, -50, 50}[m.Pattern]
+	}
+	a := answer(t, d)
+	if a.Sentence != "4 patterns: 154 ns (fast) to 254 ns (slow), up to 7.86 GB/s." || strings.Join(a.Charts[0].X.Words, ",") != "p0,pattern 1,fast,slow" ||
+		a.Charts[0].X.Label != "messages of 1000 B" {
+		t.Errorf("%s %+v", a.Sentence, a.Charts[0].X)
+	}
+	d.Matrices[0] = result.Matrix{Ranks: 2, Bytes: 500, Cells: [][3]int64{{0, 1, 500}}}
+	for i := range d.Measurements {
+		if d.Measurements[i].Pattern == 0 {
+			d.Measurements[i].Ranks[0].Peers[0].Bytes = 500
+		}
+	}
+	if a = answer(t, d); show(a.Charts[1].Series[2]) != "1 sender, 2 receivers, 2 messages 1000:254.5(250.9..258.1)" {
+		t.Errorf("%s", show(a.Charts[1].Series[2]))
+	}
+}

@@ -406,7 +406,8 @@ func writePatterns(p *printer, f *figures.Figures, l look) {
 	for _, x := range list {
 		rows = append(rows, []string{
 			strconv.Itoa(x.Index), size.Decimal(x.Bytes), figures.Duration(x.IsolatedNS), figures.Duration(x.LatencyNS),
-			plainRatio(x.Slowdown), plainRate(x.TotalBandwidth), plainRate(x.MeanBandwidth), strconv.Itoa(x.Senders), x.Name,
+			plainRatio(x.Slowdown), plainRate(x.TotalBandwidth), plainRate(x.MeanBandwidth),
+			strconv.Itoa(x.Senders), x.Name,
 		})
 	}
 	columns := []string{"Pattern", "Bytes", "Isolated", "Workload", "Slowdown", "Total BW", "BW per sender", "Senders",

@@ -135,7 +135,8 @@ func writeBars(p *printer, c figures.Chart, l look) {
 			if i >= len(c.Series) {
 				colour = dim
 			}
-			p.line("%*s  %-*s %s %s", left, label, middle, names[i], l.paint(colour, bar(float64(v)/largest, room)), show(v))
+			drawn := l.paint(colour, bar(float64(v)/largest, room))
+			p.line("%*s  %-*s %s %s", left, label, middle, names[i], drawn, show(v))
 			label = ""
 		}
 	}

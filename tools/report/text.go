@@ -204,10 +204,14 @@ func writeMain(p *printer, f *figures.Figures, l look) {
 		writeMetrics(p, own, l)
 	case len(planes) > 0 && d.Values["ep_beside"] == nil:
 		writeExperts(p, planes, l)
-		return
+		if !l.full {
+			return
+		}
 	case len(f.Blocks.List) > 0:
 		writeBlocks(p, f, l)
-		return
+		if !l.full {
+			return
+		}
 	case f.Slowdown.Known() && (f.Shipped() || len(d.Tables) == 0):
 		writePatterns(p, f, l)
 		return
@@ -402,11 +406,11 @@ func writePatterns(p *printer, f *figures.Figures, l look) {
 	for _, x := range list {
 		rows = append(rows, []string{
 			strconv.Itoa(x.Index), size.Decimal(x.Bytes), figures.Duration(x.IsolatedNS), figures.Duration(x.LatencyNS),
-			plainRatio(x.Slowdown),
-			strconv.Itoa(x.Senders), plainRate(x.MeanBandwidth), plainRate(x.TotalBandwidth), x.Name,
+			plainRatio(x.Slowdown), plainRate(x.TotalBandwidth), plainRate(x.MeanBandwidth),
+			strconv.Itoa(x.Senders), x.Name,
 		})
 	}
-	columns := []string{"Pattern", "Bytes", "Isolated", "Workload", "Slowdown", "Senders", "BW per sender", "Total BW",
+	columns := []string{"Pattern", "Bytes", "Isolated", "Workload", "Slowdown", "Total BW", "BW per sender", "Senders",
 		"Name"}
 	columns, rows = nameRequests(list, columns, rows)
 	for c := len(columns) - 1; c >= 0; c-- { // what no pattern has takes the room of what they have

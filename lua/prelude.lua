@@ -122,8 +122,8 @@ function patterns.duration(instead_of)
     .. "; where several are measured, all together", instead_of = instead_of }
 end
 
--- Pieces of a loop, for `for k in ...`: n iterations at once, or, with seconds instead of n, as many as begin within
--- them. Then the ranks agree before each piece on its size by what the last took: a fiftieth of the time, the rest of
+-- Pieces of a loop, for `for k in ...`: n iterations at once, or, with seconds instead of n, until they
+-- are over. Then the ranks agree before each piece on its size by what the last took: a fiftieth of the time, the rest of
 -- it, or ten times the last, whatever is least. Plans are told of these gaps, and of the runs to come.
 function patterns.pieces(n, seconds, plans)
   if not (n or seconds) then

@@ -7,10 +7,9 @@ import (
 )
 
 // meanings are words that are called otherwise here, though another one is nearer in letters.
-var meanings = map[string]string{"gpu": "cuda"}
+var meanings = map[string]string{"gpu": "cuda", "avg": "mean", "average": "mean"}
 
-// Suggestion returns `; did you mean "iters"?` if a candidate looks like a
-// misspelt word, otherwise "".
+// Suggestion returns `; did you mean "iters"?` if a candidate looks like a misspelt word or begins with it, otherwise "".
 func Suggestion(word string, candidates []string) string {
 	if other := meanings[strings.ToLower(word)]; slices.Contains(candidates, other) {
 		return fmt.Sprintf("; did you mean %q?", other)
@@ -24,7 +23,10 @@ func Suggestion(word string, candidates []string) string {
 			best, bestDistance = candidate, d
 		}
 	}
-	if best == "" {
+	if i := slices.IndexFunc(candidates, func(c string) bool { return strings.HasPrefix(c, word) }); best == "" && i >= 0 {
+		best = candidates[i] // latency_ms of latency
+	}
+	if best == "" || word == "" {
 		return ""
 	}
 	return fmt.Sprintf("; did you mean %q?", best)

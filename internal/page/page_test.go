@@ -162,7 +162,7 @@ func TestHelpersInTheBrowser(t *testing.T) {
 		"perigee.logTicks(1, 10000)":    {1, 10, 100, 1000, 10000},
 		"perigee.logTicks(5.2, 6.8, 4)": {5.5, 6, 6.5}, // no 5 and no 7 between them
 		"perigee.extent([5263.2, 5264.1], {zero: false}).map((v) => Math.round(v))":                                             {5000, 5527}, // not an axis of noise
-		"perigee.ticks(...perigee.extent([5263.2, 5264.1], {zero: false}))":                                                     {5000, 5100, 5200, 5300, 5400, 5500},
+		"perigee.ticks(...perigee.extent([5263.2, 5264.1], {zero: false}))":                                                     {5200, 5400},
 		"perigee.extent([100, 200], {zero: false})":                                                                             {100, 204},
 		"perigee.extent([-100, -100], {zero: false})":                                                                           {-105, -95},
 		"perigee.extent([1.7e9, 1.7e9 + 60], {zero: false, date: true})":                                                        {1.7e9, 1.7e9 + 62.4},

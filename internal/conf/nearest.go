@@ -23,10 +23,12 @@ func Suggestion(word string, candidates []string) string {
 			best, bestDistance = candidate, d
 		}
 	}
-	if i := slices.IndexFunc(candidates, func(c string) bool { return strings.HasPrefix(c, word) }); best == "" && i >= 0 {
+	const letters = 3 // fewer begin too much
+	begins := func(candidate string) bool { return len(word) >= letters && strings.HasPrefix(candidate, word) }
+	if i := slices.IndexFunc(candidates, begins); i >= 0 && best == "" {
 		best = candidates[i] // latency_ms of latency
 	}
-	if best == "" || word == "" {
+	if best == "" {
 		return ""
 	}
 	return fmt.Sprintf("; did you mean %q?", best)

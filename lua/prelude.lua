@@ -70,7 +70,7 @@ end
 -- Options for a range of sizes, named as in nccl-tests, in front of a scenario's own.
 function patterns.size_options(list)
   local all = {
-    options.size { "minbytes", nil, "sweep sizes from this one (default: 8)", min = 1, short = "b" },
+    options.size { "minbytes", nil, "sweep messages from this size (default: 8)", min = 1, short = "b" },
     options.size { "maxbytes", nil, "... to this one (default: 128M)", min = 1, short = "e" },
     options.number { "stepfactor", nil, "... each so many times the one before (default: 2)", min = 1.01, short = "f" },
     options.size { "stepbytes", nil, "... or each larger by so many bytes", min = 1 },

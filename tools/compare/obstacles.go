@@ -53,7 +53,10 @@ func differ(a, b *result.Document) (list []string) {
 				b.Scenario.SHA256)
 		}
 	}
-	list = append(list, modulesDiffer(a, b)...)
+	sameText := func(m, n result.Module) bool { return m.SHA256 == n.SHA256 }
+	if !slices.EqualFunc(a.Scenario.Modules, b.Scenario.Modules, sameText) {
+		add("the modules that the scenario requires differ")
+	}
 	list = append(list, optionsDiffer(a, b, other)...)
 	if a.World.Size != b.World.Size {
 		add("there are %d and %d ranks", a.World.Size, b.World.Size)

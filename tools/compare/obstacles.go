@@ -33,7 +33,7 @@ func obstacles(old, fresh []*result.Document) (differences, remarks []string) {
 		if d.Status != result.Complete {
 			why := "it is still going on, or was killed"
 			if d.Failure != nil {
-				why = d.Failure.Cause
+				why, _, _ = strings.Cut(d.Failure.Cause, "\n")
 			}
 			add(&remarks, "a result is partial: "+why)
 		}

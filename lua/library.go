@@ -34,7 +34,8 @@ func ReadSource(path string) (string, error) {
 	line := 0
 	for text := range bytes.Lines(data) {
 		if line++; !utf8.Valid(text) { // it would become another text on the way to other ranks, and in the result
-			return "", fault.New(fault.Input, "%s:%d: this line is not UTF-8 text: %q", path, line, bytes.TrimSpace(text)).
+			return "", fault.New(fault.Input, "%s:%d: this line is not UTF-8 text: %q", path, line,
+				bytes.TrimSpace(text)).
 				WithHint(`in a string of Lua any byte can be written with its number, as in "\255"`)
 		}
 	}

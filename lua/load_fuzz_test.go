@@ -14,6 +14,7 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/fault"
+	"perigee/lua/vm"
 	"perigee/scenarios"
 )
 

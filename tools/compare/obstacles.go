@@ -33,7 +33,7 @@ func obstacles(old, fresh []*result.Document) (differences, remarks []string) {
 		if d.Status != result.Complete {
 			why := "it is still going on, or was killed"
 			if d.Failure != nil {
-				why, _, _ = strings.Cut(d.Failure.Cause, "\n")
+				why = d.Failure.Cause
 			}
 			add(&remarks, "a result is partial: "+why)
 		}
@@ -52,10 +52,6 @@ func differ(a, b *result.Document) (list []string) {
 			add("the text of the scenario %s differs (SHA-256 %.8s... and %.8s...)", a.Scenario.Name, a.Scenario.SHA256,
 				b.Scenario.SHA256)
 		}
-	}
-	sameText := func(m, n result.Module) bool { return m.SHA256 == n.SHA256 }
-	if !slices.EqualFunc(a.Scenario.Modules, b.Scenario.Modules, sameText) {
-		add("the modules that the scenario requires differ")
 	}
 	list = append(list, optionsDiffer(a, b, other)...)
 	if a.World.Size != b.World.Size {

@@ -39,9 +39,9 @@ type Flags struct {
 // Yielding are options of every job that make way for options of the same name that a scenario has. So they can be told
 // from these only where the scenario is known.
 type Yielding struct {
+	Lib          []string `sep:"none" placeholder:"DIR" group:"Job" help:"A folder with modules for require, besides that of the scenario's file (may be repeated)."`
 	Backend      string   `placeholder:"NAME" group:"Job" help:"NIXL's plugin that moves the bytes, such as LIBFABRIC; those for storage reach files (default: UCX, and POSIX for files; see docs/engines.md)."`
 	BackendParam []string `name:"backend-param" sep:"none" placeholder:"K=V" group:"Job" help:"A parameter of this plugin (may be repeated)."`
-	Lib          []string `sep:"none" placeholder:"DIR" group:"Job" help:"A folder with modules for require, besides that of the scenario's file (may be repeated)."`
 }
 
 // without returns a pointer to a struct of those options whose names a scenario leaves.

@@ -53,7 +53,6 @@ func differ(a, b *result.Document) (list []string) {
 				b.Scenario.SHA256)
 		}
 	}
-	list = append(list, modulesDiffer(a, b)...)
 	list = append(list, optionsDiffer(a, b, other)...)
 	if a.World.Size != b.World.Size {
 		add("there are %d and %d ranks", a.World.Size, b.World.Size)

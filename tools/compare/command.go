@@ -33,7 +33,7 @@ type Cmd struct {
 	New     string   `arg:"" help:"The result after, likewise."`
 	MoreOld []string `name:"old" sep:"none" placeholder:"FILE" help:"A further result before (may be repeated)."`
 	MoreNew []string `name:"new" sep:"none" placeholder:"FILE" help:"A further result after (may be repeated)."`
-	Force   bool     `help:"Compare results of different scenarios, arguments, matrices, engines or numbers of ranks all the same."`
+	Force   bool     `help:"Count runs that did not end, too."`
 	Judging
 }
 
@@ -85,7 +85,7 @@ func (c *Cmd) advice(n int) string {
 // Sides are two sets of results that are to be compared.
 type Sides struct {
 	Old, New []*result.Document
-	Force    bool // compare what is not comparable
+	Force    bool // count runs that did not end
 	// Advice returns the command that makes enough runs for a verdict, n on each side.
 	Advice func(n int) string
 }

@@ -31,7 +31,7 @@ func TestWriteHTML(t *testing.T) {
 	}
 	text := out.String()
 	for _, want := range []string{
-		"2 worse", "4 runs", "Geometric mean", `<td>p1</td>`, `<span class="chip bad">worse</span>`, "seed: 0 and 9", "&lt;script&gt;alert(1)",
+		"3 worse", "4 runs", "geometric mean of 3 patterns, phase workload, latency_ms", "<h1 class=\"bad\">Worse: &#43;", "OLD seed 0; NEW seed 9", `<td>p1</td>`, `<span class="chip bad">worse</span>`, "seed: 0 and 9", "&lt;script&gt;alert(1)",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("lacks %q", want)
@@ -47,12 +47,13 @@ func TestWriteHTML(t *testing.T) {
 
 // The grid has a cell for each pair, of the geometric mean of its ratios, and the words of the legend are true.
 func TestGrid(t *testing.T) {
-	g := gridOf([]*Row{{Sender: 0, Receiver: 1, Change: 3}, {Sender: 0, Receiver: 1, Change: 0}, {Sender: 2, Receiver: 0, Change: -0.1}, {Sender: 1, Receiver: 2, Change: 0.01}})
+	g := gridOf([]*Row{{Sender: 0, Receiver: 1, Change: 3, Verdict: Worse}, {Sender: 0, Receiver: 1, Change: 0, Verdict: Same},
+		{Sender: 2, Receiver: 0, Change: -0.1, Verdict: Better}, {Sender: 1, Receiver: 2, Change: 0.01, Verdict: Worse}, {Sender: 2, Receiver: 1, Change: 9, Verdict: Same}})
 	var got []string
 	for _, c := range g.Cells {
 		got = append(got, c.Class+" "+c.Text)
 	}
-	if diff := cmp.Diff([]string{"worse3 0 → 1: +100.0%", "same 1 → 2: +1.0%", "better1 2 → 0: -10.0%"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"worse3 0 → 1: +100.0%, changed", "same 1 → 2: +1.0%, changed", "better1 2 → 0: -10.0%, changed", "none 2 → 1: +900.0%, no change shown"}, got); diff != "" {
 		t.Error(diff)
 	}
 	if gridOf([]*Row{{Sender: 0, Receiver: 1, Change: 3}}) != nil || gridOf([]*Row{{Sender: 0, Receiver: mostGrid}, {Sender: 1, Receiver: 0}}) != nil {
@@ -74,7 +75,7 @@ func TestWriteHTMLWithoutVerdict(t *testing.T) {
 		t.Fatalf("%v, %q", err, &out)
 	}
 	text, err := os.ReadFile(path)
-	if err != nil || !bytes.Contains(text, []byte("no verdict")) || !bytes.Contains(text, []byte("perigee rerun a b --times 5")) {
+	if err != nil || !bytes.Contains(text, []byte("No verdict</h1>")) || !bytes.Contains(text, []byte("perigee rerun a b --times 5")) {
 		t.Errorf("%v:\n%s", err, text)
 	}
 	j.Sort = "p"

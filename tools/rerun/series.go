@@ -50,7 +50,7 @@ type repetition struct {
 	sides  []*side
 	order  []int // of each run, its side
 	folder string
-	keep   bool // the folder is the user's
+	keep   bool // the folder stays
 	spent  time.Duration
 	broken []violation
 	// run makes one run as the job of an id, whose result it writes to a file. Tests replace it.
@@ -76,11 +76,7 @@ func (c *Cmd) runSeries(s cli.Streams) error {
 	defer r.close()
 	r.run = r.child
 	r.announce()
-	err = r.play(ctx)
-	if err != nil && !r.keep {
-		r.printf("the results of these runs are deleted now: --result FOLDER keeps them")
-	}
-	return r.finish(old, err)
+	return r.finish(old, r.play(ctx))
 }
 
 func (c *Cmd) checkSeries() error {
@@ -157,7 +153,7 @@ const mostTimes = 10_000
 
 // prepare reads what is to be repeated. old are the results that one side is compared with, where only one is repeated.
 func (c *Cmd) prepare(s cli.Streams) (old []*result.Document, r *repetition, err error) {
-	r = &repetition{cmd: c, s: s, folder: c.Result, keep: c.Result != ""}
+	r = &repetition{cmd: c, s: s, folder: c.Result, keep: true}
 	if c.Other == "" {
 		path, err := compare.FirstOf(c.Of)
 		if err == nil {
@@ -189,9 +185,17 @@ func (c *Cmd) prepare(s cli.Streams) (old []*result.Document, r *repetition, err
 
 // open makes the folder of the results.
 func (r *repetition) open() (err error) {
-	if r.keep {
+	if r.folder != "" {
 		return claim(r.folder)
 	}
+	if r.folder, err = beside(r.cmd.Of, ""); err == nil {
+		err = claim(r.folder)
+	}
+	if err == nil {
+		return nil
+	}
+	r.keep = false
+	r.printf("warning: the new results are not kept (--result FOLDER keeps them): %s", plaintext.Escape(err.Error()))
 	if r.folder, err = os.MkdirTemp("", "perigee-rerun-"); err != nil {
 		return fault.New(fault.Output, "folder of the results: %w", err)
 	}
@@ -215,7 +219,9 @@ func alternating(times int) (order []int) {
 
 func (r *repetition) close() {
 	if r.keep {
-		os.Remove(filepath.Join(r.folder, claimName))
+		for _, path := range []string{claimName, "a", "b", ""} { // folders without a result do not stay
+			os.Remove(filepath.Join(r.folder, path))
+		}
 	} else {
 		os.RemoveAll(r.folder)
 	}
@@ -238,6 +244,9 @@ func (r *repetition) announce() {
 	about := ""
 	if total > 0 {
 		about = fmt.Sprintf(", about %s in all", rounded(total))
+	}
+	if r.keep {
+		about += "; the new results go to " + plaintext.Escape(r.folder)
 	}
 	r.printf("%s of %s%s", cli.Count(len(r.order), "run"), what, about)
 }
@@ -362,13 +371,11 @@ func (r *repetition) finish(old []*result.Document, failure error) error {
 	r.s.Out = out
 	fresh := r.sides[len(r.sides)-1].docs
 	what := fmt.Sprintf("# OLD: %s; NEW: %s now", plaintext.Escape(r.cmd.Of), cli.Count(len(fresh), "run"))
-	force := r.cmd.Ranks != nil || r.cmd.Engine != run.Same
 	if len(r.sides) == 2 {
 		old = r.sides[0].docs
 		what = fmt.Sprintf("# OLD: %s of %s now; NEW: %s of %s now", cli.Count(len(old), "run"),
 			plaintext.Escape(r.sides[0].path),
 			cli.Count(len(fresh), "run"), plaintext.Escape(r.sides[1].path))
-		force = true // the user wants to know what a difference between the two does
 	}
 	if len(old) == 0 || len(fresh) == 0 || failure != nil && !r.cmd.asText() {
 		return failure
@@ -377,7 +384,7 @@ func (r *repetition) finish(old []*result.Document, failure error) error {
 		fmt.Fprintln(r.s.Out, what)
 	}
 	advice := func(n int) string { return r.advice(n) }
-	err := r.cmd.Judge(r.s, compare.Sides{Old: old, New: fresh, Force: force, Advice: advice})
+	err := r.cmd.Judge(r.s, compare.Sides{Old: old, New: fresh, Advice: advice})
 	return cmp.Or(failure, out.Fault(), r.violations(), err)
 }
 

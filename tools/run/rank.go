@@ -310,6 +310,9 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 		}
 		k.exp.Doc.Notes = append(k.exp.Doc.Notes, o.leftOut(r.Scenario, flags)...)
 		k.header(o.Script)
+		if k.job.Says != "" {
+			k.reporter.note(k.job.Says)
+		}
 	}
 	if err := k.exp.DescribeHosts(); err != nil {
 		return err

@@ -49,6 +49,8 @@ type Job struct {
 	// Conclude, if set, looks at the complete result of a run at rank 0, after it was written, and at the
 	// result that it repeats, if any. Its error becomes that of the job.
 	Conclude func(old, fresh *result.Document) error
+	// Says is what rank 0 says on standard error before the run.
+	Says string
 	// Aside sends what the scenario prints to standard error: standard output is Conclude's.
 	Aside bool
 

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/file"
+	"perigee/internal/junit"
 	"perigee/internal/result"
 )
 
@@ -33,6 +35,7 @@ type Cmd struct {
 	New     string   `arg:"" help:"The result after, likewise."`
 	MoreOld []string `name:"old" sep:"none" placeholder:"FILE" help:"A further result before (may be repeated)."`
 	MoreNew []string `name:"new" sep:"none" placeholder:"FILE" help:"A further result after (may be repeated)."`
+	JUnit   string   `name:"junit" placeholder:"FILE" help:"Write what --fail-on makes of each kind of rows to FILE as JUnit XML."`
 	Force   bool     `help:"Count runs that did not end, too."`
 	Judging
 }
@@ -56,9 +59,25 @@ func (c *Cmd) Run(s cli.Streams) error {
 		}
 		files = append(files, of...)
 	}
-	if err := cli.NotOver(c.Page, files...); err != nil {
+	if err := cmp.Or(cli.NotOver(c.Page, files...), cli.NotOver(c.JUnit, append(files, c.Page)...)); err != nil {
 		return err
 	}
+	suite := junit.Suite{Name: suiteName, Began: time.Now()}
+	err := c.judge(s, before, after, func(list []junit.Case) { suite.Cases = list })
+	if c.JUnit == "" {
+		return err
+	}
+	if suite.Cases == nil { // nothing has been compared
+		suite.Cases = []junit.Case{{Name: "the comparison", Class: suiteName, Error: fmt.Sprint(err)}}
+	}
+	if lost := junit.Write(c.JUnit, suite); err == nil {
+		err = lost
+	}
+	return err
+}
+
+// judge reads the results of both sides and compares them.
+func (c *Cmd) judge(s cli.Streams, before, after []string, cases func([]junit.Case)) error {
 	old, err := ReadAll(before)
 	if err != nil {
 		return err
@@ -67,7 +86,7 @@ func (c *Cmd) Run(s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	return c.Judge(s, Sides{Old: old, New: fresh, Force: c.Force, Advice: c.advice})
+	return c.Judge(s, Sides{Old: old, New: fresh, Force: c.Force, Advice: c.advice, Cases: cases})
 }
 
 // advice is the command that makes enough runs, n on each side.
@@ -88,6 +107,8 @@ type Sides struct {
 	Force    bool // count runs that did not end
 	// Advice returns the command that makes enough runs for a verdict, n on each side.
 	Advice func(n int) string
+	// Cases, if set, is given the comparison as tests.
+	Cases func([]junit.Case)
 }
 
 // As is the format in which the comparison is printed: text, json, csv or html.
@@ -138,6 +159,9 @@ func (j Judging) Judge(s cli.Streams, sides Sides) error {
 	}
 	// Before rows are left out: --fail-on counts all of them.
 	verdict := r.Err(j.FailOn)
+	if sides.Cases != nil {
+		sides.Cases(r.cases(j.FailOn))
+	}
 	if j.Pairs == "changed" && format != "text" {
 		r.Rows = slices.DeleteFunc(r.Rows, func(row Row) bool { return row.Sender >= 0 && !row.changed() })
 	}

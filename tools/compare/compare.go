@@ -9,6 +9,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/expr"
 	"perigee/internal/fault"
+	"perigee/internal/junit"
 	"perigee/internal/metric"
 	"perigee/internal/result"
 	"perigee/internal/stats"
@@ -122,10 +123,25 @@ func (r *Report) Count(verdict string) (n int) {
 // Err is the error, of the kind Worse, of a comparison that must not find what it has found.
 // on is worse, any or none.
 func (r *Report) Err(on string) error {
+	n, text := r.bad(on, func(Row) bool { return true })
+	if n == 0 {
+		return nil
+	}
+	return fault.New(fault.Worse, "%s", text)
+}
+
+// bad counts the rows of a kind that must not be as they are, and names the first of them, the main row before others.
+func (r *Report) bad(on string, of func(Row) bool) (n int, text string) {
 	var bad []string
-	main := r.Main()
+	main, tested := r.Main(), 0
 	for i := range r.Rows {
 		row := &r.Rows[i]
+		if !of(*row) {
+			continue
+		}
+		if row.Verdict != "" {
+			tested++
+		}
 		switch text := row.Label() + " " + row.moved(); {
 		case row.Verdict != Worse && !(row.changed() && on == "any") || on == "none":
 		case row == main:
@@ -134,20 +150,37 @@ func (r *Report) Err(on string) error {
 			bad = append(bad, text)
 		}
 	}
-	if len(bad) == 0 {
-		return nil
+	n = len(bad)
+	is := "are"
+	if n == 1 {
+		is = "is"
 	}
 	word := map[string]string{"worse": "worse", "any": "not as before"}[on]
-	tested := r.tested()
-	text := fmt.Sprintf("%d of %d comparisons are %s: ", len(bad), tested, word)
-	if len(bad) == 1 {
-		text = fmt.Sprintf("1 of %d comparisons is %s: ", tested, word)
-	}
 	const most = 3
-	if more := len(bad) - most; more > 0 {
+	if more := n - most; more > 0 {
 		bad = append(bad[:most], fmt.Sprintf("and %d more", more))
 	}
-	return fault.New(fault.Worse, "%s%s", text, strings.Join(bad, "; "))
+	return n, fmt.Sprintf("%d of %d comparisons %s %s: %s", n, tested, is, word, strings.Join(bad, "; "))
+}
+
+// suiteName names comparisons among tests.
+const suiteName = "perigee.compare"
+
+// cases are the kinds of rows as tests, which fail as on says.
+func (r *Report) cases(on string) (list []junit.Case) {
+	for _, k := range kinds {
+		if !slices.ContainsFunc(r.Rows, k.has) {
+			continue
+		}
+		c := junit.Case{Name: k.title, Class: suiteName, Output: r.Headline}
+		if !r.Judged {
+			c.Skipped = r.Advice
+		} else if n, text := r.bad(on, k.has); n > 0 {
+			c.Failure = text
+		}
+		list = append(list, c)
+	}
+	return list
 }
 
 // changed reports whether a change was found.

@@ -28,6 +28,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/file"
+	"perigee/internal/junit"
 	"perigee/internal/plaintext"
 	"perigee/internal/result"
 	"perigee/spmd/boot"
@@ -43,7 +44,8 @@ type Cmd struct {
 	options
 	compare.Judging
 
-	says string // for rank 0
+	says  string // for rank 0
+	cases []junit.Case
 }
 
 // options are those of one run.
@@ -156,8 +158,18 @@ func (c *Cmd) job(s cli.Streams, process []string) run.Job {
 	}
 	if c.OnlyRun != "" {
 		j.Conclude = nil
+	} else {
+		j.Suites = func() []junit.Suite { return c.suites(time.Now()) }
 	}
 	return j
+}
+
+// suites are the comparison as tests; none where nothing has been compared.
+func (c *Cmd) suites(began time.Time) []junit.Suite {
+	if c.cases == nil {
+		return nil
+	}
+	return []junit.Suite{{Name: "perigee compare", Began: began, Cases: c.cases}}
 }
 
 // flags are those of the job, with what a scenario could have taken for itself: this command line has none.
@@ -185,6 +197,7 @@ func (c *Cmd) conclude(s cli.Streams, old, fresh *result.Document) error {
 	err := c.Judge(s, compare.Sides{
 		Old: []*result.Document{old}, New: []*result.Document{fresh},
 		Advice: func(n int) string { return beforeAndAfter(c.Of, n) },
+		Cases:  func(list []junit.Case) { c.cases = list },
 	})
 	return cmp.Or(out.Fault(), err)
 }

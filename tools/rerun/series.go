@@ -19,6 +19,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/file"
+	"perigee/internal/junit"
 	"perigee/internal/plaintext"
 	"perigee/internal/result"
 	"perigee/tools/compare"
@@ -77,6 +78,31 @@ func (c *Cmd) runSeries(s cli.Streams) error {
 	r.run = r.child
 	r.announce()
 	return r.finish(old, r.play(ctx))
+}
+
+// writeJUnit writes the thresholds of all runs and the comparison as tests.
+func (r *repetition) writeJUnit(began time.Time, failure error) error {
+	if r.cmd.JUnit == "" {
+		return nil
+	}
+	var list []result.Threshold
+	for _, s := range r.sides {
+		for _, d := range s.docs {
+			for _, t := range d.Thresholds {
+				if s.name != "" {
+					t.Threshold = s.name + ": " + t.Threshold
+				}
+				i := slices.IndexFunc(list, func(o result.Threshold) bool { return o.Threshold == t.Threshold })
+				if i < 0 {
+					list = append(list, t)
+				} else if t.Passed != nil && !*t.Passed { // one violation among many runs is a finding
+					list[i] = t
+				}
+			}
+		}
+	}
+	suite := run.JUnitSuite("perigee rerun", began, list, failure)
+	return junit.Write(r.cmd.JUnit, append([]junit.Suite{suite}, r.cmd.suites(began)...)...)
 }
 
 func (c *Cmd) checkSeries() error {
@@ -366,7 +392,13 @@ func (r *repetition) violations() error {
 }
 
 // finish compares what there is, also if the series was cut short.
-func (r *repetition) finish(old []*result.Document, failure error) error {
+func (r *repetition) finish(old []*result.Document, failure error) (err error) {
+	began := time.Now().Add(-r.spent)
+	defer func() {
+		if lost := r.writeJUnit(began, failure); err == nil {
+			err = lost
+		}
+	}()
 	out := &cli.Output{W: r.s.Out}
 	r.s.Out = out
 	fresh := r.sides[len(r.sides)-1].docs
@@ -384,7 +416,8 @@ func (r *repetition) finish(old []*result.Document, failure error) error {
 		fmt.Fprintln(r.s.Out, what)
 	}
 	advice := func(n int) string { return r.advice(n) }
-	err := r.cmd.Judge(r.s, compare.Sides{Old: old, New: fresh, Advice: advice})
+	err = r.cmd.Judge(r.s, compare.Sides{Old: old, New: fresh, Advice: advice,
+		Cases: func(list []junit.Case) { r.cmd.cases = list }})
 	return cmp.Or(failure, out.Fault(), r.violations(), err)
 }
 
@@ -433,7 +466,7 @@ func (r *repetition) child(ctx context.Context, path, output, id string) error {
 // childArgs is the command line of one run.
 func (c *Cmd) childArgs(path, output, id string) ([]string, error) {
 	o := options{Flags: c.Flags, Yielding: c.Yielding, OnlyRun: id}
-	o.Result, o.Launcher = output, new("local")
+	o.Result, o.Launcher, o.JUnit = output, new("local"), ""
 	words, err := cli.Words(&o)
 	return slices.Concat([]string{"rerun"}, words, []string{"--", path}), err
 }

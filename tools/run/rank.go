@@ -92,7 +92,7 @@ func (j Job) runRank(ctx context.Context, streams cli.Streams, env boot.Environ)
 	}
 	// What is wrong at this rank is an error only now: the others must get it, too.
 	if err = cmp.Or(logless, j.Mistake); err == nil {
-		err = k.play()
+		err = k.junit(started, k.play())
 	}
 	if k.helped {
 		err = nil

@@ -16,6 +16,8 @@ import (
 	"perigee/internal/experiment"
 	"perigee/internal/fault"
 	"perigee/internal/file"
+	"perigee/internal/junit"
+	"perigee/internal/metric"
 	"perigee/internal/result"
 	"perigee/lua"
 	"perigee/nixl/engines"
@@ -49,12 +51,15 @@ type Job struct {
 	// Conclude, if set, looks at the complete result of a run at rank 0, after it was written, and at the
 	// result that it repeats, if any. Its error becomes that of the job.
 	Conclude func(old, fresh *result.Document) error
+	// Suites, if set, returns what Conclude has to say in the file of --junit.
+	Suites func() []junit.Suite
 	// Says is what rank 0 says on standard error before the run.
 	Says string
 	// Aside sends what the scenario prints to standard error: standard output is Conclude's.
 	Aside bool
 
-	stdin *os.File // for rank 0, if it reads that
+	stdin  *os.File           // for rank 0, if it reads that
+	limits []metric.Threshold // in the launcher
 }
 
 // Run runs the job and returns when it has ended. An error that the user has seen already is a [cli.Reported].
@@ -97,6 +102,7 @@ const envJob = "PERIGEE_JOB_ID"
 // launch starts the ranks on this machine. What can be refused without
 // ranks is refused before they start. In a step of srun the job ends with that.
 func (j Job) launch(ctx context.Context, streams cli.Streams, env boot.Environ) error {
+	began := time.Now()
 	flags, n, err := j.prepare(streams)
 	if errors.Is(err, ErrHelp) {
 		return nil
@@ -135,6 +141,7 @@ func (j Job) launch(ctx context.Context, streams cli.Streams, env boot.Environ) 
 	}
 	sweep(log, started)
 	within(finalGrace, nil, func() { r.print(err) })
+	within(finalGrace, again, func() { j.explainJUnit(flags.Yielding.JUnit, began, err, r.note) })
 	if flags.Result != "" {
 		within(launch.StoringGrace, again, func() { experiment.ExplainPartial(flags.Result, id, err, streams.Err) })
 	}
@@ -200,7 +207,7 @@ func (j *Job) prepare(streams cli.Streams) (flags Flags, ranks int, err error) {
 		return flags, 0, err
 	}
 	flags.offer(r)
-	if _, err := limitsOf(r, own.values, flags); err != nil {
+	if j.limits, err = limitsOf(r, own.values, flags); err != nil {
 		return flags, 0, err
 	}
 	for _, key := range r.Scenario.Keys("path") {
@@ -304,6 +311,9 @@ func (j Job) checkOutputs(flags Flags, sc lua.Scenario, own options) error {
 		if err := result.CheckWritable("--result", flags.Result); err != nil {
 			return err
 		}
+	}
+	if err := checkJUnit(flags, inputs); err != nil {
+		return err
 	}
 	written := own.named
 	if flags.AllowIO { // then a default is written, too

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// schema is what the schema of Jenkins' xunit plugin (junit-10.xsd) allows of what is written here: of each element
+// schema is what the schema of Jenkins' xunit plugin (junit-10.xsd) says of the elements that are written here: of each element
 // its attributes, those that must be there with a !, and its children.
 var schema = map[string]struct{ attributes, children string }{
-	"testsuites": {"name tests failures errors disabled time", "testsuite"},
-	"testsuite": {"name! tests! failures! errors! skipped disabled time timestamp hostname id package",
+	"testsuites": {"name tests failures errors time", "testsuite"},
+	"testsuite": {"name! tests! failures! errors! skipped group time timestamp hostname id package file log url",
 		"properties testcase system-out system-err"},
-	"testcase":   {"name! classname time status assertions", "skipped error failure system-out system-err"},
+	"testcase":   {"name! classname time group", "skipped error failure system-out system-err"},
 	"failure":    {"type message", ""},
 	"error":      {"type message", ""},
 	"skipped":    {"type message", ""},

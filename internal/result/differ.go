@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"perigee/internal/cli"
+	"perigee/internal/fault"
 )
 
 // Difference is a setting that two results do not share.
@@ -48,6 +49,21 @@ func Differences(a, b *Document) (list []Difference) {
 }
 
 func short(digest string) string { return digest[:min(8, len(digest))] }
+
+// Once notes the file of a run in fileOf. A run that is there already, as a converted copy say, is an error of the kind
+// Input: it would count as two that agree.
+func (d *Document) Once(path string, fileOf map[string]string) error {
+	if d.Job == nil || d.Job.ID == "" {
+		return nil
+	}
+	run := fmt.Sprint(d.Job.ID, d.Started.UTC())
+	if other, twice := fileOf[run]; twice {
+		return fault.New(fault.Input, "%s and %s are the same run (job %s): it would count twice", other, path, d.Job.ID).
+			WithHint("name it once, and keep no copy of it in the folder")
+	}
+	fileOf[run] = path
+	return nil
+}
 
 // optionsDiffer compares the arguments of the scenario. Files that were written do not count; files that were read are
 // compared by what they hold, where the results know it. Options that only one of two other scenarios has follow from

@@ -191,11 +191,7 @@ func (j Judging) Judge(s cli.Streams, sides Sides) error {
 // converted copy say, is an error: it would count as two that agree.
 func ReadAll(paths []string) ([]*result.Document, error) {
 	var docs []*result.Document
-	type run struct {
-		id      string
-		started time.Time
-	}
-	fileOf := map[run]string{}
+	fileOf := map[string]string{}
 	for _, path := range paths {
 		files, err := filesOf(path)
 		if err != nil {
@@ -206,13 +202,8 @@ func ReadAll(paths []string) ([]*result.Document, error) {
 			if err != nil {
 				return nil, err
 			}
-			if d.Job != nil && d.Job.ID != "" {
-				this := run{d.Job.ID, d.Started.UTC()}
-				if other, twice := fileOf[this]; twice {
-					return nil, fault.New(fault.Input, "%s and %s are the same run (job %s): it would count twice", other, f, d.Job.ID).
-						WithHint("name it once, and keep no copy of it in the folder")
-				}
-				fileOf[this] = f
+			if err := d.Once(f, fileOf); err != nil {
+				return nil, err
 			}
 			docs = append(docs, d)
 		}

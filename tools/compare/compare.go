@@ -202,10 +202,10 @@ func Compare(old, fresh []*result.Document, o Options) (*Report, error) {
 	cut := ""
 	if !o.Force {
 		old, fresh, cut = r.leaveOutPartial(old, fresh)
-	} else if partial(old)+partial(fresh) == 0 {
+	} else if !slices.ContainsFunc(slices.Concat(old, fresh), isPartial) {
 		r.Remarks = append(r.Remarks, "--force has no effect: all runs are complete, and any two results are compared")
 	}
-	r.pair(old, fresh)
+	r.numbers, r.names = result.Pairing(slices.Concat(old, fresh))
 	r.OldN, r.NewN = len(old), len(fresh)
 	r.Judged = cut == "" && stats.SmallestP(len(old), len(fresh)) <= o.Alpha
 	r.gather(old, fresh, o.Metric)
@@ -238,16 +238,6 @@ func Compare(old, fresh []*result.Document, o Options) (*Report, error) {
 }
 
 func isPartial(d *result.Document) bool { return d.Status != result.Complete }
-
-// partial counts the runs that did not end.
-func partial(docs []*result.Document) (n int) {
-	for _, d := range docs {
-		if isPartial(d) {
-			n++
-		}
-	}
-	return n
-}
 
 // leaveOutPartial takes the runs that did not end out of both sides: what they measured until then may be another
 // part of the work. Of a side that has no other they stay, for the figures alone, and why says that there is no

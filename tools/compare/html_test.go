@@ -14,6 +14,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/page/pagetest"
+	"perigee/internal/result"
 )
 
 // The page has every row with its verdict, its plot and the grid of pairs, and text of results stays text.
@@ -109,5 +110,39 @@ func TestPageInEveryView(t *testing.T) {
 				tab.Screenshot("compare-" + title + "-" + look)
 			})
 		}
+	}
+}
+
+// Each kind of rows is a test, which fails as --fail-on says, and a comparison that cannot be made is an error.
+func TestJUnit(t *testing.T) {
+	rng := rand.New(rand.NewPCG(37, 38))
+	old, fresh := runsOf(4, 3, lognormal(rng, 1)), runsOf(4, 3, slowed(rng, 1, 22))
+	for _, c := range []struct {
+		old, new []*result.Document
+		on, want string
+	}{
+		{old, fresh, "worse", "patterns: 2 of 4 comparisons are worse: geometric mean of 3 patterns | pairs of ranks: 1 of 3 comparisons is worse: pattern 1"},
+		{old, fresh, "none", "patterns:  | pairs of ranks: "},
+		{fresh, old, "worse", "patterns:  | pairs of ranks: "},
+		{fresh, old, "any", "patterns: 2 of 4 comparisons are not as before: geometric mean of 3 patterns | pairs of ranks: 1 of 3 comparisons is not as before: pattern 1"},
+		{old[:1], fresh, "any", "patterns: skipped | pairs of ranks: skipped"},
+	} {
+		var got []string
+		for _, one := range mustCompare(t, c.old, c.new, defaults).cases(c.on) {
+			text, _, _ := strings.Cut(one.Failure, " (")
+			if text, _, _ = strings.Cut(text, ", "); one.Skipped != "" {
+				text = "skipped"
+			}
+			got = append(got, one.Name+": "+text)
+		}
+		if diff := cmp.Diff(c.want, strings.Join(got, " | ")); diff != "" {
+			t.Errorf("%s: %s", c.on, diff)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "j.xml")
+	cmd := Cmd{Old: "/nowhere", New: "/nowhere", JUnit: path, Judging: Judging{Alpha: 0.05}}
+	err := cmd.Run(cli.Streams{})
+	if text, e := os.ReadFile(path); err == nil || e != nil || !strings.Contains(string(text), `errors="1"`) || !strings.Contains(string(text), "/nowhere") {
+		t.Errorf("%v, %v\n%s", err, e, text)
 	}
 }

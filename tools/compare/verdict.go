@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -85,11 +84,6 @@ func named(name, value string) string {
 	return name + " " + value
 }
 
-// pair gives the patterns of all results their numbers.
-func (r *Report) pair(old, fresh []*result.Document) {
-	r.numbers, r.names = result.Pairing(slices.Concat(old, fresh))
-}
-
 // unpaired is the error of sides of which nothing can be compared.
 func (r *Report) unpaired(old, fresh []*result.Document) error {
 	shared := map[int]bool{}
@@ -105,23 +99,8 @@ func (r *Report) unpaired(old, fresh []*result.Document) error {
 	if len(r.Rows) == 0 || slices.ContainsFunc(r.Rows, both) {
 		return nil
 	}
-	return fault.New(fault.Input, "nothing can be compared, since no pattern, size of blocks or metric is in both: OLD has %s, NEW has %s",
-		r.labels(func(row Row) bool { return row.OldN > 0 }), r.labels(func(row Row) bool { return row.NewN > 0 })).
+	return fault.New(fault.Input, "nothing can be compared, since no pattern, size of blocks or metric is in both: %s", r.Headline).
 		WithHint("patterns pair by name or place, metrics by name and labels; perigee result show FILE lists what a result holds")
-}
-
-// labels names some rows of one side.
-func (r *Report) labels(has func(Row) bool) string {
-	var list []string
-	for _, row := range r.Rows {
-		if row.Sender < 0 && has(row) {
-			list = append(list, row.Label())
-		}
-	}
-	if more := len(list) - mostNamed; more > 0 {
-		list = append(list[:mostNamed], fmt.Sprintf("and %d more", more))
-	}
-	return cmp.Or(strings.Join(list, "; "), "nothing")
 }
 
 // Main is the row that stands for the comparison: the geometric mean of most rows, first of patterns, then of block

@@ -15,7 +15,6 @@ package rerun
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -94,27 +93,17 @@ func (c *Cmd) place(s cli.Streams, process []string) ([]string, error) {
 	if err != nil {
 		return process, err
 	}
-	path, err := beside(c.Of, ".json.zst")
-	if err == nil {
-		err = result.CheckWritable("--result", path)
-	}
-	if err != nil {
-		if !started {
-			fmt.Fprintln(s.Err, "perigee: warning: the new result is not kept (--result FILE keeps it):", plaintext.Escape(err.Error()))
-		}
-		return process, nil
-	}
-	c.Result = path
+	c.Result = beside(c.Of, ".json.zst")
+	c.says = "the new result goes to " + c.Result
 	if started {
-		c.says = "the new result goes to " + path
 		return process, nil
 	}
-	fmt.Fprintln(s.Err, "perigee: the new result goes to", plaintext.Escape(path))
-	return slices.Insert(slices.Clone(process), 1, "--result="+path), nil
+	fmt.Fprintln(s.Err, "perigee:", plaintext.Escape(c.says))
+	return slices.Insert(slices.Clone(process), 1, "--result="+c.Result), nil
 }
 
 // beside names a place beside a result, or a folder of results, that is free: r-rerun-1 and the ending for r.json.
-func beside(of, ending string) (string, error) {
+func beside(of, ending string) string {
 	folder, name := filepath.Split(filepath.Clean(of))
 	stem, _, _ := strings.Cut(name, ".json")
 	for n := 1; ; n++ {
@@ -122,13 +111,10 @@ func beside(of, ending string) (string, error) {
 		taken := false
 		for _, end := range []string{"", ".json", ".json.gz", ".json.zst"} {
 			_, err := os.Lstat(path + end)
-			if err != nil && !errors.Is(err, os.ErrNotExist) {
-				return "", err
-			}
 			taken = taken || err == nil
 		}
 		if !taken {
-			return path + ending, nil
+			return path + ending
 		}
 	}
 }

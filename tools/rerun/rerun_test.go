@@ -131,8 +131,8 @@ func TestBeside(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got, err := beside(dir+"/"+c.of, c.ending); err != nil || got != filepath.Join(dir, c.want) {
-			t.Errorf("%d: %s, %v, want %s", i, got, err, c.want)
+		if got := beside(dir+"/"+c.of, c.ending); got != filepath.Join(dir, c.want) {
+			t.Errorf("%d: %s, want %s", i, got, c.want)
 		}
 	}
 }
@@ -164,10 +164,10 @@ func TestSeriesStaysBeside(t *testing.T) {
 	dir := t.TempDir()
 	var out strings.Builder
 	cmd := parse(t, filepath.Join(dir, "r.json"), "--times", "2", "--pairs", "none")
-	r := &repetition{cmd: cmd, s: cli.Streams{Out: io.Discard, Err: &out}, sides: []*side{{path: cmd.Of}}, order: make([]int, 2), keep: true}
+	r := &repetition{cmd: cmd, s: cli.Streams{Out: io.Discard, Err: &out}, sides: []*side{{path: cmd.Of}}, order: make([]int, 2), folder: beside(cmd.Of, "")}
 	for fails, left := range map[bool]int{true: 0, false: 2} {
-		r.folder, r.sides[0].docs = "", nil
-		if err := r.open(); err != nil {
+		r.sides[0].docs = nil
+		if err := claim(r.folder); err != nil {
 			t.Fatal(err)
 		}
 		r.announce()

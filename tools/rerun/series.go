@@ -51,7 +51,6 @@ type repetition struct {
 	sides  []*side
 	order  []int // of each run, its side
 	folder string
-	keep   bool // the folder stays
 	spent  time.Duration
 	broken []violation
 	// run makes one run as the job of an id, whose result it writes to a file. Tests replace it.
@@ -71,7 +70,7 @@ func (c *Cmd) runSeries(s cli.Streams) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), cli.Endings()...)
 	defer stop()
-	if err := r.open(); err != nil {
+	if err := claim(r.folder); err != nil {
 		return err
 	}
 	defer r.close()
@@ -80,29 +79,22 @@ func (c *Cmd) runSeries(s cli.Streams) error {
 	return r.finish(old, r.play(ctx))
 }
 
-// writeJUnit writes the thresholds of all runs and the comparison as tests.
-func (r *repetition) writeJUnit(began time.Time, failure error) error {
+// writeJUnit writes each run with its thresholds, and the comparison, as tests.
+func (r *repetition) writeJUnit(failure error) error {
 	if r.cmd.JUnit == "" {
 		return nil
 	}
-	var list []result.Threshold
+	suites := r.cmd.suites(time.Now())
 	for _, s := range r.sides {
-		for _, d := range s.docs {
-			for _, t := range d.Thresholds {
-				if s.name != "" {
-					t.Threshold = s.name + ": " + t.Threshold
-				}
-				i := slices.IndexFunc(list, func(o result.Threshold) bool { return o.Threshold == t.Threshold })
-				if i < 0 {
-					list = append(list, t)
-				} else if t.Passed != nil && !*t.Passed { // one violation among many runs is a finding
-					list[i] = t
-				}
-			}
+		for i, d := range s.docs {
+			name := strings.TrimSpace(fmt.Sprintf("run %d %s", i+1, s.name))
+			suites = append(suites, run.JUnitSuite(name, d.Started, d.Thresholds, nil))
 		}
 	}
-	suite := run.JUnitSuite("perigee rerun", began, list, failure)
-	return junit.Write(r.cmd.JUnit, append([]junit.Suite{suite}, r.cmd.suites(began)...)...)
+	if failure != nil {
+		suites = append(suites, run.JUnitSuite("the series", time.Now(), nil, failure))
+	}
+	return junit.Write(r.cmd.JUnit, suites...)
 }
 
 func (c *Cmd) checkSeries() error {
@@ -179,7 +171,7 @@ const mostTimes = 10_000
 
 // prepare reads what is to be repeated. old are the results that one side is compared with, where only one is repeated.
 func (c *Cmd) prepare(s cli.Streams) (old []*result.Document, r *repetition, err error) {
-	r = &repetition{cmd: c, s: s, folder: c.Result, keep: true}
+	r = &repetition{cmd: c, s: s, folder: cmp.Or(c.Result, beside(c.Of, ""))}
 	if c.Other == "" {
 		path, err := compare.FirstOf(c.Of)
 		if err == nil {
@@ -209,25 +201,6 @@ func (c *Cmd) prepare(s cli.Streams) (old []*result.Document, r *repetition, err
 	return old, r, nil
 }
 
-// open makes the folder of the results.
-func (r *repetition) open() (err error) {
-	if r.folder != "" {
-		return claim(r.folder)
-	}
-	if r.folder, err = beside(r.cmd.Of, ""); err == nil {
-		err = claim(r.folder)
-	}
-	if err == nil {
-		return nil
-	}
-	r.keep = false
-	r.printf("warning: the new results are not kept (--result FOLDER keeps them): %s", plaintext.Escape(err.Error()))
-	if r.folder, err = os.MkdirTemp("", "perigee-rerun-"); err != nil {
-		return fault.New(fault.Output, "folder of the results: %w", err)
-	}
-	return nil
-}
-
 func lasted(d *result.Document) time.Duration {
 	if d.Finished == nil {
 		return 0
@@ -244,12 +217,8 @@ func alternating(times int) (order []int) {
 }
 
 func (r *repetition) close() {
-	if r.keep {
-		for _, path := range []string{claimName, "a", "b", ""} { // folders without a result do not stay
-			os.Remove(filepath.Join(r.folder, path))
-		}
-	} else {
-		os.RemoveAll(r.folder)
+	for _, path := range []string{claimName, "a", "b", ""} { // folders without a result do not stay
+		os.Remove(filepath.Join(r.folder, path))
 	}
 }
 
@@ -271,10 +240,7 @@ func (r *repetition) announce() {
 	if total > 0 {
 		about = fmt.Sprintf(", about %s in all", rounded(total))
 	}
-	if r.keep {
-		about += "; the new results go to " + plaintext.Escape(r.folder)
-	}
-	r.printf("%s of %s%s", cli.Count(len(r.order), "run"), what, about)
+	r.printf("%s of %s%s; the new results go to %s", cli.Count(len(r.order), "run"), what, about, plaintext.Escape(r.folder))
 }
 
 // rounded is a duration as people say it.
@@ -393,9 +359,8 @@ func (r *repetition) violations() error {
 
 // finish compares what there is, also if the series was cut short.
 func (r *repetition) finish(old []*result.Document, failure error) (err error) {
-	began := time.Now().Add(-r.spent)
 	defer func() {
-		if lost := r.writeJUnit(began, failure); err == nil {
+		if lost := r.writeJUnit(failure); err == nil {
 			err = lost
 		}
 	}()

@@ -17,7 +17,6 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/file"
 	"perigee/internal/junit"
-	"perigee/internal/metric"
 	"perigee/internal/result"
 	"perigee/lua"
 	"perigee/nixl/engines"
@@ -58,8 +57,7 @@ type Job struct {
 	// Aside sends what the scenario prints to standard error: standard output is Conclude's.
 	Aside bool
 
-	stdin  *os.File           // for rank 0, if it reads that
-	limits []metric.Threshold // in the launcher
+	stdin *os.File // for rank 0, if it reads that
 }
 
 // Run runs the job and returns when it has ended. An error that the user has seen already is a [cli.Reported].
@@ -102,7 +100,6 @@ const envJob = "PERIGEE_JOB_ID"
 // launch starts the ranks on this machine. What can be refused without
 // ranks is refused before they start. In a step of srun the job ends with that.
 func (j Job) launch(ctx context.Context, streams cli.Streams, env boot.Environ) error {
-	began := time.Now()
 	flags, n, err := j.prepare(streams)
 	if errors.Is(err, ErrHelp) {
 		return nil
@@ -141,7 +138,6 @@ func (j Job) launch(ctx context.Context, streams cli.Streams, env boot.Environ) 
 	}
 	sweep(log, started)
 	within(finalGrace, nil, func() { r.print(err) })
-	within(finalGrace, again, func() { j.explainJUnit(flags.Yielding.JUnit, began, err, r.note) })
 	if flags.Result != "" {
 		within(launch.StoringGrace, again, func() { experiment.ExplainPartial(flags.Result, id, err, streams.Err) })
 	}
@@ -207,7 +203,7 @@ func (j *Job) prepare(streams cli.Streams) (flags Flags, ranks int, err error) {
 		return flags, 0, err
 	}
 	flags.offer(r)
-	if j.limits, err = limitsOf(r, own.values, flags); err != nil {
+	if _, err := limitsOf(r, own.values, flags); err != nil {
 		return flags, 0, err
 	}
 	for _, key := range r.Scenario.Keys("path") {
@@ -312,8 +308,10 @@ func (j Job) checkOutputs(flags Flags, sc lua.Scenario, own options) error {
 			return err
 		}
 	}
-	if err := checkJUnit(flags, inputs); err != nil {
-		return err
+	if path := flags.Yielding.JUnit; path != "" {
+		if err := cmp.Or(cli.NotOver(path, inputs...), result.CheckWritable("--junit", path)); err != nil {
+			return err
+		}
 	}
 	written := own.named
 	if flags.AllowIO { // then a default is written, too

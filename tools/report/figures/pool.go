@@ -2,7 +2,6 @@ package figures
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 
 	"perigee/internal/cli"
@@ -15,43 +14,45 @@ import (
 // run, are an error of the kind Input, which names the setting. Timeline, tables and values are those of the first.
 func Pool(paths []string) (*Figures, error) {
 	var b builder
-	var docs []*result.Document
-	runs := map[string]int{} // iterations of each phase so far
+	var all *result.Document
+	fileOf, runs := map[string]string{}, map[string]int{} // the iterations of each phase so far
 	for i, path := range paths {
-		next := maps.Clone(runs)
-		looked, unlike := i == 0, error(nil)
-		d, err := result.Scan(path, func(d *result.Document, m *result.Measurement) error {
-			if !looked { // the sums are those of the first result's patterns
-				looked, unlike = true, alike(paths[0], docs[0], path, d)
-			}
-			if unlike != nil {
-				return unlike
-			}
-			m.Iteration += runs[m.Phase]
-			next[m.Phase] = max(next[m.Phase], m.Iteration+1)
-			return b.add(d, m)
-		})
-		if unlike == nil && err == nil {
-			for k, other := range docs {
-				if unlike = alike(paths[k], other, path, d); unlike != nil {
-					break
-				}
-			}
+		d, err := result.Read(path)
+		if err == nil {
+			err = d.Once(path, fileOf)
 		}
-		if unlike != nil {
-			return nil, unlike
+		if err == nil && i > 0 {
+			err = alike(paths[0], all, path, d)
 		}
 		if err != nil {
 			return nil, err
 		}
-		b.later, runs, docs = true, next, append(docs, d)
+		b.later = i > 0
+		next := map[string]int{}
+		for k := range d.Measurements {
+			m := &d.Measurements[k]
+			m.Iteration += runs[m.Phase]
+			next[m.Phase] = max(next[m.Phase], m.Iteration+1)
+			if err := b.add(d, m); err != nil {
+				return nil, fault.New(fault.Input, "result %s: measurements[%d]: %w", path, k, err)
+			}
+		}
+		for phase, n := range next {
+			runs[phase] = n
+		}
+		d.Measurements = nil
+		if i == 0 {
+			all = d
+		} else {
+			join(all, d, int64(i)<<50)
+		}
 	}
-	f, err := b.finish(merged(docs))
+	f, err := b.finish(all)
 	if err != nil {
 		return nil, fault.New(fault.Input, "result %s: %w", paths[0], err).WithHint("is it a result of perigee?")
 	}
 	f.LeftOut = append(f.LeftOut, fmt.Sprintf("%s are pooled: the timeline, tables and values are those of the first",
-		cli.Count(len(docs), "result")))
+		cli.Count(len(paths), "result")))
 	return f, nil
 }
 
@@ -66,15 +67,11 @@ func alike(pathA string, a *result.Document, pathB string, b *result.Document) e
 	if x, y := placement(a), placement(b); why == nil && x != y {
 		why = append(why, fmt.Sprintf("ranks of the hosts: %s and %s", x, y))
 	}
-	if why != nil {
-		return fault.New(fault.Input, "%s and %s are not of one workload: %s", pathA, pathB, strings.Join(why, "; ")).
-			WithHint("perigee compare shows what such a difference does; without --pool the report has both side by side")
+	if why == nil {
+		return nil
 	}
-	if a.Job != nil && b.Job != nil && a.Job.ID != "" && a.Job.ID == b.Job.ID && a.Started.Equal(b.Started) {
-		return fault.New(fault.Input, "%s and %s are the same run (job %s): it would count twice", pathA, pathB, a.Job.ID).
-			WithHint("name it once")
-	}
-	return nil
+	return fault.New(fault.Input, "%s and %s are not of one workload: %s", pathA, pathB, strings.Join(why, "; ")).
+		WithHint("perigee compare shows what such a difference does; without --pool the report has both side by side")
 }
 
 func placement(d *result.Document) string {
@@ -85,33 +82,22 @@ func placement(d *result.Document) string {
 	return strings.Join(list, " ")
 }
 
-// merged is the first result with what the others hold beside the runs of patterns.
-func merged(docs []*result.Document) *result.Document {
-	all := docs[0]
-	start := map[string]int64{}
-	for _, p := range all.Phases {
-		start[p.Name] = p.StartNS
+// join adds what a result holds beside the runs of patterns to that of others. Its phases and samples are put after
+// theirs, by so many nanoseconds: each result counts its own time.
+func join(all, d *result.Document, after int64) {
+	all.Overlaps = all.Overlaps && d.Overlaps
+	all.Lanes, all.Storage = append(all.Lanes, d.Lanes...), append(all.Storage, d.Storage...)
+	all.Thresholds = append(all.Thresholds, d.Thresholds...)
+	if d.Status != result.Complete {
+		all.Status, all.Failure = d.Status, d.Failure
 	}
-	for _, d := range docs[1:] {
-		all.Overlaps = all.Overlaps && d.Overlaps
-		all.Lanes, all.Storage = append(all.Lanes, d.Lanes...), append(all.Storage, d.Storage...)
-		all.Thresholds = append(all.Thresholds, d.Thresholds...)
-		if d.Status != result.Complete {
-			all.Status, all.Failure = d.Status, d.Failure
-		}
-		for i := range d.Metrics {
-			m := &d.Metrics[i]
-			for k, at := range m.TimesNS {
-				phase := ""
-				for _, p := range d.Phases {
-					if p.StartNS <= at {
-						phase = p.Name
-					}
-				}
-				// The time stands for the phase alone: each result counts its own. Labels are as many as in the first.
-				_ = all.AddLabelled(m.Name, m.LabelsOf(k), m.Values[k], start[phase])
-			}
+	for _, p := range d.Phases {
+		all.Phases = append(all.Phases, result.Phase{Name: p.Name, StartNS: p.StartNS + after})
+	}
+	for i := range d.Metrics {
+		m := &d.Metrics[i]
+		for k, at := range m.TimesNS {
+			_ = all.AddLabelled(m.Name, m.LabelsOf(k), m.Values[k], at+after) // labels are as many as in the first
 		}
 	}
-	return all
 }

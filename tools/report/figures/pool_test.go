@@ -64,7 +64,7 @@ func TestPool(t *testing.T) {
 	if c := f.Contention.Cost; c.Runs != 6 || !(c.Low > 1.5) || !(c.High < 2.5) {
 		t.Errorf("%+v", c)
 	}
-	if fmt.Sprint(m.Values, m.TimesNS) != "[1000 1100 1200] [5000 1000 1000]" || len(f.Timeline.Spans) != len(one.Timeline.Spans) || len(f.LeftOut) != 1 {
+	if fmt.Sprint(m.Values, m.TimesNS) != fmt.Sprint([]int{1000, 1100, 1200}, []int64{5000, 5000 + 1<<50, 5000 + 2<<50}) || len(f.Timeline.Spans) != len(one.Timeline.Spans) || len(f.LeftOut) != 1 {
 		t.Errorf("%+v, %d spans, %q", m, len(f.Timeline.Spans), f.LeftOut)
 	}
 }

@@ -88,7 +88,8 @@ func Write(path string, suites ...Suite) error {
 }
 
 func (s *suiteXML) add(c Case) {
-	x := caseXML{Name: printable(c.Name), Class: printable(c.Class), Time: inSeconds(c.Took), Output: printable(c.Output)}
+	x := caseXML{Name: printable(c.Name), Class: printable(c.Class), Time: inSeconds(c.Took),
+		Output: printable(c.Output)}
 	count := func(n *int, text string) *message {
 		if text == "" {
 			return nil
@@ -96,7 +97,8 @@ func (s *suiteXML) add(c Case) {
 		*n++
 		return &message{printable(text), printable(text)}
 	}
-	x.Failure, x.Error, x.Skipped = count(&s.Failures, c.Failure), count(&s.Errors, c.Error), count(&s.Skipped, c.Skipped)
+	x.Failure, x.Error = count(&s.Failures, c.Failure), count(&s.Errors, c.Error)
+	x.Skipped = count(&s.Skipped, c.Skipped)
 	s.Cases = append(s.Cases, x)
 }
 

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/cli"
 	"perigee/internal/fault"
 )
 
@@ -215,7 +214,7 @@ func patternsDiffer(a, b *Document) (list []Difference) {
 		case len(found) == paired && alike && paired > 0:
 			found = []Difference{{Name: s.name, Old: found[0].Old, New: found[0].New}}
 		case more > 0:
-			rest := fmt.Sprintf("%s of %s", s.name, cli.Count(more, "further pattern"))
+			rest := fmt.Sprintf("%s of further patterns: %d", s.name, more)
 			found = append(found[:mostPatterns], Difference{Name: rest, Old: "one", New: "another"})
 		}
 		list = append(list, found...)

@@ -35,7 +35,7 @@ type Cmd struct {
 	New     string   `arg:"" help:"The result after, likewise."`
 	MoreOld []string `name:"old" sep:"none" placeholder:"FILE" help:"A further result before (may be repeated)."`
 	MoreNew []string `name:"new" sep:"none" placeholder:"FILE" help:"A further result after (may be repeated)."`
-	JUnit   string   `name:"junit" placeholder:"FILE" help:"Write what --fail-on makes of each kind of rows to FILE as JUnit XML."`
+	JUnit   string   `name:"junit" placeholder:"FILE" help:"Write a test for each kind of rows, which fails as --fail-on says, to FILE as JUnit XML."`
 	Force   bool     `help:"Count runs that did not end, too."`
 	Judging
 }

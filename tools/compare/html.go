@@ -106,7 +106,7 @@ func (r *Report) WriteHTML(w io.Writer, old, fresh []*result.Document) error {
 			change.Value = main.moved()
 		}
 		if !math.IsNaN(main.Low) {
-			change.Note = fmt.Sprintf("%g %% interval %+.1f%% to %+.1f%%", 100*(1-r.Options.Alpha), 100*main.Low, 100*main.High)
+			change.Note = r.interval(main)
 		}
 		v.Facts = append(v.Facts, change)
 	}

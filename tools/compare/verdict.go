@@ -160,14 +160,19 @@ func (r *Report) Effect() string {
 	if main == nil {
 		return ""
 	}
-	text := fmt.Sprintf("%s: %s -> %s, %s", main.Label(), main.amount(main.Old), main.amount(main.New), main.gained())
+	text := fmt.Sprintf("%s: %s -> %s, %s", main.Label(), main.amount(main.Old), main.amount(main.New),
+		main.gained())
 	if !math.IsNaN(main.Change) {
 		text += ", " + main.moved()
 	}
 	if !math.IsNaN(main.Low) {
-		text += fmt.Sprintf(" (%g %% interval %+.1f%% to %+.1f%%)", 100*(1-r.Options.Alpha), 100*main.Low, 100*main.High)
+		text += " (" + r.interval(main) + ")"
 	}
 	return text
+}
+
+func (r *Report) interval(row *Row) string {
+	return fmt.Sprintf("%g %% interval %+.1f%% to %+.1f%%", 100*(1-r.Options.Alpha), 100*row.Low, 100*row.High)
 }
 
 // unit is that of a row's values; empty where it is not known. A scenario's own metric has the one that its name ends
@@ -176,12 +181,11 @@ func (r Row) unit() string {
 	if def, ok := metric.Find(r.Metric); ok {
 		return def.Unit
 	}
-	for _, u := range [][2]string{{"_gb_per_s", "GB/s"}, {"_bytes", "B"}, {"_ms", "ms"}, {"_us", "us"}, {"_ns", "ns"}, {"_s", "s"}} {
-		if strings.HasSuffix(r.Metric, u[0]) {
-			return u[1]
-		}
+	if strings.HasSuffix(r.Metric, "_gb_per_s") {
+		return "GB/s"
 	}
-	return ""
+	end := r.Metric[strings.LastIndex(r.Metric, "_")+1:]
+	return map[string]string{"bytes": "B", "s": "s", "ms": "ms", "us": "us", "ns": "ns"}[end]
 }
 
 // amount is a value with a unit that suits its size.

@@ -240,7 +240,8 @@ func (r *repetition) announce() {
 	if total > 0 {
 		about = fmt.Sprintf(", about %s in all", rounded(total))
 	}
-	r.printf("%s of %s%s; the new results go to %s", cli.Count(len(r.order), "run"), what, about, plaintext.Escape(r.folder))
+	r.printf("%s of %s%s; the new results go to %s", cli.Count(len(r.order), "run"), what, about,
+		plaintext.Escape(r.folder))
 }
 
 // rounded is a duration as people say it.

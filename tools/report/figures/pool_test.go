@@ -45,7 +45,7 @@ func written(t *testing.T, docs ...*result.Document) (paths []string) {
 	return paths
 }
 
-// The runs of several results count together, and each as a run of its own: three results of two runs are enough for an
+// The runs of several results count together, and each by itself: three results of two runs are enough for an
 // interval, which takes five.
 func TestPool(t *testing.T) {
 	paths := written(t, pooled("a", 2, 1000, 2000), pooled("b", 2, 1100, 2200), pooled("c", 2, 1200, 2400))

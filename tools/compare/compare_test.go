@@ -405,7 +405,7 @@ func TestPatternsPairByName(t *testing.T) {
 	}
 }
 
-// Results that share nothing are an error, which says what each has.
+// Results that share nothing are an error, with what differs.
 func TestNothingInBoth(t *testing.T) {
 	own := func(name string, labels result.Labels) *result.Document {
 		d := document(0, 0, nil)
@@ -415,11 +415,12 @@ func TestNothingInBoth(t *testing.T) {
 		}
 		return d
 	}
-	patterns := document(5, 1, func(int) float64 { return 1 })
+	patterns, other := document(5, 1, func(int) float64 { return 1 }), own("x", result.Labels{"a": "2"})
+	other.Scenario.Options["size"] = 6
 	for want, c := range map[string][2]*result.Document{
-		"OLD has pattern 0 (p0), phase workload, latency_ms; pattern 1 (p1), phase workload, latency_ms; pattern 2 (p2), phase workload, latency_ms; and 2 more, NEW has x": {patterns, own("x", nil)},
-		"OLD has x, NEW has y":           {own("x", nil), own("y", nil)},
-		"OLD has x{a=1}, NEW has x{a=2}": {own("x", result.Labels{"a": "1"}), own("x", result.Labels{"a": "2"})},
+		"OLD patterns 5; NEW patterns 0":     {patterns, own("x", nil)},
+		"OLD and NEW have the same settings": {own("x", nil), own("y", nil)},
+		"OLD size 5; NEW size 6":             {own("x", result.Labels{"a": "1"}), other},
 	} {
 		r, err := Compare(one(c[0]), one(c[1]), defaults)
 		if fault.KindOf(err) != fault.Input || !strings.HasSuffix(err.Error(), "is in both: "+want) || r != nil {

@@ -69,6 +69,7 @@ type commands struct {
 	Result               inspect.Cmd   `cmd:"" group:"read" help:"Look into results, and turn them into other formats."`
 	Sweep                sweep.Cmd     `cmd:"" group:"read" help:"Compare the benchmark reports of a sweep: tables, trade-off plots, an interactive page."`
 	Doctor               doctor.Cmd    `cmd:"" group:"about" help:"Look at what perigee needs of this machine, and say what to do."`
+	Check                run.Check     `cmd:"" group:"prepare" help:"Look for mistakes in scenarios, without ranks."`
 	Scenarios            scenariosCmd  `cmd:"" group:"about" help:"List the shipped scenarios."`
 	Completion           completionCmd `cmd:"" group:"about" help:"Print the completion script of a shell."`
 	Version              versionCmd    `cmd:"" group:"about" help:"Print the version."`
@@ -122,7 +123,7 @@ func execute(args []string, streams cli.Streams) int {
 		kong.Description("Plays the traffic of disaggregated LLM inference between many ranks, and measures it."),
 		kong.Exit(func(code int) { exit = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}), groups,
-		kong.Vars{"version": versionLine()},
+		kong.Vars{"version": versionLine()}, kvbench.Quiet(),
 		kong.Bind(streams))
 	if err != nil {
 		fmt.Fprintln(streams.Err, "perigee:", err)

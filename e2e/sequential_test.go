@@ -458,32 +458,6 @@ func checkMagic(t *testing.T, path, format string) {
 	}
 }
 
-// Flags come before the config, and the config before the defaults.
-func TestIterations(t *testing.T) {
-	dir := harness.Files(t, map[string]string{
-		"set.yaml":   "iters: 2\nisolation_iters: 4\n" + pattern(),
-		"unset.yaml": pattern(), "m.txt": "0 1K\n1K 0\n",
-	})
-	for _, c := range []struct {
-		args               []string
-		workload, isolated int
-	}{
-		{[]string{"unset.yaml"}, 3, 30},
-		{[]string{"set.yaml"}, 2, 4},
-		{[]string{"set.yaml", "--iters", "5", "--isolation-iters", "1"}, 5, 1},
-		{[]string{"--iters=1", "unset.yaml", "--warmup-iters=0"}, 1, 30},
-	} {
-		harness.MustRun(t, dir, append([]string{"sequential-ct-perftest", "--engine", "shm", "--result", "r.json"}, c.args...)...)
-		doc, err := result.Read(filepath.Join(dir, "r.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if w, i := countRuns(doc, "workload"), countRuns(doc, "isolated"); w != c.workload || i != c.isolated {
-			t.Errorf("%q: %d runs of the workload and %d isolated ones, want %d and %d", c.args, w, i, c.workload, c.isolated)
-		}
-	}
-}
-
 // The pauses before and after a pattern are kept to within 1 ms. Another
 // process may hold one up, so the best of several must be that good; and
 // none may be short.

@@ -1,6 +1,8 @@
 package result
 
 import (
+	"strings"
+
 	"perigee/internal/fault"
 )
 
@@ -21,6 +23,14 @@ type Host struct {
 	CPUQuota float64 `json:"cpu_quota,omitempty"`
 	// Hardware is nil where it is not known, as in results of earlier versions.
 	Hardware *Hardware `json:"hardware,omitempty"`
+	// Memcpy is how fast one thread copies memory there, by size; nil where that was not measured.
+	Memcpy []Copy `json:"memcpy,omitempty"`
+}
+
+// Copy is a copy inside the memory of a host, by one thread.
+type Copy struct {
+	Bytes int64   `json:"bytes"`
+	Rate  float64 `json:"bytes_per_s"` // of the fastest copies
 }
 
 // Clock describes a host's clock.
@@ -50,7 +60,7 @@ type Failure struct {
 	Hint  string     `json:"hint,omitempty"`
 }
 
-// String names the rank, its host, the phase and the cause.
+// String names the rank, its host, the phase and the cause, in one line.
 func (f Failure) String() string {
-	return fault.At(f.Rank, f.Host, f.Phase, f.Cause)
+	return fault.At(f.Rank, f.Host, f.Phase, strings.ReplaceAll(f.Cause, "\n", "; "))
 }

@@ -7,8 +7,10 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
+	"perigee/internal/plaintext"
 	"perigee/internal/result"
 	"perigee/internal/size"
 )
@@ -112,6 +114,9 @@ func (n number) Text(decimals int) string {
 	return fmt.Sprintf("%.*f", decimals, float64(n))
 }
 
+// Percent is a share in percent, without its sign.
+func (n number) Percent() string { return (100 * n).Text(1) }
+
 // expertsOf reads what perigee ep has left. Values of other scenarios that are called the same are left out.
 func expertsOf(d *result.Document) (v expertsView) {
 	v = expertsView{Planes: listOf[planeView](d.Values["ep"]), Phases: listOf[controlView](d.Values["ep_control"])}
@@ -190,6 +195,20 @@ func (v expertsView) There() bool { return len(v.Planes)+len(v.Phases) > 0 }
 
 // Sent is the size of what a rank sends in an iteration, by assignment.
 func (p planeView) Sent() string { return size.Decimal(float64(p.Bytes.Assignment)) }
+
+// writeExperts writes the essence of measurements of the data plane.
+func writeExperts(p *printer, planes []planeView, l look) {
+	var rows [][]string
+	for _, x := range planes {
+		rows = append(rows, []string{
+			plaintext.Escape(x.Mode), plaintext.Escape(x.Entry), strconv.FormatInt(x.Tokens, 10),
+			x.Rate.Assignment.Text(2), x.Latency.Avg.Text(1), x.Slowest.P50.Text(1), x.Slowest.P99.Text(1),
+			x.Shares.Wait.Percent(),
+		})
+	}
+	p.grid(l, "experts: mean over ranks, percentiles of the slowest rank", []string{"Mode", "Entry", "Tokens", "GB/s",
+		"mean (us)", "p50", "p99", "wait %"}, rows)
+}
 
 // part is a piece of the bar of an iteration's time.
 type part struct {

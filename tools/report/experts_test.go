@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -124,5 +125,70 @@ func TestOtherValues(t *testing.T) {
 	}
 	if got := number(math.NaN()).Text(2); got != "–" {
 		t.Error(got)
+	}
+}
+
+// The text of an EP result has its figures, and neither patterns nor bytes that it has not.
+func TestExpertsInTheText(t *testing.T) {
+	d := withExperts(t)
+	d.Patterns, d.Measurements = nil, nil
+	text := textOf(t, d, look{width: 100})
+	rows := regexp.MustCompile(` +`).ReplaceAllString(text, " ")
+	for _, want := range []string{"\n Mode Entry Tokens GB/s mean (us) p50 p99 wait %\n", "\n e2e steady 128 42.88 519.3 1.0 3.0 0.0\n"} {
+		if !strings.Contains(rows, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "0 patterns") || strings.Contains(text, "0 B") {
+		t.Error(text)
+	}
+	f, err := figures.Of(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page bytes.Buffer
+	if err := writeHTML(&page, []input{{label: "r.json", figures: f}}); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(page.String(), "<dt>Patterns</dt>") || strings.Contains(page.String(), "Bytes moved") {
+		t.Error("the page counts patterns or bytes that there are none of")
+	}
+}
+
+// A script's own metrics and tables come before all else that was measured, on the page and in the text, with the
+// percentiles for which there are enough values.
+func TestOwnFirst(t *testing.T) {
+	d := smallDocument()
+	m := result.Metric{MetricDef: result.MetricDef{Name: "rate", Help: "how fast"}, TimesNS: make([]int64, 100)}
+	for i := range 100 {
+		m.Values = append(m.Values, float64(i+1))
+	}
+	d.Metrics = []result.Metric{m}
+	text := textOf(t, d, look{width: 100})
+	at := func(page, what string) int {
+		i := strings.Index(page, what)
+		if i < 0 {
+			t.Errorf("no %q in\n%s", what, text)
+		}
+		return i
+	}
+	if a, b, c, e := at(text, "- rate: median 50.5 over 100 values"), at(text, "# metrics"), at(text, "# the <table>"), at(text, "# patterns"); !(a < b && b < c && c < e) {
+		t.Errorf("the order is %d %d %d %d:\n%s", a, b, c, e, text)
+	}
+	at(regexp.MustCompile(` +`).ReplaceAllString(text, " "), " rate 100 1 50.5 90.1 99.01 100\n")
+	f, err := figures.Of(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := writeHTML(&out, []input{{label: "r.json", figures: f}}); err != nil {
+		t.Fatal(err)
+	}
+	page := out.String()
+	if a, b, c := at(page, `id="r0-summary"`), at(page, `id="r0-metrics"`), at(page, `id="r0-patterns"`); !(a < b && b < c) {
+		t.Errorf("the order on the page is %d %d %d", a, b, c)
+	}
+	if n := strings.Count(page, `<table class="metrics">`); n != 1 {
+		t.Errorf("the metrics stand %d times on the page", n)
 	}
 }

@@ -2,10 +2,12 @@ package report
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
+	"time"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
@@ -19,7 +21,12 @@ type Cmd struct {
 	Results []string `arg:"" name:"result" help:"Result files of perigee (--result of a run)."`
 	Output  string   `short:"o" placeholder:"FILE" help:"Where to write; - is the standard output. Default: report.html, or the standard output with --text and --format json."`
 	Text    bool     `help:"The essence, for the terminal; the same as --format text."`
+	Full    bool     `help:"With --text: all of the text, also how the answer was judged, latencies, pairs of ranks and a map of the traffic."`
+	Pool    bool     `help:"Take the results as runs of one workload: the figures are those of all their runs."`
 	Format  string   `enum:"html,text,json" default:"html" help:"html, text or json."`
+	Title   string   `placeholder:"TEXT" help:"What the result is called, instead of the title of its run."`
+
+	SLO time.Duration `name:"slo" placeholder:"T" help:"A time, such as 50ms, within which a run of a pattern is to end that has no slo_ms in the workload."`
 }
 
 // input is a result to report on.
@@ -31,10 +38,12 @@ type input struct {
 // Help says what is more than a line.
 func (Cmd) Help() string {
 	return `The page is one self-contained file: it opens from a mail attachment and asks the network for nothing.
-Several results stand side by side in one page.
+Several results stand side by side in one page; --pool takes them as runs of one workload.
 
   perigee report result.json.zst -o report.html
   perigee report --text result.json.zst
+  perigee report --text --full result.json.zst
+  perigee report --pool r1.json.zst r2.json.zst r3.json.zst
   perigee report --format json result.json.zst | jq '.results[0].findings'
 
 What each view shows, to the formula: docs/report.md.`
@@ -48,11 +57,21 @@ func (c *Cmd) Run(streams cli.Streams) error {
 		}
 		c.Format = "text"
 	}
+	if c.Full && c.Format != "text" {
+		return fault.New(fault.Usage, "--full is for --text; a page and JSON have everything anyway")
+	}
 	if c.Output == "" {
 		c.Output = "-"
 		if c.Format == "html" {
 			c.Output = "report.html"
 		}
+	}
+	if c.Title != "" && len(c.Results) > 1 {
+		return fault.New(fault.Usage, "--title %q: wanted one result, got %d", c.Title, len(c.Results)).
+			WithHint("a run takes a --title, too, and reports show those of several runs")
+	}
+	if c.SLO < 0 {
+		return fault.New(fault.Usage, "--slo: wanted a time such as 50ms, got %v", c.SLO)
 	}
 	if _, err := cli.FormatFor(c.Format, c.Output); err != nil {
 		return err
@@ -60,13 +79,28 @@ func (c *Cmd) Run(streams cli.Streams) error {
 	if err := cli.NotOver(c.Output, c.Results...); err != nil {
 		return err
 	}
+	if c.Pool {
+		if len(c.Results) < 2 {
+			return fault.New(fault.Usage, "--pool takes several results, and here is one")
+		}
+		f, err := figures.Pool(c.Results)
+		if err != nil {
+			return err
+		}
+		name := fmt.Sprintf("%s and %d more, pooled", filepath.Base(c.Results[0]), len(c.Results)-1)
+		return c.write([]input{{name, f}}, streams)
+	}
 	list := make([]input, len(c.Results))
 	for i, path := range c.Results {
 		f, err := figures.Read(path)
 		if err != nil {
 			return err
 		}
-		list[i].figures = f
+		if c.SLO > 0 && !f.Share(c.SLO) {
+			return fault.New(fault.Usage, "--slo has no effect: %s has no runs of patterns without an slo_ms in the workload",
+				path)
+		}
+		list[i].figures, f.Document.Title = f, cmp.Or(c.Title, f.Document.Title)
 	}
 	label(list, c.Results)
 	return c.write(list, streams)
@@ -87,12 +121,11 @@ func label(list []input, paths []string) {
 }
 
 func (c *Cmd) write(list []input, streams cli.Streams) error {
-	var style look
+	style := look{width: plainWidth}
 	if c.Output == "-" {
 		style = lookOf(streams)
-	} else {
-		style = look{width: plainWidth}
 	}
+	style.full = c.Full
 	fill := func(w io.Writer) error {
 		switch c.Format {
 		case "json":
@@ -119,6 +152,8 @@ func (c *Cmd) write(list []input, streams cli.Streams) error {
 func writeJSON(w io.Writer, list []input) error {
 	type one struct {
 		File     string `json:"file"`
+		Title    string `json:"title,omitempty"`
+		Workload string `json:"workload,omitempty"`
 		Scenario string `json:"scenario"`
 		Status   string `json:"status"`
 		World    any    `json:"world"`
@@ -130,7 +165,8 @@ func writeJSON(w io.Writer, list []input) error {
 	}{Schema: "perigee.report/1"}
 	for _, in := range list {
 		d := in.figures.Document
-		out.Results = append(out.Results, one{in.label, d.Scenario.Name, d.Status, d.World, in.figures})
+		out.Results = append(out.Results, one{in.label, d.Title, d.Workload, d.Scenario.Name, d.Status, d.World,
+			in.figures})
 	}
 	return json.NewEncoder(&indenter{w: bufio.NewWriter(plaintext.JSONWriter(w))}).Encode(out)
 }

@@ -16,6 +16,7 @@ import (
 	"perigee/internal/experiment"
 	"perigee/internal/fault"
 	"perigee/internal/file"
+	"perigee/internal/junit"
 	"perigee/internal/result"
 	"perigee/lua"
 	"perigee/nixl/engines"
@@ -49,6 +50,10 @@ type Job struct {
 	// Conclude, if set, looks at the complete result of a run at rank 0, after it was written, and at the
 	// result that it repeats, if any. Its error becomes that of the job.
 	Conclude func(old, fresh *result.Document) error
+	// Suites, if set, returns what Conclude has to say in the file of --junit.
+	Suites func() []junit.Suite
+	// Says is what rank 0 says on standard error before the run.
+	Says string
 	// Aside sends what the scenario prints to standard error: standard output is Conclude's.
 	Aside bool
 
@@ -188,7 +193,7 @@ func (j *Job) prepare(streams cli.Streams) (flags Flags, ranks int, err error) {
 	if err != nil {
 		return flags, 0, err
 	}
-	r, err := lua.Load(o.Script.Name, o.Script.Source, streams.Out)
+	r, err := o.Script.load(streams.Out)
 	if err != nil {
 		return flags, 0, err
 	}
@@ -279,7 +284,7 @@ func (j Job) ScenarioOptions(streams cli.Streams) (map[string]any, error) {
 	if j.Mistake != nil {
 		return nil, j.Mistake
 	}
-	r, err := loadScenario(j.Scenario, streams.Out)
+	r, err := loadScenario(j.Scenario, streams.Out, j.libs()...)
 	if err != nil {
 		return nil, err
 	}
@@ -289,9 +294,15 @@ func (j Job) ScenarioOptions(streams cli.Streams) (map[string]any, error) {
 }
 
 // checkOutputs finds out, before anything is measured, whether the files that
-// the user wants can be written, and that they are no inputs.
+// the user wants can be written, and that they are no inputs. These are there already, but for folders of modules.
 func (j Job) checkOutputs(flags Flags, sc lua.Scenario, own options) error {
 	inputs := append(sc.Inputs(own.values), j.Scenario)
+	for _, m := range sc.Library.Modules {
+		inputs = append(inputs, m.File)
+	}
+	if err := checkFolders(flags.Yielding.Lib); err != nil {
+		return err
+	}
 	if flags.Result != "" {
 		if err := cli.NotOver(flags.Result, inputs...); err != nil {
 			return err
@@ -300,6 +311,11 @@ func (j Job) checkOutputs(flags Flags, sc lua.Scenario, own options) error {
 			return err
 		}
 		if err := result.CheckWritable("--result", flags.Result); err != nil {
+			return err
+		}
+	}
+	if path := flags.Yielding.JUnit; path != "" {
+		if err := cmp.Or(cli.NotOver(path, inputs...), result.CheckWritable("--junit", path)); err != nil {
 			return err
 		}
 	}

@@ -19,6 +19,7 @@ func TestYielding(t *testing.T) {
 		{"", "--size 1", "--size 1", "given", "[]"},
 		{"backend", "--backend X --backend-param a=b", "--backend X", "given", "[a=b]"},
 		{"backend-param", "--backend X --backend-param a=b", "--backend-param a=b", "X", "[]"},
+		{"junit", "--backend X --junit=f", "--junit=f", "X", "[]"},
 		{"", "-- --backend X", "-- --backend X", "given", "[]"},
 	} {
 		var sc lua.Scenario
@@ -34,7 +35,7 @@ func TestYielding(t *testing.T) {
 		if _, err := parseOptions("perigee run x", sc, []string{"--help"}, cli.Streams{Out: &out, Err: io.Discard}); !errors.Is(err, ErrHelp) {
 			t.Fatal(err)
 		}
-		for _, flag := range []string{"--backend=", "--backend-param="} {
+		for _, flag := range []string{"--backend=", "--backend-param=", "--junit="} {
 			if n := strings.Count(out.String(), flag); n != 1 {
 				t.Errorf("a scenario with %q: %s is %d times in its help", c.own, flag, n)
 			}

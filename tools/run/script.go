@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -14,6 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"perigee/internal/cli"
+	"perigee/internal/conf"
 	"perigee/internal/fault"
 	"perigee/internal/file"
 	"perigee/internal/plaintext"
@@ -33,9 +35,13 @@ func readScript(name string) (script, error) {
 		return script{shipped, source}, nil
 	}
 	if _, open := file.Descriptor(name); !open && !strings.HasSuffix(name, ".lua") {
-		return script{}, fault.New(fault.Usage, "there is no scenario %q", name).
-			WithHint("shipped are %s; a file of your own ends in .lua",
-				strings.ReplaceAll(strings.Join(scenarios.Names(), ", "), "_", "-"))
+		shipped := strings.ReplaceAll(strings.Join(scenarios.Names(), ", "), "_", "-")
+		meant := conf.Suggestion(name, strings.Split(shipped, ", "))
+		if _, err := os.Stat(name + ".lua"); err == nil {
+			meant = fmt.Sprintf("; did you mean %q?", name+".lua")
+		}
+		return script{}, fault.New(fault.Usage, "there is no scenario %q%s", name, meant).
+			WithHint("shipped are %s; a file of your own ends in .lua", shipped)
 	}
 	data, err := file.Read(name, lua.MaxSource)
 	if err != nil {

@@ -23,7 +23,7 @@ demo: build ## run a small KV-cache workload on 8 local ranks, print its table a
 	bin/perigee matgen generate --model llama-405b --num-user-requests 8 \
 	  --num-prefill-nodes 1 --num-decode-nodes 1 --ppn 4 --prefill-tp 2 --decode-tp 2 \
 	  --scale 0.01 --flops 800e15 --results-dir $(DEMO)/workload
-	bin/perigee sequential-ct-perftest $(DEMO)/workload/metadata.yaml --engine shm --verify-buffers --iters 10 \
+	bin/perigee sequential-ct-perftest $(DEMO)/workload/metadata.yaml --engine shm --verify-buffers \
 	  --json-output-path $(DEMO)/results.json --result $(DEMO)/result.json.zst
 	bin/perigee report --text $(DEMO)/result.json.zst
 	@echo "# next: bin/perigee report $(DEMO)/result.json.zst -o report.html"

@@ -69,6 +69,7 @@ type commands struct {
 	Result               inspect.Cmd   `cmd:"" group:"read" help:"Look into results, and turn them into other formats."`
 	Sweep                sweep.Cmd     `cmd:"" group:"read" help:"Compare the benchmark reports of a sweep: tables, trade-off plots, an interactive page."`
 	Doctor               doctor.Cmd    `cmd:"" group:"about" help:"Look at what perigee needs of this machine, and say what to do."`
+	Check                run.Check     `cmd:"" group:"prepare" help:"Look for mistakes in scenarios, without ranks."`
 	Scenarios            scenariosCmd  `cmd:"" group:"about" help:"List the shipped scenarios."`
 	Completion           completionCmd `cmd:"" group:"about" help:"Print the completion script of a shell."`
 	Version              versionCmd    `cmd:"" group:"about" help:"Print the version."`

@@ -71,7 +71,7 @@ func TestWholeRuns(t *testing.T) {
 		for _, n := range []int{2, 4, 8} {
 			row := strings.TrimSpace(strings.Repeat("1M ", n))
 			dir := harness.Files(t, map[string]string{"c.yaml": pattern(), "m.txt": strings.Repeat(row+"\n", n)})
-			o := harness.MustRun(t, dir, "sequential-ct-perftest", "c.yaml", "--engine", engine)
+			o := harness.MustRun(t, dir, "sequential-ct-perftest", "c.yaml", "--engine", engine, "--iters", "3")
 			t.Logf("1 MiB all-to-all, %d ranks: %v", n, o.Took.Round(time.Millisecond))
 		}
 	})

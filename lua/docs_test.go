@@ -47,6 +47,11 @@ func TestDocumentedExamples(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		checked, found := Check(&Library{}, "example.lua", text)
+		checked.Close()
+		for _, f := range found {
+			t.Errorf("perigee check: %v in\n%s", f, text)
+		}
 		r, err := Load("example.lua", text, os.Stderr)
 		if err != nil {
 			t.Errorf("%v in\n%s", err, text)

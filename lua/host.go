@@ -110,7 +110,7 @@ func (h *host) Collective(f vm.Function) vm.Function {
 	return func(L *glua.LState) (int, error) {
 		n, err := f.Guarded(L)
 		if err != nil && h.env.World != nil {
-			h.env.World.Fail(vm.Locate(L, err))
+			h.env.World.Fail(h.vm.Located(L, err))
 		}
 		return n, err
 	}

@@ -134,7 +134,34 @@ func TestScripts(t *testing.T) {
 			result.set("x", { a = 0 / 0, b = { result.null, 2 } })
 			result.note("two\nlines")
 			local bar = result.progress(3, "things")
-			bar:add() ; bar:add(2) ; bar:finish() ; bar:finish() ; bar:add()`,
+			bar:add() ; bar:add(2, 0.5) ; bar:expect(4, 1) ; bar:finish() ; bar:finish() ; bar:add()`,
+		"pieces": `
+			local got = {}
+			for k in patterns.pieces(7) do table.insert(got, k) end
+			assert(#got == 1 and got[1] == 7)
+			-- An iteration takes the slowest rank 20 ms at least, so that no more than 11 begin within 200 ms.
+			local plan = transfer.prepare { matrix = matrix.ring { bytes = 8 } }
+			local start, begun, count, largest = clock.now(), 0, 0, 1
+			for k in patterns.pieces(nil, 0.2, { plan }) do
+				assert(k >= 1 and k <= 10 * largest)
+				begun, count, largest = clock.now() - start, count + k, math.max(largest, k)
+				for _ = 1, k do plan:run() clock.sleep(0.01 * world.rank) end
+			end
+			assert(world.reduce(count, "min") == world.reduce(count, "max") and count >= 1 and count <= 11)
+			assert(world.reduce(clock.now() - start, "max") >= 0.2)
+			local collected = transfer.collect { plan }
+			if collected then assert(collected[1].runs[1].filled) end
+			-- What is short is done in few pieces.
+			local pieces = 0
+			count = 0
+			for k in patterns.pieces(nil, 0.3) do pieces, count = pieces + 1, count + k end
+			assert(count > pieces and world.reduce(pieces, "min") == world.reduce(pieces, "max"))
+			assert(not pcall(patterns.pieces))`,
+		"fitting": `
+			-- An iteration takes 4 ms at least.
+			local tried = 0
+			local n = patterns.fitting(1, function(k) tried = tried + k clock.sleep(0.002 * k * world.rank) end)
+			assert(world.reduce(n, "min") == world.reduce(n, "max") and n >= 1 and n <= 250 - tried)`,
 		"the order of ranks does not matter to a barrier": `
 			local order = world.rank == 0 and { 2, 1, 0 } or { 0, 1, 2 }
 			world.barrier(order)
@@ -158,7 +185,7 @@ func TestScripts(t *testing.T) {
 			world.barrier()`,
 		"metatables are out of reach": `
 			assert(getmetatable(matrix.new(1)) == "perigee.matrix" and getmetatable(matrix.new(1)[0]) == "perigee.matrix.row")
-			assert(io == nil and os == nil and require == nil and dofile == nil and debug == nil and package == nil)`,
+			assert(io == nil and os == nil and not pcall(require, "io") and not pcall(require, "package") and dofile == nil and debug == nil and package == nil)`,
 	} {
 		t.Run(name, func(t *testing.T) { mustPlay(t, 3, body(script)) })
 	}
@@ -256,8 +283,8 @@ func TestMistakes(t *testing.T) {
 		`config.load("x.yaml", { { name = "a", type = "integer" } })`:                      `integer`,
 		`config.load("/etc/hostname")`:                                                     `wanted a file that ends in .yaml, .yml, .json, .toml, .csv, .jsonl or .ndjson`,
 		`error("mine")`:                                                                    at + "mine",
-		`error({})`:                                                                        "test.lua: error was called with a table",
-		`error(nil)`:                                                                       "test.lua: error was called with nil",
+		`error({})`:                                                                        at + "error was called with a table",
+		`error(nil)`:                                                                       at + "error was called with nil",
 		`local x = nil; x.y = 1`:                                                           at + "x is nil, and y is asked of it",
 		`local function f() return f() + 1 end f()`:                                        "stack overflow",
 		`("x"):rep(1e18)`:                                                                  "",
@@ -307,6 +334,7 @@ func TestSyntaxErrors(t *testing.T) {
 		"return { run = print, options = { options.enum {'a'} } }":                             "bad.lua: options: element 1: a: choices go with options.enum",
 		"return { run = print, options = { options.string {'a', min = 1} } }":                  "bad.lua: options: element 1: a: min and max go with int, number and size only",
 		"return { run = print, options = { options.bool {'a', arg = true} } }":                 "bad.lua: options: element 1: a: a bool cannot be an argument",
+		"return { run = print, options = { options.int {'a', instead_of = 'b'} } }":            `bad.lua: options: a: instead_of names "b", which is no option of the list`,
 		"return { run = print, options = { options.int {'a'}, options.int {'a'} } }":           "bad.lua: options: a is there twice",
 		"return { run = print, options = { options.bool {'help'} } }":                          "bad.lua: options: element 1: no option can have the name help: --help is perigee's own",
 		"return { run = print, options = { options.string {'version'} } }":                     "bad.lua: options: element 1: no option can have the name version: --version is perigee's own",

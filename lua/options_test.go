@@ -117,6 +117,43 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// A duration is seconds; given instead of another option it takes its place, default and all.
+func TestDuration(t *testing.T) {
+	r := loadScript(t, `return { run = print, options = {
+		options.duration { "duration", nil, "how long", instead_of = "iters" }, options.int { "iters", 3 }, options.duration { "gap", "1m30s" },
+	} }`)
+	for args, want := range map[string]map[string]any{
+		"":                        {"iters": int64(3), "gap": 90.0},
+		"--iters 5 --gap 500ms":   {"iters": int64(5), "gap": 0.5},
+		"--duration 2m --gap 10s": {"duration": 120.0, "gap": 10.0},
+	} {
+		got, err := parseOptions(r.Scenario, io.Discard, strings.Fields(args)...)
+		if d := cmp.Diff(want, got); err != nil || d != "" {
+			t.Errorf("%q: %v (-want +got):\n%s", args, err, d)
+		}
+		if again, err := r.Restore(got, false); err != nil || !maps.Equal(again, got) {
+			t.Errorf("%q restored: %v, %v", args, again, err)
+		}
+	}
+	const want = "want a time above 0 with its unit, such as 500ms, 30s or 2m"
+	for args, want := range map[string]string{
+		"--duration 30":           "--duration is 30, " + want,
+		"--duration 0s":           "--duration is 0s, " + want,
+		"--duration=-1s":          "--duration is -1s, " + want,
+		"--duration soon":         "--duration is soon, " + want,
+		"--duration 1s --iters 3": "--duration and --iters: one is instead of the other",
+	} {
+		_, err := parseOptions(r.Scenario, io.Discard, strings.Fields(args)...)
+		if err == nil || err.Error() != want || fault.KindOf(err) != fault.Usage {
+			t.Errorf("%s: got %v, want %s", args, err, want)
+		}
+	}
+	var out strings.Builder
+	if _, err := parseOptions(r.Scenario, &out, "--help"); err != nil || !strings.Contains(out.String(), "[1m30s]") {
+		t.Errorf("%v, %s", err, out.String())
+	}
+}
+
 // Help shows what was declared, whatever characters it has.
 func TestOptionsHelp(t *testing.T) {
 	r := loadScript(t, `return { run = print, options = {

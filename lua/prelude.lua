@@ -24,11 +24,14 @@ patterns.fields = {
       },
     },
   },
+  { name = "class", type = "string", help = "of the traffic, for its share in the report" },
+  { name = "slo_ms", type = "float", min = 1e-6, help = "time within which a run is to end, for the report" },
+  { name = "weight", type = "float", min = 1e-6, help = "of its class, for the report; 1 without it" },
   { name = "metadata", type = "map", help = "carried into the result" },
 }
 
 -- Loads the matrices of a list of patterns that config.load has read, and
--- prepares their transfers. override may hold mem, op, start and meet. Returns the plans.
+-- prepares their transfers. override may hold mem, op, start and meet, and the generator of the list. Returns the plans.
 function patterns.prepare(list, override)
   override = override or {}
   local files, specs = {}, {}
@@ -37,6 +40,12 @@ function patterns.prepare(list, override)
   end
   for i, m in ipairs(matrix.load_all(files)) do
     local p = list[i]
+    for _, key in ipairs { "class", "slo_ms", "weight" } do
+      if p[key] ~= nil then
+        p.metadata = p.metadata or {}
+        p.metadata[key] = p[key]
+      end
+    end
     specs[i] = {
       name = "pattern " .. i - 1 .. " (" .. p.matrix_file:match("[^/]*$") .. ")",
       matrix = m,
@@ -51,7 +60,11 @@ function patterns.prepare(list, override)
       sleep_after = p.sleep_after_launch_sec,
     }
   end
-  return transfer.prepare_all(specs)
+  local plans = transfer.prepare_all(specs)
+  if type(override.generator) == "table" then
+    result.workload(override.generator)
+  end
+  return plans
 end
 
 -- Options for a range of sizes, named as in nccl-tests, in front of a scenario's own.
@@ -100,6 +113,64 @@ function patterns.quantiles(values)
     local at = q * (#values - 1)
     local low = math.floor(at)
     return values[low + 1] + (at - low) * ((values[low + 2] or values[low + 1]) - values[low + 1])
+  end
+end
+
+-- An option --duration that stands instead of another, which says how many: iterations, rounds.
+function patterns.duration(instead_of)
+  return options.duration { "duration", nil, "measure for so long, such as 30s, instead of --" .. instead_of
+    .. "; where several are measured, all together", instead_of = instead_of }
+end
+
+-- Pieces of a loop, for `for k in ...`: n iterations at once, or, with seconds instead of n, as many as begin within
+-- them. Then the ranks agree before each piece on its size by what the last took: a fiftieth of the time, the rest of
+-- it, or ten times the last, whatever is least. Plans are told of these gaps, and of the runs to come.
+function patterns.pieces(n, seconds, plans)
+  if not (n or seconds) then
+    error("patterns.pieces: neither a number nor seconds", 2)
+  elseif not seconds then
+    return function()
+      local all = n
+      n = nil
+      return all
+    end
+  end
+  local piece, began, last, announced
+  return function()
+    local now = world.reduce(clock.now(), "max")
+    for _, plan in ipairs(plans or {}) do
+      plan:gap()
+    end
+    if not piece then
+      piece, began, last = 1, now, now
+      return piece
+    end
+    local left, each = began + seconds - now, math.max(now - last, 1e-9) / piece
+    if left <= 0 then
+      return nil
+    end
+    if plans and not announced and now - began > math.min(1, seconds / 50) then
+      announced = true
+      transfer.expect(plans, math.ceil(left / each))
+    end
+    piece, last = math.max(1, math.floor(math.min(left / each, seconds / 50 / each, piece * 10))), now
+    return piece
+  end
+end
+
+-- How many iterations take so many seconds, at least 1, for what cannot go on in pieces: run(n) does n of them, more and
+-- more until that takes a tenth of the time. What the trials take is not there for the rest.
+function patterns.fitting(seconds, run)
+  local n, most, began = 1, 2 ^ 30, world.reduce(clock.now(), "max")
+  local start = began
+  while true do
+    run(n)
+    local now = world.reduce(clock.now(), "max")
+    local took = math.max(now - start, 1e-9)
+    if took >= seconds / 10 or n >= most then
+      return math.max(1, math.floor((began + seconds - now) / took * n))
+    end
+    n, start = math.max(n + 1, math.floor(math.min(10 * n, 1.2 * n * seconds / 10 / took, most))), now
   end
 end
 

@@ -70,6 +70,7 @@ type module struct {
 	name string
 	modules.Instance
 	table *glua.LTable // of the functions and fields
+	later []string     // fields that it has in a world
 }
 
 // all are the modules of perigee, in the order in which they open; they close in the reverse order.
@@ -96,11 +97,16 @@ type Runtime struct {
 	modules []module
 }
 
-// Load runs the top level of a script, which may print to out. name stands in
-// messages. Close the runtime in the end.
+// Load runs the top level of a script that requires no modules, as LoadWith does.
 func Load(name, source string, out io.Writer) (*Runtime, error) {
+	return LoadWith(&Library{Closed: true}, name, source, out)
+}
+
+// LoadWith runs the top level of a script, which may print to out. name stands in messages. A library that is open gets
+// the modules of the script, and is closed. Close the runtime in the end.
+func LoadWith(l *Library, name, source string, out io.Writer) (*Runtime, error) {
 	r := newRuntime(out)
-	if err := r.load(name, source); err != nil {
+	if err := r.load(l, name, source); err != nil {
 		r.Close()
 		return nil, err
 	}
@@ -119,13 +125,13 @@ func newRuntime(out io.Writer) *Runtime {
 	for _, m := range all {
 		instance := m.New(r.host)
 		exports := instance.Exports()
-		opened := module{m.name, instance, v.Functions(exports.Functions)}
+		opened := module{m.name, instance, v.Functions(exports.Functions), exports.Later}
 		opened.set(exports.Fields)
 		v.L.SetGlobal(m.name, opened.table)
 		r.modules = append(r.modules, opened)
 	}
 	v.L.SetGlobal("threshold", v.Function(r.threshold))
-	if err := v.L.DoString(prelude); err != nil {
+	if _, err := v.Load("[patterns]", prelude); err != nil {
 		panic(err) // part of the binary, and every test runs it
 	}
 	return r
@@ -163,7 +169,10 @@ func (r *Runtime) Close() error {
 	return errors.Join(append(errs, r.host.env.Experiment.Close())...)
 }
 
-func (r *Runtime) load(name, source string) error {
+func (r *Runtime) load(l *Library, name, source string) error {
+	if err := r.open(l, name, source); err != nil {
+		return err
+	}
 	top, err := r.host.vm.Load(name, source)
 	if err != nil {
 		return err
@@ -172,13 +181,15 @@ func (r *Runtime) load(name, source string) error {
 		return err
 	}
 	r.host.described(r.Metrics)
+	l.Closed = true
+	r.Library = *l
 	return nil
 }
 
 // Ranks asks the scenario how many ranks it wants with these options; 0 means
 // that it does not say.
 func (r *Runtime) Ranks(options map[string]any) (int, error) {
-	v, err := r.valueFor(r.ranks, options)
+	v, err := r.valueFor("ranks", r.ranks, options)
 	if err != nil {
 		return 0, err
 	}
@@ -193,9 +204,9 @@ func (r *Runtime) Ranks(options map[string]any) (int, error) {
 }
 
 // valueFor is the value of a field of the scenario, which may be a function of the options.
-func (r *Runtime) valueFor(v glua.LValue, options map[string]any) (glua.LValue, error) {
+func (r *Runtime) valueFor(field string, v glua.LValue, options map[string]any) (glua.LValue, error) {
 	if fn, ok := v.(*glua.LFunction); ok {
-		return r.host.vm.Call(fn, r.table(options))
+		return r.host.vm.Call(field, fn, r.table(options))
 	}
 	return v, nil
 }
@@ -216,7 +227,7 @@ func (r *Runtime) table(options map[string]any) glua.LValue {
 // Limits are the thresholds that the script has set, and those that its field thresholds has for these options. The
 // field reads no files: every rank asks for it before there is a world.
 func (r *Runtime) Limits(options map[string]any) ([]metric.Threshold, error) {
-	v, err := r.valueFor(r.limits, options)
+	v, err := r.valueFor("thresholds", r.limits, options)
 	if err != nil || v == nil || v == glua.LNil {
 		return slices.Clone(r.Thresholds), err
 	}
@@ -226,6 +237,6 @@ func (r *Runtime) Limits(options map[string]any) ([]metric.Threshold, error) {
 
 // Run runs the scenario at this rank, after Begin.
 func (r *Runtime) Run(options map[string]any) error {
-	_, err := r.host.vm.Call(r.run, r.table(options))
+	_, err := r.host.vm.Call("run", r.run, r.table(options))
 	return err
 }

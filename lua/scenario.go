@@ -23,10 +23,21 @@ type Scenario struct {
 	Metrics []result.MetricDef // its own
 	// Thresholds are those that the script has set.
 	Thresholds []metric.Threshold
+	Library    Library // its modules
 
 	ranks  glua.LValue
 	limits glua.LValue // thresholds that depend on the options
 	run    *glua.LFunction
+}
+
+// Hooks counts the functions that perigee calls.
+func (s *Scenario) Hooks() (n int) {
+	for _, v := range []glua.LValue{s.ranks, s.limits, s.run} {
+		if f, ok := v.(*glua.LFunction); ok && f != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // describe reads the table that a script has returned.

@@ -25,8 +25,8 @@ func TestBadScripts(t *testing.T) {
 		"many variables around":          {manyUpvalues(), "variables of the functions around it, wanted at most 255"},
 		"long names of files":            {`local s = ("x"):rep(2^26) matrix.load_all { s, s, s, s, s, s, s, s }`, "and 7 other files ("},
 		"long values without a world":    {`local s = ("x"):rep(2^26) world.all_gather { s, s, s, s, s, s, s, s }`, "b.lua:1: there is no world yet"},
-		"an error that is a number":      {`error(7)`, "b.lua: error was called with 7"},
-		"an error that is a table":       {`error({})`, "b.lua: error was called with a table"},
+		"an error that is a number":      {`error(7)`, "b.lua:1: error was called with 7"},
+		"an error that is a table":       {`error({})`, "b.lua:1: error was called with a table"},
 	} {
 		r, err := Load("b.lua", c.source, io.Discard)
 		if err == nil {

@@ -114,7 +114,7 @@ func TestStubs(t *testing.T) {
 		"Plan":        {functions: keysOf(methodsOf(r, "perigee.plan"))},
 		"Lanes":       {functions: keysOf(methodsOf(r, "perigee.lanes"))},
 		"ProgressBar": {functions: keysOf(methodsOf(r, "perigee.progress"))},
-		"OptionSpec":  {fields: []string{"arg", "choices", "default", "help", "max", "min", "name", "short"}},
+		"OptionSpec":  {fields: []string{"arg", "choices", "default", "help", "instead_of", "max", "min", "name", "short"}},
 	}
 	if state(r).GetGlobal("threshold").Type() != glua.LTFunction {
 		t.Error("threshold is no function")

@@ -44,6 +44,7 @@ return {
   options = patterns.size_options {
     options.size { "size", nil, "bytes in each message, if its size is not swept (default: 1M)", min = 1 },
     options.int { "iters", 20, "measured runs of each size", min = 1 },
+    patterns.duration "iters",
   },
   metrics = { { "busbw_gb_per_s", "bytes that a rank sends to others / latency; each run, by message", better = "higher" } },
   ranks = 4,
@@ -56,16 +57,18 @@ return {
     if #plans[1].initiators == 0 then
       result.note("no rank sends anything: one rank alone has no other")
     end
-    transfer.expect(plans, opt.iters)
+    transfer.expect(plans, opt.iters or 1)
     local out = result.table { columns = columns, keys = 2, stream = true }
     local last
     for i, plan in ipairs(plans) do
       local this = { plan }
       plan:run { iterations = 5, record = false }
-      for _ = 1, opt.iters do
-        world.barrier()
-        plan:run()
-        transfer.save(this)
+      for piece in patterns.pieces(opt.iters, opt.duration and opt.duration / #sizes, this) do
+        for _ = 1, piece do
+          world.barrier()
+          plan:run()
+          transfer.save(this)
+        end
       end
       local collected = transfer.collect(this)
       if collected then

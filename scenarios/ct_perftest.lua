@@ -99,6 +99,7 @@ return {
     options.enum { "mem-type", nil, "memory of the buffers, instead of the config's", choices = { "dram", "vram", "cpu", "cuda" } },
     options.enum { "op", nil, "operation, instead of the config's", choices = { "WRITE", "READ" } },
     options.int { "iters", nil, "measured runs, instead of the config's", min = 1, max = 1e8 },
+    patterns.duration "iters",
     options.int { "warmup-iters", nil, "unmeasured runs first, instead of the config's", min = 0, max = 1e8 },
     options.enum { "start", nil, "how the initiators start the first run: as they leave the barrier, or at an instant that they agree on (config, else barrier)", choices = { "barrier", "clock" } },
     options.int { "isolation-iters", nil, "accepted for symmetry; one pattern is always alone", min = 1, max = 1e8 },
@@ -111,47 +112,51 @@ return {
     if opt.isolation_iters then
       result.note("--isolation-iters has no effect: one pattern is always alone")
     end
-    local iters = opt.iters or config.iters
+    local iters = not opt.duration and (opt.iters or config.iters) or nil
 
     world.phase("prepare")
     local plan = patterns.prepare({ config.traffic_pattern }, { mem = opt.mem_type, op = opt.op, start = opt.start or config.start })[1]
-    transfer.expect({ plan }, iters)
+    transfer.expect({ plan }, iters or 1)
 
     world.phase("warmup")
     world.barrier()
     plan:run { iterations = opt.warmup_iters or config.warmup_iters, record = false }
 
     world.phase("workload")
-    local bar = result.progress(iters, "iterations")
+    local bar = result.progress(iters or 0, "iterations", opt.duration)
     world.barrier()
     if plan.takes_part then
       clock.sleep(config.traffic_pattern.sleep_before_launch_sec)
     end
+    local every, done = opt.verify_every or opt.verify_buffers == "every", 0
+    local function play(n, verified)
+      if verified then
+        plan:fill(done + 1)
+      end
+      plan:run(n)
+      if verified then
+        plan:check(done + 1)
+      end
+      done = done + n
+      bar:add(n)
+    end
     -- In pieces, so that the bar moves, and in few of them: what lies between two is in the total time, but for the
-    -- filling and checking of buffers.
-    local every = opt.verify_every or opt.verify_buffers == "every"
-    local left = iters
-    while left > 0 do
-      local verified = every or opt.verify_buffers and left == 1
-      local piece = every and 1 or math.min(left, math.max(100, math.ceil(iters / 100)))
-      if opt.verify_buffers and not verified then
-        piece = math.min(piece, left - 1) -- the last run comes alone
-      end
-      if verified then
-        if not every then
-          world.barrier() -- all runs before are over
+    -- filling and checking of buffers. The last run comes alone where it is checked.
+    local last = opt.verify_buffers and not every and 1 or 0
+    for piece in patterns.pieces(iters and iters - last, opt.duration, { plan }) do
+      local left = piece
+      while left > 0 do
+        local n = every and 1 or math.min(left, math.max(100, math.ceil(piece / 100)))
+        play(n, every)
+        left = left - n
+        if left + last > 0 or opt.duration then
+          transfer.save({ plan }, true)
         end
-        plan:fill(left)
       end
-      plan:run(piece)
-      if verified then
-        plan:check(left)
-      end
-      bar:add(piece)
-      left = left - piece
-      if left > 0 then
-        transfer.save({ plan }, true)
-      end
+    end
+    if last > 0 then
+      world.barrier() -- all runs before are over
+      play(1, true)
     end
     bar:finish()
     if plan.takes_part then
@@ -159,7 +164,7 @@ return {
     end
     local collected = transfer.collect { plan }
     if every then
-      result.note("verified: every byte of " .. iters .. " measured runs arrived as it was sent")
+      result.note("verified: every byte of " .. done .. " measured runs arrived as it was sent")
     elseif opt.verify_buffers then
       result.note("verified: every byte of the last measured run arrived as it was sent")
     end
@@ -170,7 +175,7 @@ return {
       return
     end
 
-    report(opt, plan, collected[1], iters)
+    report(opt, plan, collected[1], done)
     patterns.print_storage({ plan }, { collected })
   end,
 }

@@ -33,7 +33,7 @@ local function banner(opt, backend)
   say("Experts/rank: %s", opt.experts_per_rank)
   say("Test: %s", opt.test)
   say("Backend: %s", backend)
-  say("Warmup: %d, Measure: %d rounds\n%s\n", opt.warmup, opt.rounds, rule)
+  say("Warmup: %d, Measure: %s rounds\n%s\n", opt.warmup, opt.rounds or string.format("%g s of", opt.duration), rule)
 end
 
 -- The table of the original, over all rounds and ranks.
@@ -92,6 +92,7 @@ return {
     options.path { "model", nil, "a model's name, its config.json, or a file of your own: hidden size, experts and topk" },
     options.int { "warmup", 0, "rounds that are not measured", min = 0, max = 2 ^ 31 },
     options.int { "rounds", 1, "measured rounds", min = 1, max = 2 ^ 31 },
+    patterns.duration "rounds",
     options.bool { "curve", false, "measure 2, 4, 8 ... ranks, too, and fit the growth" },
     options.enum { "buffers", "routed", "memory: what a uniform routing needs, or NIXL EP's worst case", choices = { "routed", "worst" } },
     options.int { "num-tokens", 512, "tokens of each rank, for the memory", min = 1, max = 2 ^ 31 },
@@ -121,15 +122,22 @@ return {
     opt = patterns.experts(opt, world.size, defaults)
     local backend = patterns.ep_backend(opt)
     banner(opt, backend)
-    local rows, curves = {}, {}
+    local rows, curves, cases = {}, {}, 0
+    for _, experts in ipairs(numbers(opt.experts_per_rank)) do
+      cases = cases + #counts(opt, experts)
+    end
     for _, experts in ipairs(numbers(opt.experts_per_rank)) do
       local curve = {}
       for _, n in ipairs(counts(opt, experts)) do
         world.phase(string.format("%s, %d experts per rank, %d ranks", opt.test, experts, n))
         say("Running: %s (%d experts/rank, %d total)", opt.test, experts, experts * n)
-        local figures = moe.control {
-          test = opt.test, rounds = opt.rounds, warmup = opt.warmup, ranks = n, buffers = opt.buffers, plane = plane_of(opt, experts),
-        }
+        local case = { test = opt.test, ranks = n, buffers = opt.buffers, plane = plane_of(opt, experts), record = false }
+        local rounds = opt.rounds or patterns.fitting(opt.duration / cases, function(k)
+          case.rounds = k
+          moe.control(case)
+        end)
+        case.rounds, case.warmup, case.record = rounds, opt.warmup, true
+        local figures = moe.control(case)
         if figures then
           show(opt, experts, n, figures)
           for _, f in ipairs(figures) do

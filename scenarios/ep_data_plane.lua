@@ -75,7 +75,7 @@ local function banner(case, mode, opt, backend)
   say("Ranks: %d, Tokens: %d, Hidden: %d", world.size, case.tokens, case.hidden)
   say("Experts: %d/rank (%d total), TopK: %d", case.experts_per_rank, case.experts_per_rank * world.size, case.topk)
   say("Backend: %s", backend)
-  say("Warmup: %d, Measure: %d iterations\n%s\n", opt.warmup, opt.iters, rule)
+  say("Warmup: %d, Measure: %d iterations\n%s\n", opt.warmup, case.iters, rule)
 end
 
 local function block(mode, m)
@@ -113,7 +113,7 @@ local function described(case, mode, ranks, opt)
     test = mode, results = ranks,
     config = {
       num_processes = world.size, num_tokens = case.tokens, hidden = case.hidden, num_experts_per_rank = case.experts_per_rank,
-      topk = case.topk, warmup_iters = opt.warmup, measure_iters = opt.iters,
+      topk = case.topk, warmup_iters = opt.warmup, measure_iters = case.iters or result.null,
     },
   }
 end
@@ -132,7 +132,7 @@ local function save(opt, out)
       num_processes = world.size, tests = words("mode", opt.mode, { "dispatch", "combine", "e2e" }),
       token_counts = numbers("tokens", opt.tokens), hidden_dims = numbers("hidden", opt.hidden),
       expert_counts = numbers("experts-per-rank", opt.experts_per_rank), topk = numbers("topk", opt.topk),
-      warmup_iters = opt.warmup, measure_iters = opt.iters,
+      warmup_iters = opt.warmup, measure_iters = opt.iters or result.null,
     },
   })
 end
@@ -194,8 +194,11 @@ local function run_case(case, opt, loads, m, out)
     checked("before", plane:verify { sabotage = opt.sabotage })
   end
   for _, mode in ipairs(case.modes) do
-    banner(case, mode, opt, out.backend)
     local entries = words("entry", opt.entry, { "steady", "fresh", "moving" })
+    case.iters = opt.iters or patterns.fitting(opt.duration / (out.cases * #case.modes * #entries), function(n)
+      plane:measure { mode = mode, iterations = n, warmup = 0, entry = entries[1], record = false }
+    end)
+    banner(case, mode, opt, out.backend)
     local main = entries[1] -- whose figures are in the block and in the JSON
     local steady
     for i, kind in ipairs(entries) do
@@ -207,7 +210,7 @@ local function run_case(case, opt, loads, m, out)
     end
     for _, kind in ipairs(entries) do
       world.phase(mode .. " " .. kind)
-      local figures = plane:measure { mode = mode, iterations = opt.iters, warmup = opt.warmup, entry = kind }
+      local figures = plane:measure { mode = mode, iterations = case.iters, warmup = opt.warmup, entry = kind }
       if opt.verify then
         checked("what " .. mode .. " " .. kind .. " left", plane:verify { state = mode })
       end
@@ -230,7 +233,7 @@ local function run_case(case, opt, loads, m, out)
         local through = figures.between_hosts_bytes > 0 or opt.nvlink_backend == "none"
         for _, h in ipairs(through and figures.nics or {}) do
           result.note(string.format("NICs of %s (%s), all its traffic: %.3f MB sent and %.3f MB received in %d iterations; messages between hosts: %.3f MB",
-            h.host, table.concat(h.nics, ", "), h.sent_bytes / 1e6, h.received_bytes / 1e6, opt.iters, figures.between_hosts_bytes / 1e6))
+            h.host, table.concat(h.nics, ", "), h.sent_bytes / 1e6, h.received_bytes / 1e6, case.iters, figures.between_hosts_bytes / 1e6))
         end
       end
     end
@@ -258,6 +261,7 @@ return {
     options.path { "model", nil, "a model's name, its config.json, or a file of your own: hidden size, experts, topk and shared experts" },
     options.int { "warmup", 10, "iterations that are not measured", min = 0, max = 2 ^ 31 },
     options.int { "iters", 100, "measured iterations; the first is left out", min = 1, max = 2 ^ 31 },
+    patterns.duration "iters",
     options.string { "entry", "steady,fresh", "steady: one iteration after the other; fresh: a barrier before each; moving: only what moves" },
     options.enum { "payload", "fp8", "dispatched channels", choices = { "fp8", "bf16" } },
     options.enum { "staging", "auto", "on: a dispatch copies what a rank is sent into one piece; auto: on with NIXL", choices = { "auto", "on", "off" } },
@@ -293,8 +297,8 @@ return {
     local backend = patterns.ep_backend(opt)
     local loads = opt.loads and moe.loads(opt.loads, opt.layer or 0)
     local m = opt.matrix and matrix.load(opt.matrix)
-    local out = { rows = {}, json = {}, points = {}, backend = backend }
     local cases = sweep(opt)
+    local out = { rows = {}, json = {}, points = {}, backend = backend, cases = #cases }
     for _, case in ipairs(cases) do
       local ok, err = pcall(run_case, case, opt, loads, m, out)
       if not ok then

@@ -26,6 +26,7 @@ return {
     options.enum { "mode", "e2e", "what an iteration does", choices = { "dispatch", "combine", "e2e" } },
     options.int { "warmup", 10, "iterations that are not measured", min = 0 },
     options.int { "iters", 100, "measured iterations", min = 2 },
+    patterns.duration "iters",
   },
   metrics = {
     { "ep_slowdown", "time of an iteration beside KV transfers, over that alone", better = "lower" },
@@ -42,7 +43,14 @@ return {
     transfer.warmup({ plan }, 5)
     local plane = moe.open { tokens = opt.tokens, hidden = opt.hidden, experts_per_rank = opt.experts_per_rank, topk = opt.topk }
     world.phase("measure")
-    local c = plane:beside { plan = plan, mode = opt.mode, iterations = opt.iters, warmup = opt.warmup }
+    local case = { plan = plan, mode = opt.mode, warmup = 0, record = false }
+    case.iterations = opt.iters or math.max(2, patterns.fitting(opt.duration, function(n)
+      case.iterations = math.max(2, n)
+      plane:beside(case)
+    end))
+    case.warmup, case.record = opt.warmup, true
+    local c = plane:beside(case)
+    result.note("iterations: " .. case.iterations)
     world.phase("check")
     plan:verify()
     plane:verify { state = opt.mode }

@@ -297,8 +297,9 @@ local function describe(opt, near, far, op, peers)
   end
   local what = far == "file" and count(initiators, "rank") .. " with files"
     or string.format("%s, %s, %s", opt.scheme, count(initiators, "initiator"), count(ways, "way"))
-  result.note(string.format("kvbench: %s, %s %s %s, %s per initiator, %s after %d%s",
-    what, op, near, far, count(opt.num_threads, "thread"), count(opt.num_iter, "iteration"), opt.warmup_iter, manner(opt)))
+  result.note(string.format("kvbench: %s, %s %s %s, %s per initiator, %s after %d%s", what, op, near, far,
+    count(opt.num_threads, "thread"), opt.num_iter and count(opt.num_iter, "iteration") or "iterations for " .. duration(opt.duration),
+    opt.warmup_iter, manner(opt)))
   return ways
 end
 
@@ -314,6 +315,7 @@ return {
     options.int { "start-batch-size", 1, "fewest blocks at a time; doubled until max-batch-size", min = 1 },
     options.int { "max-batch-size", 1, "most blocks at a time", min = 1, max = 2 ^ 24 },
     options.int { "num-iter", 1000, "measured iterations of each size, divided among the threads", min = 1, max = 2 ^ 31 },
+    patterns.duration "num-iter",
     options.int { "warmup-iter", 100, "iterations before, not measured, likewise", min = 0, max = 2 ^ 31 },
     options.int { "large-blk-iter-ftr", 16, "blocks over 1 MiB have so many times fewer iterations", min = 1, max = 2 ^ 31 },
     options.int { "num-threads", 1, "threads of each initiator that post at the same time", min = 1, max = 1024 },
@@ -355,10 +357,10 @@ return {
       shuffle = opt.randomize_location_mode ~= "", shuffle_seed = opt.randomize_location_mode_seed,
     }
     local ways = describe(opt, near, far, op, peers)
-    local total = announce(opt, lanes, blocks, batches, ways)
+    local total = opt.duration and 0 or announce(opt, lanes, blocks, batches, ways)
 
-    local out = table_for(opt, ways)
-    local bar = result.progress(math.ceil(total / ways * #peers[0] / 2 ^ 20), "MiB of rank 0")
+    local out, fitted = table_for(opt, ways), {}
+    local bar = result.progress(math.ceil(total / ways * #peers[0] / 2 ^ 20), "MiB of rank 0", opt.duration)
     for _, block in ipairs(blocks) do
       for _, batch in ipairs(batches) do
         if opt.check_consistency then
@@ -366,11 +368,18 @@ return {
           lanes:verify { block = block, batch = batch }
         end
         world.phase("measure")
-        local measured = lanes:measure {
+        local case = {
           block = block, batch = batch, recreate = opt.recreate_xfer, depth = opt.pipeline_depth,
-          prepared = opt.prepared_xfer, reregister = opt.reregister_mem, progress = bar,
-          iterations = iterations_of(opt, opt.num_iter, block), warmup = iterations_of(opt, opt.warmup_iter, block),
+          prepared = opt.prepared_xfer, reregister = opt.reregister_mem, record = false,
         }
+        local iterations = opt.num_iter and iterations_of(opt, opt.num_iter, block)
+          or patterns.fitting(opt.duration / (#blocks * #batches), function(n)
+            case.iterations = n
+            lanes:measure(case)
+          end)
+        table.insert(fitted, string.format("%d (%d B x %d)", iterations, block, batch))
+        case.iterations, case.warmup, case.record, case.progress = iterations, iterations_of(opt, opt.warmup_iter, block), true, bar
+        local measured = lanes:measure(case)
         if measured then
           out:row(row(block, batch, measured, ways))
         end
@@ -379,6 +388,9 @@ return {
     bar:finish()
     out:finish()
     lanes:close()
+    if opt.duration then
+      result.note("iterations of each thread, by block and batch: " .. table.concat(fitted, ", "))
+    end
     if opt.check_consistency then
       result.note("checked: every byte of every size arrived as it was sent")
     end

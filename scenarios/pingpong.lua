@@ -18,6 +18,7 @@ return {
   options = patterns.size_options {
     options.size { "size", nil, "bytes in the message, if its size is not swept (default: 64K)", min = 1 },
     options.int { "iters", 1000, "messages in each direction", min = 1 },
+    patterns.duration "iters",
   },
   metrics = { { "bw_gb_per_s", "bytes / latency; each message, by size and direction", better = "higher" } },
   ranks = 2,
@@ -29,7 +30,7 @@ return {
       table.insert(specs, { name = "pong" .. suffix, matrix = matrix.from { { 0, 0 }, { size, 0 } } })
     end
     local plans = transfer.prepare_all(specs)
-    transfer.expect(plans, opt.iters)
+    transfer.expect(plans, opt.iters or 1)
     local out = result.table {
       keys = 2, stream = true,
       columns = {
@@ -42,12 +43,14 @@ return {
       local both = { ping, pong }
       ping:run { iterations = 10, record = false }
       pong:run { iterations = 10, record = false }
-      for _ = 1, opt.iters do
-        world.barrier()
-        ping:run()
-        world.barrier()
-        pong:run()
-        transfer.save(both)
+      for piece in patterns.pieces(opt.iters, opt.duration and opt.duration / #sizes, both) do
+        for _ = 1, piece do
+          world.barrier()
+          ping:run()
+          world.barrier()
+          pong:run()
+          transfer.save(both)
+        end
       end
       for k, collected in ipairs(transfer.collect(both) or {}) do
         out:row(row(plans[i + k - 1], collected, k == 1 and "0->1" or "1->0"))

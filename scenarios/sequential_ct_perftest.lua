@@ -31,6 +31,43 @@ local function meet(plan, who)
   return plan.initiates
 end
 
+-- Seconds that an iteration of the workload takes: those of the last rank to end. alone(i) is how long pattern i takes.
+-- Each rank is free from the end of its pattern before, and a pattern starts once all that meet are.
+local function duration(plans, config, alone)
+  local free, launched, last = {}, {}, 0
+  for i, plan in ipairs(plans) do
+    local pattern, start = config.traffic_patterns[i], 0
+    local ranks = config.meet == "all" and plan.ranks or plan.initiators
+    for _, rank in ipairs(ranks) do
+      start = math.max(start, free[rank] or 0)
+    end
+    for _, rank in ipairs(ranks) do
+      local computed = config.sleep_from == "launch" and launched[rank] and start - launched[rank] or 0
+      launched[rank] = start + math.max(0, pattern.sleep_before_launch_sec - computed)
+      free[rank] = launched[rank] + alone(i) + pattern.sleep_after_launch_sec
+      last = math.max(last, free[rank])
+    end
+  end
+  return last
+end
+
+-- The iterations of such a duration that fit into a minute, within bounds.
+local function default_iterations(seconds)
+  return math.max(3, math.floor(math.min(10, 60 / seconds)))
+end
+
+-- Says how many iterations of the workload there will be: by how long each pattern took alone, as rank 0 knows.
+local function announce(plans, config, isolated)
+  local iters
+  if isolated then
+    local each = duration(plans, config, function(i) return isolated[i].isolated or 0 end)
+    iters = default_iterations(each)
+    result.note(string.format("%d iterations of the workload, about %s each; --iters N sets another number", iters,
+      each < 1 and string.format("%.1f ms", each * 1e3) or string.format("%.1f s", each)))
+  end
+  return world.broadcast(iters)
+end
+
 -- Every pattern alone, in turn, so that caches and connections are as warm as in the workload. gap bounds the
 -- pause before each run. From the turn from on every byte is checked.
 local function run_isolated(plans, config, iterations, bar, from)
@@ -48,16 +85,16 @@ local function run_isolated(plans, config, iterations, bar, from)
       if verify then
         plan:check(turn)
       end
-      bar:add(1)
+      bar:add(1, math.min(config.traffic_patterns[i].sleep_before_launch_sec, config.isolation_gap))
     end
     transfer.save(plans)
   end
   return transfer.collect(plans)
 end
 
--- The whole list once. A rank waits only for those that it meets. Without a bar nothing is recorded. With sleep_from =
+-- The whole list once. A rank waits only for those that it meets. Without record nothing is recorded. With sleep_from =
 -- "launch" a rank computes while its last pattern is under way: what that has taken is no longer slept.
-local function run_workload(plans, config, bar)
+local function run_workload(plans, config, record)
   world.barrier()
   local started, starts, stops, launched = clock.wall(), {}, {}, nil
   for i, plan in ipairs(plans) do
@@ -66,12 +103,9 @@ local function run_workload(plans, config, bar)
       local elapsed = launched and config.sleep_from == "launch" and clock.now() - launched or 0
       clock.sleep(math.max(0, config.traffic_patterns[i].sleep_before_launch_sec - elapsed))
       starts[i], launched = clock.wall(), clock.now()
-      plan:run { record = bar ~= nil }
+      plan:run { record = record }
       stops[i] = clock.wall()
       clock.sleep(config.traffic_patterns[i].sleep_after_launch_sec)
-    end
-    if bar then
-      bar:add(1)
     end
   end
   world.barrier()
@@ -93,7 +127,7 @@ local function verify_workload(plans, config)
       plan:fill(1)
     end
   end
-  run_workload(apart, config)
+  run_workload(apart, config, false)
   for _, plan in ipairs(checked) do
     plan:check(1)
   end
@@ -156,6 +190,16 @@ local function print_table(iterations, isolated)
   }
 end
 
+-- Says where the report will not say what contention costs.
+local function hint(count, iters, isolation_iters)
+  local enough = 5 -- contention.MinRuns
+  local few = iters < enough and "iters" or isolation_iters < enough and "isolation-iters"
+  if count > 1 and few then
+    result.note(string.format("too few runs to say what contention costs, if patterns overlap: that takes %d; --%s %d, or more", enough,
+      few, enough))
+  end
+end
+
 return {
   about = "A list of traffic patterns, each alone and then one after the other: what does contention cost?",
   options = {
@@ -166,7 +210,8 @@ return {
     options.output { "json-output-path", nil, "write the measurements as JSON, in the layout of NIXL's CTPerftest" },
     options.enum { "mem-type", nil, "memory of the buffers, instead of the config's", choices = { "dram", "vram", "cpu", "cuda" } },
     options.enum { "op", nil, "operation, instead of the config's", choices = { "WRITE", "READ" } },
-    options.int { "iters", nil, "times the whole list is played (config, else 3)", min = 1, max = 1e8 },
+    options.int { "iters", nil, "times the whole list is played (config, else as many as fit into a minute, 3 to 10)", min = 1, max = 1e8 },
+    patterns.duration "iters",
     options.int { "isolation-iters", nil, "runs of each pattern alone (config, else 30)", min = 1, max = 1e8 },
     options.int { "warmup-iters", nil, "unmeasured runs to each destination (config, else 30)", min = 0, max = 1e8 },
     options.number { "isolation-gap", nil, "longest pause before a run alone, in seconds (config, else 0.005); a pause is never longer than that of the workload", min = 0 },
@@ -178,7 +223,7 @@ return {
   end,
   run = function(opt)
     local config = config.load(opt.config, schema)
-    local iters = opt.iters or config.iters or 3
+    local iters = not opt.duration and (opt.iters or config.iters) or nil
     config.meet = opt.meet or config.meet or "initiators"
     config.isolation_gap = opt.isolation_gap or config.isolation_gap or 0.005
     local isolation_iters = opt.isolation_iters or config.isolation_iters or 30
@@ -186,7 +231,7 @@ return {
 
     world.phase("prepare")
     local before, preparing = clock.now(), 0
-    local plans = patterns.prepare(config.traffic_patterns, { mem = opt.mem_type, op = opt.op, start = opt.start or config.start, meet = config.meet })
+    local plans = patterns.prepare(config.traffic_patterns, { mem = opt.mem_type, op = opt.op, start = opt.start or config.start, meet = config.meet, generator = config.generator })
     for _, plan in ipairs(plans) do
       preparing = preparing + plan.prep_seconds
     end
@@ -194,13 +239,21 @@ return {
     timeline.prepare_tp_time = world.reduce(clock.now() - before, "max")
     result.note(string.format("prepared %d pattern%s in %.3f s", #plans, #plans == 1 and "" or "s", timeline.prepare_tp_time))
 
-    transfer.expect(plans, isolation_iters + iters)
+    -- Pauses are known beforehand: those of an iteration, and of each pattern alone. Without a number of iterations there
+    -- are at most those that the pauses leave room for.
+    local pauses, gaps = duration(plans, config, function() return 0 end), 0
+    for _, pattern in ipairs(config.traffic_patterns) do
+      gaps = gaps + math.min(pattern.sleep_before_launch_sec, config.isolation_gap)
+    end
+    local most = opt.duration and 1 or iters or default_iterations(pauses)
+    transfer.expect(plans, isolation_iters + most)
 
     world.phase("warmup")
     transfer.warmup(plans, opt.warmup_iters or config.warmup_iters or 30)
 
     world.phase("isolated")
-    local bar = result.progress(#plans * (isolation_iters + iters), "runs")
+    local bar = result.progress(#plans * (isolation_iters + (opt.duration and 0 or most)), "runs",
+      isolation_iters * gaps + (opt.duration or most * pauses))
     timeline.sol_calculation_ts = clock.wall()
     local every = opt.verify_every or opt.verify_buffers == "every"
     local from = every and 1 or opt.verify_buffers and isolation_iters or math.huge
@@ -212,13 +265,21 @@ return {
       result.note("verified: every byte of the last isolated run of " .. (#plans == 1 and "the pattern" or "each of " .. #plans .. " patterns") .. " arrived as it was sent")
     end
 
+    if not iters and not opt.duration then
+      iters = announce(plans, config, isolated)
+      bar:expect(#plans * (isolation_iters + iters), isolation_iters * gaps + iters * pauses)
+    end
     world.phase("workload")
     local iterations, all = {}, {}
-    for i = 1, iters do
-      timeline.iters[i] = run_workload(plans, config, bar)
-      local runs = transfer.collect(plans)
-      if runs then
-        iterations[i], all[i] = describe(plans, isolated, runs), runs
+    for piece in patterns.pieces(iters, opt.duration, plans) do
+      for _ = 1, piece do
+        local start, i = clock.now(), #timeline.iters + 1
+        timeline.iters[i] = run_workload(plans, config, true)
+        bar:add(#plans, opt.duration and clock.now() - start or pauses)
+        local runs = transfer.collect(plans)
+        if runs then
+          iterations[i], all[i] = describe(plans, isolated, runs), runs
+        end
       end
     end
     bar:finish()
@@ -236,6 +297,7 @@ return {
     if world.rank == 0 then
       print_table(iterations, isolated)
       patterns.print_storage(plans, all)
+      hint(#plans, #iterations, isolation_iters)
     end
     if opt.json_output_path then
       result.save(opt.json_output_path, { iterations_results = iterations, metadata = timeline })

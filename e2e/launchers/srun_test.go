@@ -1,6 +1,7 @@
 package launchers
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -153,5 +154,27 @@ func TestMissingIsNamed(t *testing.T) {
 				p.Wait()
 			})
 		}
+	}
+}
+
+// Only rank 0 needs the files of a scenario, its modules among them: the others get its texts.
+func TestModulesOfRankZero(t *testing.T) {
+	words, env := srun("--mpi=pmi2")(t, ranks)
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"s.lua":          `local m = require "lib.m" return { run = function() if world.rank == 3 then print(require("only3") + m) end end }`,
+		"lib/m.lua":      "return 40",
+		"libs/only3.lua": "return 2",
+	} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const apart = `[ "$SLURM_PROCID" = 0 ] || cd /; exec "$@"`
+	p := start(t, harness.Command{Dir: dir, Env: env, Argv: slices.Concat(words, []string{
+		"sh", "-c", apart, "sh", harness.Program, "run", "s.lua", "--lib", "libs", "--engine", "shm",
+	})})
+	if o := p.Wait(); o.Code != 0 || !strings.Contains(o.Stdout, "42\n") {
+		t.Errorf("exit code %d\n%s%s", o.Code, o.Stdout, o.Stderr)
 	}
 }

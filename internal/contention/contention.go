@@ -18,7 +18,9 @@ const (
 	// minControl is how many messages that did not overlap make a control group, and minCalm from how many on they are
 	// heeded where they make none.
 	minControl, minCalm = 8, 3
-	level               = 0.05
+	// level is the part of the intervals that miss the true ratio, and besideLevel that of those that say what others
+	// take longer than alone: what is taken off may be too much rather than too little.
+	level, besideLevel = 0.01, 0.05
 	// mostAlone and mostGroups bound the runs alone and of the workload that are kept apart of each pair: further ones
 	// join those that are there.
 	mostAlone, mostGroups = 31, 64
@@ -60,11 +62,38 @@ type Estimate struct {
 	alone [mostPhases]float64
 }
 
-// Shown reports whether overlapping made a difference beyond chance.
-func (e Estimate) Shown() bool { return e.Slows() || e.High < 1 }
+// Verdict is what the interval of an estimate shows. Costs and Small exclude each other's side of one limit, so that
+// a repetition hardly ever says the contrary: near the limit both say Open.
+type Verdict string
 
-// Slows reports whether overlapping made messages slower beyond chance.
-func (e Estimate) Slows() bool { return e.Low > 1 && !e.Masked }
+// The verdicts.
+const (
+	Unknown Verdict = "unknown"       // there is no interval
+	Open    Verdict = "not separated" // the interval holds Little, or what of the ratio overlapping costs is not known
+	Small   Verdict = "small"         // it ends at Little or below
+	Costs   Verdict = "contention"    // it begins above Little
+)
+
+// Verdict judges by the interval. Messages that overlapped and took no longer than alone show no cost.
+func (e Estimate) Verdict() Verdict {
+	switch {
+	case math.IsNaN(e.Low) || math.IsNaN(e.High):
+		return Unknown
+	case e.Masked:
+		return Open
+	case e.High <= Little:
+		return Small
+	case e.Low > Little && !(e.Slowdown <= 1):
+		return Costs
+	}
+	return Open
+}
+
+// Slows reports whether overlapping made messages slower beyond chance, and not only a little.
+func (e Estimate) Slows() bool { return e.Verdict() == Costs }
+
+// Shown reports whether overlapping made a difference beyond chance, however little.
+func (e Estimate) Shown() bool { return e.Low > 1 && !e.Masked || e.High < 1 }
 
 // Most is the most that overlapping may cost: Ratio before anything is taken off.
 func (e Estimate) Most() float64 {

@@ -31,6 +31,9 @@ func (m *made) add(phase string, iteration, pair int, ns, spread float64, overla
 	m.c.Add(m.d, &result.Measurement{Pattern: pair, Phase: phase, Iteration: iteration, Run: series.Run{Ranks: []series.RankRun{r}}})
 }
 
+// mostOf is how many of so many results may be false alarms: 1 %, and 3 sigma of sampling.
+func mostOf(results float64) int { return int(level*results + 3*math.Sqrt(level*(1-level)*results)) }
+
 var shared = &series.Overlap{Share: 0.5, Messages: 1, Shared: "receiver"}
 
 // A rival in half of the runs that doubles the time is found, with the other half as the control group.
@@ -101,7 +104,7 @@ func TestTooLittle(t *testing.T) {
 	}
 }
 
-// Where overlapping costs nothing, contention is found in at most 5 % of results and a pair is named in at most 5 %,
+// Where overlapping costs nothing, contention is found in at most 1 % of results and a pair is named in at most 1 %,
 // however few runs there are and though all messages of a run share a disturbance. Sampling error: 3 sigma.
 func TestFalseAlarms(t *testing.T) {
 	const results, pairs = 400, 6
@@ -128,7 +131,7 @@ func TestFalseAlarms(t *testing.T) {
 				named++
 			}
 		}
-		most := int(0.05*results + 3*math.Sqrt(0.05*0.95*results))
+		most := mostOf(results)
 		if alarms > most || named > most {
 			t.Errorf("%d runs: %d false alarms and %d with named pairs in %d results, want at most %d", runs, alarms, named, results, most)
 		}
@@ -203,7 +206,7 @@ func TestSlowMessagesThatOverlapMoreOften(t *testing.T) {
 			alarms++
 		}
 	}
-	if most := int(0.05*results + 3*math.Sqrt(0.05*0.95*results)); alarms > most {
+	if most := mostOf(results); alarms > most {
 		t.Errorf("%d false alarms in %d results, want at most %d", alarms, results, most)
 	}
 }
@@ -237,7 +240,7 @@ func TestSlowMessagesMeetOthers(t *testing.T) {
 	}
 }
 
-// The interval holds the true cost in 95 % of results, less what chance allows: with overlaps in a few of many runs or in
+// The interval holds the true cost in 99 % of results, less what chance allows: with overlaps in a few of many runs or in
 // most, by chance or in whole runs, against the workload and against the runs alone.
 func TestInterval(t *testing.T) {
 	const results, pairs = 300, 4
@@ -275,7 +278,7 @@ func TestInterval(t *testing.T) {
 			}
 		}
 		t.Logf("%s: %d of %d", c.name, held, results)
-		if least := int(0.95*results - 3*math.Sqrt(0.05*0.95*results)); held < least {
+		if least := results - mostOf(results); held < least {
 			t.Errorf("%s: %d of %d intervals hold the true ratio, want at least %d", c.name, held, results, least)
 		}
 	}
@@ -311,7 +314,7 @@ func TestSumsOfMessages(t *testing.T) {
 }
 
 // A message that lasts longer meets more of the others, which begin when they please and cost it nothing. With any number
-// of runs that is shown to cost something in at most 5 % of results. Sampling error: 3 sigma.
+// of runs that is shown to cost something in at most 1 % of results. Sampling error: 3 sigma.
 func TestLongMessagesMeetMore(t *testing.T) {
 	const results = 150
 	for _, c := range []struct {
@@ -344,7 +347,7 @@ func TestLongMessagesMeetMore(t *testing.T) {
 			}
 		}
 		t.Logf("%+v: %d alarms, the workload is the control group in %d", c, alarms, seen)
-		if most := int(0.05*results + 3*math.Sqrt(0.05*0.95*results)); alarms > most {
+		if most := mostOf(results); alarms > most {
 			t.Errorf("%+v: %d false alarms in %d results, want at most %d", c, alarms, results, most)
 		}
 	}
@@ -431,10 +434,10 @@ func TestNotAlone(t *testing.T) {
 }
 
 // A rival that comes late, and costs nothing, meets the messages that are slow by chance. It is found to cost something in
-// at most 5 % of results, and a pair is named in at most 5 %, however many runs there are. Sampling error: 3 sigma.
+// at most 1 % of results, and a pair is named in at most 1 %, however many runs there are. Sampling error: 3 sigma.
 func TestLateRival(t *testing.T) {
 	const results, pairs = 200, 2
-	most := int(0.05*results + 3*math.Sqrt(0.05*0.95*results))
+	most := mostOf(results)
 	for _, iterations := range []int{12, 100} {
 		said, named := 0, 0
 		for k := range results {

@@ -34,8 +34,11 @@
 // n / (n - 1) for small n. With fewer than MinRuns runs there is no interval, and
 // nothing is shown.
 //
-// Pairs are compared in the same way, each at the level 5 % / the number of pairs
-// that overlapped (Bonferroni), so that one of many is not named by chance.
+// The interval misses the true ratio in 1 % of results. Pairs are compared in the same way, each at the level 1 % / the
+// number of pairs that overlapped (Bonferroni), so that one of many is not named by chance.
+//
+// Estimate.Verdict says contention only if the interval lies above Little, and that it is small only if the interval
+// lies below: of two repetitions hardly ever one says the one and the other the other.
 //
 // # Reading order
 //

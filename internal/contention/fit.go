@@ -134,24 +134,28 @@ func (c contrast) part(all contrast) float64 {
 }
 
 // others is how much longer than alone the messages of each phase take that do not overlap, which g is, where that is
-// shown, and they are enough to stand for those that overlapped.
+// shown. Few of them stand for many that overlapped only where they take no longer than these: else something held them
+// up.
 func (g *groups) others(overlapped *groups) (list [mostPhases]Estimate) {
 	for i := range g.phases {
 		p := &g.phases[i]
-		met := 0
-		if i < len(overlapped.phases) {
-			met = overlapped.phases[i].overlapped
-		}
-		if p.overlapped < minCalm || fewest*p.overlapped < met {
+		if p.overlapped < minCalm {
 			continue
 		}
-		e := estimateOf(sums{})
+		e, met := estimateOf(sums{}), estimateOf(sums{})
 		e.take(p.against, Alone)
-		e.bound(p.against, level)
+		if i < len(overlapped.phases) {
+			o := &overlapped.phases[i]
+			if met.take(o.against, Alone); fewest*p.overlapped < o.overlapped && !(e.Ratio <= met.Ratio) {
+				continue
+			}
+		}
+		e.bound(p.against, besideLevel)
 		if math.IsNaN(e.Low) { // too few runs: better too much is taken off than that others' traffic counts
 			e.Low, e.High = e.Ratio, e.Ratio
 		}
-		if e.Slows() {
+		if e.Low > 1 {
+			e.bound(p.against, level)
 			list[i] = e
 		}
 	}
@@ -169,7 +173,7 @@ func (e *Estimate) takeOff(others [mostPhases]Estimate) {
 		}
 	}
 	e.Beside = off
-	if !e.Slows() || e.High <= Little {
+	if !e.Shown() || e.High <= Little {
 		return
 	}
 	e.Off = off

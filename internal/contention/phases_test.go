@@ -171,10 +171,10 @@ func TestNeverAlone(t *testing.T) {
 }
 
 // Traffic of others, which slows down whole phases, is neither called contention nor does it hide contention, however
-// few runs there are: in at most 5 % of results by chance, as far as half of the messages of a phase do not overlap.
+// few runs there are: in at most 1 % of results by chance, as far as half of the messages of a phase do not overlap.
 func TestTrafficOfOthers(t *testing.T) {
 	const results, pairs = 200, 3
-	most := int(0.05*results + 3*math.Sqrt(0.05*0.95*results))
+	most := mostOf(results)
 	for _, c := range []struct {
 		name   string
 		slower []float64   // by phase

@@ -83,7 +83,8 @@ func (b baseline) compare(took []float64, alpha float64) (is int, some []float64
 		return longer, some
 	case !many && median <= enough:
 		return asAlone, nil
-	case stats.Beyond(len(took), len(took), len(b.all)) > alpha:
+	case stats.Beyond(len(took), len(took), len(b.all)) > alpha,
+		median > enough && stats.SmallestP(len(b.all), len(took)) > alpha:
 		return open, nil
 	case median > enough && stats.MannWhitney(b.all, took).P <= alpha:
 		return longer, nil

@@ -21,6 +21,7 @@ import (
 type Config struct {
 	World    *spmd.World
 	Command  []string // the whole command line
+	Title    string   // that the user gives the run
 	Scenario result.Scenario
 	Alike    []Choice   // of this rank; all ranks have the same in the same order, but for the values
 	Job      result.Job // Engine is the choice of the user: auto, nixl or shm
@@ -76,7 +77,7 @@ func Begin(c Config) *Experiment {
 	e.saved.busy.Lock()
 	notes := crowded(c.World.Hosts())
 	e.Doc = result.New(c.Command, c.Scenario, c.Seed, WorldOf(c.World), notes...)
-	e.Doc.Job = &c.Job
+	e.Doc.Title, e.Doc.Job = c.Title, &c.Job
 	e.Doc.DeclareMetrics(c.Metrics)
 	for _, t := range c.Thresholds {
 		e.Doc.Thresholds = append(e.Doc.Thresholds, result.Threshold{Threshold: t.String(), From: t.From})

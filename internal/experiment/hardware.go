@@ -7,7 +7,8 @@ import (
 	"perigee/internal/result"
 )
 
-// DescribeHosts adds the hardware of each host to the result: the lowest rank of a host reads it. All ranks call it.
+// DescribeHosts adds the hardware of each host to the result: the lowest rank of a host reads it. Where a result of one
+// host is kept, it adds how fast memory is copied there. All ranks call it.
 func (e *Experiment) DescribeHosts() error {
 	w := e.World
 	var mine []byte
@@ -20,6 +21,9 @@ func (e *Experiment) DescribeHosts() error {
 	all, err := w.All().Gather(0, mine)
 	if err != nil || all == nil {
 		return err
+	}
+	if e.File != "" && w.OneHost() {
+		e.Doc.World.Hosts[0].Memcpy = timeCopies()
 	}
 	for i := range e.Doc.World.Hosts {
 		h := &e.Doc.World.Hosts[i]

@@ -124,7 +124,7 @@ func (e *Experiment) fits(what string, runs int64, each float64) error {
 	return fault.New(fault.Resource, "%s: recording %s would take %s of memory on %s, %s each; recorded runs may take %s there, %.0f %% of what was available, and take %s already",
 		what, cli.Count(int(runs), "more run"), bytesText(want), w.HostName(w.Rank()), bytesText(each),
 		bytesText(k.budget), keptShare*100, bytesText(k.taken)).
-		WithHint("at most %.0f more fit: fewer iterations, fewer ranks or messages, or runs that are not recorded (in scripts, plan:run{iterations = n, record = false})",
+		WithHint("at most %.0f more fit: fewer iterations or less time, fewer ranks or messages, or runs that are not recorded (in scripts, plan:run{iterations = n, record = false})",
 			math.Floor((k.budget-k.taken)/each))
 }
 

@@ -88,6 +88,17 @@ func (e *Experiment) Note(text string) {
 	io.WriteString(e.Out, Comment(text))
 }
 
+// DescribeWorkload puts what is played into the header and the result, at rank 0, in the words of
+// [result.Document.DescribeWorkload].
+func (e *Experiment) DescribeWorkload(generator map[string]any) {
+	if e.Doc == nil {
+		return
+	}
+	if e.Doc.Workload = e.Doc.DescribeWorkload(generator); e.Doc.Workload != "" {
+		io.WriteString(e.Out, Comment("workload: "+e.Doc.Workload))
+	}
+}
+
 // Comment makes lines that begin with # of a text.
 func Comment(text string) string { return "# " + strings.ReplaceAll(text, "\n", "\n# ") + "\n" }
 

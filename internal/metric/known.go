@@ -51,6 +51,15 @@ var known = []Def{
 				yield(ofPattern(-1, "", worst))
 			}
 		})),
+	perRun("slo_attainment", "", expr.Higher,
+		"1 where it took no longer than its pattern's slo_ms, else 0; each run of a pattern that has one",
+		func(v *view, m *result.Measurement) (float64, bool) {
+			slo := v.d.Patterns[m.Pattern].Terms().SLONS
+			if float64(m.LatencyNS) <= slo {
+				return 1, true
+			}
+			return 0, slo > 0
+		}),
 	overlap("overlap", "", "that a message overlapped with other patterns"),
 	overlap("overlap_sender", "sender", "that other patterns used its sender"),
 	overlap("overlap_receiver", "receiver", "that other patterns used its receiver"),

@@ -95,6 +95,13 @@
   // short drops the zeros that all ticks would carry.
   const short = (text) => text.replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "");
 
+  // fit cuts a text that is wider than the room.
+  const fit = (ctx, text, room) => {
+    while (text.length > 2 && ctx.measureText(text).width > room) text = text.slice(0, -2) + "\u2026";
+    return text;
+  };
+  perigee.fit = fit;
+
   // axes(ctx, box, x, y) draws grid, ticks and titles. x and y are {scale, ticks, fmt, label}.
   perigee.axes = (ctx, { left, top, right, bottom }, x, y) => {
     ctx.lineWidth = 1;
@@ -117,8 +124,9 @@
     if (x) {
       ctx.textAlign = "center";
       let free = -Infinity;
+      const room = x.words ? x.scale(1) - x.scale(0) - 6 : 0;
       for (const t of x.ticks) {
-        const text = short(x.fmt(t)), w = ctx.measureText(text).width, at = Math.min(x.scale(t), right - w / 2 + 8);
+        const text = x.words ? fit(ctx, x.fmt(t), Math.max(room, 60)) : short(x.fmt(t)), w = ctx.measureText(text).width, at = Math.min(x.scale(t), right - w / 2 + 8);
         if (at - w / 2 < free) continue;
         ctx.fillText(text, at, bottom + 13);
         free = at + w / 2 + 8;
@@ -167,6 +175,7 @@
   // plot(host, spec) is a chart of points and lines with a legend, a tooltip and the arrow keys.
   // spec: {label, height, x, y: {label, fmt, log, base (2: ticks at powers of two), min, max, zero}, series: [{name, points: [[x, y, info]] (info.range: [low, high] is drawn), line, step, marks,
   // color (token or index), dash, faint}], link (of two series, by x), lines: [{y or x, label}], tip(series, point) -> [title, rows], select(series, point)}
+  // x.words names 0, 1, ...; bars draws bars instead of marks; beside is how many pixels series stand apart; lines may have points.
   // Returns {redraw, set(changes)}; set changes parts of spec, such as {x: {log: true}}.
   perigee.plot = (host, spec) => {
     let placed = [], hovered = null;
@@ -175,13 +184,13 @@
     const visible = () => spec.series.filter((s) => !s.hidden);
     const colour = (s) => (typeof s.color === "string" ? perigee.color(s.color) : perigee.series(s.color ?? spec.series.indexOf(s)));
     const draw = (ctx, width, height) => {
-      const points = visible().flatMap((s) => s.points);
+      const points = visible().flatMap((s) => s.points).concat((spec.lines || []).flatMap((l) => l.points || []));
       const ranges = points.flatMap((p) => (p[2] && p[2].range) || []);
       const xs = extent(points.map((p) => p[0]), { zero: false, ...spec.x }), ys = extent(points.map((p) => p[1]).concat(ranges, (spec.lines || []).map((l) => l.y).filter((v) => v !== undefined)), spec.y);
       const box = { left: 64, top: 26, right: width - 12, bottom: height - 42 };
       const x = { ...spec.x, scale: perigee.scale(...xs, box.left, box.right, spec.x.log) };
       const y = { ...spec.y, scale: perigee.scale(...ys, box.bottom, box.top, spec.y.log) };
-      x.ticks = spec.x.base === 2 ? powersOfTwo(...xs, width / 90) : spec.x.log ? perigee.logTicks(...xs, width / 90) : perigee.ticks(...xs, width / 110);
+      x.ticks = spec.x.words ? spec.x.words.map((_, i) => i) : spec.x.base === 2 ? powersOfTwo(...xs, width / 90) : spec.x.log ? perigee.logTicks(...xs, width / 90) : perigee.ticks(...xs, width / 110);
       y.ticks = spec.y.log ? perigee.logTicks(...ys, height / 45) : perigee.ticks(...ys, height / 60);
       perigee.axes(ctx, box, x, y);
       ctx.save();
@@ -192,10 +201,9 @@
         ctx.strokeStyle = ctx.fillStyle = perigee.color(l.color || "bad");
         ctx.setLineDash([6, 4]);
         ctx.beginPath();
-        if (l.y !== undefined) { ctx.moveTo(box.left, y.scale(l.y)); ctx.lineTo(box.right, y.scale(l.y)); } else { ctx.moveTo(x.scale(l.x), box.top); ctx.lineTo(x.scale(l.x), box.bottom); }
+        if (l.points) l.points.forEach((p, i) => (i ? ctx.lineTo(x.scale(p[0]), y.scale(p[1])) : ctx.moveTo(x.scale(p[0]), y.scale(p[1]))));
+        else if (l.y !== undefined) { ctx.moveTo(box.left, y.scale(l.y)); ctx.lineTo(box.right, y.scale(l.y)); } else { ctx.moveTo(x.scale(l.x), box.top); ctx.lineTo(x.scale(l.x), box.bottom); }
         ctx.stroke();
-        ctx.textAlign = "right";
-        if (l.label) ctx.fillText(l.label, l.y !== undefined ? box.right - 4 : x.scale(l.x) - 4, l.y !== undefined ? y.scale(l.y) - 9 : box.top + 8);
       }
       ctx.setLineDash([]);
       placed = [];
@@ -210,10 +218,14 @@
         ctx.stroke();
         ctx.globalAlpha = 1;
       }
-      for (const s of visible()) {
-        const at = s.points.filter((p) => Number.isFinite(p[1]) && (!spec.x.log || p[0] > 0) && (!spec.y.log || p[1] > 0)).map((p) => ({ s, p, x: x.scale(p[0]), y: y.scale(p[1]) }));
+      const wide = spec.bars ? Math.min(0.8 * (x.scale(1) - x.scale(0)) / visible().length, 60) : 0, apart = wide || spec.beside || 0;
+      for (const [k, s] of visible().entries()) {
+        const beside = (k - (visible().length - 1) / 2) * apart;
+        const at = s.points.filter((p) => Number.isFinite(p[1]) && (!spec.x.log || p[0] > 0) && (!spec.y.log || p[1] > 0)).map((p) => ({ s, p, x: x.scale(p[0]) + beside, y: y.scale(p[1]) }));
+        const base = y.scale(Math.max(0, ys[0]));
         ctx.fillStyle = ctx.strokeStyle = colour(s);
         ctx.globalAlpha = s.faint ? 0.55 : 1;
+        if (spec.bars) for (const p of at) ctx.fillRect(p.x - wide * 0.46, Math.min(p.y, base), wide * 0.92, Math.abs(base - p.y));
         if (s.line) {
           ctx.lineWidth = 2;
           ctx.setLineDash(s.dash || []);
@@ -226,6 +238,7 @@
           ctx.setLineDash([]);
         }
         ctx.lineWidth = 1.5;
+        if (spec.bars) ctx.strokeStyle = perigee.color("ink");
         const crowded = at.length > 100;
         ctx.globalAlpha = crowded ? 0.4 : 1;
         for (const p of at) {
@@ -237,9 +250,22 @@
           ctx.stroke();
         }
         ctx.globalAlpha = s.faint ? 0.55 : 1;
-        if (s.marks !== false) for (const p of at) mark(ctx, s.shape ?? spec.series.indexOf(s), p.x, p.y, s.radius || (at.length > 400 ? 2 : 3.5));
+        if (s.marks !== false && !spec.bars) for (const p of at) mark(ctx, s.shape ?? spec.series.indexOf(s), p.x, p.y, s.radius || (at.length > 400 ? 2 : 3.5));
         ctx.globalAlpha = 1;
         placed.push(...at);
+      }
+      // What the lines are stands on top of all, at the highest point of each.
+      ctx.strokeStyle = perigee.color("surface");
+      ctx.lineWidth = 4;
+      for (const l of (spec.lines || []).filter((l) => l.label)) {
+        ctx.fillStyle = perigee.color(l.color || "bad");
+        const [at, v] = l.points ? l.points.reduce((a, b) => (b[1] > a[1] ? b : a)) : [l.x, l.y];
+        const px = at === undefined ? box.right : x.scale(at), py = v === undefined ? box.top + 8 : Math.max(y.scale(v) - 9, box.top + 4);
+        const left = l.points && px < (box.left + box.right) / 2;
+        ctx.textAlign = left ? "left" : "right";
+        const text = fit(ctx, l.label, box.right - box.left - 10);
+        ctx.strokeText(text, px + (left ? 6 : -4), py);
+        ctx.fillText(text, px + (left ? 6 : -4), py);
       }
       if (hovered) {
         const p = placed.find((q) => q.p === hovered.p && q.s === hovered.s);

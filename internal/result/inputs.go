@@ -19,6 +19,30 @@ type Job struct {
 	AllowIO       bool              `json:"allow_io,omitempty"`
 }
 
+// Module is a file that the script requires.
+type Module struct {
+	Name   string `json:"name"` // as the script requires it
+	File   string `json:"file"` // in messages
+	SHA256 string `json:"sha256"`
+	Source string `json:"source"`
+}
+
+// NewModule describes a module.
+func NewModule(name, file, source string) Module {
+	return Module{name, file, digest([]byte(source)), source}
+}
+
+// Intact reports whether the texts of the script and its modules go with their SHA-256.
+func (s Scenario) Intact() bool {
+	intact := s.SHA256 == digest([]byte(s.Source))
+	for _, m := range s.Modules {
+		intact = intact && m.SHA256 == digest([]byte(m.Source))
+	}
+	return intact
+}
+
+func digest(text []byte) string { return fmt.Sprintf("%x", sha256.Sum256(text)) }
+
 // Input is a file that the scenario has read: its text, or which of the matrices it held.
 type Input struct {
 	Path   string `json:"path"` // as the scenario named it
@@ -29,7 +53,7 @@ type Input struct {
 
 // AddText records the text of a file that was read, once.
 func (d *Document) AddText(path string, text []byte) {
-	d.addInput(Input{Path: path, SHA256: fmt.Sprintf("%x", sha256.Sum256(text)), Text: string(text)})
+	d.addInput(Input{Path: path, SHA256: digest(text), Text: string(text)})
 }
 
 // AddMatrixFile records a matrix that was read from a file, once.
@@ -59,7 +83,7 @@ func (d *Document) Text(path string) (text []byte, ok bool, err error) {
 	if !ok {
 		return nil, false, nil
 	}
-	if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(in.Text))); sum != in.SHA256 {
+	if sum := digest([]byte(in.Text)); sum != in.SHA256 {
 		return nil, true, fmt.Errorf("the text of %s in the result does not go with its SHA-256", path)
 	}
 	return []byte(in.Text), true, nil

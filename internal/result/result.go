@@ -46,6 +46,8 @@ type Document struct {
 	Command  []string      `json:"command"`
 	Job      *Job          `json:"job,omitempty"`
 	Scenario Scenario      `json:"scenario"`
+	Title    string        `json:"title,omitempty"`    // that the user gave it
+	Workload string        `json:"workload,omitempty"` // see DescribeWorkload
 	Seed     uint64        `json:"seed"`
 	World    World         `json:"world"`
 	Engine   *Engine       `json:"engine,omitempty"` // absent if nothing was prepared
@@ -75,6 +77,7 @@ type Scenario struct {
 	SHA256  string         `json:"sha256"`
 	Source  string         `json:"source"`
 	Options map[string]any `json:"options"`
+	Modules []Module       `json:"modules,omitempty"` // that it requires
 	// Reads and Writes are the options that name files to read and to write.
 	Reads  []string `json:"reads,omitempty"`
 	Writes []string `json:"writes,omitempty"`

@@ -86,6 +86,7 @@ func full(t testing.TB) *result.Document {
 	d.World.Hosts[0].Hardware = &result.Hardware{
 		CPU: "c", Kernel: "k", NUMANodes: 2, MemoryBytes: 5, NICs: []result.NIC{{Name: "eth0", Kind: "ethernet", Mbps: 10, Driver: "d"}}, GPUs: []result.GPU{{Name: "g", MemoryBytes: 7}},
 	}
+	d.World.Hosts[0].CPUQuota, d.World.Hosts[0].Memcpy = 1.5, []result.Copy{{Bytes: 4096, Rate: 4e10}}
 	value, passed := 1.5, true
 	d.Thresholds = []result.Threshold{{Threshold: "own.max < 2", From: "--threshold", Value: &value, Samples: 1, Passed: &passed, Note: "a note"}, {Threshold: "own.max < 2", From: "x.lua:1"}}
 	d.Finish(&result.Failure{Rank: -1, Kind: fault.Timeout, Cause: "too late", Hint: "hurry"})

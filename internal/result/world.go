@@ -21,6 +21,14 @@ type Host struct {
 	CPUQuota float64 `json:"cpu_quota,omitempty"`
 	// Hardware is nil where it is not known, as in results of earlier versions.
 	Hardware *Hardware `json:"hardware,omitempty"`
+	// Memcpy is how fast one thread copies memory there, by size; nil where that was not measured.
+	Memcpy []Copy `json:"memcpy,omitempty"`
+}
+
+// Copy is a copy inside the memory of a host, by one thread.
+type Copy struct {
+	Bytes int64   `json:"bytes"`
+	Rate  float64 `json:"bytes_per_s"` // of the fastest copies
 }
 
 // Clock describes a host's clock.

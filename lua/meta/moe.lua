@@ -33,6 +33,7 @@
 ---@field warmup? integer default 10
 ---@field entry? "steady"|"fresh"|"moving" fresh: a barrier before each iteration; moving: the same messages again and again after a barrier, until all are there; default "steady"
 ---@field fresh? boolean true: entry "fresh"
+---@field record? boolean false: the result does not hold the figures
 
 ---@class PlaneVerify
 ---@field sabotage? string one of moe.sabotages(): a fault that must be found
@@ -66,6 +67,7 @@ function Plane:matrix(mode) end
 ---@field iterations? integer 2 or more, default 100
 ---@field warmup? integer default 10
 ---@field runs? integer of the plan alone, default 20
+---@field record? boolean false: the result does not hold the figures
 
 ---@class Contention
 ---@field alone_us number mean time of an iteration alone
@@ -118,6 +120,7 @@ function moe.check(spec, ranks) end
 ---@field ranks? integer the first so many ranks take part, default all
 ---@field buffers? "routed"|"worst" the memory of a data plane, or NIXL EP's, which grows with the experts; default "routed"
 ---@field plane? PlaneSpec
+---@field record? boolean false: no figures, neither returned nor stored
 
 ---Measures how agents are made, connected, disconnected and destroyed. Returns the figures of each phase at rank 0, nil at the others, and
 ---stores them in the result under values.ep_control. Collective.

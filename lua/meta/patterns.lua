@@ -7,7 +7,7 @@ patterns = {}
 
 ---Loads the matrices of patterns that config.load has read, and prepares their transfers. Collective.
 ---@param list table[] patterns with the keys of patterns.fields
----@param override? {mem?: string, op?: string, start?: string, meet?: string} instead of what the patterns say
+---@param override? {mem?: string, op?: string, start?: string, meet?: string, generator?: table} instead of what the patterns say; generator says how they were made, for the header
 ---@return Plan[]
 function patterns.prepare(list, override) end
 
@@ -39,6 +39,24 @@ function patterns.size_options(list) end
 ---@param fallback integer bytes
 ---@return integer[] sizes ascending, at most 1000
 function patterns.sizes(opt, fallback) end
+
+---An option --duration: how long to measure, in seconds, instead of a number of iterations.
+---@param instead_of string name of the option that says how many
+---@return Option
+function patterns.duration(instead_of) end
+
+---Pieces of a loop: for k in patterns.pieces(...) do, which does k iterations. Collective before each piece, where seconds are given.
+---@param n? integer iterations, in one piece
+---@param seconds? number instead: as many as begin within them, at least 1; all ranks get the same pieces
+---@param plans? Plan[] those that each iteration runs once: before each piece they get a gap, and what runs are to come is announced as transfer.expect does
+---@return fun(): integer?
+function patterns.pieces(n, seconds, plans) end
+
+---How many iterations take so many seconds, for what takes a number of iterations: found by trials, which are within this time. Collective.
+---@param seconds number
+---@param run fun(n: integer) does n iterations, unrecorded; all ranks call it
+---@return integer iterations at least 1
+function patterns.fitting(seconds, run) end
 
 ---The options with the sizes of experts filled in: from the model that opt.model names, whose experts are spread over the ranks, or else
 ---from defaults. Rejects a size that is given beside a model, and experts that cannot be spread evenly. Collective.

@@ -7,7 +7,13 @@ local ProgressBar = {}
 
 ---Moves the bar.
 ---@param n? integer steps, 1 by default
-function ProgressBar:add(n) end
+---@param seconds? number of those known beforehand that are over with them, 0 by default
+function ProgressBar:add(n, seconds) end
+
+---Corrects what is to come.
+---@param total integer steps, those that are done included
+---@param seconds? number known beforehand of the whole
+function ProgressBar:expect(total, seconds) end
 
 ---Takes the bar off the terminal.
 function ProgressBar:finish() end
@@ -42,6 +48,10 @@ function result.sample(name, value, labels) end
 ---@param text string
 function result.note(text) end
 
+---Says in the header and in the result of which model's requests the prepared patterns are the traffic, if they are of any.
+---@param generator table the block of that name in a configuration that perigee matgen has made
+function result.workload(generator) end
+
 ---Prints a table and stores it in the result. A cell that is nil prints as -. With keys, a table that is too wide for the
 ---terminal is printed in parts that each repeat the first so many columns. With stream = true the headers are printed
 ---at once, and the rows come by t:row{...}; with silent = true it is only stored.
@@ -55,7 +65,8 @@ function result.table(spec) end
 function result.save(path, value) end
 
 ---Makes a progress bar. At most 1000 are open at a time.
----@param total integer steps
+---@param total integer steps; with 0 their number is not known, and the bar goes by seconds alone
 ---@param label? string of at most 512 bytes
+---@param seconds? number how much of the whole is known beforehand, such as pauses; the bar then weighs steps by their mean time without these
 ---@return ProgressBar
-function result.progress(total, label) end
+function result.progress(total, label, seconds) end

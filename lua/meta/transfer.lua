@@ -109,6 +109,9 @@ function Plan:fill(round) end
 ---@param round? integer as for fill
 function Plan:check(round) end
 
+---Says that time passes before the next run that is in no figure: the run has filled = true.
+function Plan:gap() end
+
 ---Frees the prepared transfers. Recorded runs can still be collected.
 function Plan:release() end
 

@@ -40,6 +40,7 @@ type Instance interface {
 type Exports struct {
 	Functions map[string]vm.Function
 	Fields    map[string]glua.LValue
+	Later     []string // fields of Begin
 }
 
 // Beginner is an Instance that has plain fields which only a world can fill.

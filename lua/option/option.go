@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 	glua "github.com/yuin/gopher-lua"
@@ -33,13 +34,15 @@ import (
 // Option is something that a scenario takes from the command line.
 type Option struct {
 	Name     string
-	Type     string // int, number, size, string, bool, enum, path, output or storage
+	Type     string // int, number, size, duration, string, bool, enum, path, output or storage
 	Default  any    // nil: absent unless given
 	Help     string
 	Short    string // a letter that stands for the flag; empty for none
 	Arg      bool   // a positional argument instead of a flag
 	Min, Max *float64
 	Choices  []string
+	// InsteadOf names the option that is without its default where this one is given, and not given with it.
+	InsteadOf string
 }
 
 // Options are those of a scenario, in the order of its list.
@@ -52,7 +55,7 @@ func (o Option) key() string { return Key(o.Name) }
 
 // Types are the functions of the module options, each of which makes an
 // option of that type: options.int{"iters", 1000, "round trips", min = 1}.
-var Types = []string{"int", "number", "size", "string", "bool", "enum", "path", "output", "storage"}
+var Types = []string{"int", "number", "size", "duration", "string", "bool", "enum", "path", "output", "storage"}
 
 var (
 	optionName   = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
@@ -85,7 +88,17 @@ func From(list *glua.LTable) (Options, error) {
 		all = append(all, o)
 		return nil
 	})
+	for _, o := range all {
+		if err == nil && o.InsteadOf != "" && all.named(o.InsteadOf) < 0 {
+			err = fmt.Errorf("%s: instead_of names %q, which is no option of the list", o.Name, o.InsteadOf)
+		}
+	}
 	return all, err
+}
+
+// named is the place of the option with a name; -1 for none.
+func (all Options) named(name string) int {
+	return slices.IndexFunc(all, func(o Option) bool { return o.Name == name })
 }
 
 func optionFrom(t *glua.LTable) (Option, error) {
@@ -103,7 +116,7 @@ func optionFrom(t *glua.LTable) (Option, error) {
 		help = first[2].String()
 	}
 	o := Option{Type: f.Text("type", ""), Name: name, Help: help, Arg: f.Bool("arg", false),
-		Short: f.Text("short", "")}
+		Short: f.Text("short", ""), InsteadOf: f.Text("instead_of", "")}
 	for name, to := range map[string]**float64{"min": &o.Min, "max": &o.Max} {
 		if f.Get(name) != glua.LNil {
 			n := f.Number(name, 0)
@@ -198,6 +211,8 @@ func (o Option) check(v any) (any, error) {
 			return bad("a size such as 64K")
 		}
 		return n, o.whole(n)
+	case "duration":
+		return o.seconds(v)
 	case "bool":
 		if _, ok := v.(bool); ok {
 			break
@@ -218,6 +233,24 @@ func (o Option) check(v any) (any, error) {
 		}
 	}
 	return v, nil
+}
+
+// seconds turns a text such as 30s, or a number, into a number of seconds above 0.
+func (o Option) seconds(v any) (any, error) {
+	var f float64
+	switch v := v.(type) {
+	case string:
+		d, _ := time.ParseDuration(v)
+		f = d.Seconds()
+	case int64:
+		f = float64(v)
+	case float64:
+		f = v
+	}
+	if !(f > 0 && f <= math.MaxInt64/1e9) {
+		return nil, fault.New(fault.Usage, "%s is %v, want a time above 0 with its unit, such as 500ms, 30s or 2m", o.label(), v)
+	}
+	return f, nil
 }
 
 // choice is the one of the option's choices that a value is, in whatever letters.
@@ -350,13 +383,16 @@ func (o Option) tag() reflect.StructTag {
 		add("negatable", "")
 	default:
 		add("placeholder", map[string]string{"path": "FILE", "output": "FILE", "storage": "PATH", "int": "N",
-			"number": "X", "size": "SIZE", "string": "TEXT", "enum": "NAME"}[o.Type])
+			"number": "X", "size": "SIZE", "duration": "TIME", "string": "TEXT", "enum": "NAME"}[o.Type])
 	}
 	return reflect.StructTag(strings.Join(parts, " "))
 }
 
 // shownDefault is the default as a person would write it.
 func (o Option) shownDefault() any {
+	if o.Type == "duration" {
+		return time.Duration(o.Default.(float64) * 1e9)
+	}
 	n, ok := o.Default.(int64)
 	if !ok || o.Type != "size" || n == 0 {
 		return o.Default
@@ -373,7 +409,8 @@ func (o Option) shownDefault() any {
 }
 
 // Values reads what kong has parsed into a Grammar: one entry per option that
-// was given or has a default, and of these named only those that were given.
+// was given or has a default, and of these named only those that were given. An option that another is given instead of
+// has no entry.
 func (all Options) Values(grammar any) (values, named map[string]any, err error) {
 	values, named = map[string]any{}, map[string]any{}
 	fields := reflect.ValueOf(grammar).Elem()
@@ -402,6 +439,16 @@ func (all Options) Values(grammar any) (values, named map[string]any, err error)
 			return nil, nil, err
 		}
 		values[o.key()], named[o.key()] = checked, checked
+	}
+	for _, o := range all {
+		if named[o.key()] == nil || o.InsteadOf == "" {
+			continue
+		}
+		if other := all[all.named(o.InsteadOf)]; named[other.key()] != nil {
+			return nil, nil, fault.New(fault.Usage, "%s and %s: one is instead of the other", o.label(), other.label()).
+				WithHint("leave one of them away")
+		}
+		delete(values, Key(o.InsteadOf))
 	}
 	return values, named, nil
 }

@@ -96,7 +96,7 @@ func TestPairsFollowTheKeys(t *testing.T) {
 		options[string(k)] = int64(k)
 	}
 	for range 50 {
-		got, err := v.Call(f.(*glua.LFunction), ToLua(v.L, options))
+		got, err := v.Call("run", f.(*glua.LFunction), ToLua(v.L, options))
 		if err != nil || got.String() != "abcdefghijklmnopqrstuvwxyz" {
 			t.Fatalf("%v, %v", got, err)
 		}

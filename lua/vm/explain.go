@@ -18,31 +18,28 @@ var (
 	call       = regexp.MustCompile(`(\.\.\s*|[.:]\s*)?([A-Za-z_]\w*)\s*[({"'\[]`)
 )
 
-// script is the text that runs, for errors.
-type script struct {
-	name  string
-	lines []string
-}
-
-// explain adds to an error of the VM what its line suggests: the name that is wrong, and the nearest that exists.
-func (s script) explain(L *glua.LState, text string) string {
-	first, rest, _ := strings.Cut(text, "\n")
-	m := atLine.FindStringSubmatch(first)
-	if m == nil || !strings.HasPrefix(first, s.name+":") {
-		return text
+// explain adds to an error of the interpreter what its line suggests: the name that is wrong, and the nearest that
+// exists.
+func (v *VM) explain(text string) string {
+	first, rest, more := strings.Cut(text, "\n")
+	for name, lines := range v.texts {
+		m := atLine.FindStringSubmatch(first)
+		if m == nil || !strings.HasPrefix(first, name+":") {
+			continue
+		}
+		line, _ := strconv.Atoi(m[1])
+		if line < 1 || line > len(lines) {
+			continue
+		}
+		if what := reason(v.L, m[2], lines[line-1]); what != "" {
+			first = strings.TrimSuffix(first, m[2]) + what
+			break
+		}
 	}
-	line, _ := strconv.Atoi(m[1])
-	if line < 1 || line > len(s.lines) {
-		return text
+	if more {
+		first += "\n" + rest
 	}
-	what := reason(L, m[2], s.lines[line-1])
-	if what == "" {
-		return text
-	}
-	if rest != "" {
-		rest = "\n" + rest
-	}
-	return strings.TrimSuffix(first, m[2]) + what + rest
+	return first
 }
 
 // reason explains one complaint of the VM about a line of the script; "" where it cannot.
@@ -51,14 +48,14 @@ func reason(L *glua.LState, complaint, line string) string {
 	case strings.HasPrefix(complaint, "attempt to call a non-function object"):
 		for _, m := range member.FindAllStringSubmatch(line, -1) {
 			if t, ok := L.GetGlobal(m[1]).(*glua.LTable); ok && t.RawGetString(m[2]) == glua.LNil {
-				return "there is no function " + m[1] + "." + m[2] + conf.Suggestion(m[2], names(t))
+				return "there is no function " + m[1] + "." + m[2] + conf.Suggestion(m[2], Names(t))
 			}
 		}
 		for _, m := range call.FindAllStringSubmatch(line, -1) {
 			if m[1] != "" && !strings.HasPrefix(m[1], "..") {
 				continue // a member of a table
 			}
-			if near := conf.Suggestion(m[2], names(L.G.Global)); near != "" && L.GetGlobal(m[2]) == glua.LNil {
+			if near := conf.Suggestion(m[2], Names(L.G.Global)); near != "" && L.GetGlobal(m[2]) == glua.LNil {
 				return "there is no function " + m[2] + near
 			}
 		}
@@ -68,15 +65,15 @@ func reason(L *glua.LState, complaint, line string) string {
 	if key := indexOfNil.FindStringSubmatch(complaint); key != nil {
 		for _, m := range member.FindAllStringSubmatch(line, -1) {
 			if m[2] == key[1] && L.GetGlobal(m[1]) == glua.LNil {
-				return m[1] + " is nil, and " + m[2] + " is asked of it" + conf.Suggestion(m[1], names(L.G.Global))
+				return m[1] + " is nil, and " + m[2] + " is asked of it" + conf.Suggestion(m[1], Names(L.G.Global))
 			}
 		}
 	}
 	return ""
 }
 
-// names are the keys of a table that are names.
-func names(t *glua.LTable) (list []string) {
+// Names are the keys of a table that are names.
+func Names(t *glua.LTable) (list []string) {
 	t.ForEach(func(k, _ glua.LValue) {
 		if s, ok := k.(glua.LString); ok {
 			list = append(list, string(s))

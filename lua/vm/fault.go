@@ -75,12 +75,12 @@ func Locate(L *glua.LState, err error) error {
 	return fault.New(kind, "%s%w", Place(L), err)
 }
 
-// Place is the file and line, with a colon, of the innermost Lua function that is being
-// called. Between it and the Go function there may be others, such as pcall.
+// Place is the file and line, with a colon, of the innermost function of a script that is being called. Between it and
+// the Go function there may be others, such as pcall and those of perigee, whose file's name begins with a bracket.
 func Place(L *glua.LState) string {
 	const most = 10
 	for level := 1; level < most; level++ {
-		if where := L.Where(level); where != "" && !strings.HasPrefix(where, "[G]") {
+		if where := L.Where(level); where != "" && !strings.HasPrefix(where, "[") {
 			return strings.TrimSuffix(where, " ") + " "
 		}
 	}

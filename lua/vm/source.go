@@ -14,8 +14,8 @@ import (
 // MaxSource bounds the text of a scenario in bytes.
 const MaxSource = 256 << 10
 
-// compile makes a function of the text of a script.
-func compile(L *glua.LState, name, source string) (*glua.LFunction, error) {
+// compile makes instructions of the text of a script.
+func compile(name, source string) (*glua.FunctionProto, error) {
 	chunk, err := parse.Parse(strings.NewReader(source), name)
 	if err != nil {
 		return nil, fault.New(fault.Script, "%s", syntaxError(name, err))
@@ -27,7 +27,7 @@ func compile(L *glua.LState, name, source string) (*glua.LFunction, error) {
 	if err := checkSize(name, proto); err != nil {
 		return nil, err
 	}
-	return L.NewFunctionFromProto(proto), nil
+	return proto, nil
 }
 
 // The fields of compiled instructions hold no larger numbers. The compiler goes on where they do not suffice, and its

@@ -6,8 +6,9 @@
 //
 // The modules of perigee consist of Functions. One that returns an error raises it at the line of the script that
 // called it, where pcall may catch it as a string; where nothing catches it, Call and Load return the error itself,
-// with its kind and its hint (fault.go). Complaints of the interpreter itself get the names that it leaves out
-// (explain.go).
+// with its kind and its hint (fault.go), and the functions in which it arose (trace.go). Complaints of the interpreter
+// itself get the names that it leaves out (explain.go). Scripts require other files (require.go), and the names in a
+// text can be looked at without running it (uses.go).
 //
 // Arguments are read by Fields, IntegerArg, ObjectArg and their like, which word the errors the same way in all
 // modules (args.go). Values pass as plain data (value.go), which has a form for the way to other ranks (codec.go).
@@ -30,8 +31,9 @@ import (
 // VM is one Lua state.
 type VM struct {
 	L      *glua.LState
-	Out    io.Writer // what print writes to
-	script script
+	Out    io.Writer           // what print writes to
+	texts  map[string][]string // the lines of what was loaded, by name
+	entry  string              // what Go code has called, for errors
 	random *generator
 	raised *scriptFault // the last error that was raised for Go code
 }
@@ -46,7 +48,7 @@ const (
 // New makes a state in which no script is loaded. Close it in the end.
 func New(out io.Writer) *VM {
 	L := glua.NewState(glua.Options{SkipOpenLibs: true, RegistryMaxSize: maxRegistry, RegistryGrowStep: registryStep})
-	v := &VM{L: L, Out: out}
+	v := &VM{L: L, Out: out, texts: map[string][]string{}}
 	v.openLibraries()
 	v.valueTypes()
 	return v
@@ -57,16 +59,29 @@ func (v *VM) Close() { v.L.Close() }
 
 // Load runs a script and returns its first result. name stands in messages.
 func (v *VM) Load(name, source string) (glua.LValue, error) {
-	v.script = script{name, strings.Split(source, "\n")}
-	chunk, err := compile(v.L, name, source)
+	chunk, err := v.function(name, source)
 	if err != nil {
 		return nil, err
 	}
-	return v.Call(chunk)
+	return v.Call(topLevel, chunk)
 }
 
-// Call calls a function of the script and returns its first result.
-func (v *VM) Call(fn *glua.LFunction, args ...glua.LValue) (glua.LValue, error) {
+const topLevel = "the top level"
+
+// function makes a function of the text of a file.
+func (v *VM) function(name, source string) (*glua.LFunction, error) {
+	v.texts[name] = strings.Split(source, "\n")
+	proto, err := compile(name, source)
+	if err != nil {
+		return nil, err
+	}
+	return v.L.NewFunctionFromProto(proto), nil
+}
+
+// Call calls a function of the script, which errors name as entry, and returns its first result.
+func (v *VM) Call(entry string, fn *glua.LFunction, args ...glua.LValue) (glua.LValue, error) {
+	defer func(outer string) { v.entry = outer }(v.entry)
+	v.entry = entry
 	if err := v.L.CallByParam(glua.P{Fn: fn, NRet: 1, Protect: true}, args...); err != nil {
 		return nil, v.Fault(err)
 	}
@@ -144,16 +159,24 @@ func (v *VM) Fault(err error) error {
 	if !ok {
 		return fault.New(fault.Script, "%w", err)
 	}
-	switch object := api.Object.(type) {
-	case glua.LString:
-		if v.raised != nil && v.raised.text == string(object) {
-			return v.raised.err
+	object, isText := api.Object.(glua.LString)
+	switch {
+	case isText && v.raised != nil && v.raised.text == string(object):
+		err = v.raised.err
+	case isText:
+		err = fault.New(fault.Script, "%s", v.explain(string(object)))
+	default:
+		what, place := api.Object.String(), "a script"
+		switch api.Object.(type) {
+		case *glua.LTable, *glua.LUserData, *glua.LFunction:
+			what = Describe(api.Object)
 		}
-		return fault.New(fault.Script, "%s", v.script.explain(v.L, string(object)))
-	case *glua.LTable, *glua.LUserData, *glua.LFunction:
-		return fault.New(fault.Script, "%s: error was called with %s", v.script.name, Describe(object))
+		if frames := v.frames(api.StackTrace); len(frames) > 0 {
+			place, _, _ = strings.Cut(frames[0], ": in ")
+		}
+		err = fault.New(fault.Script, "%s: error was called with %s", place, what)
 	}
-	return fault.New(fault.Script, "%s: error was called with %s", v.script.name, api.Object)
+	return v.traced(err, api.StackTrace)
 }
 
 // NewType makes the metatable of a type of objects. Scripts cannot reach it.

@@ -95,6 +95,7 @@ func (r Row) Label() string {
 // Report is the outcome of a comparison.
 type Report struct {
 	Options     Options
+	What        []string // was measured, in words; OLD and NEW where they differ
 	OldN, NewN  int      // runs of each side
 	Judged      bool     // there are enough runs for verdicts
 	Headline    string   // the settings that differ, or that none does
@@ -207,6 +208,7 @@ func Compare(old, fresh []*result.Document, o Options) (*Report, error) {
 	}
 	r.numbers, r.names = result.Pairing(slices.Concat(old, fresh))
 	r.OldN, r.NewN = len(old), len(fresh)
+	r.What = whatOf(old[0], fresh[0])
 	r.Judged = cut == "" && stats.SmallestP(len(old), len(fresh)) <= o.Alpha
 	r.gather(old, fresh, o.Metric)
 	if o.Pairs {

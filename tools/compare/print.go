@@ -231,6 +231,9 @@ func (r *Report) WriteText(w io.Writer, list []string, allPairs bool) error {
 	if _, err := chosen(list, nil, true); err != nil {
 		return err
 	}
+	for _, text := range r.What {
+		fmt.Fprintln(w, "#", plaintext.Escape(text))
+	}
 	r.head(w)
 	var first Row
 	for _, k := range kinds {

@@ -16,6 +16,7 @@ import (
 	"perigee/internal/metric"
 	"perigee/internal/plaintext"
 	"perigee/internal/result"
+	"perigee/internal/size"
 	"perigee/internal/stats"
 	"perigee/internal/table"
 )
@@ -244,8 +245,9 @@ func (s *patternSum) row() row {
 	return line
 }
 
-// patternTable is the same summary for people.
-func patternTable(list []*patternSum) *table.Table {
+// patternTable is the same summary for people, who call a pattern by its request where the result d says that.
+func patternTable(list []*patternSum, d *result.Document) *table.Table {
+	tokens := slices.ContainsFunc(d.Patterns, func(p result.Pattern) bool { return p.Request().Tokens > 0 })
 	var t table.Table
 	for _, c := range []struct {
 		header, format string
@@ -257,10 +259,23 @@ func patternTable(list []*patternSum) *table.Table {
 		{"Mean BW (GB/s)", "%.6g", table.Right},
 	} {
 		t.AddColumn(c.header, c.align, c.format)
+		if c.header == "Name" && tokens {
+			t.AddColumn("Tokens", table.Right, "%d")
+			t.AddColumn("KV bytes", table.Right, "%s")
+		}
 	}
 	for _, s := range list {
+		r := d.Patterns[s.pattern].Request()
+		name := []any{cmp.Or(r.Name, s.name)}
+		switch {
+		case tokens && r.Tokens > 0:
+			name = append(name, r.Tokens, size.Decimal(r.Bytes))
+		case tokens:
+			name = append(name, nil, nil)
+		}
 		q := func(at float64) float64 { return stats.Quantile(s.ms, at) }
-		t.AddRow(s.pattern, s.name, s.phase, len(s.ms), q(0), q(0.5), q(0.99), q(1), stats.Median(s.bw))
+		t.AddRow(slices.Concat([]any{s.pattern}, name,
+			[]any{s.phase, len(s.ms), q(0), q(0.5), q(0.99), q(1), stats.Median(s.bw)})...)
 	}
 	return &t
 }

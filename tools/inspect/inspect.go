@@ -98,7 +98,7 @@ func (c *showCmd) Run(s cli.Streams) error {
 	showHead(out, d)
 	if rows := patterns.patterns(); len(rows) > 0 {
 		fmt.Fprintln(out, "# latency of each pattern, in ms")
-		if err := patternTable(rows).WriteText(out); err != nil {
+		if err := patternTable(rows, d).WriteText(out); err != nil {
 			return err
 		}
 	}
@@ -143,6 +143,12 @@ func showHead(w io.Writer, d *result.Document) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "%-11s %s\n", name+":", plaintext.Escape(fmt.Sprintf(format, args...)))
 	}
+	if d.Title != "" {
+		line("title", "%s", d.Title)
+	}
+	if d.Workload != "" {
+		line("workload", "%s", d.Workload)
+	}
 	line("status", "%s", d.Status)
 	if d.Failure != nil {
 		line("failure", "%v", *d.Failure)
@@ -154,6 +160,9 @@ func showHead(w io.Writer, d *result.Document) {
 	line("command", "%s", strings.Join(d.Command, " "))
 	line("perigee", "%s %s", d.Perigee, d.Perigee.Go)
 	line("scenario", "%s (SHA-256 %.12s...)", d.Scenario.Name, d.Scenario.SHA256)
+	for _, m := range d.Scenario.Modules {
+		line("module", "%s: %s (SHA-256 %.12s...)", m.Name, m.File, m.SHA256)
+	}
 	line("options", "%s", optionsText(d.Scenario.Options))
 	line("seed", "%d", d.Seed)
 	var hosts []string

@@ -80,8 +80,8 @@ func (w *Workload) cut(batch Pattern) []Pattern {
 			all[last[stage]-1].after = parts
 		}
 	}
-	if len(all) == 1 {
-		all[0].part.alone = true
+	for k := range all {
+		all[k].parts, all[k].part.alone = len(all), len(all) == 1
 	}
 	return all
 }

@@ -52,6 +52,7 @@ type Pattern struct {
 	SleepSec                    float64 // before the launch
 
 	part                      part
+	parts                     int    // patterns of the batch
 	before, after             []part // that are prefilled then, and move nothing
 	prefillGroup, decodeGroup int    // attention groups of the workers
 	scaled                    int64  // KVBytes times --scale

@@ -50,7 +50,7 @@ type patternDoc struct {
 }
 
 // metadataDoc is carried into the results. The original has only the ISL. A batch that moves as a whole has no batch,
-// kind, layers and tokens.
+// kind, layers, parts and tokens.
 type metadataDoc struct {
 	ArrivalSec *float64 `yaml:"arrival_sec,omitempty"`
 	Batch      *int     `yaml:"batch,omitempty"`
@@ -59,6 +59,8 @@ type metadataDoc struct {
 	KVBytes    int64    `yaml:"kv_bytes,omitempty"`
 	Layers     string   `yaml:"layers,omitempty"` // first to last
 	OSL        *int64   `yaml:"osl,omitempty"`
+	Parts      int      `yaml:"parts,omitempty"`   // patterns of the batch
+	Request    *int     `yaml:"request,omitempty"` // the first one
 	Requests   int      `yaml:"requests,omitempty"`
 	StateBytes int64    `yaml:"state_bytes,omitempty"`
 	Tokens     string   `yaml:"tokens,omitempty"` // of a chunk: first to last
@@ -155,12 +157,12 @@ func (w *Workload) metadata(p Pattern) metadataDoc {
 	if w.Options.Compat {
 		return doc
 	}
-	doc.KVBytes, doc.Requests = p.KVBytes, p.Requests
+	doc.KVBytes, doc.Request, doc.Requests = p.KVBytes, &p.FirstRequest, p.Requests
 	if x := p.part; x.states {
 		doc.KVBytes, doc.StateBytes = 0, p.KVBytes
 	}
 	if x := p.part; !x.alone {
-		doc.Batch, doc.Kind = &p.Batch, "kv"
+		doc.Batch, doc.Parts, doc.Kind = &p.Batch, p.parts, "kv"
 		if x.states {
 			doc.Kind = "states"
 		}

@@ -12,6 +12,7 @@ import (
 // pageData holds the figures that the scripts of a page draw: columns instead of objects, and
 // no more digits than a chart can show.
 type pageData struct {
+	Answer    []figures.Chart   `json:"answer"`
 	Hosts     []hostData        `json:"hosts"`
 	HostOf    []int             `json:"hostOf"`
 	Patterns  []patternData     `json:"patterns"`
@@ -93,7 +94,7 @@ func hundredths(n figures.Num) figures.Num {
 // dataOf makes the columns of the page's charts. Starts of spans are differences, which take fewer digits.
 func dataOf(f *figures.Figures) pageData {
 	d := pageData{HostOf: make([]int, len(f.Ranks)), Latencies: f.Latencies, Blocks: f.Blocks,
-		Patterns: []patternData{}}
+		Patterns: []patternData{}, Answer: f.Answer.Charts}
 	d.TargetsSleep = slices.ContainsFunc(f.Document.Patterns, func(p result.Pattern) bool { return p.Meet == "all" })
 	names := f.HostNames()
 	for i, h := range f.Document.World.Hosts {
@@ -103,8 +104,13 @@ func dataOf(f *figures.Figures) pageData {
 		d.HostOf[i] = r.Host
 	}
 	for _, p := range f.Patterns {
+		name := p.Name
+		if p.Request != "" {
+			name = p.Label()
+		}
 		d.Patterns = append(d.Patterns, patternData{
-			p.Name, p.Bytes, short(p.IsolatedNS), short(p.LatencyNS), short(p.FastestNS), short(p.SlowestNS),
+			name, p.Bytes, short(p.IsolatedNS), short(p.LatencyNS), short(p.FastestNS),
+			short(p.SlowestNS),
 			p.SleepBeforeNS, p.SleepAfterNS, p.Op,
 		})
 	}

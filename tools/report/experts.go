@@ -112,6 +112,9 @@ func (n number) Text(decimals int) string {
 	return fmt.Sprintf("%.*f", decimals, float64(n))
 }
 
+// Percent is a share in percent, without its sign.
+func (n number) Percent() string { return (100 * n).Text(1) }
+
 // expertsOf reads what perigee ep has left. Values of other scenarios that are called the same are left out.
 func expertsOf(d *result.Document) (v expertsView) {
 	v = expertsView{Planes: listOf[planeView](d.Values["ep"]), Phases: listOf[controlView](d.Values["ep_control"])}

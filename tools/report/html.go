@@ -58,6 +58,9 @@ const mostHostPairs = 1000
 // program too, make none.
 var panels = sync.OnceValue(func() *template.Template {
 	return template.Must(template.Must(template.New("").Funcs(template.FuncMap{
+		"columnsOfShares": columnsOfShares, "rowsOfShares": rowsOfShares, "sumOfShares": sumOfShares,
+		"kv":          kvText,
+		"number":      numberText,
 		"bytes":       func(n int64) string { return size.Decimal(n) },
 		"dur":         durationText,
 		"ratio":       ratioText,
@@ -67,7 +70,7 @@ var panels = sync.OnceValue(func() *template.Template {
 		"percentiles": percentiles,
 		"verdict":     verdictChip,
 		"measured":    measuredText,
-	}).Parse(panelHTML)).Parse(expertsHTML))
+	}).Parse(panelHTML)).Parse(expertsHTML + sharesHTML))
 })
 
 // durationText is a time for a table; a dash if it is missing.
@@ -156,7 +159,7 @@ func writeHTML(w io.Writer, list []input) error {
 		there     bool
 	}{
 		{"summary", "Summary", true}, {"thresholds", "Thresholds", len(views[0].D.Thresholds) > 0},
-		{"experts", "Experts", views[0].Experts.There()},
+		{"metrics", "Metrics", views[0].MetricsFirst}, {"experts", "Experts", views[0].Experts.There()},
 		{"table", "Table", len(views[0].Tables) > 0}, {"blocks", "Blocks", len(views[0].F.Blocks.List) > 0},
 		{"timeline", "Timeline", views[0].HasSpans},
 		{"patterns", "Patterns", len(views[0].F.Patterns) > 0}, {"matrix", "Matrix", len(views[0].F.Pairs) > 0},
@@ -181,7 +184,7 @@ func title(list []input) string {
 	if len(list) > 1 {
 		return fmt.Sprintf("%d results - perigee", len(list))
 	}
-	return list[0].label + " - perigee"
+	return cmp.Or(list[0].figures.Document.Title, list[0].label) + " - perigee"
 }
 
 // named is a name and a value.
@@ -194,6 +197,7 @@ type view struct {
 	D     *result.Document
 	F     *figures.Figures
 
+	OfRequests                  bool // the patterns are the traffic of requests whose tokens are known
 	Complete                    bool
 	Scenario, Started, Took     string
 	HostSummary, PatternSummary string
@@ -217,13 +221,14 @@ type view struct {
 	Phases                      []phaseView
 	Metrics                     []metricView
 	MetricsOf                   int
+	MetricsFirst                bool // they are the result's first figures
 	Experts                     expertsView
 }
 
 // metricView sums up a metric that the scenario kept.
 type metricView struct {
-	Name, Help, Min, Median, Max string
-	Count                        int
+	Name, Help, Min, Median, P90, P99, Max string
+	Count                                  int
 }
 
 // metricViews has the first rows of metrics, one for each set of labels; of is how many there are. What a metric is
@@ -235,13 +240,14 @@ func metricViews(list []result.Metric) (views []metricView, of int) {
 		of += len(groups)
 		for i, g := range groups[:min(len(groups), mostMetricRows-len(views))] {
 			v := metricView{Name: m.Name + g.Labels.String(), Count: len(g.Values),
-				Min: "–", Median: "–", Max: "–"}
+				Min: "–", Median: "–", P90: "–", P99: "–", Max: "–"}
 			if i == 0 {
 				v.Help = m.Help
 			}
 			if len(g.Values) > 0 {
-				v.Min, v.Median, v.Max = plain(slices.Min(g.Values)), plain(stats.Median(g.Values)),
-					plain(slices.Max(g.Values))
+				sorted := slices.Sorted(slices.Values(g.Values))
+				at := func(q float64) string { return plain(stats.Quantile(sorted, q)) }
+				v.Min, v.Median, v.P90, v.P99, v.Max = at(0), at(0.5), at(0.9), at(0.99), at(1)
 			}
 			views = append(views, v)
 		}
@@ -267,6 +273,7 @@ func newView(id string, in input) *view {
 	if d.Finished != nil {
 		v.Took = d.Finished.Sub(d.Started).Round(10 * time.Millisecond).String()
 	}
+	v.OfRequests = ofRequests(f.Patterns)
 	v.HostSummary = hostSummary(d.World)
 	var best figures.Num
 	for _, b := range f.Blocks.List {
@@ -294,7 +301,11 @@ func newView(id string, in input) *view {
 	v.Options = plainOptions(d.Scenario.Options)
 	v.Values = valuesText(d.Values)
 	v.Metrics, v.MetricsOf = metricViews(d.Metrics)
+	v.MetricsFirst = len(f.OwnMetrics()) > 0
 	v.Experts = expertsOf(d)
+	for i := range v.Tables { // the section on experts has their figures
+		v.Tables[i].Folded = v.Tables[i].Folded || v.Experts.There()
+	}
 	v.describePhases()
 	return v
 }

@@ -36,10 +36,21 @@ func open(t testing.TB, b *pagetest.Browser, path string, v pagetest.View) *page
 	return tab
 }
 
+// One browser has the pages of all tests: it takes seconds to start.
+func TestPages(t *testing.T) {
+	browser := pagetest.Start(t)
+	for name, test := range map[string]func(*testing.T, *pagetest.Browser){
+		"every view": everyView, "figures": figuresInThePage, "pictures": picturesInThePage, "clicks and keys": clicksAndKeys,
+		"blocks": blocksInThePage, "tabs": tabsOfSeveralResults, "failures": failuresAreLoud, "paper": onPaper,
+		"demo picture": demoPicture, "left out": leftOut,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, browser) })
+	}
+}
+
 // Every kind of result opens in every view: nothing asked of the network, no
 // complaint, nothing wider than the window.
-func TestPagesInEveryView(t *testing.T) {
-	browser := pagetest.Start(t)
+func everyView(t *testing.T, browser *pagetest.Browser) {
 	small, _ := synthetic{ranks: 2, hosts: 1, patterns: 1, senders: 1, peers: 1, isolated: 2, iterations: 2}.write(t, "small.json.zst")
 	middle, _ := synthetic{ranks: 16, hosts: 2, patterns: 12, senders: 4, peers: 2, isolated: 2, iterations: 2}.write(t, "middle.json.zst")
 	many, _ := synthetic{ranks: 128, hosts: 16, patterns: 60, senders: 8, peers: 8, isolated: 1, iterations: 2}.write(t, "many.json.gz.zst")
@@ -135,19 +146,19 @@ var oddResults = map[string]func(*result.Document){
 }
 
 // What the page shows is what the result holds.
-func TestFiguresInThePage(t *testing.T) {
+func figuresInThePage(t *testing.T, browser *pagetest.Browser) {
 	path, _ := synthetic{ranks: 16, hosts: 2, patterns: 12, senders: 4, peers: 2, isolated: 2, iterations: 2}.write(t, "r.json.zst")
 	want, err := figures.Read(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tab := open(t, pagetest.Start(t), pageOf(t, path), pagetest.Light)
+	tab := open(t, browser, pageOf(t, path), pagetest.Light)
 	cell := func(table string, row, column int) string {
 		return pagetest.Eval[string](tab, fmt.Sprintf(`document.querySelectorAll(".%s tbody tr")[%d].cells[%d].textContent`, table, row, column))
 	}
 	p, worst := want.Patterns[5], want.Worst()[0]
 	for i, c := range []struct{ got, want string }{
-		{tab.Text(".slowdown"), ratioText(want.Slowdown) + "\nworkload against alone, all messages"},
+		{tab.Text(".slowdown"), ratioText(want.Slowdown) + "\n" + want.SlowdownOf()},
 		{cell("patterns", 5, 6), durationText(p.IsolatedNS)}, {cell("patterns", 5, 7), durationText(p.LatencyNS)}, {cell("patterns", 5, 8), ratioText(p.Slowdown)},
 		{cell("pairs", 0, 0) + ">" + cell("pairs", 0, 1), fmt.Sprintf("%d>%d", worst.From, worst.To)}, {cell("pairs", 0, 8), ratioText(worst.Slowdown)},
 		{cell("percentiles", 3, 4), durationText(want.Latencies[3].P50)}, {cell("hosts", 1, 1), "8-15"}, {cell("hosts", 1, 4), "± 150 ns"},
@@ -177,14 +188,23 @@ func TestFiguresInThePage(t *testing.T) {
 	}
 }
 
+// focus moves the focus to an element, once the page has moved there: while it moves it hides tips.
+func focus(tab *pagetest.Tab, element string) {
+	pagetest.Eval[any](tab, fmt.Sprintf(`new Promise((done) => {
+		const e = %s;
+		e.scrollIntoView({block: "center"});
+		requestAnimationFrame(() => requestAnimationFrame(() => { e.focus(); done(true); }));
+	})`, element))
+}
+
 // The page answers to the pointer and to keys.
-func TestClicksAndKeys(t *testing.T) {
+func clicksAndKeys(t *testing.T, browser *pagetest.Browser) {
 	path, _ := synthetic{ranks: 8, hosts: 2, patterns: 4, senders: 2, peers: 2, isolated: 1, iterations: 2}.write(t, "r.json.zst")
 	want, err := figures.Read(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tab := open(t, pagetest.Start(t), pageOf(t, path), pagetest.Light)
+	tab := open(t, browser, pageOf(t, path), pagetest.Light)
 	side := func() string { return tab.Text(`[data-chart="matrix"] .side`) }
 
 	// The matrix: from the corner to the first pair, by arrow keys.
@@ -239,30 +259,105 @@ func TestClicksAndKeys(t *testing.T) {
 	}
 }
 
-func TestBlocksInThePage(t *testing.T) {
+func blocksInThePage(t *testing.T, browser *pagetest.Browser) {
 	d := smallDocument()
 	oddResults["blocks"](d)
-	tab := open(t, pagetest.Start(t), pageOf(t, write(t, d, "kv.json")), pagetest.Light)
+	tab := open(t, browser, pageOf(t, write(t, d, "kv.json")), pagetest.Light)
 	if got := tab.Text(".best"); !strings.HasPrefix(got, "19.7 GB/s") {
 		t.Errorf("the best bandwidth is %q", got)
 	}
 	if got := pagetest.Eval[[]string](tab, `[...document.querySelectorAll('[data-chart="blocks"] .legend li')].map((e) => e.innerText)`); len(got) != 2 || got[1] != "WRITE, batch 4" {
 		t.Errorf("the curves are %q", got)
 	}
-	pagetest.Eval[any](tab, `document.querySelector('[data-chart="blocks"] canvas').focus()`)
+	focus(tab, `document.querySelector('[data-chart="blocks"] canvas')`)
 	tab.Press(kb.ArrowRight)
 	if got := pagetest.Eval[string](tab, "perigee.tip.text()"); !strings.Contains(got, "4\u202fKiB") {
 		t.Errorf("the first point says %q", got)
 	}
-	if got := tab.Text(".findings"); !strings.Contains(got, "WRITE with blocks of 1 MiB, batch 4") || !strings.Contains(got, "Blocks of 256 KiB already reach 96 % of it.") {
+	folded := pagetest.Eval[string](tab, `document.querySelector(".judged").textContent`)
+	if got := tab.Text(".sentence") + folded; !strings.Contains(got, "WRITE with blocks of 1 MiB, batch 4") || !strings.Contains(got, "Blocks of 256 KiB already reach 96 % of it.") {
 		t.Errorf("findings: %s", got)
 	}
 }
 
-func TestTabsOfSeveralResults(t *testing.T) {
+// charts are an answer's pictures of every kind: curves with ranges and limits, single things, bars.
+func charts() []figures.Chart {
+	curve := func(name string, rate figures.Num) (s figures.Series) {
+		s.Name = name
+		for x := figures.Num(4096); x <= 1<<24; x *= 4 {
+			y := rate * x / (x + 65536)
+			s.Points = append(s.Points, figures.Point{X: x, Y: y, Low: y * 0.8, High: y * 1.1})
+		}
+		return s
+	}
+	lone := figures.Point{X: 7.81e6, Y: 2e6, Low: figures.None, High: figures.None, Name: "request 3"}
+	words := figures.Series{Name: "load"}
+	for i := range 8 {
+		words.Points = append(words.Points, figures.Point{X: figures.Num(i), Y: figures.Num(1000 + 100*i), Low: figures.None, High: figures.None})
+	}
+	fast := figures.Series{Points: []figures.Point{{X: 4096, Y: 4e10}, {X: 1 << 24, Y: 2e10}}}
+	return []figures.Chart{
+		{Title: "Bandwidth over size", X: figures.Axis{Label: "block", Unit: "bytes", Log: true}, Y: figures.Axis{Label: "bandwidth", Unit: "bytes/s"},
+			Series: []figures.Series{curve("WRITE", 8e9), curve("READ", 6e9)}, Limits: []figures.Limit{{Name: "copy in memory", Points: []figures.Point{{Y: 1.2e10}}}}},
+		{Title: "One request", X: figures.Axis{Label: "bytes", Unit: "bytes", Log: true}, Y: figures.Axis{Label: "time", Unit: "ns", Log: true},
+			Series: []figures.Series{{Name: "alone", Points: []figures.Point{lone}}}},
+		{Title: "Load of ranks", X: figures.Axis{Label: "rank", Words: []string{"rank 0", "rank 10", "a rank with a rather long name", "3", "4", "5", "6", "7"}},
+			Y: figures.Axis{Label: "tokens"}, Series: []figures.Series{words, {Name: "other", Points: words.Points[:3]}}},
+		{Title: "Limit by size", X: figures.Axis{Label: "block", Unit: "bytes", Log: true}, Y: figures.Axis{Label: "bandwidth", Unit: "bytes/s", Log: true},
+			Series: []figures.Series{curve("WRITE", 8e9)}, Limits: []figures.Limit{{Name: hostile, Points: fast.Points}}},
+	}
+}
+
+// The first screen has the sentence, its reason and the pictures, which answer to keys; the judgement is folded.
+func picturesInThePage(t *testing.T, browser *pagetest.Browser) {
+	f, err := figures.Of(smallDocument())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Answer = figures.Answer{Level: "bad", Sentence: "Traffic costs " + hostile, Why: "since " + hostile, Charts: charts(),
+		Judged: []figures.Finding{{Level: "note", Text: "judged so"}}}
+	path := filepath.Join(t.TempDir(), "r.html")
+	var out strings.Builder
+	if err := writeHTML(&out, []input{{"r.json", f}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(out.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for look, view := range pagetest.Views {
+		tab := open(t, browser, path, view)
+		tab.FitsWidth()
+		tab.Screenshot("pictures-" + look)
+	}
+	tab := open(t, browser, path, pagetest.View{Height: 2000})
+	if got := tab.Text(".sentence.bad") + "|" + tab.Text(".why"); got != "Traffic costs "+hostile+"|since "+hostile {
+		t.Errorf("the answer is %q", got)
+	}
+	if pagetest.Eval[bool](tab, `document.querySelector(".judged").open`) {
+		t.Error("the judgement is not folded")
+	}
+	if bottom := pagetest.Eval[float64](tab, `document.querySelector(".pictures figure").getBoundingClientRect().bottom`); bottom > 800 {
+		t.Errorf("the first picture ends at %v of 800 pixels", bottom)
+	}
+	for i, want := range []string{
+		"4 KiB WRITE 471 MB/s from 376 MB/s to 518 MB/s", "request 3 bytes 7.81 MB alone 2.00 ms", "rank 0 load 1000",
+		"4 KiB WRITE 471 MB/s from 376 MB/s to 518 MB/s",
+	} {
+		if i == 3 {
+			tab.Click(".more summary") // the fourth picture is folded
+		}
+		focus(tab, fmt.Sprintf(`document.querySelectorAll(".pictures canvas")[%d]`, i))
+		tab.Press(kb.ArrowRight)
+		if got := strings.Join(strings.Fields(pagetest.Eval[string](tab, "perigee.tip.text()")), " "); got != want {
+			t.Errorf("the first point of picture %d says %q, want %q", i, got, want)
+		}
+	}
+}
+
+func tabsOfSeveralResults(t *testing.T, browser *pagetest.Browser) {
 	a, _ := synthetic{ranks: 2, hosts: 1, patterns: 1, senders: 1, peers: 1, isolated: 1, iterations: 1}.write(t, "a.json.zst")
 	b, _ := synthetic{ranks: 8, hosts: 2, patterns: 3, senders: 2, peers: 2, isolated: 1, iterations: 1}.write(t, "b.json.zst")
-	tab := open(t, pagetest.Start(t), pageOf(t, a, b), pagetest.Light)
+	tab := open(t, browser, pageOf(t, a, b), pagetest.Light)
 	if pagetest.Eval[bool](tab, "perigee.made.has('r1')") {
 		t.Error("charts of a hidden tab are drawn")
 	}
@@ -279,8 +374,7 @@ func TestTabsOfSeveralResults(t *testing.T) {
 	}
 }
 
-func TestFailuresAreLoud(t *testing.T) {
-	browser := pagetest.Start(t)
+func failuresAreLoud(t *testing.T, browser *pagetest.Browser) {
 	for name, want := range map[string][]string{
 		"failed": {"failed", "The run failed: rank 1 on node00, in the phase workload", "its process was killed", "look at its log", "only what was measured"},
 		"killed": {"partial", "The run did not end"},
@@ -302,23 +396,23 @@ func TestFailuresAreLoud(t *testing.T) {
 }
 
 // On paper everything is light, and what only a pointer can use is gone.
-func TestPaper(t *testing.T) {
+func onPaper(t *testing.T, browser *pagetest.Browser) {
 	path, _ := synthetic{ranks: 8, hosts: 2, patterns: 3, senders: 2, peers: 2, isolated: 1, iterations: 1}.write(t, "r.json.zst")
-	tab := open(t, pagetest.Start(t), pageOf(t, path), pagetest.View{Print: true})
+	tab := open(t, browser, pageOf(t, path), pagetest.View{Print: true})
 	if pagetest.Eval[bool](tab, `[".topbar", ".controls"].some((s) => getComputedStyle(document.querySelector(s)).display !== "none")`) {
 		t.Error("controls are printed")
 	}
 	tab.Screenshot("paper")
 }
 
-// TestDemoPicture makes docs/report.png where PERIGEE_DEMO_RESULT names the result of `make demo` and
+// demoPicture makes docs/report.png where PERIGEE_DEMO_RESULT names the result of `make demo` and
 // PERIGEE_SCREENSHOTS a folder.
-func TestDemoPicture(t *testing.T) {
+func demoPicture(t *testing.T, browser *pagetest.Browser) {
 	demo := os.Getenv("PERIGEE_DEMO_RESULT")
 	if demo == "" {
 		demo, _ = synthetic{ranks: 8, hosts: 1, patterns: 8, senders: 2, peers: 1, isolated: 2, iterations: 3}.write(t, "r.json.zst")
 	}
-	tab := open(t, pagetest.Start(t), pageOf(t, demo), pagetest.View{Width: 1200, Height: 1440})
+	tab := open(t, browser, pageOf(t, demo), pagetest.View{Width: 1200, Height: 1440})
 	for _, s := range []string{"summary", "timeline", "patterns", "matrix", "latency"} {
 		tab.ScreenshotOf("#r0-"+s, "demo-"+s)
 	}

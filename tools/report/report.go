@@ -2,10 +2,13 @@ package report
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
+	"time"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
@@ -20,7 +23,11 @@ type Cmd struct {
 	Output  string   `short:"o" placeholder:"FILE" help:"Where to write; - is the standard output. Default: report.html, or the standard output with --text and --format json."`
 	Text    bool     `help:"The essence, for the terminal; the same as --format text."`
 	Pool    bool     `help:"Take the results as runs of one workload: the figures are those of all their runs."`
+	Full    bool     `help:"With --text: all of the text, also how the answer was judged, latencies, pairs of ranks and a map of the traffic."`
 	Format  string   `enum:"html,text,json" default:"html" help:"html, text or json."`
+	Title   string   `placeholder:"TEXT" help:"What the result is called, instead of the title of its run."`
+
+	SLO time.Duration `name:"slo" placeholder:"T" help:"A time, such as 50ms, within which a run of a pattern is to end that has no slo_ms in the workload."`
 }
 
 // input is a result to report on.
@@ -37,6 +44,7 @@ Several results stand side by side in one page; --pool takes them as runs of one
   perigee report result.json.zst -o report.html
   perigee report --text result.json.zst
   perigee report --pool r1.json.zst r2.json.zst r3.json.zst
+  perigee report --text --full result.json.zst
   perigee report --format json result.json.zst | jq '.results[0].findings'
 
 What each view shows, to the formula: docs/report.md.`
@@ -50,11 +58,21 @@ func (c *Cmd) Run(streams cli.Streams) error {
 		}
 		c.Format = "text"
 	}
+	if c.Full && c.Format != "text" {
+		return fault.New(fault.Usage, "--full is for --text; a page and JSON have everything anyway")
+	}
 	if c.Output == "" {
 		c.Output = "-"
 		if c.Format == "html" {
 			c.Output = "report.html"
 		}
+	}
+	if c.Title != "" && len(c.Results) > 1 && !c.Pool {
+		return fault.New(fault.Usage, "--title %q: wanted one result, got %d", c.Title, len(c.Results)).
+			WithHint("a run takes a --title, too, and reports show those of several runs")
+	}
+	if c.SLO < 0 {
+		return fault.New(fault.Usage, "--slo: wanted a time such as 50ms, got %v", c.SLO)
 	}
 	if _, err := cli.FormatFor(c.Format, c.Output); err != nil {
 		return err
@@ -62,26 +80,33 @@ func (c *Cmd) Run(streams cli.Streams) error {
 	if err := cli.NotOver(c.Output, c.Results...); err != nil {
 		return err
 	}
+	sets := slices.Collect(slices.Chunk(c.Results, 1))
 	if c.Pool {
 		if len(c.Results) < 2 {
 			return fault.New(fault.Usage, "--pool takes several results, and here is one")
 		}
-		f, err := figures.Pool(c.Results)
-		if err != nil {
-			return err
-		}
-		name := fmt.Sprintf("%s and %d more, pooled", filepath.Base(c.Results[0]), len(c.Results)-1)
-		return c.write([]input{{name, f}}, streams)
+		sets = [][]string{c.Results}
 	}
-	list := make([]input, len(c.Results))
-	for i, path := range c.Results {
-		f, err := figures.Read(path)
+	list := make([]input, len(sets))
+	for i, paths := range sets {
+		read, path := figures.Read, paths[0]
+		if c.Pool {
+			read = func(string) (*figures.Figures, error) { return figures.Pool(paths) }
+		}
+		f, err := read(path)
 		if err != nil {
 			return err
 		}
-		list[i].figures = f
+		if c.SLO > 0 && !f.Share(c.SLO) {
+			return fault.New(fault.Usage, "--slo has no effect: %s has no runs of patterns without an slo_ms in the workload",
+				path)
+		}
+		list[i].figures, f.Document.Title = f, cmp.Or(c.Title, f.Document.Title)
 	}
 	label(list, c.Results)
+	if c.Pool {
+		list[0].label += fmt.Sprintf(" and %d more, pooled", len(c.Results)-1)
+	}
 	return c.write(list, streams)
 }
 
@@ -91,7 +116,7 @@ func label(list []input, paths []string) {
 	for _, p := range paths {
 		seen[filepath.Base(p)]++
 	}
-	for i, p := range paths {
+	for i, p := range paths[:len(list)] {
 		list[i].label = filepath.Base(p)
 		if seen[list[i].label] > 1 {
 			list[i].label = p
@@ -100,12 +125,11 @@ func label(list []input, paths []string) {
 }
 
 func (c *Cmd) write(list []input, streams cli.Streams) error {
-	var style look
+	style := look{width: plainWidth}
 	if c.Output == "-" {
 		style = lookOf(streams)
-	} else {
-		style = look{width: plainWidth}
 	}
+	style.full = c.Full
 	fill := func(w io.Writer) error {
 		switch c.Format {
 		case "json":
@@ -132,6 +156,8 @@ func (c *Cmd) write(list []input, streams cli.Streams) error {
 func writeJSON(w io.Writer, list []input) error {
 	type one struct {
 		File     string `json:"file"`
+		Title    string `json:"title,omitempty"`
+		Workload string `json:"workload,omitempty"`
 		Scenario string `json:"scenario"`
 		Status   string `json:"status"`
 		World    any    `json:"world"`
@@ -143,7 +169,8 @@ func writeJSON(w io.Writer, list []input) error {
 	}{Schema: "perigee.report/1"}
 	for _, in := range list {
 		d := in.figures.Document
-		out.Results = append(out.Results, one{in.label, d.Scenario.Name, d.Status, d.World, in.figures})
+		out.Results = append(out.Results, one{in.label, d.Title, d.Workload, d.Scenario.Name, d.Status, d.World,
+			in.figures})
 	}
 	return json.NewEncoder(&indenter{w: bufio.NewWriter(plaintext.JSONWriter(w))}).Encode(out)
 }

@@ -3,6 +3,42 @@
 (() => {
   const { h, fmt } = perigee;
 
+  const binary = (n) => {
+    const names = ["B", "KiB", "MiB", "GiB"];
+    let i = 0;
+    while (n >= 1024 && i < 3) { n /= 1024; i++; }
+    return `${+n.toPrecision(3)}\u202f${names[i]}`;
+  };
+
+  // picture draws one chart of the answer (figures.Chart). Points of a series are joined unless they have names, which are things by themselves; an axis of words has bars.
+  const picture = (chart) => {
+    const { x, y, limits = [] } = chart;
+    const xs = chart.series.flatMap((s) => s.points.map((p) => p.x));
+    const whole = x.unit === "bytes" && xs.every((v) => (v < 1024 ? Number.isInteger(Math.log2(v)) : v % 1024 === 0));
+    const units = { ns: fmt.ns, bytes: fmt.bytes, "bytes/s": fmt.rate, ratio: fmt.ratio };
+    const show = x.words ? (v) => x.words[v] ?? "" : whole ? binary : units[x.unit] || fmt.number, value = units[y.unit] || fmt.number;
+    const series = chart.series.map((s, i) => ({
+      name: s.name, color: i, shape: i, line: !x.words && !s.points.some((p) => p.name),
+      points: s.points.map((p) => [p.x, p.y, { name: p.name, range: p.low !== null && p.high !== null ? [p.low, p.high] : undefined }]),
+    }));
+    const host = h("div");
+    const figure = h("figure", {}, h("figcaption", {}, chart.title), host);
+    return [figure, () => perigee.plot(host, {
+      label: chart.title, height: 270, series, bars: Boolean(x.words) && !y.log, beside: series.some((s) => s.points.some((p) => p[2].range)) ? 6 : 0,
+      x: { label: x.label, fmt: show, log: x.log, words: x.words, base: whole && x.log ? 2 : undefined, ...(x.words ? { min: -0.5, max: x.words.length - 0.5 } : {}) },
+      y: { label: y.label, fmt: value, log: y.log },
+      lines: limits.map((l) => ({ label: l.name, color: "muted", ...(l.points.length > 1 ? { points: l.points.map((p) => [p.x, p.y]) } : { y: l.points[0].y }) })),
+      tip: (s, [at, v, { name, range }]) => [name || show(at), [...(name ? [[x.label, show(at)]] : []), [s.name || y.label, value(v)],
+        ...(range && range[1] > range[0] ? [["from", value(range[0])], ["to", value(range[1])]] : [])]],
+    })];
+  };
+  const pictures = (list) => (host, _, data) => list(data.answer).map((chart) => {
+    const [figure, plot] = picture(chart);
+    host.append(figure);
+    return plot();
+  });
+  const first = 3; // pictures that stand above the facts
+
   const patternsChart = (host, controls, data) => {
     const points = (pick, range) => data.patterns.map((p, i) => [i, pick(p), { i, range: range && range(p) }]).filter((p) => p[1] !== null);
     const plot = perigee.plot(host, {
@@ -121,17 +157,13 @@
       ctx.strokeStyle = perigee.color("line");
       ctx.strokeRect(left + 0.5, top + 0.5, full - 1, full - 1);
       ctx.fillStyle = perigee.color("muted");
-      const fit = (text, room) => {
-        while (text.length > 2 && ctx.measureText(text).width > room) text = text.slice(0, -2) + "\u2026";
-        return text;
-      };
       const every = Math.max(1, Math.ceil((byHost ? 14 : ctx.measureText(String(n)).width + 10) / cell));
       for (let i = 0; i < n; i += every) {
         const text = byHost ? data.hosts[i].name : String(order[i]);
         ctx.textAlign = "right";
-        ctx.fillText(fit(text, left - 12), left - 8, top + (i + 0.5) * cell);
+        ctx.fillText(perigee.fit(ctx, text, left - 12), left - 8, top + (i + 0.5) * cell);
         ctx.textAlign = "center";
-        ctx.fillText(fit(text, Math.max(cell * every, 20)), left + (i + 0.5) * cell, top - 10);
+        ctx.fillText(perigee.fit(ctx, text, Math.max(cell * every, 20)), left + (i + 0.5) * cell, top - 10);
       }
       if (cursor) {
         ctx.strokeStyle = perigee.color("ink");
@@ -230,12 +262,6 @@
   const blocksChart = (host, controls, data) => {
     const { axis, list } = data.blocks;
     const names = [...new Set(list.map((b) => b.series))];
-    const binary = (n) => {
-      const units = ["B", "KiB", "MiB", "GiB"];
-      let i = 0;
-      while (n >= 1024 && i < 3) { n /= 1024; i++; }
-      return `${+n.toPrecision(3)}\u202f${units[i]}`;
-    };
     const figures = {
       bandwidth: { label: "bandwidth", fmt: fmt.rate }, p50_ns: { label: "P50 latency", fmt: fmt.ns }, p99_ns: { label: "P99 latency", fmt: fmt.ns },
     };
@@ -254,7 +280,7 @@
     );
   };
 
-  const charts = { blocks: blocksChart, timeline: perigee.timeline, patterns: patternsChart, matrix: matrixChart, latency: latencyChart };
+  const charts = { answer: pictures((l) => l.slice(0, first)), more: pictures((l) => l.slice(first)), blocks: blocksChart, timeline: perigee.timeline, patterns: patternsChart, matrix: matrixChart, latency: latencyChart };
   const made = new Map();
   const make = async (panel) => {
     if (made.has(panel.id)) return;
@@ -274,6 +300,10 @@
     panel.prepend(h("div", { class: "banner bad", role: "alert" }, h("strong", {}, "The charts could not be drawn"), h("p", {}, String(error)), h("p", {}, "Browsers of 2023 and later can.")));
     panel.dataset.ready = "failed";
   };
+  // Paper cannot be unfolded.
+  for (const [event, open] of [["beforeprint", true], ["afterprint", false]]) {
+    addEventListener(event, () => { for (const e of document.querySelectorAll(".judged, .more")) e.open = open; });
+  }
   document.addEventListener("DOMContentLoaded", () => {
     const panels = [...document.querySelectorAll(".panel")];
     const show = (panel) => make(panel).catch((e) => fail(panel, e));

@@ -66,6 +66,16 @@ func TestOutputs(t *testing.T) {
 	if text, err := os.ReadFile("t.txt"); err != nil || string(text) != out {
 		t.Errorf("--text -o: %v", err)
 	}
+	full, _, err := report(t, Cmd{Results: []string{in}, Text: true, Full: true})
+	if err != nil || strings.Contains(out, "# latency") || !strings.Contains(full, "# latency\n") {
+		t.Errorf("--full: %v, %q without, %q", err, out, full)
+	}
+	for _, format := range []string{"html", "json"} {
+		_, _, err := report(t, Cmd{Results: []string{in}, Format: format, Full: true})
+		if fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "--full is for --text") {
+			t.Errorf("--full --format %s: %v", format, err)
+		}
+	}
 	before, _ := os.ReadFile(in)
 	if _, _, err = report(t, Cmd{Results: []string{in}, Output: in}); fault.KindOf(err) != fault.Usage {
 		t.Errorf("the result is written over: %v", err)
@@ -214,7 +224,7 @@ func TestTextFitsTheTerminal(t *testing.T) {
 		d := s.document()
 		s.each(d, func(m *result.Measurement) { d.Measurements = append(d.Measurements, *m) })
 		for _, width := range []int{40, 80, 132, 300} {
-			text := textOf(t, d, look{width: width})
+			text := textOf(t, d, look{width: width, full: true})
 			for line := range strings.Lines(text) {
 				line = strings.TrimRight(line, "\n")
 				if n := utf8.RuneCountInString(line); n > width && !strings.HasPrefix(line, "#") {
@@ -228,7 +238,7 @@ func TestTextFitsTheTerminal(t *testing.T) {
 				t.Errorf("width %d: no heatmap in\n%s", width, text)
 			}
 		}
-		if coloured := textOf(t, d, look{width: 80, colour: true}); !strings.Contains(coloured, "\x1b[48;5;") {
+		if coloured := textOf(t, d, look{width: 80, colour: true, full: true}); !strings.Contains(coloured, "\x1b[48;5;") {
 			t.Error("no colours on a terminal")
 		}
 	}
@@ -238,7 +248,7 @@ func TestTextOfOddResults(t *testing.T) {
 	for name, change := range oddResults {
 		d := smallDocument()
 		change(d)
-		text := textOf(t, d, look{width: 80})
+		text := textOf(t, d, look{width: 80}) + textOf(t, d, look{width: 80, full: true, bars: true})
 		if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") || strings.Contains(text, "%!") {
 			t.Errorf("%s:\n%s", name, text)
 		}
@@ -264,7 +274,7 @@ func TestTextOfWhatIsNotKnown(t *testing.T) {
 		d := s.document()
 		s.each(d, func(m *result.Measurement) { d.Measurements = append(d.Measurements, *m) })
 		d.Thresholds = []result.Threshold{{Threshold: "latency_ms.p99 < 1ms"}}
-		text := textOf(t, d, look{width: 80})
+		text := textOf(t, d, look{width: 80, full: true})
 		if !strings.Contains(text, want+"\n") || !strings.Contains(text, "not judged  latency_ms.p99 < 1ms\n") {
 			t.Errorf("%d isolated runs: want %q, and a threshold without samples, in\n%s", isolated, want, text)
 		}

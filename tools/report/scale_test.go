@@ -85,8 +85,8 @@ func TestMemoryDoesNotGrowWithRuns(t *testing.T) {
 }
 
 // What does not fit on a page is said to be left out.
-func TestLeftOut(t *testing.T) {
-	in, _ := synthetic{ranks: 64, hosts: 4, patterns: 60, senders: 30, peers: 30, isolated: 0, iterations: 50}.write(t, "r.json.zst")
+func leftOut(t *testing.T, browser *pagetest.Browser) {
+	in, _ := synthetic{ranks: 64, hosts: 4, patterns: 60, senders: 60, peers: 1, isolated: 0, iterations: 30}.write(t, "r.json.zst")
 	f, err := figures.Read(in)
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func TestLeftOut(t *testing.T) {
 	if len(f.Timeline.Spans) != figures.MostSpans || f.Timeline.Dropped == 0 || len(f.LeftOut) != 1 {
 		t.Fatalf("%d spans, %d dropped, left out: %q", len(f.Timeline.Spans), f.Timeline.Dropped, f.LeftOut)
 	}
-	tab := open(t, pagetest.Start(t), pageOf(t, in), pagetest.Light)
+	tab := open(t, browser, pageOf(t, in), pagetest.Light)
 	if got := tab.Text(".banner.warn"); got != "Left out of this page\n\n"+f.LeftOut[0] && got != "Left out of this page\n"+f.LeftOut[0] {
 		t.Errorf("the page says %q", got)
 	}

@@ -14,7 +14,8 @@ type tableView struct {
 	Title   string
 	Columns []columnView
 	Rows    [][]cellView
-	Of      int // rows of the table, of which these are the first
+	Of      int  // rows of the table, of which these are the first
+	Folded  bool // another section has its figures, in better units
 }
 
 type columnView struct {
@@ -30,8 +31,8 @@ type cellView struct {
 // newTable shows the first rows of the i-th of n tables. The document holds cells unrounded, so
 // each column gets as many decimals as its smallest value needs for three digits.
 func newTable(t result.Table, i, n, patterns, rows int) tableView {
+	v := tableView{Title: t.Title, Of: len(t.Rows), Folded: ofPatterns(t, patterns)}
 	t = numbered(t, patterns)
-	v := tableView{Title: t.Title, Of: len(t.Rows)}
 	t.Rows = t.Rows[:min(len(t.Rows), rows)]
 	if v.Title == "" {
 		v.Title = "Result"
@@ -63,8 +64,7 @@ func newTable(t result.Table, i, n, patterns, rows int) tableView {
 // numbered adds the number of the pattern to the table of sequential-ct-perftest, which has a row for each pattern and,
 // in older results, does not name it.
 func numbered(t result.Table, patterns int) result.Table {
-	if len(t.Rows) != patterns || patterns < 2 || !slices.Contains(t.Columns, "Isolated Latency (ms)") ||
-		slices.Contains(t.Columns, "Pattern") {
+	if !ofPatterns(t, patterns) || patterns < 2 || slices.Contains(t.Columns, "Pattern") {
 		return t
 	}
 	more := result.Table{Title: t.Title, Columns: append([]string{"Pattern"}, t.Columns...)}
@@ -72,6 +72,11 @@ func numbered(t result.Table, patterns int) result.Table {
 		more.Rows = append(more.Rows, append([]any{float64(i)}, row...))
 	}
 	return more
+}
+
+// ofPatterns reports whether a table is that of sequential-ct-perftest, which has a row for each pattern.
+func ofPatterns(t result.Table, patterns int) bool {
+	return len(t.Rows) == patterns && slices.Contains(t.Columns, "Isolated Latency (ms)")
 }
 
 const mostDecimals = 9

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -26,10 +27,15 @@ const plainWidth = 100
 // leastWidth is the width that a summary needs, in characters.
 const leastWidth = 40
 
-// look is how the terminal wants its text.
+// mostLines is how many lines a result takes without --full.
+const mostLines = 40
+
+// look is how the text is wanted.
 type look struct {
 	width  int
 	colour bool
+	bars   bool // pictures of bars, for a terminal
+	full   bool // all of the text
 }
 
 // lookOf asks the terminal, if there is one, for its width. NO_COLOR takes the
@@ -43,6 +49,7 @@ func lookOf(streams cli.Streams) look {
 		}
 		return l
 	}
+	l.bars = true
 	l.colour = streams.Env("NO_COLOR") == "" && streams.Env("TERM") != "dumb"
 	if w, _, err := term.GetSize(int(file.Fd())); err == nil && w > 0 {
 		l.width = max(w, leastWidth)
@@ -56,6 +63,7 @@ const (
 	red    = "\x1b[31m"
 	green  = "\x1b[32m"
 	yellow = "\x1b[33m"
+	blue   = "\x1b[34m"
 	dim    = "\x1b[2m"
 	plain  = "\x1b[0m"
 )
@@ -69,13 +77,17 @@ func (l look) paint(colour, text string) string {
 
 // printer writes lines and remembers the first error.
 type printer struct {
-	w   io.Writer
-	err error
+	w    io.Writer
+	err  error
+	room int      // lines that may follow
+	left []string // what has found no room
 }
 
 func (p *printer) line(format string, args ...any) {
 	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
+		text := fmt.Sprintf(format, args...)
+		p.room -= 1 + strings.Count(text, "\n")
+		_, p.err = io.WriteString(p.w, text+"\n")
 	}
 }
 
@@ -85,13 +97,32 @@ func writeText(w io.Writer, list []input, l look) error {
 		if i > 0 {
 			p.line("")
 		}
+		p.room, p.left = math.MaxInt, nil
+		if !l.full {
+			p.room = mostLines - 1 // the last one names what is left
+		}
 		writeSummary(p, in, l)
+		if len(p.left) > 0 {
+			p.line("%s", l.paint(dim, "# more by --full: "+listed(p.left)))
+		}
 	}
 	return p.err
 }
 
+// listed names the first few.
+func listed(names []string) string {
+	const few = 6
+	if n := len(names) - few; n > 1 {
+		names = append(slices.Clone(names[:few]), fmt.Sprintf("%d more", n))
+	}
+	return strings.Join(names, ", ")
+}
+
 func writeSummary(p *printer, in input, l look) {
 	f, d := in.figures, in.figures.Document
+	for _, text := range d.What() {
+		p.line("%s", l.paint(bold, plaintext.Escape("# "+text)))
+	}
 	p.line("%s", l.paint(bold, plaintext.Escape(fmt.Sprintf("# %s: %s, %s on %s, launcher %s", in.label,
 		strings.TrimSuffix(d.Scenario.Name, ".lua"),
 		cli.Count(d.World.Size, "rank"), cli.Count(len(d.World.Hosts), "host"), d.World.Launcher))))
@@ -103,7 +134,8 @@ func writeSummary(p *printer, in input, l look) {
 	if n := len(f.Blocks.List); n > 0 {
 		p.line("# %s of block transfers%s", cli.Count(n, "measurement"), plaintext.Escape(f.Blocks.OfFiles()))
 	}
-	if f.Runs > 0 || len(f.Blocks.List)+len(d.Values) == 0 { // else what was measured stands in values
+	// Without runs, what was measured stands elsewhere.
+	if f.Runs > 0 || len(f.Blocks.List)+len(d.Values)+len(d.Tables)+len(d.Metrics) == 0 {
 		p.line("# %s, %s, %s moved in the workload", cli.Count(len(f.Patterns), "pattern"), cli.Count(f.Runs, "run"),
 			size.Decimal(f.Bytes))
 	}
@@ -114,25 +146,119 @@ func writeSummary(p *printer, in input, l look) {
 		p.line("# left out: %s", plaintext.Escape(text))
 	}
 	p.line("")
-	marks := map[string][2]string{
-		"bad": {red, "!"}, "good": {green, "="}, "note": {yellow, "-"}, "detail": {plain, " "},
+	if f.Answer.Sentence != "" {
+		p.finding(l, figures.Finding{Level: f.Answer.Level, Text: f.Answer.Sentence})
 	}
-	for _, x := range f.Findings {
-		m := marks[x.Level]
-		for i, line := range wrap(plaintext.Escape(x.Text), l.width-2) {
-			mark := " "
-			if i == 0 {
-				mark = l.paint(m[0], m[1])
-			}
-			p.line("%s %s", mark, line)
+	if f.Answer.Why != "" {
+		p.finding(l, figures.Finding{Level: "detail", Text: f.Answer.Why})
+	}
+	if l.bars && len(f.Answer.Charts) > 0 {
+		writeBars(p, f.Answer.Charts[0], l)
+	}
+	if l.full && len(f.Answer.Judged) > 0 {
+		p.line("")
+		for _, x := range f.Answer.Judged {
+			p.finding(l, x)
 		}
 	}
 	writeThresholds(p, d, l)
-	writeBlocks(p, f, l)
-	writePatterns(p, f, l)
-	writeLatencies(p, f, l)
-	writePairs(p, f, l)
-	writeHeatmap(p, f, l)
+	writeMain(p, f, l)
+	if l.full {
+		writeLatencies(p, f, l)
+		writePairs(p, f, l)
+		writeHeatmap(p, f, l)
+		return
+	}
+	for _, x := range []struct {
+		what  string
+		there bool
+	}{
+		{"how this was judged", len(f.Answer.Judged) > 0}, {"latencies", len(f.Latencies) > 0},
+		{"pairs and a map of the traffic", len(f.Pairs) > 0},
+	} {
+		if x.there {
+			p.left = append(p.left, x.what)
+		}
+	}
+}
+
+// finding writes a text with the mark of its level.
+func (p *printer) finding(l look, x figures.Finding) {
+	marks := map[string][2]string{
+		"bad": {red, "!"}, "good": {green, "="}, "note": {yellow, "-"}, "detail": {plain, " "},
+	}
+	mark := l.paint(marks[x.Level][0], marks[x.Level][1])
+	for _, line := range wrap(plaintext.Escape(x.Text), l.width-2) {
+		p.line("%s %s", mark, line)
+		mark = " "
+	}
+}
+
+// writeMain writes the tables of what was measured: block transfers, patterns alone and in traffic, a script's own
+// metrics, or else what the pictures show. What the scenario has printed follows where all of it fits.
+func writeMain(p *printer, f *figures.Figures, l look) {
+	d, own := f.Document, f.OwnMetrics()
+	switch {
+	case len(f.Blocks.List) > 0:
+		writeBlocks(p, f, l)
+		return
+	case f.Slowdown.Known():
+		writePatterns(p, f, l)
+		return
+	case len(own) > 0:
+		writeMetrics(p, own, l)
+	case len(f.Answer.Charts) > 0:
+		writePictureTable(p, f.Answer.Charts, l)
+	case len(d.Tables) == 0:
+		writePatterns(p, f, l)
+		return
+	}
+	writeTables(p, d, len(own)+len(f.Answer.Charts) == 0, l)
+	if !l.full && len(f.Patterns) > 0 {
+		p.left = append(p.left, "patterns")
+	} else if l.full {
+		if len(own) == 0 {
+			writeMetrics(p, d.Metrics, l)
+		}
+		writePatterns(p, f, l)
+	}
+}
+
+// writeTables writes the tables of the scenario: what fits, and the beginning of the first one if nothing is above.
+func writeTables(p *printer, d *result.Document, first bool, l look) {
+	for i, t := range d.Tables {
+		v := newTable(t, i, len(d.Tables), len(d.Patterns), mostRows)
+		if !first && p.room < len(v.Rows)+aroundTable {
+			p.left = append(p.left, plaintext.Escape(v.Title))
+			continue
+		}
+		first = false
+		var columns []string
+		for _, c := range v.Columns {
+			columns = append(columns, c.Name)
+		}
+		rows := make([][]string, len(v.Rows))
+		for k, r := range v.Rows {
+			for _, c := range r {
+				rows[k] = append(rows[k], c.Text)
+			}
+		}
+		p.grid(l, v.Title, columns, rows)
+	}
+}
+
+// writeMetrics sums up metrics that have samples.
+func writeMetrics(p *printer, list []result.Metric, l look) {
+	var rows [][]string
+	views, _ := metricViews(list)
+	for _, v := range views {
+		if v.Count > 0 {
+			rows = append(rows, []string{v.Name, strconv.Itoa(v.Count), v.Min, v.Median, v.P90, v.P99, v.Max})
+		}
+	}
+	if len(rows) > 0 {
+		p.grid(l, "metrics", []string{"Metric", "Values", "Min", "P50", "P90", "P99", "Max"}, rows)
+	}
 }
 
 func whyPartial(d *result.Document) string {
@@ -161,10 +287,19 @@ func wrap(text string, width int) (lines []string) {
 const (
 	mostPatternRows = 16
 	mostPairRows    = 8
+	mostThresholds  = 8 // without --full; violated ones first
+	aroundTable     = 4 // lines: an empty one, the title, the headers and the dashes
 )
 
-// grid prints a table with as many columns from the left as the width takes.
+// grid prints a table with as many columns from the left as the width takes, and as many rows as there is room for.
 func (p *printer) grid(l look, title string, columns []string, rows [][]string) {
+	if most := p.room - aroundTable; len(rows) > most {
+		p.left = append(p.left, fmt.Sprintf("all %s of %s", cli.Count(len(rows), "row"), plaintext.Escape(title)))
+		if most < 1 {
+			return
+		}
+		title, rows = fmt.Sprintf("%s (the first %d of %d)", title, most, len(rows)), rows[:most]
+	}
 	widths := make([]int, len(columns))
 	total := 0
 	for i, c := range columns {
@@ -178,7 +313,10 @@ func (p *printer) grid(l look, title string, columns []string, rows [][]string) 
 		}
 	}
 	var t table.Table
-	for _, c := range columns {
+	for i, c := range columns {
+		if slices.Contains(columns[:i], c) {
+			c = fmt.Sprintf("%s (%d)", c, i+1) // which a result's columns may lack
+		}
 		t.AddColumn(c, table.Right, "%s")
 	}
 	for _, r := range rows {
@@ -188,7 +326,8 @@ func (p *printer) grid(l look, title string, columns []string, rows [][]string) 
 		}
 		t.AddRow(cells...)
 	}
-	p.line("\n%s", l.paint(bold, "# "+title))
+	p.line("\n%s", l.paint(bold, "# "+plaintext.Escape(title)))
+	p.room -= 2 + len(rows)
 	if p.err == nil {
 		p.err = t.WriteText(p.w)
 	}
@@ -226,7 +365,12 @@ func writeThresholds(p *printer, d *result.Document, l look) {
 	}
 	p.line("\n%s", l.paint(bold, "# thresholds"))
 	colours := map[string]string{"passed": green, "violated": red, "not judged": yellow}
-	for _, t := range d.Thresholds {
+	list := slices.Clone(d.Thresholds)
+	if most := mostThresholds; !l.full && len(list) > most {
+		slices.SortStableFunc(list, func(a, b result.Threshold) int { return cmp.Compare(verdict(b), verdict(a)) })
+		p.left, list = append(p.left, fmt.Sprintf("all %d thresholds", len(list))), list[:most]
+	}
+	for _, t := range list {
 		v, of := verdict(t), ""
 		if t.Passed != nil {
 			of = fmt.Sprintf("  (%s, %s)", measuredText(t), cli.Count(t.Samples, "sample"))
@@ -253,16 +397,20 @@ func writePatterns(p *printer, f *figures.Figures, l look) {
 		rows = append(rows, []string{
 			strconv.Itoa(x.Index), size.Decimal(x.Bytes), figures.Duration(x.IsolatedNS), figures.Duration(x.LatencyNS),
 			plainRatio(x.Slowdown),
-			strconv.Itoa(x.Senders), plainRate(x.MeanBandwidth),
+			strconv.Itoa(x.Senders), plainRate(x.MeanBandwidth), plainRate(x.TotalBandwidth), x.Name,
 		})
 	}
-	p.grid(l, title, []string{"Pattern", "Bytes", "Isolated", "Workload", "Slowdown", "Senders", "Mean BW"}, rows)
+	columns := []string{"Pattern", "Bytes", "Isolated", "Workload", "Slowdown", "Senders", "BW per sender", "Total BW",
+		"Name"}
+	columns, rows = nameRequests(list, columns, rows)
+	p.grid(l, title, columns, rows)
 }
 
 // compareNums puts what is missing before everything.
 func compareNums(a, b figures.Num) int { return cmp.Compare(float64(a), float64(b)) }
 
 func writeLatencies(p *printer, f *figures.Figures, l look) {
+	writeShares(p, f, l)
 	if len(f.Latencies) == 0 {
 		return
 	}

@@ -198,7 +198,7 @@ perigee.timeline = (host, controls, data) => {
     legend.replaceChildren(...(colour !== "pattern" ? [] : patterns.slice(0, most).map((p, i) => {
       const mark = h("i");
       mark.style.color = perigee.series(i % 8);
-      return h("li", {}, mark, !p.name ? `pattern ${i}` : p.name.startsWith("pattern ") ? p.name : `${i} ${p.name}`);
+      return h("li", {}, mark, !p.name ? `pattern ${i}` : /^(pattern |request |\d+: )/.test(p.name) ? p.name : `${i} ${p.name}`);
     })), ...(colour === "pattern" && patterns.length > most ? [h("li", {}, `and ${patterns.length - most} more; the number stands in the bars`)] : []));
   };
   host.after(legend);

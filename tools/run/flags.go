@@ -39,9 +39,11 @@ type Flags struct {
 // Yielding are options of every job that make way for options of the same name that a scenario has. So they can be told
 // from these only where the scenario is known.
 type Yielding struct {
+	Title        string   `placeholder:"TEXT" group:"Job" help:"What the run is called in its header, result and reports."`
 	Backend      string   `placeholder:"NAME" group:"Job" help:"NIXL's plugin that moves the bytes, such as LIBFABRIC; those for storage reach files (default: UCX, and POSIX for files; see docs/engines.md)."`
 	BackendParam []string `name:"backend-param" sep:"none" placeholder:"K=V" group:"Job" help:"A parameter of this plugin (may be repeated)."`
 	JUnit        string   `name:"junit" placeholder:"FILE" group:"Job" help:"Write what became of the thresholds, and of the job, to FILE as JUnit XML."`
+	Lib          []string `sep:"none" placeholder:"DIR" group:"Job" help:"A folder with modules for require, besides that of the scenario's file (may be repeated)."`
 }
 
 // without returns a pointer to a struct of those options whose names a scenario leaves.
@@ -49,7 +51,8 @@ func (Yielding) without(sc lua.Scenario) any {
 	var left []reflect.StructField
 	for f := range reflect.TypeFor[Yielding]().Fields() {
 		name := cmp.Or(f.Tag.Get("name"), strings.ToLower(f.Name))
-		if !slices.ContainsFunc(sc.Options, func(o lua.Option) bool { return o.Name == name }) {
+		fixed := name == "lib" && sc.Library.Folders == nil // what it requires is known
+		if !fixed && !slices.ContainsFunc(sc.Options, func(o lua.Option) bool { return o.Name == name }) {
 			left = append(left, f)
 		}
 	}

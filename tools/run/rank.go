@@ -244,12 +244,15 @@ func (k *rank) play() error {
 			return err
 		}
 		k.old = o.old
+		if err = o.Script.complete(); err != nil {
+			return err
+		}
 	}
 	o, err := spmd.BroadcastValue(w.All(), 0, o)
 	if err != nil {
 		return err
 	}
-	r, err := lua.Load(o.Script.Name, o.Script.Source, io.Discard)
+	r, err := o.Script.load(io.Discard)
 	if err != nil {
 		return err
 	}
@@ -305,7 +308,7 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 	}
 	id := k.id()
 	k.exp = experiment.Begin(experiment.Config{
-		World: w, Command: append([]string{"perigee"}, k.job.Process...),
+		World: w, Command: append([]string{"perigee"}, k.job.Process...), Title: flags.Yielding.Title,
 		Scenario: o.Script.record(r.Scenario, own.values), Alike: alike,
 		Job: result.Job{ID: id, Engine: flags.Engine, TimeoutNS: int64(flags.Timeout), AllowIO: flags.AllowIO,
 			Backend: backend.Name, BackendParams: backend.Params},
@@ -387,6 +390,9 @@ func (k *rank) header(text script) {
 	const most = 8
 	if more := len(names) - most; more > 0 {
 		names = append(names[:most], fmt.Sprintf("%d more", more))
+	}
+	if title := k.exp.Doc.Title; title != "" {
+		fmt.Fprintln(k.streams.Out, "#", plaintext.Escape(title))
 	}
 	fmt.Fprintf(k.streams.Out, "# perigee %s, scenario %s, %s on %s: %s, launcher %s\n",
 		version.Get().Version, plaintext.Escape(strings.TrimSuffix(text.Name, ".lua")), cli.Count(w.Size(), "rank"),

@@ -25,7 +25,7 @@ import (
 func TestRepeatAsksForIO(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r$(id).json")
 	d := result.New([]string{}, result.Scenario{}, 0, result.World{Size: 1})
-	text := script{"x.lua", "return { run = print }"}
+	text := script{Name: "x.lua", Source: "return { run = print }"}
 	d.Scenario = result.Scenario{Name: text.Name, Source: text.Source, SHA256: text.digest()}
 	d.Job = &result.Job{Engine: "auto", AllowIO: true}
 	if err := d.Write(path); err != nil {
@@ -66,7 +66,7 @@ func TestRepeatOfManyRanks(t *testing.T) {
 			h.Ranks = append(h.Ranks, r)
 		}
 		d := result.New([]string{}, result.Scenario{}, 0, world)
-		text := script{"x.lua", "return { run = print }"}
+		text := script{Name: "x.lua", Source: "return { run = print }"}
 		d.Scenario = result.Scenario{Name: text.Name, Source: text.Source, SHA256: text.digest()}
 		if err := d.Write(path); err != nil {
 			t.Fatal(err)

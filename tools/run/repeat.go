@@ -1,7 +1,6 @@
 package run
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"maps"
 	"os"
@@ -32,7 +31,7 @@ type order struct {
 // not be elsewhere.
 func (j Job) read() (order, error) {
 	if j.Repeats == "" {
-		text, err := readScript(j.Scenario)
+		text, err := readScript(j.Scenario, j.libs()...)
 		return order{Script: text}, err
 	}
 	d, err := result.Read(j.Repeats)
@@ -44,10 +43,13 @@ func (j Job) read() (order, error) {
 			j.Repeats).
 			WithHint("perigee disagg run effective.yaml, in the folder of the case, runs it again")
 	}
-	if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(d.Scenario.Source))); sum != d.Scenario.SHA256 {
+	if !d.Scenario.Intact() {
 		return order{}, fault.New(fault.Input, "result %s: the scenario's text does not go with its SHA-256",
 			j.Repeats).
 			WithHint("the file has been changed since perigee wrote it")
+	}
+	if j.Flags.Yielding.Lib != nil {
+		return order{}, fault.New(fault.Usage, "--lib has no effect: the modules are those of result %s", j.Repeats)
 	}
 	flags := j.Flags
 	if d.Job != nil && d.Job.AllowIO && !flags.AllowIO {
@@ -57,8 +59,9 @@ func (j Job) read() (order, error) {
 				cli.Quote(j.Repeats))
 	}
 	flags.asIn(d)
-	return order{Script: script{d.Scenario.Name, d.Scenario.Source}, Flags: &flags, Options: d.Scenario.Options,
-		old: d}, nil
+	modules := lua.Library{Modules: d.Scenario.Modules, Closed: true}
+	return order{Script: script{d.Scenario.Name, d.Scenario.Source, modules}, Flags: &flags,
+		Options: d.Scenario.Options, old: d}, nil
 }
 
 // CheckRepeatable refuses a result that is a pipe, or what this process has open: the launcher would leave nothing of
@@ -136,6 +139,9 @@ func (f *Flags) asIn(d *result.Document) {
 		for _, key := range slices.Sorted(maps.Keys(d.Job.BackendParams)) {
 			f.Yielding.BackendParam = append(f.Yielding.BackendParam, key+"="+d.Job.BackendParams[key])
 		}
+	}
+	if f.Yielding.Title == "" {
+		f.Yielding.Title = d.Title
 	}
 	if d.Job != nil && f.Timeout == 0 {
 		f.Timeout = Duration(d.Job.TimeoutNS)

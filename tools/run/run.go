@@ -193,7 +193,7 @@ func (j *Job) prepare(streams cli.Streams) (flags Flags, ranks int, err error) {
 	if err != nil {
 		return flags, 0, err
 	}
-	r, err := lua.Load(o.Script.Name, o.Script.Source, streams.Out)
+	r, err := o.Script.load(streams.Out)
 	if err != nil {
 		return flags, 0, err
 	}
@@ -284,7 +284,7 @@ func (j Job) ScenarioOptions(streams cli.Streams) (map[string]any, error) {
 	if j.Mistake != nil {
 		return nil, j.Mistake
 	}
-	r, err := loadScenario(j.Scenario, streams.Out)
+	r, err := loadScenario(j.Scenario, streams.Out, j.libs()...)
 	if err != nil {
 		return nil, err
 	}
@@ -294,9 +294,15 @@ func (j Job) ScenarioOptions(streams cli.Streams) (map[string]any, error) {
 }
 
 // checkOutputs finds out, before anything is measured, whether the files that
-// the user wants can be written, and that they are no inputs.
+// the user wants can be written, and that they are no inputs. These are there already, but for folders of modules.
 func (j Job) checkOutputs(flags Flags, sc lua.Scenario, own options) error {
 	inputs := append(sc.Inputs(own.values), j.Scenario)
+	for _, m := range sc.Library.Modules {
+		inputs = append(inputs, m.File)
+	}
+	if err := checkFolders(flags.Yielding.Lib); err != nil {
+		return err
+	}
 	if flags.Result != "" {
 		if err := cli.NotOver(flags.Result, inputs...); err != nil {
 			return err

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"errors"
@@ -9,7 +8,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
@@ -26,46 +24,70 @@ import (
 type script struct {
 	Name   string // as it stands in messages
 	Source string
+	lua.Library
 }
 
-func readScript(name string) (script, error) {
+// readScript reads a scenario. It finds modules beside its file and in other folders.
+func readScript(name string, libs ...string) (script, error) {
 	if shipped, source, ok := scenarios.Source(name); ok {
-		return script{shipped, source}, nil
+		return script{shipped, source, lua.Library{Closed: true}}, nil
 	}
 	if _, open := file.Descriptor(name); !open && !strings.HasSuffix(name, ".lua") {
 		return script{}, fault.New(fault.Usage, "there is no scenario %q", name).
 			WithHint("shipped are %s; a file of your own ends in .lua",
 				strings.ReplaceAll(strings.Join(scenarios.Names(), ", "), "_", "-"))
 	}
-	data, err := file.Read(name, lua.MaxSource)
+	source, err := lua.ReadSource(name)
+	folders := []string{file.Folder(name)}
+	if target, err := file.Target(name); err == nil && file.Folder(target) != folders[0] { // the script is a link
+		folders = append(folders, file.Folder(target))
+	}
+	return script{name, source, lua.Library{Folders: append(folders, libs...)}}, err
+}
+
+// load runs the top level of the scenario, which may print, and finds its modules.
+func (s *script) load(out io.Writer) (*lua.Runtime, error) {
+	return lua.LoadWith(&s.Library, s.Name, s.Source, out)
+}
+
+// complete adds the modules that the scenario requires as it loads to those that its text shows.
+func (s *script) complete() error {
+	if s.Closed = s.Closed || !strings.Contains(s.Source, "require"); s.Closed {
+		return nil
+	}
+	r, err := s.load(io.Discard)
 	if err != nil {
-		return script{}, fault.New(fault.Input, "scenario: %w", err)
+		return err
 	}
-	line := 0
-	for text := range bytes.Lines(data) {
-		if line++; !utf8.Valid(text) { // it would become another text on the way to other ranks, and in the result
-			return script{}, fault.New(fault.Input, "scenario %s:%d: this line is not UTF-8 text: %q", name, line,
-				bytes.TrimSpace(text)).
-				WithHint(`in a string of Lua any byte can be written with its number, as in "\255"`)
-		}
+	return r.Close()
+}
+
+// libs are the folders that the words name by --lib, as far as is known before the scenario, which may have an option
+// of that name.
+func (j Job) libs() []string {
+	var own struct {
+		Lib []string `sep:"none"`
 	}
-	return script{name, string(data)}, nil
+	if _, err := cli.Take(&own, j.Words); err != nil {
+		return nil
+	}
+	return slices.Concat(j.Flags.Yielding.Lib, own.Lib)
 }
 
 // loadScenario reads a scenario, whose top level may print.
-func loadScenario(name string, out io.Writer) (*lua.Runtime, error) {
-	text, err := readScript(name)
+func loadScenario(name string, out io.Writer, libs ...string) (*lua.Runtime, error) {
+	text, err := readScript(name, libs...)
 	if err != nil {
 		return nil, err
 	}
-	return lua.Load(text.Name, text.Source, out)
+	return text.load(out)
 }
 
 // record describes the script and its options in a result.
 func (s script) record(sc lua.Scenario, options map[string]any) result.Scenario {
 	return result.Scenario{
-		Name: s.Name, SHA256: s.digest(), Source: s.Source, Options: options, Reads: sc.Keys("path"),
-		Writes: sc.Keys("output"),
+		Name: s.Name, SHA256: s.digest(), Source: s.Source, Options: options, Modules: s.Modules,
+		Reads: sc.Keys("path"), Writes: sc.Keys("output"),
 	}
 }
 
@@ -110,6 +132,9 @@ func parseOptions(command string, sc lua.Scenario, words []string, streams cli.S
 		kong.Writers(plaintext.Writer(streams.Out), streams.Err), kong.Exit(func(int) { helped = true }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}))
 	if err != nil {
+		if _, flag, twice := strings.Cut(err.Error(), "duplicate flag "); twice {
+			err = fault.New(fault.Script, "%s is an option of every job: give that of the scenario another name", flag)
+		}
 		return o, fault.New(fault.Script, "%s: options: %w", sc.Name, err)
 	}
 	_, err = k.Parse(words)

@@ -99,6 +99,7 @@ var patternKeys = []conf.Field{
 	{Name: "sleep_before_launch_sec", Type: "float", Min: new(float64), Max: &mostPause, Default: 0.0},
 	{Name: "sleep_after_launch_sec", Type: "float", Min: new(float64), Max: &mostPause, Default: 0.0},
 	{Name: "storage_ops", Type: "map", Elem: &conf.Field{Type: "any"}},
+	{Name: "class", Type: "any"}, {Name: "slo_ms", Type: "any"}, {Name: "weight", Type: "any"},
 	{Name: "metadata", Type: "any"},
 }
 

@@ -75,6 +75,9 @@ type found struct {
 	sum   contention.Report
 	pairs contention.Collector
 	words string // of the report
+	// What the report says of contention.
+	contention figures.Contention
+	answer     figures.Answer
 }
 
 // read reads a result, and removes it.
@@ -93,6 +96,7 @@ func read(path string) (*found, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.contention, f.answer = fig.Contention, fig.Answer
 	for _, finding := range fig.Findings {
 		f.words += finding.Text + "\n"
 	}
@@ -105,9 +109,13 @@ func (l *Lab) resultName() string {
 }
 
 // local runs perigee on this host.
-func (l *Lab) local(args ...string) (*found, error) {
+func (l *Lab) local(args ...string) (*found, error) { return l.launch(nil, args...) }
+
+// launch is local with words before the command.
+func (l *Lab) launch(words []string, args ...string) (*found, error) {
 	name := l.resultName()
-	cmd := exec.Command(l.program, append(args, "--result", name)...)
+	words = append(append(words, l.program), append(args, "--result", name)...)
+	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Dir, cmd.Env = l.folder, l.Env
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("perigee %s: %w: %s", strings.Join(args, " "), err, out)

@@ -26,6 +26,7 @@ import (
 	"perigee/internal/contention"
 	"perigee/internal/metric"
 	"perigee/internal/stats"
+	"perigee/tools/report/figures"
 )
 
 //go:embed shared.lua
@@ -65,14 +66,27 @@ func Experiments(turns int) []Experiment {
 		Unchanged(turns),
 	}
 	for _, engine := range []string{"shm", "nixl"} {
-		list = append(list, calm("one pair alone, "+engine, turns, func(l *Lab) (*found, error) {
+		pair := func(l *Lab) (*found, error) {
 			return l.local("sequential-ct-perftest", "pair.yaml", "--engine", engine)
-		}))
-		list = append(list, calm("demo workload, "+engine, turns, func(l *Lab) (*found, error) {
-			return l.demo(engine)
+		}
+		demo := func(l *Lab) (*found, error) { return l.demo(engine) }
+		list = append(list, calm("one pair alone, "+engine, turns, pair), calm("demo workload, "+engine, turns, demo))
+	}
+	return append(list, Repetitions(2*turns)...)
+}
+
+// Repetitions are commands that have to say the same, and the right thing, in 19 of 20 repetitions.
+func Repetitions(turns int) (list []Experiment) {
+	for _, engine := range []string{"shm", "nixl"} {
+		list = append(list, repeated("one pair alone, "+engine, figures.Apart, turns, func(l *Lab) (*found, error) {
+			return l.local("sequential-ct-perftest", "pair.yaml", "--engine", engine)
+		}), repeated("16 ranks on 2 CPUs, "+engine, figures.Waits, turns, func(l *Lab) (*found, error) {
+			return l.crowd(engine)
 		}))
 	}
-	return list
+	return append(list, repeated("2 senders over one link", contention.Costs, turns, func(l *Lab) (*found, error) {
+		return l.remote(3, "--bytes", "4M", "--alone", "10", "--iters", "10")
+	}))
 }
 
 // Together is k senders to one receiver over one link, which begin at the same time.
@@ -270,7 +284,7 @@ func calm(name string, turns int, run func(l *Lab) (*found, error)) Experiment {
 				if err != nil {
 					return "", false, err
 				}
-				if f.sum.Slows() || strings.Contains(f.words, "longer than alone, beyond chance") {
+				if f.sum.Slows() || len(f.contention.Slower) > 0 {
 					shown++
 				}
 				overlapped += f.sum.Marked
@@ -283,6 +297,36 @@ func calm(name string, turns int, run func(l *Lab) (*found, error)) Experiment {
 			got := fmt.Sprintf("contention or slower in %d of %d, slowdown.median < 1.5 in %d (up to %.2f, %d messages overlapped)",
 				shown, turns, turns-slow, worst, overlapped)
 			return got, shown == 0 && slow <= turns/10, nil
+		},
+	}
+}
+
+// twice reports whether a pair takes twice as long, as far as its interval says.
+func twice(p figures.ContentionPair) bool {
+	return near(float64(p.Ratio), 2) || p.Low < 2 && 2 < p.High
+}
+
+// repeated runs a command whose answer is known again and again, and prints each sentence that is another.
+func repeated(name string, want contention.Verdict, turns int, run func(l *Lab) (*found, error)) Experiment {
+	least := (19*turns + 19) / 20
+	return Experiment{
+		Name:   name + ": what repetitions say",
+		Expect: fmt.Sprintf("%q in at least %d of %d", want, least, turns),
+		Run: func(l *Lab) (string, bool, error) {
+			right, says, others := 0, "", ""
+			for range turns {
+				f, err := run(l)
+				if err != nil {
+					return "", false, err
+				}
+				c := f.contention
+				if c.Verdict == want && (want == contention.Costs) == slices.ContainsFunc(c.Pairs, twice) {
+					right, says = right+1, f.answer.Sentence
+				} else {
+					others += "\n                 " + f.answer.Sentence
+				}
+			}
+			return fmt.Sprintf("%d of %d: %s%s", right, turns, says, others), right >= least, nil
 		},
 	}
 }
@@ -319,17 +363,37 @@ func near(got, want float64) bool { return math.Abs(got/want-1) <= tolerance }
 
 // demo runs the workload of make demo, with pauses between the patterns in which all that one of them moves is through.
 func (l *Lab) demo(engine string) (*found, error) {
-	folder := filepath.Join(l.folder, "demo")
+	workload, err := l.workload("demo", "--ppn", "4", "--prefill-tp", "2", "--decode-tp", "2", "--scale", "0.001",
+		"--flops", "40e15")
+	if err != nil {
+		return nil, err
+	}
+	return l.local("sequential-ct-perftest", workload, "--engine", engine, "--mem-type", "dram", "--iters", "3",
+		"--isolation-iters", "8", "--warmup-iters", "3")
+}
+
+// crowd runs a workload of 16 ranks on 2 CPUs, whose requests meet.
+func (l *Lab) crowd(engine string) (*found, error) {
+	workload, err := l.workload("crowd", "--ppn", "8", "--prefill-tp", "4", "--decode-tp", "4", "--scale", "0.01",
+		"--flops", "8000e15")
+	if err != nil {
+		return nil, err
+	}
+	return l.launch([]string{"taskset", "-c", "0,1"}, "sequential-ct-perftest", workload, "--engine", engine,
+		"--mem-type", "dram", "--iters", "5", "--isolation-iters", "5")
+}
+
+// workload makes matrices in a folder once, and returns their configuration.
+func (l *Lab) workload(folder string, args ...string) (path string, err error) {
+	folder = filepath.Join(l.folder, folder)
 	if _, err := os.Stat(folder); errors.Is(err, os.ErrNotExist) {
-		out, err := exec.Command(l.program, "matgen", "generate", "--model", "llama-405b", "--num-user-requests", "8",
-			"--num-prefill-nodes", "1", "--num-decode-nodes", "1", "--ppn", "4", "--prefill-tp", "2",
-			"--decode-tp", "2", "--scale", "0.001", "--flops", "40e15", "--results-dir", folder).CombinedOutput()
-		if err != nil {
-			return nil, fmt.Errorf("matgen: %w: %s", err, out)
+		args = append([]string{"matgen", "generate", "--model", "llama-405b", "--num-user-requests", "8",
+			"--num-prefill-nodes", "1", "--num-decode-nodes", "1", "--results-dir", folder}, args...)
+		if out, err := exec.Command(l.program, args...).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("matgen: %w: %s", err, out)
 		}
 	}
-	return l.local("sequential-ct-perftest", filepath.Join(folder, "metadata.yaml"), "--engine", engine, "--mem-type",
-		"dram", "--iters", "3", "--isolation-iters", "8", "--warmup-iters", "3")
+	return filepath.Join(folder, "metadata.yaml"), nil
 }
 
 // turns is how often the section of the benchmark runs what has no contention.

@@ -15,8 +15,8 @@ import (
 	"perigee/spmd"
 )
 
-// control: control{test =, rounds =, warmup =, ranks =, buffers =, plane =}, a list of figures at rank 0, nil
-// elsewhere.
+// control: control{test =, rounds =, warmup =, ranks =, buffers =, plane =, record =}, a list of figures at rank 0, nil
+// elsewhere, and without record.
 func (r base) control(L *glua.LState, w *spmd.World) (int, error) {
 	c, about, err := r.controlFrom(L.CheckTable(1), w.Size())
 	if err != nil {
@@ -35,7 +35,7 @@ func (r base) control(L *glua.LState, w *spmd.World) (int, error) {
 		return 0, err
 	}
 	var list []any // the figures so far
-	if r.Env().Doc != nil {
+	if record := L.CheckTable(1).RawGetString("record") != glua.LFalse; r.Env().Doc != nil && record {
 		c.Each = func(figures []experts.PhaseFigures) error {
 			first := list == nil
 			if list, err = plainOf[[]any](figures); err != nil {
@@ -56,7 +56,7 @@ func (r base) control(L *glua.LState, w *spmd.World) (int, error) {
 	if err := w.All().Barrier(); err != nil {
 		return 0, err
 	}
-	if r.Env().Doc == nil {
+	if list == nil {
 		return vm.Return(L, glua.LNil)
 	}
 	return vm.Return(L, vm.ToLua(L, list))
@@ -72,6 +72,7 @@ func (r base) controlFrom(
 		Ranks:  f.Int("ranks", world, 1),
 	}
 	buffers, plane := f.Text("buffers", "routed"), f.Table("plane")
+	f.Bool("record", true) // see control
 	if err := f.Err(); err != nil {
 		return c, nil, err
 	}

@@ -104,7 +104,7 @@ func (r base) elastic(L *glua.LState, w *spmd.World) (_ int, err error) {
 				r.Env().Checkpoint()
 			}
 			if each != nil {
-				_, err = r.VM().Call(each, vm.ToLua(L, phase), glua.LNumber(len(list)))
+				_, err = r.VM().Call("each", each, vm.ToLua(L, phase), glua.LNumber(len(list)))
 			}
 			return err
 		}

@@ -139,12 +139,14 @@ func planeMatrix(L *glua.LState, p *plane) (int, error) {
 	return vm.Return(L, objects.NewMatrix(L, m, ""))
 }
 
-// measure: measure{mode =, iterations =, warmup =, entry =, fresh =}, a table at rank 0, nil elsewhere.
+// measure: measure{mode =, iterations =, warmup =, entry =, fresh =, record =}, a table at rank 0, nil elsewhere. With
+// record = false the result does not hold it.
 func (r *planes) measure(L *glua.LState, p *plane) (int, error) {
 	f := vm.NewFields("plane:measure", L.CheckTable(2))
 	name := f.Text("mode", "e2e")
 	iterations, warmup, fresh := f.Int("iterations", 100, 1), f.Int("warmup", 10, 0),
 		f.Bool("fresh", false)
+	record := f.Bool("record", true)
 	entered := f.Text("entry", map[bool]string{true: experts.Fresh.String(), false: experts.Steady.String()}[fresh])
 	if err := f.Err(); err != nil {
 		return 0, err
@@ -175,7 +177,9 @@ func (r *planes) measure(L *glua.LState, p *plane) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	r.addValue("ep", plain)
+	if record {
+		r.addValue("ep", plain)
+	}
 	return vm.Return(L, vm.ToLua(L, plain))
 }
 
@@ -209,12 +213,13 @@ func (r *planes) verify(L *glua.LState, p *plane) (int, error) {
 	}))
 }
 
-// beside: beside{plan =, mode =, iterations =, warmup =, runs =}, a table at rank 0, nil elsewhere.
+// beside: beside{plan =, mode =, iterations =, warmup =, runs =, record =}, likewise.
 func (r *planes) beside(L *glua.LState, p *plane) (int, error) {
 	f := vm.NewFields("plane:beside", L.CheckTable(2))
 	given, name := f.Get("plan"), f.Text("mode", "e2e")
 	iterations, warmup, runs := f.Int("iterations", 100, 2), f.Int("warmup", 10, 0),
 		f.Int("runs", 20, 1)
+	record := f.Bool("record", true)
 	if err := f.Err(); err != nil {
 		return 0, err
 	}
@@ -249,13 +254,17 @@ func (r *planes) beside(L *glua.LState, p *plane) (int, error) {
 		if figures == c.Beside {
 			plain["entry"] = "steady, beside other traffic"
 		}
-		r.addValue("ep", plain)
+		if record {
+			r.addValue("ep", plain)
+		}
 	}
 	plain := map[string]any{
 		"alone_us": c.Alone.Latency.Avg, "beside_us": c.Beside.Latency.Avg, "slowdown": c.Slowdown,
 		"other_alone_us": c.AloneUS, "other_beside_us": c.BesideUS, "other_slowdown": c.OtherSlowdown,
 		"other_runs": int64(c.Runs), "busy_us": c.BusyUS, "other_busy_us": c.OtherBusyUS,
 	}
-	r.addValue("ep_beside", plain)
+	if record {
+		r.addValue("ep_beside", plain)
+	}
 	return vm.Return(L, vm.ToLua(L, plain))
 }

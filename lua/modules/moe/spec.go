@@ -170,6 +170,10 @@ func (s spec) describe(plan experts.Spec) map[string]any {
 		registered, all = max(registered, a), max(all, a+b)
 	}
 	census := plan.Census()
+	load := make([]any, len(census.Received))
+	for rank, n := range census.Received {
+		load[rank] = n
+	}
 	return map[string]any{
 		"ranks": int64(s.shape.Ranks), "tokens": int64(s.shape.Tokens), "hidden": int64(s.shape.Hidden),
 		"topk": int64(s.shape.TopK), "shared_experts": int64(s.shared),
@@ -179,6 +183,7 @@ func (s spec) describe(plan experts.Spec) map[string]any {
 		"placement": s.placed, "registered_bytes": registered, "memory_bytes": all,
 		"expert_load_max_over_mean": census.ExpertLoad.MaxOverMean(),
 		"rank_load_max_over_mean":   census.RankLoad.MaxOverMean(),
+		"rank_load":                 load,
 		"mean_fanout":               census.Fanout.Mean,
 	}
 }

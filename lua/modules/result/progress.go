@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,7 +34,17 @@ func (r *bars) class() vm.Class[*progressBar] {
 			if err != nil {
 				return 0, err
 			}
-			b.add(n)
+			b.add(n, float64(L.OptNumber(3, 0)))
+			return 0, nil
+		}),
+		"expect": vm.On(what, func(L *glua.LState, b *progressBar) (int, error) {
+			total, err := vm.IntegerArg(L, 2, 0)
+			if err != nil {
+				return 0, err
+			}
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.total, b.known = total, float64(L.OptNumber(3, 0))
 			return 0, nil
 		}),
 		"finish": vm.On(what, func(L *glua.LState, b *progressBar) (int, error) {
@@ -51,7 +62,20 @@ func (r *bars) clear() {
 	}
 }
 
-// progress(total, label) makes a bar with add(n) and finish().
+// shownAs is what follows a bar on a terminal. How far the bar is comes with the next drawing.
+func shownAs(state *pb.State, _ ...string) string {
+	b := state.Get(barType).(*progressBar)
+	counters, share, left := b.state(time.Since(b.started))
+	state.SetCurrent(int64(max(0, share) * terminalSteps))
+	return strings.Replace(counters, " of ", " / ", 1) + left
+}
+
+// terminalSteps is how finely a bar on a terminal is cut.
+const terminalSteps = 1000
+
+var registerOnce = sync.OnceFunc(func() { pb.RegisterElement("state", pb.ElementFunc(shownAs), false) })
+
+// progress(total, label, seconds) makes a bar with add(n, seconds), expect(total, seconds) and finish().
 // It is seen at rank 0 only: on a terminal as a bar, elsewhere as a line from time to time.
 func (r *bars) progress(L *glua.LState) (int, error) {
 	total, err := vm.IntegerArg(L, 1, 0)
@@ -66,11 +90,14 @@ func (r *bars) progress(L *glua.LState) (int, error) {
 		return 0, fault.New(fault.Script, "result.progress: %d bars are open, want at most %d", len(r.open)+1, maxBars).
 			WithHint("bar:finish() ends one")
 	}
-	bar := &progressBar{total: total, label: plaintext.Escape(label), started: time.Now()}
+	bar := &progressBar{
+		total: total, label: plaintext.Escape(label), known: float64(L.OptNumber(3, 0)), started: time.Now(),
+	}
 	switch {
 	case r.Env().Progress != nil:
-		bar.shown = pb.New(total).SetWriter(r.Env().Progress).SetTemplateString(`{{string . "label"}} {{bar . }} {{counters . }} {{rtime . }}`).
-			Set("label", bar.label).Set(pb.CleanOnFinish, true).Start()
+		registerOnce()
+		bar.shown = pb.New(terminalSteps).SetWriter(r.Env().Progress).SetTemplateString(`{{string . "label"}} {{bar . }} {{state . }}`).
+			Set("label", bar.label).Set(barType, bar).Set(pb.CleanOnFinish, true).Start()
 	case r.Env().ProgressLines != nil:
 		bar.ended = make(chan struct{})
 		go bar.write(r.Env().ProgressLines, time.Tick(progressEvery), bar.ended)
@@ -87,28 +114,28 @@ const progressEvery = 10 * time.Second
 
 // progressBar is a bar of result.progress.
 type progressBar struct {
-	total   int
 	label   string
 	started time.Time
 	shown   *pb.ProgressBar // on a terminal
 	ended   chan struct{}   // closed when lines end, nil where none are written
 
 	mu    sync.Mutex
+	total int
+	// known is how many seconds of the whole are known beforehand, such as pauses; with total 0 those of the whole.
+	known float64
 	done  int
-	bytes int64 // of the unit that is not full yet
+	past  float64       // seconds of known that are over
+	at    time.Duration // when that was said last, since started
+	bytes int64         // of the unit that is not full yet
 }
 
-func (b *progressBar) add(n int) {
+// add counts n units that are done, and seconds of known that are over with them.
+func (b *progressBar) add(n int, seconds float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.advance(n)
-}
-
-func (b *progressBar) advance(n int) {
 	b.done += n
-	if b.shown != nil {
-		b.shown.Add(n)
-	}
+	b.past += seconds
+	b.at = time.Since(b.started)
 }
 
 // AddBytes is add for a bar that counts MiB. The lanes of a rank call it side by side.
@@ -116,7 +143,7 @@ func (b *progressBar) AddBytes(n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.bytes += n
-	b.advance(int(b.bytes >> 20))
+	b.done += int(b.bytes >> 20)
 	b.bytes &= 1<<20 - 1
 }
 
@@ -134,20 +161,58 @@ func (b *progressBar) write(w io.Writer, tick <-chan time.Time, ended <-chan str
 
 // line is the progress after some time: perigee: 12 of 48 MiB (25 %) after 10 s, about 30 s left.
 func (b *progressBar) line(after time.Duration) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	text := fmt.Sprintf("perigee: %d of %d", b.done, b.total)
+	counters, share, left := b.state(after)
+	text := "perigee: " + counters
 	if b.label != "" {
 		text += " " + b.label
 	}
-	if b.total > 0 {
-		text += fmt.Sprintf(" (%d %%)", 100*int64(b.done)/int64(b.total))
+	if share >= 0 {
+		text += fmt.Sprintf(" (%d %%)", int(share*100+1e-9))
 	}
 	text += fmt.Sprintf(" after %.0f s", after.Seconds())
-	if b.done > 0 && b.done < b.total {
-		text += fmt.Sprintf(", about %.0f s left", after.Seconds()*float64(b.total-b.done)/float64(b.done))
+	if left != "" {
+		text += "," + left
 	}
 	return text
+}
+
+// state is how far the bar is after some time: what is done of the total, the share of the whole, 0 to 1 or -1 where
+// that is not known, and what is left.
+func (b *progressBar) state(after time.Duration) (counters string, share float64, left string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	counters, share = fmt.Sprint(b.done), -1
+	if b.done <= b.total || b.known == 0 {
+		counters = fmt.Sprintf("%d of %d", b.done, b.total)
+	}
+	if b.known == 0 && b.total > 0 {
+		share = float64(b.done) / float64(b.total)
+	}
+	if b.known == 0 && (b.done == 0 || b.done >= b.total) {
+		return counters, share, ""
+	}
+	seconds := b.left(after.Seconds())
+	if b.known > 0 {
+		share = min(after.Seconds()/max(after.Seconds()+seconds, 1e-9), 0.99) // only finish says that all is over
+	}
+	return counters, share, fmt.Sprintf(" about %.0f s left", seconds)
+}
+
+// left is how many seconds are to come: those of known that are not over, and for each unit what one has taken besides,
+// on average. From one add to the next, time goes on where it is known.
+func (b *progressBar) left(now float64) float64 {
+	if b.total == 0 {
+		return max(0, b.known-now)
+	}
+	at := b.at.Seconds()
+	if b.known == 0 {
+		at = now
+	}
+	each := 0.0
+	if b.done > 0 {
+		each = max(0, at-b.past) / float64(b.done)
+	}
+	return max(0, b.known-b.past+float64(max(0, b.total-b.done))*each-(now-at))
 }
 
 // finish takes the bar off the terminal, or ends its lines, once.

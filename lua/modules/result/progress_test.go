@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -31,7 +32,7 @@ func TestProgressLines(t *testing.T) {
 	if got, want := bar.line(20*time.Second), "perigee: 10 of 40 MiB (25 %) after 20 s, about 60 s left"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	bar.add(30)
+	bar.add(30, 0)
 	if got, want := bar.line(80*time.Second), "perigee: 40 of 40 MiB (100 %) after 80 s"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -39,6 +40,41 @@ func TestProgressLines(t *testing.T) {
 	if got, want := bar.line(0), "perigee: 0 of 0 after 0 s"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+}
+
+// A bar that knows of pauses goes by time: 30 runs alone of 0.1 s, 5 ms of them paused, and then one iteration of 100 s
+// of pauses, whose 2 runs are expected to take as long as those alone.
+func TestProgressKnowsPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bar := &progressBar{total: 32, label: "runs", known: 30*0.005 + 100, started: time.Now()}
+		check := func(want string) {
+			t.Helper()
+			if got := bar.line(time.Since(bar.started)); got != want {
+				t.Errorf("got  %q\nwant %q", got, want)
+			}
+		}
+		time.Sleep(time.Second) // nothing is done: only pauses are known
+		check("perigee: 0 of 32 runs (0 %) after 1 s, about 99 s left")
+		bar.started = time.Now()
+		for range 30 {
+			time.Sleep(100 * time.Millisecond)
+			bar.add(1, 0.005)
+		}
+		check("perigee: 30 of 32 runs (2 %) after 3 s, about 100 s left") // by runs it would be 93 %
+		time.Sleep(48600 * time.Millisecond)                              // half of 103.19 s
+		check("perigee: 30 of 32 runs (50 %) after 52 s, about 52 s left")
+		time.Sleep(100 * time.Second) // it takes longer than expected
+		check("perigee: 30 of 32 runs (99 %) after 152 s, about 0 s left")
+		bar.add(2, 100)
+		check("perigee: 32 of 32 runs (99 %) after 152 s, about 0 s left")
+		bar.total, bar.known = 64, 200.15 // another iteration, as slow as the last: 51.45 s for 32 runs besides the pauses
+		check("perigee: 32 of 64 runs (50 %) after 152 s, about 151 s left")
+
+		bar = &progressBar{label: "iterations", known: 30, started: time.Now()} // of which the number is not known
+		time.Sleep(12 * time.Second)
+		bar.add(700, 0)
+		check("perigee: 700 iterations (40 %) after 12 s, about 18 s left")
+	})
 }
 
 // Lines end with the bar, and with the script that left it unfinished.

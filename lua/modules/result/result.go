@@ -58,6 +58,7 @@ func (r *instance) Exports() modules.Exports {
 			"table":    r.tables.table,
 			"save":     r.save,
 			"progress": r.bars.progress,
+			"workload": r.workload,
 		},
 		Fields: map[string]glua.LValue{"null": nothing},
 	}
@@ -86,6 +87,17 @@ func (r *instance) set(L *glua.LState) (int, error) {
 // note(text), a line that begins with # and a note in the result.
 func (r *instance) note(L *glua.LState) (int, error) {
 	r.Env().Note(L.CheckString(1))
+	return 0, nil
+}
+
+// workload(generator) says of what the prepared patterns are the traffic, in the header and in the result.
+func (r *instance) workload(L *glua.LState) (int, error) {
+	plain, err := vm.ToGo(L.CheckTable(1))
+	if err != nil {
+		return 0, err
+	}
+	generator, _ := plain.(map[string]any) // a list says nothing
+	r.Env().DescribeWorkload(generator)
 	return 0, nil
 }
 

@@ -42,6 +42,7 @@ func planClass(h modules.Host) vm.Class[*plan] {
 		"verify":             h.Collective(simple(func(p *plan) error { return play.Verify(p.Plan) })),
 		"fill":               h.Collective(on(planRound(play.Fill))),
 		"check":              h.Collective(on(planRound(play.Check))),
+		"gap":                simple(func(p *plan) error { p.MarkGap(); return nil }),
 		"release":            simple(func(p *plan) error { return p.Release() }),
 		"barrier":            h.Collective(h.Waiting(simple(func(p *plan) error { return p.Barrier() }))),
 		"initiators_barrier": h.Collective(h.Waiting(simple(func(p *plan) error { return p.InitiatorsBarrier() }))),

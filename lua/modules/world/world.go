@@ -39,7 +39,7 @@ func (r *instance) Exports() modules.Exports {
 		"phase":      r.phase,
 		"host_of":    r.hostOf,
 		"traffic":    modules.InWorld(r, traffic),
-	}}
+	}, Later: []string{"rank", "size", "local_rank", "host", "hosts"}}
 }
 
 // Begin returns the plain fields: who this rank is.

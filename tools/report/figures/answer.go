@@ -1,6 +1,8 @@
 package figures
 
-// Answer is what a result says first. Page, text and JSON are made of this one value, so they cannot contradict each
+import "strings"
+
+// Answer is what a result says first. Page, text and JSON show this one value, so they cannot contradict each
 // other.
 type Answer struct {
 	Level    string    `json:"level"`         // as of a Finding
@@ -54,24 +56,23 @@ func answerOf(f *Figures) Answer {
 	if len(f.Findings) > 0 {
 		a.Level, a.Sentence, a.Judged = f.Findings[0].Level, f.Findings[0].Text, f.Findings[1:]
 	}
-	charts := []func(*Figures) []Chart{expertsCharts, blocksCharts, trafficCharts, sizesCharts, scriptCharts}
+	charts := []func(*Figures) []Chart{expertsCharts, blocksCharts, scriptCharts, trafficCharts, sizesCharts}
 	for _, of := range charts {
 		a.Charts = append(a.Charts, of(f)...)
+	}
+	var traffic Answer
+	if f.Slowdown.Known() {
+		traffic = sayTraffic(f)
+	}
+	if why := expertsWhy(f); why != "" {
+		a.Why = why
+	} else if traffic.Sentence != "" && a.Sentence == traffic.text() {
+		a.Sentence, a.Why = traffic.Sentence, traffic.Why
+	} else if list, _ := f.sizes(); len(list) > 0 && len(f.OwnMetrics()) == 0 {
+		a.Why = sizesWhy(f.Document)
 	}
 	return a
 }
 
-// expertsCharts draws expert parallelism: bandwidth and time over tokens.
-func expertsCharts(*Figures) []Chart { return nil }
-
-// blocksCharts draws block transfers: bandwidth and latency over bytes.
-func blocksCharts(*Figures) []Chart { return nil }
-
-// trafficCharts draws each pattern alone and in traffic, over bytes.
-func trafficCharts(*Figures) []Chart { return nil }
-
-// sizesCharts draws patterns that never ran alone: bandwidth and latency over bytes.
-func sizesCharts(*Figures) []Chart { return nil }
-
-// scriptCharts draws the metrics of a scenario over their numeric labels.
-func scriptCharts(*Figures) []Chart { return nil }
+// text is the sentence and why.
+func (a Answer) text() string { return strings.TrimSpace(a.Sentence + " " + a.Why) }

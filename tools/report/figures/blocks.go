@@ -142,3 +142,35 @@ func sayBlocks(b Blocks, say sayer) {
 
 // BlockSize is the size of a block in words.
 func (b Block) BlockSize() string { return size.Binary(b.BlockBytes) }
+
+// blocksCharts draws block transfers: bandwidth and latency over the size of blocks, or of batches.
+func blocksCharts(f *Figures) []Chart {
+	b := f.Blocks
+	if len(b.List) == 0 {
+		return nil
+	}
+	axis := Axis{Label: "Block size", Unit: "bytes", Log: true}
+	if b.Axis == "batch" {
+		axis = Axis{Label: "Batch size", Log: true}
+	}
+	rate := Chart{Title: "Bandwidth", X: axis, Y: Axis{Label: "bytes of all lanes / time", Unit: "bytes/s"}}
+	time := Chart{Title: "Latency", X: axis, Y: Axis{Label: "of a batch: P50, line to P99", Unit: "ns", Log: true}}
+	host, least, most := true, b.List[0].BlockBytes, b.List[0].BlockBytes
+	for _, x := range b.List {
+		at := Num(x.BlockBytes)
+		if b.Axis == "batch" {
+			at = Num(x.Batch)
+		}
+		rate.add(x.Series, Point{X: at, Y: x.Bandwidth, Low: None, High: None})
+		time.add(x.Series, Point{X: at, Y: x.P50NS, Low: x.P50NS, High: x.P99NS})
+		least, most = min(least, x.BlockBytes), max(most, x.BlockBytes)
+		host = host && x.Local == "dram" && x.Remote == "dram"
+	}
+	if host && b.Axis != "batch" {
+		rate.Limits = copyLimits(f.Document, least, most)
+	}
+	for _, c := range []Chart{rate, time} {
+		c.sort()
+	}
+	return []Chart{rate, time}
+}

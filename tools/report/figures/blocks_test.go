@@ -71,3 +71,23 @@ func TestManyBlocks(t *testing.T) {
 		return func() { blocksOf(d) }
 	})
 }
+
+func TestBlocksCharts(t *testing.T) {
+	d := toAndFro(0)
+	d.World.Hosts[0].Memcpy = []result.Copy{{Bytes: 4096, Rate: 2e10}}
+	d.Lanes = []result.Lanes{lane("READ", 8192, 1, 1, 9e9), lane("READ", 4096, 1, 1, 5e9)}
+	d.Lanes[0].Latency.P99 = 30
+	charts := answer(t, d).Charts
+	if len(charts) != 2 || show(charts[0].Series[0]) != "READ, batch 1 4096:5e+09 8192:9e+09" ||
+		show(charts[1].Series[0]) != "READ, batch 1 4096:10(10..0) 8192:10(10..30)" || len(charts[0].Limits) != 1 {
+		t.Errorf("%+v", charts)
+	}
+	d.Lanes[0].Remote = "file"
+	if c := answer(t, d).Charts[0]; len(c.Limits) != 0 {
+		t.Errorf("a file: %+v", c.Limits)
+	}
+	d.Lanes = []result.Lanes{lane("READ", 4096, 8, 1, 9e9), lane("READ", 4096, 1, 1, 5e9)}
+	if c := answer(t, d).Charts[0]; c.X.Unit != "" || show(c.Series[0]) != "READ, blocks of 4 KiB 1:5e+09 8:9e+09" || len(c.Limits) != 0 {
+		t.Errorf("batches: %+v", c)
+	}
+}

@@ -326,7 +326,9 @@ func (b *builder) finish(d *result.Document) (*Figures, error) {
 	receivers := receiversOf(d.Matrices)
 	for i, p := range d.Patterns {
 		f.Patterns[i] = b.pattern(d, i, receivers[p.Matrix])
+		f.runs = append(f.runs, b.patterns[i].latencies)
 	}
+	f.Share(0)
 	b.addPairs(f)
 	f.Latencies, f.LeftOut = b.tails.list(), append(f.LeftOut, b.tails.leftOut()...)
 	if slow := b.slowdowns(); slow.Count > 0 {
@@ -334,9 +336,9 @@ func (b *builder) finish(d *result.Document) (*Figures, error) {
 	}
 	b.placeTimeline(f)
 	f.Blocks = blocksOf(d)
-	f.Contention = contentionOf(b.contention.Report())
+	f.Contention = contentionOf(b.contention.Report(), len(d.World.Hosts))
 	f.Contention.Slower, f.Contention.Open = b.contention.Slower()
-	f.addContention()
+	f.judgeContention()
 	f.Findings = findings(f)
 	f.Answer = answerOf(f)
 	return f, nil
@@ -358,17 +360,28 @@ func receiversOf(matrices []result.Matrix) []int {
 // pattern sums up the runs of a pattern. What is unknown, such as the slowdown of one that never ran alone, is NaN.
 func (b *builder) pattern(d *result.Document, i, receivers int) Pattern {
 	p, sums := d.Patterns[i], &b.patterns[i]
+	request := p.Request()
 	m := d.Matrices[p.Matrix]
 	out := Pattern{
 		Index: i, Name: p.Name, Op: p.Op, Mem: p.Mem, Bytes: m.Bytes, Senders: p.Senders, Receivers: receivers,
-		Messages:      len(m.Cells),
+		Request: request.Name, Tokens: request.Tokens, KVBytes: request.Bytes, Messages: len(m.Cells),
 		SleepBeforeNS: Num(p.SleepBefore * 1e9), SleepAfterNS: Num(p.SleepAfter * 1e9),
 		IsolatedRuns: len(sums.latencies.Alone), IsolatedNS: Num(sums.latencies.Isolated()),
 		Runs: len(sums.latencies.Workload), LatencyNS: Num(sums.latencies.Latency()),
 		Slowdown: Num(sums.latencies.Slowdown()), UncertaintyNS: sums.uncertain,
 		MeanBandwidth: median(sums.bandwidths), StartSkewNS: median(sums.skews), StartWaitNS: median(sums.waits),
-		FastestNS: None, SlowestNS: None, WorstStartSkewNS: None,
+		FastestNS: None, SlowestNS: None, WorstStartSkewNS: None, IsolatedFastestNS: None, IsolatedSlowestNS: None,
 	}
+	out.TotalBandwidth = ratio(float64(m.Bytes)*1e9, float64(out.LatencyNS))
+	if runs := sums.latencies.Alone; len(runs) > 0 {
+		out.IsolatedFastestNS, out.IsolatedSlowestNS = Num(slices.Min(runs)), Num(slices.Max(runs))
+	}
+	runs := sums.latencies.Workload
+	if len(runs) == 0 {
+		runs = sums.latencies.Alone
+	}
+	sorted := slices.Sorted(slices.Values(runs))
+	out.P10NS, out.P90NS = Num(stats.Quantile(sorted, 0.1)), Num(stats.Quantile(sorted, 0.9))
 	if runs := sums.latencies.Workload; len(runs) > 0 {
 		out.FastestNS, out.SlowestNS = Num(slices.Min(runs)), Num(slices.Max(runs))
 		out.WorstStartSkewNS = Num(slices.Max(sums.skews))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -15,10 +16,15 @@ import (
 
 // Contention describes the contention in a result, as package contention defines it.
 type Contention struct {
-	Messages   int    `json:"messages"`   // of the workload
-	Overlapped int    `json:"overlapped"` // of these, that overlapped with messages of other patterns
-	Share      Num    `json:"share"`      // mean part of their time that they overlapped
-	Shared     string `json:"shared"`     // what most of them shared
+	// Verdict is what is said of it: the sentence, the marked pairs, the matrix and JSON follow it.
+	Verdict contention.Verdict `json:"verdict"`
+
+	Messages   int `json:"messages"`   // of the workload
+	Overlapped int `json:"overlapped"` // of these, that overlapped with messages of other patterns
+	Share      Num `json:"share"`      // mean part of their time that they overlapped
+	// Shared is what most of them shared. Where all ranks are on one host, that is not counted; empty is nothing else.
+	Shared string `json:"shared"`
+	Met    int    `json:"met"` // of Overlapped, at a sender or receiver
 	// Late of them had already lasted as long as alone when they first met another.
 	Late int `json:"late"`
 	// LeftOut of them are compared with nothing, as package contention defines it.
@@ -71,31 +77,45 @@ func costOf(e contention.Estimate) Cost {
 	}
 }
 
-func contentionOf(r contention.Report) Contention {
+// besideHosts returns what was shared without hosts, if there is only one: all messages share that.
+func besideHosts(shared string, hosts int) string {
+	if hosts > 1 {
+		return shared
+	}
+	isHost := func(name string) bool { return strings.HasSuffix(name, "host") }
+	return strings.Join(slices.DeleteFunc(strings.Split(shared, ", "), isHost), ", ")
+}
+
+// contentionOf describes the contention in a result on so many hosts. Its verdict comes later.
+func contentionOf(r contention.Report, hosts int) Contention {
 	c := Contention{
 		Messages: r.Messages, Overlapped: r.Marked, Share: Num(r.Share), Late: r.Late, Unsure: r.Unsure,
 		LeftOut:  r.LeftOut,
 		NotAlone: r.NotAlone,
 		Cost:     costOf(r.Estimate), Lacking: costOf(r.Lacking), Calm: costOf(r.Calm), Looked: r.Looked,
-		Pairs: []ContentionPair{}, MaskedPairs: r.MaskedPairs, Resources: r.Resources,
+		Pairs: []ContentionPair{}, MaskedPairs: r.MaskedPairs, Resources: []contention.Resource{},
 	}
-	for _, k := range slices.Sorted(maps.Keys(r.Shared)) {
-		if r.Shared[k] > r.Shared[c.Shared] {
+	counts := map[string]int{}
+	for k, n := range r.Shared {
+		if counts[besideHosts(k, hosts)] += n; besideHosts(k, 1) != "" {
+			c.Met += n
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(counts)) {
+		if counts[k] > counts[c.Shared] {
 			c.Shared = k
 		}
 	}
 	for _, p := range r.Pairs {
-		c.Pairs = append(c.Pairs, ContentionPair{p.From, p.To, p.Shared, costOf(p.Estimate)})
+		c.Pairs = append(c.Pairs, ContentionPair{p.From, p.To, besideHosts(p.Shared, hosts), costOf(p.Estimate)})
+	}
+	for _, by := range r.Resources {
+		if besideHosts(by.Name, hosts) != "" {
+			c.Resources = append(c.Resources, by)
+		}
 	}
 	return c
 }
-
-const (
-	// little is the end of the interval up to which overlapping costs little.
-	little = contention.Little
-	// unclear is that from which on the interval does not say that overlapping costs nothing.
-	unclear = 1.25
-)
 
 // sayNotAlone says that runs of the phase isolated do not count as such.
 func sayNotAlone(c Contention, say sayer) {
@@ -105,101 +125,50 @@ func sayNotAlone(c Contention, say sayer) {
 	}
 }
 
-// sayContention says what overlapping costs, and only what is shown.
-func sayContention(f *Figures, say sayer) {
+// sayJudged says how the verdict on contention came about, and what else may have made messages slow.
+func sayJudged(f *Figures, say sayer) {
 	c := f.Contention
-	switch {
-	case !f.Document.Overlaps:
-		say("note", "This result does not hold which messages overlapped, so nothing can be said of contention: measure again with this version.")
-		sayStarts(f, say)
-		return
-	case c.Messages == 0:
-		say("note", "No pattern was measured in a workload, so nothing can be said of contention.")
-		sayCauses(f, say)
-		return
-	case c.Overlapped == 0:
-		const none = "No message of the workload in this result used a sender, receiver or host at the same time as one of another pattern"
-		switch {
-		case c.Unsure > 0:
-			say("note", "%d of %d messages may have used a sender, receiver or host at the same time as one of another pattern: the clocks of the hosts are uncertain by up to %s.",
-				c.Unsure, c.Messages, Duration(clocksApart(f.Document)))
-		case len(c.Slower) > 0:
-			say("note", "%s.", none)
-		case c.Open:
-			say("note", "%s. Some patterns took longer than alone, in too few runs to say whether that is chance.", none)
-		default:
-			say("good", "%s: there was no contention at any of these.", none)
-		}
-		saySlower(f, say)
-		sayCauses(f, say)
-		return
+	sayNotAlone(c, say)
+	if c.Open && c.Overlapped == 0 {
+		say("note", "Some patterns took longer than alone, in too few runs to say whether that is chance.")
 	}
-	met := fmt.Sprintf("%d of %d messages overlapped with other patterns, for %.0f %% of their time on average (most shared the %s)",
-		c.Overlapped, c.Messages, 100*float64(c.Share), c.Shared)
-	but := ""
-	switch {
-	case len(c.Pairs) > 0:
-		but = ", but some pairs are slower"
-	case c.MaskedPairs > 0 || c.Lacking.unlike():
-		but = ", but that is not shown of all of them"
-	}
-	switch {
-	case c.Compared == 0 && c.Late > 0:
-		say("note", "%s. The other patterns came only after the time that a message takes alone, so what overlapping costs is not seen.",
-			met)
-	case c.Compared == 0:
-		say("note", "%s; none of them was also measured alone, so what that costs is not known.", met)
-	case !c.Low.Known():
-		say("note", "%s; %s too few to estimate what that costs, it takes %d (--iters, --isolation-iters).", met,
-			areRuns(c.Runs), contention.MinRuns)
-	case c.Masked:
-		say("note", "%s. They take %s.", met, c.took(" as "+c.control()))
-	case c.Low > 1 && c.High <= little:
-		say("note", "%s. That costs little: they take %s%s.", met, c.took(" as "+c.control()), but)
-	case c.Low > 1:
-		say(level(c.Ratio), "Contention: %s. They take %s.", met, c.took(" as "+c.control()))
-	case c.High > unclear:
-		say("note", "%s. Whether that costs anything is not shown: they take %s as long as %s, but the 95 %% interval is %.2f to %.2f; more runs would narrow that.",
-			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
-	case but != "":
-		say("note", "%s. On the whole that costs nothing beyond chance: they take %s%s.", met, c.took(" as "+c.control()), but)
-	case c.High < 1:
-		say("note", "%s. They take %s as long as %s (95 %% interval %.2f to %.2f): no contention, but the two differ otherwise, by caches for instance.",
-			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
-	case c.LeftOut > 0:
-		say("note", "%s. That costs those that can be compared nothing beyond chance: they take %s as long as %s (95 %% interval %.2f to %.2f).",
-			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
-	default:
-		say("good", "%s. That costs nothing beyond chance: they take %s as long as %s (95 %% interval %.2f to %.2f); more runs would narrow that.",
-			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
+	if c.Of == contention.Alone && c.Low.Known() {
+		say("detail", "Compared with the runs alone, since too few runs of these messages in their phase were without overlap.")
 	}
 	if c.LeftOut > 0 && c.Compared > 0 {
-		say("detail", "Not among these: %s overlapped that cannot be compared, for want of runs alone, or of others in their phase that last as long, or by the clocks of the hosts.",
+		say("detail", "Not compared: %s overlapped for which there are no runs alone, or no others in their phase that last as long, or whose overlap the clocks of the hosts leave open.",
 			cli.Count(c.LeftOut, "message"))
 	}
 	if c.Late > 0 && c.Compared > 0 {
 		say("detail", "Counted as not overlapping: %d of the %d, since the other pattern came only after the time that the message takes alone.",
 			c.Late, c.Overlapped)
 	}
-	if c.Unsure > 0 {
+	if c.Unsure > 0 && c.Overlapped > 0 {
 		say("detail", "Of %d messages it is not known whether they overlapped: the clocks of the hosts are uncertain by up to %s.",
 			c.Unsure, Duration(clocksApart(f.Document)))
 	}
 	if len(c.Resources) > 1 {
 		say("detail", "By what was shared: %s.", c.shared())
 	}
-	sayLacking(c.Lacking, say)
-	sayOverlappedPairs(c, say)
-	saySlower(f, say)
+	if c.Verdict == Waits {
+		say("note", "With a CPU for each rank, by fewer ranks on a host or more hosts, the report says what traffic costs.")
+		if c.Low.Known() {
+			say("note", "With these waits, messages that overlapped take %s.", c.took(" as "+c.control()))
+		}
+		sayOverlappedPairs(c, say) // of hosts with a CPU for each rank
+	} else {
+		sayLacking(c.Lacking, say)
+		sayOverlappedPairs(c, say)
+		if c.Verdict != Longer {
+			saySlower(f, say)
+		}
+	}
 	sayCauses(f, say)
 }
 
-// saySlower names what took longer than alone and met no other.
-func saySlower(f *Figures, say sayer) {
+// slowest says what took longest, compared with alone, and met no other.
+func slowest(f *Figures) (level, sentence, why string) {
 	c := f.Contention
-	if len(c.Slower) == 0 {
-		return
-	}
 	patterns := map[int]bool{}
 	for _, s := range c.Slower {
 		patterns[s.Pattern] = true
@@ -216,11 +185,19 @@ func saySlower(f *Figures, say sayer) {
 	case len(patterns) == 1:
 		who = fmt.Sprintf("1 of %d patterns takes", len(f.Patterns))
 	}
-	say(level(Num(s.Times())), "%s longer than alone, beyond chance, where no message overlapped with others. In the phase %.60q of pattern %d %s (%s, alone %s). "+
-		"What slows them down does not show here: a link between switches that they share, traffic that is not in this "+
-		"result (of others, or of runs that were not recorded), waits for a CPU, or a change since the runs alone.",
-		who, s.Phase, s.Pattern, how,
-		Duration(Num(s.TookNS)), Duration(Num(s.AloneNS)))
+	return severity(Num(s.Times())), fmt.Sprintf("%s longer than alone, beyond chance, where no message overlapped with others: "+
+			"in the phase %.60q of pattern %d %s (%s, alone %s).",
+			who, s.Phase, s.Pattern, how, Duration(Num(s.TookNS)), Duration(Num(s.AloneNS))),
+		"What slows them down does not show here: a link between switches that they share, traffic that is not in this " +
+			"result (of others, or of runs that were not recorded), waits for a CPU, or a change since the runs alone."
+}
+
+// saySlower names what took longer than alone and met no other.
+func saySlower(f *Figures, say sayer) {
+	if len(f.Contention.Slower) > 0 {
+		level, sentence, why := slowest(f)
+		say(level, "%s %s", sentence, why)
+	}
 }
 
 func areRuns(n int) string {
@@ -244,7 +221,7 @@ func (c Contention) shared() string {
 func (c Cost) control() string {
 	switch c.Of {
 	case contention.Alone:
-		return "in the runs alone, since these messages had too few runs without overlap in their phase"
+		return "in the runs alone"
 	case contention.Both:
 		return "those of the same phase that did not overlap, or, of phases where these are too few, as in the runs alone"
 	}
@@ -257,26 +234,41 @@ func sayLacking(l Cost, say sayer) {
 		return
 	}
 	who := fmt.Sprintf("Not among these: %s that overlapped in all runs of their phase, or nearly all", cli.Count(l.Compared, "message"))
-	switch {
-	case !l.Low.Known():
+	switch l.verdict() {
+	case contention.Unknown:
 		say("note", "%s. Against the runs alone they take %s as long, in too few runs to say whether that is chance.", who, times(l.Ratio))
-	case l.Masked:
-		say("note", "%s. Against the runs alone they take %s.", who, l.took(""))
-	case l.Low > 1:
-		say(level(l.Ratio), "%s. Against the runs alone they take %s.", who, l.took(""))
-	case l.High > unclear:
-		say("note", "%s. Against the runs alone they take %s: whether that is more than chance is not shown.", who, l.took(""))
+	case contention.Small:
+		say("note", "%s. Against the runs alone they take %s: little, if anything.", who, l.took(""))
+	case contention.Costs:
+		say(severity(l.Ratio), "%s. Against the runs alone they take %s.", who, l.took(""))
 	default:
-		say("note", "%s. Against the runs alone they take %s: nothing beyond chance.", who, l.took(""))
+		open := ": whether overlapping costs them anything is not shown"
+		if l.Masked { // which took says
+			open = ""
+		}
+		say("note", "%s. Against the runs alone they take %s%s.", who, l.took(""), open)
 	}
 }
 
-// unlike reports whether it is not shown of the messages, if there are any, that overlapping costs them nothing.
-func (c Cost) unlike() bool { return c.Compared > 0 && !(c.Low <= 1 && c.High <= unclear) }
+// unlike reports whether it is not shown of the messages, if there are any, that overlapping costs them little.
+func (c Cost) unlike() bool { return c.Compared > 0 && c.verdict() != contention.Small }
+
+// verdict is what the interval shows.
+func (c Cost) verdict() contention.Verdict {
+	return contention.Estimate{
+		Low: float64(c.Low), High: float64(c.High), Masked: c.Masked, Slowdown: float64(c.Slowdown),
+	}.Verdict()
+}
+
+// interval has two digits, rounded so that it holds whatever is in it: one that lies above 1.1 prints so.
+func (c Cost) interval() string {
+	const tiny = 1e-9 // 1.1 is no more than that
+	return fmt.Sprintf("%.2f to %.2f", math.Floor(100*float64(c.Low)+tiny)/100, math.Ceil(100*float64(c.High)-tiny)/100)
+}
 
 // took says how many times as long the messages took, with the interval. to names the control group.
 func (c Cost) took(to string) string {
-	interval := fmt.Sprintf("(95 %% interval %.2f to %.2f)", float64(c.Low), float64(c.High))
+	interval := fmt.Sprintf("(99 %% interval %s)", c.interval())
 	if c.Off == 1 {
 		return fmt.Sprintf("%s as long%s %s", times(c.Ratio), to, interval)
 	}
@@ -311,24 +303,45 @@ func sayOverlappedPairs(c Contention, say sayer) {
 		if p.Off > 1 {
 			alone += fmt.Sprintf(", after %s are taken off", times(p.Off))
 		}
-		names = append(names, fmt.Sprintf("%d \u2192 %d (%s, %.2f to %.2f, sharing the %s%s)",
-			p.From, p.To, times(p.Ratio), float64(p.Low), float64(p.High), p.Shared, alone))
+		names = append(names, fmt.Sprintf("%d \u2192 %d (%s, %s, %s%s)", p.From, p.To, times(p.Ratio), p.interval(),
+			p.sharing(), alone))
 	}
 	more := ""
 	if n := len(c.Pairs) - len(names); n > 0 {
 		more = fmt.Sprintf(" and %d more", n)
 	}
-	say(level(c.Pairs[0].Ratio), "Of %d pairs that overlapped, these are slower beyond chance, corrected for their number: %s%s.",
+	say(severity(c.Pairs[0].Ratio), "Of %d pairs that overlapped, these are slower beyond chance, corrected for their number: %s%s.",
 		c.Looked, strings.Join(names, ", "), more)
+}
+
+// sharing says what the messages of the pair shared.
+func (p ContentionPair) sharing() string {
+	if p.Shared == "" {
+		return "sharing the one host"
+	}
+	return "sharing the " + p.Shared
+}
+
+// crowded says what a host has that is less than a CPU for each of its ranks; empty if it is not.
+func crowded(h result.Host) string {
+	ranks := len(h.Ranks)
+	switch {
+	case h.CPUs > 0 && h.CPUs < ranks && !(h.CPUQuota > 0 && h.CPUQuota < float64(h.CPUs)):
+		return fmt.Sprintf("%s has %s for %d ranks", h.Name, cli.Count(h.CPUs, "CPU"), ranks)
+	case h.CPUQuota > 0 && h.CPUQuota < float64(ranks):
+		return fmt.Sprintf("%s has a CPU quota of %g for %s", h.Name, h.CPUQuota, cli.Count(ranks, "rank"))
+	}
+	return ""
 }
 
 // sayCauses names what else may have made messages slow, with its size.
 func sayCauses(f *Figures, say sayer) {
+	led := f.Contention.Verdict == Waits // by the first of these hosts
 	for _, h := range f.Document.World.Hosts {
-		if h.CPUs > 0 && len(h.Ranks) > h.CPUs {
-			say("note", "%s has %s for %d ranks: waits for a CPU are in these figures, and may be what overlapping costs.", h.Name, cli.Count(h.CPUs, "CPU"), len(h.Ranks))
-		} else if h.CPUQuota > 0 && h.CPUQuota < float64(len(h.Ranks)) {
-			say("note", "%s has a CPU quota of %g for %d ranks: waits for a CPU are in these figures, and may be what overlapping costs.", h.Name, h.CPUQuota, len(h.Ranks))
+		if short := crowded(h); short != "" && !led {
+			say("note", "%s: waits for a CPU are in these figures.", short)
+		} else if short != "" {
+			led = false
 		}
 	}
 	sayStarts(f, say)

@@ -1,33 +1,308 @@
 package figures
 
-import "perigee/internal/size"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
 
-// sayExperts names what stands out of measurements of expert parallelism, which scenarios keep among a result's values.
-func sayExperts(values map[string]any, say sayer) {
-	planes, _ := values["ep"].([]any)
-	var best map[string]any
-	for _, v := range planes {
-		m, _ := v.(map[string]any)
-		if best == nil || rateOf(m) > rateOf(best) {
+	"perigee/internal/cli"
+	"perigee/internal/size"
+)
+
+// mostPlanes is how many measurements of a data plane are drawn.
+const mostPlanes = 500
+
+// object is one of the values that a scenario keeps. What it lacks reads as None, "" and nothing.
+type object map[string]any
+
+// objects are the values of a list that are objects.
+func objects(v any) (list []object) {
+	elements, _ := v.([]any)
+	for _, e := range elements {
+		if o, ok := e.(map[string]any); ok {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+// num is the number at a path.
+func (o object) num(path ...string) Num {
+	for _, k := range path[:len(path)-1] {
+		next, _ := o[k].(map[string]any)
+		o = next
+	}
+	if v, ok := o[path[len(path)-1]].(float64); ok {
+		return Num(v)
+	}
+	return None
+}
+
+// text is a text or a number, as it is written.
+func (o object) text(key string) string {
+	if v := o.num(key); v.Known() {
+		return plain(float64(v))
+	}
+	s, _ := o[key].(string)
+	return s
+}
+
+// same reports whether two objects have equal texts there.
+func (o object) same(other object, keys ...string) bool {
+	return !slices.ContainsFunc(keys, func(k string) bool { return o.text(k) != other.text(k) })
+}
+
+// planes are the measurements of an expert-parallel data plane, controls those of its control plane, episodes the
+// phases of a plan in which ranks join and leave, and beside those of experts and KV caches at once.
+func (f *Figures) planes() []object   { return objects(f.value("ep")) }
+func (f *Figures) controls() []object { return objects(f.value("ep_control")) }
+func (f *Figures) beside() []object   { return objects(f.value("ep_beside")) }
+func (f *Figures) episodes() (list []object) {
+	for _, plan := range objects(f.value("ep_elastic")) {
+		list = append(list, objects(plan["phases"])...)
+	}
+	return list
+}
+
+// value is what a scenario has kept under a name.
+func (f *Figures) value(name string) any {
+	if f.Document == nil {
+		return nil
+	}
+	return f.Document.Values[name]
+}
+
+// sayExperts sums up measurements of expert parallelism, which scenarios keep among a result's values.
+func sayExperts(f *Figures, say sayer) {
+	for _, b := range f.beside() {
+		if b.num("slowdown").Known() && b.num("other_slowdown").Known() {
+			chance := ""
+			if crowded := crowdedHosts(f.Document); crowded != "" {
+				chance = crowded + " waits for a CPU decide. "
+			}
+			say("note", "%sAn iteration of the experts takes %s as long beside KV transfers as alone, a KV transfer %s as long beside them.",
+				chance, times(b.num("slowdown")), times(b.num("other_slowdown")))
+		}
+	}
+	best := object{}
+	for _, m := range f.planes() {
+		if rateOf(m) > rateOf(best) {
 			best = m
 		}
-		if named, _ := m["named"].(string); named != "" {
-			say("bad", "%v, %v, %v tokens: %v.", m["mode"], m["entry"], m["tokens"], m["verdict"])
+		if m.text("named") != "" {
+			say("bad", "%s, %s, %s tokens: %s.", m.text("mode"), m.text("entry"), m.text("tokens"), m.text("verdict"))
 		}
 	}
 	if rateOf(best) > 0 {
-		say("note", "The best bandwidth of a rank is %s/s by assignment: %v, %v, %v tokens of %v channels.",
-			size.Decimal(1e9*rateOf(best)), best["mode"], best["entry"], best["tokens"], best["hidden"])
+		took := ""
+		if ns := 1e3 * best.num("latency_us", "avg"); ns.Known() {
+			took = ", " + Duration(ns) + " an iteration"
+		}
+		say("note", "The best bandwidth of a rank is %s/s by assignment: %s, %s, %s tokens of %s channels%s.",
+			size.Decimal(float64(rateOf(best))), best.text("mode"), best.text("entry"), best.text("tokens"),
+			best.text("hidden"), took)
 	}
-	phases, _ := values["ep_control"].([]any)
-	if len(phases) > 0 {
-		say("note", "The control plane was measured %d times.", len(phases))
+	sayControl(f.controls(), say)
+	sayEpisodes(f.episodes(), say)
+}
+
+// sayControl names the phase of the control plane that takes longest, and how long connecting takes.
+func sayControl(list []object, say sayer) {
+	for _, m := range slices.Backward(list) { // the largest is measured last
+		var parts []string
+		for _, p := range objects(m["phases"]) {
+			if t := p.num("slowest_ms"); t.Known() {
+				parts = append(parts, fmt.Sprintf("%s %s", p.text("phase"), Duration(1e6*t)))
+			}
+		}
+		if len(parts) > 0 {
+			say("note", "%s ranks, %s experts each, the slowest rank of a round: %s. Rounds: %s.", m.text("ranks"),
+				m.text("experts_per_rank"), strings.Join(parts, ", "), m.text("rounds"))
+		}
 	}
 }
 
-// rateOf returns the bandwidth by assignment of a measurement, 0 if it has none.
-func rateOf(m map[string]any) float64 {
-	rates, _ := m["gb_per_s"].(map[string]any)
-	rate, _ := rates["assignment"].(float64)
-	return rate
+// sayEpisodes sums up a plan by the iterations of its phases' slowest ranks.
+func sayEpisodes(list []object, say sayer) {
+	var parts []string
+	for i, p := range list {
+		ranks, _ := p["present"].([]any)
+		if _, most := slowestOf(p); most.Known() {
+			parts = append(parts, fmt.Sprintf("phase %d with %s %s", i+1, cli.Count(len(ranks), "rank"), Duration(most)))
+		}
+	}
+	if len(parts) > 0 {
+		say("note", "Mean iteration of the slowest rank: %s.", strings.Join(parts, ", "))
+	}
 }
+
+// slowestOf are the fastest and the slowest mean, in nanoseconds, of a phase's ranks.
+func slowestOf(phase object) (least, most Num) {
+	least, most = None, None
+	for _, r := range objects(phase["by_rank"]) {
+		if t := 1e3 * r.num("mean_us"); t > 0 && !(t <= most) {
+			most = t
+		}
+		if t := 1e3 * r.num("mean_us"); t > 0 && !(t >= least) {
+			least = t
+		}
+	}
+	return least, most
+}
+
+// rateOf returns the bandwidth by assignment of a measurement in bytes per second, 0 if it has none.
+func rateOf(m object) Num {
+	if rate := m.num("gb_per_s", "assignment"); rate > 0 {
+		return 1e9 * rate
+	}
+	return 0
+}
+
+// expertsCharts draws expert parallelism: bandwidth and time over tokens, what each rank receives, phases.
+func expertsCharts(f *Figures) (list []Chart) {
+	if len(f.beside()) == 0 { // else its parts are no sweep
+		list = append(list, planesCharts(f.planes())...)
+	}
+	phases := Chart{Title: "Control plane", X: Axis{Label: "Phase"}, Y: Axis{Label: "slowest rank, mean of rounds", Unit: "ns", Log: true}}
+	for _, m := range f.controls() {
+		for _, p := range objects(m["phases"]) {
+			phases.bar(p.text("phase"), m.text("ranks")+" ranks, "+m.text("experts_per_rank")+" experts each",
+				Point{Y: 1e6 * p.num("slowest_ms"), Low: None, High: None})
+		}
+	}
+	plan := Chart{Title: "Iterations by phase", X: Axis{Label: "Phase of the plan"}, Y: Axis{Label: "mean, fastest to slowest rank", Unit: "ns"}}
+	for i, p := range f.episodes() {
+		ranks, _ := p["present"].([]any)
+		least, most := slowestOf(p)
+		plan.bar(fmt.Sprintf("%d: %s", i+1, cli.Count(len(ranks), "rank")), "slowest rank", Point{Y: most, Low: least, High: most})
+	}
+	both := Chart{Title: "Alone and beside each other", X: Axis{Label: "Traffic"}, Y: Axis{Label: "mean time", Unit: "ns"}}
+	for _, b := range f.beside() {
+		for _, k := range []string{"alone", "busy", "beside"} {
+			name := cmp.Or(map[string]string{"busy": "beside threads that poll", "beside": "beside the other traffic"}[k], k)
+			both.bar("experts, iteration", name, Point{Y: 1e3 * b.num(k+"_us"), Low: None, High: None})
+			both.bar("KV transfer", name, Point{Y: 1e3 * b.num("other_"+k+"_us"), Low: None, High: None})
+		}
+	}
+	for _, c := range []Chart{phases, plan, both} {
+		if len(c.Series) > 0 {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// bar adds a bar of that word to the series of that name; what is not known has none.
+func (c *Chart) bar(word, series string, p Point) {
+	at := slices.Index(c.X.Words, word)
+	switch {
+	case !p.Y.Known() || at < 0 && len(c.X.Words) == mostBars:
+		return
+	case at < 0:
+		at = len(c.X.Words)
+		c.X.Words = append(c.X.Words, word)
+	}
+	p.X = Num(at)
+	c.add(series, p)
+}
+
+// planesCharts draws a data plane. A series is what has one mode, entry and size but for the tokens.
+func planesCharts(planes []object) []Chart {
+	planes = planes[:min(len(planes), mostPlanes)]
+	if len(planes) == 0 {
+		return nil
+	}
+	differs := func(k string) bool {
+		return slices.ContainsFunc(planes, func(m object) bool { return !m.same(planes[0], k) })
+	}
+	name := func(m object, keys ...string) string {
+		var parts []string
+		for _, k := range keys {
+			switch {
+			case k == "mode" || k == "entry":
+				parts = append(parts, m.text(k))
+			case differs(k):
+				parts = append(parts, strings.ReplaceAll(k, "_", " ")+" "+m.text(k))
+			}
+		}
+		return strings.Join(parts, ", ")
+	}
+	rate := Chart{Title: "Bandwidth of a rank", Y: Axis{Label: "bytes by assignment / mean time", Unit: "bytes/s"}}
+	time := Chart{Title: "Time of an iteration", Y: Axis{Label: "slowest rank: P50, line to P99", Unit: "ns"}}
+	load := Chart{Title: "Load of each rank", X: Axis{Label: "Rank"}, Y: Axis{Label: "assignments that it receives"}}
+	for _, m := range planes {
+		p50, p99 := 1e3*m.num("slowest_us", "p50"), 1e3*m.num("slowest_us", "p99")
+		at := m.num("tokens")
+		rated, timed := Point{at, m.num("gb_per_s", "assignment") * 1e9, None, None, ""}, Point{at, p50, p50, p99, ""}
+		if differs("tokens") && at.Known() {
+			series := name(m, "mode", "entry", "hidden", "experts_per_rank", "topk")
+			rate.X, time.X = Axis{Label: "Tokens of a rank", Log: true}, Axis{Label: "Tokens of a rank", Log: true}
+			rate.add(series, rated)
+			time.add(series, timed)
+		} else {
+			size := name(m, "mode", "hidden", "experts_per_rank", "topk")
+			rate.bar(size, m.text("entry"), rated)
+			time.bar(size, m.text("entry"), timed)
+		}
+		series := cmp.Or(name(m, "tokens", "hidden", "experts_per_rank", "topk"), "load")
+		if slices.ContainsFunc(load.Series, func(s Series) bool { return s.Name == series }) {
+			continue // modes and entries move the same tokens
+		}
+		ranks, _ := m["rank_load"].([]any)
+		for rank, n := range ranks {
+			v, _ := n.(float64)
+			p := Point{X: Num(rank), Y: Num(v), Low: None, High: None}
+			if len(ranks) <= mostBars {
+				load.bar(fmt.Sprint(rank), series, p)
+			} else {
+				load.add(series, p)
+			}
+		}
+	}
+	list := []Chart{}
+	for _, c := range []Chart{rate, time, load} {
+		if c.sort(); len(c.Series) > 0 {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// expertsWhy says what figures of expert parallelism are, and where iterations one after the other take longer than
+// those after a barrier, how much of that are waits for messages.
+func expertsWhy(f *Figures) string {
+	planes := f.planes()
+	planes = planes[:min(len(planes), mostPlanes)]
+	if len(expertsCharts(f)) == 0 {
+		return ""
+	}
+	var parts []string
+	if crowded := crowdedHosts(f.Document); crowded != "" {
+		parts = append(parts, crowded+" waits for a CPU are in these times.")
+	}
+	for _, a := range planes {
+		for _, b := range planes {
+			if a.text("entry") != "steady" || b.text("entry") != "fresh" || !a.same(b, sizesOfPlane...) {
+				continue
+			}
+			longer := a.num("latency_us", "avg") - b.num("latency_us", "avg")
+			waits := a.waits() - b.waits()
+			if longer > later*b.num("latency_us", "avg") && waits > longer/2 {
+				return strings.Join(append(parts, fmt.Sprintf("Steady iterations (%s, %s tokens) take %s longer than fresh ones, "+
+					"%s of that in waits for messages of others: without a barrier before each, waits pass on to the next iteration.",
+					a.text("mode"), a.text("tokens"), Duration(1e3*longer), Duration(1e3*min(waits, longer)))), " ")
+			}
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// later is how much longer than fresh iterations steady ones take, as a part, before that is explained.
+const later = 0.1
+
+// waits is the mean time of an iteration, in microseconds, in which a rank waits for messages.
+func (m object) waits() Num { return m.num("shares", "wait") * m.num("latency_us", "avg") }
+
+// sizesOfPlane are what a measurement of the data plane differs in from others, but for how iterations begin.
+var sizesOfPlane = []string{"mode", "tokens", "hidden", "experts_per_rank", "topk"}

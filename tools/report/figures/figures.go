@@ -57,8 +57,11 @@ type Figures struct {
 	Ranks      []Rank     `json:"ranks"`      // all
 	HostPairs  []HostPair `json:"host_pairs"` // with traffic, by sender and receiver
 	Blocks     Blocks     `json:"blocks"`
-	Starts     Starts     `json:"starts"` // by the clock
+	Starts     Starts     `json:"starts"`           // by the clock
+	Shares     *Shares    `json:"shares,omitempty"` // see Share
 	Timeline   Timeline   `json:"-"`
+
+	runs []result.Latencies // of each pattern
 }
 
 // Starts counts the starts of initiators that had agreed on an instant.
@@ -72,6 +75,9 @@ type Starts struct {
 type Pattern struct {
 	Index     int    `json:"index"`
 	Name      string `json:"name"`
+	Request   string `json:"request,omitempty"`  // whose cache it moves: request 3
+	Tokens    int64  `json:"tokens,omitempty"`   // of input, of this request or batch
+	KVBytes   int64  `json:"kv_bytes,omitempty"` // of caches and states, before they were scaled
 	Op        string `json:"op"`
 	Mem       string `json:"mem"`
 	Bytes     int64  `json:"bytes"`
@@ -82,13 +88,21 @@ type Pattern struct {
 	SleepBeforeNS Num `json:"sleep_before_ns"`
 	SleepAfterNS  Num `json:"sleep_after_ns"`
 
-	IsolatedRuns  int `json:"isolated_runs"`
-	IsolatedNS    Num `json:"isolated_ns"`
+	IsolatedRuns int `json:"isolated_runs"`
+	IsolatedNS   Num `json:"isolated_ns"`
+	// The fastest and the slowest of the runs alone.
+	IsolatedFastestNS Num `json:"isolated_fastest_ns"`
+	IsolatedSlowestNS Num `json:"isolated_slowest_ns"`
+
 	Runs          int `json:"runs"` // in the workload
 	LatencyNS     Num `json:"latency_ns"`
 	FastestNS     Num `json:"fastest_ns"`
 	SlowestNS     Num `json:"slowest_ns"`
-	MeanBandwidth Num `json:"mean_bandwidth"` // median over the runs
+	P10NS         Num `json:"p10_ns"` // of the workload's runs, or of those alone if there are no others
+	P90NS         Num `json:"p90_ns"`
+	MeanBandwidth Num `json:"mean_bandwidth"` // of a sender, mean over the senders; median over the runs
+	// TotalBandwidth is Bytes / LatencyNS.
+	TotalBandwidth Num `json:"total_bandwidth"`
 	// StartSkewNS is last start - first start of the initiators, StartWaitNS what a run takes longer than that of its
 	// initiators which takes longest from its own start. That is part of LatencyNS. Both are medians over the runs.
 	StartSkewNS Num `json:"start_skew_ns"`
@@ -100,6 +114,18 @@ type Pattern struct {
 	// UncertaintyNS is how far latencies may be off because of the hosts' clocks.
 	UncertaintyNS int64 `json:"uncertainty_ns"`
 	Slowdown      Num   `json:"slowdown"` // LatencyNS / IsolatedNS
+}
+
+// Label names the pattern for people: by its request where that is known, and by its number where the two differ.
+func (p *Pattern) Label() string {
+	number := strconv.Itoa(p.Index)
+	switch p.Request {
+	case "":
+		return number
+	case "request " + number:
+		return p.Request
+	}
+	return number + ": " + p.Request
 }
 
 // Latency is the distribution of one kind of time in one phase, to 0.1 %.

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"perigee/internal/contention"
 	"perigee/internal/fault"
 	"perigee/internal/fuzztest"
 	"perigee/internal/result"
@@ -168,7 +169,7 @@ func TestFindings(t *testing.T) {
 	}
 	overlaps := handMade()
 	overlaps.Overlaps = true
-	want = "good: No message of the workload in this result used a sender, receiver or host at the same time as one of another pattern: there was no contention at any of these."
+	want = "good: There was no contention at senders, receivers or hosts. No message of the workload used a sender, receiver or host at the same time as one of another pattern."
 	if got := words(overlaps); got != want {
 		t.Errorf("no overlap: got %s", got)
 	}
@@ -190,7 +191,7 @@ func TestFindings(t *testing.T) {
 		}
 		slow.Measurements = append(slow.Measurements, m)
 	}
-	longer := "bad: 1 of 3 patterns takes longer than alone, beyond chance, where no message overlapped with others. In the phase \"workload\" of pattern 0 " +
+	longer := "bad: 1 of 3 patterns takes longer than alone, beyond chance, where no message overlapped with others: in the phase \"workload\" of pattern 0 " +
 		"10 of 13 runs are longer than each of 32 alone, and take 2.00 times as long (20.0 ms, alone 10.0 ms). "
 	if got := words(slow); !strings.Contains(got, longer) || strings.Contains(got, "no contention") {
 		t.Errorf("slower than alone: got %s", got)
@@ -200,14 +201,13 @@ func TestFindings(t *testing.T) {
 		t.Errorf("slower than alone, beside one that overlapped: got %s", got)
 	}
 	overlaps.Measurements[3].Ranks[0].Peers[0].Overlap = &series.Overlap{Share: 0.25, Messages: 1, Shared: "receiver"}
-	want = "note: 1 of 11 messages overlapped with other patterns, for 25 % of their time on average (most shared the receiver); " +
-		"1 run is too few to estimate what that costs, it takes 5 (--iters, --isolation-iters)."
+	const met = " 1 of 11 messages overlapped with other patterns, for 25 % of their time on average (most shared the receiver)."
+	want = "note: What overlapping costs is not known: 1 run is too few, it takes 5 (--iters, --isolation-iters)." + met
 	if got := words(overlaps); got != want {
 		t.Errorf("too few runs: got %s\nwant %s", got, want)
 	}
 	overlaps.Measurements[3].Ranks[0].Peers[0].Overlap.FirstNS = 30
-	want = "note: 1 of 11 messages overlapped with other patterns, for 25 % of their time on average (most shared the receiver). " +
-		"The other patterns came only after the time that a message takes alone, so what overlapping costs is not seen."
+	want = "note: What overlapping costs is not known: other patterns came only after the time that a message takes alone." + met
 	if got := words(overlaps); got != want {
 		t.Errorf("a late message: got %s\nwant %s", got, want)
 	}
@@ -221,12 +221,12 @@ func TestFindings(t *testing.T) {
 		t.Errorf("a metric without samples: %s", got)
 	}
 	d.Metrics[0].Values = []float64{3}
-	if got := words(d); got != "note: No pattern was measured; the scenario's own figures stand in its tables and metrics." {
+	if got := words(d); got != "note: own_us: 3." {
 		t.Errorf("own metrics only: %s", got)
 	}
 	d = handMade()
 	d.Measurements = d.Measurements[3:]
-	if got := words(d); !strings.HasPrefix(got, "note: No pattern was measured both alone and in a workload") {
+	if got := words(d); !strings.HasPrefix(got, "note: 2 patterns: 100 ns (p1) to 115 ns (p0), up to 30.4 GB/s.") {
 		t.Errorf("workload only: %s", got)
 	}
 }
@@ -238,7 +238,7 @@ func incast(cost float64) *result.Document {
 		Schema: result.Schema, Overlaps: true, Matrices: []result.Matrix{
 			{Ranks: 4, Bytes: 10, Cells: [][3]int64{{0, 2, 10}}}, {Ranks: 4, Bytes: 10, Cells: [][3]int64{{1, 2, 10}}},
 		},
-		World:    result.World{Size: 4, Hosts: []result.Host{{Name: "n", CPUs: 2, Ranks: []int{0, 1, 2, 3}}}},
+		World:    result.World{Size: 4, Hosts: []result.Host{{Name: "n", CPUs: 4, Ranks: []int{0, 1, 2, 3}}}},
 		Patterns: []result.Pattern{{Op: "WRITE"}, {Op: "WRITE", Matrix: 1}},
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -266,14 +266,14 @@ func incast(cost float64) *result.Document {
 }
 
 func TestFindingsOfContention(t *testing.T) {
-	const met = "20 of 40 messages overlapped with other patterns, for 100 % of their time on average (most shared the receiver). "
+	const why = " 20 of 40 messages overlapped with other patterns, for 100 % of their time on average (all on one host, 20 of them at the same sender or receiver)."
 	for cost, want := range map[float64][]string{
 		2: {
-			"bad: Contention: " + met + "They take 2.0", "bad: Of 2 pairs that overlapped, these are slower beyond chance, corrected for their number: ",
-			"note: n has 2 CPUs for 4 ranks: ",
+			"bad: Contention: messages that overlap take 2.01 times as long as those of the same phase that did not overlap (99 % interval 1.98 to 2.04)." + why,
+			"bad: Of 2 pairs that overlapped, these are slower beyond chance, corrected for their number: ",
 		},
-		1:   {"good: " + met + "That costs nothing beyond chance: they take ", "note: n has 2 CPUs"},
-		0.5: {"note: " + met + "They take 0.50 times as long as those of the same phase that did not overlap ", "note: n has 2 CPUs"},
+		1:   {"good: Overlapping costs little, if anything: messages take 1.00 times as long as those of the same phase that did not overlap (99 % interval 0.99 to 1.02)." + why},
+		0.5: {"good: Overlapping costs little, if anything: messages take 0.50 times as long as "},
 	} {
 		f, err := Of(incast(cost))
 		if err != nil {
@@ -288,6 +288,50 @@ func TestFindingsOfContention(t *testing.T) {
 				t.Errorf("cost %v: got %s: %s\nwant %s", cost, x.Level, x.Text, want[i])
 			}
 		}
+		if a := f.Answer; f.Findings[0].Text != a.Sentence+why || a.Why != why[1:] || len(a.Judged) != len(want)-1 {
+			t.Errorf("cost %v: %+v", cost, a)
+		}
+	}
+}
+
+// Where a host has less than a CPU for each rank, repetitions say the same, whatever they measured, and mark no pair.
+func TestRanksWaitForCPUs(t *testing.T) {
+	for want, host := range map[string]result.Host{"3 CPUs": {CPUs: 3}, "a CPU quota of 1.5": {CPUs: 4, CPUQuota: 1.5}} {
+		for _, cost := range []float64{0.9, 1.05, 1.2, 2} {
+			d := incast(cost)
+			host.Name, host.Ranks = "n", []int{0, 1, 2, 3}
+			d.World.Hosts[0] = host
+			f, err := Of(d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			says := "Ranks wait for CPUs: n has " + want + " for 4 ranks, so these times do not show what traffic costs."
+			if a := f.Answer; a.Sentence != says || a.Level != "note" || !strings.HasPrefix(a.Why, "20 of 40 messages overlapped") {
+				t.Errorf("cost %v: %+v", cost, a)
+			}
+			if f.Contention.Verdict != Waits || len(f.Contention.Pairs) > 0 || slices.ContainsFunc(f.Pairs, func(p Pair) bool { return p.Contention.Known() }) {
+				t.Errorf("cost %v: %+v", cost, f.Contention)
+			}
+		}
+	}
+}
+
+// A pair that takes no longer in the workload than alone is not marked, and neither is the whole then said to be slower.
+func TestNoLongerThanAlone(t *testing.T) {
+	d := incast(1.2)
+	for i := range d.Measurements {
+		m := &d.Measurements[i]
+		if m.Phase == result.IsolatedPhase { // all are faster in the workload
+			m.LatencyNS, m.Ranks[0].EndNS, m.Ranks[0].Peers[0].EndNS = 2*m.LatencyNS, 2*m.Ranks[0].EndNS, 2*m.Ranks[0].EndNS
+		}
+	}
+	f, err := Of(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := f.Contention; c.Verdict != contention.Open || len(c.Pairs) > 0 || f.Pairs[0].Contention.Known() || c.Low < contention.Little ||
+		!strings.HasSuffix(f.Answer.Sentence, ", but no longer than alone.") {
+		t.Errorf("%+v: %+v", f.Answer, c)
 	}
 }
 
@@ -486,7 +530,7 @@ func TestFindingsOfUncertainClocks(t *testing.T) {
 		want []string
 	}{
 		{some, []string{"detail: Of 20 messages it is not known whether they overlapped: the clocks of the hosts are uncertain by up to 4.00 µs."}},
-		{none, []string{"note: 40 of 40 messages may have used a sender, receiver or host at the same time as one of another pattern: the clocks of the hosts are uncertain by up to 4.00 µs."}},
+		{none, []string{"note: What overlapping costs is not known: it is open whether messages overlapped. 40 of 40 messages may have used a sender, receiver or host at the same time as one of another pattern: the clocks of the hosts are uncertain by up to 4.00 µs."}},
 		{skewed, []string{
 			"note: The initiators of pattern 0 start 600 ns apart (± 400 ns, by the clocks of the hosts), which adds 600 ns to its latency of 1.60 µs: that is no contention.",
 			"note: The clocks of the hosts are uncertain by 400 ns, of a latency of 1.60 µs of pattern 0: its latency and the skew of its starts may be off by as much.",
@@ -540,9 +584,13 @@ func TestFindingsByResource(t *testing.T) {
 			o.By = []series.OverlapBy{{Resource: "receiver", Share: 0.5, Messages: 1}, {Resource: "receiving host", Share: 1, Messages: 3}}
 		}
 	}
+	d.World.Hosts = []result.Host{{Name: "n", CPUs: 2, Ranks: []int{0, 1}}, {Name: "m", CPUs: 2, Ranks: []int{2, 3}}}
 	f, err := Of(d)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !strings.HasSuffix(f.Answer.Why, "(most shared the receiver, receiving host).") {
+		t.Errorf("%+v", f.Answer)
 	}
 	want := "By what was shared: 20 messages the receiver, for 50 % of their time, with 1.0 others on average; " +
 		"20 messages the receiving host, for 100 % of their time, with 3.0 others on average."

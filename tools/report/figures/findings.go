@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"perigee/internal/result"
 )
 
 // Finding is something to know, in words.
@@ -26,26 +24,26 @@ func findings(f *Figures) []Finding {
 		list = append(list, Finding{level, fmt.Sprintf(format, args...)})
 	}
 	sayBlocks(f.Blocks, say)
-	if f.Document != nil {
-		sayExperts(f.Document.Values, say)
-	}
+	sayExperts(f, say)
+	sayScript(f, say)
 	if f.Runs == 0 {
-		sampled := func(m result.Metric) bool { return len(m.Values) > 0 }
-		own := f.Document != nil && slices.ContainsFunc(f.Document.Metrics, sampled)
 		switch {
-		case len(list) == 0 && own:
-			say("note", "No pattern was measured; the scenario's own figures stand in its tables and metrics.")
-		case len(list) == 0:
+		case len(list) > 0:
+		case f.Document != nil && len(f.Document.Tables)+len(f.Document.Values) > 0:
+			say("note", "The scenario's own figures stand in its tables and values: it measured no pattern, and kept no metric.")
+		default:
 			say("note", "Nothing was measured.")
 		}
 		return list
 	}
-	sayNotAlone(f.Contention, say)
-	if !f.Slowdown.Known() {
-		say("note", "No pattern was measured both alone and in a workload, so nothing can be said of contention.")
-		sayCauses(f, say)
+	if f.Slowdown.Known() {
+		a := sayTraffic(f)
+		say(a.Level, "%s", a.text())
+		sayJudged(f, say)
 	} else {
-		sayContention(f, say)
+		saySizes(f, say)
+		sayNotAlone(f.Contention, say)
+		sayStarts(f, say)
 	}
 	sayClocks(f, say)
 	return list
@@ -53,7 +51,8 @@ func findings(f *Figures) []Finding {
 
 type sayer func(level, format string, args ...any)
 
-func level(slowdown Num) string {
+// severity is the level of a finding that something takes so many times as long.
+func severity(slowdown Num) string {
 	if slowdown >= strong {
 		return "bad"
 	}

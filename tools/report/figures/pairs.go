@@ -120,15 +120,3 @@ func at(m map[[2]int]*sums, from, to int) *sums {
 func ordered(m map[[2]int]*sums) [][2]int {
 	return slices.SortedFunc(maps.Keys(m), func(a, b [2]int) int { return cmp.Or(a[0]-b[0], a[1]-b[1]) })
 }
-
-// addContention sets what overlapping costs pairs, where that is shown.
-func (f *Figures) addContention() {
-	for _, c := range f.Contention.Pairs {
-		i, found := slices.BinarySearchFunc(f.Pairs, c, func(p Pair, c ContentionPair) int {
-			return cmp.Or(p.From-c.From, p.To-c.To)
-		})
-		if found {
-			f.Pairs[i].Contention = c.Ratio
-		}
-	}
-}

@@ -1,0 +1,116 @@
+package lua
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	glua "github.com/yuin/gopher-lua"
+
+	"perigee/internal/conf"
+	"perigee/internal/fault"
+	"perigee/internal/result"
+	"perigee/lua/vm"
+)
+
+// Finding is something wrong, or only doubtful, in a scenario or a module.
+type Finding struct {
+	Place   string // file:line, if the text does not begin with it
+	Text    string
+	Warning bool
+	hint    string
+}
+
+// String is the line for people, and those that belong to it.
+func (f Finding) String() string {
+	text := strings.ReplaceAll(f.Text, "\n", "\n  | ")
+	if f.hint != "" {
+		text += "\n  hint: " + f.hint
+	}
+	if f.Warning {
+		text = "warning: " + text
+	}
+	if f.Place != "" {
+		text = f.Place + ": " + text
+	}
+	return text
+}
+
+// Check loads a scenario, which runs its top level, and looks in its text and in those of its modules for names that
+// nothing has. The runtime is to be closed whatever was found.
+func Check(l *Library, name, source string) (*Runtime, []Finding) {
+	r := newRuntime(io.Discard)
+	failed := r.load(l, name, source)
+	if _, depends := r.limits.(*glua.LFunction); failed == nil && !depends {
+		_, failed = r.Limits(nil)
+	}
+	var found []Finding
+	var all []*vm.Uses
+	for _, m := range append([]result.Module{{File: name, Source: source}}, l.Modules...) {
+		uses, err := vm.UsesOf(m.File, m.Source)
+		if err != nil {
+			found = append(found, Finding{Text: err.Error()})
+			continue
+		}
+		all = append(all, uses)
+	}
+	found = append(found, r.unknown(all)...)
+	same := func(f Finding) bool { return strings.Contains(failed.Error(), f.Place+": ") }
+	if failed != nil && !slices.ContainsFunc(found, same) {
+		found = append(found, Finding{Text: failed.Error(), hint: fault.HintOf(failed)})
+	}
+	return r, found
+}
+
+// unknown finds globals, and fields of global tables, that neither perigee nor any of the files makes.
+func (r *Runtime) unknown(all []*vm.Uses) (found []Finding) {
+	globals := r.host.vm.L.G.Global
+	written, set, hidden := map[string]bool{}, map[string]bool{}, false
+	add := func(file string, line int, warning bool, format string, args ...any) {
+		place := fmt.Sprintf("%s:%d", file, line)
+		found = append(found, Finding{Place: place, Text: fmt.Sprintf(format, args...), Warning: warning})
+	}
+	for _, uses := range all {
+		for _, w := range uses.Writes {
+			if !written[w.Global] {
+				add(uses.File, w.Line, true, "%s is a global, which all files share; with local before it, it is this file's",
+					w.Global)
+			}
+			written[w.Global] = true
+		}
+		maps.Copy(set, uses.Sets)
+		for _, u := range uses.Reads {
+			if u.Field == "" && slices.Contains([]string{"_G", "setfenv", "getfenv", "loadstring", "load"}, u.Global) {
+				add(uses.File, u.Line, true, "unknown variables are not looked for: %s may make any", u.Global)
+				hidden = true
+			}
+		}
+	}
+	for _, uses := range all {
+		for _, u := range uses.Reads {
+			t, isTable := globals.RawGetString(u.Global).(*glua.LTable)
+			switch {
+			case u.Field == "" && !hidden && globals.RawGetString(u.Global) == glua.LNil && !written[u.Global]:
+				near := slices.Concat(uses.Locals, slices.Sorted(maps.Keys(written)), vm.Names(globals))
+				add(uses.File, u.Line, false, "there is no variable %s%s", u.Global, conf.Suggestion(u.Global, near))
+			case u.Field != "" && isTable && t.RawGetString(u.Field) == glua.LNil && t.Metatable == glua.LNil &&
+				!written[u.Global] && !set[u.Field] && !slices.Contains(r.later(u.Global), u.Field):
+				near := append(r.later(u.Global), vm.Names(t)...)
+				add(uses.File, u.Line, false, "there is no %s.%s%s", u.Global, u.Field, conf.Suggestion(u.Field, near))
+			}
+		}
+	}
+	return found
+}
+
+// later are the fields that a module has in a world only.
+func (r *Runtime) later(global string) (names []string) {
+	for _, m := range r.modules {
+		if m.name == global {
+			names = m.later
+		}
+	}
+	return slices.Clone(names)
+}

@@ -1,0 +1,56 @@
+package lua
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Check finds names that nothing has, wherever they stand, and nothing else.
+func TestCheck(t *testing.T) {
+	project(t, map[string]string{
+		"good.lua":   "shared = 1\nreturn { f = function() return shared, transfer.collect {} end }",
+		"bad.lua":    "return { f = function()\nreturn transfr.collect {}\nend }",
+		"syntax.lua": "\nlocal x = = 1",
+		"unread.lua": "return tre",
+	})
+	in := func(run string) string { return "return { run = function(opt)\n" + run + "\nend }" }
+	const note = "warning: %s is a global, which all files share; with local before it, it is this file's"
+	for source, want := range map[string][]string{
+		"local iters = 1 " + in("print(itres)"):                          {`s.lua:2: there is no variable itres; did you mean "iters"?`},
+		in("transfr.collect {}"):                                         {`s.lua:2: there is no variable transfr; did you mean "transfer"?`},
+		in("return transfer.prepair {}"):                                 {`s.lua:2: there is no transfer.prepair; did you mean "prepare"?`},
+		in("print(world.sise, world.size)"):                              {`s.lua:2: there is no world.sise; did you mean "size"?`},
+		in("local s = string.fromat"):                                    {`s.lua:2: there is no string.fromat; did you mean "format"?`},
+		in("world:barier()"):                                             {`s.lua:2: there is no world.barier; did you mean "barrier"?`},
+		"transfer.prepair {}":                                            {`s.lua:1: there is no transfer.prepair; did you mean "prepare"?`},
+		"return {\nrun = print, rnaks = 2 }":                             {`s.lua: the scenario has an unknown field "rnaks"; it takes about, metrics, options, ranks, run, thresholds; did you mean "ranks"?` + "\n  hint: a scenario returns a table with about, options, ranks and run; see docs/lua.md"},
+		"return { run = print, thresholds = { 'latency_ms.p99 << 4' } }": {`s.lua: thresholds[1]: threshold "latency_ms.p99 << 4": wanted`},
+		"return { run = print, options = { options.int { 'a', 1 }, options.int { 'a', 1 } } }": {"s.lua: options: a is there twice"},
+		"x = 1\nx = 2 " + in("return x, bench"):                                                {"s.lua:1: " + fmt.Sprintf(note, "x"), "s.lua:3: there is no variable bench"},
+		"require 'bad' return {\nrun = 5 }":                                                    {"bad.lua:2: there is no variable transfr; did you mean \"transfer\"?", "s.lua: the scenario: run is 5, want a function\n  hint: a scenario returns a table with about, options, ranks and run; see docs/lua.md"},
+		in("require 'syntax'"):                                                                 {"syntax.lua:2: near '=': syntax error"},
+		"require 'syntax' return {}":                                                           {"syntax.lua:2: near '=': syntax error"},
+		"require 'gone' " + in(""):                                                             {"s.lua:1: there is no module gone: looked for gone.lua\n  hint: a module is a file beside the script, or in a folder of --lib DIR"},
+		"local x = (1":                                                                         {"s.lua: at EOF: syntax error"},
+		"require 'good' " + in("return shared"):                                                {"good.lua:1: " + fmt.Sprintf(note, "shared")},
+		// What is only asked for, what some file sets, what is local, and what the top level makes.
+		in("local u = table.unpack or unpack if bench or not jit or debug == nil then return type(bit), type(transfer.mine) end"):          nil,
+		in("function transfer.mine() end transfer.other = 1 function transfer:third() end transfer.mine() transfer:third(transfer.other)"): nil,
+		in("local transfer = {} return transfer.prepair"):                                  nil,
+		"setmetatable(_G, { __index = function() return 1 end }) " + in("return anything"): {"s.lua:1: warning: unknown variables are not looked for: _G may make any"},
+	} {
+		r, found := Check(&Library{Folders: []string{"."}}, "s.lua", source)
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		var got []string
+		for _, f := range found {
+			got = append(got, f.String())
+		}
+		if !slices.EqualFunc(got, want, strings.HasPrefix) {
+			t.Errorf("%s:\ngot  %q\nwant %q", source, got, want)
+		}
+	}
+}

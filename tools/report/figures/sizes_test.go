@@ -1,0 +1,122 @@
+package figures
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"perigee/internal/result"
+	"perigee/internal/traffic/series"
+)
+
+// toAndFro has patterns 0 -> 1 and 1 -> 0 of each size, so many runs of each, which take 100 ns + a nanosecond for each
+// 10 bytes + 0, 1, 2 ... ns.
+func toAndFro(runs int, sizes ...int64) *result.Document {
+	d := &result.Document{
+		Schema: result.Schema, Status: result.Complete, Scenario: result.Scenario{Name: "x.lua"},
+		World: result.World{Size: 2, Hosts: []result.Host{{Name: "a", Ranks: []int{0, 1}, CPUs: 2}}, Clocks: []result.Clock{{}}},
+	}
+	for _, n := range sizes {
+		for from := range int64(2) {
+			d.Matrices = append(d.Matrices, result.Matrix{Ranks: 2, Bytes: n, Cells: [][3]int64{{from, 1 - from, n}}})
+			d.Patterns = append(d.Patterns, result.Pattern{Name: fmt.Sprint("p", len(d.Patterns)), Matrix: len(d.Matrices) - 1,
+				Op: "WRITE", Mem: "dram", Senders: 1})
+			for i := range runs {
+				end := 100 + n/10 + int64(i)
+				d.AddRuns(len(d.Patterns)-1, "start", i, []series.Run{{EndNS: end, Ranks: []series.RankRun{
+					{Rank: int(from), EndNS: end, Bytes: n, Peers: []series.PeerRun{{Peer: int(1 - from), Bytes: n, EndNS: end}}},
+				}}})
+			}
+		}
+	}
+	return d
+}
+
+func answer(t *testing.T, d *result.Document) Answer {
+	t.Helper()
+	f, err := Of(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.Answer
+}
+
+// show writes a series shortly: its name, then X:Y(low..high) of each point.
+func show(s Series) string {
+	text := s.Name
+	for _, p := range s.Points {
+		text += fmt.Sprintf(" %v:%.4g", p.X, float64(p.Y))
+		if p.Low.Known() {
+			text += fmt.Sprintf("(%.4g..%.4g)", float64(p.Low), float64(p.High))
+		}
+	}
+	return text
+}
+
+func TestSizes(t *testing.T) {
+	d := toAndFro(11, 1024, 65536)
+	d.World.Hosts[0].Memcpy = []result.Copy{{Bytes: 512, Rate: 1e9}, {Bytes: 2048, Rate: 3e9}, {Bytes: 65536, Rate: 4e9}}
+	a := answer(t, d)
+	// 100 + 102 + 5 and 100 + 6553 + 5 ns; 65536 bytes / 6658 ns.
+	want := "0 \u2192 1: 207 ns for 1 KiB, 6.66 \u00b5s for 64 KiB, up to 9.84 GB/s; 1 \u2192 0: 207 ns for 1 KiB, 6.66 \u00b5s for 64 KiB, up to 9.84 GB/s."
+	if a.Sentence != want || !strings.HasPrefix(a.Why, "Time is") || len(a.Judged) != 0 {
+		t.Errorf("%s\nwant %s\n%s %v", a.Sentence, want, a.Why, a.Judged)
+	}
+	rate, time := a.Charts[0], a.Charts[1]
+	got := []string{show(rate.Series[1]), show(time.Series[0]), show(Series{Points: rate.Limits[0].Points})}
+	if diff := cmp.Diff([]string{
+		"1 \u2192 0 1024:4.947e+09(4.853e+09..5.044e+09) 65536:9.843e+09(9.837e+09..9.849e+09)",
+		"0 \u2192 1 1024:207(203..211) 65536:6658(6654..6662)",
+		" 1024:2e+09 2048:3e+09 65536:4e+09", // 1024 lies halfway on a logarithmic axis
+	}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if rate.X.Label != "Bytes of a message" || !rate.X.Log || len(rate.X.Words) != 0 {
+		t.Errorf("%+v", rate.X)
+	}
+	for name, change := range map[string]func(){
+		"GPU memory": func() { d.Patterns[0].Mem = "vram" },
+		"two hosts": func() {
+			d.Patterns[0].Mem = "dram"
+			d.World.Hosts = append(d.World.Hosts[:1:1], result.Host{Name: "b", Ranks: []int{1}})
+			d.World.Hosts[0].Ranks, d.World.Clocks = []int{0}, make([]result.Clock, 2)
+		},
+	} {
+		change()
+		if c := answer(t, d).Charts[0]; len(c.Limits) != 0 {
+			t.Errorf("%s: limits %v", name, c.Limits)
+		}
+	}
+}
+
+// One size has bars, a copy's limit outside the measured sizes none, and few runs no spread. More ranks than CPUs come
+// first in the reason.
+func TestOneSize(t *testing.T) {
+	d := toAndFro(10, 1000)
+	d.World.Hosts[0].CPUs, d.World.Hosts[0].Memcpy = 1, []result.Copy{{Bytes: 2048, Rate: 3e9}}
+	a := answer(t, d)
+	const want = "0 \u2192 1: 204 ns for 1000 B, 8 of 10 runs within 201 ns to 208 ns (4.89 GB/s); 1 \u2192 0: 204 ns for 1000 B, 8 of 10 runs within 201 ns to 208 ns (4.89 GB/s)."
+	if a.Sentence != want || !strings.HasPrefix(a.Why, "a has 1 CPU for 2 ranks: waits for a CPU are in these times.") {
+		t.Errorf("%s\nwant %s\n%s", a.Sentence, want, a.Why)
+	}
+	c := a.Charts[0]
+	if got := strings.Join(c.X.Words, " ") + show(c.Series[0]); len(c.Limits) != 0 || c.X.Label != "1000 B" ||
+		got != "p0 p1patterns 0:4.89e+09(4.805e+09..4.978e+09) 1:4.89e+09(4.805e+09..4.978e+09)" {
+		t.Errorf("%s %+v", got, c)
+	}
+	if s := answer(t, toAndFro(3, 1000)).Sentence; strings.Contains(s, "8 of 10") {
+		t.Error(s)
+	}
+	d.Matrices[0] = result.Matrix{Ranks: 2, Bytes: 1500, Cells: [][3]int64{{0, 0, 500}, {0, 1, 1000}}}
+	d.Matrices[1] = result.Matrix{Ranks: 2, Bytes: 1500, Cells: [][3]int64{{1, 0, 1000}, {1, 1, 500}}}
+	if a := answer(t, d); a.Charts[0].X.Label != "2 messages, 1.50 kB" || !strings.Contains(a.Sentence, "for 2 messages, 1.50 kB") {
+		t.Errorf("unequal messages: %s %+v", a.Sentence, a.Charts[0].X)
+	}
+	d.Measurements[0].Ranks[0].Peers[0].Overlap = &series.Overlap{Share: 1, Messages: 1, Shared: "receiver"}
+	d.Overlaps = true
+	if j := answer(t, d).Judged; len(j) == 0 || !strings.HasPrefix(j[0].Text, "1 of 20 messages overlapped with other patterns. None ran alone") {
+		t.Errorf("%v", j)
+	}
+}

@@ -123,7 +123,7 @@ func execute(args []string, streams cli.Streams) int {
 		kong.Description("Plays the traffic of disaggregated LLM inference between many ranks, and measures it."),
 		kong.Exit(func(code int) { exit = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}), groups,
-		kong.Vars{"version": versionLine()},
+		kong.Vars{"version": versionLine()}, kvbench.Quiet(),
 		kong.Bind(streams))
 	if err != nil {
 		fmt.Fprintln(streams.Err, "perigee:", err)

@@ -22,6 +22,9 @@ type comparison struct {
 	NewRuns     int `json:"new_runs"`
 	Judged      bool
 	Advice      string
+	Headline    string
+	Verdict     string
+	Effect      string
 	Interval    string
 	Test        string
 	Correction  string
@@ -37,6 +40,8 @@ type comparison struct {
 		Pattern                        *int
 		Name, Phase                    *string
 		Sender, Receiver, Block, Batch *int
+		Unit                           *string
+		Difference                     *float64
 		OldN                           int `json:"old_n"`
 		NewN                           int `json:"new_n"`
 		Old, New                       *float64
@@ -107,11 +112,11 @@ func TestCompareJSON(t *testing.T) {
 		t.Errorf("a result against itself: %+v", same)
 	}
 	other := filepath.Join(big, "r.json.zst")
-	one := readComparison(t, harness.MustRun(t, dir, "compare", "r.json.zst", other, "--format", "json", "--force").Stdout)
+	one := readComparison(t, harness.MustRun(t, dir, "compare", "r.json.zst", other, "--format", "json").Stdout)
 	if one.Judged || one.Worse != 0 || len(one.Differences) != 1 || !strings.Contains(one.Advice, "perigee rerun r.json.zst ") {
 		t.Errorf("one run against one, with 2000 times the bytes: %+v", one)
 	}
-	args = append([]string{"compare", "r.json.zst", other, "--format", "json", "--force"}, four("old", "")...)
+	args = append([]string{"compare", "r.json.zst", other, "--format", "json"}, four("old", "")...)
 	o := harness.Run(t, dir, append(args, four("new", big)...)...)
 	if o.Code != int(fault.Worse) {
 		t.Errorf("exit code %d, want %d\n%s", o.Code, fault.Worse, o.Stderr)
@@ -172,7 +177,7 @@ end }`,
 		t.Errorf("order %q", order)
 	}
 	// The results are there, and give the same comparison.
-	again := harness.Run(t, dir, "compare", "kept/a", "kept/b", "--force", "--format", "json")
+	again := harness.Run(t, dir, "compare", "kept/a", "kept/b", "--format", "json")
 	if again.Code != o.Code || again.Stdout != o.Stdout {
 		t.Errorf("compare of the kept results:\n%s\nrerun:\n%s", again.Stdout, o.Stdout)
 	}

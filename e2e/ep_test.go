@@ -28,10 +28,13 @@ func TestExperts(t *testing.T) {
 			harness.Contains(t, "stdout", o.Stdout, fmt.Sprintf("Data Plane (%s): 3/3 ranks passed\n", mode), "Mode: "+mode+"\nRanks: 3, Tokens: 8, Hidden: 256\n")
 		}
 		harness.Contains(t, "stdout", o.Stdout, "Experts: 4/rank (12 total), TopK: 3\nBackend: "+map[string]string{"shm": "memfd", "nixl": "UCX"}[engine]+"\nWarmup: 1, Measure: 6 iterations\n",
-			"Latency (μs):     avg=", "checked before: 72 messages bit by bit, 24 results", "checked what combine steady left")
+			"Latency (μs):     avg=", "  Mode    Entry    Tokens    GB/s    mean (us)  ", "checked before: 72 messages bit by bit, 24 results", "checked what combine steady left")
 		doc := resulttest.Check(t, filepath.Join(dir, "r.json"))
 		if list, _ := doc.Values["ep"].([]any); len(list) != 2*3*2 { // sizes, modes, entries
 			t.Errorf("the result has %d measurements", len(list))
+		}
+		if table := doc.Tables[len(doc.Tables)-1]; len(table.Columns) != 25 || len(table.Rows) != 12 || len(table.Rows[0]) != 25 {
+			t.Errorf("the table has %d columns and %d rows", len(table.Columns), len(table.Rows))
 		}
 		checkExpertsJSON(t, filepath.Join(dir, "out.json"))
 	})

@@ -17,25 +17,17 @@ import (
 
 // Finding is something wrong, or only doubtful, in a scenario or a module.
 type Finding struct {
-	Place   string // file:line, if the text does not begin with it
-	Text    string
+	Text    string // for people, with file and line
 	Warning bool
-	hint    string
 }
 
-// String is the line for people, and those that belong to it.
-func (f Finding) String() string {
-	text := strings.ReplaceAll(f.Text, "\n", "\n  | ")
-	if f.hint != "" {
-		text += "\n  hint: " + f.hint
+// NewFinding is the finding that an error is.
+func NewFinding(err error) Finding {
+	text := strings.ReplaceAll(err.Error(), "\n", "\n  | ")
+	if hint := fault.HintOf(err); hint != "" {
+		text += "\n  hint: " + hint
 	}
-	if f.Warning {
-		text = "warning: " + text
-	}
-	if f.Place != "" {
-		text = f.Place + ": " + text
-	}
-	return text
+	return Finding{Text: text}
 }
 
 // Check loads a scenario, which runs its top level, and looks in its text and in those of its modules for names that
@@ -51,15 +43,18 @@ func Check(l *Library, name, source string) (*Runtime, []Finding) {
 	for _, m := range append([]result.Module{{File: name, Source: source}}, l.Modules...) {
 		uses, err := vm.UsesOf(m.File, m.Source)
 		if err != nil {
-			found = append(found, Finding{Text: err.Error()})
+			found = append(found, NewFinding(err))
 			continue
 		}
 		all = append(all, uses)
 	}
 	found = append(found, r.unknown(all)...)
-	same := func(f Finding) bool { return strings.Contains(failed.Error(), f.Place+": ") }
+	same := func(f Finding) bool {
+		place, _, _ := strings.Cut(f.Text, ": ")
+		return strings.Contains(failed.Error(), place+": ")
+	}
 	if failed != nil && !slices.ContainsFunc(found, same) {
-		found = append(found, Finding{Text: failed.Error(), hint: fault.HintOf(failed)})
+		found = append(found, NewFinding(failed))
 	}
 	return r, found
 }
@@ -69,13 +64,12 @@ func (r *Runtime) unknown(all []*vm.Uses) (found []Finding) {
 	globals := r.host.vm.L.G.Global
 	written, set, hidden := map[string]bool{}, map[string]bool{}, false
 	add := func(file string, line int, warning bool, format string, args ...any) {
-		place := fmt.Sprintf("%s:%d", file, line)
-		found = append(found, Finding{Place: place, Text: fmt.Sprintf(format, args...), Warning: warning})
+		found = append(found, Finding{fmt.Sprintf("%s:%d: %s", file, line, fmt.Sprintf(format, args...)), warning})
 	}
 	for _, uses := range all {
 		for _, w := range uses.Writes {
 			if !written[w.Global] {
-				add(uses.File, w.Line, true, "%s is a global, which all files share; with local before it, it is this file's",
+				add(uses.File, w.Line, true, "warning: %s is a global, which all files share; with local before it, it is this file's",
 					w.Global)
 			}
 			written[w.Global] = true
@@ -83,7 +77,7 @@ func (r *Runtime) unknown(all []*vm.Uses) (found []Finding) {
 		maps.Copy(set, uses.Sets)
 		for _, u := range uses.Reads {
 			if u.Field == "" && slices.Contains([]string{"_G", "setfenv", "getfenv", "loadstring", "load"}, u.Global) {
-				add(uses.File, u.Line, true, "unknown variables are not looked for: %s may make any", u.Global)
+				add(uses.File, u.Line, true, "warning: unknown variables are not looked for: %s may make any", u.Global)
 				hidden = true
 			}
 		}

@@ -32,7 +32,7 @@ func TestCheck(t *testing.T) {
 		"require 'bad' return {\nrun = 5 }":                                                    {"bad.lua:2: there is no variable transfr; did you mean \"transfer\"?", "s.lua: the scenario: run is 5, want a function\n  hint: a scenario returns a table with about, options, ranks and run; see docs/lua.md"},
 		in("require 'syntax'"):                                                                 {"syntax.lua:2: near '=': syntax error"},
 		"require 'syntax' return {}":                                                           {"syntax.lua:2: near '=': syntax error"},
-		"require 'gone' " + in(""):                                                             {"s.lua:1: there is no module gone: looked for gone.lua\n  hint: a module is a file beside the script, or in a folder of --lib DIR"},
+		"require 'gone' " + in(""):                                                             {"s.lua:1: there is no module gone: looked for gone.lua\n  hint: require \"lib.common\" loads lib/common.lua from the script's folder, or from one of --lib DIR"},
 		"local x = (1":                                                                         {"s.lua: at EOF: syntax error"},
 		"require 'good' " + in("return shared"):                                                {"good.lua:1: " + fmt.Sprintf(note, "shared")},
 		// What is only asked for, what some file sets, what is local, and what the top level makes.
@@ -47,7 +47,7 @@ func TestCheck(t *testing.T) {
 		}
 		var got []string
 		for _, f := range found {
-			got = append(got, f.String())
+			got = append(got, f.Text)
 		}
 		if !slices.EqualFunc(got, want, strings.HasPrefix) {
 			t.Errorf("%s:\ngot  %q\nwant %q", source, got, want)

@@ -50,7 +50,7 @@ func TestDocumentedExamples(t *testing.T) {
 		checked, found := Check(&Library{}, "example.lua", text)
 		checked.Close()
 		for _, f := range found {
-			t.Errorf("perigee check: %v in\n%s", f, text)
+			t.Errorf("perigee check: %s in\n%s", f.Text, text)
 		}
 		r, err := Load("example.lua", text, os.Stderr)
 		if err != nil {

@@ -3,7 +3,6 @@ package lua
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -30,12 +29,12 @@ type Library struct {
 func ReadSource(path string) (string, error) {
 	data, err := file.Read(path, MaxSource)
 	if err != nil {
-		return "", fault.New(fault.Input, "scenario: %w", err)
+		return "", fault.New(fault.Input, "%w", err)
 	}
 	line := 0
 	for text := range bytes.Lines(data) {
 		if line++; !utf8.Valid(text) { // it would become another text on the way to other ranks, and in the result
-			return "", fault.New(fault.Input, "scenario %s:%d: this line is not UTF-8 text: %q", path, line,
+			return "", fault.New(fault.Input, "%s:%d: this line is not UTF-8 text: %q", path, line,
 				bytes.TrimSpace(text)).
 				WithHint(`in a string of Lua any byte can be written with its number, as in "\255"`)
 		}
@@ -48,11 +47,17 @@ func (l *Library) find(name string) (m result.Module, err error) {
 	if i := slices.IndexFunc(l.Modules, func(m result.Module) bool { return m.Name == name }); i >= 0 {
 		return l.Modules[i], nil
 	}
+	bad := func(format string, args ...any) (result.Module, error) {
+		return m, fault.New(fault.Script, format, args...).
+			WithHint(`require "lib.common" loads lib/common.lua from the script's folder, or from one of --lib DIR`)
+	}
 	parts := strings.Split(name, ".")
 	if slices.Contains(parts, "") || strings.ContainsAny(name, "/\\\x00") || !utf8.ValidString(name) {
-		return m, fault.New(fault.Script, "require %s: wanted the name of a module, with dots between folders and file",
-			vm.Quoted(name)).
-			WithHint(`require "lib.common" loads lib/common.lua beside the script, or in a folder of --lib`)
+		return bad("require %s: wanted the name of a module, with dots between folders and file", vm.Quoted(name))
+	}
+	if l.Closed {
+		return m, fault.New(fault.Script, "module %s has not come with the script", name).
+			WithHint("all ranks get the modules that the script requires by a name in quotes, or at its top level")
 	}
 	var looked []string
 	for _, folder := range l.Folders {
@@ -60,37 +65,18 @@ func (l *Library) find(name string) (m result.Module, err error) {
 		if folder != "." {
 			path = strings.TrimRight(folder, "/") + "/" + path // unclean: a link before ".." would be lost
 		}
-		looked = append(looked, path)
-		if l.Closed {
-			continue
-		}
 		source, err := ReadSource(path)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-			continue
+		if err == nil {
+			m = result.NewModule(name, path, source)
+			l.Modules = append(l.Modules, m)
+			return m, nil
 		}
-		if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 			return m, fault.New(fault.Script, "module %s: %w", name, err)
 		}
-		l.Modules = append(l.Modules, result.NewModule(name, path, source))
-		return l.Modules[len(l.Modules)-1], nil
+		looked = append(looked, path)
 	}
-	if l.Closed {
-		return m, fault.New(fault.Script, "module %s has not come with the script%s", name, among(looked, " from %s")).
-			WithHint("all ranks get the modules that the script requires by a name in quotes, or at its top level")
-	}
-	missing := fault.New(fault.Script, "there is no module %s%s", name, among(looked, ": looked for %s"))
-	if parts[len(parts)-1] == "lua" {
-		return m, missing.WithHint("a module is required without the ending .lua of its file")
-	}
-	return m, missing.WithHint("a module is a file beside the script, or in a folder of --lib DIR")
-}
-
-// among words a list, if there is one.
-func among(list []string, format string) string {
-	if len(list) == 0 {
-		return ""
-	}
-	return fmt.Sprintf(format, strings.Join(list, ", "))
+	return bad("there is no module %s: looked for %s", name, strings.Join(looked, ", "))
 }
 
 // collect adds the modules that a text requires by a name in quotes, wherever it does so, and those that they require.

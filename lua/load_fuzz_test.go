@@ -14,6 +14,7 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/fault"
+	"perigee/lua/vm"
 	"perigee/scenarios"
 )
 
@@ -156,6 +157,7 @@ func loads(t *testing.T, source string) {
 	defer cancel()
 	state(r).SetContext(ctx)
 	began := time.Now()
+	_, _ = vm.UsesOf("f.lua", source)
 	err := r.load(&Library{Closed: true}, "f.lua", source)
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("it took %v", took)

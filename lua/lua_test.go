@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -618,6 +619,45 @@ func TestPrintIsPlain(t *testing.T) {
 	if strings.ContainsAny(p.out[0], "\x1b\x9b\r\b") || !strings.Contains(p.out[0], `note \x1b[2J`) ||
 		!strings.Contains(p.out[0], `stream \x1b[1m`) {
 		t.Errorf("got %q", p.out[0])
+	}
+}
+
+// A silent column is in the result and not in the output, whether the rows come at once or one by one.
+func TestSilentColumns(t *testing.T) {
+	p := mustPlay(t, 1, body(`
+		local columns = { { "Kept", "%d" }, { "Hidden", "%d", silent = true }, { "Last", "%d" } }
+		result.table { columns = columns, rows = { { 1, 77, 3 } }, keys = 1 }
+		local t = result.table { columns = columns, stream = true }
+		t:row { 4, 77, 6 }
+		t:finish()`))
+	if out := p.out[0]; strings.Contains(out, "Hidden") || strings.Contains(out, "77") || strings.Count(out, "Last") != 2 {
+		t.Errorf("got %q", out)
+	}
+	for i, want := range [][]any{{int64(1), int64(77), int64(3)}, {int64(4), int64(77), int64(6)}} {
+		table := p.doc.Tables[i]
+		if !slices.Equal(table.Columns, []string{"Kept", "Hidden", "Last"}) || !slices.Equal(table.Rows[0], want) {
+			t.Errorf("table %d: %+v", i, table)
+		}
+	}
+}
+
+// Words with commas between them are known ones, in the order in which they are given.
+func TestWords(t *testing.T) {
+	if p := mustPlay(t, 1, body(`print(table.concat(options.words("columns", " by rank,p50", { "p50", "by rank" }), "|"))`)); !strings.Contains(p.out[0], "by rank|p50\n") {
+		t.Errorf("got %q", p.out[0])
+	}
+	for text, want := range map[string]string{
+		"p5":   `--columns: there is no "p5"; did you mean "p50"?`,
+		"p50,": `--columns: there is no ""`,
+		"":     `--columns: there is no ""`,
+	} {
+		p := playScript(t, 1, body(`options.words("columns", "`+text+`", { "p50", "by rank" })`), nil)
+		if err := p.failed(); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+	if err := playScript(t, 1, body(`options.words("columns", "p50", { "p50", 3 })`), nil).failed(); fault.KindOf(err) != fault.Script {
+		t.Error(err)
 	}
 }
 

@@ -70,7 +70,7 @@ end
 -- Options for a range of sizes, named as in nccl-tests, in front of a scenario's own.
 function patterns.size_options(list)
   local all = {
-    options.size { "minbytes", nil, "sweep sizes from this one (default: 8)", min = 1, short = "b" },
+    options.size { "minbytes", nil, "sweep messages from this size (default: 8)", min = 1, short = "b" },
     options.size { "maxbytes", nil, "... to this one (default: 128M)", min = 1, short = "e" },
     options.number { "stepfactor", nil, "... each so many times the one before (default: 2)", min = 1.01, short = "f" },
     options.size { "stepbytes", nil, "... or each larger by so many bytes", min = 1 },
@@ -122,8 +122,8 @@ function patterns.duration(instead_of)
     .. "; where several are measured, all together", instead_of = instead_of }
 end
 
--- Pieces of a loop, for `for k in ...`: n iterations at once, or, with seconds instead of n, as many as begin within
--- them. Then the ranks agree before each piece on its size by what the last took: a fiftieth of the time, the rest of
+-- Pieces of a loop, for `for k in ...`: n iterations at once, or, with seconds instead of n, until they
+-- are over. Then the ranks agree before each piece on its size by what the last took: a fiftieth of the time, the rest of
 -- it, or ten times the last, whatever is least. Plans are told of these gaps, and of the runs to come.
 function patterns.pieces(n, seconds, plans)
   if not (n or seconds) then

@@ -2,10 +2,10 @@
 
 local us = 1e6
 
--- Columns as in nccl-tests: the size is that of the buffer, one message for each rank, and busbw leaves out a rank's
+-- Figures as in nccl-tests: its size is that of the buffer, one message for each rank, and busbw leaves out a rank's
 -- message to itself.
 local columns = {
-  { "Size (B)", "%d" }, { "Message (B)", "%d" }, { "Iters", "%d" }, { "Min (us)", "%.2f" }, { "Time (us)", "%.2f" },
+  { "Message (B)", "%d" }, { "Buffer (B)", "%d" }, { "Iters", "%d" }, { "Min (us)", "%.2f" }, { "Time (us)", "%.2f" },
   { "p99 (us)", "%.2f" }, { "Algbw (GB/s)", "%.3f" }, { "Busbw (GB/s)", "%.3f" },
 }
 
@@ -16,12 +16,12 @@ local function row(message, runs)
     result.sample("busbw_gb_per_s", message * (world.size - 1) / run.latency / 1e9, { message = message })
   end
   if #seconds == 0 then
-    return { message * world.size, message, 0 }
+    return { message, message * world.size, 0 }
   end
   local q = patterns.quantiles(seconds)
   local algbw = message * world.size / q(0.5) / 1e9
   return {
-    message * world.size, message, #seconds, q(0) * us, q(0.5) * us, q(0.99) * us,
+    message, message * world.size, #seconds, q(0) * us, q(0.5) * us, q(0.99) * us,
     algbw, algbw * (world.size - 1) / world.size,
   }
 end
@@ -58,7 +58,10 @@ return {
       result.note("no rank sends anything: one rank alone has no other")
     end
     transfer.expect(plans, opt.iters or 1)
-    local out = result.table { columns = columns, keys = 2, stream = true }
+    local out = result.table {
+      title = "Message: to each other rank, as -b and --size count; Buffer: a message for each rank, the size of nccl-tests",
+      columns = columns, keys = 2, stream = true,
+    }
     local last
     for i, plan in ipairs(plans) do
       local this = { plan }

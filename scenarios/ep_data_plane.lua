@@ -24,33 +24,16 @@ local function numbers(name, text)
   return list
 end
 
-local function words(name, text, known)
-  local list = {}
-  for word in string.gmatch(text, "[^,%s]+") do
-    local found = false
-    for _, k in ipairs(known) do
-      found = found or k == word
-    end
-    if not found then
-      options.reject(string.format("--%s: wanted one of %s, got %q", name, table.concat(known, ", "), word))
-    end
-    list[#list + 1] = word
-  end
-  if #list == 0 then
-    options.reject("--" .. name .. ": wanted one of " .. table.concat(known, ", "))
-  end
-  return list
-end
+local modes, kinds = { "dispatch", "combine", "e2e" }, { "steady", "fresh", "moving" }
 
 -- Every combination of the lists, the last list the fastest.
 local function sweep(opt)
-  local modes = words("mode", opt.mode, { "dispatch", "combine", "e2e" })
-  local list = {}
+  local list, chosen = {}, options.words("mode", opt.mode, modes)
   for _, tokens in ipairs(numbers("tokens", opt.tokens)) do
     for _, hidden in ipairs(numbers("hidden", opt.hidden)) do
       for _, experts in ipairs(numbers("experts-per-rank", opt.experts_per_rank)) do
         for _, topk in ipairs(numbers("topk", opt.topk)) do
-          list[#list + 1] = { tokens = tokens, hidden = hidden, experts_per_rank = experts, topk = topk, modes = modes }
+          list[#list + 1] = { tokens = tokens, hidden = hidden, experts_per_rank = experts, topk = topk, modes = chosen }
         end
       end
     end
@@ -92,6 +75,29 @@ local columns = {
   { "send", "%.1f" }, { "recv", "%.1f" }, { "wait", "%.1f" }, { "quantise %", "%.1f" }, { "stage %", "%.1f" }, { "own %", "%.1f" },
   { "wait %", "%.1f" }, { "pack %", "%.1f" }, { "reduce %", "%.1f" },
 }
+local keys = 6 -- the first columns, which name a row
+local usual = "Mode,Entry,Tokens,GB/s,mean (us),p50,p99,wait %"
+
+-- The columns of which --columns leaves some to the result alone, and how many of the printed ones name a row. By
+-- default these are the usual ones, and of those that name a row the ones in which rows differ.
+local function printed(text, rows)
+  local names, chosen, list, named = { "all" }, {}, {}, 0
+  for i, c in ipairs(columns) do
+    names[i + 1] = c[1]
+  end
+  for _, name in ipairs(options.words("columns", text or usual, names)) do
+    chosen[name] = true
+  end
+  for i, c in ipairs(columns) do
+    local shown = chosen.all or chosen[c[1]]
+    for _, r in ipairs(not text and i <= keys and rows or {}) do
+      shown = shown or r[i] ~= rows[1][i]
+    end
+    named = named + (shown and i <= keys and 1 or 0)
+    list[i] = { c[1], c[2], silent = not shown }
+  end
+  return list, named
+end
 
 local function row(case, mode, m)
   local send, recv, wait = 0, 0, 0
@@ -129,7 +135,7 @@ local function save(opt, out)
   result.save(opt.json_output_path, {
     timestamp = clock.wall(), results = out.json,
     config = {
-      num_processes = world.size, tests = words("mode", opt.mode, { "dispatch", "combine", "e2e" }),
+      num_processes = world.size, tests = options.words("mode", opt.mode, modes),
       token_counts = numbers("tokens", opt.tokens), hidden_dims = numbers("hidden", opt.hidden),
       expert_counts = numbers("experts-per-rank", opt.experts_per_rank), topk = numbers("topk", opt.topk),
       warmup_iters = opt.warmup, measure_iters = opt.iters or result.null,
@@ -154,7 +160,7 @@ end
 
 -- A line of time by bytes for each mode with three sizes or more.
 local function fits(points)
-  for _, mode in ipairs { "dispatch", "combine", "e2e" } do
+  for _, mode in ipairs(modes) do
     if points[mode] and #points[mode] >= 3 then
       local f = moe.fit(points[mode])
       if f.refused ~= "" then
@@ -194,7 +200,7 @@ local function run_case(case, opt, loads, m, out)
     checked("before", plane:verify { sabotage = opt.sabotage })
   end
   for _, mode in ipairs(case.modes) do
-    local entries = words("entry", opt.entry, { "steady", "fresh", "moving" })
+    local entries = options.words("entry", opt.entry, kinds)
     case.iters = opt.iters or patterns.fitting(opt.duration / (out.cases * #case.modes * #entries), function(n)
       plane:measure { mode = mode, iterations = n, warmup = 0, entry = entries[1], record = false }
     end)
@@ -246,6 +252,7 @@ local function check_options(opt)
   if opt.sabotage and not opt.verify then
     options.reject("--sabotage has no effect without --verify")
   end
+  printed(opt.columns, {})
 end
 
 return {
@@ -269,6 +276,7 @@ return {
     options.int { "routing-seed", nil, "seed of the routing (default: --seed)", min = 0 },
     options.bool { "verify", false, "check every byte before, and what the measured iterations leave" },
     options.enum { "sabotage", nil, "with --verify: plant a fault that must be found", choices = sabotages },
+    options.string { "columns", nil, "columns of the table, with commas, or all; the result has them all (default: " .. usual .. ")" },
     options.output { "json-output-path", nil, "write the figures of all ranks as JSON" },
     unpack(moe.options()),
   },
@@ -311,9 +319,11 @@ return {
         error(err, 0)
       end
     end
+    local shown, named = printed(opt.columns, out.rows)
     result.table {
-      title = "GB/s of a rank on four bases; times in us: mean, send, recv and wait over ranks, p50 to p99 of the slowest rank",
-      columns = columns, rows = out.rows, keys = 6,
+      title = "GB/s of a rank" .. (opt.columns and " on four bases; times in us: mean, send, recv and wait over ranks, p50 to p99 of the slowest rank"
+        or " by assignment; us: mean over ranks, p50 and p99 of the slowest rank; wait: share of the mean; more with --columns all"),
+      columns = shown, rows = out.rows, keys = named,
     }
     fits(out.points)
     save(opt, out)

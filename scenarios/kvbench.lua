@@ -267,6 +267,16 @@ end
 
 local long = 10e9 -- bytes; moving more takes so long that the user should know it beforehand
 
+-- 7.86 MB of 7864320.
+local function decimal(bytes)
+  local units = { "B", "kB", "MB", "GB" }
+  while bytes >= 999.5 and #units > 1 do
+    bytes = bytes / 1000
+    table.remove(units, 1)
+  end
+  return string.format(bytes < 999.5 and "%.3g %s" or "%.0f %s", bytes, units[1])
+end
+
 -- Announces how much will be moved. Where that is much, one iteration of the largest size shows for how long.
 local function announce(opt, lanes, blocks, batches, ways)
   local total = 0
@@ -275,7 +285,7 @@ local function announce(opt, lanes, blocks, batches, ways)
       total = total + bytes_of(opt, block, batch, ways)
     end
   end
-  local text = string.format("moves %.3g GB in %s", total / 1e9, count(#blocks * #batches, "size"))
+  local text = string.format("moves %s in %s", decimal(total), count(#blocks * #batches, "size"))
   if total > long then
     world.phase("estimate")
     local m = lanes:measure { block = blocks[#blocks], batch = batches[#batches], iterations = 1, warmup = 1, record = false }

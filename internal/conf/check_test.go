@@ -323,7 +323,7 @@ func TestSuggestion(t *testing.T) {
 	known := []string{"iters", "warmup_iters", "mem_type"}
 	for word, want := range map[string]string{
 		"iter": `; did you mean "iters"?`, "ITERS": `; did you mean "iters"?`, "warm_up_iters": `; did you mean "warmup_iters"?`,
-		"memtype": `; did you mean "mem_type"?`, "metadata": "", "x": "", "": "", strings.Repeat("iters", 100): "",
+		"memtype": `; did you mean "mem_type"?`, "metadata": "", "x": "", "warmup": `; did you mean "warmup_iters"?`, "": "", strings.Repeat("iters", 100): "",
 	} {
 		if got := Suggestion(word, known); got != want {
 			t.Errorf("%q: %q: want %q", word, got, want)

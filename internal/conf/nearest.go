@@ -7,10 +7,10 @@ import (
 )
 
 // meanings are words that are called otherwise here, though another one is nearer in letters.
-var meanings = map[string]string{"gpu": "cuda"}
+var meanings = map[string]string{"gpu": "cuda", "avg": "mean", "average": "mean"}
 
-// Suggestion returns `; did you mean "iters"?` if a candidate looks like a
-// misspelt word, otherwise "".
+// Suggestion returns `; did you mean "iters"?` if a candidate looks like a misspelt word or is the only one to begin with it,
+// otherwise "".
 func Suggestion(word string, candidates []string) string {
 	if other := meanings[strings.ToLower(word)]; slices.Contains(candidates, other) {
 		return fmt.Sprintf("; did you mean %q?", other)
@@ -23,6 +23,11 @@ func Suggestion(word string, candidates []string) string {
 		if d := distance(strings.ToLower(word), strings.ToLower(candidate)); d < bestDistance && d < len(candidate) {
 			best, bestDistance = candidate, d
 		}
+	}
+	const letters = 3 // fewer begin too much
+	other := func(candidate string) bool { return len(word) < letters || !strings.HasPrefix(candidate, word) }
+	if begins := slices.DeleteFunc(slices.Clone(candidates), other); len(begins) == 1 && best == "" {
+		best = begins[0] // latency_ms of latency
 	}
 	if best == "" {
 		return ""

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"slices"
 
+	"perigee/internal/cli"
 	"perigee/internal/moe"
 	"perigee/internal/pack"
 	"perigee/internal/stats"
 	"perigee/nixl/device"
+	"perigee/spmd"
 )
 
 // Figures sum up the logs of all ranks of one measurement. Times are in microseconds, rates in 1e9 bytes
@@ -152,6 +154,7 @@ func (p *Plane) gather(mode Mode, entry Entry, log *Log) (*Figures, error) {
 	f := compute(mode, logs, hosts)
 	f.Entry = entry.String()
 	p.doubt(mode, entry, f)
+	p.slower(mode, entry, f, p.world.Hosts())
 	f.count(mode, p.spec)
 	f.NICs = hostNICs(logs, hosts)
 	f.BetweenHosts, err = p.betweenHosts(mode)
@@ -170,6 +173,27 @@ func (p *Plane) doubt(mode Mode, entry Entry, f *Figures) {
 	case entry == Steady && known && f.Named != "" && f.Named != named:
 		f.Verdict += "; fresh iterations did not show that, so it may be chance, or passed on from one iteration to the next"
 		f.Named = ""
+	}
+}
+
+// slower says so where steady iterations take far longer than fresh ones before them on hosts with fewer CPUs than
+// ranks. It gives no reason elsewhere: one may be in the fabric.
+func (p *Plane) slower(mode Mode, entry Entry, f *Figures, hosts []spmd.Host) {
+	const far = 1.3
+	switch fresh := p.fresh[mode]; {
+	case entry == Fresh && p.fresh == nil:
+		p.fresh = map[Mode]float64{mode: f.Latency.Avg}
+	case entry == Fresh:
+		p.fresh[mode] = f.Latency.Avg
+	case entry == Steady && fresh > 0 && f.Latency.Avg > far*fresh:
+		for _, h := range hosts {
+			if what, _ := h.Short(); what != "" {
+				f.Verdict += fmt.Sprintf("; steady iterations took %.1f times as long as fresh ones: %s has %s for %s, and ranks that "+
+					"poll for messages keep others from a CPU until they meet at a barrier", f.Latency.Avg/fresh, h.Name, what,
+					cli.Count(len(h.Ranks), "rank"))
+				return
+			}
+		}
 	}
 }
 

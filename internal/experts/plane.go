@@ -99,7 +99,8 @@ type Plane struct {
 	stride int // by how much an iteration is counted, in began and arrived
 	filled int // the iteration in the headers of the messages that were filled last
 
-	named map[Mode]string // what fresh iterations have shown, at rank 0
+	named map[Mode]string  // what fresh iterations have shown, at rank 0
+	fresh map[Mode]float64 // and how long one took, in us
 }
 
 // operation is one kind, whose iterations alternate between two areas.

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"perigee/spmd"
 )
 
 // A wait that stands out is found among few ranks and among many, with its kind and its size, and nothing is said of
@@ -225,6 +227,33 @@ func TestVerdictOfSteadyIterations(t *testing.T) {
 		}
 		if got := measured(p, Steady, c.steady); got != c.want {
 			t.Errorf("steady, %q after %q: %q, want %q", c.steady, c.fresh, got, c.want)
+		}
+	}
+}
+
+// Steady iterations that take far longer than fresh ones have a reason where ranks wait for a CPU, and only there.
+func TestSlowerSteadyIterations(t *testing.T) {
+	crowded := []spmd.Host{{Name: "a", CPUs: 8, Ranks: []int{0}}, {Name: "b", CPUs: 2, Ranks: []int{1, 2, 3, 4}}}
+	for _, c := range []struct {
+		fresh, steady float64 // 0 for none
+		hosts         []spmd.Host
+		want          string
+	}{
+		{14.5, 34.6, crowded, "; steady iterations took 2.4 times as long as fresh ones: b has 2 CPUs for 4 ranks, and ranks that poll"},
+		{14.5, 34.6, crowded[:1], ""}, {14.5, 18, crowded, ""}, {34.6, 14.5, crowded, ""}, {0, 34.6, crowded, ""},
+	} {
+		p, of := &Plane{}, func(us float64) *Figures { return &Figures{Latency: Summary{Avg: us}} }
+		if first := of(c.fresh); c.fresh > 0 {
+			p.slower(EndToEnd, Fresh, first, c.hosts)
+			p.slower(Combine, Fresh, of(1), c.hosts)
+			if first.Verdict != "" {
+				t.Error(first.Verdict)
+			}
+		}
+		f := of(c.steady)
+		p.slower(EndToEnd, Steady, f, c.hosts)
+		if !strings.HasPrefix(f.Verdict, c.want) || c.want == "" && f.Verdict != "" {
+			t.Errorf("%+v: %q", c, f.Verdict)
 		}
 	}
 }

@@ -354,9 +354,12 @@ func (p *parser[R]) operand() node[R] {
 	}
 	if v, ok := p.number(); ok {
 		n := constant[R](at, number(v), Num(v))
-		n.unit = p.take(unitForm)
+		digits := p.text[at:p.at]
+		if n.unit = p.take(unitForm); n.unit == "" {
+			n.unit = p.unit()
+		}
 		if n.unit != "" {
-			n.text = p.text[at:p.at]
+			n.text = digits + n.unit
 		}
 		return n
 	}

@@ -115,7 +115,7 @@ var (
 	wordForm   = regexp.MustCompile(`^[a-zA-Z]([a-zA-Z0-9_]|\.[0-9])*`) // as P99.9_TTFT_ms
 	countForm  = regexp.MustCompile(`^[0-9]+`)
 	numberForm = regexp.MustCompile(`^([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?`)
-	unitForm   = regexp.MustCompile(`^[a-zA-Z]+`)
+	unitForm   = regexp.MustCompile(`^[a-zA-Z]+(/s\b)?`)
 )
 
 // take takes what has a form and follows at once; "" for nothing.
@@ -179,6 +179,17 @@ func (s *Scanner) number() (float64, bool) {
 	return v, true
 }
 
+// unit takes the unit of a number, with or without a blank in front; "" if what comes next is none.
+func (s *Scanner) unit() string {
+	before := s.Next()
+	word := s.take(unitForm)
+	if !isUnit(word) {
+		s.at = before
+		return ""
+	}
+	return word
+}
+
 // finite refuses a number that a unit has made too large.
 func (s *Scanner) finite(at int, v float64) {
 	if math.IsInf(v, 0) {
@@ -213,14 +224,12 @@ func (s *Scanner) Bound(unit string, operators ...string) (b Bound) {
 	if !ok {
 		s.Fail(at, "a number")
 	}
-	end := s.at
-	if given := s.take(unitForm); given != "" {
-		if scaled, ok := convert(s.text[digits:s.at], v, given, unit); ok {
-			v = scaled
-			s.finite(digits, v)
-		} else {
-			s.at = end // it is no unit
+	text := s.text[digits:s.at]
+	if given := s.unit(); given != "" {
+		if v, ok = convert(text+given, v, given, unit); !ok {
+			s.Fail(digits, "%s", wantedNumber(unit))
 		}
+		s.finite(digits, v)
 	}
 	if b.Limit = v; sign == "-" {
 		b.Limit = -v

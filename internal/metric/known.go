@@ -92,9 +92,16 @@ var known = []Def{
 		func(r *series.RankRun) float64 { return float64(r.PostNS-r.StartNS) / 1e3 }),
 	perPair("pair_latency_ms", "ms", expr.Lower,
 		"end of the message - start of its initiator; each message of each run",
-		func(r *series.RankRun, p series.PeerRun) float64 { return float64(p.EndNS-r.StartNS) / 1e6 }),
+		func(_ *result.Measurement, r *series.RankRun, p series.PeerRun) float64 {
+			return float64(p.EndNS-r.StartNS) / 1e6
+		}),
+	perPair("pair_end_ms", "ms", expr.Lower,
+		"end of the message - first start of its pattern; each message of each run",
+		func(m *result.Measurement, _ *series.RankRun, p series.PeerRun) float64 {
+			return float64(p.EndNS-m.StartNS) / 1e6
+		}),
 	perPair("pair_bw_gb_per_s", "GB/s", expr.Higher, "bytes / pair latency; each message of each run",
-		func(r *series.RankRun, p series.PeerRun) float64 {
+		func(_ *result.Measurement, r *series.RankRun, p series.PeerRun) float64 {
 			return float64(p.Bytes) / float64(max(p.EndNS-r.StartNS, 1))
 		}),
 }
@@ -137,14 +144,14 @@ func perRank(name, unit string, better expr.Better, help string, value func(r *s
 
 // perPair makes a metric of messages; NaN is no sample.
 func perPair(name, unit string, better expr.Better, help string,
-	value func(r *series.RankRun, p series.PeerRun) float64) Def {
+	value func(m *result.Measurement, r *series.RankRun, p series.PeerRun) float64) Def {
 	d := Def{Entry: expr.Entry{Name: name, Unit: unit, Better: better, Help: help}}
 	d.each = func(_ *view, m *result.Measurement, yield func(Sample)) {
 		for i := range m.Ranks {
 			r := &m.Ranks[i]
 			for _, p := range r.Peers {
 				s := ofRun(m)
-				s.Value, s.Rank, s.Peer, s.StartNS, s.EndNS = value(r, p), r.Rank, p.Peer, r.StartNS, p.EndNS
+				s.Value, s.Rank, s.Peer, s.StartNS, s.EndNS = value(m, r, p), r.Rank, p.Peer, r.StartNS, p.EndNS
 				if !math.IsNaN(s.Value) {
 					yield(s)
 				}
@@ -158,7 +165,7 @@ func perPair(name, unit string, better expr.Better, help string,
 // and neither have messages of which the clocks of the hosts do not say whether they overlapped.
 func overlap(name, resource, help string) Def {
 	d := perPair(name, "", expr.Lower, "part of its time "+help+"; each message of the workload",
-		func(_ *series.RankRun, p series.PeerRun) float64 {
+		func(_ *result.Measurement, _ *series.RankRun, p series.PeerRun) float64 {
 			switch {
 			case p.Overlap == nil && p.MayMeetNS != nil:
 				return math.NaN()

@@ -18,7 +18,15 @@ var Aggregates = []string{"min", "max", "mean", "median", "pNN", "stddev", "coun
 // Parse reads a threshold. The error, of the kind Usage, says where it stopped and what it wanted there.
 // Whether there is such a metric only package metric knows.
 func Parse(text string) (Threshold, error) {
-	var t Threshold
+	t, err := parse(text)
+	if err != nil {
+		return Threshold{}, err
+	}
+	return t, nil
+}
+
+// parse is Parse; with an error it returns what was read until then.
+func parse(text string) (t Threshold, err error) {
 	s := expr.Scan("threshold", text, "a threshold looks like latency_ms.p99 < 40; see docs/thresholds.md")
 	t.Metric = s.Word("the name of a metric")
 	if s.Accept("{") && !s.Accept("}") {
@@ -29,10 +37,7 @@ func Parse(text string) (Threshold, error) {
 	t.aggregated(s)
 	t.Bound = s.Bound(t.unit(), expr.Bounds...)
 	t.AbortAfter = abort(s)
-	if err := s.Err(); err != nil {
-		return Threshold{}, err
-	}
-	return t, nil
+	return t, s.Err()
 }
 
 // conditions is the language of what stands in braces behind a metric.
@@ -54,14 +59,14 @@ func (t *Threshold) unit() string {
 }
 
 // ReadThreshold reads a threshold for a scenario whose own metrics are given. The error, of the
-// kind Usage, also reports a metric that does not exist.
+// kind Usage, also reports a metric that does not exist, before any other mistake.
 func ReadThreshold(text string, own []result.MetricDef) (Threshold, error) {
-	t, err := Parse(text)
-	if err != nil {
-		return t, err
+	t, err := parse(text)
+	if unknown := Check(t.Metric, own); t.Metric != "" && unknown != nil {
+		err = fault.New(fault.Usage, "threshold %q: %w", text, unknown)
 	}
-	if err := Check(t.Metric, own); err != nil {
-		return Threshold{}, fault.New(fault.Usage, "threshold %q: %w", text, err)
+	if err != nil {
+		return Threshold{}, err
 	}
 	return t, nil
 }

@@ -26,10 +26,16 @@ func TestParse(t *testing.T) {
 		"a{pattern=3}.stddev > 0.0":                                       "a{pattern=3}.stddev > 0",
 		"a{block=4294967296, batch=8}.min > 1":                            "a{block=4294967296, batch=8}.min > 1",
 		`bw{size=64K, dir='"up"', b=0.50}.p50 > 10`:                       `bw{size=65536, dir='"up"', b=0.5}.p50 > 10`,
-		"a.p0 < 1":               "a.p0 < 1",
-		"a.p100 < 1abort":        "a.p100 < 1 abort",
-		"latency_ms.max < 1.5s":  "latency_ms.max < 1500",
-		"batch_p99_us.max < 2ms": "batch_p99_us.max < 2000",
+		"a.p0 < 1":                                     "a.p0 < 1",
+		"a.p100 < 1abort":                              "a.p100 < 1 abort",
+		"latency_ms.max < 1.5s":                        "latency_ms.max < 1500",
+		"batch_p99_us.max < 2ms":                       "batch_p99_us.max < 2000",
+		"latency_ms.p99 < 10 ms":                       "latency_ms.p99 < 10",
+		"latency_ms.p99 < 2  s abort after 3":          "latency_ms.p99 < 2000 abort after 3",
+		"mean_bw_gb_per_s.min>500 MB/s":                "mean_bw_gb_per_s.min > 0.5",
+		"rank_bw_gb_per_s.min > 1GiB/s abort":          "rank_bw_gb_per_s.min > 1.073741824 abort",
+		"size_gb.max < 2 TB":                           "size_gb.max < 2000",
+		"a{block <= 64 K, rank=3}.max < 1":             "a{block <= 65536, rank=3}.max < 1",
 		"a{rank>=2&&(peer!=0||!(phase==\"x\"))}.max<1": `a{rank >= 2 && (peer != 0 || !(phase == "x"))}.max < 1`,
 		`a{block/batch>-(4+rank), size!=null}.max<1`:   `a{block / batch > -(4 + rank), size != null}.max < 1`,
 		`a{pattern =~ '^r', block <= 1M}.max < 1`:      `a{pattern =~ "^r", block <= 1048576}.max < 1`,
@@ -63,7 +69,14 @@ func TestParseRefuses(t *testing.T) {
 		"latency_ms.max < -1e308h":         `wanted a number that is not too large with its unit`,
 		"a.max < 1e999":                    `wanted a number that is not too large`,
 		"a.max < 4 0":                      `wanted the end, or abort at character 11, got "0"`,
-		"a.max < 40ms":                     `wanted the end, or abort at character 11, got "ms"`,
+		"a.max < 40ms":                     `wanted a number without a unit at character 9, got "40ms"`,
+		"latency_ms.p99 < 10 GB/s":         `wanted a number, or a time such as 1.5ms at character 18, got "10 GB/s"`,
+		"mean_bw_gb_per_s.min > 5 ms":      `wanted a number, or one with a unit such as 1.5 GB/s, at character 24, got "5 ms"`,
+		"mean_bw_gb_per_s.min > 5 GB":      `or one with a unit such as 1.5 GB/s`,
+		"mean_bw_gb_per_s.min > 5 Gb/s":    `or one with a unit such as 1.5 GB/s`, // bits
+		"size_gb.max < 5 GB/s":             `or one with a unit such as 1.5 GB, at`,
+		"latency_ms.p99 < 10 furlongs":     `wanted the end, or abort at character 21, got "furlongs"`,
+		"latency_ms.avg < 1":               `did you mean "mean"?`,
 		"a.max < 1 abort after":            `wanted a whole number`,
 		"a.max < 1 abort after 0":          `wanted at least 1 sample`,
 		"a.max < 1 abort after 5 x":        `wanted the end at character 25, got "x"`,
@@ -80,8 +93,8 @@ func TestParseRefuses(t *testing.T) {
 		`a{size=4Q}.max < 1`:               `wanted a text in double quotes, a number or a size such as 64K`,
 		`a{size}.max < 1`:                  `wanted something that is true or false, such as rank = 2, got a number or text`,
 		`a{size=1,size=2}.max < 1`:         `wanted each name once`,
-		`latency_ms.max < 2K`:              `got "K"`,
-		`latency_ms.count < 2ms`:           `got "ms"`,
+		`latency_ms.max < 2K`:              `got "2K"`,
+		`latency_ms.count < 2ms`:           `got "2ms"`,
 		`a{size=5 + 2K}.max < 1`:           `wanted a number without a unit`,
 		`a{rank < 1.5}.max < 1`:            `wanted a whole number, 0 or more, at character 10`,
 		`a{rank=1 peer=2}.max < 1`:         `wanted a comma or }`,
@@ -433,5 +446,26 @@ func TestSlowdownOfEachRun(t *testing.T) {
 	never := grown(nil, "workload", 10)
 	if o := judge(t, never, "slowdown.max < 2"); o.Passed || o.String() != "slowdown.max < 2: there are no samples: no pattern of the workload was also run alone, in the phase isolated" {
 		t.Errorf("never alone: %s", o)
+	}
+}
+
+// A metric that does not exist is named before what else is wrong, and the nearest one with it.
+func TestReadThreshold(t *testing.T) {
+	own := []result.MetricDef{{Name: "answer_ms"}}
+	for in, want := range map[string]string{
+		"latency.p99 < 10 ms":  `threshold "latency.p99 < 10 ms": there is no metric "latency"; did you mean "latency_ms"?`,
+		"latency < 40":         `there is no metric "latency"; did you mean "latency_ms"?`,
+		"mean_bw.min > 1":      `did you mean "mean_bw_gb_per_s"?`,
+		"answer.max < 1":       `did you mean "answer_ms"?`,
+		"answer_ms.max < 1 s":  `wanted a number without a unit`,
+		"answer_ms.max < 1 ab": `wanted the end, or abort`,
+	} {
+		got, err := ReadThreshold(in, own)
+		if fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), want) || got.Metric != "" {
+			t.Errorf("%q: got %v, %v, want %s", in, got, err, want)
+		}
+	}
+	if got, err := ReadThreshold("answer_ms.max < 1", own); err != nil || got.Limit != 1 {
+		t.Error(got, err)
 	}
 }

@@ -24,7 +24,7 @@
     return list;
   };
 
-  // logTicks(lo, hi) are the powers of 10 in [lo, hi], with 2 and 5 where there are few.
+  // logTicks(lo, hi) are the powers of 10 in [lo, hi], with 2 and 5 where there are few, or those of ticks.
   perigee.logTicks = (lo, hi, count = 6) => {
     const decades = Math.log10(hi / lo);
     const steps = decades > 3 ? [1] : decades > 1.2 ? [1, 2, 5] : [1, 1.5, 2, 3, 4, 5, 7];
@@ -35,6 +35,7 @@
         if (v >= lo * 0.999 && v <= hi * 1.001) list.push(v);
       }
     }
+    if (list.length < 2) return perigee.ticks(lo, hi, count);
     const every = Math.ceil(list.length / Math.max(2, count));
     return list.filter((_, i) => i % every === 0);
   };
@@ -163,17 +164,22 @@
   };
   perigee.mark = mark;
 
-  const extent = (values, axis) => {
+  // extent(values, axis) is the range of an axis. One that need not begin at 0 spans a tenth of its values at least, so
+  // that noise does not fill it; dates have no such measure.
+  perigee.extent = (values, axis) => {
     const list = values.filter((v) => Number.isFinite(v) && (!axis.log || v > 0));
     let lo = axis.min ?? Math.min(...list), hi = axis.max ?? Math.max(...list);
     if (!list.length) return axis.log ? [1, 10] : [0, 1];
     if (axis.log) return lo === hi ? [lo / 2, hi * 2] : [lo / 1.08, hi * 1.08];
     if (axis.zero !== false && lo > 0) lo = 0;
+    const free = axis.zero === false && !axis.date && axis.min === undefined && axis.max === undefined;
+    const lacking = free ? Math.max(Math.abs(lo), Math.abs(hi)) / 10 - (hi - lo) : 0;
+    if (lacking > 0) return [lo - lacking / 2, hi + lacking / 2];
     return lo === hi ? [lo, hi + 1] : [lo, hi + (hi - lo) * 0.04];
   };
 
   // plot(host, spec) is a chart of points and lines with a legend, a tooltip and the arrow keys.
-  // spec: {label, height, x, y: {label, fmt, log, base (2: ticks at powers of two), min, max, zero}, series: [{name, points: [[x, y, info]] (info.range: [low, high] is drawn), line, step, marks,
+  // spec: {label, height, x, y: {label, fmt, log, base (2: ticks at powers of two), min, max, zero, date}, series: [{name, points: [[x, y, info]] (info.range: [low, high] is drawn), line, step, marks,
   // color (token or index), dash, faint}], link (of two series, by x), lines: [{y or x, label}], tip(series, point) -> [title, rows], select(series, point)}
   // x.words names 0, 1, ...; bars draws bars instead of marks; beside is how many pixels series stand apart; lines may have points.
   // Returns {redraw, set(changes)}; set changes parts of spec, such as {x: {log: true}}.
@@ -186,7 +192,7 @@
     const draw = (ctx, width, height) => {
       const points = visible().flatMap((s) => s.points).concat((spec.lines || []).flatMap((l) => l.points || []));
       const ranges = points.flatMap((p) => (p[2] && p[2].range) || []);
-      const xs = extent(points.map((p) => p[0]), { zero: false, ...spec.x }), ys = extent(points.map((p) => p[1]).concat(ranges, (spec.lines || []).map((l) => l.y).filter((v) => v !== undefined)), spec.y);
+      const xs = perigee.extent(points.map((p) => p[0]), { zero: false, ...spec.x }), ys = perigee.extent(points.map((p) => p[1]).concat(ranges, (spec.lines || []).map((l) => l.y).filter((v) => v !== undefined)), spec.y);
       const box = { left: 64, top: 26, right: width - 12, bottom: height - 42 };
       const x = { ...spec.x, scale: perigee.scale(...xs, box.left, box.right, spec.x.log) };
       const y = { ...spec.y, scale: perigee.scale(...ys, box.bottom, box.top, spec.y.log) };

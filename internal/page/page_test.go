@@ -156,12 +156,20 @@ func TestHelpersInTheBrowser(t *testing.T) {
 		}
 	}
 	for expression, want := range map[string][]float64{
-		"perigee.ticks(0, 10, 5)":    {0, 2, 4, 6, 8, 10},
-		"perigee.ticks(3, 3)":        {3},
-		"perigee.ticks(-1, 1, 4)":    {-1, -0.5, 0, 0.5, 1},
-		"perigee.logTicks(1, 10000)": {1, 10, 100, 1000, 10000},
+		"perigee.ticks(0, 10, 5)":       {0, 2, 4, 6, 8, 10},
+		"perigee.ticks(3, 3)":           {3},
+		"perigee.ticks(-1, 1, 4)":       {-1, -0.5, 0, 0.5, 1},
+		"perigee.logTicks(1, 10000)":    {1, 10, 100, 1000, 10000},
+		"perigee.logTicks(5.2, 6.8, 4)": {5.5, 6, 6.5}, // no 5 and no 7 between them
+		"perigee.extent([5263.2, 5264.1], {zero: false}).map((v) => Math.round(v))":                                             {5000, 5527}, // not an axis of noise
+		"perigee.ticks(...perigee.extent([5263.2, 5264.1], {zero: false}))":                                                     {5200, 5400},
+		"perigee.extent([100, 200], {zero: false})":                                                                             {100, 204},
+		"perigee.extent([-100, -100], {zero: false})":                                                                           {-105, -95},
+		"perigee.extent([1.7e9, 1.7e9 + 60], {zero: false, date: true})":                                                        {1.7e9, 1.7e9 + 62.4},
+		"perigee.extent([100, 101], {zero: false, min: 100})":                                                                   {100, 101.04},
+		"perigee.extent([100, 101], {})":                                                                                        {0, 105.04},
 		"[perigee.scale(0, 10, 0, 100)(5), perigee.scale(1, 100, 0, 2, true)(10), perigee.scale(1, 100, 0, 2, true).invert(1)]": {50, 1, 10},
-		"[perigee.scale(3, 3, 0, 1)(3)]": {0},
+		"[perigee.scale(3, 3, 0, 1)(3)]":                                                                                        {0},
 	} {
 		if diff := cmp.Diff(want, pagetest.Eval[[]float64](tab, expression)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", expression, diff)

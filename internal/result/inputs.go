@@ -32,13 +32,9 @@ func NewModule(name, file, source string) Module {
 	return Module{name, file, digest([]byte(source)), source}
 }
 
-// Intact reports whether the texts of the script and its modules go with their SHA-256.
-func (s Scenario) Intact() bool {
-	intact := s.SHA256 == digest([]byte(s.Source))
-	for _, m := range s.Modules {
-		intact = intact && m.SHA256 == digest([]byte(m.Source))
-	}
-	return intact
+// Intact reports whether the texts of modules go with their SHA-256.
+func Intact(modules []Module) bool {
+	return !slices.ContainsFunc(modules, func(m Module) bool { return m != NewModule(m.Name, m.File, m.Source) })
 }
 
 func digest(text []byte) string { return fmt.Sprintf("%x", sha256.Sum256(text)) }

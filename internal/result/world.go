@@ -1,6 +1,8 @@
 package result
 
 import (
+	"strings"
+
 	"perigee/internal/fault"
 )
 
@@ -58,7 +60,7 @@ type Failure struct {
 	Hint  string     `json:"hint,omitempty"`
 }
 
-// String names the rank, its host, the phase and the cause.
+// String names the rank, its host, the phase and the cause, in one line.
 func (f Failure) String() string {
-	return fault.At(f.Rank, f.Host, f.Phase, f.Cause)
+	return fault.At(f.Rank, f.Host, f.Phase, strings.ReplaceAll(f.Cause, "\n", "; "))
 }

@@ -75,3 +75,10 @@ function options.storage(spec) end
 ---@param message string
 ---@param hint? string what to do about it
 function options.reject(message, hint) end
+
+---Reads an option's text, words with commas between them, and ends the scenario where one is not known.
+---@param name string of the option
+---@param text string
+---@param known string[]
+---@return string[]
+function options.words(name, text, known) end

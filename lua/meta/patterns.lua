@@ -47,7 +47,7 @@ function patterns.duration(instead_of) end
 
 ---Pieces of a loop: for k in patterns.pieces(...) do, which does k iterations. Collective before each piece, where seconds are given.
 ---@param n? integer iterations, in one piece
----@param seconds? number instead: as many as begin within them, at least 1; all ranks get the same pieces
+---@param seconds? number instead: until they are over, at least 1 iteration; all ranks get the same pieces
 ---@param plans? Plan[] those that each iteration runs once: before each piece they get a gap, and what runs are to come is announced as transfer.expect does
 ---@return fun(): integer?
 function patterns.pieces(n, seconds, plans) end

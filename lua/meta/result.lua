@@ -55,7 +55,7 @@ function result.workload(generator) end
 ---Prints a table and stores it in the result. A cell that is nil prints as -. With keys, a table that is too wide for the
 ---terminal is printed in parts that each repeat the first so many columns. With stream = true the headers are printed
 ---at once, and the rows come by t:row{...}; with silent = true it is only stored.
----@param spec {title?: string, columns: {[1]: string, [2]: string?}[], rows?: any[][], keys?: integer, stream?: boolean, silent?: boolean} each column has a header and a format such as %d, %.3f or %s
+---@param spec {title?: string, columns: {[1]: string, [2]: string?, silent: boolean?}[], rows?: any[][], keys?: integer, stream?: boolean, silent?: boolean} each column has a header and a format such as %d, %.3f or %s; a silent one is only stored
 ---@return ResultTable? table with stream = true
 function result.table(spec) end
 

@@ -21,7 +21,7 @@ func (v *VM) Require(find func(name string) (file, source string, err error)) {
 	var loading []string
 	run := func(L *glua.LState, name string) {
 		if slices.Contains(loading, name) {
-			chain := strings.Join(append(loading[slices.Index(loading, name):], name), " -> ")
+			chain := strings.Join(slices.Concat(loading[slices.Index(loading, name):], []string{name}), " -> ")
 			v.raise(L, fault.New(fault.Script, "modules require each other: %s", chain).
 				WithHint("let one of them require the other inside the function that needs it"))
 		}

@@ -166,10 +166,9 @@ func (v *VM) Fault(err error) error {
 	case isText:
 		err = fault.New(fault.Script, "%s", v.explain(string(object)))
 	default:
-		what, place := api.Object.String(), "a script"
-		switch api.Object.(type) {
-		case *glua.LTable, *glua.LUserData, *glua.LFunction:
-			what = Describe(api.Object)
+		what, place := Describe(api.Object), "a script"
+		if api.Object == glua.LNil {
+			what = "nil"
 		}
 		if frames := v.frames(api.StackTrace); len(frames) > 0 {
 			place, _, _ = strings.Cut(frames[0], ": in ")

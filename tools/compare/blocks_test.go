@@ -32,17 +32,20 @@ func TestBlocks(t *testing.T) {
 		old, fresh = append(old, blockDocument(rng, 1)), append(fresh, blockDocument(rng, 1.5))
 	}
 	r := mustCompare(t, old, fresh, defaults)
-	if len(r.Rows) != 6 {
-		t.Fatalf("%d rows, want 3 figures of 2 sizes", len(r.Rows))
+	if len(r.Rows) != 9 {
+		t.Fatalf("%d rows, want 3 figures of 2 sizes, and their means", len(r.Rows))
 	}
 	for _, row := range r.Rows {
 		want := Same
-		if row.Batch == 64 {
+		if row.Batch == 64 || row.Of == 2 { // the mean of one that is as before and one that is not
 			want = Worse
 		}
-		if row.Verdict != want || row.Block != 4096 || row.OldN != 6 || row.NewN != 6 {
+		if row.Verdict != want || row.Block != 4096 && row.Of != 2 || row.OldN != 6 || row.NewN != 6 {
 			t.Errorf("%+v, want the verdict %s", row, want)
 		}
+	}
+	if got := r.Main(); got.Of != 2 || got.Metric != "block_bw_gb_per_s" {
+		t.Errorf("the verdict is that of %+v", got)
 	}
 	if err := r.Err("worse"); err == nil || !strings.Contains(err.Error(), "64 x 4096 bytes, block_bw_gb_per_s -3") {
 		t.Errorf("got %v", err)

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/file"
+	"perigee/internal/junit"
 	"perigee/internal/result"
 )
 
@@ -33,7 +35,8 @@ type Cmd struct {
 	New     string   `arg:"" help:"The result after, likewise."`
 	MoreOld []string `name:"old" sep:"none" placeholder:"FILE" help:"A further result before (may be repeated)."`
 	MoreNew []string `name:"new" sep:"none" placeholder:"FILE" help:"A further result after (may be repeated)."`
-	Force   bool     `help:"Compare results of different scenarios, arguments, matrices, engines or numbers of ranks all the same."`
+	JUnit   string   `name:"junit" placeholder:"FILE" help:"Write a test for each kind of rows, which fails as --fail-on says, to FILE as JUnit XML."`
+	Force   bool     `help:"Count runs that did not end, too."`
 	Judging
 }
 
@@ -56,9 +59,25 @@ func (c *Cmd) Run(s cli.Streams) error {
 		}
 		files = append(files, of...)
 	}
-	if err := cli.NotOver(c.Page, files...); err != nil {
+	if err := cmp.Or(cli.NotOver(c.Page, files...), cli.NotOver(c.JUnit, append(files, c.Page)...)); err != nil {
 		return err
 	}
+	suite := junit.Suite{Name: suiteName, Began: time.Now()}
+	err := c.judge(s, before, after, func(list []junit.Case) { suite.Cases = list })
+	if c.JUnit == "" {
+		return err
+	}
+	if suite.Cases == nil { // nothing has been compared
+		suite.Cases = []junit.Case{{Name: "the comparison", Class: suiteName, Error: fmt.Sprint(err)}}
+	}
+	if lost := junit.Write(c.JUnit, suite); err == nil {
+		err = lost
+	}
+	return err
+}
+
+// judge reads the results of both sides and compares them.
+func (c *Cmd) judge(s cli.Streams, before, after []string, cases func([]junit.Case)) error {
 	old, err := ReadAll(before)
 	if err != nil {
 		return err
@@ -67,7 +86,7 @@ func (c *Cmd) Run(s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	return c.Judge(s, Sides{Old: old, New: fresh, Force: c.Force, Advice: c.advice})
+	return c.Judge(s, Sides{Old: old, New: fresh, Force: c.Force, Advice: c.advice, Cases: cases})
 }
 
 // advice is the command that makes enough runs, n on each side.
@@ -85,9 +104,11 @@ func (c *Cmd) advice(n int) string {
 // Sides are two sets of results that are to be compared.
 type Sides struct {
 	Old, New []*result.Document
-	Force    bool // compare what is not comparable
+	Force    bool // count runs that did not end
 	// Advice returns the command that makes enough runs for a verdict, n on each side.
 	Advice func(n int) string
+	// Cases, if set, is given the comparison as tests.
+	Cases func([]junit.Case)
 }
 
 // As is the format in which the comparison is printed: text, json, csv or html.
@@ -138,6 +159,9 @@ func (j Judging) Judge(s cli.Streams, sides Sides) error {
 	}
 	// Before rows are left out: --fail-on counts all of them.
 	verdict := r.Err(j.FailOn)
+	if sides.Cases != nil {
+		sides.Cases(r.cases(j.FailOn))
+	}
 	if j.Pairs == "changed" && format != "text" {
 		r.Rows = slices.DeleteFunc(r.Rows, func(row Row) bool { return row.Sender >= 0 && !row.changed() })
 	}
@@ -167,11 +191,7 @@ func (j Judging) Judge(s cli.Streams, sides Sides) error {
 // converted copy say, is an error: it would count as two that agree.
 func ReadAll(paths []string) ([]*result.Document, error) {
 	var docs []*result.Document
-	type run struct {
-		id      string
-		started time.Time
-	}
-	fileOf := map[run]string{}
+	fileOf := map[string]string{}
 	for _, path := range paths {
 		files, err := filesOf(path)
 		if err != nil {
@@ -182,13 +202,8 @@ func ReadAll(paths []string) ([]*result.Document, error) {
 			if err != nil {
 				return nil, err
 			}
-			if d.Job != nil && d.Job.ID != "" {
-				this := run{d.Job.ID, d.Started.UTC()}
-				if other, twice := fileOf[this]; twice {
-					return nil, fault.New(fault.Input, "%s and %s are the same run (job %s): it would count twice", other, f, d.Job.ID).
-						WithHint("name it once, and keep no copy of it in the folder")
-				}
-				fileOf[this] = f
+			if err := d.Once(f, fileOf); err != nil {
+				return nil, err
 			}
 			docs = append(docs, d)
 		}

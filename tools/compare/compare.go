@@ -9,6 +9,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/expr"
 	"perigee/internal/fault"
+	"perigee/internal/junit"
 	"perigee/internal/metric"
 	"perigee/internal/result"
 	"perigee/internal/stats"
@@ -19,7 +20,7 @@ type Options struct {
 	Alpha  float64 // level of significance, above 0 and below 1
 	Metric string  // of patterns: one that has a sample for each run
 	Pairs  bool    // compare the messages of each pair of ranks, too
-	Force  bool    // compare what is not comparable
+	Force  bool    // count runs that did not end
 }
 
 // The verdicts.
@@ -40,9 +41,10 @@ type Row struct {
 	Sender, Receiver int
 	// Block is the bytes of a block, Batch the blocks at a time; 0 where the row is not of block transfers.
 	Block, Batch int64
-	// Of is the number of rows that this one is the geometric mean of; 0 where it is none. Such a row has no test.
+	// Of is the number of rows that this one is the geometric mean of; 0 where it is none.
 	Of         int
-	OldN, NewN int // runs
+	of         string // what these rows are: patterns, sizes or series
+	OldN, NewN int    // runs
 	Old, New   float64
 	// Change is New/Old - 1; Low and High are the interval of the change. NaN where there is none.
 	Change, Low, High float64
@@ -60,7 +62,11 @@ type Row struct {
 // Label names what a row is about.
 func (r Row) Label() string {
 	if r.Of > 0 {
-		return fmt.Sprintf("geometric mean of %d patterns, %s", r.Of, r.Metric)
+		text := fmt.Sprintf("geometric mean of %d %s", r.Of, r.of)
+		if r.Phase != "" {
+			text += ", phase " + r.Phase
+		}
+		return text + ", " + r.Metric
 	}
 	if r.Block > 0 {
 		return fmt.Sprintf("%d x %d bytes, %s", r.Batch, r.Block, r.Metric)
@@ -92,13 +98,17 @@ type Report struct {
 	What        []string // was measured, in words; OLD and NEW where they differ
 	OldN, NewN  int      // runs of each side
 	Judged      bool     // there are enough runs for verdicts
-	Differences []string // why the sides should not be compared; empty but with Force
+	Headline    string   // the settings that differ, or that none does
+	Differences []string // the settings that differ, of what was measured
 	Remarks     []string // what else differs, and may explain a change
 	Advice      string   // what would show what this comparison cannot; empty if Judged
 	Findings    []string // of contention that changed, in words; empty where no change is shown
 	Rows        []Row    // patterns, geometric means, pairs, block transfers, the scenario's own metrics, contention
 	// contentionRows is how many rows are of contention.
 	contentionRows int
+	// numbers are those of each result's patterns, the old results in front, and names the names of the numbers.
+	numbers [][]int
+	names   []string
 }
 
 // Count returns how many rows have a verdict.
@@ -114,26 +124,64 @@ func (r *Report) Count(verdict string) (n int) {
 // Err is the error, of the kind Worse, of a comparison that must not find what it has found.
 // on is worse, any or none.
 func (r *Report) Err(on string) error {
-	var bad []string
-	for _, row := range r.Rows {
-		if row.Verdict == Worse && on != "none" || row.changed() && on == "any" {
-			bad = append(bad, row.Label()+" "+row.moved())
-		}
-	}
-	if len(bad) == 0 {
+	n, text := r.bad(on, func(Row) bool { return true })
+	if n == 0 {
 		return nil
 	}
-	word := map[string]string{"worse": "worse", "any": "not as before"}[on]
-	tested := r.Count(Worse) + r.Count(Better) + r.Count(Differs) + r.Count(Same)
-	text := fmt.Sprintf("%d of %d comparisons are %s: ", len(bad), tested, word)
-	if len(bad) == 1 {
-		text = fmt.Sprintf("1 of %d comparisons is %s: ", tested, word)
+	return fault.New(fault.Worse, "%s", text)
+}
+
+// bad counts the rows of a kind that must not be as they are, and names the first of them, the main row before others.
+func (r *Report) bad(on string, of func(Row) bool) (n int, text string) {
+	var bad []string
+	main, tested := r.Main(), 0
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if !of(*row) {
+			continue
+		}
+		if row.Verdict != "" {
+			tested++
+		}
+		switch text := row.Label() + " " + row.moved(); {
+		case row.Verdict != Worse && !(row.changed() && on == "any") || on == "none":
+		case row == main:
+			bad = slices.Insert(bad, 0, text)
+		default:
+			bad = append(bad, text)
+		}
 	}
+	n = len(bad)
+	is := "are"
+	if n == 1 {
+		is = "is"
+	}
+	word := map[string]string{"worse": "worse", "any": "not as before"}[on]
 	const most = 3
-	if more := len(bad) - most; more > 0 {
+	if more := n - most; more > 0 {
 		bad = append(bad[:most], fmt.Sprintf("and %d more", more))
 	}
-	return fault.New(fault.Worse, "%s%s", text, strings.Join(bad, "; "))
+	return n, fmt.Sprintf("%d of %d comparisons %s %s: %s", n, tested, is, word, strings.Join(bad, "; "))
+}
+
+// suiteName names comparisons among tests.
+const suiteName = "perigee.compare"
+
+// cases are the kinds of rows as tests, which fail as on says.
+func (r *Report) cases(on string) (list []junit.Case) {
+	for _, k := range kinds {
+		if !slices.ContainsFunc(r.Rows, k.has) {
+			continue
+		}
+		c := junit.Case{Name: k.title, Class: suiteName, Output: r.Headline}
+		if !r.Judged {
+			c.Skipped = r.Advice
+		} else if n, text := r.bad(on, k.has); n > 0 {
+			c.Failure = text
+		}
+		list = append(list, c)
+	}
+	return list
 }
 
 // changed reports whether a change was found.
@@ -147,25 +195,24 @@ func (r Row) moved() string {
 	return fmt.Sprintf("%+.1f%%", 100*r.Change)
 }
 
-// Compare compares two sets of results, one of each run. Without Force the error, of the kind Input, names
-// why they cannot be compared.
+// Compare compares two sets of results, one of each run. Where nothing is in both, the error, of the kind Input, says
+// what each side has.
 func Compare(old, fresh []*result.Document, o Options) (*Report, error) {
 	r := &Report{Options: o}
-	r.Differences, r.Remarks = obstacles(old, fresh)
-	if len(r.Differences) > 0 && !o.Force {
-		return nil, fault.New(fault.Input, "these results cannot be compared: %s", strings.Join(r.Differences, "; ")).
-			WithHint("--force compares them all the same; then a change may come from these differences alone")
-	}
+	r.sayDifferences(old, fresh)
 	cut := ""
 	if !o.Force {
 		old, fresh, cut = r.leaveOutPartial(old, fresh)
+	} else if !slices.ContainsFunc(slices.Concat(old, fresh), isPartial) {
+		r.Remarks = append(r.Remarks, "--force has no effect: all runs are complete, and any two results are compared")
 	}
+	r.numbers, r.names = result.Pairing(slices.Concat(old, fresh))
 	r.OldN, r.NewN = len(old), len(fresh)
 	r.What = whatOf(old[0], fresh[0])
 	r.Judged = cut == "" && stats.SmallestP(len(old), len(fresh)) <= o.Alpha
 	r.gather(old, fresh, o.Metric)
 	if o.Pairs {
-		r.gather(old, fresh, "pair_latency_ms")
+		r.gather(old, fresh, "pair_end_ms")
 	}
 	for _, name := range []string{"block_bw_gb_per_s", "block_latency_us", "batch_p99_us"} {
 		if name != o.Metric {
@@ -175,9 +222,12 @@ func Compare(old, fresh []*result.Document, o Options) (*Report, error) {
 	for _, name := range ownMetrics(old, fresh) {
 		r.gather(old, fresh, name)
 	}
+	if err := r.unpaired(old, fresh); err != nil {
+		return nil, err
+	}
+	r.addMeans()
 	r.addContention(old, fresh)
 	r.judge(timesOf(old, fresh))
-	r.addMeans()
 	r.sayContention()
 	if cut != "" {
 		r.Advice = cut
@@ -189,15 +239,15 @@ func Compare(old, fresh []*result.Document, o Options) (*Report, error) {
 	return r, nil
 }
 
+func isPartial(d *result.Document) bool { return d.Status != result.Complete }
+
 // leaveOutPartial takes the runs that did not end out of both sides: what they measured until then may be another
 // part of the work. Of a side that has no other they stay, for the figures alone, and why says that there is no
 // verdict.
 func (r *Report) leaveOutPartial(old, fresh []*result.Document) (_, _ []*result.Document, why string) {
 	sides := [][]*result.Document{old, fresh}
 	for i, name := range []string{"OLD", "NEW"} {
-		complete := slices.DeleteFunc(slices.Clone(sides[i]), func(d *result.Document) bool {
-			return d.Status != result.Complete
-		})
+		complete := slices.DeleteFunc(slices.Clone(sides[i]), isPartial)
 		switch n := len(sides[i]) - len(complete); {
 		case n == 0:
 		case len(complete) == 0:
@@ -244,15 +294,13 @@ func timesOf(old, fresh []*result.Document) (list []float64) {
 // gather adds the rows of a metric.
 func (r *Report) gather(old, fresh []*result.Document, name string) {
 	better := betterOf(name, old[0], fresh[0])
-	gather(name, old, fresh, func(list []*gathered) {
+	r.each(name, old, fresh, func(list []*gathered) {
 		r.Rows = slices.Grow(r.Rows, len(list))
 		for i, g := range list {
 			row := newRow(g)
 			row.Metric, row.better = name, better
-			for _, d := range []*result.Document{old[0], fresh[0]} {
-				if p := g.key.pattern; p >= 0 && p < len(d.Patterns) && row.Name == "" {
-					row.Name = d.Patterns[p].Name
-				}
+			if row.Pattern >= 0 {
+				row.Name = r.names[row.Pattern]
 			}
 			r.Rows = append(r.Rows, row)
 			list[i] = nil
@@ -311,7 +359,7 @@ func (r *Report) judge(times []float64) {
 	rows := make([]stats.Row, len(r.Rows))
 	kinds := map[string]int{}
 	for i := range r.Rows {
-		name := r.Rows[i].Metric
+		name := fmt.Sprint(r.Rows[i].Metric, r.Rows[i].Of > 0)
 		if _, ok := kinds[name]; !ok {
 			kinds[name] = len(kinds)
 		}
@@ -408,54 +456,71 @@ func (r *Row) drifts(change float64) string {
 	return "drift: a trend within each side, which would be " + text + " from the first run to the last, may explain this change"
 }
 
-// addMeans adds the geometric mean of the patterns in each phase, after the patterns.
+// addMeans adds the geometric means of the rows of a metric in each phase, and over all phases but that of runs alone
+// where there are several. They are tested like all others.
 func (r *Report) addMeans() {
-	var phases []string
-	of := map[string][]int{}
-	last := 0
+	type group struct{ metric, phase string }
+	of, together := map[group][]int{}, map[string][]int{}
+	var order []group
 	for i, row := range r.Rows {
-		if row.Pattern < 0 || row.Sender >= 0 || row.Metric != r.Options.Metric {
+		if row.Sender >= 0 || !row.log || slices.ContainsFunc(row.values, math.IsNaN) {
 			continue
 		}
-		last = i + 1
-		if slices.ContainsFunc(row.values, math.IsNaN) || !row.log {
-			continue
+		g := group{row.Metric, row.Phase}
+		if of[g] == nil {
+			order = append(order, g)
 		}
-		if of[row.Phase] == nil {
-			phases = append(phases, row.Phase)
-		}
-		of[row.Phase] = append(of[row.Phase], i)
-	}
-	var means []Row
-	for _, phase := range phases {
-		if len(of[phase]) > 1 {
-			means = append(means, r.mean(phase, of[phase]))
+		of[g] = append(of[g], i)
+		if row.Phase != result.IsolatedPhase {
+			together[row.Metric] = append(together[row.Metric], i)
 		}
 	}
-	r.Rows = slices.Insert(r.Rows, last, means...)
+	after := map[int][]Row{}
+	add := func(g group, list []int) {
+		if n := len(list); n > 1 {
+			after[list[n-1]] = append(after[list[n-1]], r.mean(g.metric, g.phase, list))
+		}
+	}
+	for _, g := range order {
+		add(g, of[g])
+		if all := together[g.metric]; len(all) > 0 && len(all) > len(of[g]) && all[0] == of[g][0] {
+			add(group{g.metric, everyPhase}, all)
+		}
+	}
+	rows := make([]Row, 0, len(r.Rows)+len(order))
+	for i, row := range r.Rows {
+		rows = append(append(rows, row), after[i]...)
+	}
+	r.Rows = rows
 }
 
-// mean makes the row of a phase's geometric mean over patterns: the mean of logarithms, run by run, which is then
-// tested like any other row.
-func (r *Report) mean(phase string, rows []int) Row {
+// everyPhase names the phases of a mean over all but that of runs alone.
+const everyPhase = "all but isolated"
+
+// mean makes the row of a geometric mean over rows: the mean of logarithms, run by run.
+func (r *Report) mean(metric, phase string, rows []int) Row {
 	nan := math.NaN()
+	first := r.Rows[rows[0]]
 	m := Row{
-		Metric: r.Options.Metric, Pattern: -1, Name: "geomean", Phase: phase, Sender: -1, Receiver: -1, Of: len(rows),
-		P: nan, Q: nan, RankP: nan,
+		Metric: metric, Pattern: -1, Name: "geomean", Phase: phase, Sender: -1, Receiver: -1, Of: len(rows),
+		Low: nan, High: nan, P: nan, Q: nan, RankP: nan, better: first.better, of: "series",
 	}
-	logs := make([]float64, r.OldN+r.NewN)
+	switch {
+	case first.Pattern >= 0:
+		m.of = "patterns"
+	case first.Block > 0:
+		m.of = "sizes"
+	}
+	values := make([]float64, r.OldN+r.NewN)
 	for _, i := range rows {
 		for k, v := range r.Rows[i].tested() {
-			logs[k] += v / float64(len(rows))
+			values[k] += v / float64(len(rows))
 		}
 	}
-	values := make([]float64, len(logs))
-	for i, v := range logs {
-		values[i] = math.Exp(v)
+	for k, v := range values {
+		values[k] = math.Exp(v)
 	}
 	m.fill(values[:r.OldN], values[r.OldN:])
-	o := stats.CompareRuns([]stats.Row{{Values: logs}}, r.OldN, r.Options.Alpha)[0]
-	m.Low, m.High = math.Expm1(o.Low), math.Expm1(o.High)
 	return m
 }
 

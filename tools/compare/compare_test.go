@@ -164,10 +164,14 @@ func TestRegressionAmongMany(t *testing.T) {
 		if row := r.Rows[slow]; row.Verdict != Worse || row.Change < 15 || row.Q > 0.03 || row.RankP > 0.03 {
 			t.Errorf("%d patterns: %+v", patterns, row)
 		}
-		if n := r.Count(Worse) + r.Count(Better); n != 2 { // the pattern and its only pair
+		want := 2 // the pattern and its only pair
+		if patterns == 8 {
+			want = 3 // and the mean of eight, which is 22^(1/8) times as large
+		}
+		if n := r.Count(Worse) + r.Count(Better); n != want {
 			t.Errorf("%d patterns: %d verdicts", patterns, n)
 		}
-		if err := r.Err("worse"); fault.KindOf(err) != fault.Worse || !strings.Contains(err.Error(), fmt.Sprintf("2 of %d comparisons are worse: pattern 3 (p3), phase workload, latency_ms +", 2*patterns)) {
+		if err := r.Err("worse"); fault.KindOf(err) != fault.Worse || !strings.Contains(err.Error(), fmt.Sprintf("%d of %d comparisons are worse: %s, latency_ms +", want, 2*patterns+1, map[int]string{8: "geometric mean of 8 patterns, phase workload", 1000: "pattern 3 (p3), phase workload"}[patterns])) {
 			t.Errorf("%v", err)
 		}
 	}
@@ -196,7 +200,7 @@ func TestSlower(t *testing.T) {
 	rng := rand.New(rand.NewPCG(15, 16))
 	old, fresh := runsOf(5, 3, lognormal(rng, 1)), runsOf(5, 3, slowed(rng, 1, 1.3))
 	r := mustCompare(t, old, fresh, defaults)
-	for i, want := range []string{Same, Worse, Same, "", Same, Worse, Same} { // patterns, their mean, then pairs
+	for i, want := range []string{Same, Worse, Same, Worse, Same, Worse, Same} { // patterns, their mean, then pairs
 		row := r.Rows[i]
 		if row.Verdict != want {
 			t.Errorf("%s: %s, want %s (%+v)", row.Label(), row.Verdict, want, row)
@@ -209,7 +213,7 @@ func TestSlower(t *testing.T) {
 		t.Errorf("%+v", row)
 	}
 	err := r.Err("worse")
-	if fault.KindOf(err) != fault.Worse || !strings.Contains(err.Error(), "2 of 6 comparisons are worse: pattern 1 (p1), phase workload, latency_ms +") {
+	if fault.KindOf(err) != fault.Worse || !strings.Contains(err.Error(), "3 of 7 comparisons are worse: geometric mean of 3 patterns, phase workload, latency_ms +") {
 		t.Errorf("got %v", err)
 	}
 	back := mustCompare(t, fresh, old, defaults)
@@ -267,20 +271,20 @@ func TestNoVerdict(t *testing.T) {
 	// The same results twice are the same, to the last digit.
 	d := runsOf(4, 2, lognormal(rng, 1))
 	for _, row := range mustCompare(t, d, d, defaults).Rows {
-		if row.Verdict != Same && row.Of == 0 || row.Change != 0 || row.Of == 0 && row.P != 1 {
+		if row.Verdict != Same || row.Change != 0 || row.P != 1 {
 			t.Errorf("%+v", row)
 		}
 	}
 }
 
-// The geometric mean of the patterns of a phase is that of their medians per run, and it has no verdict.
+// The geometric mean of the patterns of a phase is that of their medians per run, and the verdict of the comparison.
 func TestGeometricMean(t *testing.T) {
 	by := func(factor float64) func(int) float64 {
 		return func(p int) float64 { return factor * []float64{1, 4, 16}[p] }
 	}
 	r := mustCompare(t, runsOf(4, 3, by(1)), runsOf(4, 3, by(1.5)), defaults)
 	row := r.Rows[3]
-	if row.Of != 3 || math.Abs(row.Old-4) > 1e-9 || math.Abs(row.New-6) > 1e-9 || math.Abs(row.Change-0.5) > 1e-9 || row.Verdict != "" || row.Label() != "geometric mean of 3 patterns, latency_ms" {
+	if row.Of != 3 || math.Abs(row.Old-4) > 1e-9 || math.Abs(row.New-6) > 1e-9 || math.Abs(row.Change-0.5) > 1e-9 || row.Verdict != Worse || row.Label() != "geometric mean of 3 patterns, phase workload, latency_ms" || r.Main() != &r.Rows[3] {
 		t.Errorf("%+v", row)
 	}
 	if n := len(mustCompare(t, runsOf(4, 1, func(int) float64 { return 1 }), runsOf(4, 1, func(int) float64 { return 1 }), defaults).Rows); n != 2 {
@@ -318,55 +322,169 @@ func TestOwnMetrics(t *testing.T) {
 	}
 }
 
-func TestRefused(t *testing.T) {
+// What differs is the headline, and no reason not to compare.
+func TestDifferences(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 22))
+	const same = "OLD and NEW have the same settings"
 	for name, c := range map[string]struct {
 		change func(d *result.Document)
-		want   string // "" if it may differ
+		want   string
 	}{
-		"script":   {func(d *result.Document) { d.Scenario.SHA256 = "ab" }, "the text of the scenario x.lua differs"},
-		"scenario": {func(d *result.Document) { d.Scenario.Name, d.Scenario.SHA256 = "y.lua", "ab" }, "the scenario is x.lua and y.lua"},
+		"script":   {func(d *result.Document) { d.Scenario.SHA256 = "ab" }, "OLD text of x.lua SHA-256 aa; NEW text of x.lua SHA-256 ab"},
+		"scenario": {func(d *result.Document) { d.Scenario.Name, d.Scenario.SHA256 = "y.lua", "ab" }, "OLD scenario x.lua; NEW scenario y.lua"},
 		"other scenario": {func(d *result.Document) {
 			d.Scenario.Name, d.Scenario.SHA256, d.Scenario.Options = "y.lua", "ab", map[string]any{"size": 6.0, "other": 1.0}
-		}, "the scenario is x.lua and y.lua; the option size is 5 and 6"},
-		"option":        {func(d *result.Document) { d.Scenario.Options["size"] = int64(6) }, "the option size is 5 and 6"},
-		"missing":       {func(d *result.Document) { delete(d.Scenario.Options, "size") }, "the option size is 5 and not given"},
-		"file":          {func(d *result.Document) { d.Inputs[0].SHA256 = "dd" }, "the file of the option config differs"},
-		"other file":    {func(d *result.Document) { d.Scenario.Options["config"] = "d.yaml" }, `the option config is "c.yaml" and "d.yaml"`},
-		"ranks":         {func(d *result.Document) { d.World.Size = 3 }, "there are 2 and 3 ranks"},
-		"engine":        {func(d *result.Document) { d.Engine = &result.Engine{Name: "nixl"} }, "the engine is shm and nixl"},
-		"no engine":     {func(d *result.Document) { d.Engine = nil }, "the engine is shm and none"},
-		"matrix":        {func(d *result.Document) { d.Matrices[0].SHA256 = "ee" }, "pattern 0 differs in matrix; pattern 1 differs in matrix; pattern 2 differs in matrix; and more patterns differ"},
-		"op":            {func(d *result.Document) { d.Patterns[0].Op = "READ" }, "pattern 0 differs in operation (WRITE and READ)"},
-		"memory":        {func(d *result.Document) { d.Patterns[2].Mem = "vram" }, "pattern 2 differs in memory (dram and vram)"},
-		"fewer":         {func(d *result.Document) { d.Patterns = d.Patterns[:4]; d.Measurements = d.Measurements[:20] }, "there are 5 and 4 patterns"},
-		"moved file":    {func(d *result.Document) { d.Scenario.Options["config"], d.Inputs[0].Path = "d.yaml", "d.yaml" }, ""},
-		"output":        {func(d *result.Document) { d.Scenario.Options["out"] = "p.json" }, ""},
-		"same number":   {func(d *result.Document) { d.Scenario.Options["size"] = int64(5) }, ""},
-		"version, host": {func(d *result.Document) { d.Perigee.Version, d.World.Hosts[0].Name, d.Seed = "2", "i", 9 }, ""},
-		"partial":       {func(d *result.Document) { d.Status = result.Partial }, ""},
+		}, "OLD scenario x.lua, size 5; NEW scenario y.lua, size 6"},
+		"option":     {func(d *result.Document) { d.Scenario.Options["size"] = int64(6) }, "OLD size 5; NEW size 6"},
+		"missing":    {func(d *result.Document) { delete(d.Scenario.Options, "size") }, "OLD size 5; NEW size not given"},
+		"file":       {func(d *result.Document) { d.Inputs[0].SHA256 = "dd" }, "OLD config c.yaml (SHA-256 cc); NEW config c.yaml (SHA-256 dd)"},
+		"other file": {func(d *result.Document) { d.Scenario.Options["config"] = "d.yaml" }, "OLD config c.yaml; NEW config d.yaml"},
+		"ranks":      {func(d *result.Document) { d.World.Size = 3 }, "OLD ranks 2; NEW ranks 3"},
+		"engine":     {func(d *result.Document) { d.Engine = &result.Engine{Name: "nixl"} }, "OLD engine shm; NEW engine nixl"},
+		"no engine":  {func(d *result.Document) { d.Engine = nil }, "OLD engine shm; NEW engine none"},
+		"matrix": {func(d *result.Document) { d.Matrices[0].SHA256 = "ee" },
+			"OLD matrix 1000000 bytes (SHA-256 bb); NEW matrix 1000000 bytes (SHA-256 ee)"},
+		"op": {func(d *result.Document) { d.Patterns[0].Op = "READ" }, "OLD op of pattern 0 WRITE; NEW op of pattern 0 READ"},
+		"all ops": {func(d *result.Document) {
+			d.Patterns[0].Op, d.Patterns[2].Op, d.Patterns[3].Op, d.Patterns[4].Op = "READ", "READ", "READ", "READ"
+			d.Scenario.Options["op"] = "READ"
+		}, "OLD op of pattern 0 WRITE, op of pattern 2 WRITE, op of pattern 3 WRITE; NEW op of pattern 0 READ, op of pattern 2 READ, op of pattern 3 READ; and 1 more"},
+		"memory": {func(d *result.Document) {
+			for i := range d.Patterns {
+				d.Patterns[i].Mem = "vram"
+			}
+			d.Scenario.Options["mem_type"], d.Scenario.Options["op"] = "vram", "WRITE"
+		}, "OLD mem_type dram; NEW mem_type vram"},
+		"fewer":      {func(d *result.Document) { d.Patterns = d.Patterns[:4]; d.Measurements = d.Measurements[:20] }, "OLD patterns 5; NEW patterns 4"},
+		"long":       {func(d *result.Document) { d.Scenario.Options["size"] = strings.Repeat("\u00e4", 100) }, "OLD size 5; NEW size " + strings.Repeat("\u00e4", 60) + "..."},
+		"moved file": {func(d *result.Document) { d.Scenario.Options["config"], d.Inputs[0].Path = "d.yaml", "d.yaml" }, same},
+		"output":     {func(d *result.Document) { d.Scenario.Options["out"] = "p.json" }, same},
+		"whole":      {func(d *result.Document) { d.Scenario.Options["size"] = int64(5) }, same},
+		"renamed":    {func(d *result.Document) { d.Patterns[0].Name, d.Patterns[3].Name = "q", "r" }, same},
+		"host":       {func(d *result.Document) { d.World.Hosts[0].Name, d.Seed = "i", 9 }, "OLD hosts h (2 ranks, 2 CPUs), seed 0; NEW hosts i (2 ranks, 2 CPUs), seed 9"},
+		"partial":    {func(d *result.Document) { d.Status = result.Partial }, same},
 	} {
 		old, fresh := document(5, 5, lognormal(rng, 1)), document(5, 5, lognormal(rng, 1))
 		c.change(fresh)
-		r, err := Compare(one(old), one(fresh), defaults)
-		if err != nil && strings.Contains(err.Error(), "other") {
-			t.Errorf("%s: an option of another scenario: %v", name, err)
-		}
-		if c.want == "" {
-			if err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-			continue
-		}
-		if fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), c.want) || r != nil {
-			t.Errorf("%s: got %v, want %s", name, err, c.want)
-		}
-		// By force it goes, loudly.
-		o := defaults
-		o.Force = true
 		var out bytes.Buffer
-		if r, err = Compare(one(old), one(fresh), o); err != nil || r.WriteText(&out, nil, false) != nil || !strings.Contains(out.String(), "# WARNING: compared by force, although "+strings.Split(c.want, ";")[0]) {
-			t.Errorf("%s by force: %v\n%s", name, err, &out)
+		r := mustCompare(t, one(old), one(fresh), defaults)
+		if err := r.WriteText(&out, nil, false); err != nil || r.Headline != c.want || !strings.HasPrefix(out.String(), "# "+c.want+"\n# No verdict. geometric mean of ") {
+			t.Errorf("%s: %v, got\n%s\nwant %s", name, err, &out, c.want)
+		}
+	}
+}
+
+// Patterns pair by their names wherever they stand, of equal names in their order.
+func TestPatternsPairByName(t *testing.T) {
+	of := func(names ...string) *result.Document {
+		d := document(len(names), 3, func(p int) float64 { return float64(len(names[p]) + p) })
+		for i, name := range names {
+			d.Patterns[i].Name = name
+		}
+		return d
+	}
+	for _, c := range []struct {
+		old, fresh []string
+		want       string // the number in OLD and the name of each row, with what is on one side alone
+	}{
+		{[]string{"1K", "2K", "4K"}, []string{"2K", "4K", "8K"}, "0 1K only in OLD, 1 2K, 2 4K, 3 8K only in NEW"},
+		{[]string{"x", "y", "x"}, []string{"x", "x", "y"}, "0 x, 1 y, 2 x"},
+		{[]string{"", ""}, []string{"", "", ""}, "0 , 1 , 2  only in NEW"},
+		{[]string{"a", "b"}, []string{"c", "d"}, "0 a, 1 b"},
+	} {
+		r := mustCompare(t, one(of(c.old...)), one(of(c.fresh...)), defaults)
+		var got []string
+		for _, row := range r.Rows {
+			if row.Pattern >= 0 && row.Sender < 0 {
+				got = append(got, strings.TrimRight(fmt.Sprint(row.Pattern, " ", row.Name, " ", row.Warning), " ")+map[bool]string{true: " "}[row.Name+row.Warning == ""])
+			}
+		}
+		if diff := cmp.Diff(c.want, strings.Join(got, ", ")); diff != "" {
+			t.Errorf("%q and %q: %s", c.old, c.fresh, diff)
+		}
+	}
+}
+
+// Results that share nothing are an error, with what differs.
+func TestNothingInBoth(t *testing.T) {
+	own := func(name string, labels result.Labels) *result.Document {
+		d := document(0, 0, nil)
+		d.DeclareMetrics([]result.MetricDef{{Name: name}})
+		if err := d.AddLabelled(name, labels, 1, 0); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	patterns, other := document(5, 1, func(int) float64 { return 1 }), own("x", result.Labels{"a": "2"})
+	other.Scenario.Options["size"] = 6
+	for want, c := range map[string][2]*result.Document{
+		"OLD patterns 5; NEW patterns 0":     {patterns, own("x", nil)},
+		"OLD and NEW have the same settings": {own("x", nil), own("y", nil)},
+		"OLD size 5; NEW size 6":             {own("x", result.Labels{"a": "1"}), other},
+	} {
+		r, err := Compare(one(c[0]), one(c[1]), defaults)
+		if fault.KindOf(err) != fault.Input || !strings.HasSuffix(err.Error(), "is in both: "+want) || r != nil {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	if _, err := Compare(one(own("x", nil)), one(own("x", nil)), defaults); err != nil {
+		t.Error(err)
+	}
+}
+
+// A message counts from its pattern's first start, so that who starts it makes no difference.
+func TestPairsOfOtherInitiators(t *testing.T) {
+	of := func(read bool) (docs []*result.Document) {
+		for range 5 {
+			d := document(1, 0, nil)
+			run := series.Run{EndNS: 100}
+			// Ranks 0 and 1 start 60 apart: with WRITE rank 0 begins its message at 0, with READ rank 1 begins it at 60.
+			if read {
+				d.Patterns[0].Op = "READ"
+				run.Ranks = []series.RankRun{{Rank: 1, StartNS: 60, EndNS: 100, Peers: []series.PeerRun{{Peer: 0, Bytes: 1e6, EndNS: 100}}}}
+			} else {
+				run.Ranks = []series.RankRun{{Rank: 0, EndNS: 100, Peers: []series.PeerRun{{Peer: 1, Bytes: 1e6, EndNS: 100}}}}
+			}
+			d.AddRuns(0, "workload", 0, []series.Run{run})
+			docs = append(docs, d)
+		}
+		return docs
+	}
+	r := mustCompare(t, of(false), of(true), defaults)
+	if row := r.Rows[1]; row.Metric != "pair_end_ms" || row.Sender != 0 || row.Old != 1e-4 || row.New != row.Old || row.Verdict != Same || r.Verdict() != "No change shown" {
+		t.Errorf("%+v", row)
+	}
+}
+
+// The verdict is that of the workload's mean, with amounts that have units.
+func TestVerdict(t *testing.T) {
+	phases := func(factor float64) (docs []*result.Document) {
+		for range 4 {
+			d := document(2, 0, nil)
+			for _, phase := range []string{result.IsolatedPhase, "a", "b"} {
+				for p := range d.Patterns {
+					ns := int64(2e6)
+					if phase != result.IsolatedPhase {
+						ns = int64(2e6 * factor)
+					}
+					d.AddRuns(p, phase, 0, []series.Run{{EndNS: ns, Ranks: []series.RankRun{{Rank: p % 2, EndNS: ns}}}})
+				}
+			}
+			docs = append(docs, d)
+		}
+		return docs
+	}
+	for _, c := range []struct {
+		factor          float64
+		verdict, effect string
+	}{
+		{1, "No change shown", "geometric mean of 4 patterns, phase all but isolated, latency_ms: 2.00 ms -> 2.00 ms, +0 ns, +0.0% (95 % interval +0.0% to +0.0%)"},
+		{1.5, "Worse: +50.0%", "geometric mean of 4 patterns, phase all but isolated, latency_ms: 2.00 ms -> 3.00 ms, +1.00 ms, +50.0% (95 % interval +50.0% to +50.0%)"},
+		{0.25, "Better: -75.0%", "geometric mean of 4 patterns, phase all but isolated, latency_ms: 2.00 ms -> 500 \u00b5s, -1.50 ms, -75.0% (95 % interval -75.0% to -75.0%)"},
+	} {
+		r := mustCompare(t, phases(1), phases(c.factor), defaults)
+		if r.Verdict() != c.verdict || r.Effect() != c.effect {
+			t.Errorf("%g: %s. %s", c.factor, r.Verdict(), r.Effect())
 		}
 	}
 }
@@ -378,7 +496,7 @@ func TestRemarks(t *testing.T) {
 	old.Engine.Params = map[string]string{"same": "1", "a": "1"}
 	fresh.Status = result.Partial
 	want := []string{
-		"perigee: 1 go and 2 go", "hosts only in OLD: h (2 ranks, 2 CPUs)", "hosts only in NEW: i (2 ranks, 8 CPUs)", "version of shm: 1 and 2", "setting a of shm: 1 and 2", "setting huge of shm: not given and yes", "seed: 0 and 9",
+		"perigee: 1 go and 2 go", "hosts: h (2 ranks, 2 CPUs) and i (2 ranks, 8 CPUs)", "version of shm: 1 and 2", "setting a of shm: 1 and 2", "setting huge of shm: not given and yes", "seed: 0 and 9",
 		"a result is partial: it is still going on, or was killed",
 	}
 	if diff := cmp.Diff(want, mustCompare(t, one(old), one(fresh), defaults).Remarks); diff != "" {
@@ -419,10 +537,10 @@ func TestFormats(t *testing.T) {
 		Worse  int
 		Rows   []map[string]any
 	}
-	if err := json.Unmarshal(out.Bytes(), &doc); err != nil || doc.Schema != "perigee.compare/2" || doc.Worse != 4 || len(doc.Rows) != 5 || len(doc.Rows[0]) != len(columns) {
+	if err := json.Unmarshal(out.Bytes(), &doc); err != nil || doc.Schema != "perigee.compare/2" || doc.Worse != 5 || len(doc.Rows) != 5 || len(doc.Rows[0]) != len(columns) {
 		t.Errorf("%v, %+v", err, doc)
 	}
-	if row := doc.Rows[3]; row["sender"] != 0.0 || row["receiver"] != 1.0 || row["verdict"] != Worse || row["old_n"] != 4.0 || row["metric"] != "pair_latency_ms" {
+	if row := doc.Rows[3]; row["sender"] != 0.0 || row["receiver"] != 1.0 || row["verdict"] != Worse || row["old_n"] != 4.0 || row["metric"] != "pair_end_ms" {
 		t.Errorf("%v", row)
 	}
 	out.Reset()
@@ -430,7 +548,7 @@ func TestFormats(t *testing.T) {
 		t.Fatal(err)
 	}
 	records, err := csv.NewReader(&out).ReadAll()
-	if diff := cmp.Diff([][]string{{"pattern", "verdict", "sender"}, {"0", "worse", ""}, {"1", "worse", ""}, {"", "", ""}, {"0", "worse", "0"}, {"1", "worse", "0"}}, records); err != nil || diff != "" {
+	if diff := cmp.Diff([][]string{{"pattern", "verdict", "sender"}, {"0", "worse", ""}, {"1", "worse", ""}, {"", "worse", ""}, {"0", "worse", "0"}, {"1", "worse", "0"}}, records); err != nil || diff != "" {
 		t.Errorf("%v, %s", err, diff)
 	}
 	if err := Sort(r.Rows, "-pattern"); err != nil || r.Rows[0].Pattern != 1 || r.Rows[3].Pattern != 0 {
@@ -486,7 +604,7 @@ func TestLabels(t *testing.T) {
 	for _, row := range mustCompare(t, docs[0], docs[1], defaults).Rows[2:] {
 		got = append(got, row.Label()+" "+row.Verdict)
 	}
-	if diff := cmp.Diff([]string{"bw{size=4} ~", "bw{size=8} worse"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"bw{size=4} ~", "bw{size=8} worse", "geometric mean of 2 series, bw worse"}, got); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -505,7 +623,7 @@ func TestHardware(t *testing.T) {
 		t.Errorf("the same: %q", got)
 	}
 	old.World.Hosts[0].Hardware = &result.Hardware{CPU: "A", NUMANodes: 2}
-	if diff := cmp.Diff([]string{"hardware only in OLD: A, 2 NUMA nodes", "hardware only in NEW: B, 2 NUMA nodes"}, remarks()); diff != "" {
+	if diff := cmp.Diff([]string{"hardware: A, 2 NUMA nodes and B, 2 NUMA nodes"}, remarks()); diff != "" {
 		t.Error(diff)
 	}
 }

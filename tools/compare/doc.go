@@ -10,8 +10,10 @@
 // Tests on them find "changes" between any two jobs, so that they would be worthless as a gate, and that is why one
 // job counts as one number, however long it was.
 //
-// Read command.go for the flags, obstacles.go for what makes two runs different measurements, which is an error unless
-// --force is given, gather.go for how samples become rows, and compare.go for the test and the verdicts. contention.go
+// Any two results that share something are compared; the settings that differ (result.Differences) are the headline.
+//
+// Read command.go for the flags, gather.go for how samples become rows, compare.go for the test and the verdicts of
+// rows, and verdict.go for the headline and the row whose verdict is that of the comparison. contention.go
 // adds rows about the cost of overlapping, whose verdict also needs that contention is shown on the side that has more
 // of it. print.go and html.go write the report; the columns in print.go are those of text, CSV and JSON, and what
 // --columns and --sort take.

@@ -22,12 +22,12 @@ type gathered struct {
 	old, fresh [][]float64
 }
 
-// gather brings together the samples of a metric that are to be compared, and hands them over in the order in which
+// each brings together the samples of a metric that are to be compared, and hands them over in the order in which
 // they first appear. take may empty the list as it goes on: one pattern may have very many pairs.
-func gather(name string, old, fresh []*result.Document, take func(list []*gathered)) {
+func (r *Report) each(name string, old, fresh []*result.Document, take func(list []*gathered)) {
 	docs := slices.Concat(old, fresh)
 	if metric.OfRuns(old[0], name) == nil { // of patterns, blocks or the scenario: there are few
-		c := collector{docs: docs, olds: len(old)}
+		c := collector{docs: docs, olds: len(old), numbers: r.numbers}
 		for i, d := range docs {
 			metric.Each(d, name, func(s metric.Sample) { c.add(i, s) })
 		}
@@ -39,8 +39,8 @@ func gather(name string, old, fresh []*result.Document, take func(list []*gather
 	for i, d := range docs {
 		samples[i] = metric.OfRuns(d, name)
 	}
-	for _, runs := range grouped(name, docs) {
-		c := collector{docs: docs, olds: len(old)}
+	for _, runs := range grouped(name, docs, r.numbers) {
+		c := collector{docs: docs, olds: len(old), numbers: r.numbers}
 		for i, list := range runs {
 			for _, m := range list {
 				samples[i](m, func(s metric.Sample) { c.add(i, s) })
@@ -51,7 +51,7 @@ func gather(name string, old, fresh []*result.Document, take func(list []*gather
 }
 
 // grouped returns the runs of each pattern in each phase that have samples to compare, result by result.
-func grouped(name string, docs []*result.Document) (groups [][][]*result.Measurement) {
+func grouped(name string, docs []*result.Document, numbers [][]int) (groups [][][]*result.Measurement) {
 	type group struct {
 		pattern int
 		phase   string
@@ -63,7 +63,7 @@ func grouped(name string, docs []*result.Document) (groups [][][]*result.Measure
 			if name == "slowdown" && m.Phase == metric.Isolated {
 				continue // 1 at the median, whatever happens
 			}
-			g := group{m.Pattern, m.Phase}
+			g := group{numbers[i][m.Pattern], m.Phase}
 			at, ok := index[g]
 			if !ok {
 				at = len(groups)
@@ -78,10 +78,12 @@ func grouped(name string, docs []*result.Document) (groups [][][]*result.Measure
 
 // collector sorts samples by their keys.
 type collector struct {
-	docs  []*result.Document
-	olds  int // how many of docs are old
-	list  []*gathered
-	index map[key]*gathered
+	docs []*result.Document
+	olds int // how many of docs are old
+	// numbers are those of the patterns of docs.
+	numbers [][]int
+	list    []*gathered
+	index   map[key]*gathered
 	// labels are the texts of labels: thousands of samples share one.
 	labels map[labelSet]string
 }
@@ -114,6 +116,9 @@ func (c *collector) taken() []*gathered {
 
 func (c *collector) keyOf(doc int, s metric.Sample) key {
 	k := key{s.Pattern, s.Phase, -1, -1, s.Block, s.Batch, c.textOf(doc, s)}
+	if s.Pattern >= 0 {
+		k.pattern = c.numbers[doc][s.Pattern]
+	}
 	if s.Peer >= 0 {
 		k.sender, k.receiver = s.Rank, s.Peer
 		if c.docs[doc].Patterns[s.Pattern].Op == "READ" {

@@ -77,7 +77,7 @@ func TestPageOfManyPairs(t *testing.T) {
 	const rows = 200_000
 	r := &Report{OldN: 1, NewN: 1, Rows: make([]Row, rows)}
 	for i := range r.Rows {
-		r.Rows[i] = Row{Metric: "pair_latency_ms", Sender: i / 500, Receiver: i % 500, Old: 1, New: 1, Change: float64(i) / rows}
+		r.Rows[i] = Row{Metric: "pair_end_ms", Sender: i / 500, Receiver: i % 500, Old: 1, New: 1, Change: float64(i) / rows}
 	}
 	docs := one(document(1, 1, func(int) float64 { return 1 }))
 	var before, after runtime.MemStats

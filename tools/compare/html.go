@@ -33,11 +33,10 @@ const (
 
 // view is a comparison as the page shows it.
 type view struct {
-	R                      *Report
-	Title, Old, New        string
-	Worse, Better, Changes int
-	Facts                  []fact
-	Groups                 []group
+	R                *Report
+	Old, New, Counts string
+	Facts            []fact
+	Groups           []group
 }
 
 type fact struct{ Name, Value, Note string }
@@ -74,6 +73,14 @@ type forest struct {
 	Label               string
 }
 
+// Tone is the style of the verdict of the whole.
+func (v *view) Tone() string {
+	if main := v.R.Main(); main != nil {
+		return v.Chip(main.Verdict)
+	}
+	return ""
+}
+
 // Chip is the style of a verdict.
 func (*view) Chip(verdict string) string {
 	switch verdict {
@@ -87,20 +94,21 @@ func (*view) Chip(verdict string) string {
 
 // WriteHTML writes the comparison as one page. The documents are those that were compared.
 func (r *Report) WriteHTML(w io.Writer, old, fresh []*result.Document) error {
-	v := &view{
-		R: r, Title: "Comparison", Old: described(old), New: described(fresh),
-		Worse: r.Count(Worse), Better: r.Count(Better),
-	}
-	v.Changes = v.Worse + v.Better + r.Count(Differs)
-	v.Facts = []fact{
-		{"Old", cli.Count(r.OldN, "run"), "medians of runs are compared"},
-		{"New", cli.Count(r.NewN, "run"), fmt.Sprintf("alpha %g for the whole comparison", r.Options.Alpha)},
-	}
-	for _, row := range r.Rows {
-		if row.Of > 0 {
-			v.Facts = append(v.Facts, fact{"Geometric mean", fmt.Sprintf("%+.1f%%", 100*row.Change),
-				fmt.Sprintf("%s of %d patterns, %s", row.Metric, row.Of, row.Phase)})
+	v := &view{R: r, Old: described(old), New: described(fresh), Counts: r.counts()}
+	if main := r.Main(); main != nil {
+		v.Facts = []fact{
+			{"Old", main.amount(main.Old), "median of " + cli.Count(main.OldN, "run")},
+			{"New", main.amount(main.New), "median of " + cli.Count(main.NewN, "run")},
+			{"Difference", fmt.Sprint(main.gained()), main.Label()},
 		}
+		change := fact{"Change", "-", fmt.Sprintf("alpha %g for the whole comparison", r.Options.Alpha)}
+		if !math.IsNaN(main.Change) {
+			change.Value = main.moved()
+		}
+		if !math.IsNaN(main.Low) {
+			change.Note = r.interval(main)
+		}
+		v.Facts = append(v.Facts, change)
 	}
 	p := page.Page{Title: "Comparison - perigee", Generator: "perigee " + version.Get().Version,
 		Styles: []string{pageCSS}}
@@ -133,7 +141,7 @@ func described(docs []*result.Document) string {
 // group makes the table of one kind of rows. Of many pairs it has those that changed, then those that moved most.
 func (r *Report) group(id, title string, has func(Row) bool) (group, bool) {
 	g := group{ID: id, Title: title, Axis: "Change and its interval",
-		Note: "Old and new are medians of the runs; the line is the interval of the change, on a logarithmic axis; q is corrected for all rows of the comparison."}
+		Note: "Medians of the runs; the line is the interval of the change, on a logarithmic axis; q is corrected for all rows of the comparison."}
 	var all []*Row
 	for i := range r.Rows {
 		if has(r.Rows[i]) {
@@ -281,15 +289,16 @@ func gridOf(rows []*Row) *grid {
 		return nil
 	}
 	type sum struct {
-		log float64
-		n   int
+		log     float64
+		n       int
+		changed bool // one of its rows has a verdict
 	}
 	sums := map[[2]int]sum{}
 	for _, r := range rows {
 		if l := math.Log1p(r.Change); !math.IsNaN(l) && !math.IsInf(l, 0) {
 			k := [2]int{r.Sender, r.Receiver}
 			s := sums[k]
-			sums[k] = sum{s.log + l, s.n + 1}
+			sums[k] = sum{s.log + l, s.n + 1, s.changed || r.changed()}
 		}
 	}
 	if len(sums) < 2 {
@@ -312,8 +321,12 @@ func gridOf(rows []*Row) *grid {
 				continue
 			}
 			change := math.Expm1(s.log / float64(s.n))
-			g.Cells = append(g.Cells, gridCell{margin + float64(k)*w, margin + float64(i)*w, w, shade(change),
-				fmt.Sprintf("%d → %d: %+.1f%%", i, k, 100*change)})
+			class, text := "none", "no change shown"
+			if s.changed {
+				class, text = shade(change), "changed"
+			}
+			g.Cells = append(g.Cells, gridCell{margin + float64(k)*w, margin + float64(i)*w, w, class,
+				fmt.Sprintf("%d → %d: %+.1f%%, %s", i, k, 100*change, text)})
 		}
 	}
 	for _, l := range []struct {
@@ -321,7 +334,7 @@ func gridOf(rows []*Row) *grid {
 		text  string
 	}{
 		{"better3", "faster by half and more"}, {"better2", "by 20 to 50 %"}, {"better1", "by 5 to 20 %"},
-		{"same", "within 5 %"},
+		{"same", "within 5 %"}, {"none", "no change shown"},
 		{"worse1", "slower by 5 to 20 %"}, {"worse2", "by 20 to 50 %"}, {"worse3", "by half and more"},
 	} {
 		g.Legend = append(g.Legend, gridCell{Class: l.class, Text: l.text})

@@ -14,6 +14,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/page/pagetest"
+	"perigee/internal/result"
 )
 
 // The page has every row with its verdict, its plot and the grid of pairs, and text of results stays text.
@@ -31,7 +32,7 @@ func TestWriteHTML(t *testing.T) {
 	}
 	text := out.String()
 	for _, want := range []string{
-		"2 worse", "4 runs", "Geometric mean", `<td>p1</td>`, `<span class="chip bad">worse</span>`, "seed: 0 and 9", "&lt;script&gt;alert(1)",
+		"3 worse", "4 runs", "geometric mean of 3 patterns, phase workload, latency_ms", "<h1 class=\"bad\">Worse: &#43;", "OLD seed 0; NEW seed 9", `<td>p1</td>`, `<span class="chip bad">worse</span>`, "seed: 0 and 9", "&lt;script&gt;alert(1)",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("lacks %q", want)
@@ -47,12 +48,13 @@ func TestWriteHTML(t *testing.T) {
 
 // The grid has a cell for each pair, of the geometric mean of its ratios, and the words of the legend are true.
 func TestGrid(t *testing.T) {
-	g := gridOf([]*Row{{Sender: 0, Receiver: 1, Change: 3}, {Sender: 0, Receiver: 1, Change: 0}, {Sender: 2, Receiver: 0, Change: -0.1}, {Sender: 1, Receiver: 2, Change: 0.01}})
+	g := gridOf([]*Row{{Sender: 0, Receiver: 1, Change: 3, Verdict: Worse}, {Sender: 0, Receiver: 1, Change: 0, Verdict: Same},
+		{Sender: 2, Receiver: 0, Change: -0.1, Verdict: Better}, {Sender: 1, Receiver: 2, Change: 0.01, Verdict: Worse}, {Sender: 2, Receiver: 1, Change: 9, Verdict: Same}})
 	var got []string
 	for _, c := range g.Cells {
 		got = append(got, c.Class+" "+c.Text)
 	}
-	if diff := cmp.Diff([]string{"worse3 0 → 1: +100.0%", "same 1 → 2: +1.0%", "better1 2 → 0: -10.0%"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"worse3 0 → 1: +100.0%, changed", "same 1 → 2: +1.0%, changed", "better1 2 → 0: -10.0%, changed", "none 2 → 1: +900.0%, no change shown"}, got); diff != "" {
 		t.Error(diff)
 	}
 	if gridOf([]*Row{{Sender: 0, Receiver: 1, Change: 3}}) != nil || gridOf([]*Row{{Sender: 0, Receiver: mostGrid}, {Sender: 1, Receiver: 0}}) != nil {
@@ -74,7 +76,7 @@ func TestWriteHTMLWithoutVerdict(t *testing.T) {
 		t.Fatalf("%v, %q", err, &out)
 	}
 	text, err := os.ReadFile(path)
-	if err != nil || !bytes.Contains(text, []byte("no verdict")) || !bytes.Contains(text, []byte("perigee rerun a b --times 5")) {
+	if err != nil || !bytes.Contains(text, []byte("No verdict</h1>")) || !bytes.Contains(text, []byte("perigee rerun a b --times 5")) {
 		t.Errorf("%v:\n%s", err, text)
 	}
 	j.Sort = "p"
@@ -108,5 +110,39 @@ func TestPageInEveryView(t *testing.T) {
 				tab.Screenshot("compare-" + title + "-" + look)
 			})
 		}
+	}
+}
+
+// Each kind of rows is a test, which fails as --fail-on says, and a comparison that cannot be made is an error.
+func TestJUnit(t *testing.T) {
+	rng := rand.New(rand.NewPCG(37, 38))
+	old, fresh := runsOf(4, 3, lognormal(rng, 1)), runsOf(4, 3, slowed(rng, 1, 22))
+	for _, c := range []struct {
+		old, new []*result.Document
+		on, want string
+	}{
+		{old, fresh, "worse", "patterns: 2 of 4 comparisons are worse: geometric mean of 3 patterns | pairs of ranks: 1 of 3 comparisons is worse: pattern 1"},
+		{old, fresh, "none", "patterns:  | pairs of ranks: "},
+		{fresh, old, "worse", "patterns:  | pairs of ranks: "},
+		{fresh, old, "any", "patterns: 2 of 4 comparisons are not as before: geometric mean of 3 patterns | pairs of ranks: 1 of 3 comparisons is not as before: pattern 1"},
+		{old[:1], fresh, "any", "patterns: skipped | pairs of ranks: skipped"},
+	} {
+		var got []string
+		for _, one := range mustCompare(t, c.old, c.new, defaults).cases(c.on) {
+			text, _, _ := strings.Cut(one.Failure, " (")
+			if text, _, _ = strings.Cut(text, ", "); one.Skipped != "" {
+				text = "skipped"
+			}
+			got = append(got, one.Name+": "+text)
+		}
+		if diff := cmp.Diff(c.want, strings.Join(got, " | ")); diff != "" {
+			t.Errorf("%s: %s", c.on, diff)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "j.xml")
+	cmd := Cmd{Old: "/nowhere", New: "/nowhere", JUnit: path, Judging: Judging{Alpha: 0.05}}
+	err := cmd.Run(cli.Streams{})
+	if text, e := os.ReadFile(path); err == nil || e != nil || !strings.Contains(string(text), `errors="1"`) || !strings.Contains(string(text), "/nowhere") {
+		t.Errorf("%v, %v\n%s", err, e, text)
 	}
 }

@@ -67,8 +67,13 @@ var columns = []column{
 	{key: "batch", header: "Batch", format: "%d", value: func(r Row) any { return positive(r.Batch) }},
 	{key: "old_n", header: "Old N", format: "%d", value: func(r Row) any { return r.OldN }},
 	{key: "new_n", header: "New N", format: "%d", value: func(r Row) any { return r.NewN }},
-	{key: "old", header: "Old", format: "%.6g", value: func(r Row) any { return number(r.Old) }},
-	{key: "new", header: "New", format: "%.6g", value: func(r Row) any { return number(r.New) }},
+	{key: "unit", header: "Unit", align: table.Left, format: "%s", value: func(r Row) any { return r.unit() }},
+	{key: "old", header: "Old", format: "%s", value: func(r Row) any { return number(r.Old) },
+		text: func(r Row) any { return r.amount(r.Old) }},
+	{key: "new", header: "New", format: "%s", value: func(r Row) any { return number(r.New) },
+		text: func(r Row) any { return r.amount(r.New) }},
+	{key: "difference", header: "Difference", format: "%s", value: func(r Row) any { return number(r.New - r.Old) },
+		text: Row.gained},
 	{key: "change", header: "Change", format: "%s", value: func(r Row) any { return number(r.Change) },
 		text: func(r Row) any { return percent(r.Change) }},
 	{key: "low", header: "Low", format: "%s", value: func(r Row) any { return number(r.Low) },
@@ -122,7 +127,7 @@ func chosen(list []string, rows []Row, person bool) ([]column, error) {
 	}
 	for _, c := range columns {
 		said := slices.ContainsFunc(rows, func(r Row) bool { v := c.value(r); return v != nil && v != "" })
-		if said && c.key != "metric" {
+		if said && c.key != "metric" && c.key != "unit" {
 			out = append(out, c)
 		}
 	}
@@ -212,11 +217,11 @@ var kinds = []struct {
 	title string
 	has   func(r Row) bool
 }{
-	{"patterns", func(r Row) bool { return r.Pattern >= 0 && r.Sender < 0 || r.Of > 0 }},
+	{"patterns", func(r Row) bool { return r.Pattern >= 0 && r.Sender < 0 || r.of == "patterns" }},
 	{"pairs of ranks", func(r Row) bool { return r.Pattern >= 0 && r.Sender >= 0 }},
-	{"block transfers", func(r Row) bool { return r.Block > 0 }},
+	{"block transfers", func(r Row) bool { return r.Block > 0 || r.of == "sizes" }},
 	{"metrics of the scenario", func(r Row) bool {
-		return r.Pattern < 0 && r.Block == 0 && r.Of == 0 && r.Metric != contentionMetric
+		return r.Pattern < 0 && r.Block == 0 && (r.Of == 0 || r.of == "series") && r.Metric != contentionMetric
 	}},
 	{"contention that changed", func(r Row) bool { return r.Metric == contentionMetric && r.changed() }},
 }
@@ -293,21 +298,26 @@ func (r *Report) foot(w io.Writer) {
 	for _, text := range r.Findings {
 		fmt.Fprintln(w, "#", text)
 	}
+	fmt.Fprintln(w, "#", r.counts())
+}
+
+// counts says how many rows have which verdict.
+func (r *Report) counts() string {
 	differ := ""
 	if n := r.Count(Differs); n > 0 {
 		differ = fmt.Sprint(n, " differ, ")
 	}
-	fmt.Fprintf(w, "# %d better, %d worse, %s%d without a verdict\n", r.Count(Better), r.Count(Worse), differ,
-		r.Count(Same))
+	return fmt.Sprintf("%d better, %d worse, %s%d without a verdict", r.Count(Better), r.Count(Worse), differ, r.Count(Same))
 }
 
-// head says how was compared, and what is in the way.
+// head says what is compared, the verdict, and how it came about.
 func (r *Report) head(w io.Writer) {
-	for _, d := range r.Differences {
-		fmt.Fprintln(w, "# WARNING: compared by force, although", plaintext.Escape(d))
+	fmt.Fprintln(w, "#", plaintext.Escape(r.Headline))
+	if effect := r.Effect(); effect != "" {
+		fmt.Fprintf(w, "# %s. %s\n", r.Verdict(), plaintext.Escape(effect))
 	}
-	for _, m := range r.Remarks {
-		fmt.Fprintln(w, "# note:", plaintext.Escape(m))
+	for _, text := range r.notes() {
+		fmt.Fprintln(w, "# note:", plaintext.Escape(text))
 	}
 	interval := ""
 	if slices.ContainsFunc(r.Rows, func(row Row) bool { return !math.IsNaN(row.Low) }) {
@@ -357,6 +367,9 @@ func (r *Report) WriteJSON(w io.Writer, list []string) error {
 		NewRuns     int      `json:"new_runs"`
 		Judged      bool     `json:"judged"`
 		Advice      string   `json:"advice,omitempty"`
+		Headline    string   `json:"headline"`
+		Verdict     string   `json:"verdict"`
+		Effect      string   `json:"effect"`
 		Interval    string   `json:"interval"`
 		Test        string   `json:"test"`
 		Correction  string   `json:"correction"`
@@ -368,7 +381,7 @@ func (r *Report) WriteJSON(w io.Writer, list []string) error {
 		Same        int      `json:"same"`
 		Findings    []string `json:"findings"`
 	}{
-		"perigee.compare/2", r.Options.Alpha, r.OldN, r.NewN, r.Judged, r.Advice,
+		"perigee.compare/2", r.Options.Alpha, r.OldN, r.NewN, r.Judged, r.Advice, r.Headline, r.Verdict(), r.Effect(),
 		"Student's t on the logarithms of the runs",
 		"moderated t on the logarithms of the runs, by divisions of the runs",
 		"Westfall-Young step-down over all rows",

@@ -9,6 +9,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/junit"
 	"perigee/internal/table"
 	"perigee/tools/disagg/batch"
 	"perigee/tools/disagg/judge"
@@ -26,7 +27,7 @@ func (r *session) finish() error {
 // summarize writes the reports, prints the table, and returns the error of failed
 // cases.
 func (r *session) summarize() error {
-	var junit []report.Test
+	suite := junit.Suite{Name: "perigee disagg", Began: r.began}
 	all := []judge.Case{}
 	failed := 0
 	for _, t := range r.tasks {
@@ -35,18 +36,19 @@ func (r *session) summarize() error {
 		}
 		o := r.outcomes[t]
 		if o == nil {
-			junit = append(junit, report.Test{Name: t.Name, Category: t.Category, Skipped: "not run"})
+			skipped := junit.Case{Name: t.Name, Class: "disagg." + t.Category, Skipped: "not run"}
+			suite.Cases = append(suite.Cases, skipped)
 			continue
 		}
 		all = append(all, o.Case)
-		test := report.Test{Name: t.Name, Category: t.Category, Took: o.Ended.Sub(o.Began), Output: o.Detail}
+		test := junit.Case{Name: t.Name, Class: "disagg." + t.Category, Took: o.Ended.Sub(o.Began), Output: o.Detail}
 		if o.State == judge.Failed {
 			failed++
 			test.Failure = strings.Join(o.Reasons, "\n")
 		}
-		junit = append(junit, test)
+		suite.Cases = append(suite.Cases, test)
 	}
-	if err := report.WriteJUnit(cmp.Or(r.JUnit, filepath.Join(r.dir, junitFile)), r.began, junit); err != nil {
+	if err := junit.Write(cmp.Or(r.JUnit, filepath.Join(r.dir, junitFile)), suite); err != nil {
 		return err
 	}
 	if r.Format.Format == "json" {

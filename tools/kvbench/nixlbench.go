@@ -24,9 +24,10 @@ type NixlbenchCmd struct {
 	backendOption
 }
 
-// backendOption is a job's option beside nixlbench's own --backend.
+// backendOption are a job's options beside nixlbench's own.
 type backendOption struct {
 	BackendParam []string `name:"backend-param" sep:"none" placeholder:"K=V" group:"Job" help:"A parameter of NIXL's plugin --backend (may be repeated)."`
+	JUnit        string   `name:"junit" placeholder:"FILE" group:"Job" help:"Write what became of the thresholds, and of the job, to FILE as JUnit XML."`
 }
 
 // Help adds to the flags in perigee kvbench nixlbench --help.
@@ -40,7 +41,7 @@ func (c *NixlbenchCmd) Run(streams cli.Streams) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	c.Flags.Yielding.BackendParam = c.BackendParam
+	c.Flags.Yielding = run.Yielding{BackendParam: c.BackendParam, JUnit: c.JUnit}
 	if err := c.Flags.Check(); err != nil {
 		return err
 	}

@@ -120,7 +120,7 @@ func (c *ProfileCmd) check() error {
 	if err := c.Bench.precheck(); err != nil {
 		return err
 	}
-	c.Flags.Yielding.BackendParam = c.BackendParam
+	c.Flags.Yielding = run.Yielding{BackendParam: c.BackendParam, JUnit: c.JUnit}
 	if err := c.Flags.Check(); err != nil {
 		return err
 	}
@@ -192,6 +192,9 @@ func (c *ProfileCmd) run(streams cli.Streams, r benchmark, several bool) error {
 	if c.Result != "" {
 		j.Flags.Result = resultName(c.Result, r.label, several)
 	}
+	if c.JUnit != "" {
+		j.Flags.Yielding.JUnit = resultName(c.JUnit, r.label, several)
+	}
 	return j.Run(context.Background(), streams)
 }
 
@@ -202,10 +205,11 @@ func resultName(file, label string, several bool) string {
 		return file
 	}
 	folder, name := filepath.Split(file)
-	stem, endings := name, ""
+	endings := filepath.Ext(name)
 	if i := strings.Index(name, ".json"); i >= 0 {
-		stem, endings = name[:i], name[i:]
+		endings = name[i:]
 	}
+	stem := strings.TrimSuffix(name, endings)
 	return folder + stem + "-" + label + endings
 }
 

@@ -19,7 +19,7 @@ func TestExamplesRun(t *testing.T) {
 	}
 	lines := strings.Split(string(docs)+"\n"+Cmd{}.Help(), "\n")
 	t.Chdir(t.TempDir())
-	for _, name := range []string{"result.json.zst", "before.json.zst", "after.json.zst"} {
+	for _, name := range []string{"result.json.zst", "before.json.zst", "after.json.zst", "r1.json.zst", "r2.json.zst", "r3.json.zst"} {
 		if err := smallDocument().Write(name); err != nil {
 			t.Fatal(err)
 		}

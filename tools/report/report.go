@@ -22,6 +22,7 @@ type Cmd struct {
 	Output  string   `short:"o" placeholder:"FILE" help:"Where to write; - is the standard output. Default: report.html, or the standard output with --text and --format json."`
 	Text    bool     `help:"The essence, for the terminal; the same as --format text."`
 	Full    bool     `help:"With --text: all of the text, also how the answer was judged, latencies, pairs of ranks and a map of the traffic."`
+	Pool    bool     `help:"Take the results as runs of one workload: the figures are those of all their runs."`
 	Format  string   `enum:"html,text,json" default:"html" help:"html, text or json."`
 	Title   string   `placeholder:"TEXT" help:"What the result is called, instead of the title of its run."`
 
@@ -37,11 +38,12 @@ type input struct {
 // Help says what is more than a line.
 func (Cmd) Help() string {
 	return `The page is one self-contained file: it opens from a mail attachment and asks the network for nothing.
-Several results stand side by side in one page.
+Several results stand side by side in one page; --pool takes them as runs of one workload.
 
   perigee report result.json.zst -o report.html
   perigee report --text result.json.zst
   perigee report --text --full result.json.zst
+  perigee report --pool r1.json.zst r2.json.zst r3.json.zst
   perigee report --format json result.json.zst | jq '.results[0].findings'
 
 What each view shows, to the formula: docs/report.md.`
@@ -76,6 +78,17 @@ func (c *Cmd) Run(streams cli.Streams) error {
 	}
 	if err := cli.NotOver(c.Output, c.Results...); err != nil {
 		return err
+	}
+	if c.Pool {
+		if len(c.Results) < 2 {
+			return fault.New(fault.Usage, "--pool takes several results, and here is one")
+		}
+		f, err := figures.Pool(c.Results)
+		if err != nil {
+			return err
+		}
+		name := fmt.Sprintf("%s and %d more, pooled", filepath.Base(c.Results[0]), len(c.Results)-1)
+		return c.write([]input{{name, f}}, streams)
 	}
 	list := make([]input, len(c.Results))
 	for i, path := range c.Results {

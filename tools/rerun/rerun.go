@@ -17,6 +17,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -24,6 +27,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/file"
+	"perigee/internal/junit"
 	"perigee/internal/plaintext"
 	"perigee/internal/result"
 	"perigee/spmd/boot"
@@ -38,6 +42,9 @@ type Cmd struct {
 	Times int    `placeholder:"N" help:"Make N runs (of each result) one after the other and compare these sets of runs; 5 where two results are given [one run, compared with the result]."`
 	options
 	compare.Judging
+
+	says  string // for rank 0
+	cases []junit.Case
 }
 
 // options are those of one run.
@@ -50,6 +57,7 @@ type options struct {
 // Help adds to the flags in perigee rerun --help.
 func (Cmd) Help() string {
 	return "Repeats a run: script, options, files, ranks, engine, seed and thresholds are those of the result. Files that it wrote because an option named them are not written again, unless --allow-io is given. " +
+		"Without --result the new results stay beside the old one: r-rerun-1.json.zst, with --times the folder r-rerun-1. " +
 		"The new result is compared with the old one as by perigee compare. One run against one gives figures and no verdict; --times N makes enough runs for one (4 or more a side; --result then names a folder), " +
 		"and two results are repeated alternately, so that a drift of the machine touches both. With --format json or csv the comparison alone goes to standard output, and what the run prints to standard error."
 }
@@ -65,10 +73,50 @@ func (c *Cmd) Run(s cli.Streams, k *kong.Context) error {
 		}
 		return c.runSeries(s)
 	}
-	if err := cmp.Or(c.Judging.Check(), cli.NotOver(c.Page, c.Of), cli.NotOver(c.Result, c.Of), c.apart()); err != nil {
+	if err := c.Judging.Check(); err != nil {
 		return err
 	}
-	return c.job(s, k.Args).Run(context.Background(), s)
+	place, err := c.place(s, k.Args)
+	if err := cmp.Or(err, cli.NotOver(c.Page, c.Of), cli.NotOver(c.Result, c.Of), c.apart()); err != nil {
+		return err
+	}
+	return c.job(s, place).Run(context.Background(), s)
+}
+
+// place chooses the file of a result that --result does not name, and returns the command line of a rank: all ranks
+// that are started here get the same name.
+func (c *Cmd) place(s cli.Streams, process []string) ([]string, error) {
+	if info, err := os.Stat(c.Of); c.Result != "" || c.OnlyRun != "" || err != nil || !info.Mode().IsRegular() {
+		return process, nil // what is wrong with the file its reader says
+	}
+	_, started, err := boot.Started(c.Flags.Over(os.LookupEnv))
+	if err != nil {
+		return process, err
+	}
+	c.Result = beside(c.Of, ".json.zst")
+	c.says = "the new result goes to " + c.Result
+	if started {
+		return process, nil
+	}
+	fmt.Fprintln(s.Err, "perigee:", plaintext.Escape(c.says))
+	return slices.Insert(slices.Clone(process), 1, "--result="+c.Result), nil
+}
+
+// beside names a place beside a result, or a folder of results, that is free: r-rerun-1 and the ending for r.json.
+func beside(of, ending string) string {
+	folder, name := filepath.Split(filepath.Clean(of))
+	stem, _, _ := strings.Cut(name, ".json")
+	for n := 1; ; n++ {
+		path := fmt.Sprintf("%s%s-rerun-%d", folder, stem, n)
+		taken := false
+		for _, end := range []string{"", ".json", ".json.gz", ".json.zst"} {
+			_, err := os.Lstat(path + end)
+			taken = taken || err == nil
+		}
+		if !taken {
+			return path + ending
+		}
+	}
 }
 
 // apart refuses to write the comparison over the new result, which may not be there yet.
@@ -89,15 +137,25 @@ func (c *Cmd) asText() bool {
 // job is the job of one run. process is the whole command line without the program.
 func (c *Cmd) job(s cli.Streams, process []string) run.Job {
 	j := run.Job{
-		Command: "perigee rerun", Flags: c.flags(), Process: process, ID: c.OnlyRun, Repeats: c.Of,
+		Command: "perigee rerun", Flags: c.flags(), Process: process, ID: c.OnlyRun, Repeats: c.Of, Says: c.says,
 		Conclude: func(old, fresh *result.Document) error { return c.conclude(s, old, fresh) },
 		// A program that reads the comparison wants nothing else.
 		Aside: !c.asText() && (c.Page == "" || c.Page == "-"),
 	}
 	if c.OnlyRun != "" {
 		j.Conclude = nil
+	} else {
+		j.Suites = func() []junit.Suite { return c.suites(time.Now()) }
 	}
 	return j
+}
+
+// suites are the comparison as tests; none where nothing has been compared.
+func (c *Cmd) suites(began time.Time) []junit.Suite {
+	if c.cases == nil {
+		return nil
+	}
+	return []junit.Suite{{Name: "perigee compare", Began: began, Cases: c.cases}}
 }
 
 // flags are those of the job, with what a scenario could have taken for itself: this command line has none.
@@ -115,8 +173,7 @@ func beforeAndAfter(path string, n int) string {
 	return "now " + again("before") + ", after the change " + again("after") + ", and in the end perigee compare before after"
 }
 
-// conclude compares the result of the repetition with the old one. What the user has
-// asked to be different is no reason not to compare; it is said all the same.
+// conclude compares the result of the repetition with the old one.
 func (c *Cmd) conclude(s cli.Streams, old, fresh *result.Document) error {
 	out := &cli.Output{W: s.Out}
 	s.Out = out
@@ -125,8 +182,8 @@ func (c *Cmd) conclude(s cli.Streams, old, fresh *result.Document) error {
 	}
 	err := c.Judge(s, compare.Sides{
 		Old: []*result.Document{old}, New: []*result.Document{fresh},
-		Force:  c.Ranks != nil || c.Engine != run.Same || c.Backend != "",
 		Advice: func(n int) string { return beforeAndAfter(c.Of, n) },
+		Cases:  func(list []junit.Case) { c.cases = list },
 	})
 	return cmp.Or(out.Fault(), err)
 }

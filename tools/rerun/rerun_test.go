@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -88,8 +91,7 @@ func TestConclude(t *testing.T) {
 		{"as before", "", document("shm", 1000), 0, "# no verdicts: 1 run against 1 run: too few for a verdict at alpha 0.05, which takes 4 on each side. To make them: now perigee rerun r.json --times 5 --result before, after the change perigee rerun r.json --times 5 --result after, and in the end perigee compare before after"},
 		{"slower", "", document("shm", 2000), 0, "+99.06%"},
 		{"quicker, with any change forbidden", "--fail-on any", document("shm", 500), 0, "-49.53%"},
-		{"another engine, not asked for", "", document("nixl", 1000), fault.Input, ""},
-		{"another engine", "--engine nixl", document("nixl", 1000), 0, "although the engine is shm and nixl\n"},
+		{"another engine", "--engine nixl", document("nixl", 1000), 0, "# OLD engine shm; NEW engine nixl\n"},
 	} {
 		var out bytes.Buffer
 		s := cli.Streams{Out: &out}
@@ -111,6 +113,83 @@ func TestConclude(t *testing.T) {
 	j := parse(t, "r.json", "--format", "json").job(cli.Streams{Out: &out}, []string{"rerun"})
 	if err := j.Conclude(document("shm", 1000), document("shm", 1000)); err != nil || !json.Valid(out.Bytes()) {
 		t.Errorf("%v:\n%s", err, &out)
+	}
+}
+
+// A new result is put beside the old one, where nothing is yet.
+func TestBeside(t *testing.T) {
+	dir := t.TempDir()
+	for i, c := range []struct{ make, of, ending, want string }{
+		{"", "r.json.zst", ".json.zst", "r-rerun-1.json.zst"},
+		{"r-rerun-1.json", "r.json", ".json.zst", "r-rerun-2.json.zst"},
+		{"r-rerun-2/x", "r.json.gz", "", "r-rerun-3"},
+		{"", "folder/", "", "folder-rerun-1"},
+	} {
+		if c.make != "" {
+			path := filepath.Join(dir, c.make)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := beside(dir+"/"+c.of, c.ending); got != filepath.Join(dir, c.want) {
+			t.Errorf("%d: %s, want %s", i, got, c.want)
+		}
+	}
+}
+
+// The ranks that are started here know the place, and what is not kept is said.
+func TestPlace(t *testing.T) {
+	dir := t.TempDir()
+	of := filepath.Join(dir, "r.json")
+	if err := document("shm", 1).Write(of); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	s := cli.Streams{Err: &out}
+	process, err := parse(t, of).place(s, []string{"rerun", of})
+	want := filepath.Join(dir, "r-rerun-1.json.zst")
+	if err != nil || !slices.Equal(process, []string{"rerun", "--result=" + want, of}) || out.String() != "perigee: the new result goes to "+want+"\n" {
+		t.Errorf("%q, %v, %s", process, err, &out)
+	}
+	for _, args := range [][]string{{of, "--result", "x.json"}, {of, "--only-run", "id"}, {dir + "/none.json"}, {dir}} {
+		out.Reset()
+		if process, err := parse(t, args...).place(s, []string{"rerun"}); err != nil || len(process) != 1 || out.Len() > 0 {
+			t.Errorf("%q: %q, %v, %s", args, process, err, &out)
+		}
+	}
+}
+
+// A series without --result keeps its results beside the first, and leaves nothing where there are none.
+func TestSeriesStaysBeside(t *testing.T) {
+	dir := t.TempDir()
+	var out strings.Builder
+	cmd := parse(t, filepath.Join(dir, "r.json"), "--times", "2", "--pairs", "none")
+	r := &repetition{cmd: cmd, s: cli.Streams{Out: io.Discard, Err: &out}, sides: []*side{{path: cmd.Of}}, order: make([]int, 2), folder: beside(cmd.Of, "")}
+	for fails, left := range map[bool]int{true: 0, false: 2} {
+		r.sides[0].docs = nil
+		if err := claim(r.folder); err != nil {
+			t.Fatal(err)
+		}
+		r.announce()
+		r.run = func(_ context.Context, _, output, id string) error {
+			d := document("shm", 1000)
+			d.Job, d.Finished = &result.Job{ID: id}, &d.Started
+			if fails {
+				return fault.New(fault.Launch, "none")
+			}
+			return d.Write(output)
+		}
+		if err := r.play(t.Context()); (err != nil) != fails {
+			t.Error(err)
+		}
+		r.close()
+		files, _ := os.ReadDir(filepath.Join(dir, "r-rerun-1"))
+		if len(files) != left || !strings.Contains(out.String(), "; the new results go to "+filepath.Join(dir, "r-rerun-1")+"\n") {
+			t.Errorf("fails %v: %d files\n%s", fails, len(files), &out)
+		}
+		if err := os.RemoveAll(filepath.Join(dir, "r-rerun-1")); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

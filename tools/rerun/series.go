@@ -19,6 +19,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/file"
+	"perigee/internal/junit"
 	"perigee/internal/plaintext"
 	"perigee/internal/result"
 	"perigee/tools/compare"
@@ -50,7 +51,6 @@ type repetition struct {
 	sides  []*side
 	order  []int // of each run, its side
 	folder string
-	keep   bool // the folder is the user's
 	spent  time.Duration
 	broken []violation
 	// run makes one run as the job of an id, whose result it writes to a file. Tests replace it.
@@ -70,17 +70,31 @@ func (c *Cmd) runSeries(s cli.Streams) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), cli.Endings()...)
 	defer stop()
-	if err := r.open(); err != nil {
+	if err := claim(r.folder); err != nil {
 		return err
 	}
 	defer r.close()
 	r.run = r.child
 	r.announce()
-	err = r.play(ctx)
-	if err != nil && !r.keep {
-		r.printf("the results of these runs are deleted now: --result FOLDER keeps them")
+	return r.finish(old, r.play(ctx))
+}
+
+// writeJUnit writes each run with its thresholds, and the comparison, as tests.
+func (r *repetition) writeJUnit(failure error) error {
+	if r.cmd.JUnit == "" {
+		return nil
 	}
-	return r.finish(old, err)
+	suites := r.cmd.suites(time.Now())
+	for _, s := range r.sides {
+		for i, d := range s.docs {
+			name := strings.TrimSpace(fmt.Sprintf("run %d %s", i+1, s.name))
+			suites = append(suites, run.JUnitSuite(name, d.Started, d.Thresholds, nil))
+		}
+	}
+	if failure != nil {
+		suites = append(suites, run.JUnitSuite("the series", time.Now(), nil, failure))
+	}
+	return junit.Write(r.cmd.JUnit, suites...)
 }
 
 func (c *Cmd) checkSeries() error {
@@ -157,7 +171,7 @@ const mostTimes = 10_000
 
 // prepare reads what is to be repeated. old are the results that one side is compared with, where only one is repeated.
 func (c *Cmd) prepare(s cli.Streams) (old []*result.Document, r *repetition, err error) {
-	r = &repetition{cmd: c, s: s, folder: c.Result, keep: c.Result != ""}
+	r = &repetition{cmd: c, s: s, folder: cmp.Or(c.Result, beside(c.Of, ""))}
 	if c.Other == "" {
 		path, err := compare.FirstOf(c.Of)
 		if err == nil {
@@ -187,17 +201,6 @@ func (c *Cmd) prepare(s cli.Streams) (old []*result.Document, r *repetition, err
 	return old, r, nil
 }
 
-// open makes the folder of the results.
-func (r *repetition) open() (err error) {
-	if r.keep {
-		return claim(r.folder)
-	}
-	if r.folder, err = os.MkdirTemp("", "perigee-rerun-"); err != nil {
-		return fault.New(fault.Output, "folder of the results: %w", err)
-	}
-	return nil
-}
-
 func lasted(d *result.Document) time.Duration {
 	if d.Finished == nil {
 		return 0
@@ -214,10 +217,8 @@ func alternating(times int) (order []int) {
 }
 
 func (r *repetition) close() {
-	if r.keep {
-		os.Remove(filepath.Join(r.folder, claimName))
-	} else {
-		os.RemoveAll(r.folder)
+	for _, path := range []string{claimName, "a", "b", ""} { // folders without a result do not stay
+		os.Remove(filepath.Join(r.folder, path))
 	}
 }
 
@@ -239,7 +240,8 @@ func (r *repetition) announce() {
 	if total > 0 {
 		about = fmt.Sprintf(", about %s in all", rounded(total))
 	}
-	r.printf("%s of %s%s", cli.Count(len(r.order), "run"), what, about)
+	r.printf("%s of %s%s; the new results go to %s", cli.Count(len(r.order), "run"), what, about,
+		plaintext.Escape(r.folder))
 }
 
 // rounded is a duration as people say it.
@@ -357,18 +359,21 @@ func (r *repetition) violations() error {
 }
 
 // finish compares what there is, also if the series was cut short.
-func (r *repetition) finish(old []*result.Document, failure error) error {
+func (r *repetition) finish(old []*result.Document, failure error) (err error) {
+	defer func() {
+		if lost := r.writeJUnit(failure); err == nil {
+			err = lost
+		}
+	}()
 	out := &cli.Output{W: r.s.Out}
 	r.s.Out = out
 	fresh := r.sides[len(r.sides)-1].docs
 	what := fmt.Sprintf("# OLD: %s; NEW: %s now", plaintext.Escape(r.cmd.Of), cli.Count(len(fresh), "run"))
-	force := r.cmd.Ranks != nil || r.cmd.Engine != run.Same
 	if len(r.sides) == 2 {
 		old = r.sides[0].docs
 		what = fmt.Sprintf("# OLD: %s of %s now; NEW: %s of %s now", cli.Count(len(old), "run"),
 			plaintext.Escape(r.sides[0].path),
 			cli.Count(len(fresh), "run"), plaintext.Escape(r.sides[1].path))
-		force = true // the user wants to know what a difference between the two does
 	}
 	if len(old) == 0 || len(fresh) == 0 || failure != nil && !r.cmd.asText() {
 		return failure
@@ -377,7 +382,8 @@ func (r *repetition) finish(old []*result.Document, failure error) error {
 		fmt.Fprintln(r.s.Out, what)
 	}
 	advice := func(n int) string { return r.advice(n) }
-	err := r.cmd.Judge(r.s, compare.Sides{Old: old, New: fresh, Force: force, Advice: advice})
+	err = r.cmd.Judge(r.s, compare.Sides{Old: old, New: fresh, Advice: advice,
+		Cases: func(list []junit.Case) { r.cmd.cases = list }})
 	return cmp.Or(failure, out.Fault(), r.violations(), err)
 }
 
@@ -426,7 +432,7 @@ func (r *repetition) child(ctx context.Context, path, output, id string) error {
 // childArgs is the command line of one run.
 func (c *Cmd) childArgs(path, output, id string) ([]string, error) {
 	o := options{Flags: c.Flags, Yielding: c.Yielding, OnlyRun: id}
-	o.Result, o.Launcher = output, new("local")
+	o.Result, o.Launcher, o.JUnit = output, new("local"), ""
 	words, err := cli.Words(&o)
 	return slices.Concat([]string{"rerun"}, words, []string{"--", path}), err
 }

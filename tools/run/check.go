@@ -31,9 +31,7 @@ func (c *Check) Run(streams cli.Streams) error {
 		if err != nil {
 			return err
 		}
-		lines, n := text.check()
-		faults += n
-		fmt.Fprint(streams.Out, plaintext.Text(strings.Join(lines, "\n")+"\n"))
+		faults += text.check(streams.Out)
 	}
 	if faults > 0 {
 		return fault.New(fault.Input, "%s in %s", cli.Count(faults, "fault"), strings.Join(c.Scenarios, ", "))
@@ -41,31 +39,33 @@ func (c *Check) Run(streams cli.Streams) error {
 	return nil
 }
 
-// check lists what is wrong with a scenario, and says what it is if nothing is.
-func (s *script) check() (lines []string, faults int) {
+// check lists what is wrong with a scenario, and says what it has if nothing is.
+func (s *script) check(out io.Writer) (faults int) {
 	r, found := lua.Check(&s.Library, s.Name, s.Source)
 	defer r.Close()
 	nowhere := cli.Streams{Out: io.Discard, Err: io.Discard}
 	if _, err := parseOptions("perigee run", r.Scenario, []string{"--help"}, nowhere); !errors.Is(err, ErrHelp) {
-		found = append(found, lua.Finding{Text: err.Error()})
+		found = append(found, lua.NewFinding(err))
 	}
 	for _, f := range found {
-		lines = append(lines, f.String())
+		fmt.Fprint(out, plaintext.Text(f.Text+"\n"))
 		if !f.Warning {
 			faults++
 		}
 	}
 	if faults > 0 {
-		return lines, faults
+		return faults
 	}
-	summary := fmt.Sprintf("%s: %s, %s", s.Name, cli.Count(len(r.Options), "option"), cli.Count(r.Hooks(), "hook"))
+	has := []string{cli.Count(len(r.Options), "option"), cli.Count(r.Hooks(), "hook")}
 	if n := len(s.Modules); n > 0 {
-		summary += ", " + cli.Count(n, "module")
+		has = append(has, cli.Count(n, "module"))
 	}
-	if summary += "; no faults"; len(found) > 0 {
-		summary += ", " + cli.Count(len(found), "warning")
+	faulty := "no faults"
+	if len(found) > 0 {
+		faulty += ", " + cli.Count(len(found), "warning")
 	}
-	return append(lines, summary), 0
+	fmt.Fprint(out, plaintext.Text(fmt.Sprintf("%s: %s; %s\n", s.Name, strings.Join(has, ", "), faulty)))
+	return 0
 }
 
 // checkFolders refuses folders of modules that are not there.

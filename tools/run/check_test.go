@@ -42,7 +42,7 @@ func TestCheckCommand(t *testing.T) {
 		kind                      fault.Kind
 	}{
 		{names: "good.lua own.lua", lib: "libs", want: "good.lua: 1 option, 2 hooks, 1 module; no faults\nown.lua: 2 options, 1 hook; no faults\n"},
-		{names: "good.lua", want: "good.lua:1: there is no module c: looked for c.lua\n  hint: a module is a file beside the script, or in a folder of --lib DIR\n", message: "1 fault in good.lua", kind: fault.Input},
+		{names: "good.lua", want: "good.lua:1: there is no module c: looked for c.lua\n  hint: require \"lib.common\" loads lib/common.lua from the script's folder, or from one of --lib DIR\n", message: "1 fault in good.lua", kind: fault.Input},
 		{names: "own.lua engine.lua", message: "2 faults in own.lua, engine.lua", kind: fault.Input, want: "own.lua: 2 options, 1 hook; no faults\nengine.lua:1: there is no variable itres\n" +
 			"engine.lua: options: --engine is an option of every job: give that of the scenario another name\n"},
 		{names: "good.lua", lib: "lib", message: "--lib lib: there is no such folder", kind: fault.Usage},

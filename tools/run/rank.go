@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -83,7 +84,7 @@ func (j Job) runRank(ctx context.Context, streams cli.Streams, env boot.Environ)
 		return cli.Reported{Err: faultOf(err)}
 	}
 	r.world.Store(w)
-	k := &rank{job: j, streams: streams, world: w, reporter: r}
+	k := &rank{job: j, streams: streams, world: w, reporter: r, began: started}
 	k.streams.Out = &output{to: streams.Out, lost: func(err error) { w.Fail(err) }}
 	go k.watch(ctx)
 	left := func() (int64, error) { return memory.Available("/") }
@@ -93,6 +94,9 @@ func (j Job) runRank(ctx context.Context, streams cli.Streams, env boot.Environ)
 	// What is wrong at this rank is an error only now: the others must get it, too.
 	if err = cmp.Or(logless, j.Mistake); err == nil {
 		err = k.play()
+		if k.exp != nil && k.exp.Doc != nil {
+			err = k.junit(k.exp.Doc.Thresholds, err)
+		}
 	}
 	if k.helped {
 		err = nil
@@ -169,9 +173,12 @@ type rank struct {
 	old      *result.Document // at rank 0, the result that the run repeats
 	exp      *experiment.Experiment
 	helped   bool
+	began    time.Time
 	// explain adds the failure to the result as it was saved last, if this rank cannot do so at its end; nil before
 	// there is one.
 	explain atomic.Pointer[func(error)]
+	// unjudged are the thresholds as they were at the beginning, for watch.
+	unjudged atomic.Pointer[[]result.Threshold]
 	// begun is exp, for watch.
 	begun  atomic.Pointer[experiment.Experiment]
 	writes sync.Mutex // held by what writes the result at the end of a failed job
@@ -196,6 +203,9 @@ func (k *rank) watch(ctx context.Context) {
 			k.reporter.report(f)
 			k.world.Log().Error("the rank is ended in the middle of its work", "failure", f)
 		})
+		if limits := k.unjudged.Load(); limits != nil {
+			within(finalGrace/2, nil, func() { k.junit(*limits, f) })
+		}
 		mine := !k.reporter.launched || f.Alone // not where the launcher lives and does it
 		if explain := k.explain.Load(); explain != nil && mine && k.writes.TryLock() {
 			within(launch.StoringGrace, nil, func() { (*explain)(f) }) // it reads and writes all that was saved
@@ -307,12 +317,17 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 	})
 	k.begun.Store(k.exp)
 	if w.Rank() == 0 {
+		k.unjudged.Store(new(slices.Clone(k.exp.Doc.Thresholds)))
+		k.junit(k.exp.Doc.Thresholds, errGoing)
 		if flags.Result != "" {
 			explain := func(failure error) { experiment.ExplainPartial(flags.Result, id, failure, k.streams.Err) }
 			k.explain.Store(&explain)
 		}
 		k.exp.Doc.Notes = append(k.exp.Doc.Notes, o.leftOut(r.Scenario, flags)...)
 		k.header(o.Script)
+		if k.job.Says != "" {
+			k.reporter.note(k.job.Says)
+		}
 	}
 	if err := k.exp.DescribeHosts(); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"os"
@@ -43,7 +44,8 @@ func (j Job) read() (order, error) {
 			j.Repeats).
 			WithHint("perigee disagg run effective.yaml, in the folder of the case, runs it again")
 	}
-	if !d.Scenario.Intact() {
+	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(d.Scenario.Source)))
+	if sum != d.Scenario.SHA256 || !result.Intact(d.Scenario.Modules) {
 		return order{}, fault.New(fault.Input, "result %s: the scenario's text does not go with its SHA-256",
 			j.Repeats).
 			WithHint("the file has been changed since perigee wrote it")

@@ -16,6 +16,7 @@ import (
 	"perigee/internal/experiment"
 	"perigee/internal/fault"
 	"perigee/internal/file"
+	"perigee/internal/junit"
 	"perigee/internal/result"
 	"perigee/lua"
 	"perigee/nixl/engines"
@@ -49,6 +50,10 @@ type Job struct {
 	// Conclude, if set, looks at the complete result of a run at rank 0, after it was written, and at the
 	// result that it repeats, if any. Its error becomes that of the job.
 	Conclude func(old, fresh *result.Document) error
+	// Suites, if set, returns what Conclude has to say in the file of --junit.
+	Suites func() []junit.Suite
+	// Says is what rank 0 says on standard error before the run.
+	Says string
 	// Aside sends what the scenario prints to standard error: standard output is Conclude's.
 	Aside bool
 
@@ -306,6 +311,11 @@ func (j Job) checkOutputs(flags Flags, sc lua.Scenario, own options) error {
 			return err
 		}
 		if err := result.CheckWritable("--result", flags.Result); err != nil {
+			return err
+		}
+	}
+	if path := flags.Yielding.JUnit; path != "" {
+		if err := cmp.Or(cli.NotOver(path, inputs...), result.CheckWritable("--junit", path)); err != nil {
 			return err
 		}
 	}

@@ -38,11 +38,14 @@ func readScript(name string, libs ...string) (script, error) {
 				strings.ReplaceAll(strings.Join(scenarios.Names(), ", "), "_", "-"))
 	}
 	source, err := lua.ReadSource(name)
+	if err != nil {
+		return script{}, fault.Wrap(err, "scenario")
+	}
 	folders := []string{file.Folder(name)}
 	if target, err := file.Target(name); err == nil && file.Folder(target) != folders[0] { // the script is a link
 		folders = append(folders, file.Folder(target))
 	}
-	return script{name, source, lua.Library{Folders: append(folders, libs...)}}, err
+	return script{name, source, lua.Library{Folders: append(folders, libs...)}}, nil
 }
 
 // load runs the top level of the scenario, which may print, and finds its modules.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"testing"
 
@@ -20,11 +19,10 @@ func TestYielding(t *testing.T) {
 		{"", "--size 1", "--size 1", "given", "[]"},
 		{"backend", "--backend X --backend-param a=b", "--backend X", "given", "[a=b]"},
 		{"backend-param", "--backend X --backend-param a=b", "--backend-param a=b", "X", "[]"},
+		{"junit", "--backend X --junit=f", "--junit=f", "X", "[]"},
 		{"", "-- --backend X", "-- --backend X", "given", "[]"},
-		{"", "--lib a --lib=b,c", "", "given", "[]"},
-		{"lib", "--lib a", "--lib a", "given", "[]"},
 	} {
-		sc := lua.Scenario{Library: lua.Library{Folders: []string{"."}}}
+		var sc lua.Scenario
 		if c.own != "" {
 			sc.Options = []lua.Option{{Name: c.own, Type: "string"}}
 		}
@@ -33,14 +31,11 @@ func TestYielding(t *testing.T) {
 		if got := strings.Join(rest, " "); err != nil || got != c.rest || y.Backend != c.name || fmt.Sprint(y.BackendParam) != c.params {
 			t.Errorf("%q of a scenario with %q: %v, %q, %+v", c.words, c.own, err, got, y)
 		}
-		if want := (c.own == "" && strings.Contains(c.words, "--lib")); want != slices.Equal(y.Lib, []string{"a", "b,c"}) {
-			t.Errorf("%q of a scenario with %q: folders %q", c.words, c.own, y.Lib)
-		}
 		var out strings.Builder
 		if _, err := parseOptions("perigee run x", sc, []string{"--help"}, cli.Streams{Out: &out, Err: io.Discard}); !errors.Is(err, ErrHelp) {
 			t.Fatal(err)
 		}
-		for _, flag := range []string{"--backend=", "--backend-param=", "--lib="} {
+		for _, flag := range []string{"--backend=", "--backend-param=", "--junit="} {
 			if n := strings.Count(out.String(), flag); n != 1 {
 				t.Errorf("a scenario with %q: %s is %d times in its help", c.own, flag, n)
 			}

@@ -178,10 +178,9 @@ type compared struct {
 	}
 }
 
-// compare lets perigee compare two sets of results, with --force, since the experiments change what it would refuse,
-// and removes them.
+// compare lets perigee compare two sets of results, and removes them.
 func (l *Lab) compare(old, fresh []string) (*compared, error) {
-	args := []string{"compare", old[0], fresh[0], "--force", "--fail-on=none", "--format=json"}
+	args := []string{"compare", old[0], fresh[0], "--fail-on=none", "--format=json"}
 	for _, path := range old[1:] {
 		args = append(args, "--old="+path)
 	}

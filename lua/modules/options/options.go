@@ -2,13 +2,17 @@
 //
 // options.int { "iters", 1000, "round trips", min = 1 } returns its table with the type added; the scenario lists such
 // tables, and perigee/lua/option reads the list. options.reject says in run, or in ranks, that options do not go
-// together: its error is one of usage, as if the parser had refused them. The module needs nothing of its host but the
-// Lua state.
+// together: its error is one of usage, as if the parser had refused them. options.words reads a list of known words.
+// The module needs nothing of its host but the Lua state.
 package options
 
 import (
+	"slices"
+	"strings"
+
 	glua "github.com/yuin/gopher-lua"
 
+	"perigee/internal/conf"
 	"perigee/internal/fault"
 	"perigee/lua/modules"
 	"perigee/lua/option"
@@ -23,9 +27,9 @@ type instance struct{}
 // New makes the module of a VM.
 func (Module) New(modules.Host) modules.Instance { return instance{} }
 
-// Exports lists the functions: one for each type of option, and reject.
+// Exports lists the functions: one for each type of option, reject and words.
 func (instance) Exports() modules.Exports {
-	m := map[string]vm.Function{"reject": reject}
+	m := map[string]vm.Function{"reject": reject, "words": words}
 	for _, kind := range option.Types {
 		m[kind] = func(L *glua.LState) (int, error) {
 			t := L.CheckTable(1)
@@ -39,4 +43,27 @@ func (instance) Exports() modules.Exports {
 // reject(message, hint) says that the options do not go together.
 func reject(L *glua.LState) (int, error) {
 	return 0, fault.New(fault.Usage, "%s", L.CheckString(1)).WithHint("%s", L.OptString(2, ""))
+}
+
+// words(name, text, known) returns the words of an option's text, which has commas between them; each is a known one.
+func words(L *glua.LState) (int, error) {
+	name, text := L.CheckString(1), L.CheckString(2)
+	var known []string
+	err := vm.Each(L.CheckTable(3), "options.words: word %d", "text", func(_ int, word glua.LString) error {
+		known = append(known, string(word))
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	list := L.NewTable()
+	for _, word := range strings.Split(text, ",") {
+		word = strings.TrimSpace(word)
+		if !slices.Contains(known, word) {
+			return 0, fault.New(fault.Usage, "--%s: there is no %q%s", name, word, conf.Suggestion(word, known)).
+				WithHint("--%s takes some of these, with commas between them: %s", name, strings.Join(known, ", "))
+		}
+		list.Append(glua.LString(word))
+	}
+	return vm.Return(L, list)
 }

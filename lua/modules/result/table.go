@@ -27,7 +27,9 @@ func newTable(title string, columns *glua.LTable) (text table.Table, record resu
 	record.Title = title
 	list, err = columnsFrom(columns)
 	for _, c := range list {
-		text.AddColumn(c.name, table.Right, c.format)
+		if !c.silent {
+			text.AddColumn(c.name, table.Right, c.format)
+		}
 		record.Columns = append(record.Columns, c.name)
 	}
 	return text, record, list, err
@@ -197,16 +199,17 @@ func (r *tables) finish(_ *glua.LState, t *stream) (int, error) {
 	return 0, t.text.WriteTextWithin(out, t.width, t.keys)
 }
 
-// column is a column of result.table. verb is the letter of its format.
+// column is a column of result.table. verb is the letter of its format. A silent one goes into the result alone.
 type column struct {
 	name, format string
 	verb         byte
+	silent       bool
 }
 
 // columnFormat is a format for one cell, with text around it.
 var columnFormat = regexp.MustCompile(`^(?:[^%]|%%)*%[-+ 0#]*[0-9]{0,3}(?:\.[0-9]{1,3})?([dfegsv])(?:[^%]|%%)*$`)
 
-// columnsFrom reads the columns of result.table: {{name, format}, ...}.
+// columnsFrom reads the columns of result.table: {{name, format, silent =}, ...}.
 func columnsFrom(t *glua.LTable) ([]column, error) {
 	list := make([]column, 0, t.Len())
 	err := vm.Each(t, "result.table: column %d", "{name, format}", func(i int, c *glua.LTable) error {
@@ -227,7 +230,7 @@ func columnsFrom(t *glua.LTable) ([]column, error) {
 			return fault.New(fault.Script,
 				"result.table: column %s has the format %q, want one such as %%d, %%.3f or %%s", name, format)
 		}
-		list = append(list, column{string(name), format, m[1][0]})
+		list = append(list, column{string(name), format, m[1][0], glua.LVAsBool(c.RawGetString("silent"))})
 		return nil
 	})
 	return list, err
@@ -242,14 +245,18 @@ func rowCells(v glua.LValue, columns []column) (cells, shown []any, err error) {
 	if n := t.Len(); n > len(columns) {
 		return nil, nil, fmt.Errorf(" has %d cells for %d columns", n, len(columns))
 	}
-	cells, shown = make([]any, len(columns)), make([]any, len(columns))
+	cells = make([]any, len(columns))
 	for i, c := range columns {
 		if cells[i], err = vm.Stored(t.RawGetInt(i + 1)); err != nil {
 			return nil, nil, fmt.Errorf(", column %s: %w", c.name, err)
 		}
-		if shown[i], ok = c.show(cells[i]); !ok {
+		cell, ok := c.show(cells[i])
+		if !ok {
 			return nil, nil, fmt.Errorf(", column %s is %s, which does not go with the format %s", c.name,
 				vm.Describe(t.RawGetInt(i+1)), c.format)
+		}
+		if !c.silent {
+			shown = append(shown, cell)
 		}
 	}
 	return cells, shown, nil

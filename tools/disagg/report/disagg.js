@@ -45,7 +45,7 @@ perigee.data("disagg").then((data) => {
     if (!p) return;
     const day = (s) => new Date(s * 1000).toISOString().slice(0, 16).replace("T", " ");
     perigee.plot(find("history-chart"), {
-      label: named(p) + " over time", x: { label: "Started (UTC)", fmt: day }, y: { label: unit(p.metric), fmt: fmt.number },
+      label: named(p) + " over time", x: { label: "Started (UTC)", fmt: day, date: true }, y: { label: unit(p.metric), fmt: fmt.number },
       series: [{ name: named(p), line: true, points: p.values.map((v, i) => [p.times[i], v]) }],
     });
   };

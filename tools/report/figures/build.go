@@ -116,6 +116,7 @@ type builder struct {
 	timeline   Timeline
 	contention contention.Collector
 	starts     Starts
+	later      bool // a result after the first is read
 	// arrivals of the run at hand, by target.
 	arrivals map[int]*Span
 }
@@ -303,6 +304,9 @@ func (b *builder) addTargets() {
 }
 
 func (b *builder) span(s Span) {
+	if b.later { // its clock is another one
+		return
+	}
 	if len(b.timeline.Spans) >= MostSpans {
 		b.timeline.Dropped++
 		return

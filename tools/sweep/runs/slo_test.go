@@ -38,7 +38,7 @@ func TestMistakes(t *testing.T) {
 		"P90_TTFT_ms<=inf":    `SLO "P90_TTFT_ms<=inf": wanted a number at character 14, got "inf"`,
 		"1<=P90_TTFT_ms<=500": `SLO "1<=P90_TTFT_ms<=500": wanted a column, one of <= < >= >, and a number at character 1, got "1<=P90_TTFT_ms<=500"`,
 		"P90_TTFT_ms==5":      `SLO "P90_TTFT_ms==5": wanted <, <=, > or >= at character 12, got "==5"`,
-		"P90_TTFT_ms<=5K":     `SLO "P90_TTFT_ms<=5K": wanted the end at character 15, got "K"`,
+		"P90_TTFT_ms<=5K":     `SLO "P90_TTFT_ms<=5K": wanted a number, or a time such as 1.5ms at character 14, got "5K"`,
 	} {
 		if _, err := ParseSLO(text); err == nil || err.Error() != want || fault.KindOf(err) != fault.Usage {
 			t.Errorf("%s:\n got %v\nwant %s", text, err, want)

@@ -1,0 +1,51 @@
+package kvbench
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"perigee/internal/cli"
+)
+
+// The help leaves out what a command warns of as without effect whatever else is given, and nothing else; all of it is
+// parsed.
+func TestQuiet(t *testing.T) {
+	var grammar struct {
+		Kvbench Cmd `cmd:""`
+	}
+	k, err := cli.Parser(&grammar, Quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const idle = "benchmark_group device_list enable_pt enable_vmm mode progress_threads runtime_type worker_type"
+	const sizes = "max_batch_size max_block_size start_batch_size start_block_size"
+	for command, want := range map[string]string{"plan": sizes, "profile": idle + " " + sizes, "nixlbench": idle, "kvcache": ""} {
+		at := slices.IndexFunc(k.Model.Children[0].Children, func(n *kong.Node) bool { return n.Name == command })
+		var hidden, groups []string
+		for _, f := range k.Model.Children[0].Children[at].Flags {
+			if f.Hidden {
+				hidden = append(hidden, f.Name)
+			} else if f.Group != nil {
+				groups = append(groups, f.Group.Key)
+			}
+		}
+		slices.Sort(hidden)
+		wanted := strings.Fields(want)
+		if slices.Sort(wanted); !slices.Equal(hidden, wanted) {
+			t.Errorf("%s hides %q, want %q", command, hidden, wanted)
+		}
+		if groups = slices.Compact(groups); command != "kvcache" && groups[len(groups)-1] != "Plugins" {
+			t.Errorf("%s has the groups %q: those of single plugins come last", command, groups)
+		}
+	}
+	if _, err := k.Parse([]string{"kvbench", "profile", "--model", "m", "--start_block_size", "1", "--enable_pt", "--mode", "MG"}); err != nil {
+		t.Fatal(err)
+	}
+	b := grammar.Kvbench.Profile.Bench
+	if got := append(b.idleHere(""), b.ignored()...); len(got) != 3 {
+		t.Errorf("warnings: %q", got)
+	}
+}

@@ -163,8 +163,8 @@ func saySizes(f *Figures, say sayer) {
 		case len(of) == 1:
 			parts = append(parts, a.told())
 		case a.x < b.x && byMessage:
-			parts = append(parts, fmt.Sprintf("%s: %s for %s, %s for %s, up to %s/s", way, Duration(a.ns), bytesText(a.x),
-				Duration(b.ns), bytesText(b.x), fastest(of)))
+			parts = append(parts, fmt.Sprintf("%s: %s for %s, %s for %s, up to %s/s", way,
+				Duration(a.ns), bytesText(a.x), Duration(b.ns), bytesText(b.x), fastest(of)))
 		}
 	}
 	if len(ways) > 2 || len(parts) < len(ways) {

@@ -221,7 +221,7 @@ func sizesWhy(d *result.Document) string {
 func waitsOf(d *result.Document) string {
 	for _, h := range d.World.Hosts {
 		if short := crowded(h); short != "" {
-			return short + ": waits for a CPU are in these times."
+			return short + ": waits for a CPU are in these figures."
 		}
 	}
 	return ""

@@ -67,18 +67,22 @@ func answerOf(f *Figures) Answer {
 	if f.Slowdown.Known() {
 		traffic = sayTraffic(f)
 	}
-	if why := expertsWhy(f); why != "" {
-		a.Why = why
-	} else if traffic.Sentence != "" && a.Sentence == traffic.text() {
+	list, _, _ := f.sizes()
+	switch {
+	case len(expertsCharts(f)) > 0:
+		a.Why = expertsWhy(f)
+	case traffic.Sentence != "" && a.Sentence == traffic.text():
 		a.Sentence, a.Why = traffic.Sentence, traffic.Why
-	} else if list, _, _ := f.sizes(); len(list) > 0 && len(f.OwnMetrics()) == 0 {
+	case len(f.OwnMetrics()) > 0:
+		a.Why = waitsOf(f.Document)
+	case len(list) > 0:
 		a.Why = sizesWhy(f.Document)
 	}
 	threads := f.Document.World.Size > 2 ||
 		slices.ContainsFunc(f.Blocks.List, func(b Block) bool { return b.Threads > 1 })
 	limited := slices.ContainsFunc(a.Charts, func(c Chart) bool { return len(c.Limits) > 0 })
 	if threads && limited {
-		a.Why = strings.TrimSpace(a.Why + " Several threads together may copy more than one.")
+		a.Why = strings.TrimSpace(a.Why + " Several threads together may exceed memcpy of one.")
 	}
 	return a
 }

@@ -237,6 +237,7 @@ func planesCharts(planes []object) []Chart {
 			time.add(series, timed)
 		} else {
 			size := name(m, "mode", "hidden", "experts_per_rank", "topk")
+			rate.X.Label, time.X.Label = "Mode", "Mode"
 			rate.bar(size, m.text("entry"), rated)
 			time.bar(size, m.text("entry"), timed)
 		}
@@ -267,11 +268,7 @@ func planesCharts(planes []object) []Chart {
 // expertsWhy says what figures of expert parallelism are, and where iterations one after the other take longer than
 // those after a barrier, how much of that are waits for messages.
 func expertsWhy(f *Figures) string {
-	planes := f.planes()
-	if len(expertsCharts(f)) == 0 {
-		return ""
-	}
-	why := waitsOf(f.Document)
+	planes, why := f.planes(), waitsOf(f.Document)
 	if len(objects(f.value("ep_beside"))) > 0 {
 		why = "" // the sentence says so
 	}

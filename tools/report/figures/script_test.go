@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"perigee/internal/result"
-	"perigee/scenarios"
 )
 
 // own is a result with one metric, whose samples have labels in turn.
@@ -85,16 +84,17 @@ func TestOwnAndShipped(t *testing.T) {
 		!strings.HasPrefix(a.Judged[0].Text, "0 \u2192 1: 201 ns") {
 		t.Errorf("%+v", a)
 	}
-	var ok bool
-	if d.Scenario.Name, d.Scenario.Source, ok = scenarios.Source("pingpong"); !ok {
-		t.Fatal("no pingpong")
+	d.World.Hosts[0].CPUs = 1
+	if a := answer(t, d); a.Why != "a has 1 CPU for 2 ranks: waits for a CPU are in these figures." {
+		t.Errorf("one CPU: %s", a.Why)
 	}
+	d.Scenario.Name = "pingpong.lua"
+	if a := answer(t, d); a.Charts[0].Title != "rate" {
+		t.Errorf("a script that is called like a shipped one: %+v", a)
+	}
+	d.Metrics[0].Name = "bw_gb_per_s"
 	if a := answer(t, d); !strings.HasPrefix(a.Sentence, "0 \u2192 1: 201 ns") || a.Charts[0].Title != "Bandwidth" {
 		t.Errorf("shipped: %+v", a)
-	}
-	d.Scenario.Source += " "
-	if a := answer(t, d); a.Charts[0].Title != "rate" {
-		t.Errorf("a changed copy under the same name: %+v", a)
 	}
 	d.Measurements, d.Metrics, d.Tables = nil, nil, []result.Table{{Columns: []string{"a"}}}
 	if a := answer(t, d); !strings.HasPrefix(a.Sentence, "The scenario's own figures stand in its tables") {

@@ -163,8 +163,8 @@ func saySizes(f *Figures, say sayer) {
 		case len(of) == 1:
 			parts = append(parts, a.told())
 		case a.x < b.x && byMessage:
-			parts = append(parts, fmt.Sprintf("%s: %s for %s, %s for %s, up to %s/s", way, Duration(a.ns),
-				bytesText(a.x), Duration(b.ns), bytesText(b.x), fastest(of)))
+			parts = append(parts, fmt.Sprintf("%s: %s for %s, %s for %s, up to %s/s", way,
+				Duration(a.ns), bytesText(a.x), Duration(b.ns), bytesText(b.x), fastest(of)))
 		}
 	}
 	if len(ways) > 2 || len(parts) < len(ways) {
@@ -221,7 +221,7 @@ func sizesWhy(d *result.Document) string {
 func waitsOf(d *result.Document) string {
 	for _, h := range d.World.Hosts {
 		if short := crowded(h); short != "" {
-			return short + ": waits for a CPU are in these times."
+			return short + ": waits for a CPU are in these figures."
 		}
 	}
 	return ""

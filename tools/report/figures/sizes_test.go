@@ -98,7 +98,7 @@ func TestOneSize(t *testing.T) {
 	d.World.Hosts[0].CPUs, d.World.Hosts[0].Memcpy = 1, []result.Copy{{Bytes: 2048, Rate: 3e9}}
 	a := answer(t, d)
 	const want = "0 \u2192 1: 204 ns for 1000 B, 8 of 10 of its 10 runs within 201 ns to 208 ns (4.89 GB/s); 1 \u2192 0: 204 ns for 1000 B, 8 of 10 of its 10 runs within 201 ns to 208 ns (4.89 GB/s)."
-	if a.Sentence != want || !strings.HasPrefix(a.Why, "a has 1 CPU for 2 ranks: waits for a CPU are in these times.") {
+	if a.Sentence != want || !strings.HasPrefix(a.Why, "a has 1 CPU for 2 ranks: waits for a CPU are in these figures.") {
 		t.Errorf("%s\nwant %s\n%s", a.Sentence, want, a.Why)
 	}
 	c := a.Charts[0]

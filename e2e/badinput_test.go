@@ -137,7 +137,7 @@ var badInputs = []badInput{
 	},
 	{
 		name: "result into a missing folder", args: []string{"--result", "gone/r.json"}, kind: fault.Output,
-		wanted: []string{"--result: cannot write gone/r.json: folder gone: no such file or directory", "hint:"},
+		wanted: []string{"--result: cannot write gone/r.json: folder gone: no such file or directory", "hint: mkdir -p gone, or name another file with --result"},
 	},
 	{
 		name: "result is a folder", args: []string{"--result", "d.json"}, files: map[string]string{"d.json/x": ""}, kind: fault.Output,

@@ -1,19 +1,25 @@
 package lua
 
 import (
+	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"testing"
 )
 
+// ownLine is a place in the part of perigee that is Lua.
+var ownLine = regexp.MustCompile(`\[patterns\]:\d+:`)
+
 // Below an error of a script stand the innermost three functions in which it arose, unless its place says as much.
 func TestTraceback(t *testing.T) {
+	prelude := regexp.MustCompile(`\[patterns\]:\d+:`)
 	for source, want := range map[string]string{
 		"local function a(x)\nreturn x.y.z\nend\nlocal function b(x)\nlocal r = a(x)\nreturn r\nend\nreturn { run = function()\nb({})\nend }": "t.lua:2: attempt to index a non-table object(nil) with key 'z'\nt.lua:2: in a\nt.lua:5: in b\nt.lua:9: in run",
 		"local function a(n)\nif n > 0 then a(n - 1) else error('no') end\nend\nreturn { run = function() a(5) end }":                         "t.lua:2: no\nt.lua:2: in a\nt.lua:2: in a\nt.lua:2: in a",
 		"return { run = function()\ntable.sort({ {}, {} }, function(a, b)\nreturn a.x < b.x\nend)\nend }":                                     "t.lua:3: attempt to compare nil with nil\nt.lua:3: in <t.lua:2>\nt.lua:2: in run",
 		"local m = {}\nfunction m.prepare()\ntransfer.engine()\nend\nreturn { run = function()\nm.prepare()\nend }":                           "t.lua:3: there is no world yet: only the function run has one\nt.lua:3: in prepare\nt.lua:6: in run",
-		"return { run = function()\npatterns.prepare(5)\nend }":                                                                               "[patterns]:35: bad argument #1 to ipairs (table expected, got number)\nt.lua:2: in run",
+		"return { run = function()\npatterns.prepare(5)\nend }":                                                                               "[patterns]: bad argument #1 to ipairs (table expected, got number)\nt.lua:2: in run",
 		"return { run = function()\nlocal function f() error({}) end\nf()\nend }":                                                             "t.lua:2: error was called with a table\nt.lua:2: in f\nt.lua:3: in run",
 		"return { run = function() error('no') end }":                                                                                         "t.lua:1: no",
 		"return { run = function()\nlocal ok, text = pcall(function() error('no') end)\nerror(text, 0)\nend }":                                "t.lua:2: no\nt.lua:3: in run",
@@ -22,8 +28,8 @@ func TestTraceback(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Run(nil); err == nil || err.Error() != want {
-			t.Errorf("got  %q\nwant %q", err, want)
+		if got := ownLine.ReplaceAllString(fmt.Sprint(r.Run(nil)), "[patterns]:"); got != want {
+			t.Errorf("got  %q\nwant %q", got, want)
 		}
 		if err := r.Close(); err != nil {
 			t.Error(err)

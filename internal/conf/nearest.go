@@ -9,8 +9,8 @@ import (
 // meanings are words that are called otherwise here, though another one is nearer in letters.
 var meanings = map[string]string{"gpu": "cuda", "avg": "mean", "average": "mean"}
 
-// Suggestion returns `; did you mean "iters"?` if a candidate looks like a misspelt word or is the only one to begin with it,
-// otherwise "".
+// Suggestion returns `; did you mean "iters"?` if a candidate looks like a misspelt word or is the only one to begin
+// with it, otherwise "".
 func Suggestion(word string, candidates []string) string {
 	if other := meanings[strings.ToLower(word)]; slices.Contains(candidates, other) {
 		return fmt.Sprintf("; did you mean %q?", other)

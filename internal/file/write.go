@@ -263,6 +263,15 @@ func syncFile(path string) error {
 	return nil
 }
 
+// Missing is the folder of a path, if there is none of its name; "" otherwise.
+func Missing(path string) string {
+	folder := filepath.Dir(path)
+	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
+		return folder
+	}
+	return ""
+}
+
 // outputError gives an error without a kind the kind Output and names path, and not the temporary name.
 func outputError(path string, err error) error {
 	if err == nil {
@@ -274,5 +283,9 @@ func outputError(path string, err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok && strings.Contains(e.Path, TempMark) {
 		err = e.Err
 	}
-	return fault.New(fault.Output, "cannot write %s: %w", path, err)
+	e := fault.New(fault.Output, "cannot write %s: %w", path, err)
+	if folder := Missing(path); folder != "" {
+		e = e.WithHint("mkdir -p %s", folder)
+	}
+	return e
 }

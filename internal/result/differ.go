@@ -34,6 +34,12 @@ func Differences(a, b *Document) (list []Difference) {
 	if !other && a.Scenario.SHA256 != b.Scenario.SHA256 {
 		add("text of "+a.Scenario.Name, "SHA-256 "+short(a.Scenario.SHA256), "SHA-256 "+short(b.Scenario.SHA256))
 	}
+	for _, m := range a.Scenario.Modules { // what else differs of modules follows from the scripts
+		i := slices.IndexFunc(b.Scenario.Modules, func(n Module) bool { return n.Name == m.Name })
+		if i >= 0 && b.Scenario.Modules[i].SHA256 != m.SHA256 {
+			add("text of the module "+m.Name, m.File, b.Scenario.Modules[i].File)
+		}
+	}
 	engine := func(d *Document) string {
 		if d.Engine == nil {
 			return "none"

@@ -32,8 +32,12 @@ func CheckName(path string) error {
 // written: its folder must exist and take a file. flag is the option that named it.
 func CheckWritable(flag, path string) error {
 	if err := file.CanWrite(path); err != nil {
+		remedy := "make the folder writable"
+		if folder := file.Missing(path); folder != "" {
+			remedy = "mkdir -p " + folder
+		}
 		return fault.New(fault.Output, "%s: cannot write %s: %w", flag, path, err).
-			WithHint("make the folder writable, or name another file with %s", flag)
+			WithHint("%s, or name another file with %s", remedy, flag)
 	}
 	return nil
 }

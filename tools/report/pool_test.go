@@ -26,7 +26,7 @@ func TestPoolOption(t *testing.T) {
 		paths = append(paths, path)
 	}
 	for _, format := range []string{"text", "html", "json"} {
-		out, _, err := report(t, Cmd{Results: paths, Pool: true, Format: format, Output: "-"})
+		out, _, err := report(t, Cmd{Results: paths, Pool: true, Format: format, Full: format == "text", Output: "-"})
 		if err != nil || !strings.Contains(out, "a.json and 1 more, pooled") || !strings.Contains(out, "2 results are pooled: the timeline") {
 			t.Errorf("%s: %v\n%.1000s", format, err, out)
 		}

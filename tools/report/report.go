@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"perigee/internal/cli"
@@ -21,8 +22,8 @@ type Cmd struct {
 	Results []string `arg:"" name:"result" help:"Result files of perigee (--result of a run)."`
 	Output  string   `short:"o" placeholder:"FILE" help:"Where to write; - is the standard output. Default: report.html, or the standard output with --text and --format json."`
 	Text    bool     `help:"The essence, for the terminal; the same as --format text."`
-	Full    bool     `help:"With --text: all of the text, also how the answer was judged, latencies, pairs of ranks and a map of the traffic."`
 	Pool    bool     `help:"Take the results as runs of one workload: the figures are those of all their runs."`
+	Full    bool     `help:"With --text: all of the text, also how the answer was judged, latencies, pairs of ranks and a map of the traffic."`
 	Format  string   `enum:"html,text,json" default:"html" help:"html, text or json."`
 	Title   string   `placeholder:"TEXT" help:"What the result is called, instead of the title of its run."`
 
@@ -42,8 +43,8 @@ Several results stand side by side in one page; --pool takes them as runs of one
 
   perigee report result.json.zst -o report.html
   perigee report --text result.json.zst
-  perigee report --text --full result.json.zst
   perigee report --pool r1.json.zst r2.json.zst r3.json.zst
+  perigee report --text --full result.json.zst
   perigee report --format json result.json.zst | jq '.results[0].findings'
 
 What each view shows, to the formula: docs/report.md.`
@@ -66,7 +67,7 @@ func (c *Cmd) Run(streams cli.Streams) error {
 			c.Output = "report.html"
 		}
 	}
-	if c.Title != "" && len(c.Results) > 1 {
+	if c.Title != "" && len(c.Results) > 1 && !c.Pool {
 		return fault.New(fault.Usage, "--title %q: wanted one result, got %d", c.Title, len(c.Results)).
 			WithHint("a run takes a --title, too, and reports show those of several runs")
 	}
@@ -79,20 +80,20 @@ func (c *Cmd) Run(streams cli.Streams) error {
 	if err := cli.NotOver(c.Output, c.Results...); err != nil {
 		return err
 	}
+	sets := slices.Collect(slices.Chunk(c.Results, 1))
 	if c.Pool {
 		if len(c.Results) < 2 {
 			return fault.New(fault.Usage, "--pool takes several results, and here is one")
 		}
-		f, err := figures.Pool(c.Results)
-		if err != nil {
-			return err
-		}
-		name := fmt.Sprintf("%s and %d more, pooled", filepath.Base(c.Results[0]), len(c.Results)-1)
-		return c.write([]input{{name, f}}, streams)
+		sets = [][]string{c.Results}
 	}
-	list := make([]input, len(c.Results))
-	for i, path := range c.Results {
-		f, err := figures.Read(path)
+	list := make([]input, len(sets))
+	for i, paths := range sets {
+		read, path := figures.Read, paths[0]
+		if c.Pool {
+			read = func(string) (*figures.Figures, error) { return figures.Pool(paths) }
+		}
+		f, err := read(path)
 		if err != nil {
 			return err
 		}
@@ -103,6 +104,9 @@ func (c *Cmd) Run(streams cli.Streams) error {
 		list[i].figures, f.Document.Title = f, cmp.Or(c.Title, f.Document.Title)
 	}
 	label(list, c.Results)
+	if c.Pool {
+		list[0].label += fmt.Sprintf(" and %d more, pooled", len(c.Results)-1)
+	}
 	return c.write(list, streams)
 }
 
@@ -112,7 +116,7 @@ func label(list []input, paths []string) {
 	for _, p := range paths {
 		seen[filepath.Base(p)]++
 	}
-	for i, p := range paths {
+	for i, p := range paths[:len(list)] {
 		list[i].label = filepath.Base(p)
 		if seen[list[i].label] > 1 {
 			list[i].label = p

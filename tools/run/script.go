@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
 	"perigee/internal/cli"
+	"perigee/internal/conf"
 	"perigee/internal/fault"
 	"perigee/internal/file"
 	"perigee/internal/plaintext"
@@ -33,9 +35,13 @@ func readScript(name string, libs ...string) (script, error) {
 		return script{shipped, source, lua.Library{Closed: true}}, nil
 	}
 	if _, open := file.Descriptor(name); !open && !strings.HasSuffix(name, ".lua") {
-		return script{}, fault.New(fault.Usage, "there is no scenario %q", name).
-			WithHint("shipped are %s; a file of your own ends in .lua",
-				strings.ReplaceAll(strings.Join(scenarios.Names(), ", "), "_", "-"))
+		shipped := strings.ReplaceAll(strings.Join(scenarios.Names(), ", "), "_", "-")
+		meant := conf.Suggestion(name, strings.Split(shipped, ", "))
+		if _, err := os.Stat(name + ".lua"); err == nil {
+			meant = fmt.Sprintf("; did you mean %q?", name+".lua")
+		}
+		return script{}, fault.New(fault.Usage, "there is no scenario %q%s", name, meant).
+			WithHint("shipped are %s; a file of your own ends in .lua", shipped)
 	}
 	source, err := lua.ReadSource(name)
 	if err != nil {

@@ -27,7 +27,8 @@
 //
 // figures.go has the types of the figures, which are the JSON of `perigee report --format json`; build.go reads a
 // result and fills them. pairs.go sums up pairs of ranks and of hosts, tails.go percentiles, blocks.go transfers of
-// blocks, contention.go what overlapping costs, experts.go what perigee ep leaves, sizes.go patterns that never ran
-// alone, script.go a scenario's own metrics. findings.go says in sentences what stands out, answer.go which of that
-// comes first, with its pictures. Num is a number that may be unknown: NaN here, null in JSON, a dash in tables.
+// blocks, contention.go and verdict.go what overlapping costs, experts.go what perigee ep leaves, sizes.go patterns
+// that never ran alone, script.go a scenario's own metrics. findings.go says in sentences what stands out, answer.go
+// which of that comes first, with its pictures. Num is a number that may be unknown: NaN here, null in JSON, a dash in
+// tables.
 package figures

@@ -116,6 +116,6 @@ func TestGoodput(t *testing.T) {
 	}
 	own := played(t, traffic{1e9, map[string]any{"slo_ms": 1.0}, nil, []int64{5}})
 	if own.Share(10*time.Millisecond) || own.Shares.Classes[0].Attainment != 0 {
-		t.Errorf("an SLO for all beside one of its own: %+v", own.Shares)
+		t.Errorf("an SLO for all beside its own one: %+v", own.Shares)
 	}
 }

@@ -29,8 +29,8 @@ type Share struct {
 	Goodput    Num    `json:"goodput"`        // Throughput x Attainment
 }
 
-// Share works out what the classes got. A pattern without an SLO gets slo, if that is above 0; used reports whether there
-// is one. Without classes and SLOs there are no shares.
+// Share works out what the classes got. A pattern without an SLO gets slo, if that is above 0; used reports whether
+// there is one. Without classes and SLOs there are no shares.
 func (f *Figures) Share(slo time.Duration) (used bool) {
 	sums := map[string]*classSums{}
 	said := false

@@ -283,7 +283,8 @@ func expertsWhy(f *Figures) string {
 				}
 				return strings.TrimSpace(why + fmt.Sprintf(" Steady iterations (%s, %s tokens) take %s longer than fresh ones, "+
 					"%s of that in waits for messages of others%s",
-					a.text("mode"), a.text("tokens"), Duration(1e3*longer), Duration(1e3*min(max(waits, 0), longer)), cause))
+					a.text("mode"), a.text("tokens"), Duration(1e3*longer), Duration(1e3*min(max(waits, 0), longer)),
+					cause))
 			}
 		}
 	}

@@ -13,7 +13,6 @@ var ownLine = regexp.MustCompile(`\[patterns\]:\d+:`)
 
 // Below an error of a script stand the innermost three functions in which it arose, unless its place says as much.
 func TestTraceback(t *testing.T) {
-	prelude := regexp.MustCompile(`\[patterns\]:\d+:`)
 	for source, want := range map[string]string{
 		"local function a(x)\nreturn x.y.z\nend\nlocal function b(x)\nlocal r = a(x)\nreturn r\nend\nreturn { run = function()\nb({})\nend }": "t.lua:2: attempt to index a non-table object(nil) with key 'z'\nt.lua:2: in a\nt.lua:5: in b\nt.lua:9: in run",
 		"local function a(n)\nif n > 0 then a(n - 1) else error('no') end\nend\nreturn { run = function() a(5) end }":                         "t.lua:2: no\nt.lua:2: in a\nt.lua:2: in a\nt.lua:2: in a",

@@ -47,7 +47,7 @@ func TestCheckCommand(t *testing.T) {
 			"engine.lua: options: --engine is an option of every job: give that of the scenario another name\n"},
 		{names: "good.lua", lib: "lib", message: "--lib lib: there is no such folder", kind: fault.Usage},
 		{names: "gone.lua", message: "scenario: open gone.lua: no such file or directory", kind: fault.Input},
-		{names: "good", message: `there is no scenario "good"`, kind: fault.Usage},
+		{names: "good", message: `there is no scenario "good"; did you mean "good.lua"?`, kind: fault.Usage},
 	} {
 		var out strings.Builder
 		command := Check{Scenarios: strings.Fields(c.names), Lib: strings.Fields(c.lib)}

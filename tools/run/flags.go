@@ -44,7 +44,6 @@ type Yielding struct {
 	Backend      string   `placeholder:"NAME" group:"Job" help:"NIXL's plugin that moves the bytes, such as LIBFABRIC; those for storage reach files (default: UCX, and POSIX for files; see docs/engines.md)."`
 	BackendParam []string `name:"backend-param" sep:"none" placeholder:"K=V" group:"Job" help:"A parameter of this plugin (may be repeated)."`
 	JUnit        string   `name:"junit" placeholder:"FILE" group:"Job" help:"Write what became of the thresholds, and of the job, to FILE as JUnit XML."`
-	Lib          []string `sep:"none" placeholder:"DIR" group:"Job" help:"A folder with modules for require, besides that of the scenario's file (may be repeated)."`
 }
 
 // without returns a pointer to a struct of those options whose names a scenario leaves.

@@ -35,7 +35,7 @@ func TestYielding(t *testing.T) {
 		if _, err := parseOptions("perigee run x", sc, []string{"--help"}, cli.Streams{Out: &out, Err: io.Discard}); !errors.Is(err, ErrHelp) {
 			t.Fatal(err)
 		}
-		for _, flag := range []string{"--backend=", "--backend-param=", "--junit=", "--lib="} {
+		for _, flag := range []string{"--backend=", "--backend-param=", "--junit="} {
 			if n := strings.Count(out.String(), flag); n != 1 {
 				t.Errorf("a scenario with %q: %s is %d times in its help", c.own, flag, n)
 			}

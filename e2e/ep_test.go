@@ -250,6 +250,7 @@ func TestExpertsMistakes(t *testing.T) {
 		"--tokens 8,":                        "--tokens: wanted whole numbers from 1 on",
 		"--topk 20":                          "topk is 20, more than the 16 experts",
 		"--mode all":                         "--mode: wanted one of dispatch, combine, e2e",
+		"--columns p5":                       `got "p5"; did you mean "p50"?`,
 		"--iters 0":                          "--iters",
 		"--hot 0.5":                          "--hot has no effect without --routing khot",
 		"--sabotage drop":                    "--sabotage has no effect without --verify",

@@ -647,9 +647,9 @@ func TestWords(t *testing.T) {
 		t.Errorf("got %q", p.out[0])
 	}
 	for text, want := range map[string]string{
-		"p5":   `--columns: there is no "p5"; did you mean "p50"?`,
-		"p50,": `--columns: there is no ""`,
-		"":     `--columns: there is no ""`,
+		"p5":   `--columns: wanted one of p50, by rank, got "p5"; did you mean "p50"?`,
+		"p50,": `--columns: wanted one of p50, by rank, got ""`,
+		"":     `--columns: wanted one of p50, by rank, got ""`,
 	} {
 		p := playScript(t, 1, body(`options.words("columns", "`+text+`", { "p50", "by rank" })`), nil)
 		if err := p.failed(); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), want) {

@@ -239,7 +239,7 @@ func writeTables(p *printer, d *result.Document, first bool, l look) {
 	for i, t := range d.Tables {
 		v := newTable(t, i, len(d.Tables), len(d.Patterns), mostRows)
 		if !first && p.room < len(v.Rows)+aroundTable {
-			p.left = append(p.left, plaintext.Escape(v.Title))
+			p.left = append(p.left, plaintext.Escape(plaintext.Cut(v.Title, mostLabel)))
 			continue
 		}
 		first = false
@@ -304,7 +304,8 @@ const (
 // grid prints a table with as many columns from the left as the width takes, and as many rows as there is room for.
 func (p *printer) grid(l look, title string, columns []string, rows [][]string) {
 	if most := p.room - aroundTable; len(rows) > most {
-		p.left = append(p.left, fmt.Sprintf("all %s of %s", cli.Count(len(rows), "row"), plaintext.Escape(title)))
+		short := plaintext.Escape(plaintext.Cut(title, mostLabel))
+		p.left = append(p.left, fmt.Sprintf("all %s of %s", cli.Count(len(rows), "row"), short))
 		if most < 1 {
 			return
 		}

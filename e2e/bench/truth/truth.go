@@ -85,7 +85,7 @@ func Repetitions(turns int) (list []Experiment) {
 		}))
 	}
 	return append(list, repeated("2 senders over one link", contention.Costs, turns, func(l *Lab) (*found, error) {
-		return l.remote(3, "--bytes", "4M", "--alone", "10", "--iters", "10")
+		return l.remote(3, "--bytes", "4M", "--alone", "16", "--iters", "16")
 	}))
 }
 
@@ -301,9 +301,13 @@ func calm(name string, turns int, run func(l *Lab) (*found, error)) Experiment {
 	}
 }
 
-// twice reports whether a pair takes twice as long, as far as its interval says.
-func twice(p figures.ContentionPair) bool {
-	return near(float64(p.Ratio), 2) || p.Low < 2 && 2 < p.High
+// costsTwice reports whether contention is said of a ratio of 2, as far as its interval says.
+func costsTwice(c figures.Contention) bool {
+	said := c.Cost
+	if len(c.Pairs) > 0 && !(said.Low > contention.Little) { // the sentence is about a pair
+		said = c.Pairs[0].Cost
+	}
+	return c.Verdict == contention.Costs && (near(float64(said.Ratio), 2) || said.Low < 2 && 2 < said.High)
 }
 
 // repeated runs a command whose answer is known again and again, and prints each sentence that is another.
@@ -319,8 +323,11 @@ func repeated(name string, want contention.Verdict, turns int, run func(l *Lab) 
 				if err != nil {
 					return "", false, err
 				}
-				c := f.contention
-				if c.Verdict == want && (want == contention.Costs) == slices.ContainsFunc(c.Pairs, twice) {
+				is := f.contention.Verdict == want && len(f.contention.Pairs) == 0
+				if want == contention.Costs {
+					is = costsTwice(f.contention)
+				}
+				if is {
 					right, says = right+1, f.answer.Sentence
 				} else {
 					others += "\n                 " + f.answer.Sentence

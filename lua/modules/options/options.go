@@ -60,8 +60,8 @@ func words(L *glua.LState) (int, error) {
 	for _, word := range strings.Split(text, ",") {
 		word = strings.TrimSpace(word)
 		if !slices.Contains(known, word) {
-			return 0, fault.New(fault.Usage, "--%s: there is no %q%s", name, word, conf.Suggestion(word, known)).
-				WithHint("--%s takes some of these, with commas between them: %s", name, strings.Join(known, ", "))
+			return 0, fault.New(fault.Usage, "--%s: wanted one of %s, got %q%s", name, strings.Join(known, ", "), word,
+				conf.Suggestion(word, known)).WithHint("several have commas between them")
 		}
 		list.Append(glua.LString(word))
 	}

@@ -276,17 +276,22 @@ func expertsWhy(f *Figures) string {
 		for _, b := range planes {
 			longer, waits := a.num("latency_us", "avg")-b.num("latency_us", "avg"), a.waits()-b.waits()
 			if a.text("entry") == "steady" && b.text("entry") == "fresh" && a.same(b, sizesOfPlane...) &&
-				longer > later*b.num("latency_us", "avg") && waits > longer/2 {
+				longer > later*b.num("latency_us", "avg") && waits.Known() {
+				cause := "."
+				if waits > longer/2 {
+					cause = ": without a barrier before each, waits pass on to the next iteration."
+				}
 				return strings.TrimSpace(why + fmt.Sprintf(" Steady iterations (%s, %s tokens) take %s longer than fresh ones, "+
-					"%s of that in waits for messages of others: without a barrier before each, waits pass on to the next iteration.",
-					a.text("mode"), a.text("tokens"), Duration(1e3*longer), Duration(1e3*min(waits, longer))))
+					"%s of that in waits for messages of others%s",
+					a.text("mode"), a.text("tokens"), Duration(1e3*longer), Duration(1e3*min(max(waits, 0), longer)),
+					cause))
 			}
 		}
 	}
 	return why
 }
 
-// later is how much longer than fresh iterations steady ones take, as a part, before that is explained.
+// later is how much longer than fresh iterations steady ones take, as a part, before a report says so.
 const later = 0.1
 
 // waits is the mean time of an iteration, in microseconds, in which a rank waits for messages.

@@ -167,6 +167,11 @@ func TestFindings(t *testing.T) {
 	if got := words(handMade()); got != want {
 		t.Errorf("an old result: got %s", got)
 	}
+	cut := handMade()
+	cut.Status = result.Partial
+	if got := words(cut); got != "note: The run ended before it was known which messages overlapped, so nothing can be said of contention." {
+		t.Errorf("a run that was killed: got %s", got)
+	}
 	overlaps := handMade()
 	overlaps.Overlaps = true
 	want = "good: There was no contention at senders, receivers or hosts. No message of the workload used a sender, receiver or host at the same time as one of another pattern."

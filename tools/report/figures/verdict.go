@@ -72,6 +72,9 @@ func sayTraffic(f *Figures) (a Answer) {
 	c, d := &f.Contention, f.Document
 	a.Level = "note"
 	switch {
+	case !d.Overlaps && d.Status == result.Partial:
+		a.Sentence = "The run ended before it was known which messages overlapped, so nothing can be said of contention."
+		return a
 	case !d.Overlaps:
 		a.Sentence = "This result does not hold which messages overlapped, so nothing can be said of contention: measure again with this version."
 		return a

@@ -80,8 +80,9 @@ func sayExperts(f *Figures, say sayer) {
 	for _, b := range objects(f.value("ep_beside")) {
 		if b.num("slowdown").Known() && b.num("other_slowdown").Known() {
 			say("note", "%s", strings.TrimSpace(fmt.Sprintf(
-				"%s An iteration of the experts takes %s as long beside KV transfers as alone, a KV transfer %s as long beside them.",
-				waitsOf(f.Document), times(b.num("slowdown")), times(b.num("other_slowdown")))))
+				"%s An iteration of the experts takes %s as long beside KV transfers as alone%s, a KV transfer %s as long beside them%s.",
+				waitsOf(f.Document), times(b.num("slowdown")), polling(b.num("busy_us")/b.num("alone_us")),
+				times(b.num("other_slowdown")), polling(b.num("other_busy_us")/b.num("other_alone_us")))))
 		}
 	}
 	best := object{}
@@ -104,6 +105,14 @@ func sayExperts(f *Figures, say sayer) {
 	}
 	sayControl(f.controls(), say)
 	sayEpisodes(f.episodes(), say)
+}
+
+// polling says how many times as long something takes beside threads that only poll: what is left is the other traffic's.
+func polling(ratio Num) string {
+	if !ratio.Known() {
+		return ""
+	}
+	return fmt.Sprintf(" (%s beside a thread that only polls)", times(ratio))
 }
 
 // sayControl names the phase of the control plane that takes longest, and how long connecting takes.

@@ -37,7 +37,8 @@ func Differences(a, b *Document) (list []Difference) {
 	for _, m := range a.Scenario.Modules { // what else differs of modules follows from the scripts
 		i := slices.IndexFunc(b.Scenario.Modules, func(n Module) bool { return n.Name == m.Name })
 		if i >= 0 && b.Scenario.Modules[i].SHA256 != m.SHA256 {
-			add("text of the module "+m.Name, "SHA-256 "+short(m.SHA256), "SHA-256 "+short(b.Scenario.Modules[i].SHA256))
+			add("text of the module "+m.Name, "SHA-256 "+short(m.SHA256),
+				"SHA-256 "+short(b.Scenario.Modules[i].SHA256))
 		}
 	}
 	engine := func(d *Document) string {

@@ -274,8 +274,7 @@ func blocksInThePage(t *testing.T, browser *pagetest.Browser) {
 	if got := pagetest.Eval[string](tab, "perigee.tip.text()"); !strings.Contains(got, "4\u202fKiB") {
 		t.Errorf("the first point says %q", got)
 	}
-	folded := pagetest.Eval[string](tab, `document.querySelector(".judged").textContent`)
-	if got := tab.Text(".sentence") + folded; !strings.Contains(got, "WRITE with blocks of 1 MiB, batch 4") || !strings.Contains(got, "Blocks of 256 KiB already reach 96 % of it.") {
+	if got := tab.Text(".sentence") + tab.Text(".why"); !strings.Contains(got, "WRITE with blocks of 1 MiB, batch 4") || !strings.Contains(got, "Blocks of 256 KiB already reach 96 % of it.") {
 		t.Errorf("findings: %s", got)
 	}
 }

@@ -69,6 +69,8 @@ func answerOf(f *Figures) Answer {
 	}
 	list, _, _ := f.sizes()
 	switch {
+	case len(f.Blocks.List) > 0 && len(a.Judged) > 0: // from which size on the best is nearly reached
+		a.Why, a.Judged = a.Judged[0].Text, a.Judged[1:]
 	case len(expertsCharts(f)) > 0:
 		a.Why = expertsWhy(f)
 	case traffic.Sentence != "" && a.Sentence == traffic.text():

@@ -107,7 +107,7 @@ func sayExperts(f *Figures, say sayer) {
 	sayEpisodes(f.episodes(), say)
 }
 
-// polling says how many times as long something takes beside threads that only poll: what is left is the other traffic's.
+// polling says how many times as long something takes beside threads that only poll: the rest is the other traffic's.
 func polling(ratio Num) string {
 	if !ratio.Known() {
 		return ""

@@ -68,6 +68,8 @@ var panels = sync.OnceValue(func() *template.Template {
 		"value":       valueText,
 		"sleeps":      sleepsText,
 		"percentiles": percentiles,
+		"violated":    violated,
+		"sorted":      violatedFirst,
 		"verdict":     verdictChip,
 		"measured":    measuredText,
 	}).Parse(panelHTML)).Parse(expertsHTML + sharesHTML))
@@ -129,6 +131,23 @@ func verdict(t result.Threshold) string {
 		return "passed"
 	}
 	return "violated"
+}
+
+// violated counts the thresholds that are.
+func violated(d *result.Document) (n int) {
+	for _, t := range d.Thresholds {
+		if verdict(t) == "violated" {
+			n++
+		}
+	}
+	return n
+}
+
+// violatedFirst puts the thresholds first that are violated, and those last that passed.
+func violatedFirst(list []result.Threshold) []result.Threshold {
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b result.Threshold) int { return cmp.Compare(verdict(b), verdict(a)) })
+	return list
 }
 
 func measuredText(t result.Threshold) string {

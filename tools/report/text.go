@@ -142,6 +142,9 @@ func writeSummary(p *printer, in input, l look) {
 	if d.Status != result.Complete {
 		p.line("%s", l.paint(red, "# PARTIAL: "+plaintext.Escape(whyPartial(d))))
 	}
+	if n := violated(d); n > 0 {
+		p.line("%s", l.paint(red, fmt.Sprintf("# VIOLATED: %d of %s", n, cli.Count(len(d.Thresholds), "threshold"))))
+	}
 	for _, text := range f.LeftOut {
 		p.line("# left out: %s", plaintext.Escape(text))
 	}
@@ -162,6 +165,7 @@ func writeSummary(p *printer, in input, l look) {
 		}
 	}
 	writeThresholds(p, d, l)
+	writeShares(p, f, l)
 	writeMain(p, f, l)
 	if l.full {
 		writeLatencies(p, f, l)
@@ -376,9 +380,8 @@ func writeThresholds(p *printer, d *result.Document, l look) {
 	}
 	p.line("\n%s", l.paint(bold, "# thresholds"))
 	colours := map[string]string{"passed": green, "violated": red, "not judged": yellow}
-	list := slices.Clone(d.Thresholds)
+	list := violatedFirst(d.Thresholds)
 	if most := mostThresholds; !l.full && len(list) > most {
-		slices.SortStableFunc(list, func(a, b result.Threshold) int { return cmp.Compare(verdict(b), verdict(a)) })
 		p.left, list = append(p.left, fmt.Sprintf("all %d thresholds", len(list))), list[:most]
 	}
 	for _, t := range list {
@@ -429,7 +432,6 @@ func writePatterns(p *printer, f *figures.Figures, l look) {
 func compareNums(a, b figures.Num) int { return cmp.Compare(float64(a), float64(b)) }
 
 func writeLatencies(p *printer, f *figures.Figures, l look) {
-	writeShares(p, f, l)
 	if len(f.Latencies) == 0 {
 		return
 	}

@@ -174,7 +174,7 @@ func TestFindings(t *testing.T) {
 	}
 	overlaps := handMade()
 	overlaps.Overlaps = true
-	want = "good: There was no contention at senders, receivers or hosts. No message of the workload used a sender, receiver or host at the same time as one of another pattern."
+	want = "good: No contention between these patterns: none of their messages overlapped. No message of the workload used a sender, receiver or host at the same time as one of another pattern."
 	if got := words(overlaps); got != want {
 		t.Errorf("no overlap: got %s", got)
 	}

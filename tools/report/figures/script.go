@@ -20,7 +20,8 @@ const (
 	mostSeries       = 20
 	firstSeries      = " (the first 20 series)"
 	mostInOrder      = 1000 // samples without labels that a chart shows
-	wideRange        = 20   // largest / least value from which on an axis is logarithmic
+	namedSeries      = 3    // of which a sentence gives the ends
+	wideRange        = 10   // largest / least value from which on an axis is logarithmic
 )
 
 // OwnMetrics are the metrics of a user's own script that have samples: they are the result's first figures. A shipped
@@ -170,26 +171,35 @@ func sayScript(f *Figures, say sayer) {
 		if len(groups) > 1 {
 			text += "; " + c.ends()
 		}
-		if n := len(c.Series); n > 1 {
-			text += fmt.Sprintf(" (%s, the first of %d series)", c.Series[0].Name, n)
-		}
 		say("note", "%s.", text)
 	}
 }
 
 // ends are the first and the last point of the first series in words, or, of bars, the least and the largest.
 func (c *Chart) ends() string {
-	list := slices.Clone(c.Series[0].Points)
 	at, by := func(p Point) string { return plain(p.X) }, "by "+c.X.Label+": "
 	switch {
 	case len(c.X.Words) > 0:
-		slices.SortStableFunc(list, func(a, b Point) int { return cmp.Compare(a.Y, b.Y) })
 		at, by = func(p Point) string { return c.X.Words[int(p.X)] }, ""
 	case c.X.Unit == "bytes":
 		at = func(p Point) string { return bytesText(int64(p.X)) }
 	}
-	a, b := list[0], list[len(list)-1]
-	return fmt.Sprintf("%s%s at %s, %s at %s", by, plain(a.Y), at(a), plain(b.Y), at(b))
+	var parts []string
+	for _, s := range c.Series[:min(len(c.Series), namedSeries)] {
+		list, name := slices.Clone(s.Points), ""
+		if len(c.X.Words) > 0 {
+			slices.SortStableFunc(list, func(a, b Point) int { return cmp.Compare(a.Y, b.Y) })
+		}
+		if len(c.Series) > 1 {
+			name = s.Name + " "
+		}
+		a, b := list[0], list[len(list)-1]
+		parts = append(parts, fmt.Sprintf("%s%s at %s, %s at %s", name, plain(a.Y), at(a), plain(b.Y), at(b)))
+	}
+	if n := len(c.Series) - len(parts); n > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more series", n))
+	}
+	return by + strings.Join(parts, "; ")
 }
 
 // plain is a number with four digits, and with more before the point.

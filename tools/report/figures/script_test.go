@@ -45,7 +45,7 @@ func TestScript(t *testing.T) {
 		"sizes": {own(t, []float64{5, 1, 7, 3}, size("65536"), size("1024")), shown{"rate: median 4 over 4 values; by size: 2 at 1 KiB, 6 at 64 KiB.", "size", true, nil,
 			[]string{"rate 1024:2(1.2..2.8) 65536:6(5.2..6.8)"}}},
 		"series": {own(t, []float64{1, 2, 30, 40}, result.Labels{"n": "1", "way": "up"}, result.Labels{"n": "2", "way": "up"}, result.Labels{"n": "1", "way": "down"}, result.Labels{"n": "2", "way": "down"}),
-			shown{"rate: median 16 over 4 values; by n: 1 at 1, 2 at 2 (way up, the first of 2 series).", "n", false, nil, []string{"way up 1:1(1..1) 2:2(2..2)", "way down 1:30(30..30) 2:40(40..40)"}}},
+			shown{"rate: median 16 over 4 values; by n: way up 1 at 1, 2 at 2; way down 30 at 1, 40 at 2.", "n", false, nil, []string{"way up 1:1(1..1) 2:2(2..2)", "way down 1:30(30..30) 2:40(40..40)"}}},
 		"words": {own(t, []float64{4, 2}, result.Labels{"op": "READ"}, result.Labels{"op": "WRITE"}), shown{"rate: median 3 over 2 values; 2 at op WRITE, 4 at op READ.", "", false,
 			[]string{"op READ", "op WRITE"}, []string{"rate 0:4(4..4) 1:2(2..2)"}}},
 		"number and word": {own(t, []float64{4, 2}, size("8"), size("all")), shown{"rate: median 3 over 2 values; 2 at size all, 4 at size 8.", "", false,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perigee/internal/result"
+	"perigee/internal/stats"
 )
 
 // Shares say what each class of traffic got, by the keys class, slo_ms and weight of the patterns. A figure without
@@ -35,7 +36,7 @@ func (f *Figures) Share(slo time.Duration) (used bool) {
 	sums := map[string]*classSums{}
 	said := false
 	for i := range f.Document.Patterns {
-		p, runs := &f.Document.Patterns[i], f.runs[i].Workload
+		p, runs, alone := &f.Document.Patterns[i], f.runs[i].Workload, stats.Mean(f.runs[i].Alone)
 		if len(runs) == 0 || f.Patterns[i].Bytes == 0 {
 			continue
 		}
@@ -47,7 +48,7 @@ func (f *Figures) Share(slo time.Duration) (used bool) {
 		if sums[terms.Class] == nil {
 			sums[terms.Class] = &classSums{weight: terms.Weight}
 		}
-		sums[terms.Class].add(f.Patterns[i], terms, runs)
+		sums[terms.Class].add(f.Patterns[i].Bytes, terms, runs, alone)
 	}
 	if f.Shares = nil; said {
 		f.Shares = sharesOf(sums)
@@ -63,12 +64,12 @@ type classSums struct {
 	time, alone        float64 // NaN where a pattern has not run alone
 }
 
-func (s *classSums) add(p Pattern, t result.Terms, runs []float64) {
+func (s *classSums) add(bytes int64, t result.Terms, runs []float64, alone float64) {
 	if s.weight != t.Weight {
 		s.weight = math.NaN()
 	}
 	for _, ns := range runs {
-		s.runs, s.bytes, s.time, s.alone = s.runs+1, s.bytes+float64(p.Bytes), s.time+ns, s.alone+float64(p.IsolatedNS)
+		s.runs, s.bytes, s.time, s.alone = s.runs+1, s.bytes+float64(bytes), s.time+ns, s.alone+alone
 		if t.SLONS > 0 {
 			s.judged++
 		}

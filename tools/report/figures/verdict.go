@@ -90,7 +90,7 @@ func sayTraffic(f *Figures) (a Answer) {
 	case Longer:
 		a.Level, a.Sentence, a.Why = slowest(f)
 	case Apart:
-		a.Level, a.Sentence = "good", "There was no contention at senders, receivers or hosts."
+		a.Level, a.Sentence = "good", "No contention between these patterns: none of their messages overlapped."
 	case contention.Unknown:
 		a.Sentence = c.sayUnknown()
 	case contention.Costs:

@@ -90,7 +90,9 @@ func (r *session) printSummary(failed int) error {
 		case o == nil:
 			return "not run", ""
 		case len(o.Reasons) > 0:
-			return o.State, o.Reasons[0]
+			return o.State, firstOf(o.Reasons, "reason")
+		case len(o.Warnings) > 0:
+			return o.State, "warning: " + firstOf(o.Warnings, "warning")
 		}
 		return o.State, ""
 	})
@@ -99,6 +101,15 @@ func (r *session) printSummary(failed int) error {
 	}
 	_, err := fmt.Fprintf(r.s.Out, "\n%s, %d failed; results in %s\n", cli.Count(len(r.tasks), "case"), failed, r.dir)
 	return err
+}
+
+// firstOf is the first of some sentences, with how many more there are.
+func firstOf(list []string, what string) string {
+	first, _, _ := strings.Cut(list[0], "\n")
+	if n := len(list) - 1; n > 0 {
+		return fmt.Sprintf("%s (and %s)", first, cli.Count(n, "more "+what))
+	}
+	return list[0]
 }
 
 // taskTable lists tasks with their job and times.

@@ -1,6 +1,7 @@
 package result
 
 import (
+	"fmt"
 	"strings"
 
 	"perigee/internal/fault"
@@ -25,6 +26,28 @@ type Host struct {
 	Hardware *Hardware `json:"hardware,omitempty"`
 	// Memcpy is how fast one thread copies memory there, by size; nil where that was not measured.
 	Memcpy []Copy `json:"memcpy,omitempty"`
+}
+
+// Crowded says what the host has that is less than a CPU for each of its ranks; empty if it is not.
+func (h Host) Crowded() string {
+	ranks := float64(len(h.Ranks))
+	switch cpus := float64(h.CPUs); {
+	case h.CPUQuota > 0 && h.CPUQuota < ranks && !(cpus > 0 && cpus <= h.CPUQuota):
+		return fmt.Sprintf("%s has a CPU quota of %g for %s", h.Name, h.CPUQuota, count(int64(ranks), "rank", "s"))
+	case cpus > 0 && cpus < ranks:
+		return fmt.Sprintf("%s has %s for %g ranks", h.Name, count(int64(cpus), "CPU", "s"), ranks)
+	}
+	return ""
+}
+
+// Crowded is that of the first host that is.
+func (w World) Crowded() string {
+	for _, h := range w.Hosts {
+		if text := h.Crowded(); text != "" {
+			return text
+		}
+	}
+	return ""
 }
 
 // Copy is a copy inside the memory of a host, by one thread.

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -22,6 +23,7 @@ func (r *Report) addContention(old, fresh []*result.Document) {
 	costs := map[[2]int][]contention.Estimate{} // one of each run
 	var order [][2]int
 	for i, d := range docs {
+		r.crowded = cmp.Or(r.crowded, d.World.Crowded())
 		if !d.Overlaps {
 			continue // it does not say what overlapped
 		}
@@ -98,8 +100,12 @@ func controls(list []contention.Estimate) string {
 	return strings.Join(names, " and ")
 }
 
-// verdictOfContention is that of a row whose sides differ: contention has to be shown on the side that has more of it.
+// verdictOfContention is that of a row whose sides differ: contention has to be shown on the side that has more of it,
+// where no ranks wait for CPUs.
 func (r *Report) verdictOfContention(row *Row) (verdict, warning string) {
+	if r.crowded != "" {
+		return Same, "ranks wait for CPUs: " + r.crowded
+	}
 	if row.Sender >= 0 && row.control != "" {
 		return Same, row.control // which alone may make such a difference; the whole result has more to go by
 	}

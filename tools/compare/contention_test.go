@@ -143,6 +143,22 @@ func TestContentionChanges(t *testing.T) {
 	}
 }
 
+// Nothing is said of contention where a side has ranks that wait for CPUs.
+func TestContentionBesideWaits(t *testing.T) {
+	rng := rand.New(rand.NewPCG(43, 44))
+	old, fresh := several(rng, 4, link{from: 0, to: 2}), several(rng, 4, link{0, 2, true, true, 2})
+	fresh[3].World.Hosts[0].CPUs = 4
+	r := mustCompare(t, old, fresh, defaults)
+	for _, row := range r.Rows {
+		if row.Metric == contentionMetric && (row.Verdict != Same || row.Warning != "ranks wait for CPUs: h has 4 CPUs for 5 ranks") {
+			t.Errorf("%+v", row)
+		}
+	}
+	if len(r.Findings) > 0 || r.contentionRows == 0 {
+		t.Errorf("%d rows, %q", r.contentionRows, r.Findings)
+	}
+}
+
 // With few runs, or where the interval is missing, nothing is said of contention.
 func TestContentionUnknown(t *testing.T) {
 	rng := rand.New(rand.NewPCG(45, 46))

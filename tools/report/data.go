@@ -20,7 +20,6 @@ type pageData struct {
 	HostPairs pairData          `json:"hostPairs"`
 	Latencies []figures.Latency `json:"latencies"`
 	Spans     spanData          `json:"spans"`
-	Blocks    figures.Blocks    `json:"blocks"`
 	// TargetsSleep says that those who only receive, or are read, sleep too before a pattern.
 	TargetsSleep bool `json:"targets_sleep"`
 }
@@ -93,7 +92,7 @@ func hundredths(n figures.Num) figures.Num {
 
 // dataOf makes the columns of the page's charts. Starts of spans are differences, which take fewer digits.
 func dataOf(f *figures.Figures) pageData {
-	d := pageData{HostOf: make([]int, len(f.Ranks)), Latencies: f.Latencies, Blocks: f.Blocks,
+	d := pageData{HostOf: make([]int, len(f.Ranks)), Latencies: f.Latencies,
 		Patterns: []patternData{}, Answer: f.Answer.Charts}
 	d.TargetsSleep = slices.ContainsFunc(f.Document.Patterns, func(p result.Pattern) bool { return p.Meet == "all" })
 	names := f.HostNames()

@@ -266,10 +266,10 @@ func blocksInThePage(t *testing.T, browser *pagetest.Browser) {
 	if got := tab.Text(".best"); !strings.HasPrefix(got, "19.7 GB/s") {
 		t.Errorf("the best bandwidth is %q", got)
 	}
-	if got := pagetest.Eval[[]string](tab, `[...document.querySelectorAll('[data-chart="blocks"] .legend li')].map((e) => e.innerText)`); len(got) != 2 || got[1] != "WRITE, batch 4" {
+	if got := pagetest.Eval[[]string](tab, `[...document.querySelectorAll('[data-chart="answer"] figure:first-child .legend li')].map((e) => e.innerText)`); len(got) != 2 || got[1] != "WRITE, batch 4" {
 		t.Errorf("the curves are %q", got)
 	}
-	focus(tab, `document.querySelector('[data-chart="blocks"] canvas')`)
+	focus(tab, `document.querySelector('[data-chart="answer"] canvas')`)
 	tab.Press(kb.ArrowRight)
 	if got := pagetest.Eval[string](tab, "perigee.tip.text()"); !strings.Contains(got, "4\u202fKiB") {
 		t.Errorf("the first point says %q", got)

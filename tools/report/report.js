@@ -260,28 +260,7 @@
     }
   };
 
-  const blocksChart = (host, controls, data) => {
-    const { axis, list } = data.blocks;
-    const names = [...new Set(list.map((b) => b.series))];
-    const figures = {
-      bandwidth: { label: "bandwidth", fmt: fmt.rate }, p50_ns: { label: "P50 latency", fmt: fmt.ns }, p99_ns: { label: "P99 latency", fmt: fmt.ns },
-    };
-    const series = (key) => names.map((name, i) => ({
-      name, color: i, shape: i, line: true, points: list.filter((b) => b.series === name).map((b) => [b[axis], b[key], b]).sort((a, b) => a[0] - b[0]),
-    }));
-    const plot = perigee.plot(host, {
-      label: `Bandwidth and latency of ${list.length} measurements; the table below has them all`, height: 320,
-      x: { label: axis === "batch" ? "batch" : "block size", fmt: axis === "batch" ? fmt.number : binary, log: true, base: 2 },
-      y: { ...figures.bandwidth, log: true }, series: series("bandwidth"),
-      tip: (s, p) => [s.name, [["block", binary(p[2].block_bytes)], ["batch", String(p[2].batch)], ["bandwidth", fmt.rate(p[2].bandwidth)], ["P50", fmt.ns(p[2].p50_ns)], ["P99", fmt.ns(p[2].p99_ns)]]],
-    });
-    controls.append(
-      h("label", {}, "Show", perigee.choice("Figure of the blocks", Object.entries(figures).map(([k, f]) => [k, f.label]), "bandwidth", (k) => plot.set({ series: series(k), y: figures[k] }))),
-      h("label", {}, "Scale", perigee.choice("Scale of the figure", [["log", "log"], ["linear", "linear"]], "log", (v) => plot.set({ y: { log: v === "log" } }))),
-    );
-  };
-
-  const charts = { answer: pictures((l) => l.slice(0, first)), more: pictures((l) => l.slice(first)), blocks: blocksChart, timeline: perigee.timeline, patterns: patternsChart, matrix: matrixChart, latency: latencyChart };
+  const charts = { answer: pictures((l) => l.slice(0, first)), more: pictures((l) => l.slice(first)), timeline: perigee.timeline, patterns: patternsChart, matrix: matrixChart, latency: latencyChart };
   const made = new Map();
   const make = async (panel) => {
     if (made.has(panel.id)) return;

@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,6 +39,14 @@ type Blocks struct {
 	Files string `json:"files,omitempty"`
 }
 
+// at is the place of a measurement on the axis.
+func (b Blocks) at(x Block) int64 {
+	if b.Axis == "batch" {
+		return x.Batch
+	}
+	return x.BlockBytes
+}
+
 // OfFiles says that files were moved, and how; empty without files.
 func (b Blocks) OfFiles() string {
 	if b.Files == "" {
@@ -71,10 +80,9 @@ func blocksOf(d *result.Document) Blocks {
 		if memories {
 			words = append(words, l.Local+" - "+l.Remote)
 		}
-		switch {
-		case b.Axis == "batch":
+		if b.Axis == "batch" {
 			words = append(words, "blocks of "+size.Binary(l.BlockBytes))
-		default:
+		} else {
 			words = append(words, fmt.Sprintf("batch %d", l.Batch))
 		}
 		if threads {
@@ -103,12 +111,7 @@ func sayBlocks(b Blocks, say sayer) {
 	if len(b.List) == 0 {
 		return
 	}
-	best := b.List[0]
-	for _, x := range b.List {
-		if x.Bandwidth > best.Bandwidth {
-			best = x
-		}
-	}
+	best := slices.MaxFunc(b.List, func(x, y Block) int { return cmp.Compare(x.Bandwidth, y.Bandwidth) })
 	say("note", "The best bandwidth is %s/s: %s%s with blocks of %s, batch %d.", size.Decimal(float64(best.Bandwidth)),
 		best.Op, b.OfFiles(), size.Binary(best.BlockBytes), best.Batch)
 	if best.Uncertainty > vague {
@@ -117,18 +120,12 @@ func sayBlocks(b Blocks, say sayer) {
 	}
 	// The smallest size of the same series that nearly reaches the best one.
 	first := best
-	position := func(x Block) int64 {
-		if b.Axis == "batch" {
-			return x.Batch
-		}
-		return x.BlockBytes
-	}
 	for _, x := range b.List {
-		if x.Series == best.Series && x.Bandwidth >= nearly*best.Bandwidth && position(x) < position(first) {
+		if x.Series == best.Series && x.Bandwidth >= nearly*best.Bandwidth && b.at(x) < b.at(first) {
 			first = x
 		}
 	}
-	if position(first) == position(best) {
+	if b.at(first) == b.at(best) {
 		return
 	}
 	if b.Axis == "batch" {
@@ -157,10 +154,7 @@ func blocksCharts(f *Figures) []Chart {
 	time := Chart{Title: "Latency", X: axis, Y: Axis{Label: "of a batch: P50, line to P99", Unit: "ns", Log: true}}
 	host, least, most := true, b.List[0].BlockBytes, b.List[0].BlockBytes
 	for _, x := range b.List {
-		at := Num(x.BlockBytes)
-		if b.Axis == "batch" {
-			at = Num(x.Batch)
-		}
+		at := Num(b.at(x))
 		rate.add(x.Series, Point{X: at, Y: x.Bandwidth, Low: None, High: None})
 		time.add(x.Series, Point{X: at, Y: x.P50NS, Low: x.P50NS, High: x.P99NS})
 		least, most = min(least, x.BlockBytes), max(most, x.BlockBytes)

@@ -322,23 +322,11 @@ func (p ContentionPair) sharing() string {
 	return "sharing the " + p.Shared
 }
 
-// crowded says what a host has that is less than a CPU for each of its ranks; empty if it is not.
-func crowded(h result.Host) string {
-	ranks := len(h.Ranks)
-	switch {
-	case h.CPUs > 0 && h.CPUs < ranks && !(h.CPUQuota > 0 && h.CPUQuota < float64(h.CPUs)):
-		return fmt.Sprintf("%s has %s for %d ranks", h.Name, cli.Count(h.CPUs, "CPU"), ranks)
-	case h.CPUQuota > 0 && h.CPUQuota < float64(ranks):
-		return fmt.Sprintf("%s has a CPU quota of %g for %s", h.Name, h.CPUQuota, cli.Count(ranks, "rank"))
-	}
-	return ""
-}
-
 // sayCauses names what else may have made messages slow, with its size.
 func sayCauses(f *Figures, say sayer) {
 	led := f.Contention.Verdict == Waits // by the first of these hosts
 	for _, h := range f.Document.World.Hosts {
-		if short := crowded(h); short != "" && !led {
+		if short := h.Crowded(); short != "" && !led {
 			say("note", "%s: waits for a CPU are in these figures.", short)
 		} else if short != "" {
 			led = false

@@ -219,10 +219,8 @@ func sizesWhy(d *result.Document) string {
 
 // waitsOf says which host has more ranks than CPUs; nothing without one.
 func waitsOf(d *result.Document) string {
-	for _, h := range d.World.Hosts {
-		if short := crowded(h); short != "" {
-			return short + ": waits for a CPU are in these figures."
-		}
+	if short := d.World.Crowded(); short != "" {
+		return short + ": waits for a CPU are in these figures."
 	}
 	return ""
 }

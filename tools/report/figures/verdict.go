@@ -23,7 +23,7 @@ func (f *Figures) judgeContention() {
 	c := &f.Contention
 	short := make([]bool, len(f.Document.World.Hosts))
 	for i, h := range f.Document.World.Hosts {
-		short[i] = crowded(h) != ""
+		short[i] = h.Crowded() != ""
 	}
 	c.Pairs = slices.DeleteFunc(c.Pairs, func(p ContentionPair) bool {
 		i, found := slices.BinarySearchFunc(f.Pairs, p, func(x Pair, p ContentionPair) int {
@@ -85,8 +85,7 @@ func sayTraffic(f *Figures) (a Answer) {
 	a.Why = c.met(d)
 	switch c.Verdict {
 	case Waits:
-		h := d.World.Hosts[slices.IndexFunc(d.World.Hosts, func(h result.Host) bool { return crowded(h) != "" })]
-		a.Sentence = fmt.Sprintf("Ranks wait for CPUs: %s, so these times do not show what traffic costs.", crowded(h))
+		a.Sentence = fmt.Sprintf("Ranks wait for CPUs: %s, so these times do not show what traffic costs.", d.World.Crowded())
 	case Longer:
 		a.Level, a.Sentence, a.Why = slowest(f)
 	case Apart:

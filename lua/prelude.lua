@@ -159,7 +159,8 @@ function patterns.pieces(n, seconds, plans)
 end
 
 -- How many iterations take so many seconds, at least 1, for what cannot go on in pieces: run(n) does n of them, more and
--- more until that takes a tenth of the time. What the trials take is not there for the rest.
+-- more until that takes a tenth of the time; one alone may be slow since it is the first. What the trials take is not
+-- there for the rest.
 function patterns.fitting(seconds, run)
   local n, most, began = 1, 2 ^ 30, world.reduce(clock.now(), "max")
   local start = began
@@ -167,7 +168,7 @@ function patterns.fitting(seconds, run)
     run(n)
     local now = world.reduce(clock.now(), "max")
     local took = math.max(now - start, 1e-9)
-    if took >= seconds / 10 or n >= most then
+    if took >= seconds / 10 and n > 1 or took >= seconds or n >= most then
       return math.max(1, math.floor((began + seconds - now) / took * n))
     end
     n, start = math.max(n + 1, math.floor(math.min(10 * n, 1.2 * n * seconds / 10 / took, most))), now

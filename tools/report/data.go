@@ -12,7 +12,6 @@ import (
 // pageData holds the figures that the scripts of a page draw: columns instead of objects, and
 // no more digits than a chart can show.
 type pageData struct {
-	Answer    []figures.Chart   `json:"answer"`
 	Hosts     []hostData        `json:"hosts"`
 	HostOf    []int             `json:"hostOf"`
 	Patterns  []patternData     `json:"patterns"`
@@ -93,7 +92,7 @@ func hundredths(n figures.Num) figures.Num {
 // dataOf makes the columns of the page's charts. Starts of spans are differences, which take fewer digits.
 func dataOf(f *figures.Figures) pageData {
 	d := pageData{HostOf: make([]int, len(f.Ranks)), Latencies: f.Latencies,
-		Patterns: []patternData{}, Answer: f.Answer.Charts}
+		Patterns: []patternData{}}
 	d.TargetsSleep = slices.ContainsFunc(f.Document.Patterns, func(p result.Pattern) bool { return p.Meet == "all" })
 	names := f.HostNames()
 	for i, h := range f.Document.World.Hosts {

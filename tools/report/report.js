@@ -260,17 +260,23 @@
     }
   };
 
-  const charts = { answer: pictures((l) => l.slice(0, first)), more: pictures((l) => l.slice(first)), timeline: perigee.timeline, patterns: patternsChart, matrix: matrixChart, latency: latencyChart };
+  // The answer's pictures stand in the panel as they are: they are drawn before the page has loaded, as previews want.
+  const answers = { answer: pictures((l) => l.slice(0, first)), more: pictures((l) => l.slice(first)) };
+  const charts = { timeline: perigee.timeline, patterns: patternsChart, matrix: matrixChart, latency: latencyChart };
   const made = new Map();
   const make = async (panel) => {
     if (made.has(panel.id)) return;
     made.set(panel.id, {});
-    const data = await perigee.data(panel.id);
     const parts = {};
-    for (const [name, draw] of Object.entries(charts)) {
-      const host = panel.querySelector(`[data-chart="${name}"]`);
-      if (host) parts[name] = draw(host, panel.querySelector(`[data-controls="${name}"]`), data);
-    }
+    const fill = (list, data) => {
+      for (const [name, draw] of Object.entries(list)) {
+        const host = panel.querySelector(`[data-chart="${name}"]`);
+        if (host) parts[name] = draw(host, panel.querySelector(`[data-controls="${name}"]`), data);
+      }
+    };
+    fill(answers, { answer: JSON.parse(panel.querySelector(".answer script").textContent) });
+    const data = await perigee.data(panel.id);
+    fill(charts, data);
     made.set(panel.id, { data, parts });
     panel.dataset.ready = "true";
   };

@@ -147,7 +147,8 @@ func (r report) print(w io.Writer, format string) error {
 	if format == "csv" {
 		return t.WriteCSV(w)
 	}
-	fmt.Fprintf(w, "# perigee %s, simulated in one process: what ranks send each other, frames and headers included\n",
+	fmt.Fprintf(w, "# perigee %s, simulated in one process: what ranks send each other to coordinate, frames and headers included; "+
+		"the bytes of the matrices move besides (perigee matgen says how many)\n",
 		r.Perigee.Version)
 	for _, o := range r.Runs {
 		fmt.Fprintf(w, "# %d ranks on %s, %s: %.1f s, %.2f GiB of memory\n", o.Ranks, cli.Count(o.Hosts, "host"),

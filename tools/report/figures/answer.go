@@ -82,6 +82,11 @@ func answerOf(f *Figures) Answer {
 	}
 	threads := f.Document.World.Size > 2 ||
 		slices.ContainsFunc(f.Blocks.List, func(b Block) bool { return b.Threads > 1 })
+	for i := range a.Charts { // else a limit far above would press the rest onto the axis
+		if c := &a.Charts[i]; c.X.Words == nil && c.Y.Unit == "bytes/s" {
+			c.Y.Log = c.wide(func(p Point) Num { return p.Y })
+		}
+	}
 	limited := slices.ContainsFunc(a.Charts, func(c Chart) bool { return len(c.Limits) > 0 })
 	if threads && limited {
 		a.Why = strings.TrimSpace(a.Why + " Several threads together may exceed memcpy of one.")

@@ -27,14 +27,14 @@ func TestBlocks(t *testing.T) {
 		words  string
 	}{
 		"nothing": {nil, "block_bytes", nil, ""},
-		"one":     {[]result.Lanes{lane("READ", 4096, 2, 1, 5e9)}, "block_bytes", []string{"READ, batch 2"}, "The best bandwidth is 5.00 GB/s: READ with blocks of 4 KiB, batch 2."},
+		"one":     {[]result.Lanes{lane("READ", 4096, 2, 1, 5e9)}, "block_bytes", []string{"READ, batch 2"}, "The bandwidth is 5.00 GB/s: READ with blocks of 4 KiB, batch 2."},
 		"block sizes": {[]result.Lanes{lane("READ", 1000, 1, 1, 5e9), lane("READ", 2048, 1, 1, 9e9), lane("READ", 1<<20, 1, 1, 9.5e9), lane("READ", 1<<21, 1, 1, 8e9)},
-			"block_bytes", []string{"READ, batch 1"}, "The best bandwidth is 9.50 GB/s: READ with blocks of 1 MiB, batch 1. Blocks of 2 KiB already reach 95 % of it."},
+			"block_bytes", []string{"READ, batch 1"}, "The best of 4 measurements is 9.50 GB/s: READ with blocks of 1 MiB, batch 1. Blocks of 2 KiB already reach 95 % of it."},
 		"batches": {[]result.Lanes{lane("WRITE", 65536, 1, 1, 5e9), lane("WRITE", 65536, 8, 1, 9.9e9), lane("WRITE", 65536, 16, 1, 1e10)},
-			"batch", []string{"WRITE, blocks of 64 KiB"}, "The best bandwidth is 10.0 GB/s: WRITE with blocks of 64 KiB, batch 16. A batch of 8 already reaches 99 % of it."},
+			"batch", []string{"WRITE, blocks of 64 KiB"}, "The best of 3 measurements is 10.0 GB/s: WRITE with blocks of 64 KiB, batch 16. A batch of 8 already reaches 99 % of it."},
 		"threads": {[]result.Lanes{lane("READ", 4096, 1, 1, 1e9), lane("WRITE", 8192, 1, 4, 2e9)}, "block_bytes",
-			[]string{"READ, batch 1, threads 1", "WRITE, batch 1, threads 4"}, "The best bandwidth is 2.00 GB/s: WRITE with blocks of 8 KiB, batch 1."},
-		"between hosts": {[]result.Lanes{vague}, "block_bytes", []string{"READ, batch 2"}, "The best bandwidth is 5.00 GB/s: READ with blocks of 4 KiB, batch 2. " +
+			[]string{"READ, batch 1, threads 1", "WRITE, batch 1, threads 4"}, "The best of 2 measurements is 2.00 GB/s: WRITE with blocks of 8 KiB, batch 1."},
+		"between hosts": {[]result.Lanes{vague}, "block_bytes", []string{"READ, batch 2"}, "The bandwidth is 5.00 GB/s: READ with blocks of 4 KiB, batch 2. " +
 			"The clocks of the hosts are uncertain by 25 % of the time over which that was measured: more iterations would help (--num_iter)."},
 	} {
 		d := handMade()

@@ -131,10 +131,16 @@ func (c *Chart) sort() {
 // wide reports whether a figure of the points is positive in all and spans so much that only a logarithm shows it.
 func (c *Chart) wide(of func(Point) Num) bool {
 	least, most := Num(math.Inf(1)), Num(math.Inf(-1))
-	for _, s := range c.Series {
-		for _, p := range s.Points {
+	take := func(points []Point) {
+		for _, p := range points {
 			least, most = min(least, of(p)), max(most, of(p))
 		}
+	}
+	for _, s := range c.Series {
+		take(s.Points)
+	}
+	for _, l := range c.Limits {
+		take(l.Points)
 	}
 	return least > 0 && most >= wideRange*least
 }

@@ -355,6 +355,28 @@ func TestWatchAgreesWithJudge(t *testing.T) {
 	}
 }
 
+// A violated threshold of contention has a note where ranks wait for CPUs.
+func TestContentionBesideWaits(t *testing.T) {
+	d := &result.Document{Overlaps: true, Matrices: []result.Matrix{{Bytes: 5}}, Patterns: []result.Pattern{{}},
+		World: result.World{Size: 3, Hosts: []result.Host{{Name: "h", Ranks: []int{0, 1, 2}, CPUs: 3}}}}
+	for i := range 40 {
+		for _, phase := range []string{"isolated", "workload"} {
+			peer := series.PeerRun{Peer: 1, Bytes: 5, EndNS: 1e6 + int64(i*7919%13)*1000}
+			if phase == "workload" && i%2 == 0 {
+				peer.EndNS *= 3
+				peer.Overlap = &series.Overlap{Share: 1, Messages: 1, Shared: "receiver"}
+			}
+			d.AddRuns(0, phase, i, []series.Run{{EndNS: peer.EndNS, Ranks: []series.RankRun{{EndNS: peer.EndNS, Bytes: 5, Peers: []series.PeerRun{peer}}}}})
+		}
+	}
+	for cpus, note := range map[int]string{3: "", 2: "ranks wait for CPUs, which may be all of it: h has 2 CPUs for 3 ranks"} {
+		d.World.Hosts[0].CPUs = cpus
+		if o := judge(t, d, "contention.max < 2"); o.Passed || o.Samples != 1 || o.Note != note {
+			t.Errorf("%d CPUs: %+v", cpus, o)
+		}
+	}
+}
+
 // Where nothing overlapped a run counts as slowed down from 1 ms on, and as not slowed down below. A threshold of contention
 // holds, unless the clocks of the hosts leave open whether something overlapped.
 func TestWithoutOverlap(t *testing.T) {

@@ -35,10 +35,10 @@ func Differences(a, b *Document) (list []Difference) {
 		add("text of "+a.Scenario.Name, "SHA-256 "+short(a.Scenario.SHA256), "SHA-256 "+short(b.Scenario.SHA256))
 	}
 	for _, m := range a.Scenario.Modules { // what else differs of modules follows from the scripts
-		i := slices.IndexFunc(b.Scenario.Modules, func(n Module) bool { return n.Name == m.Name })
-		if i >= 0 && b.Scenario.Modules[i].SHA256 != m.SHA256 {
-			add("text of the module "+m.Name, "SHA-256 "+short(m.SHA256),
-				"SHA-256 "+short(b.Scenario.Modules[i].SHA256))
+		for _, n := range b.Scenario.Modules {
+			if n.Name == m.Name && n.SHA256 != m.SHA256 {
+				add("text of the module "+m.Name, "SHA-256 "+short(m.SHA256), "SHA-256 "+short(n.SHA256))
+			}
 		}
 	}
 	engine := func(d *Document) string {
@@ -279,10 +279,8 @@ func settingsDiffer(engine string, a, b map[string]string) (list []Difference) {
 		}
 		return "not given"
 	}
-	all := maps.Clone(a)
-	if all == nil {
-		all = map[string]string{}
-	}
+	all := map[string]string{}
+	maps.Copy(all, a)
 	maps.Copy(all, b)
 	for _, k := range slices.Sorted(maps.Keys(all)) {
 		if x, y := said(a, k), said(b, k); x != y {

@@ -22,18 +22,12 @@ var (
 // exists.
 func (v *VM) explain(text string) string {
 	first, rest, more := strings.Cut(text, "\n")
-	for name, lines := range v.texts {
-		m := atLine.FindStringSubmatch(first)
-		if m == nil || !strings.HasPrefix(first, name+":") {
-			continue
-		}
-		line, _ := strconv.Atoi(m[1])
-		if line < 1 || line > len(lines) {
-			continue
-		}
-		if what := reason(v.L, m[2], lines[line-1]); what != "" {
-			first = strings.TrimSuffix(first, m[2]) + what
-			break
+	if m := atLine.FindStringSubmatch(first); m != nil {
+		lines := v.texts[strings.TrimSuffix(first, m[0])]
+		if line, _ := strconv.Atoi(m[1]); 0 < line && line <= len(lines) {
+			if what := reason(v.L, m[2], lines[line-1]); what != "" {
+				first = strings.TrimSuffix(first, m[2]) + what
+			}
 		}
 	}
 	if more {

@@ -316,7 +316,7 @@ func (r *Report) head(w io.Writer) {
 	if effect := r.Effect(); effect != "" {
 		fmt.Fprintf(w, "# %s. %s\n", r.Verdict(), plaintext.Escape(effect))
 	}
-	for _, text := range r.notes() {
+	for _, text := range r.Notes() {
 		fmt.Fprintln(w, "# note:", plaintext.Escape(text))
 	}
 	interval := ""

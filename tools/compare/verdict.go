@@ -64,16 +64,13 @@ func (r *Report) sayDifferences(old, fresh []*result.Document) {
 	}
 }
 
-// notes are the differences that the headline has no room for, and the remarks.
-func (r *Report) notes() []string {
+// Notes are the differences that the headline has no room for, and the remarks.
+func (r *Report) Notes() []string {
 	if len(r.Differences) > mostNamed {
 		return slices.Concat(r.Differences, r.Remarks)
 	}
 	return r.Remarks
 }
-
-// Notes are those of the page.
-func (v *view) Notes() []string { return v.R.notes() }
 
 // named is a setting with its value, which may be long.
 func named(name, value string) string {

@@ -77,15 +77,7 @@ func TestManyExpertsInAPage(t *testing.T) {
 	round := map[string]any{"phases": phases}
 	d := smallDocument()
 	d.Values = map[string]any{"ep": planes, "ep_control": []any{round, round}}
-	f, err := figures.Of(d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	if err := writeHTML(&out, []input{{label: "r.json", figures: f}}); err != nil {
-		t.Fatal(err)
-	}
-	page := out.String()
+	page := htmlOf(t, d)
 	for what, most := range map[string]int{`<rect class="heat"`: mostHeats, `<details class="experts">`: mostPlanes, "<td>init</td>": mostControls} {
 		if got := strings.Count(page, what); got > most || got < most*9/10 {
 			t.Errorf("%s is there %d times, want up to %d", what, got, most)
@@ -142,15 +134,8 @@ func TestExpertsInTheText(t *testing.T) {
 	if strings.Contains(text, "0 patterns") || strings.Contains(text, "0 B") {
 		t.Error(text)
 	}
-	f, err := figures.Of(d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var page bytes.Buffer
-	if err := writeHTML(&page, []input{{label: "r.json", figures: f}}); err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(page.String(), "<dt>Patterns</dt>") || strings.Contains(page.String(), "Bytes moved") {
+	page := htmlOf(t, d)
+	if strings.Contains(page, "<dt>Patterns</dt>") || strings.Contains(page, "Bytes moved") {
 		t.Error("the page counts patterns or bytes that there are none of")
 	}
 }
@@ -176,15 +161,7 @@ func TestOwnFirst(t *testing.T) {
 		t.Errorf("the order is %d %d %d %d:\n%s", a, b, c, e, text)
 	}
 	at(regexp.MustCompile(` +`).ReplaceAllString(text, " "), " rate 100 1 50.5 90.1 99.01 100\n")
-	f, err := figures.Of(d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	if err := writeHTML(&out, []input{{label: "r.json", figures: f}}); err != nil {
-		t.Fatal(err)
-	}
-	page := out.String()
+	page := htmlOf(t, d)
 	if a, b, c := at(page, `id="r0-summary"`), at(page, `id="r0-metrics"`), at(page, `id="r0-patterns"`); !(a < b && b < c) {
 		t.Errorf("the order on the page is %d %d %d", a, b, c)
 	}

@@ -428,18 +428,11 @@ func TestManyPatternsInAPage(t *testing.T) {
 	for len(d.Patterns) < mostPatterns+5 {
 		d.Patterns = append(d.Patterns, result.Pattern{})
 	}
-	f, err := figures.Of(d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out strings.Builder
-	if err := writeHTML(&out, []input{{label: "r.json", figures: f}}); err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Count(out.String(), "<tr data-pattern="); got != mostPatterns {
+	page := htmlOf(t, d)
+	if got := strings.Count(page, "<tr data-pattern="); got != mostPatterns {
 		t.Errorf("the table has %d rows, want %d", got, mostPatterns)
 	}
-	if want := "Table of the first 20000 of 20005 patterns<"; !strings.Contains(out.String(), want) {
+	if want := "Table of the first 20000 of 20005 patterns<"; !strings.Contains(page, want) {
 		t.Errorf("the page lacks %s", want)
 	}
 }

@@ -28,7 +28,7 @@ func rowsOf(c figures.Chart) (names []string, rows []pictureRow) {
 	}
 	series := slices.Clone(c.Series)
 	for _, l := range c.Limits {
-		series = append(series, figures.Series{Name: l.Name, Points: l.Points})
+		series = append(series, figures.Series(l))
 	}
 	at := map[place][]figures.Num{}
 	for i, s := range series {

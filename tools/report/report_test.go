@@ -214,6 +214,20 @@ func textOf(t testing.TB, d *result.Document, l look) string {
 	return out.String()
 }
 
+// htmlOf is the page of one result.
+func htmlOf(t testing.TB, d *result.Document) string {
+	t.Helper()
+	f, err := figures.Of(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := writeHTML(&out, []input{{"r.json", f}}); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
 // The text fits the width, wherever that is possible, and has colours only where
 // they are wanted.
 func TestTextFitsTheTerminal(t *testing.T) {

@@ -118,7 +118,8 @@ func listed(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-func writeSummary(p *printer, in input, l look) {
+// writeHeader says what was measured, where and by what.
+func writeHeader(p *printer, in input, l look) {
 	f, d := in.figures, in.figures.Document
 	for _, text := range d.What() {
 		p.line("%s", l.paint(bold, plaintext.Escape("# "+text)))
@@ -148,6 +149,11 @@ func writeSummary(p *printer, in input, l look) {
 	for _, text := range f.LeftOut {
 		p.line("# left out: %s", plaintext.Escape(text))
 	}
+}
+
+func writeSummary(p *printer, in input, l look) {
+	f, d := in.figures, in.figures.Document
+	writeHeader(p, in, l)
 	p.line("")
 	if f.Answer.Sentence != "" {
 		p.finding(l, figures.Finding{Level: f.Answer.Level, Text: f.Answer.Sentence})

@@ -25,6 +25,7 @@ import (
 	"perigee/internal/experiment"
 	"perigee/internal/fault"
 	"perigee/internal/memory"
+	"perigee/internal/metric"
 	"perigee/internal/plaintext"
 	"perigee/internal/result"
 	"perigee/internal/version"
@@ -293,43 +294,7 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 			return err
 		}
 	}
-	alike := []experiment.Choice{
-		{What: "scenarios", Value: filepath.Base(cmp.Or(k.job.Repeats, k.job.Scenario))},
-		{What: "values of --seed", Value: strconv.FormatUint(flags.seed(), 10)},
-		{What: "values of --backend and --backend-param", Value: flags.Yielding.String()},
-		{What: "values of --threshold", Value: cmp.Or(strings.Join(flags.Threshold, "; "), "none")},
-	}
-	for flag, value := range r.Scenario.Alike(own.values) {
-		alike = append(alike, experiment.Choice{What: "values of " + flag, Value: value})
-	}
-	backend, err := flags.Yielding.backend()
-	if err != nil {
-		return err
-	}
-	id := k.id()
-	k.exp = experiment.Begin(experiment.Config{
-		World: w, Command: append([]string{"perigee"}, k.job.Process...), Title: flags.Yielding.Title,
-		Scenario: o.Script.record(r.Scenario, own.values), Alike: alike,
-		Job: result.Job{ID: id, Engine: flags.Engine, TimeoutNS: int64(flags.Timeout), AllowIO: flags.AllowIO,
-			Backend: backend.Name, BackendParams: backend.Params},
-		NixlLib: flags.NixlLib, Seed: flags.seed(), Metrics: r.Metrics, Thresholds: thresholds, File: flags.Result,
-		Out: k.streams.Out,
-	})
-	k.begun.Store(k.exp)
-	if w.Rank() == 0 {
-		k.unjudged.Store(new(slices.Clone(k.exp.Doc.Thresholds)))
-		k.junit(k.exp.Doc.Thresholds, errGoing)
-		if flags.Result != "" {
-			explain := func(failure error) { experiment.ExplainPartial(flags.Result, id, failure, k.streams.Err) }
-			k.explain.Store(&explain)
-		}
-		k.exp.Doc.Notes = append(k.exp.Doc.Notes, o.leftOut(r.Scenario, flags)...)
-		k.header(o.Script)
-		if k.job.Says != "" {
-			k.reporter.note(k.job.Says)
-		}
-	}
-	if err := k.exp.DescribeHosts(); err != nil {
+	if err := k.begin(r, o, own, thresholds); err != nil {
 		return err
 	}
 	// The header comes first, whatever the other ranks print.
@@ -356,6 +321,48 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 		err = k.conclude()
 	}
 	return k.agree(err)
+}
+
+// begin makes the experiment, and at rank 0 its header.
+func (k *rank) begin(r *lua.Runtime, o order, own options, thresholds []metric.Threshold) error {
+	flags := k.flags
+	alike := []experiment.Choice{
+		{What: "scenarios", Value: filepath.Base(cmp.Or(k.job.Repeats, k.job.Scenario))},
+		{What: "values of --seed", Value: strconv.FormatUint(flags.seed(), 10)},
+		{What: "values of --backend and --backend-param", Value: flags.Yielding.String()},
+		{What: "values of --threshold", Value: cmp.Or(strings.Join(flags.Threshold, "; "), "none")},
+	}
+	for flag, value := range r.Scenario.Alike(own.values) {
+		alike = append(alike, experiment.Choice{What: "values of " + flag, Value: value})
+	}
+	backend, err := flags.Yielding.backend()
+	if err != nil {
+		return err
+	}
+	id := k.id()
+	k.exp = experiment.Begin(experiment.Config{
+		World: k.world, Command: append([]string{"perigee"}, k.job.Process...), Title: flags.Yielding.Title,
+		Scenario: o.Script.record(r.Scenario, own.values), Alike: alike,
+		Job: result.Job{ID: id, Engine: flags.Engine, TimeoutNS: int64(flags.Timeout), AllowIO: flags.AllowIO,
+			Backend: backend.Name, BackendParams: backend.Params},
+		NixlLib: flags.NixlLib, Seed: flags.seed(), Metrics: r.Metrics, Thresholds: thresholds, File: flags.Result,
+		Out: k.streams.Out,
+	})
+	k.begun.Store(k.exp)
+	if k.world.Rank() == 0 {
+		k.unjudged.Store(new(slices.Clone(k.exp.Doc.Thresholds)))
+		k.junit(k.exp.Doc.Thresholds, errGoing)
+		if flags.Result != "" {
+			explain := func(failure error) { experiment.ExplainPartial(flags.Result, id, failure, k.streams.Err) }
+			k.explain.Store(&explain)
+		}
+		k.exp.Doc.Notes = append(k.exp.Doc.Notes, o.leftOut(r.Scenario, flags)...)
+		k.header(o.Script)
+		if k.job.Says != "" {
+			k.reporter.note(k.job.Says)
+		}
+	}
+	return k.exp.DescribeHosts()
 }
 
 // id returns the name that the launcher has given the job, if that is perigee itself.

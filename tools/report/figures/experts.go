@@ -170,7 +170,6 @@ func rateOf(m object) Num {
 
 // expertsCharts draws expert parallelism: bandwidth and time over tokens, what each rank receives, phases.
 func expertsCharts(f *Figures) (list []Chart) {
-	list = planesCharts(f.planes())
 	phases := timesOf("Control plane", "Phase", "slowest rank, mean of rounds")
 	phases.Y.Log = true // disconnecting takes a hundredth of making an agent
 	for _, m := range f.controls() {
@@ -185,8 +184,8 @@ func expertsCharts(f *Figures) (list []Chart) {
 			plan.bar(episode(i, p), "slowest rank", Point{Y: most, Low: None, High: None})
 		}
 	}
-	for _, c := range []Chart{phases, plan} {
-		if len(c.Series) > 0 {
+	for _, c := range append(planesCharts(f.planes()), phases, plan) {
+		if c.sort(); len(c.Series) > 0 {
 			list = append(list, c)
 		}
 	}
@@ -212,11 +211,9 @@ func (c *Chart) bar(word, series string, p Point) {
 	c.add(series, p)
 }
 
-// planesCharts draws a data plane. A series is what has one mode, entry and size but for the tokens.
+// planesCharts draws a data plane, without series where nothing is known. A series is what has one mode, entry and size
+// but for the tokens.
 func planesCharts(planes []object) []Chart {
-	if len(planes) == 0 {
-		return nil
-	}
 	differs := func(k string) bool {
 		return slices.ContainsFunc(planes, func(m object) bool { return !m.same(planes[0], k) })
 	}
@@ -265,13 +262,7 @@ func planesCharts(planes []object) []Chart {
 			}
 		}
 	}
-	list := []Chart{}
-	for _, c := range []Chart{rate, time, load} {
-		if c.sort(); len(c.Series) > 0 {
-			list = append(list, c)
-		}
-	}
-	return list
+	return []Chart{rate, time, load}
 }
 
 // expertsWhy says what figures of expert parallelism are, and where iterations one after the other take longer than

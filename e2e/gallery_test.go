@@ -12,7 +12,7 @@ import (
 )
 
 // Every command of docs/gallery.md runs as it stands there, every picture shows the page of its name, and every page
-// begins with a sentence. With PERIGEE_SCREENSHOTS the pictures are made anew in that folder.
+// begins with a sentence, or a verdict. With PERIGEE_SCREENSHOTS pictures like those are made in that folder.
 func TestGallery(t *testing.T) {
 	text, err := os.ReadFile("../docs/gallery.md")
 	if err != nil {
@@ -38,6 +38,9 @@ func TestGallery(t *testing.T) {
 			t.Error(err)
 		}
 		tab := browser.Open(t, filepath.Join(dir, m[1]+".html"), pagetest.View{Height: 800})
+		if said := pagetest.Eval[string](tab, `(document.querySelector(".sentence") || document.querySelector("h1")).innerText`); len(said) < 10 {
+			t.Errorf("%s says %q", m[1], said)
+		}
 		tab.Screenshot(m[1])
 	}
 }

@@ -42,7 +42,7 @@ func TestPages(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *pagetest.Browser){
 		"every view": everyView, "figures": figuresInThePage, "pictures": picturesInThePage, "clicks and keys": clicksAndKeys,
 		"blocks": blocksInThePage, "tabs": tabsOfSeveralResults, "failures": failuresAreLoud, "paper": onPaper,
-		"demo picture": demoPicture, "left out": leftOut,
+		"left out": leftOut,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, browser) })
 	}
@@ -402,24 +402,6 @@ func onPaper(t *testing.T, browser *pagetest.Browser) {
 		t.Error("controls are printed")
 	}
 	tab.Screenshot("paper")
-}
-
-// demoPicture makes docs/report.png where PERIGEE_DEMO_RESULT names the result of `make demo` and
-// PERIGEE_SCREENSHOTS a folder.
-func demoPicture(t *testing.T, browser *pagetest.Browser) {
-	demo := os.Getenv("PERIGEE_DEMO_RESULT")
-	if demo == "" {
-		demo, _ = synthetic{ranks: 8, hosts: 1, patterns: 8, senders: 2, peers: 1, isolated: 2, iterations: 3}.write(t, "r.json.zst")
-	}
-	tab := open(t, browser, pageOf(t, demo), pagetest.View{Width: 1200, Height: 1440})
-	for _, s := range []string{"summary", "timeline", "patterns", "matrix", "latency"} {
-		tab.ScreenshotOf("#r0-"+s, "demo-"+s)
-	}
-	// The picture in docs: without what is mere text.
-	pagetest.Eval[any](tab, `document.querySelectorAll("#r0-table, #r0-patterns").forEach((e) => { e.hidden = true; })`)
-	tab.Click(`[data-controls="matrix"] [data-value="slowdown"]`)
-	pagetest.Eval[any](tab, `(document.activeElement.blur(), scrollTo(0, 0))`)
-	tab.ScreenshotOfWindow("demo-top")
 }
 
 // A pattern takes a few bytes of a result and hundreds of a page.

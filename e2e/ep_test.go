@@ -23,7 +23,8 @@ func TestExperts(t *testing.T) {
 		dir := t.TempDir()
 		o := harness.MustRun(t, dir, "ep", "data-plane", "--engine", engine, "--num-processes", "3", "--tokens", "8,16", "--hidden", "256",
 			"--experts-per-rank", "4", "--topk", "3", "--mode", "dispatch,combine,e2e", "--iters", "6", "--warmup", "1", "--verify", "--timeout", "60",
-			"--json-output-path", "out.json", "--result", "r.json")
+			"--json-output-path", "out.json", "--result", "r.json", "--threshold", "ep_fresh_us{tokens=8}.count == 15",
+			"--threshold", `ep_bandwidth_gb_per_s{tokens=16, phase="combine steady"}.count == 3`)
 		for _, mode := range []string{"dispatch", "combine", "e2e"} {
 			harness.Contains(t, "stdout", o.Stdout, fmt.Sprintf("Data Plane (%s): 3/3 ranks passed\n", mode), "Mode: "+mode+"\nRanks: 3, Tokens: 8, Hidden: 256\n")
 		}
@@ -37,6 +38,8 @@ func TestExperts(t *testing.T) {
 			t.Errorf("the table has %d columns and %d rows", len(table.Columns), len(table.Rows))
 		}
 		checkExpertsJSON(t, filepath.Join(dir, "out.json"))
+		sizes := harness.MustRun(t, dir, "compare", "r.json", "r.json", "--format", "csv", "--columns", "metric,name,phase").Stdout
+		harness.Contains(t, "rows", sizes, "ep_fresh_us,{tokens=8},e2e fresh\n", "ep_fresh_us,{tokens=16},e2e fresh\n", "ep_bandwidth_gb_per_s,{tokens=16},e2e steady\n")
 	})
 }
 

@@ -190,10 +190,23 @@ local function failed(case, mode, err, opt, out)
   out.json[name_of(case, mode)] = described(case, mode, ranks, opt)
 end
 
+-- The sizes as labels of samples, by which thresholds choose and comparisons pair: tokens always, the others where several
+-- are measured.
+local function labels_of(case, opt)
+  local labels = { tokens = case.tokens }
+  for _, name in ipairs { "hidden", "experts_per_rank", "topk" } do
+    if #numbers(name, opt[name]) > 1 then
+      labels[name] = case[name]
+    end
+  end
+  return labels
+end
+
 local samples = { steady = "ep_iteration_us", fresh = "ep_fresh_us", moving = "ep_moving_us" }
 
 local function run_case(case, opt, loads, m, out)
   world.phase("prepare")
+  local labels = labels_of(case, opt)
   local plane = moe.open(spec_of(case, opt, loads, m))
   if opt.verify then
     world.phase("verify")
@@ -223,12 +236,12 @@ local function run_case(case, opt, loads, m, out)
       if figures then
         out.rows[#out.rows + 1] = row(case, mode, figures)
         for _, us in ipairs(figures.most_us) do
-          result.sample(samples[kind], us)
+          result.sample(samples[kind], us, labels)
         end
         if kind == main then
           block(mode, figures)
           for _, r in ipairs(figures.by_rank) do
-            result.sample("ep_bandwidth_gb_per_s", r.gb_per_s)
+            result.sample("ep_bandwidth_gb_per_s", r.gb_per_s, labels)
           end
           out.json[name_of(case, mode)] = entry(case, mode, figures, opt)
           out.points[mode] = out.points[mode] or {}

@@ -141,33 +141,46 @@ func shown(v any) string {
 	return string(text)
 }
 
+// paired is what patterns that pair by their places have in common, of the first result that has them.
+type paired struct {
+	scenario, sum string
+	bytes         int64
+}
+
+// alike reports whether patterns of the same place may be the same one: two scenarios share no order of patterns.
+func (p paired) alike(q paired) bool {
+	return p.scenario == q.scenario || p.sum == q.sum || p.bytes == q.bytes
+}
+
 // Pairing gives the patterns of results common numbers, those of the first result that has them, and returns them by
 // result and place, with the name of each number. Patterns pair by their names, of equal names in their order; by their
-// places where a result shares no name with those before it, or where only the name of the same matrix is another.
+// places where a result shares no name with those before it, or where only the name of the same matrix is another. By
+// place, which is also that of patterns without names, they pair only within a scenario, or with as many bytes.
 func Pairing(docs []*Document) (numbers [][]int, names []string) {
 	index := map[string]int{}
-	var matrices []string
+	var of []paired
 	for _, d := range docs {
 		list, times, known := make([]int, len(d.Patterns)), map[string]int{}, map[int]bool{}
-		keys := make([]string, len(d.Patterns))
+		keys, own := make([]string, len(d.Patterns)), make([]paired, len(d.Patterns))
 		for i, p := range d.Patterns {
 			keys[i] = fmt.Sprint(times[p.Name], " ", p.Name)
+			own[i] = paired{d.Scenario.Name, d.Matrices[p.Matrix].SHA256, d.Matrices[p.Matrix].Bytes}
 			times[p.Name]++
-			if n, ok := index[keys[i]]; ok {
+			if n, ok := index[keys[i]]; ok && (p.Name != "" || of[n].alike(own[i])) {
 				known[n] = true
 			}
 		}
 		shared := len(known) > 0
 		for i, p := range d.Patterns {
-			sum := d.Matrices[p.Matrix].SHA256
 			n, ok := index[keys[i]]
-			if !ok && i < len(names) && !known[i] && (!shared || matrices[i] == sum) {
+			ok = ok && (p.Name != "" || of[n].alike(own[i]))
+			if !ok && i < len(names) && !known[i] && (!shared && of[i].alike(own[i]) || of[i].sum == own[i].sum) {
 				n, ok = i, true
 			}
 			if !ok {
 				n = len(names)
 				index[keys[i]] = n
-				names, matrices = append(names, p.Name), append(matrices, sum)
+				names, of = append(names, p.Name), append(of, own[i])
 			}
 			list[i], known[n] = n, true
 		}

@@ -416,19 +416,29 @@ func TestNothingInBoth(t *testing.T) {
 		return d
 	}
 	patterns, other := document(5, 1, func(int) float64 { return 1 }), own("x", result.Labels{"a": "2"})
+	ping, alltoall := document(1, 1, func(int) float64 { return 1 }), document(1, 1, func(int) float64 { return 1 })
+	ping.Patterns[0].Name, alltoall.Scenario, alltoall.Matrices[0] = "ping 8", result.Scenario{Name: "y.lua"}, result.Matrix{SHA256: "ff", Ranks: 2, Bytes: 2e6, Cells: [][3]int64{{0, 1, 2e6}}}
+	unnamed, named := document(1, 1, func(int) float64 { return 1 }), *alltoall
+	unnamed.Patterns[0].Name, named.Patterns = "", slices.Clone(alltoall.Patterns)
+	named.Patterns[0].Name, named.World.Size = "", 3
 	other.Scenario.Options["size"] = 6
 	for want, c := range map[string][2]*result.Document{
-		"OLD patterns 5; NEW patterns 0":     {patterns, own("x", nil)},
-		"OLD and NEW have the same settings": {own("x", nil), own("y", nil)},
-		"OLD size 5; NEW size 6":             {own("x", result.Labels{"a": "1"}), other},
+		"OLD scenario x.lua; NEW scenario y.lua":                   {ping, alltoall},
+		"OLD scenario x.lua, ranks 2; NEW scenario y.lua, ranks 3": {unnamed, &named},
+		"OLD patterns 5; NEW patterns 0":                           {patterns, own("x", nil)},
+		"OLD and NEW have the same settings":                       {own("x", nil), own("y", nil)},
+		"OLD size 5; NEW size 6":                                   {own("x", result.Labels{"a": "1"}), other},
 	} {
 		r, err := Compare(one(c[0]), one(c[1]), defaults)
 		if fault.KindOf(err) != fault.Input || !strings.HasSuffix(err.Error(), "is in both: "+want) || r != nil {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	if _, err := Compare(one(own("x", nil)), one(own("x", nil)), defaults); err != nil {
-		t.Error(err)
+	alltoall.Matrices[0].Bytes = ping.Matrices[0].Bytes // another scenario with as many bytes
+	for _, c := range [][2]*result.Document{{own("x", nil), own("x", nil)}, {ping, alltoall}} {
+		if _, err := Compare(one(c[0]), one(c[1]), defaults); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -97,7 +97,7 @@ func (r *Report) unpaired(old, fresh []*result.Document) error {
 		return nil
 	}
 	return fault.New(fault.Input, "nothing can be compared, since no pattern, size of blocks or metric is in both: %s", r.Headline).
-		WithHint("patterns pair by name or place, metrics by name and labels; perigee result show FILE lists what a result holds")
+		WithHint("patterns pair by name, or by place within a scenario or with as many bytes; metrics by name and labels; perigee result show FILE lists what a result holds")
 }
 
 // Main is the row that stands for the comparison: the geometric mean of most rows, first of patterns, then of block

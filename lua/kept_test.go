@@ -44,6 +44,11 @@ func TestRunsThatCannotFit(t *testing.T) {
 	if err := p.failed(); err != nil || strings.Count(p.out[0], "# note: recording 500000 runs takes about ") != 1 || strings.Count(p.out[0], "recording") != 1 {
 		t.Errorf("announced: %v, %s", err, p.out[0])
 	}
+	// Not in the middle of a table.
+	p = playWith(t, 2, body(prepare+`plan:run() transfer.expect({ plan }, 5e5)`), nil, room(100e9))
+	if err := p.failed(); err != nil || strings.Contains(p.out[0], "recording") {
+		t.Errorf("announced late: %v, %s", err, p.out[0])
+	}
 }
 
 // heapProbe is what a script prints to: it notes the size of the heap when that is "measure".

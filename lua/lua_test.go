@@ -152,6 +152,20 @@ func TestScripts(t *testing.T) {
 			assert(world.reduce(clock.now() - start, "max") >= 0.2)
 			local collected = transfer.collect { plan }
 			if collected then assert(collected[1].runs[1].filled) end
+			-- Of many runs a few are recorded, over the whole time.
+			local few = transfer.prepare { matrix = matrix.ring { bytes = 8 } }
+			local recorded, runs, late, began = 0, 0, 0, clock.now()
+			for k, every in patterns.pieces(nil, 0.3, { few }, 100) do
+				for i = 1, k do
+					local keep = i % every == 0
+					few:run { record = keep }
+					runs, recorded = runs + 1, recorded + (keep and 1 or 0)
+					late = late + (keep and clock.now() - began > 0.1 and 1 or 0)
+				end
+			end
+			local of = transfer.collect { few }
+			assert(recorded <= 100 and runs > recorded and late > 0, recorded .. " of " .. runs .. ", late " .. late)
+			assert(not of or #of[1].runs == recorded)
 			-- What is short is done in few pieces.
 			local pieces = 0
 			count = 0

@@ -116,6 +116,14 @@ function patterns.quantiles(values)
   end
 end
 
+-- How many runs of each of n plans are recorded where a time is given: all of them together take about a second to store.
+-- The header says so, since the figures are theirs alone.
+function patterns.recorded(n)
+  local most = math.max(1000, math.floor(40000 / n))
+  result.note(string.format("recorded: at most %d runs of each pattern, evenly over the time; the figures are theirs", most))
+  return most
+end
+
 -- An option --duration that stands instead of another, which says how many: iterations, rounds.
 function patterns.duration(instead_of)
   return options.duration { "duration", nil, "measure for so long, such as 30s, instead of --" .. instead_of
@@ -124,26 +132,28 @@ end
 
 -- Pieces of a loop, for `for k in ...`: n iterations at once, or, with seconds instead of n, until they
 -- are over. Then the ranks agree before each piece on its size by what the last took: a fiftieth of the time, the rest of
--- it, or ten times the last, whatever is least. Plans are told of these gaps, and of the runs to come.
-function patterns.pieces(n, seconds, plans)
+-- it, or ten times the last, whatever is least. Plans are told of these gaps, and of the runs to come. With most each
+-- piece comes with a second number, k: every k-th iteration of it is to be recorded, so that all record at most that many.
+function patterns.pieces(n, seconds, plans, most)
   if not (n or seconds) then
     error("patterns.pieces: neither a number nor seconds", 2)
   elseif not seconds then
     return function()
       local all = n
       n = nil
-      return all
+      return all, 1
     end
   end
   local piece, began, last, announced
+  most = most or math.huge
   return function()
     local now = world.reduce(clock.now(), "max")
     for _, plan in ipairs(plans or {}) do
       plan:gap()
     end
     if not piece then
-      piece, began, last = 1, now, now
-      return piece
+      piece, began, last, most = 1, now, now, most - 1
+      return piece, 1
     end
     local left, each = began + seconds - now, math.max(now - last, 1e-9) / piece
     if left <= 0 then
@@ -151,10 +161,12 @@ function patterns.pieces(n, seconds, plans)
     end
     if plans and not announced and now - began > math.min(1, seconds / 50) then
       announced = true
-      transfer.expect(plans, math.ceil(left / each))
+      transfer.expect(plans, math.min(math.ceil(left / each), most))
     end
     piece, last = math.max(1, math.floor(math.min(left / each, seconds / 50 / each, piece * 10))), now
-    return piece
+    local every = most > 0 and math.ceil(math.max(1, left / each / most)) or piece + 1
+    most = most - math.floor(piece / every)
+    return piece, every
   end
 end
 

@@ -58,6 +58,7 @@ return {
       result.note("no rank sends anything: one rank alone has no other")
     end
     transfer.expect(plans, opt.iters or 1)
+    local most = opt.duration and patterns.recorded(#plans)
     local out = result.table {
       title = "Message: to each other rank, as -b and --size count; Buffer: a message for each rank, the size of nccl-tests",
       columns = columns, keys = 2, stream = true,
@@ -66,10 +67,10 @@ return {
     for i, plan in ipairs(plans) do
       local this = { plan }
       plan:run { iterations = 5, record = false }
-      for piece in patterns.pieces(opt.iters, opt.duration and opt.duration / #sizes, this) do
-        for _ = 1, piece do
+      for piece, every in patterns.pieces(opt.iters, opt.duration and opt.duration / #sizes, this, most) do
+        for k = 1, piece do
           world.barrier()
-          plan:run()
+          plan:run { record = k % every == 0 }
           transfer.save(this)
         end
       end

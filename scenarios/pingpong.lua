@@ -32,6 +32,7 @@ return {
     end
     local plans = transfer.prepare_all(specs)
     transfer.expect(plans, opt.iters or 1)
+    local most = opt.duration and patterns.recorded(#plans)
     local out = result.table {
       title = "Latency: of one message, from its post until its sender sees it complete; not half of a round trip",
       keys = 2, stream = true,
@@ -45,12 +46,13 @@ return {
       local both = { ping, pong }
       ping:run { iterations = 10, record = false }
       pong:run { iterations = 10, record = false }
-      for piece in patterns.pieces(opt.iters, opt.duration and opt.duration / #sizes, both) do
-        for _ = 1, piece do
+      for piece, every in patterns.pieces(opt.iters, opt.duration and opt.duration / #sizes, both, most) do
+        for i = 1, piece do
+          local run = { record = i % every == 0 }
           world.barrier()
-          ping:run()
+          ping:run(run)
           world.barrier()
-          pong:run()
+          pong:run(run)
           transfer.save(both)
         end
       end

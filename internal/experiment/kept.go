@@ -36,7 +36,7 @@ const (
 type kept struct {
 	budget    float64   // that they may take; 0 until it is known
 	taken     float64   // by runs so far
-	announced float64   // what the user has been told
+	announced bool      // the user has been told of much
 	costs     []float64 // of one run, by the number of the plan
 }
 
@@ -128,15 +128,21 @@ func (e *Experiment) fits(what string, runs int64, each float64) error {
 			math.Floor((k.budget-k.taken)/each))
 }
 
-// announceRuns notes, at rank 0, what runs are going to take, if that is much and has not been noted.
+// announceRuns notes, at rank 0, what runs are going to take, if that is much. Once there are runs it only logs that: a
+// note would break into a table that grows.
 func (e *Experiment) announceRuns(runs int64, each float64) {
 	k := &e.kept
 	want := float64(runs) * each
-	if total := k.taken + want; total > worthSaying && total > k.announced {
-		k.announced = total
+	if k.taken+want > worthSaying && !k.announced {
+		k.announced = true
 		w := e.World
-		e.Note(fmt.Sprintf("recording %s takes about %s of memory on %s, %s each; at most %s may be taken",
-			cli.Count(int(runs), "run"), bytesText(want), w.HostName(w.Rank()), bytesText(each), bytesText(k.budget)))
+		text := fmt.Sprintf("recording %s takes about %s of memory on %s, %s each; at most %s may be taken",
+			cli.Count(int(runs), "run"), bytesText(want), w.HostName(w.Rank()), bytesText(each), bytesText(k.budget))
+		if k.taken > 0 {
+			w.Log().Info(text)
+			return
+		}
+		e.Note(text)
 	}
 }
 

@@ -134,7 +134,13 @@ func TestExpertsInTheText(t *testing.T) {
 	if strings.Contains(text, "0 patterns") || strings.Contains(text, "0 B") {
 		t.Error(text)
 	}
+	if last := lastLine(text); last != "# more by --full: the <table>, how this was judged" {
+		t.Errorf("the last line is %q", last)
+	}
 	page := htmlOf(t, d)
+	if !strings.Contains(page, "the figures elsewhere") {
+		t.Error("the page shows its figures twice")
+	}
 	if strings.Contains(page, "<dt>Patterns</dt>") || strings.Contains(page, "Bytes moved") {
 		t.Error("the page counts patterns or bytes that there are none of")
 	}
@@ -167,5 +173,44 @@ func TestOwnFirst(t *testing.T) {
 	}
 	if n := strings.Count(page, `<table class="metrics">`); n != 1 {
 		t.Errorf("the metrics stand %d times on the page", n)
+	}
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return lines[len(lines)-1]
+}
+
+// Of experts beside other traffic the page shows the table openly, which alone has the figures of that traffic, and no
+// table of patterns without a figure.
+func TestExpertsBesideOthersInThePage(t *testing.T) {
+	d := withExperts(t)
+	d.Measurements = nil
+	d.Values["ep_beside"] = []any{map[string]any{"slowdown": 1.5, "other_slowdown": 2.0}}
+	f, err := figures.Of(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page bytes.Buffer
+	if err := writeHTML(&page, []input{{label: "r.json", figures: f}}); err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Patterns) == 0 || strings.Contains(page.String(), "the figures elsewhere") || strings.Contains(page.String(), "r0-patterns") {
+		t.Error("the page folds its table, or shows patterns that were not measured")
+	}
+}
+
+// What does not fit the width is named, with the width that it takes.
+func TestColumnsThatDoNotFit(t *testing.T) {
+	d := smallDocument()
+	d.Patterns, d.Measurements, d.Metrics = nil, nil, nil
+	d.Tables = []result.Table{{Columns: []string{"A", strings.Repeat("b", 40), "Busbw (GB/s)"}, Rows: [][]any{{1.0, 2.0, 3.0}}}}
+	const wide = 3 + 2 + 42 + 2 + 14
+	want := "# columns that do not fit: Busbw (GB/s) (a terminal of 63 columns shows them, or COLUMNS=63 in a pipe)"
+	if text := textOf(t, d, look{width: wide - 1}); lastLine(text) != want {
+		t.Errorf("the last line is %q, want %q", lastLine(text), want)
+	}
+	if text := textOf(t, d, look{width: wide}); !strings.Contains(text, "Busbw") || strings.Contains(text, "fit") {
+		t.Error(text)
 	}
 }

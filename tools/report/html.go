@@ -181,7 +181,7 @@ func writeHTML(w io.Writer, list []input) error {
 		{"metrics", "Metrics", views[0].MetricsFirst}, {"experts", "Experts", views[0].Experts.There()},
 		{"table", "Table", len(views[0].Tables) > 0}, {"blocks", "Blocks", len(views[0].F.Blocks.List) > 0},
 		{"timeline", "Timeline", views[0].HasSpans},
-		{"patterns", "Patterns", len(views[0].F.Patterns) > 0}, {"matrix", "Matrix", len(views[0].F.Pairs) > 0},
+		{"patterns", "Patterns", views[0].Patterned}, {"matrix", "Matrix", len(views[0].F.Pairs) > 0},
 		{"slowdown", "Slowdown", len(views[0].Worst) > 0}, {"latency", "Latency", len(views[0].F.Latencies) > 0},
 		{"ranks", "Ranks", true}, {"run", "The run", true},
 	} {
@@ -226,6 +226,7 @@ type view struct {
 	Notes                       []string
 	BestBandwidth               string
 	HasSpans, HasLatencies      bool
+	Patterned                   bool // there are patterns, and figures of them
 	Patterns                    []figures.Pattern
 	Worst                       []figures.Pair
 	WorstOf                     int
@@ -309,6 +310,7 @@ func newView(id string, in input) *view {
 	}
 	v.Patterns = f.Patterns[:min(len(f.Patterns), mostPatterns)]
 	v.describePatterns()
+	v.Patterned = len(f.Patterns) > 0 && (v.HasLatencies || d.Values["ep_beside"] == nil)
 	v.describeEngine()
 	v.describeClocks()
 	rows := mostRows
@@ -328,8 +330,8 @@ func newView(id string, in input) *view {
 	v.Metrics, v.MetricsOf = metricViews(d.Metrics)
 	v.MetricsFirst = len(f.OwnMetrics()) > 0
 	v.Experts = expertsOf(d)
-	for i := range v.Tables { // the section on experts has their figures
-		v.Tables[i].Folded = v.Tables[i].Folded || v.Experts.There()
+	for i := range v.Tables { // the section on experts has their figures, but for those beside other traffic
+		v.Tables[i].Folded = v.Tables[i].Folded || v.Experts.There() && d.Values["ep_beside"] == nil
 	}
 	v.describePhases()
 	return v

@@ -54,7 +54,7 @@ func TestTextIsShort(t *testing.T) {
 	d := smallDocument()
 	large(d)
 	text := textOf(t, d, look{width: 100})
-	for _, want := range []string{"\nviolated    latency_ms.p99 < 29ms", "# more by --full: all 30 thresholds", "pairs and a map of the traffic\n"} {
+	for _, want := range []string{"\nviolated    latency_ms.p99 < 29ms", "# more by --full: all 30 thresholds", "pairs and a map of the traffic; columns that do not fit: Name ("} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

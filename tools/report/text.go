@@ -81,6 +81,9 @@ type printer struct {
 	err  error
 	room int      // lines that may follow
 	left []string // what has found no room
+
+	cut  []string // columns that were too many for the width
+	wide int      // characters that they take
 }
 
 func (p *printer) line(format string, args ...any) {
@@ -97,13 +100,21 @@ func writeText(w io.Writer, list []input, l look) error {
 		if i > 0 {
 			p.line("")
 		}
-		p.room, p.left = math.MaxInt, nil
+		p.room, p.left, p.cut, p.wide = math.MaxInt, nil, nil, 0
 		if !l.full {
 			p.room = mostLines - 1 // the last one names what is left
 		}
 		writeSummary(p, in, l)
+		var more []string
 		if len(p.left) > 0 {
-			p.line("%s", l.paint(dim, "# more by --full: "+listed(p.left)))
+			more = append(more, "more by --full: "+listed(p.left))
+		}
+		if len(p.cut) > 0 {
+			more = append(more, fmt.Sprintf("columns that do not fit: %s (a terminal of %d columns shows them, or COLUMNS=%[2]d in a pipe)",
+				plaintext.Escape(listed(p.cut)), p.wide))
+		}
+		if len(more) > 0 {
+			p.line("%s", l.paint(dim, "# "+strings.Join(more, "; ")))
 		}
 	}
 	return p.err
@@ -215,11 +226,13 @@ func writeMain(p *printer, f *figures.Figures, l look) {
 	case len(planes) > 0 && d.Values["ep_beside"] == nil:
 		writeExperts(p, planes, l)
 		if !l.full {
+			p.leaveTables(d)
 			return
 		}
 	case len(f.Blocks.List) > 0:
 		writeBlocks(p, f, l)
 		if !l.full {
+			p.leaveTables(d)
 			return
 		}
 	case f.Slowdown.Known() && (f.Shipped() || len(d.Tables) == 0):
@@ -236,11 +249,29 @@ func writeMain(p *printer, f *figures.Figures, l look) {
 	writeTables(p, d, first, l)
 	if l.full && len(own) == 0 {
 		writeMetrics(p, d.Metrics, l)
+	} else if len(own) == 0 {
+		p.leaveMetrics(d)
 	}
 	if l.full || !f.Shipped() {
 		writePatterns(p, f, l)
 	} else if len(f.Patterns) > 0 {
 		p.left = append(p.left, "patterns")
+	}
+}
+
+// leaveTables names the tables of the scenario, and its metrics, as what only --full prints.
+func (p *printer) leaveTables(d *result.Document) {
+	for i, t := range d.Tables {
+		v := newTable(t, i, len(d.Tables), len(d.Patterns), 0)
+		p.left = append(p.left, plaintext.Escape(plaintext.Cut(v.Title, mostLabel)))
+	}
+	p.leaveMetrics(d)
+}
+
+// leaveMetrics names the metrics that have samples.
+func (p *printer) leaveMetrics(d *result.Document) {
+	if slices.ContainsFunc(d.Metrics, func(m result.Metric) bool { return len(m.Values) > 0 }) {
+		p.left = append(p.left, "metrics")
 	}
 }
 
@@ -322,16 +353,21 @@ func (p *printer) grid(l look, title string, columns []string, rows [][]string) 
 		title, rows = fmt.Sprintf("%s (the first %d of %d)", title, most, len(rows)), rows[:most]
 	}
 	widths := make([]int, len(columns))
-	total := 0
+	total, fit := 0, 0
 	for i, c := range columns {
 		widths[i] = utf8.RuneCountInString(c) + 2
 		for _, r := range rows {
 			widths[i] = max(widths[i], utf8.RuneCountInString(r[i]))
 		}
-		if total += widths[i] + 2; total-2 > l.width {
-			columns = columns[:i]
-			break
+		total += widths[i] + 2
+		if total-2 <= l.width {
+			fit = i + 1
+		} else if !slices.Contains(p.cut, c) {
+			p.cut = append(p.cut, c)
 		}
+	}
+	if fit < len(columns) {
+		columns, p.wide = columns[:fit], max(p.wide, total-2)
 	}
 	var t table.Table
 	for i, c := range columns {

@@ -144,10 +144,14 @@ func sayEpisodes(list []object, say sayer) {
 	}
 }
 
-// episode names a phase of a plan by its number and its ranks.
+// episode names a phase of a plan by its number, its ranks and how many of them were killed in it.
 func episode(i int, phase object) string {
 	ranks, _ := phase["present"].([]any)
-	return fmt.Sprintf("phase %d with %s", i+1, cli.Count(len(ranks), "rank"))
+	text := fmt.Sprintf("phase %d with %s", i+1, cli.Count(len(ranks), "rank"))
+	if killed, _ := phase["killed"].([]any); len(killed) > 0 {
+		text += fmt.Sprintf(" (%d killed)", len(killed))
+	}
+	return text
 }
 
 // slowestOf is the largest mean of a phase's ranks, in nanoseconds; 0 without one.

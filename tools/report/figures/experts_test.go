@@ -85,6 +85,8 @@ func TestOtherExperts(t *testing.T) {
 		}
 		return map[string]any{"by_rank": ranks, "present": present}
 	}
+	deadly := phase(7, 8).(map[string]any)
+	deadly["killed"] = []any{1.}
 	for _, c := range []struct {
 		key      string
 		value    any
@@ -93,8 +95,8 @@ func TestOtherExperts(t *testing.T) {
 	}{
 		{"ep_control", map[string]any{"ranks": 4., "experts_per_rank": 8., "rounds": 3., "phases": []any{map[string]any{"phase": "init", "slowest_ms": 2.}, map[string]any{"phase": "connect", "slowest_ms": 0.5}}},
 			"4 ranks, 8 experts each, the slowest rank of a round: init 2.00 ms, connect 500 \u00b5s. Rounds: 3.", "Control plane: init connect; 4 ranks, 8 experts each 0:2e+06 1:5e+05"},
-		{"ep_elastic", map[string]any{"phases": []any{phase(10, 30, 20), phase(0, 5), phase(0)}},
-			"Mean iteration of the slowest rank: phase 1 with 3 ranks 30.0 \u00b5s, phase 2 with 2 ranks 5.00 \u00b5s.", "Iterations by phase: phase 1 with 3 ranks phase 2 with 2 ranks; slowest rank 0:3e+04 1:5000"},
+		{"ep_elastic", map[string]any{"phases": []any{phase(10, 30, 20), phase(0, 5), phase(0), deadly}},
+			"Mean iteration of the slowest rank: phase 1 with 3 ranks 30.0 \u00b5s, phase 2 with 2 ranks 5.00 \u00b5s, phase 4 with 2 ranks (1 killed) 8.00 \u00b5s.", "Iterations by phase: phase 1 with 3 ranks phase 2 with 2 ranks phase 4 with 2 ranks (1 killed); slowest rank 0:3e+04 1:5000 2:8000"},
 		{"ep_beside", map[string]any{"slowdown": 1.5, "other_slowdown": 3., "alone_us": 10., "beside_us": 15., "other_alone_us": 1., "other_beside_us": 3., "busy_us": 14.},
 			"An iteration of the experts takes 1.50 times as long beside KV transfers as alone (1.40 times beside a thread that only polls), a KV transfer 3.00 times as long beside them.",
 			""},

@@ -117,8 +117,12 @@ const rule = "==================================================================
 func (p *Plan) writeText(out io.Writer) error {
 	var b strings.Builder
 	c := p.Config
-	fmt.Fprintf(&b, "%s\nModel Config: %s\nISL: %d tokens\nPage Size: %d\nRequests: %d\nTP: %d\nPP: %d\n%s\n",
-		rule, p.ConfigName, c.ISL, c.PageSize, c.Requests, c.TP, c.PP, rule)
+	fmt.Fprintf(&b, "%s\nModel Config: %s\nISL: %d tokens\nPage Size: %d\nRequests: %d\nTP: %d\nPP: %d\n",
+		rule, p.ConfigName, c.ISL, c.PageSize, c.Requests, c.TP, c.PP)
+	if p.Accounting == accountingExact { // the original has no such line
+		fmt.Fprintf(&b, "KV cache: %s, the part of one GPU\n", p.Cache.DType.Name)
+	}
+	b.WriteString(rule + "\n")
 	for _, cmd := range p.Commands {
 		if cmd.Layers != "" {
 			fmt.Fprintf(&b, "# %s\n", cmd.Layers)
@@ -224,7 +228,7 @@ func (f *Figures) fields() fields {
 	}
 }
 
-// writeKVCache writes the original's four lines for each size of blocks.
+// writeKVCache writes the original's four lines for each size of blocks, and of one GPU's part the precision.
 func (p *Plan) writeKVCache(out io.Writer) error {
 	for _, t := range p.Figures().Transfers {
 		if t.Layers != "" {
@@ -238,7 +242,11 @@ func (p *Plan) writeKVCache(out io.Writer) error {
 			return err
 		}
 	}
-	return nil
+	if p.Accounting != accountingExact { // the original's
+		return nil
+	}
+	_, err := fmt.Fprintf(out, "%-23s: %s, the part of one GPU\n", "KV cache", p.Cache.DType.Name)
+	return err
 }
 
 func (p *Plan) kvcacheRows() []fields {

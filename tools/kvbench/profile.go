@@ -175,15 +175,15 @@ func (c *ProfileCmd) run(streams cli.Streams, r benchmark, several bool) error {
 		return err
 	}
 	b := r.command.Scenario
-	fmt.Fprintf(streams.Out, "# kvbench profile: %s, %s: %s of %d bytes", plaintext.Escape(r.plan.Model.Name),
-		plaintext.Escape(r.plan.ConfigName), cli.Count(*b.MaxBatchSize, "block"), *b.MaxBlockSize)
+	title := fmt.Sprintf("%s, %s: %s of %d bytes", r.plan.Model.Name, r.plan.ConfigName,
+		cli.Count(*b.MaxBatchSize, "block"), *b.MaxBlockSize)
 	if c.Scale < 1 {
-		fmt.Fprintf(streams.Out, " (--scale %v)", c.Scale)
+		title += fmt.Sprintf(" (--scale %v)", c.Scale)
 	}
 	if r.command.Layers != "" {
-		fmt.Fprintf(streams.Out, ", %s", r.command.Layers)
+		title += ", " + r.command.Layers
 	}
-	fmt.Fprintln(streams.Out)
+	fmt.Fprintf(streams.Out, "# kvbench profile: %s\n", plaintext.Escape(title))
 	format := ""
 	if os.Getenv(boot.EnvEtcdNamespace) != "" {
 		format = formatNixlbench
@@ -192,6 +192,7 @@ func (c *ProfileCmd) run(streams cli.Streams, r benchmark, several bool) error {
 	if c.Result != "" {
 		j.Flags.Result = resultName(c.Result, r.label, several)
 	}
+	j.Flags.Yielding.Title = title
 	if c.JUnit != "" {
 		j.Flags.Yielding.JUnit = resultName(c.JUnit, r.label, several)
 	}

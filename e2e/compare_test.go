@@ -25,6 +25,7 @@ type comparison struct {
 	Headline    string
 	Verdict     string
 	Effect      string
+	Meeting     string
 	Interval    string
 	Test        string
 	Correction  string

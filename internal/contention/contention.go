@@ -476,4 +476,9 @@ func (c *Collector) Costs() []Pair {
 	return list
 }
 
+// Counts are the messages of the workload, of these those that overlapped, and those of which that is not known.
+func (c *Collector) Counts() (messages, overlapped, unsure int) {
+	return c.report.Messages, c.report.Marked, c.report.Unsure
+}
+
 func comparePairs(a, b [2]int) int { return cmp.Or(a[0]-b[0], a[1]-b[1]) }

@@ -22,15 +22,19 @@ func (r *Report) addContention(old, fresh []*result.Document) {
 	docs := slices.Concat(old, fresh)
 	costs := map[[2]int][]contention.Estimate{} // one of each run
 	var order [][2]int
+	sides := [2]meetings{}
 	for i, d := range docs {
+		side := &sides[b2i(i >= len(old))]
 		r.crowded = cmp.Or(r.crowded, d.World.Crowded())
 		if !d.Overlaps {
+			side.unknown = true
 			continue // it does not say what overlapped
 		}
 		var c contention.Collector
 		for k := range d.Measurements {
 			c.Add(d, &d.Measurements[k])
 		}
+		side.add(c.Counts())
 		for _, p := range c.Costs() {
 			key := [2]int{p.From, p.To}
 			if costs[key] == nil {
@@ -40,6 +44,7 @@ func (r *Report) addContention(old, fresh []*result.Document) {
 			costs[key][i] = p.Estimate
 		}
 	}
+	r.shares = differ(sides[0], sides[1])
 	for _, key := range order {
 		if key[0] >= 0 && !r.Options.Pairs {
 			continue

@@ -2,9 +2,11 @@ package compare
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -204,5 +206,59 @@ func TestRatiosThatOthersChange(t *testing.T) {
 	})
 	if got[0] != 2 || len(present(got)) != 1 {
 		t.Errorf("got %v, want 2 of the first alone", got)
+	}
+}
+
+// Where messages overlap on one side alone, the runs alone are the verdict, and text, page and JSON say why.
+func TestWorkloadsThatMeetOthers(t *testing.T) {
+	rng := rand.New(rand.NewPCG(47, 48))
+	calm := []link{{from: 0, to: 2}, {from: 1, to: 2}}
+	hot := []link{{0, 2, true, true, 4}, {1, 2, true, false, 4}}
+	const shares = "OLD: 75 % of the messages overlapped with other patterns, NEW: none: the workloads differ in what runs at the same time"
+	old, fresh := several(rng, 4, hot...), several(rng, 4, calm...)
+	r := mustCompare(t, old, fresh, defaults)
+	var text, page, object bytes.Buffer
+	if err := errors.Join(r.WriteText(&text, nil, false), r.WriteHTML(&page, old, fresh), r.WriteJSON(&object, nil)); err != nil {
+		t.Fatal(err)
+	}
+	note := r.Meeting()
+	if main := r.Main(); main.Phase != result.IsolatedPhase || !strings.HasPrefix(note, shares) ||
+		!strings.Contains(note, "compared first. geometric mean of 2 patterns, phase workload, latency_ms: -") ||
+		!strings.HasPrefix(r.Verdict(), "No change of the runs alone, ") {
+		t.Errorf("%s by %+v: %s", r.Verdict(), main, note)
+	}
+	lines := strings.Split(text.String(), "\n")
+	if !strings.HasPrefix(lines[1], "# No change of the runs alone") || lines[2] != "# note: "+note ||
+		!strings.Contains(page.String(), "</h1>\n<p>"+strings.ReplaceAll(note, "+", "&#43;")) || !strings.Contains(object.String(), `"meeting": "`+note) {
+		t.Errorf("%s\n%s", &text, &object)
+	}
+	// Without runs alone the workload is the verdict, under the same note.
+	for _, d := range append(slices.Clone(old), fresh...) {
+		d.Measurements = slices.DeleteFunc(d.Measurements, func(m result.Measurement) bool { return m.Phase == result.IsolatedPhase })
+	}
+	r = mustCompare(t, old, fresh, defaults)
+	if want := shares + ", which may be all of a change"; r.Meeting() != want || !strings.HasPrefix(r.Verdict(), "Better: ") || r.Main().Phase != "workload" {
+		t.Errorf("%s: %s", r.Verdict(), r.Meeting())
+	}
+	for _, d := range fresh {
+		d.Overlaps = false
+	}
+	if r = mustCompare(t, old, fresh, defaults); r.Meeting() != "" {
+		t.Errorf("results that do not hold overlaps: %s", r.Meeting())
+	}
+	for _, c := range []struct {
+		old, fresh meetings
+		said       bool
+	}{
+		{meetings{100, 6, 0, false}, meetings{100, 0, 0, false}, true},
+		{meetings{100, 5, 0, false}, meetings{100, 0, 0, false}, false},
+		{meetings{100, 3, 0, false}, meetings{100, 60, 0, false}, true},
+		{meetings{100, 30, 0, false}, meetings{100, 60, 0, false}, false},
+		{meetings{100, 60, 0, false}, meetings{100, 0, 50, false}, false}, // half of them may have
+		{meetings{100, 60, 0, false}, meetings{0, 0, 0, false}, false},
+	} {
+		if got := differ(c.old, c.fresh); (got != "") != c.said {
+			t.Errorf("%+v and %+v: %q", c.old, c.fresh, got)
+		}
 	}
 }

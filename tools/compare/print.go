@@ -316,6 +316,9 @@ func (r *Report) head(w io.Writer) {
 	if effect := r.Effect(); effect != "" {
 		fmt.Fprintf(w, "# %s. %s\n", r.Verdict(), plaintext.Escape(effect))
 	}
+	if text := r.Meeting(); text != "" {
+		fmt.Fprintln(w, "# note:", plaintext.Escape(text))
+	}
 	for _, text := range r.Notes() {
 		fmt.Fprintln(w, "# note:", plaintext.Escape(text))
 	}
@@ -370,6 +373,7 @@ func (r *Report) WriteJSON(w io.Writer, list []string) error {
 		Headline    string   `json:"headline"`
 		Verdict     string   `json:"verdict"`
 		Effect      string   `json:"effect"`
+		Meeting     string   `json:"meeting"`
 		Interval    string   `json:"interval"`
 		Test        string   `json:"test"`
 		Correction  string   `json:"correction"`
@@ -382,6 +386,7 @@ func (r *Report) WriteJSON(w io.Writer, list []string) error {
 		Findings    []string `json:"findings"`
 	}{
 		"perigee.compare/2", r.Options.Alpha, r.OldN, r.NewN, r.Judged, r.Advice, r.Headline, r.Verdict(), r.Effect(),
+		r.Meeting(),
 		"Student's t on the logarithms of the runs",
 		"moderated t on the logarithms of the runs, by divisions of the runs",
 		"Westfall-Young step-down over all rows",

@@ -102,8 +102,11 @@ func (r *Report) unpaired(old, fresh []*result.Document) error {
 
 // Main is the row that stands for the comparison: the geometric mean of most rows, first of patterns, then of block
 // transfers, then of the scenario's own metrics, and of the workload rather than of runs alone. It is nil without rows
-// that both sides have.
-func (r *Report) Main() (main *Row) {
+// that both sides have. Where other shares of messages overlap, runs alone go first: what takes longer in the workload
+// may be what it meets.
+func (r *Report) Main() *Row { return r.main(r.shares != "") }
+
+func (r *Report) main(alone bool) (main *Row) {
 	rank := func(row *Row) [4]int {
 		kind := 0
 		switch {
@@ -112,7 +115,7 @@ func (r *Report) Main() (main *Row) {
 		case row.Block > 0 || row.of == "sizes":
 			kind = 1
 		}
-		return [4]int{kind, b2i(row.Phase != result.IsolatedPhase), b2i(row.Of > 0), row.Of}
+		return [4]int{kind, b2i((row.Phase == result.IsolatedPhase) == alone), b2i(row.Of > 0), row.Of}
 	}
 	for i := range r.Rows {
 		row := &r.Rows[i]
@@ -141,6 +144,9 @@ func (r *Report) Verdict() string {
 	case main.changed():
 		return strings.ToUpper(main.Verdict[:1]) + main.Verdict[1:] + ": " + main.moved()
 	case changes > 0:
+		if r.shares != "" && main.Phase == result.IsolatedPhase {
+			return fmt.Sprintf("No change of the runs alone, %d of %s changed", changes, cli.Count(r.tested(), "row"))
+		}
 		return fmt.Sprintf("No change on the whole, %d of %s changed", changes, cli.Count(r.tested(), "row"))
 	}
 	return "No change shown"
@@ -164,6 +170,23 @@ func (r *Report) Effect() string {
 	}
 	if !math.IsNaN(main.Low) {
 		text += " (" + r.interval(main) + ")"
+	}
+	return text
+}
+
+// Meeting says that the workloads differ in what runs at the same time, and how they changed; empty unless they do.
+func (r *Report) Meeting() string {
+	if r.shares == "" {
+		return ""
+	}
+	text := r.shares + ": the workloads differ in what runs at the same time"
+	workload, main := r.main(false), r.Main()
+	if main == nil || main == workload {
+		return text + ", which may be all of a change"
+	}
+	text += ", so the runs alone are compared first. " + workload.Label() + ": " + workload.moved()
+	if !math.IsNaN(workload.Low) {
+		text += " (" + r.interval(workload) + ")"
 	}
 	return text
 }

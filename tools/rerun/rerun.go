@@ -183,7 +183,7 @@ func (c *Cmd) conclude(s cli.Streams, old, fresh *result.Document) error {
 	err := c.Judge(s, compare.Sides{
 		Old: []*result.Document{old}, New: []*result.Document{fresh},
 		Advice: func(n int) string {
-			if _, started, _ := boot.Started(c.Flags.Over(os.LookupEnv)); started {
+			if fresh.World.Launcher != "local" {
 				return fmt.Sprintf("repeat the launcher's whole command %d times, each with its own --result before/N.json.zst, "+
 					"after the change as often with after/N.json.zst, and in the end perigee compare before after", n)
 			}

@@ -57,27 +57,21 @@ type Limit struct {
 func answerOf(f *Figures) Answer {
 	a := Answer{Level: "note", Charts: []Chart{}, Judged: []Finding{}}
 	if len(f.Findings) > 0 {
-		a.Level, a.Sentence, a.Judged = f.Findings[0].Level, f.Findings[0].Text, f.Findings[1:]
+		first := f.Findings[0]
+		a.Level, a.Sentence, a.Why, a.Judged = first.Level, first.Text, first.why, f.Findings[1:]
+		a.Sentence = strings.TrimSpace(strings.TrimSuffix(a.Sentence, a.Why))
 	}
-	charts := []func(*Figures) []Chart{expertsCharts, blocksCharts, scriptCharts, trafficCharts, sizesCharts}
-	for _, of := range charts {
-		a.Charts = append(a.Charts, of(f)...)
-	}
-	var traffic Answer
-	if f.Slowdown.Known() {
-		traffic = sayTraffic(f)
-	}
-	list, _, _ := f.sizes()
+	experts, sizes := expertsCharts(f), sizesCharts(f)
+	a.Charts = slices.Concat(a.Charts, experts, blocksCharts(f), scriptCharts(f), trafficCharts(f), sizes)
 	switch {
+	case a.Why != "":
 	case len(f.Blocks.List) > 0 && len(a.Judged) > 0: // from which size on the best is nearly reached
 		a.Why, a.Judged = a.Judged[0].Text, a.Judged[1:]
-	case len(expertsCharts(f)) > 0:
+	case len(experts) > 0:
 		a.Why = expertsWhy(f)
-	case traffic.Sentence != "" && a.Sentence == traffic.text():
-		a.Sentence, a.Why = traffic.Sentence, traffic.Why
 	case len(f.OwnMetrics()) > 0:
 		a.Why = waitsOf(f.Document)
-	case len(list) > 0:
+	case len(sizes) > 0:
 		a.Why = sizesWhy(f.Document)
 	}
 	threads := f.Document.World.Size > 2 ||
@@ -93,6 +87,3 @@ func answerOf(f *Figures) Answer {
 	}
 	return a
 }
-
-// text is the sentence and why.
-func (a Answer) text() string { return strings.TrimSpace(a.Sentence + " " + a.Why) }

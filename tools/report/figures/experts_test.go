@@ -27,8 +27,8 @@ func TestFindingsOfExperts(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Finding{
-		{"bad", "e2e, fresh, 64 tokens: dispatch: all wait for rank 2 (n): 90.0 us, 4.0 times as long as the others on average."},
-		{"note", "The best bandwidth of a rank is 12.3 MB/s by assignment: e2e, fresh, 64 tokens of 1024 channels."},
+		{Level: "bad", Text: "e2e, fresh, 64 tokens: dispatch: all wait for rank 2 (n): 90.0 us, 4.0 times as long as the others on average."},
+		{Level: "note", Text: "The best bandwidth of a rank is 12.3 MB/s by assignment: e2e, fresh, 64 tokens of 1024 channels."},
 	}
 	if !slices.Equal(f.Findings, want) {
 		t.Errorf("got %q", f.Findings)

@@ -12,6 +12,7 @@ import (
 type Finding struct {
 	Level string `json:"level"` // good, note, bad, or detail, which says how the one before it was worked out
 	Text  string `json:"text"`
+	why   string // the end of Text that an answer shows apart; empty without one
 }
 
 // strong is the cost from which a finding is bad news.
@@ -21,7 +22,7 @@ const strong = 1.5
 func findings(f *Figures) []Finding {
 	list := []Finding{}
 	say := func(level, format string, args ...any) {
-		list = append(list, Finding{level, fmt.Sprintf(format, args...)})
+		list = append(list, Finding{Level: level, Text: fmt.Sprintf(format, args...)})
 	}
 	sayBlocks(f.Blocks, say)
 	sayExperts(f, say)
@@ -38,7 +39,7 @@ func findings(f *Figures) []Finding {
 	}
 	if f.Slowdown.Known() {
 		a := sayTraffic(f)
-		say(a.Level, "%s", a.text())
+		list = append(list, Finding{a.Level, strings.TrimSpace(a.Sentence + " " + a.Why), a.Why})
 		sayJudged(f, say)
 	} else {
 		saySizes(f, say)

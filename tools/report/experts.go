@@ -13,6 +13,7 @@ import (
 	"perigee/internal/plaintext"
 	"perigee/internal/result"
 	"perigee/internal/size"
+	"perigee/tools/report/figures"
 )
 
 //go:embed experts.html
@@ -20,7 +21,6 @@ var expertsHTML string
 
 // What a page shows of values that may come from anybody: a few bytes of a result are hundreds on a page.
 const (
-	mostPlanes   = 500     // measurements of the data plane
 	mostControls = 2000    // rows of the control plane
 	mostHeats    = 1 << 16 // cells of all wait matrices together
 )
@@ -121,9 +121,9 @@ func (n number) Percent() string { return (100 * n).Text(1) }
 func expertsOf(d *result.Document) (v expertsView) {
 	v = expertsView{Planes: listOf[planeView](d.Values["ep"]), Phases: listOf[controlView](d.Values["ep_control"])}
 	var left []string
-	if n := len(v.Planes); n > mostPlanes {
-		v.Planes = v.Planes[:mostPlanes]
-		left = append(left, fmt.Sprintf("the last %d of %d measurements of the data plane", n-mostPlanes, n))
+	if n := len(v.Planes); n > figures.MostPlanes {
+		v.Planes = v.Planes[:figures.MostPlanes]
+		left = append(left, fmt.Sprintf("the last %d of %d measurements of the data plane", n-figures.MostPlanes, n))
 	}
 	cells, undrawn := 0, 0
 	for i := range v.Planes {

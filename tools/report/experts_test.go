@@ -62,7 +62,7 @@ func TestManyExpertsInAPage(t *testing.T) {
 	for i := range rows {
 		rows[i] = row
 	}
-	planes := make([]any, mostPlanes+100)
+	planes := make([]any, figures.MostPlanes+100)
 	for i := range planes {
 		plane := map[string]any{}
 		if i < 20 {
@@ -78,7 +78,7 @@ func TestManyExpertsInAPage(t *testing.T) {
 	d := smallDocument()
 	d.Values = map[string]any{"ep": planes, "ep_control": []any{round, round}}
 	page := htmlOf(t, d)
-	for what, most := range map[string]int{`<rect class="heat"`: mostHeats, `<details class="experts">`: mostPlanes, "<td>init</td>": mostControls} {
+	for what, most := range map[string]int{`<rect class="heat"`: mostHeats, `<details class="experts">`: figures.MostPlanes, "<td>init</td>": mostControls} {
 		if got := strings.Count(page, what); got > most || got < most*9/10 {
 			t.Errorf("%s is there %d times, want up to %d", what, got, most)
 		}

@@ -62,7 +62,7 @@ func answerOf(f *Figures) Answer {
 		a.Sentence = strings.TrimSpace(strings.TrimSuffix(a.Sentence, a.Why))
 	}
 	experts, sizes := expertsCharts(f), sizesCharts(f)
-	a.Charts = slices.Concat(a.Charts, experts, blocksCharts(f), scriptCharts(f), trafficCharts(f), sizes)
+	a.Charts = append(a.Charts, slices.Concat(experts, blocksCharts(f), scriptCharts(f), trafficCharts(f), sizes)...)
 	switch {
 	case a.Why != "":
 	case len(f.Blocks.List) > 0 && len(a.Judged) > 0: // from which size on the best is nearly reached

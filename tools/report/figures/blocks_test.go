@@ -55,6 +55,9 @@ func TestBlocks(t *testing.T) {
 		}
 		if c.lanes == nil {
 			c.words = "Nothing was measured."
+			if f.Answer.Charts == nil || len(f.Answer.Charts) > 0 {
+				t.Errorf("charts of nothing are %#v, want an empty list: null is none in JSON", f.Answer.Charts)
+			}
 		}
 		if diff := cmp.Diff(c.series, series); diff != "" || f.Blocks.Axis != c.axis || strings.Join(words, " ") != c.words {
 			t.Errorf("%s: axis %s, %q, series (-want +got):\n%s", name, f.Blocks.Axis, words, diff)

@@ -10,8 +10,8 @@ import (
 	"perigee/internal/size"
 )
 
-// mostPlanes is how many measurements of a data plane are drawn.
-const mostPlanes = 500
+// MostPlanes is how many measurements of a data plane are drawn and listed.
+const MostPlanes = 500
 
 // object is one of the values that a scenario keeps. What it lacks reads as None, "" and nothing.
 type object map[string]any
@@ -57,7 +57,7 @@ func (o object) same(other object, keys ...string) bool {
 // phases of a plan in which ranks join and leave.
 func (f *Figures) planes() []object {
 	list := objects(f.value("ep"))
-	return list[:min(len(list), mostPlanes)]
+	return list[:min(len(list), MostPlanes)]
 }
 func (f *Figures) controls() []object { return objects(f.value("ep_control")) }
 func (f *Figures) episodes() (list []object) {

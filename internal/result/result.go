@@ -68,6 +68,12 @@ type Document struct {
 	Metrics      []Metric       `json:"metrics,omitempty"`
 	Thresholds   []Threshold    `json:"thresholds,omitempty"`
 
+	// What was seen beside the times. Each is nil where nothing was looked at, as in results of earlier versions.
+	Paths    *Paths    `json:"path,omitempty"`
+	Network  *Network  `json:"network,omitempty"`
+	Accounts *Accounts `json:"accounts,omitempty"`
+	Line     *Line     `json:"line,omitempty"`
+
 	labelKeys map[string]bool // of all metrics, and of no interest elsewhere
 }
 

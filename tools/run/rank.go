@@ -312,7 +312,8 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 	if err := w.All().End(); err != nil {
 		return err
 	}
-	err = k.exp.Finish()
+	observed := k.exp.Observe()
+	err = errors.Join(k.exp.Finish(), observed)
 	if len(thresholds) == 0 && k.job.Conclude == nil {
 		return err
 	}

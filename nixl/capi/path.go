@@ -1,0 +1,145 @@
+//go:build cgo
+
+package capi
+
+/*
+#include "papi.h"
+*/
+import "C"
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"perigee/nixl"
+)
+
+// accountFile is where UCX writes what moved the bytes, in memory.
+var accountFile struct {
+	once sync.Once
+	file *os.File // nil where there is none
+	why  string   // there is none
+}
+
+// accountEnvironment is set, with the name of the file, where UCX writes what moved the bytes.
+var accountEnvironment = [][2]string{{"UCX_LOG_LEVEL", "info"}, {"UCX_PROTO_INFO", "used"}}
+
+// maxAccount bounds what is read. A process with some agents writes some KiB.
+const maxAccount = 64 << 20
+
+// openAccount makes UCX write what moved the bytes, unless the user has plans of his own for its log. It is called
+// before the library is loaded.
+func openAccount() {
+	defer setVariable("UCX_LOG_LEVEL", "fatal", false) // where it is not set by then: perigee reports errors itself
+	if setting := ownLog(os.Environ(), os.Getenv("HOME"), os.Getenv("UCX_CONFIG_DIR"), "."); setting != "" {
+		accountFile.why = fmt.Sprintf("UCX's log is yours, as you have set %s: unset it, or look there for tables, with "+
+			"UCX_PROTO_INFO=used and UCX_LOG_LEVEL=info", setting)
+		return
+	}
+	fd, err := unix.MemfdCreate("perigee-ucx", unix.MFD_CLOEXEC)
+	if err != nil {
+		accountFile.why = fmt.Sprintf("no memory for UCX's log: %v", err)
+		return
+	}
+	name := fmt.Sprintf("/proc/self/fd/%d", fd)
+	if err := unix.Access(name, unix.W_OK); err != nil { // UCX opens it by its name
+		unix.Close(fd)
+		accountFile.why = fmt.Sprintf("UCX's log has no name: %s: %v", name, err)
+		return
+	}
+	accountFile.file = os.NewFile(uintptr(fd), name)
+	setVariable("UCX_LOG_FILE", name, false)
+	for _, e := range accountEnvironment {
+		setVariable(e[0], e[1], false)
+	}
+}
+
+// ownLog names a setting by which the user says what UCX is to write, or where; "" where there is none. UCX reads them
+// in the environment and in ucx.conf in some folders.
+func ownLog(environ []string, folders ...string) string {
+	about := func(line string) (name string, ok bool) {
+		name, _, ok = strings.Cut(strings.TrimSpace(line), "=")
+		name = strings.TrimSpace(name)
+		return name, ok && (strings.HasPrefix(name, "UCX_LOG_") || strings.HasPrefix(name, "UCX_PROTO_INFO"))
+	}
+	for _, v := range environ {
+		if name, ok := about(v); ok {
+			return name
+		}
+	}
+	for _, folder := range folders {
+		path := filepath.Join(folder, "ucx.conf")
+		if info, err := os.Stat(path); folder == "" || err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		text, _ := os.ReadFile(path) // UCX cannot read it either
+		for line := range strings.Lines(string(text)) {
+			if name, ok := about(line); ok {
+				return name + " in " + path
+			}
+		}
+	}
+	return ""
+}
+
+// readAccount parses what UCX has written so far.
+func readAccount() (*ucxLog, error) {
+	f := accountFile.file
+	Flush()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxAccount {
+		return nil, fmt.Errorf("it has %d bytes, and at most %d are read", info.Size(), maxAccount)
+	}
+	return parseUCXLog(io.NewSectionReader(f, 0, info.Size()))
+}
+
+// Flush writes out what C's streams hold, such as a log of the library. Go's exit does not do that. A stream that does
+// not take it in time keeps the rest.
+func Flush() {
+	done := make(chan struct{})
+	go func() {
+		C.papi_flush()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Second):
+	}
+}
+
+// Path implements nixl.PathAgent.
+func (a *agent) Path() nixl.Path {
+	switch {
+	case !a.engine.usesUCX():
+		name := a.engine.backend.Name
+		return nixl.Path{Source: name, Unknown: fmt.Sprintf("NIXL's plugin %s does not say what moves the bytes", name)}
+	case accountFile.file == nil:
+		return nixl.Path{Source: ucx, Unknown: accountFile.why}
+	case a.stuck:
+		return nixl.Path{Source: ucx, Unknown: "UCX says it as an agent ends, and one did not end"}
+	}
+	log, err := readAccount()
+	if err != nil {
+		return nixl.Path{Source: ucx, Unknown: fmt.Sprintf("UCX's log cannot be read: %v", err)}
+	}
+	p := nixl.Path{}
+	if known := log.agents[a.cfg.Name]; known != nil {
+		p = *known
+	}
+	p.Source = strings.TrimSpace(ucx + " " + log.version)
+	if log.strange != "" {
+		p.Unknown = fmt.Sprintf("%s writes in a form that perigee does not know: %q", cmp.Or(p.Source, ucx), log.strange)
+	}
+	return p
+}

@@ -54,9 +54,7 @@ func (t *tally) phases() (list []moved) {
 // settle asks the library about all batches that are still prepared.
 func (t *tally) settle() (sum libraryCount) {
 	for _, a := range t.agents {
-		for b := range a.live {
-			b.settle()
-		}
+		a.settle()
 		sum.Bytes += a.library.Bytes
 		sum.Unknown = sum.Unknown || a.library.Unknown
 	}
@@ -145,11 +143,22 @@ func (a *countedAgent) requests() (n int64) {
 	return n
 }
 
-// Close takes the library's count of what is still prepared, and closes the agent.
-func (a *countedAgent) Close() error {
+// settle takes the library's count of what is still prepared.
+func (a *countedAgent) settle() {
 	for b := range a.live {
 		b.settle()
 	}
+}
+
+// Disconnect takes the library's count before it removes peers, and batches with them.
+func (a *countedAgent) Disconnect(peers []int) error {
+	a.settle()
+	return a.Agent.Disconnect(peers)
+}
+
+// Close takes the library's count and closes the agent.
+func (a *countedAgent) Close() error {
+	a.settle()
 	if a.requests() > 0 && a.tally.closing != nil {
 		a.tally.closing()
 	}

@@ -123,8 +123,10 @@ func (a *Account) nicWords(control int64) string {
 	return fmt.Sprintf("%.3f: %s", ratio, words)
 }
 
-// Speaks reports whether the accounts say more than the plan: bytes left their host, or the library counts them.
-func (a *Accounts) Speaks() bool { return a.Total.Between > 0 || a.Total.Library != nil }
+// Speaks reports whether the accounts say more than the plan: messages left their host, or the library counts them.
+func (a *Accounts) Speaks() bool {
+	return a.Total.Between > 0 || a.Total.Plan > 0 && a.Total.Library != nil
+}
 
 // String is one line: "plan 655 MB, NIXL 134 MB (0.205: ...), NICs 676 MB (1.031: headers)".
 func (a *Accounts) String() string {

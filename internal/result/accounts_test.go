@@ -24,6 +24,7 @@ func TestAccountsLine(t *testing.T) {
 			"plan 1.00 MB, NIXL 1.00 MB (1.000: every byte)", "NIXL 1.000: every byte"},
 		{Accounts{Total: Account{Plan: mb, Library: exactly(mb)}}, true,
 			"plan 1.00 MB, NIXL 1.00 MB (1.000: by request)", "NIXL 1.000: by request"},
+		{Accounts{Total: Account{Library: exactly(0)}}, false, "plan 0 B, NIXL 0 B", ""}, // nothing was played
 		{Accounts{Missing: 2, Total: Account{Plan: mb, Library: exactly(mb / 2), Lost: exactly(0)}}, true,
 			"plan 1.00 MB, NIXL 500 kB (0.500: agents that it does not count: 2)",
 			"NIXL 0.500: agents that it does not count: 2"},

@@ -15,9 +15,6 @@ type moved struct {
 	Requests       int64
 }
 
-// mostPhases bounds the phases that are told apart. A script may name one for each of a million runs.
-const mostPhases = 200
-
 // tally counts at this rank what is played, on whichever agent. A batch is counted once it has run, in Go: the timed
 // loop of the engine knows nothing of it.
 type tally struct {
@@ -124,11 +121,11 @@ func (a *countedAgent) enter(phase string) {
 		a.current = a.phases[i]
 		return
 	}
-	if len(a.phases) == mostPhases {
-		a.phases = append(a.phases, &moved{Phase: "further phases"})
+	if len(a.phases) == mostWindows {
+		a.phases = append(a.phases, &moved{Phase: laterPhases})
 	}
-	if len(a.phases) > mostPhases {
-		a.current = a.phases[mostPhases]
+	if len(a.phases) > mostWindows {
+		a.current = a.phases[mostWindows]
 		return
 	}
 	a.current = &moved{Phase: phase}

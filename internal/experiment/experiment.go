@@ -69,6 +69,7 @@ type Experiment struct {
 	kept       kept
 	board      *dashboard.Board // at rank 0, nil for none and after the end
 	looks      looks            // at the counters of this host's network
+	tally      *tally           // of what the session's engine moves
 }
 
 // Begin begins an experiment at this rank.
@@ -77,7 +78,7 @@ func Begin(c Config) *Experiment {
 		c.Out = plaintext.Writer(c.Out) // titles, notes and the like are the scenario's words
 	}
 	e := &Experiment{Config: c, recorded: map[runKey]int{}, early: map[int]play.Collected{},
-		intervals: map[string]*spmd.Interval{}}
+		intervals: map[string]*spmd.Interval{}, tally: &tally{world: c.World}}
 	e.beginLooks()
 	if c.World.Rank() > 0 {
 		return e

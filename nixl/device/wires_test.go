@@ -1,29 +1,9 @@
 package device
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
-
-// tree makes files below a new folder; a name that ends in / is a folder.
-func tree(t *testing.T, files map[string]string) string {
-	t.Helper()
-	root := t.TempDir()
-	for name, text := range files {
-		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if strings.HasSuffix(name, "/") {
-			os.MkdirAll(path, 0o755)
-		} else if err := os.WriteFile(path, []byte(text+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return root
-}
 
 // A host with two adapters' ports, one of which has a network interface, a third that the process may not open, and
 // interfaces of all sorts.
@@ -31,18 +11,18 @@ func aHost(t *testing.T) string {
 	const net, ib = "sys/class/net/", "sys/class/infiniband/"
 	files := map[string]string{
 		net + "lo/type": "772", net + "lo/operstate": "unknown",
-		net + "eth0/operstate": "up", net + "eth0/speed": "200000", net + "eth0/device/": "",
-		net + "eth1/operstate": "up", net + "eth1/speed": "10000", net + "eth1/device/": "",
-		net + "eth9/operstate": "down", net + "eth9/speed": "400000", net + "eth9/device/": "",
-		net + "ib0/operstate": "up", net + "ib0/speed": "400000", net + "ib0/device/": "",
+		net + "eth0/operstate": "up", net + "eth0/speed": "200000", net + "eth0/device/x": "",
+		net + "eth1/operstate": "up", net + "eth1/speed": "10000", net + "eth1/device/x": "",
+		net + "eth9/operstate": "down", net + "eth9/speed": "400000", net + "eth9/device/x": "",
+		net + "ib0/operstate": "up", net + "ib0/speed": "400000", net + "ib0/device/x": "",
 		net + "bond0/operstate": "up", net + "bond0/speed": "50000", net + "bond0/uevent": "DEVTYPE=bond\nINTERFACE=bond0",
-		net + "docker0/operstate": "up", net + "docker0/speed": "10000", net + "docker0/bridge/": "", net + "docker0/uevent": "DEVTYPE=bridge",
+		net + "docker0/operstate": "up", net + "docker0/speed": "10000", net + "docker0/bridge/x": "", net + "docker0/uevent": "DEVTYPE=bridge",
 		net + "veth7/operstate": "up", net + "veth7/speed": "10000", net + "veth7/uevent": "INTERFACE=veth7",
-		net + "virt0/operstate": "up", net + "virt0/speed": "-1", net + "virt0/device/": "",
+		net + "virt0/operstate": "up", net + "virt0/speed": "-1", net + "virt0/device/x": "",
 	}
 	for name, rate := range map[string]string{"mlx5_0": "200 Gb/sec (4X HDR)", "mlx5_1": "400 Gb/sec (4X NDR)", "mlx5_2": "400 Gb/sec (4X NDR)"} {
 		files[ib+name+"/ports/1/rate"], files[ib+name+"/ports/1/state"] = rate, "4: ACTIVE"
-		files[ib+name+"/device/infiniband_verbs/uverbs"+name[5:]+"/"] = ""
+		files[ib+name+"/device/infiniband_verbs/uverbs"+name[5:]+"/x"] = ""
 	}
 	files["dev/infiniband/uverbs0"], files["dev/infiniband/uverbs1"] = "", ""
 	return tree(t, files)

@@ -99,9 +99,9 @@ func (d *Document) LineText() string {
 	}
 	switch {
 	case over && l.Given:
-		text += "; more than the line: the links are faster than --line says"
+		text += "; more than the line: the links are faster than --line says, or messages took another way"
 	case over:
-		text += "; more than the line: the devices' speed is not that of the links, which --line RATE says"
+		text += "; more than the line: the links are not as the devices say (--line RATE), or messages took another way"
 	}
 	return text
 }
@@ -167,12 +167,32 @@ func (d *Document) reached() (r reached) {
 			r.hosts = append(r.hosts, busiest)
 		}
 	}
+	if len(r.messages) == 0 {
+		return d.fastestBlocks()
+	}
 	r.what = "p50 of messages"
 	if several {
 		r.what += " between hosts"
 	}
 	if least < most {
 		r.what += fmt.Sprintf(", %s to %s,", size.BinaryRounded(least), size.BinaryRounded(most))
+	}
+	return r
+}
+
+// fastestBlocks is what an initiator of block transfers has reached with the blocks of which it moved most in a second,
+// where all that ranks exchange is between hosts.
+func (d *Document) fastestBlocks() (r reached) {
+	for _, m := range d.Lanes {
+		if len(d.World.Hosts) < d.World.Size || m.Local == "file" || m.Remote == "file" {
+			continue
+		}
+		for _, k := range m.Ranks {
+			rate := float64(k.Bytes) / float64(max(k.EndNS-k.StartNS, 1)) * 1e9
+			if k.Bytes > 0 && (len(r.messages) == 0 || rate > r.messages[0]) {
+				r.messages, r.what = []float64{rate}, "blocks of "+size.Binary(m.BlockBytes)+", the fastest,"
+			}
+		}
 	}
 	return r
 }

@@ -44,7 +44,7 @@ type Yielding struct {
 	Lib          []string `sep:"none" placeholder:"DIR" group:"Job" help:"A folder with modules for require, besides that of the scenario's file (may be repeated)."`
 	Backend      string   `placeholder:"NAME" group:"Job" help:"NIXL's plugin that moves the bytes, such as LIBFABRIC; those for storage reach files (default: UCX, and POSIX for files; see docs/engines.md)."`
 	BackendParam []string `name:"backend-param" sep:"none" placeholder:"K=V" group:"Job" help:"A parameter of this plugin (may be repeated)."`
-	Line         string   `placeholder:"RATE" group:"Job" help:"What the links between hosts carry in one direction, such as 200Gbit or 25GB/s, where the speed of their devices is another (see docs/thresholds.md)."`
+	Line         string   `placeholder:"RATE" group:"Job" help:"What a host can send to others, such as 200Gbit or 25GB/s, where its devices do not say that (see docs/thresholds.md)."`
 	Ceiling      bool     `group:"Job" help:"Measure one large message behind the run, for comparison."`
 	JUnit        string   `name:"junit" placeholder:"FILE" group:"Job" help:"Write what became of the thresholds, and of the job, to FILE as JUnit XML."`
 }

@@ -41,12 +41,9 @@ func (e *Experiment) measureCeiling() error {
 		e.Note("the ceiling is not known: the run has moved nothing")
 		return nil
 	}
-	e.World.Phase("ceiling")
-	if e.Doc != nil {
-		e.Doc.Phases = append(e.Doc.Phases, result.Phase{Name: "ceiling", StartNS: e.World.Now()})
-		if e.Doc.Line == nil {
-			e.Doc.Line = &result.Line{From: "all ranks are on one host"}
-		}
+	e.BeginPhase("ceiling")
+	if e.Doc != nil && e.Doc.Line == nil {
+		e.Doc.Line = &result.Line{From: "all ranks are on one host"}
 	}
 	plan, err := spmd.BroadcastValue(e.World.All(), 0, e.planCeiling())
 	if err != nil {

@@ -1,16 +1,19 @@
 package experiment
 
-import "errors"
-
 // Observe completes the result of a run that went well with what was seen beside the times, and closes the session,
 // since libraries say what moved the bytes as their agents end. All ranks call it after the last transfer, before
 // Finish. What cannot be found out is unknown in the result and no error; an error is one of closing the session.
 func (e *Experiment) Observe() error {
-	err := e.measureCeiling()
-	if e.session == nil {
+	if err := e.measureCeiling(); err != nil {
 		return err
 	}
-	err = errors.Join(err, e.endSession())
+	if err := e.observeNetwork(); err != nil {
+		return err
+	}
+	if e.session == nil {
+		return nil
+	}
+	err := e.endSession()
 	e.compareLine()
 	return err
 }

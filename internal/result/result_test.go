@@ -88,7 +88,8 @@ func full(t testing.TB) *result.Document {
 	}
 	d.World.Hosts[0].CPUQuota, d.World.Hosts[0].Memcpy = 1.5, []result.Copy{{Bytes: 4096, Rate: 4e10}}
 	value, passed := 1.5, true
-	d.Thresholds = []result.Threshold{{Threshold: "own.max < 2", From: "--threshold", Value: &value, Samples: 1, Passed: &passed, Note: "a note"}, {Threshold: "own.max < 2", From: "x.lua:1"}}
+	d.Line = &result.Line{Rate: 1, Host: 2, From: "--line 8bit", Given: true, Ceiling: &result.Ceiling{Receiver: 1, Op: "READ", Mem: "dram", Bytes: 1, Runs: 7, Rate: 1}}
+	d.Thresholds = []result.Threshold{{Threshold: "own.max < 2", From: "--threshold", Limit: &value, Value: &value, Samples: 1, Passed: &passed, Note: "a note"}, {Threshold: "own.max < 2", From: "x.lua:1"}}
 	d.Finish(&result.Failure{Rank: -1, Kind: fault.Timeout, Cause: "too late", Hint: "hurry"})
 	return d
 }

@@ -39,8 +39,16 @@ func parse(text string) (t Threshold, err error) {
 	}
 	s.Want(".", "a dot and an aggregate, as in latency_ms.p99 < 40")
 	t.aggregated(s)
-	t.Bound = s.Bound(t.unit(), expr.Bounds...)
+	at := s.Next()
+	t.Bound, t.Of = s.BoundOf(t.unit(), result.References, expr.Bounds...)
+	if t.Of != "" && t.unit() != "GB/s" {
+		s.Wrong(at, "the %s is a limit of metrics in GB/s, such as pair_bw_gb_per_s.p50, not of %s.%s", t.Of, t.Metric,
+			t.Aggregate)
+	}
 	t.AbortAfter = abort(s)
+	if err := t.Abortable(); err != nil {
+		s.Wrong(at, "%w", err)
+	}
 	return t, s.Err()
 }
 
@@ -106,6 +114,14 @@ func (t *Threshold) aggregated(s *expr.Scanner) {
 		}
 		t.quantile = percent / 100
 	}
+}
+
+// Abortable refuses to end a run by what is known only after it. The error is of the kind Usage.
+func (t *Threshold) Abortable() error {
+	if t.Of == result.ByCeiling && t.AbortAfter > 0 {
+		return fault.New(fault.Usage, "the ceiling is measured after the run, too late for abort")
+	}
+	return nil
 }
 
 // abort reads from which number of samples on a violation ends the run; 0 if it does not.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+	"unsafe"
 
 	"perigee/internal/fault"
 	"perigee/nixl/device/devicetest"
@@ -64,6 +65,15 @@ func testDriver(t *testing.T, what string) {
 	}
 	if m.Device() != uint64(len(gpus)-1) || m.Size() != 1000 || m.Address() == 0 {
 		t.Errorf("memory of GPU %d: %d bytes at %#x", m.Device(), m.Size(), m.Address())
+	}
+	if left, err := c.Left(); left != 1<<20-1000 || err != nil {
+		t.Errorf("%d bytes are left (%v), want all but 1000", left, err)
+	}
+	// The bytes are in the GPU as WriteAt returns, where a peer may overwrite them next.
+	if _, err := m.WriteAt([]byte{1, 2, 3}, 997); err != nil {
+		t.Error(err)
+	} else if got := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(nil), m.Address())), 1000); got[999] != 3 {
+		t.Errorf("the last byte that was written is %d, want 3", got[999])
 	}
 	if n, err := m.WriteAt(make([]byte, 2), 999); n != 0 || err == nil {
 		t.Errorf("2 bytes were written to the last (%v)", err)

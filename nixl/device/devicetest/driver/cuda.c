@@ -98,8 +98,18 @@ int cuMemAlloc_v2(uint64_t *address, size_t size) {
 	pthread_mutex_unlock(&lock);
 	return code;
 }
+// As the real driver may, it returns from a copy of pageable memory before the bytes are in the GPU: the last one stays
+// out until the stream has been waited for, or its next copy.
+static _Thread_local struct { char *to, byte; } late;
+
+int cuStreamSynchronize(void *stream) {
+	(void)stream;
+	if (late.to) *late.to = late.byte;
+	late.to = NULL;
+	return current ? 0 : NO_CONTEXT;
+}
 int cuMemFree_v2(uint64_t address) {
-	if (!current) return NO_CONTEXT;
+	if (cuStreamSynchronize(NULL)) return NO_CONTEXT;
 	int code = INVALID_VALUE;
 	pthread_mutex_lock(&lock);
 	for (struct piece **at = &pieces; *at; at = &(*at)->next) {
@@ -125,15 +135,20 @@ static int inside(uint64_t address, size_t size) {
 	pthread_mutex_unlock(&lock);
 	return found;
 }
+
 int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t size) {
 	if (!current) return NO_CONTEXT;
-	if (!inside(to, size)) return INVALID_VALUE;
-	memcpy((void *)to, from, size);
+	if (!size || !inside(to, size)) return INVALID_VALUE;
+	cuStreamSynchronize(NULL);
+	memcpy((void *)to, from, size - 1);
+	late.to = (char *)to + size - 1;
+	late.byte = ((const char *)from)[size - 1];
 	return 0;
 }
 int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t size) {
 	if (!current) return NO_CONTEXT;
 	if (!inside(from, size)) return INVALID_VALUE;
+	cuStreamSynchronize(NULL);
 	memcpy(to, (void *)from, size);
 	return 0;
 }

@@ -21,6 +21,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -78,7 +79,7 @@ const again = "STANDIN_TEST"
 //	}
 func Again(t *testing.T, variables ...string) bool {
 	t.Helper()
-	if os.Getenv(again) == t.Name() {
+	if Inside(t) {
 		return true
 	}
 	child := exec.Command("/proc/self/exe", "-test.run", "^"+t.Name()+"$", "-test.v")
@@ -87,4 +88,10 @@ func Again(t *testing.T, variables ...string) bool {
 		t.Errorf("with the stand-in for CUDA: %v\n%s", err, out)
 	}
 	return false
+}
+
+// Inside reports whether this is the process of Again for a test, or for the test that it is part of.
+func Inside(t *testing.T) bool {
+	name, _, _ := strings.Cut(t.Name(), "/")
+	return os.Getenv(again) == name
 }

@@ -87,7 +87,7 @@ func (e *Experiment) gpu() (ordinal int, uuid string) {
 // gpuUse is what the others need to know of a rank's GPU.
 type gpuUse struct {
 	UUID string // "" if it has none
-	Nets string // what UCX_NET_DEVICES is there, whoever set it
+	Nets string // what UCX_NET_DEVICES is there, or stands in its place
 	MPS  bool   // CUDA's MPS serves it
 }
 

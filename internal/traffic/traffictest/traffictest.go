@@ -3,8 +3,8 @@
 // Worlds makes n ranks over an in-memory wire, each in a goroutine with its own world, and returns the error of
 // each; where one fails all fail, as in a job, and after Deadline the test fails in place of hanging. Engine is the
 // shm engine for such ranks: every rank looks like a separate host to its world, yet all share the memory of the
-// process; with VRAM it has GPUs, too. Damaged is an engine for tests of verification: at one rank it inverts bits of what is read, or loses the
-// transfers to a peer, while it reports success.
+// process; with VRAM it has GPUs, too. Damaged is an engine for tests of verification: at one rank it inverts bits of
+// what is read, or loses the transfers to a peer, while it reports success.
 package traffictest
 
 import (

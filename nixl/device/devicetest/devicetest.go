@@ -1,7 +1,7 @@
 // Package devicetest has GPUs for tests: a stand-in for CUDA's driver and for NVML (driver/cuda.c), whose GPU memory is
-// host memory that only the driver's calls are meant to touch. Driver compiles it; a process that has its folder first in
-// LD_LIBRARY_PATH has GPUs, also perigee as a whole. package device loads both libraries once in a process, so a test
-// runs its body in another one (Again).
+// host memory that only the driver's calls are meant to touch. Driver compiles it; a process that has its folder first
+// in LD_LIBRARY_PATH has GPUs, also perigee as a whole. package device loads both libraries once in a process, so a
+// test runs its body in another one (Again).
 //
 // These variables of the process describe the machine:
 //
@@ -13,7 +13,8 @@
 // GPU k has the UUID that repeats the byte 0x10+k, and the PCI address 00000000:XX:00.0 with XX = 0x1B+0x40*k.
 // NIXL with UCX moves such memory between the ranks of a host, as it moves host memory: without its own CUDA code,
 // which needs more of the driver (UCX_MODULES), and with the stand-in's answer that it is a GPU's (LD_PRELOAD). So
-// perigee runs as a whole with --mem-type vram where there is no GPU, and every byte can be verified; times mean nothing.
+// perigee runs as a whole with --mem-type vram where there is no GPU, and every byte can be verified; times mean
+// nothing.
 package devicetest
 
 import (

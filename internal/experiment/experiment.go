@@ -62,6 +62,8 @@ type Experiment struct {
 	engine     nixl.Engine // of the session
 	defaultMem *nixl.Mem
 	notedGPUs  bool
+	netDevices string                    // of this rank, by --nic-map
+	hostPages  string                    // what NoteHostMemory will say, at rank 0
 	recorded   map[runKey]int            // runs already in the result
 	early      map[int]play.Collected    // by plan: what SaveRuns has gathered and Collect has not returned, at rank 0
 	timeline   overlap.Timeline          // of the runs in the result

@@ -15,6 +15,7 @@ func (e *Experiment) Observe() error {
 	if e.session == nil {
 		return nil
 	}
+	e.noteMemory()
 	counts, err := e.gatherCounts()
 	if err = errors.Join(err, e.endSession()); err == nil {
 		e.account(counts)

@@ -19,6 +19,9 @@ type Job struct {
 	AllowIO       bool              `json:"allow_io,omitempty"`
 	Line          string            `json:"line,omitempty"` // a rate as it was given
 	Ceiling       bool              `json:"ceiling,omitempty"`
+	// GPUMap and NICMap are as the user has written them.
+	GPUMap string `json:"gpu_map,omitempty"`
+	NICMap string `json:"nic_map,omitempty"`
 }
 
 // Module is a file that the script requires.

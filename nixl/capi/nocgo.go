@@ -25,6 +25,9 @@ func (e *Engine) WithoutSharedMemory() *Engine { return e }
 // Flush has no streams of C to write out.
 func Flush() {}
 
+// OnDevices is never called.
+func (e *Engine) OnDevices(string) *Engine { return e }
+
 // WithBackend is never called.
 func (e *Engine) WithBackend(nixl.Backend) (*Engine, Plugin, error) {
 	return e, Plugin{}, nil

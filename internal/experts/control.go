@@ -40,11 +40,11 @@ const Cycle = "cycle"
 
 // Control describes a test of the control plane.
 type Control struct {
-	Test           string // cycle, init, connect, disconnect or destroy
-	Rounds, Warmup int    // measured rounds, and rounds before
-	Ranks          int    // the first so many ranks of the world take part
-	Send, Recv     int64  // registered memory of each rank, in bytes
-	Mem            nixl.Mem
+	Test           string   // cycle, init, connect, disconnect or destroy
+	Rounds, Warmup int      // measured rounds, and rounds before
+	Ranks          int      // the first so many ranks of the world take part
+	Send, Recv     int64    // registered memory of each rank, in bytes
+	Mem            nixl.Mem // nixl.DRAM or nixl.VRAM
 
 	// Each, if set, gets the figures of the measured rounds so far at rank 0, every two seconds and at the end.
 	Each func([]PhaseFigures) error

@@ -154,6 +154,10 @@ type Agent interface {
 	// Alloc returns registered memory whose pages are present. size may be 0.
 	Alloc(mem Mem, size int64) (Buffer, error)
 
+	// VRAMLeft names the GPU that has the agent's VRAM buffers, and says how many of its bytes nothing has taken. An
+	// engine or a machine without such memory is an error.
+	VRAMLeft() (gpu string, bytes int64, err error)
+
 	// Reregister gives a buffer of the agent's memory a new registration. Batches and lists that use it on this
 	// side are released first. A peer that writes to the buffer or reads it must disconnect, and connect again with
 	// the new card. An engine that registers nothing returns ErrNoRegistration.

@@ -117,7 +117,7 @@ end
 local function verify_workload(plans, config)
   local apart = transfer.apart(plans)
   if not apart then
-    result.note("the workload was not verified: its patterns share memory, and apart from each other they take more than there is, or GPU memory")
+    result.note("the workload was not verified: its patterns share memory, and apart from each other they take more than a host or a GPU has left")
     return
   end
   local checked = {}

@@ -39,7 +39,7 @@ func TestGPUMemoryArrives(t *testing.T) {
 		spec(t, moe.Shape{Ranks: 1, Tokens: 5, Hidden: 128, Experts: 4, TopK: 4}, moe.FP8, moe.Routing{Family: "distinct"}, 0),
 	} {
 		for _, s.Direct = range []bool{true, false} {
-			engine := new(traffictest.GPU)
+			engine := traffictest.NewGPU()
 			must(t, playOnGPU(t, engine, s, playAll))
 			if engine.Copied.Load() == 0 {
 				t.Error("nothing was copied to or from GPU memory")
@@ -53,7 +53,7 @@ func TestGPUMemoryArrives(t *testing.T) {
 func TestGPUIterationsAreTransfers(t *testing.T) {
 	s := spec(t, moe.Shape{Ranks: 2, Tokens: 8, Hidden: 128, Experts: 2, TopK: 2}, moe.FP8, moe.Routing{Family: "uniform"}, 0)
 	copies := func(n int, entry Entry) int64 {
-		engine := new(traffictest.GPU)
+		engine := traffictest.NewGPU()
 		must(t, playOnGPU(t, engine, s, func(p *Plane) error {
 			if err := p.First(); err != nil {
 				return err
@@ -90,7 +90,7 @@ func TestGPUDamage(t *testing.T) {
 		return nil
 	}))
 	for at, want := range map[int64]string{inDispatch + 16 + 5: "dispatch to rank 1", inCombine + 5: "combine at rank 1"} {
-		engine := new(traffictest.GPU)
+		engine := traffictest.NewGPU()
 		engine.Rank, engine.Buffer, engine.Flips = 1, 1, map[int64]byte{load.Guard + at: 0x40}
 		errs := playOnGPU(t, engine, s, func(p *Plane) error {
 			_, err := p.Verify(Options{})
@@ -101,7 +101,7 @@ func TestGPUDamage(t *testing.T) {
 		}
 	}
 	for _, name := range Sabotages() {
-		errs := playOnGPU(t, new(traffictest.GPU), s, func(p *Plane) error {
+		errs := playOnGPU(t, traffictest.NewGPU(), s, func(p *Plane) error {
 			_, err := p.Verify(Options{Sabotage: Sabotage(name), SkipArrived: true})
 			return err
 		})
@@ -113,7 +113,7 @@ func TestGPUDamage(t *testing.T) {
 
 // Agents of the control plane register GPU memory, and a plan in which ranks die is played there.
 func TestGPUMemoryOfOtherPlanes(t *testing.T) {
-	engine := new(traffictest.GPU)
+	engine := traffictest.NewGPU()
 	c := Control{Test: Cycle, Rounds: 2, Ranks: 2, Send: 4096, Recv: 4096, Mem: nixl.VRAM}
 	must(t, traffictest.Worlds(t, 2, func(w *spmd.World) error {
 		f, err := c.Play(w, engine, nixl.AgentConfig{Progress: "auto"})

@@ -36,7 +36,8 @@ func (s *space) push(from, to int64) error {
 	if !s.onGPU() {
 		return nil
 	}
-	return fill(s.gpuSend, s.send[from:to], from)
+	_, err := s.gpuSend.WriteAt(s.send[from:to], from)
+	return err
 }
 
 // pull copies a range of the receive half from the GPU. For host memory nothing is to do.
@@ -53,15 +54,6 @@ func (s *space) pushAll() error {
 	if !s.onGPU() {
 		return nil
 	}
-	return errors.Join(fill(s.gpuSend, s.send, 0), fill(s.gpuRecv, s.recv, s.from))
-}
-
-// fill writes to a GPU's memory. It reads a byte back, since CUDA may return from a copy to the GPU while the last part
-// is on its way, but not from one to the host.
-func fill(b nixl.Buffer, data []byte, at int64) error {
-	_, err := b.WriteAt(data, at)
-	if err == nil && len(data) > 0 {
-		_, err = b.ReadAt(make([]byte, 1), at+int64(len(data))-1)
-	}
-	return err
+	_, err := s.gpuRecv.WriteAt(s.recv, s.from)
+	return errors.Join(s.push(0, int64(len(s.send))), err)
 }

@@ -223,7 +223,7 @@ function transfer.prepare(spec) end
 ---@return Plan[]
 function transfer.prepare_all(specs) end
 
----Prepares the same patterns again, no two of them in the same memory, so that all of them can be filled, run at the same time, and checked. Plans with storage stay as they are, and so does what is recorded. nil where a host has too little memory, or where they are in vram. Collective.
+---Prepares the same patterns again, no two of them in the same memory, so that all of them can be filled, run at the same time, and checked. Plans with storage stay as they are, and so does what is recorded. nil where a host or a GPU has too little memory. Collective.
 ---@param plans Plan[] the same at all ranks
 ---@return Plan[]?
 function transfer.apart(plans) end

@@ -97,6 +97,20 @@ func (a *agent) openGPU() error {
 	return nil
 }
 
+// VRAMLeft implements nixl.Agent.
+func (a *agent) VRAMLeft() (gpu string, bytes int64, err error) {
+	c, err := device.OpenCUDA(a.cfg.GPU)
+	if err != nil {
+		return "", 0, err
+	}
+	visible, err := device.Visible()
+	if err != nil {
+		return "", 0, err
+	}
+	bytes, err = c.Left()
+	return visible[a.cfg.GPU], bytes, err
+}
+
 // kind is the library's number of a kind of memory.
 func kind(mem nixl.Mem) C.int {
 	return [...]C.int{nixl.DRAM: C.PAPI_DRAM, nixl.VRAM: C.PAPI_VRAM, nixl.FILE: C.PAPI_FILE}[mem]

@@ -20,6 +20,8 @@ typedef struct {
 	int (*free)(uint64_t);
 	int (*to_device)(uint64_t, const void *, size_t);
 	int (*to_host)(void *, uint64_t, size_t);
+	int (*room)(size_t *, size_t *);
+	int (*synchronize)(void *);
 	int (*error_string)(int, const char **);
 } cuda;
 
@@ -38,6 +40,8 @@ static const char *cuda_load(cuda *c) {
 		{(void **)&c->free, "cuMemFree_v2"},
 		{(void **)&c->to_device, "cuMemcpyHtoD_v2"},
 		{(void **)&c->to_host, "cuMemcpyDtoH_v2"},
+		{(void **)&c->room, "cuMemGetInfo_v2"},
+		{(void **)&c->synchronize, "cuStreamSynchronize"},
 		{(void **)&c->error_string, "cuGetErrorString"},
 	};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -74,9 +78,17 @@ static int cuda_free(cuda *c, void *context, uint64_t address) {
 	int code = c->set_current(context);
 	return code ? code : c->free(address);
 }
+static int cuda_room(cuda *c, void *context, size_t *left) {
+	size_t total;
+	int code = c->set_current(context);
+	return code ? code : c->room(left, &total);
+}
+// A copy from pageable memory returns when it is staged: its bytes may come to the GPU after those of a peer, which
+// knows nothing of the stream.
 static int cuda_in(cuda *c, void *context, uint64_t to, const void *from, size_t size) {
 	int code = c->set_current(context);
-	return code ? code : c->to_device(to, from, size);
+	if (!code) code = c->to_device(to, from, size);
+	return code ? code : c->synchronize(NULL);
 }
 static int cuda_out(cuda *c, void *context, void *to, uint64_t from, size_t size) {
 	int code = c->set_current(context);
@@ -218,7 +230,16 @@ func (c *CUDA) Free(address uintptr) error {
 	return nil
 }
 
-// CopyIn copies host memory to the GPU and waits for the end.
+// Left is how many bytes of the GPU's memory no process has taken.
+func (c *CUDA) Left() (int64, error) {
+	var left C.size_t
+	if code := C.cuda_room(&driver.calls, c.context, &left); code != 0 {
+		return 0, c.fail("asking for the memory that is left", code)
+	}
+	return int64(left), nil
+}
+
+// CopyIn copies host memory to the GPU and waits until it is there.
 func (c *CUDA) CopyIn(to uintptr, from []byte) error {
 	if len(from) == 0 {
 		return nil

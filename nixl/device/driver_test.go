@@ -6,37 +6,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
+	"unsafe"
 
 	"perigee/internal/fault"
+	"perigee/nixl/device/devicetest"
 )
-
-// driverText is a stand-in for the CUDA driver: two GPUs, whose memory is that of the host.
-const driverText = `
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-static char contexts[2];
-static _Thread_local void *current;
-static int failing(void) { return getenv("DRIVER_FAILS") != NULL; }
-static const char *shown(void) { return getenv("CUDA_VISIBLE_DEVICES"); }
-int cuInit(unsigned flags) { (void)flags; return failing() ? 803 : shown() && !*shown() ? 100 : 0; }
-int cuDeviceGetCount(int *n) { *n = shown() ? 1 : 2; return 0; }
-int cuDeviceGet(int *device, int ordinal) { *device = ordinal; return ordinal < (shown() ? 1 : 2) ? 0 : 101; }
-int cuDeviceGetUuid_v2(unsigned char *uuid, int device) { memset(uuid, 0x10 + device, 16); return 0; }
-int cuDevicePrimaryCtxRetain(void **context, int device) { *context = &contexts[device]; return 0; }
-int cuCtxSetCurrent(void *context) { current = context; return 0; }
-int cuMemAlloc_v2(uint64_t *address, size_t size) {
-	if (!current) return 201;
-	*address = (uint64_t)malloc(size);
-	return size > 1 << 20 ? 2 : 0;
-}
-int cuMemFree_v2(uint64_t address) { free((void *)address); return current ? 0 : 201; }
-int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t size) { memcpy((void *)to, from, size); return current ? 0 : 201; }
-int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t size) { memcpy(to, (void *)from, size); return current ? 0 : 201; }
-int cuGetErrorString(int code, const char **text) { *text = code == 2 ? "out of memory" : "a failure"; return 0; }
-`
 
 // TestDriver runs testDriver in processes with a stand-in for the driver, where there is no real one.
 func TestDriver(t *testing.T) {
@@ -44,23 +19,11 @@ func TestDriver(t *testing.T) {
 		testDriver(t, what)
 		return
 	}
-	dir := t.TempDir()
-	text := filepath.Join(dir, "cuda.c")
-	if err := os.WriteFile(text, []byte(driverText), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cc := os.Getenv("CC")
-	if cc == "" {
-		cc = "gcc"
-	}
-	out, err := exec.Command(cc, "-shared", "-fPIC", "-o", filepath.Join(dir, driverName), text).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	for what, env := range map[string]string{"two": "A=1", "one": "CUDA_VISIBLE_DEVICES=1", "hidden": "CUDA_VISIBLE_DEVICES=",
-		"failing": "DRIVER_FAILS=1"} {
+	folder := devicetest.Driver(t)
+	for what, env := range map[string]string{"two": "A=1", "one": "CUDA_VISIBLE_DEVICES=1", "swapped": "CUDA_VISIBLE_DEVICES=1,0",
+		"hidden": "CUDA_VISIBLE_DEVICES=", "failing": "STANDIN_FAILS=1"} {
 		child := exec.Command("/proc/self/exe", "-test.run", "^TestDriver$")
-		child.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "DRIVER_TEST="+what, env)
+		child.Env = devicetest.Environ(folder, "STANDIN_GPU_BYTES=1048576", "DRIVER_TEST="+what, env)
 		if out, err := child.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", what, err, out)
 		}
@@ -69,11 +32,15 @@ func TestDriver(t *testing.T) {
 
 func testDriver(t *testing.T, what string) {
 	const first, second = "GPU-10101010-1010-1010-1010-101010101010", "GPU-11111111-1111-1111-1111-111111111111"
-	want := map[string]string{"two": fmt.Sprint([]string{first, second}), "one": fmt.Sprint([]string{first}),
-		"hidden": "[]", "failing": "[]"}[what]
+	want := map[string]string{"two": fmt.Sprint([]string{first, second}), "one": fmt.Sprint([]string{second}),
+		"swapped": fmt.Sprint([]string{second, first}), "hidden": "[]", "failing": "[]"}[what]
 	gpus, err := Visible()
 	if got := fmt.Sprint(gpus); got != want || (err != nil) != (what == "failing") {
 		t.Errorf("GPUs: %s (%v), want %s", got, err, want)
+	}
+	listed := fmt.Sprint([]GPU{{0, "Stand-in GPU", 1 << 20, first, "00000000:1B:00.0"}, {1, "Stand-in GPU", 1 << 20, second, "00000000:5B:00.0"}})
+	if list, err := GPUs(); fmt.Sprint(list) != listed || err != nil {
+		t.Errorf("NVML: %v (%v), want %s", list, err, listed)
 	}
 	if len(gpus) == 0 {
 		if _, err := OpenCUDA(0); fault.KindOf(err) != fault.Resource || fault.HintOf(err) == "" {
@@ -98,6 +65,15 @@ func testDriver(t *testing.T, what string) {
 	}
 	if m.Device() != uint64(len(gpus)-1) || m.Size() != 1000 || m.Address() == 0 {
 		t.Errorf("memory of GPU %d: %d bytes at %#x", m.Device(), m.Size(), m.Address())
+	}
+	if left, err := c.Left(); left != 1<<20-1000 || err != nil {
+		t.Errorf("%d bytes are left (%v), want all but 1000", left, err)
+	}
+	// The bytes are in the GPU as WriteAt returns, where a peer may overwrite them next.
+	if _, err := m.WriteAt([]byte{1, 2, 3}, 997); err != nil {
+		t.Error(err)
+	} else if got := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(nil), m.Address())), 1000); got[999] != 3 {
+		t.Errorf("the last byte that was written is %d, want 3", got[999])
 	}
 	if n, err := m.WriteAt(make([]byte, 2), 999); n != 0 || err == nil {
 		t.Errorf("2 bytes were written to the last (%v)", err)

@@ -29,6 +29,9 @@ func (*CUDA) Alloc(int64) (uintptr, error) { return 0, nil }
 // Free is never reached.
 func (*CUDA) Free(uintptr) error { return nil }
 
+// Left is never reached.
+func (*CUDA) Left() (int64, error) { return 0, nil }
+
 // CopyIn is never reached.
 func (*CUDA) CopyIn(uintptr, []byte) error { return nil }
 

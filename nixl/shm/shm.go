@@ -147,6 +147,11 @@ func (a *agent) keep(memory device.Memory, entry cardBuffer) *buffer {
 // Reregister implements nixl.Agent.
 func (a *agent) Reregister(int) error { return nixl.ErrNoRegistration }
 
+// VRAMLeft implements nixl.Agent.
+func (a *agent) VRAMLeft() (string, int64, error) {
+	return "", 0, fault.New(fault.Resource, "the shm engine has no vram buffers")
+}
+
 func (a *agent) Card() ([]byte, error) {
 	if a.closed {
 		return nil, errClosed

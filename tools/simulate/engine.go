@@ -3,6 +3,7 @@ package simulate
 import (
 	"bytes"
 	"errors"
+	"math"
 
 	"perigee/nixl"
 )
@@ -47,14 +48,15 @@ func (a *agent) OpenFile(nixl.File) (nixl.Buffer, error) { return nil, errMovesN
 // anyCard serves all agents as their card: none keeps a copy.
 var anyCard = bytes.Repeat([]byte{1}, 64<<10)
 
-func (a *agent) Card() ([]byte, error)     { return anyCard[:cardBytes(len(a.sizes))], nil }
-func (a *agent) AddPeer(int, []byte) error { return nil }
-func (a *agent) Connect([]int) error       { return nil }
-func (a *agent) Connected() (bool, error)  { return true, nil }
-func (a *agent) Progress() error           { return nil }
-func (a *agent) Disconnect([]int) error    { return nil }
-func (a *agent) Reregister(int) error      { return nil }
-func (a *agent) Close() error              { return nil }
+func (a *agent) Card() ([]byte, error)            { return anyCard[:cardBytes(len(a.sizes))], nil }
+func (a *agent) AddPeer(int, []byte) error        { return nil }
+func (a *agent) Connect([]int) error              { return nil }
+func (a *agent) Connected() (bool, error)         { return true, nil }
+func (a *agent) Progress() error                  { return nil }
+func (a *agent) Disconnect([]int) error           { return nil }
+func (a *agent) Reregister(int) error             { return nil }
+func (a *agent) VRAMLeft() (string, int64, error) { return "", math.MaxInt64, nil }
+func (a *agent) Close() error                     { return nil }
 
 func (a *agent) Notify(int, []byte) error                       { return errMovesNothing }
 func (a *agent) Receive(n []nixl.Notice) ([]nixl.Notice, error) { return n, nil }

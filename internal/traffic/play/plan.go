@@ -54,7 +54,7 @@ func Prepare(s *session.Session, loads []load.Load) ([]*Plan, error) {
 
 // Apart makes plans of patterns that move the same bytes as the given ones, no two of them in the same memory, so that
 // what one of them leaves is still there when all have run. It returns nil where they do not fit into the memory of a
-// host. Plans with storage operations stay as they are. All ranks call it.
+// host or a GPU. Plans with storage operations stay as they are. All ranks call it.
 func Apart(s *session.Session, plans []*Plan) ([]*Plan, error) {
 	list := slices.Clone(plans)
 	var patterns []load.Pattern

@@ -112,6 +112,37 @@ func TestApartFindsWhatTheWorkloadLost(t *testing.T) {
 	}
 }
 
+// The workload in GPU memory is verified as that in host memory: a wrong byte is found, a right one passes, and where
+// the GPU has too little left for patterns apart from each other there are none.
+func TestApartInGPUMemory(t *testing.T) {
+	m := fromRows(t, []int64{0, 2*chunk + 9}, []int64{100, 0})
+	for _, c := range []struct {
+		left  int64
+		flips map[int64]byte
+	}{{1 << 30, nil}, {1 << 30, map[int64]byte{session.Guard + chunk + 7: 4}}, {3 * chunk, nil}} {
+		d := &traffictest.Damaged{Engine: traffictest.Engine{VRAM: c.left}, Rank: 1, Buffer: 3, Lost: -9, Flips: c.flips}
+		errs := try(t, 2, d, func(w *spmd.World, s *session.Session) error {
+			plans, err := Prepare(s, []load.Load{
+				load.Pattern{Name: "first", Matrix: m, Shards: 1, Mem: nixl.VRAM},
+				load.Pattern{Name: "second", Matrix: m, Shards: 3, Mem: nixl.VRAM},
+			})
+			if err != nil {
+				return err
+			}
+			apart, err := Apart(s, plans)
+			if err != nil || (apart == nil) != (c.left < 1<<30) {
+				return fmt.Errorf("%d bytes left: apart: %v, %w", c.left, apart, err)
+			}
+			return together(apart, func() {})
+		})
+		found, ok := errors.AsType[*Corruption](errs[1])
+		if ok != (c.flips != nil) || !ok && errs[1] != nil ||
+			ok && (found.Label != "first" || found.Offset != chunk+7 || found.WrongBytes != 1 || found.Want^found.Got != 4) {
+			t.Errorf("%+v: got %v", c, errs[1])
+		}
+	}
+}
+
 // Storage operations share their files, so such a plan stays as it is.
 func TestApartLeavesStorage(t *testing.T) {
 	m := fromRows(t, []int64{0, 10}, []int64{0, 0})

@@ -107,27 +107,83 @@ func (d *need) on(ranks []int) (sum int64) {
 	return sum
 }
 
-// Fits reports whether every host has memory for new buffers that hold loads, with a tenth to spare. How much device
-// memory is left is not known, so loads in it do not fit. All ranks call it and get the same.
+// Fits reports whether every host, and every GPU, has memory for new buffers that hold loads, with a tenth to spare. A
+// GPU that does not say what is left has none. All ranks call it and get the same.
 func (s *Session) Fits(loads []load.Load) (bool, error) {
 	w := s.world
 	host := w.Hosts()[w.HostOf(w.Rank())]
-	fits := 1
+	fits, inHosts := 1, 1
 	if host.Ranks[0] == w.Rank() {
 		var want int64
 		for _, lane := range lanesOf(loads) {
 			n := needs(w.Size(), lane, loads)
 			want = satAdd(want, n[nixl.DRAM].on(host.Ranks))
 			if n[nixl.VRAM] != nil {
-				fits = 0
+				inHosts = 0
 			}
 		}
 		if available, err := s.available(); err == nil && satAdd(want, want/10) > available {
 			fits = 0
 		}
 	}
-	least, err := spmd.AllReduce(w.All(), []int{fits}, spmd.Min)
-	return err == nil && least[0] == 1, err
+	least, err := spmd.AllReduce(w.All(), []int{fits, inHosts}, spmd.Min)
+	if err != nil || least[0] == 0 || least[1] == 1 {
+		return err == nil && least[0] == 1, err
+	}
+	return s.fitGPUs(loads)
+}
+
+// vram is what a rank wants of its GPU, and what is left there: nothing where that is not known.
+type vram struct {
+	Host       int
+	GPU        string
+	Want, Left int64
+}
+
+// fitGPUs is Fits for GPUs, which ranks of a host may share.
+func (s *Session) fitGPUs(loads []load.Load) (bool, error) {
+	me := s.world.Rank()
+	own := vram{Host: s.world.HostOf(me), Want: vramOf(me, loads)}
+	if own.Want > 0 {
+		var err error
+		if own.GPU, own.Left, err = s.lanes[0].agent.VRAMLeft(); err != nil {
+			s.world.Log().Warn("it is not known how much memory of the GPU is left", "reason", err)
+			own.Left = 0
+		}
+	}
+	all, err := spmd.AllGatherValue(s.world.All(), own)
+	if err != nil {
+		return false, err
+	}
+	type gpu struct {
+		host int
+		name string
+	}
+	want := map[gpu]int64{}
+	for _, v := range all {
+		want[gpu{v.Host, v.GPU}] = satAdd(want[gpu{v.Host, v.GPU}], v.Want)
+	}
+	for _, v := range all {
+		if sum := want[gpu{v.Host, v.GPU}]; v.Want > 0 && satAdd(sum, sum/10) > v.Left {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// vramOf adds up the GPU memory of a rank's buffers for loads.
+func vramOf(rank int, loads []load.Load) (sum int64) {
+	for _, lane := range lanesOf(loads) {
+		var send, recv int64
+		for _, d := range on(loads, lane) {
+			n := d.Needs(rank, lane)
+			send, recv = max(send, n.Send[nixl.VRAM]), max(recv, n.Recv[nixl.VRAM])
+		}
+		if send|recv > 0 {
+			sum = satAdd(sum, satAdd(satAdd(send, recv), 2*Guard))
+		}
+	}
+	return sum
 }
 
 // satAdd is written so that absurd loads cannot overflow the sum.

@@ -71,26 +71,37 @@ func TestMemoryCheck(t *testing.T) {
 	}
 }
 
-// Whether loads fit all ranks know alike, and loads in device memory do not.
+// Whether loads fit into hosts and GPUs all ranks know alike; a GPU that does not say what is left has none.
 func TestFits(t *testing.T) {
 	m := fromRows(t, []int64{0, 0}, []int64{3000, 0})
+	const need = 3000 + 2*Guard // at the receiver
 	for _, c := range []struct {
-		available int64
+		host, gpu int64
 		mem       nixl.Mem
 		want      bool
-	}{{1 << 20, nixl.DRAM, true}, {3000, nixl.DRAM, false}, {1 << 20, nixl.VRAM, false}} {
-		errs := try(t, 2, func(w *spmd.World, s *Session) error {
+	}{
+		{1 << 20, 0, nixl.DRAM, true}, {3000, 0, nixl.DRAM, false}, {1 << 20, 0, nixl.VRAM, false},
+		{0, need * 11 / 10, nixl.VRAM, true}, {1 << 20, need*11/10 - 1, nixl.VRAM, false},
+	} {
+		for i, err := range traffictest.Worlds(t, 2, func(w *spmd.World) error {
+			s, err := Open(w, &traffictest.Engine{VRAM: c.gpu}, nixl.AgentConfig{}, 1)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			s.available = func() (int64, error) { return 1 << 20, nil }
 			if w.Rank() == 1 {
-				s.available = func() (int64, error) { return c.available, nil }
+				s.available = func() (int64, error) { return c.host, nil }
 			}
 			got, err := s.Fits([]load.Load{load.Pattern{Matrix: m, Shards: 1, Mem: c.mem}})
 			if err == nil && got != c.want {
-				err = fmt.Errorf("rank %d, %+v: got %v", w.Rank(), c, got)
+				err = fmt.Errorf("%+v: got %v", c, got)
 			}
 			return err
-		})
-		if err := errors.Join(errs...); err != nil {
-			t.Error(err)
+		}) {
+			if err != nil {
+				t.Errorf("rank %d: %v", i, err)
+			}
 		}
 	}
 }

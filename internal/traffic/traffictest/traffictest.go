@@ -3,8 +3,9 @@
 // Worlds makes n ranks over an in-memory wire, each in a goroutine with its own world, and returns the error of
 // each; where one fails all fail, as in a job, and after Deadline the test fails in place of hanging. Engine is the
 // shm engine for such ranks: every rank looks like a separate host to its world, yet all share the memory of the
-// process. Damaged is an engine for tests of verification: at one rank it inverts bits of what is read, or loses the
-// transfers to a peer, while it reports success. GPU gives such ranks GPU memory.
+// process; with VRAM it has GPUs, too. Damaged is an engine for tests of verification: at one rank it inverts bits of
+// what is read, or loses the transfers to a peer, while it reports success. GPU is one that also counts how often GPU
+// memory is copied.
 package traffictest
 
 import (
@@ -24,13 +25,42 @@ const Deadline = 2 * time.Minute
 
 // Engine is the shm engine for ranks of one process, each of which the world
 // takes for a separate host.
-type Engine struct{ shm.Engine }
+type Engine struct {
+	shm.Engine
+	// VRAM is how many bytes each rank's GPU has left; without any there are no GPUs.
+	VRAM int64
+}
 
 // NewAgent makes an agent whose peers share memory with it.
 func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 	cfg.OneHost = true
-	return e.Engine.NewAgent(cfg)
+	a, err := e.Engine.NewAgent(cfg)
+	if err == nil && e.VRAM > 0 {
+		a = gpuAgent{a, e.VRAM}
+	}
+	return a, err
 }
+
+// gpuAgent has GPU memory: that of the host, but only ReadAt, WriteAt and transfers reach it.
+type gpuAgent struct {
+	nixl.Agent
+	left int64
+}
+
+func (a gpuAgent) VRAMLeft() (string, int64, error) { return "GPU-0", a.left, nil }
+
+func (a gpuAgent) Alloc(mem nixl.Mem, size int64) (nixl.Buffer, error) {
+	if mem != nixl.VRAM {
+		return a.Agent.Alloc(mem, size)
+	}
+	b, err := a.Agent.Alloc(nixl.DRAM, size)
+	return gpuBuffer{b}, err
+}
+
+type gpuBuffer struct{ nixl.Buffer }
+
+func (gpuBuffer) Mem() nixl.Mem { return nixl.VRAM }
+func (gpuBuffer) Bytes() []byte { return nil }
 
 // Worlds calls body at n ranks at once and returns the errors of the ranks. Where one
 // fails, all fail, as in a job.

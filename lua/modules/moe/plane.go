@@ -78,18 +78,18 @@ func (r *planes) make(L *glua.LState, w *spmd.World) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	staged, where := "each rank's messages staged in one piece", ""
+	staged, memory := "each rank's messages staged in one piece", "registered"
 	if plan.Direct {
 		staged = "each message written by itself"
 	}
 	if s.mem == nixl.VRAM {
-		where = " in GPU memory, with a copy of the host's"
+		memory = "registered in GPU memory, with a copy in the host's"
 	}
 	r.noteMem(s.mem)
 	r.Env().Note(fmt.Sprintf("routing %s, %s, seed %d; placement %s; %s, %s; requests prepared once and posted again",
 		s.routing.Family, s.routing.Replacement(), s.routing.Seed, s.placed, s.payload, staged))
-	r.Env().Note(fmt.Sprintf("memory of a rank: %s registered%s, %s in all",
-		size.Decimal(about["registered_bytes"].(int64)), where, size.Decimal(about["memory_bytes"].(int64))))
+	r.Env().Note(fmt.Sprintf("memory of a rank: %s %s, %s in all",
+		size.Decimal(about["registered_bytes"].(int64)), memory, size.Decimal(about["memory_bytes"].(int64))))
 	if err := r.alike("moe.open", planeText(about)); err != nil {
 		return 0, err
 	}

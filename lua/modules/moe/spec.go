@@ -168,11 +168,15 @@ func (s spec) direct(engine nixl.Engine) bool {
 }
 
 // agent configures the agents of this rank. All ranks call it before they prepare anything: where memory is that of
-// GPUs, a rank without one is an error of the kind Resource. The shm engine refuses such memory itself.
+// GPUs, a rank without one, and an engine that has none, are errors of the kind Resource.
 func (r base) agent(mem nixl.Mem) (nixl.AgentConfig, error) {
 	cfg := nixl.AgentConfig{Progress: "auto"}
-	if mem != nixl.VRAM || r.Env().Engine().Info().Name == "shm" {
+	if mem != nixl.VRAM {
 		return cfg, nil
+	}
+	if r.Env().Engine().Info().Name == "shm" {
+		return cfg, fault.New(fault.Resource, "memory type vram: the shm engine serves host memory only").
+			WithHint("use --mem-type dram, or --engine nixl")
 	}
 	w := r.Env().World
 	ordinal, has := r.Env().GPUOf()
@@ -184,9 +188,12 @@ func (r base) agent(mem nixl.Mem) (nixl.AgentConfig, error) {
 	if err != nil {
 		return cfg, err
 	}
-	if rank := first[0]; rank < w.Size() {
+	if rank := first[0]; rank == w.Rank() {
 		return cfg, fault.New(fault.Resource, "memory type vram: rank %d on %s has no GPU", rank, w.HostName(rank)).
-			WithHint("use --mem-type dram, or run all ranks where there is a GPU (perigee doctor says what CUDA shows)")
+			WithHint("use --mem-type dram, or run all ranks where there is a GPU (perigee doctor lists what CUDA shows)")
+	} else if rank < w.Size() {
+		<-w.Context().Done() // that rank reports it
+		return cfg, w.Err()
 	}
 	cfg.GPU = ordinal
 	return cfg, r.Env().NoteGPUs()
@@ -228,7 +235,7 @@ func (s spec) describe(plan experts.Spec) map[string]any {
 		"mean_fanout":               census.Fanout.Mean,
 	}
 	if s.mem == nixl.VRAM {
-		about["mem"] = s.mem.String()
+		about["mem"], about["memory_bytes"] = s.mem.String(), registered+all // the copies are in all
 	}
 	return about
 }

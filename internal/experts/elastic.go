@@ -211,7 +211,7 @@ func (p *player) arrange(present []int, mine *Episode) error {
 	}
 	p.cards = ofRanks(p.w, cards)
 	for _, r := range present {
-		itself := r == p.w.Rank() && p.c.Mem != nixl.VRAM // in a GPU's memory it is a peer of its own
+		itself := r == p.w.Rank() && p.c.Mem != nixl.VRAM // in a GPU's memory it is its own peer
 		if mine.Present && !itself && !slices.Contains(p.connected, r) {
 			fresh = append(fresh, r)
 		}

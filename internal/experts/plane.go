@@ -301,7 +301,7 @@ func (p *Plane) exchanges() []load.Exchange {
 	var list []load.Exchange
 	for kind := range kinds {
 		for parity := range 2 {
-			list = append(list, load.Exchange{Name: kindNames[kind], Mem: p.spec.Mem, Pieces: func(from, to int) (pieces []load.Piece) {
+			pieces := func(from, to int) []load.Piece {
 				if from == to && p.spec.Mem != nixl.VRAM {
 					return nil // copied, see copyOwn
 				}
@@ -310,7 +310,8 @@ func (p *Plane) exchanges() []load.Exchange {
 					source, destination = to, from
 				}
 				return p.pieces(kind, parity, p.Pair(source, destination), all[from], all[to])
-			}})
+			}
+			list = append(list, load.Exchange{Name: kindNames[kind], Mem: p.spec.Mem, Pieces: pieces})
 		}
 	}
 	return append(list, load.Exchange{Name: "notices", Mem: p.spec.Mem, Pieces: func(from, to int) []load.Piece {

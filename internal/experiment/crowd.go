@@ -30,14 +30,14 @@ func crowded(hosts []spmd.Host) []string {
 	return []string{text}
 }
 
-// shared returns a note on GPUs that several ranks use. gpus are their UUIDs, by rank.
-func shared(gpus []string, hosts []spmd.Host) []string {
-	most, where, n := 1, "", 0
+// shared returns a note on GPUs that several ranks use. all are by rank.
+func shared(all []gpuUse, hosts []spmd.Host) []string {
+	most, where, n, mps := 1, "", 0, false
 	for _, h := range hosts {
 		ranks := map[string]int{}
 		for _, r := range h.Ranks {
-			if gpus[r] != "" {
-				ranks[gpus[r]]++
+			if all[r].UUID != "" {
+				ranks[all[r].UUID]++
 			}
 		}
 		for _, k := range ranks {
@@ -45,7 +45,7 @@ func shared(gpus []string, hosts []spmd.Host) []string {
 				n++
 			}
 			if k > most {
-				most, where = k, h.Name
+				most, where, mps = k, h.Name, all[h.Ranks[0]].MPS
 			}
 		}
 	}
@@ -54,8 +54,15 @@ func shared(gpus []string, hosts []spmd.Host) []string {
 	}
 	text := fmt.Sprintf("%d ranks on %s share a GPU, which serves them in turn: their waits for it are in the figures",
 		most, where)
+	if mps {
+		text = fmt.Sprintf("%d ranks on %s share a GPU, by CUDA's MPS: each has a part of its speed", most, where)
+	}
 	if n > 1 {
 		text += fmt.Sprintf("; so in %s more", cli.Count(n-1, "GPU"))
+	}
+	if !mps {
+		text += ". CUDA's MPS serves them side by side, on one H100 in 31 us instead of 580: nvidia-cuda-mps-control -d, " +
+			"without root with CUDA_MPS_PIPE_DIRECTORY and CUDA_MPS_LOG_DIRECTORY set, to the same for it and the job"
 	}
 	return []string{text}
 }

@@ -50,6 +50,7 @@ func (e *Experiment) OpenEngine() (_ nixl.Engine, note string, err error) {
 	engine, note, err := engines.Open(e.Job.Engine, e.NixlLib, e.World.OneHost(), tight,
 		nixl.Backend{Name: e.Job.Backend, Params: e.Job.BackendParams})
 	if err == nil {
+		engine = engines.OnDevices(engine, e.netDevices)
 		info := engine.Info()
 		e.World.Log().Info("engine chosen", "asked", e.Job.Engine, "engine", info.Name, "version", info.Version,
 			"library", info.Library, "reason", cmp.Or(note, why(e.Job.Engine, info.Name)))

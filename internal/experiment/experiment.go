@@ -26,6 +26,8 @@ type Config struct {
 	Alike    []Choice   // of this rank; all ranks have the same in the same order, but for the values
 	Job      result.Job // Engine is the choice of the user: auto, nixl or shm
 	NixlLib  string     // NIXL's library; "" lets package engines search
+	GPUMap   string     // which GPU each local rank uses, as [ParseGPUMap] reads it; "" for each in turn
+	NICMap   string     // which network devices UCX may use for each, as [ParseNICMap] reads it; "" for all
 	Seed     uint64
 	// Metrics are the scenario's own, Thresholds what the run is judged by.
 	Metrics    []result.MetricDef
@@ -56,6 +58,8 @@ type Experiment struct {
 	engine     nixl.Engine // of the session
 	defaultMem *nixl.Mem
 	notedGPUs  bool
+	netDevices string // of this rank, by NICMap
+	hostPages  string // what NoteHostMemory will say, at rank 0
 	recorded   map[runKey]int            // runs already in the result
 	early      map[int]play.Collected    // by plan: what SaveRuns has gathered and Collect has not returned, at rank 0
 	timeline   overlap.Timeline          // of the runs in the result

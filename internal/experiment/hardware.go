@@ -5,6 +5,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/result"
+	"perigee/nixl/device"
 )
 
 // DescribeHosts adds the hardware of each host to the result: the lowest rank of a host reads it. Where a result of one
@@ -13,8 +14,11 @@ func (e *Experiment) DescribeHosts() error {
 	w := e.World
 	var mine []byte
 	if host := w.Hosts()[w.HostOf(w.Rank())]; host.Ranks[0] == w.Rank() {
-		var err error
-		if mine, err = json.Marshal(readHardware("/")); err != nil {
+		gpus, err := device.GPUs()
+		if err != nil {
+			w.Log().Warn("GPUs cannot be listed", "reason", err)
+		}
+		if mine, err = json.Marshal(readHardware("/", gpus)); err != nil {
 			return fault.New(fault.Internal, "describe the hardware: %w", err)
 		}
 	}

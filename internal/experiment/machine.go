@@ -17,24 +17,28 @@ import (
 const mostNICs = 32
 
 // readHardware describes the machine that this rank runs on, since a figure means little without it. root is the folder
-// that holds proc and sys, so "/" but in tests. What the kernel does not say stays empty.
-func readHardware(root string) *result.Hardware {
+// that holds proc and sys, so "/" but in tests; gpus are those that NVML lists. What the kernel does not say stays empty.
+func readHardware(root string, gpus []device.GPU) *result.Hardware {
+	sys := filepath.Join(root, "sys")
 	h := &result.Hardware{
 		CPU:         cpuModel(filepath.Join(root, "proc/cpuinfo")),
 		Kernel:      kernel(),
 		NUMANodes:   numaNodes(filepath.Join(root, "sys/devices/system/node")),
 		MemoryBytes: totalMemory(filepath.Join(root, "proc/meminfo")),
 	}
-	nics, _ := device.NICs(filepath.Join(root, "sys"))
+	nics, _ := device.NICs(sys)
 	for _, n := range nics {
 		if n.Kind == "loopback" || n.Bus == "" && !n.RDMA && n.State != "up" || len(h.NICs) == mostNICs {
 			continue
 		}
-		h.NICs = append(h.NICs, result.NIC{Name: n.Name, Kind: n.Kind, Mbps: n.Mbps, Driver: n.Driver})
+		place, _ := device.Locate(sys, n.Bus)
+		h.NICs = append(h.NICs, result.NIC{Name: n.Name, Kind: n.Kind, Mbps: n.Mbps, Driver: n.Driver, PCI: n.Bus,
+			NUMANode: place.NUMA})
 	}
-	gpus, _ := device.GPUs()
 	for _, g := range gpus {
-		h.GPUs = append(h.GPUs, result.GPU{Name: g.Name, MemoryBytes: int64(g.Memory)})
+		place, _ := device.Locate(sys, g.PCI)
+		h.GPUs = append(h.GPUs, result.GPU{Name: g.Name, MemoryBytes: int64(g.Memory), UUID: g.UUID, PCI: place.Address,
+			NUMANode: place.NUMA, NICs: device.Distances(sys, g.PCI, nics)})
 	}
 	return h
 }

@@ -40,9 +40,9 @@ func TestReadHardware(t *testing.T) {
 	}
 	want := &result.Hardware{
 		CPU: "AMD EPYC 9654", NUMANodes: 2, MemoryBytes: 1 << 20,
-		NICs: []result.NIC{{Name: "eth0", Kind: "ethernet", Mbps: 25000}, {Name: "mlx5_0:1", Kind: "infiniband", Mbps: 200000, Driver: "mlx5_core"}},
+		NICs: []result.NIC{{Name: "eth0", Kind: "ethernet", Mbps: 25000}, {Name: "mlx5_0:1", Kind: "infiniband", Mbps: 200000, Driver: "mlx5_core", PCI: "0000:3b:00.0"}},
 	}
-	got := readHardware(root)
+	got := readHardware(root, nil)
 	if d := cmp.Diff(want, got, cmpopts.IgnoreFields(result.Hardware{}, "Kernel", "GPUs")); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
 	}
@@ -55,10 +55,10 @@ func TestReadHardware(t *testing.T) {
 	if want := text + ", 2 x H200, 1 x L4"; got.String() != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
-	if h := readHardware(t.TempDir()); h.CPU != "" || h.Kernel == "" || h.NICs != nil {
+	if h := readHardware(t.TempDir(), nil); h.CPU != "" || h.Kernel == "" || h.NICs != nil {
 		t.Errorf("nothing to read: %+v", h)
 	}
-	if h := readHardware("/"); h.MemoryBytes < 1<<20 || h.Kernel == "" {
+	if h := readHardware("/", nil); h.MemoryBytes < 1<<20 || h.Kernel == "" {
 		t.Errorf("this machine: %+v", h)
 	}
 }

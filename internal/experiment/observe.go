@@ -7,5 +7,6 @@ func (e *Experiment) Observe() error {
 	if e.session == nil {
 		return nil
 	}
+	e.noteMemory()
 	return e.endSession()
 }

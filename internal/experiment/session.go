@@ -10,7 +10,6 @@ import (
 
 	"perigee/internal/traffic/session"
 	"perigee/nixl"
-	"perigee/nixl/device"
 	"perigee/nixl/engines"
 	"perigee/spmd"
 )
@@ -21,6 +20,9 @@ func (e *Experiment) Session() (*session.Session, error) {
 	if e.session != nil {
 		return e.session, nil
 	}
+	if err := e.place(); err != nil {
+		return nil, err
+	}
 	open := e.Open
 	if open == nil {
 		open = e.OpenEngine
@@ -29,16 +31,16 @@ func (e *Experiment) Session() (*session.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	gpu := 0
+	gpu, has := 0, false
 	if engine.Info().Name != "shm" { // to ask CUDA takes half a second where there are GPUs
-		gpu, _ = e.GPUOf()
+		gpu, has = e.GPUOf()
 	}
 	s, err := session.Open(e.World, engine, nixl.AgentConfig{GPU: gpu, Progress: "auto"}, e.Seed)
 	if err != nil {
 		return nil, err
 	}
 	e.session, e.engine = s, engine
-	e.announce(s.Info(), note)
+	e.announce(s.Info(), note, has)
 	return s, nil
 }
 
@@ -56,10 +58,19 @@ func (e *Experiment) Close() error {
 	return e.session.Close()
 }
 
-// announce puts the engine into the header and the result.
-func (e *Experiment) announce(info nixl.Info, note string) {
+// announce puts the engine into the header and the result. Where there is a GPU, all buffers may lie in its memory, so
+// that of the host is described when it is used.
+func (e *Experiment) announce(info nixl.Info, note string, gpu bool) {
 	if e.Doc == nil {
 		return
+	}
+	info.Params = maps.Clone(info.Params)
+	if gpu {
+		e.hostPages = info.Params[hostPages]
+		delete(info.Params, hostPages)
+	}
+	if strings.HasPrefix(info.Backend, "UCX") && e.NICMap != "" {
+		info.Params["nic_map"] = e.NICMap
 	}
 	e.Doc.Engine = EngineOf(info)
 	line := fmt.Sprintf("# engine: %s %s, backend %s", info.Name, info.Version, info.Backend)
@@ -88,6 +99,20 @@ func (e *Experiment) Note(text string) {
 	io.WriteString(e.Out, Comment(text))
 }
 
+// hostPages is the parameter of NIXL's engine that says in which pages buffers in host memory lie.
+const hostPages = "dram"
+
+// NoteHostMemory puts the pages of buffers in host memory into the header and the result, once, as the first such
+// buffers are prepared.
+func (e *Experiment) NoteHostMemory() {
+	if e.hostPages == "" {
+		return
+	}
+	e.Doc.Engine.Params[hostPages] = e.hostPages
+	io.WriteString(e.Out, Comment("host memory: "+e.hostPages))
+	e.hostPages = ""
+}
+
 // DescribeWorkload puts what is played into the header and the result, at rank 0, in the words of
 // [result.Document.DescribeWorkload].
 func (e *Experiment) DescribeWorkload(generator map[string]any) {
@@ -101,50 +126,6 @@ func (e *Experiment) DescribeWorkload(generator map[string]any) {
 
 // Comment makes lines that begin with # of a text.
 func Comment(text string) string { return "# " + strings.ReplaceAll(text, "\n", "\n# ") + "\n" }
-
-// GPUOf reports whether this rank has a GPU, and which: the ranks of a host take in turn those that each may use.
-func (e *Experiment) GPUOf() (ordinal int, ok bool) {
-	ordinal, uuid := e.gpu()
-	return ordinal, uuid != ""
-}
-
-// gpu is the CUDA ordinal and the UUID of this rank's GPU; no UUID means that it has none.
-func (e *Experiment) gpu() (ordinal int, uuid string) {
-	list := device.Visible
-	if e.GPUs != nil {
-		list = e.GPUs
-	}
-	gpus, err := list()
-	if err != nil {
-		e.World.Log().Warn("no GPU can be used", "reason", err)
-	}
-	if len(gpus) == 0 {
-		return 0, ""
-	}
-	ordinal = e.World.LocalRank() % len(gpus)
-	return ordinal, gpus[ordinal]
-}
-
-// NoteGPUs adds a note, once, on how GPU memory is reached, and on ranks that share a GPU. All ranks call it when a
-// transfer has been prepared that uses such memory.
-func (e *Experiment) NoteGPUs() error {
-	if e.notedGPUs {
-		return nil
-	}
-	e.notedGPUs = true
-	_, mine := e.gpu()
-	all, err := spmd.AllGatherValue(e.World.All(), mine)
-	if err != nil {
-		return err
-	}
-	if e.World.OneHost() {
-		e.Note("GPU memory: a progress thread runs at each rank")
-	}
-	for _, text := range shared(all, e.World.Hosts()) {
-		e.Note(text)
-	}
-	return nil
-}
 
 // DefaultMem is the kind of memory to use where none is given: VRAM if every rank has a GPU and the engine serves
 // it, else DRAM. All ranks call it. The first call adds a note with the reason.

@@ -24,12 +24,21 @@ type NIC struct {
 	Kind   string `json:"kind"`             // ethernet, infiniband or other
 	Mbps   int64  `json:"mbps,omitempty"`   // speed in 10^6 bits per second, 0 if unknown
 	Driver string `json:"driver,omitempty"` // of the kernel
+	PCI    string `json:"pci,omitempty"`    // address, if it is on the bus
+	// NUMANode is nil where the firmware does not say.
+	NUMANode *int `json:"numa_node,omitempty"`
 }
 
 // GPU is a GPU as its driver names it.
 type GPU struct {
 	Name        string `json:"name"`
 	MemoryBytes int64  `json:"memory_bytes,omitempty"`
+	UUID        string `json:"uuid,omitempty"`
+	PCI         string `json:"pci,omitempty"` // address
+	// NUMANode is nil where the firmware does not say.
+	NUMANode *int `json:"numa_node,omitempty"`
+	// NICs says how far those that are up are, by name: PIX, PXB, PHB, NODE or SYS, as nvidia-smi topo has it.
+	NICs map[string]string `json:"nics,omitempty"`
 }
 
 // String is a line for people: equal lines mean equal hardware as far as it matters here.

@@ -13,6 +13,17 @@ type World struct {
 	Launcher string  `json:"launcher"`
 	Hosts    []Host  `json:"hosts"`
 	Clocks   []Clock `json:"clocks"` // one per host
+	// Devices says, where GPU memory is used, which GPU each rank has.
+	Devices []RankDevices `json:"rank_devices,omitempty"`
+}
+
+// RankDevices are those that a rank uses.
+type RankDevices struct {
+	Rank int `json:"rank"`
+	// GPU is an index into the GPUs of the rank's host; nil if it has none, or one that is not listed.
+	GPU *int `json:"gpu,omitempty"`
+	// NetDevices are those that UCX may use; empty where it may use all.
+	NetDevices string `json:"net_devices,omitempty"`
 }
 
 // Host is a machine and the ranks on it.

@@ -61,7 +61,19 @@ type Engine struct {
 	api     *C.papi      // in C memory
 	tight   bool         // no memory is to be shared inside the host
 	backend nixl.Backend // that connects ranks; no name: UCX
+	devices string       // that UCX may use; "" for those of the environment
 }
+
+// OnDevices returns an engine for whose agents the list stands in place of UCX_NET_DEVICES. All agents of a process are
+// to have the same.
+func (e *Engine) OnDevices(list string) *Engine {
+	other := *e
+	other.devices = list
+	return &other
+}
+
+// netDevices are those that UCX may use, "" for all.
+func (e *Engine) netDevices() string { return cmp.Or(e.devices, os.Getenv("UCX_NET_DEVICES")) }
 
 // WithoutSharedMemory returns an engine whose agents use sockets inside a host, where Tight gives a reason. All agents
 // that meet must be of one kind.
@@ -292,8 +304,7 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 		m.delay, m.why = C.PAPI_NAP_US, e.backend.Name+" on one host"
 	}
 	if e.usesUCX() {
-		m, err = chooseMode(cfg, os.Getenv("UCX_TLS"), os.Getenv("UCX_NET_DEVICES"), allowed && canAttach(own) == nil,
-			tight)
+		m, err = chooseMode(cfg, os.Getenv("UCX_TLS"), e.netDevices(), allowed && canAttach(own) == nil, tight)
 		if err != nil {
 			return nil, err
 		}
@@ -313,7 +324,7 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 	a.c.api = e.api
 	if !cfg.OneHost && e.usesUCX() {
 		nics, _ := device.NICs("/sys") // none where the kernel does not show them
-		a.lanes = device.Lanes(nics, os.Getenv("UCX_NET_DEVICES"))
+		a.lanes = device.Lanes(nics, e.netDevices())
 	}
 	if err := a.open(); err != nil {
 		C.free(unsafe.Pointer(a.name))
@@ -334,6 +345,9 @@ func (a *agent) open() error {
 	opening.Lock()
 	if a.mode.tls != "" {
 		setVariable("UCX_TLS", a.mode.tls, true)
+	}
+	if a.engine.devices != "" { // the parameter engine_config cannot hold a list
+		setVariable("UCX_NET_DEVICES", a.engine.devices, true)
 	}
 	status := C.papi_open(a.c, name, C.bool(a.mode.thread), a.mode.delay, backend, params, &what)
 	opening.Unlock()

@@ -261,3 +261,28 @@ func TestHintOfAFailedTransfer(t *testing.T) {
 		}
 	}
 }
+
+// A list of devices stands in place of UCX_NET_DEVICES for an engine's agents.
+func TestOnDevices(t *testing.T) {
+	t.Setenv("UCX_NET_DEVICES", "")
+	os.Unsetenv("UCX_NET_DEVICES")
+	t.Setenv("UCX_TLS", "tcp")
+	opened, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := opened.(*Engine)
+	t.Cleanup(func() { setVariable("UCX_NET_DEVICES", "all", true) }) // what is not set means the same
+	if a, err := e.OnDevices("none0,none1").NewAgent(nixl.AgentConfig{Name: "on-devices"}); err == nil {
+		a.Close()
+		t.Error("UCX does without the devices that it may use")
+	}
+	a, err := e.OnDevices("lo").NewAgent(nixl.AgentConfig{Name: "on-devices", OneHost: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if config := a.(*agent).mode.config(); config != "" {
+		t.Errorf("the agent's own parameter is %s, which would override the list", config)
+	}
+}

@@ -32,12 +32,12 @@ func LackingHere() string {
 	if err != nil {
 		return ""
 	}
-	return Lacking(nics, value)
+	return Lacking("UCX_NET_DEVICES", nics, value)
 }
 
-// Lacking says which devices a value of UCX_NET_DEVICES names that are not among a host's, and which these are; "" if
-// none is lacking.
-func Lacking(nics []NIC, value string) string {
+// Lacking says which devices a value names, in the form of UCX_NET_DEVICES, that are not among a host's, and which these
+// are; "" if none is lacking. source is what has the value.
+func Lacking(source string, nics []NIC, value string) string {
 	have := make([]string, len(nics))
 	for i, n := range nics {
 		have[i] = n.Name
@@ -46,7 +46,7 @@ func Lacking(nics []NIC, value string) string {
 	if len(lacking) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("UCX_NET_DEVICES names %s, which this host lacks; it has %s", strings.Join(lacking, ", "),
+	return fmt.Sprintf("%s names %s, which this host lacks; it has %s", source, strings.Join(lacking, ", "),
 		strings.Join(have, ", "))
 }
 

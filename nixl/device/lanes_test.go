@@ -21,7 +21,7 @@ func TestLanes(t *testing.T) {
 		if got := Lanes(nics, value); got != want[0] {
 			t.Errorf("%q: lanes %q, want %q", value, got, want[0])
 		}
-		if got := Lacking(nics, value); got != want[1] {
+		if got := Lacking("UCX_NET_DEVICES", nics, value); got != want[1] {
 			t.Errorf("%q: lacking %q, want %q", value, got, want[1])
 		}
 	}

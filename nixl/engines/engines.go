@@ -211,6 +211,15 @@ func open(choice, library string, oneHost bool, tight string,
 	return shm.New(), note, nil
 }
 
+// OnDevices lets UCX use these network devices only, in the form of UCX_NET_DEVICES; "" changes nothing. An engine
+// without UCX is returned as it is.
+func OnDevices(engine nixl.Engine, devices string) nixl.Engine {
+	if e, ok := engine.(*capi.Engine); ok && devices != "" {
+		return e.OnDevices(devices)
+	}
+	return engine
+}
+
 // confined gives NIXL what is left inside a host where memory cannot be shared.
 func confined(e nixl.Engine, tight string) (nixl.Engine, string, error) {
 	nixl, ok := e.(*capi.Engine)

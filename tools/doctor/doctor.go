@@ -220,7 +220,7 @@ func interfaces(m machine) []Finding {
 	}
 	f.Found = strings.Join(up, ", ")
 	devices, _ := m.env("UCX_NET_DEVICES")
-	if why := device.Lacking(nics, devices); why != "" {
+	if why := device.Lacking("UCX_NET_DEVICES", nics, devices); why != "" {
 		f.Verdict, f.Found, f.Remedy = Poor, why, "name devices of this host, or unset UCX_NET_DEVICES"
 	} else if len(up) == 0 {
 		f.Verdict, f.Found = Missing, "no interface but loopback is up"
@@ -410,7 +410,7 @@ func gpus(m machine) []Finding {
 	default:
 		var names []string
 		for _, g := range list {
-			names = append(names, fmt.Sprintf("%d: %s", g.Index, g.Name))
+			names = append(names, fmt.Sprintf("%d: %s%s", g.Index, g.Name, nearest(m, g)))
 		}
 		f.Found = strings.Join(names, ", ")
 		usable, err := device.Visible()
@@ -426,6 +426,24 @@ func gpus(m machine) []Finding {
 		}
 	}
 	return one(f)
+}
+
+// nearest says where a GPU is, and which NICs are nearest to it, as far as sysfs shows that.
+func nearest(m machine, g device.GPU) string {
+	sys := filepath.Join(m.root, "sys")
+	place, ok := device.Locate(sys, g.PCI)
+	if !ok {
+		return ""
+	}
+	text := " (" + place.Address
+	if place.NUMA != nil {
+		text += fmt.Sprintf(", NUMA node %d", *place.NUMA)
+	}
+	nics, _ := device.NICs(sys)
+	if near, class := device.Nearest(device.Usable(device.Distances(sys, g.PCI, nics), "")); class != "" {
+		text += fmt.Sprintf(", %s to %s", class, strings.Join(near, " "))
+	}
+	return text + ")"
 }
 
 func rdmaPorts(m machine) []device.NIC {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perigee/internal/cli"
+	"perigee/internal/experiment"
 	"perigee/internal/fault"
 	"perigee/lua"
 	"perigee/nixl"
@@ -43,6 +44,8 @@ type Yielding struct {
 	Lib          []string `sep:"none" placeholder:"DIR" group:"Job" help:"A folder with modules for require, besides that of the scenario's file (may be repeated)."`
 	Backend      string   `placeholder:"NAME" group:"Job" help:"NIXL's plugin that moves the bytes, such as LIBFABRIC; those for storage reach files (default: UCX, and POSIX for files; see docs/engines.md)."`
 	BackendParam []string `name:"backend-param" sep:"none" placeholder:"K=V" group:"Job" help:"A parameter of this plugin (may be repeated)."`
+	GPUMap       string   `name:"gpu-map" placeholder:"LIST" group:"Job" help:"Which GPU each local rank uses, as CUDA counts them: 0,1,2,3 in turn, or RANK:GPU,... for single ones (default: one after the other)."`
+	NICMap       string   `name:"nic-map" placeholder:"LIST" group:"Job" help:"Which network devices UCX may use for each local rank: mlx5_0:1,mlx5_1:1 in turn, or RANK=DEVICE,...; + joins several of one rank (default: all)."`
 	JUnit        string   `name:"junit" placeholder:"FILE" group:"Job" help:"Write what became of the thresholds, and of the job, to FILE as JUnit XML."`
 }
 
@@ -157,7 +160,25 @@ func (f Flags) Check() error {
 	if err != nil {
 		return err
 	}
-	return engines.CheckBackend(f.Engine, b)
+	return cmp.Or(engines.CheckBackend(f.Engine, b), f.Yielding.checkMaps(f.Engine))
+}
+
+// checkMaps refuses maps that are none, or that have no effect on an engine and a backend.
+func (y Yielding) checkMaps(engine string) error {
+	_, err := experiment.ParseGPUMap(y.GPUMap)
+	if err == nil {
+		_, err = experiment.ParseNICMap(y.NICMap)
+	}
+	ucx := y.Backend == "" || strings.HasPrefix(strings.ToUpper(y.Backend), "UCX")
+	switch {
+	case err != nil:
+		return err
+	case engine == engines.SHM && y.GPUMap+y.NICMap != "":
+		return fault.New(fault.Usage, "--gpu-map and --nic-map have no effect on --engine shm, which uses neither GPUs nor NICs")
+	case !ucx && y.NICMap != "":
+		return fault.New(fault.Usage, "--nic-map has no effect on --backend %s: it is for UCX", y.Backend)
+	}
+	return nil
 }
 
 // take reads the flags of a job among the words of a command line, and returns the others.

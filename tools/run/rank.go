@@ -331,6 +331,7 @@ func (k *rank) begin(r *lua.Runtime, o order, own options, thresholds []metric.T
 		{What: "scenarios", Value: filepath.Base(cmp.Or(k.job.Repeats, k.job.Scenario))},
 		{What: "values of --seed", Value: strconv.FormatUint(flags.seed(), 10)},
 		{What: "values of --backend and --backend-param", Value: flags.Yielding.String()},
+		{What: "values of --gpu-map and --nic-map", Value: strings.TrimSpace(flags.Yielding.GPUMap + " " + flags.Yielding.NICMap)},
 		{What: "values of --threshold", Value: cmp.Or(strings.Join(flags.Threshold, "; "), "none")},
 	}
 	for flag, value := range r.Scenario.Alike(own.values) {
@@ -346,6 +347,7 @@ func (k *rank) begin(r *lua.Runtime, o order, own options, thresholds []metric.T
 		Scenario: o.Script.record(r.Scenario, own.values), Alike: alike,
 		Job: result.Job{ID: id, Engine: flags.Engine, TimeoutNS: int64(flags.Timeout), AllowIO: flags.AllowIO,
 			Backend: backend.Name, BackendParams: backend.Params},
+		GPUMap: flags.Yielding.GPUMap, NICMap: flags.Yielding.NICMap,
 		NixlLib: flags.NixlLib, Seed: flags.seed(), Metrics: r.Metrics, Thresholds: thresholds, File: flags.Result,
 		Out: k.streams.Out,
 	})

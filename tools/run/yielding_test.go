@@ -20,6 +20,8 @@ func TestYielding(t *testing.T) {
 		{"backend", "--backend X --backend-param a=b", "--backend X", "given", "[a=b]"},
 		{"backend-param", "--backend X --backend-param a=b", "--backend-param a=b", "X", "[]"},
 		{"junit", "--backend X --junit=f", "--junit=f", "X", "[]"},
+		{"gpu-map", "--backend X --gpu-map=f --nic-map 0", "--gpu-map=f", "X", "[]"},
+		{"nic-map", "--backend X --gpu-map=0 --nic-map f", "--nic-map f", "X", "[]"},
 		{"", "-- --backend X", "-- --backend X", "given", "[]"},
 	} {
 		var sc lua.Scenario
@@ -53,6 +55,24 @@ func TestBackendParams(t *testing.T) {
 			}
 		} else if fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// Maps that are none, or that nothing would use, are refused before the job begins.
+func TestMaps(t *testing.T) {
+	for _, c := range []struct{ engine, backend, gpus, nics, want string }{
+		{"auto", "", "1,0", "0=eth0", ""},
+		{"nixl", "ucx_mo", "0:1", "eth0+eth1", ""},
+		{"nixl", "LIBFABRIC", "0", "", ""},
+		{"nixl", "LIBFABRIC", "0", "eth0", "--nic-map has no effect on --backend LIBFABRIC"},
+		{"shm", "", "0", "", "have no effect on --engine shm"},
+		{"auto", "", "x", "", `--gpu-map x: "x"`},
+		{"auto", "", "", "a,,b", `--nic-map a,,b: ""`},
+	} {
+		err := (Flags{Engine: c.engine, Yielding: Yielding{Backend: c.backend, GPUMap: c.gpus, NICMap: c.nics}}).Check()
+		if c.want == "" && err != nil || c.want != "" && (fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%+v: got %v", c, err)
 		}
 	}
 }

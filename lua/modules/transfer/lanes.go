@@ -83,6 +83,9 @@ func (r *laneSet) open(L *glua.LState) (int, error) {
 	}
 	l := &lanes{s, spec}
 	r.opened[l] = true
+	if spec.Local == nixl.DRAM || spec.Remote == nixl.DRAM {
+		env.NoteHostMemory()
+	}
 	if spec.GPU() {
 		if err := env.NoteGPUs(); err != nil {
 			return 0, err

@@ -143,6 +143,9 @@ func (r *instance) prepareList(L *glua.LState, list []*glua.LTable) ([]*glua.LUs
 		out[i] = newPlan(L, p, specs[i])
 		r.record(specs[i])
 	}
+	if slices.ContainsFunc(specs, func(s spec) bool { return s.mem == nixl.DRAM }) {
+		r.Env().NoteHostMemory()
+	}
 	if slices.ContainsFunc(specs, func(s spec) bool { return s.mem == nixl.VRAM }) {
 		if err := r.Env().NoteGPUs(); err != nil {
 			return nil, err

@@ -52,14 +52,19 @@ func Driver(t testing.TB) (folder string) {
 	return folder
 }
 
-// Environ is the environment of this process, with the stand-in of a folder and further variables, NAME=VALUE.
-func Environ(folder string, variables ...string) []string {
+// Variables set up a process, as NAME=VALUE: the stand-in of a folder, and further ones.
+func Variables(folder string, more ...string) []string {
 	path := folder
 	if before := os.Getenv("LD_LIBRARY_PATH"); before != "" {
 		path += ":" + before
 	}
-	return append(append(os.Environ(), "LD_LIBRARY_PATH="+path, "LD_PRELOAD="+filepath.Join(folder, "libcuda.so.1"),
-		"UCX_MODULES=^cuda,gda,gdp"), variables...)
+	return append([]string{"LD_LIBRARY_PATH=" + path, "LD_PRELOAD=" + filepath.Join(folder, "libcuda.so.1"),
+		"UCX_MODULES=^cuda,gda,gdp"}, more...)
+}
+
+// Environ is the environment of this process, with Variables.
+func Environ(folder string, more ...string) []string {
+	return append(os.Environ(), Variables(folder, more...)...)
 }
 
 // again names the variable that a process has which Again has started.

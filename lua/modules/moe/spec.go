@@ -172,6 +172,7 @@ func (s spec) direct(engine nixl.Engine) bool {
 func (r base) agent(mem nixl.Mem) (nixl.AgentConfig, error) {
 	cfg := nixl.AgentConfig{Progress: "auto"}
 	if mem != nixl.VRAM {
+		r.Env().NoteHostMemory()
 		return cfg, nil
 	}
 	if r.Env().Engine().Info().Name == "shm" {

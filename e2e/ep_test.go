@@ -15,6 +15,7 @@ import (
 	"perigee/e2e/internal/harness"
 	"perigee/internal/fault"
 	"perigee/internal/result/resulttest"
+	"perigee/nixl/device/devicetest"
 )
 
 // The figures that stand in the output, the JSON and the result.
@@ -504,4 +505,38 @@ func TestExpertsDie(t *testing.T) {
 			t.Errorf("exit code %d, %s", o.Code, o.Stderr)
 		}
 	})
+}
+
+// With a stand-in for CUDA's driver NIXL moves dispatch and combine between GPU memories: all is checked, a fault that is
+// planted is found, and every command says what it measures.
+func TestExpertsInGPUMemory(t *testing.T) {
+	harness.NeedNIXL(t)
+	folder := devicetest.Driver(t)
+	env := []string{"LD_LIBRARY_PATH=" + folder, "LD_PRELOAD=" + filepath.Join(folder, "libcuda.so.1"), "UCX_MODULES=^cuda,gda,gdp"}
+	run := func(args string, env []string) harness.Outcome {
+		return harness.Start(t, harness.Command{Args: append(strings.Fields(args), "--engine", "nixl", "--mem-type", "vram"), Env: env}).Wait()
+	}
+	const plane = "ep data-plane --num-processes 2 --tokens 8 --hidden 256 --topk 2 --experts-per-rank 2 --verify --warmup 1 --iters 4"
+	const what = "# note: memory vram: transport of dispatch and combine between GPU memories, posted by the host; no GPU kernels: "
+	for _, test := range []struct {
+		args, want string
+		code       fault.Kind
+	}{
+		{plane + " --mode dispatch,combine,e2e --entry steady,fresh,moving --disable-ll-nvlink", "\nBackend: UCX, GPU memory, posted by the host\n", 0},
+		{plane + " --disable-ll-nvlink --staging on", "UCX_TLS ^cuda_ipc", 0},
+		{plane + " --nvlink-backend none", "UCX_TLS ^sm,cuda_ipc", 0},
+		{plane + " --sabotage swap", what, fault.Corrupt},
+		{"ep control-plane --num-processes 2 --num-tokens 8 --hidden 256 --experts-per-rank 4", "registered in GPU memory\n", 0},
+		{"ep elastic --plan 0-1;0,-1 --tokens 8 --hidden 256 --topk 2 --warmup 1 --iters 4", what, 0},
+		{"run ep_kv -n 2 --tokens 8 --hidden 256 --iters 10 --kv-size 64K", what, 0},
+	} {
+		o := run(test.args, env)
+		if o.Code != int(test.code) || !strings.Contains(o.Stdout, test.want) || strings.Contains(o.Stdout, "--disable-ll-nvlink has no effect") {
+			t.Errorf("%s: exit code %d, want %d and %q\n%s%s", test.args, o.Code, test.code, test.want, o.Stdout, o.Stderr)
+		}
+	}
+	o := run(plane, []string{"CUDA_VISIBLE_DEVICES=none"})
+	if o.Code != int(fault.Resource) || !strings.Contains(o.Stderr, "memory type vram: rank 0 on ") || strings.Contains(o.Stdout, "memory of a rank") {
+		t.Errorf("without a GPU: exit code %d\n%s%s", o.Code, o.Stdout, o.Stderr)
+	}
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"perigee/internal/fault"
+	"perigee/internal/traffic/traffictest"
+	"perigee/nixl"
 )
 
 // A scenario's options of a routing are those of moe.Options, with their types, bounds and defaults.
@@ -179,5 +181,99 @@ func TestPlaneNotAlike(t *testing.T) {
 		if fault.KindOf(err) != fault.Script || !strings.Contains(fmt.Sprint(err), ": rank 0 asks for ") || !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("%s: %v", call, err)
 		}
+	}
+}
+
+// Dispatch and combine move between GPU memories, checked, and the notes and the result say what was measured.
+func TestPlanesInGPUMemory(t *testing.T) {
+	const script = `local spec = { tokens = 8, hidden = 256, topk = 2, mem = "vram", routing = { family = "distinct" } }
+		for _ = 1, 2 do
+			local plane = moe.open(spec)
+			plane:verify()
+			plane:measure { iterations = 2, warmup = 0 }
+			plane:verify { state = "e2e" }
+			plane:close()
+		end
+		moe.control { rounds = 1, plane = spec }
+		moe.elastic { plan = "0-1; 1", iterations = 2, warmup = 0, plane = spec }`
+	engine := traffictest.NewGPU()
+	p := playWith(t, 2, body(script), nil, func(env *Env) {
+		env.Open = func() (nixl.Engine, string, error) { return engine, "", nil }
+		env.GPUs = func() ([]string, error) { return []string{fmt.Sprint("GPU-", env.World.Rank())}, nil }
+	})
+	if err := p.failed(); err != nil {
+		t.Fatal(err)
+	}
+	if engine.Copied.Load() == 0 {
+		t.Error("nothing was in GPU memory")
+	}
+	if notes := strings.Join(p.doc.Notes, "\n"); strings.Count(notes, "posted by the host; no GPU kernels: ") != 1 ||
+		!strings.Contains(notes, "each message written by itself") || !strings.Contains(notes, "registered in GPU memory") {
+		t.Errorf("the notes are\n%s", notes)
+	}
+	for _, name := range []string{"ep", "ep_control", "ep_elastic"} {
+		if mem := p.doc.Values[name].([]any)[0].(map[string]any)["mem"]; mem != "vram" {
+			t.Errorf("%s: mem is %v", name, mem)
+		}
+	}
+}
+
+// Without a GPU for every rank, or with an engine that has no GPU memory, nothing is prepared.
+func TestPlanesWithoutGPU(t *testing.T) {
+	for _, call := range []string{
+		`moe.open(spec)`, `moe.control { plane = spec }`, `moe.elastic { iterations = 2, plan = "0-1", plane = spec }`,
+	} {
+		script := body(`local spec = { tokens = 8, hidden = 256, topk = 2, mem = "cuda", routing = { family = "distinct" } } ` + call)
+		engine := traffictest.NewGPU()
+		p := playWith(t, 2, script, nil, func(env *Env) {
+			env.Open = func() (nixl.Engine, string, error) { return engine, "", nil }
+			env.GPUs = func() ([]string, error) { return []string{"GPU-0"}[env.World.Rank():], nil }
+		})
+		host := "?"
+		if p.doc != nil {
+			host = p.doc.World.Hosts[1].Name
+		}
+		want := fmt.Sprintf("memory type vram: rank 1 on %s has no GPU", host)
+		if err := p.errs[1]; fault.KindOf(err) != fault.Resource || !strings.Contains(fmt.Sprint(err), want) || engine.Copied.Load() != 0 {
+			t.Errorf("%s: got %v, want %q, and nothing in GPU memory", call, err, want)
+		}
+		err := playWith(t, 2, script, nil, func(*Env) {}).failed()
+		if fault.KindOf(err) != fault.Resource || !strings.Contains(fmt.Sprint(err), "the shm engine serves host memory only") {
+			t.Errorf("%s with shm: %v", call, err)
+		}
+	}
+	err := playScript(t, 1, body(`moe.open { mem = "disk" }`), nil).failed()
+	if fault.KindOf(err) != fault.Usage || !strings.Contains(fmt.Sprint(err), `unknown memory type "disk"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Host memory is what is taken where nothing is said, also where there are GPUs, and says nothing of them.
+func TestPlanesInHostMemory(t *testing.T) {
+	var notes []string
+	for _, mem := range []string{"", `mem = "dram",`} {
+		engine := traffictest.NewGPU()
+		p := playWith(t, 2, body(`local plane = moe.open { tokens = 8, hidden = 256, topk = 2, `+mem+` routing = { family = "distinct" } }
+			plane:verify() plane:measure { iterations = 3 } plane:verify { state = "e2e" }`), nil, func(env *Env) {
+			env.Open = func() (nixl.Engine, string, error) { return engine, "", nil }
+			env.GPUs = func() ([]string, error) { return []string{"GPU-0"}, nil }
+		})
+		if err := p.failed(); err != nil {
+			t.Fatal(err)
+		}
+		ep := p.doc.Values["ep"].([]any)[0].(map[string]any)
+		shares := ep["shares"].(map[string]any)
+		for _, name := range []string{"quantise", "stage", "own", "pack", "reduce"} {
+			if v, _ := shares[name].(float64); v <= 0 {
+				t.Errorf("%s is no part of an iteration: %v", name, shares)
+			}
+		}
+		if _, has := ep["mem"]; has || ep["staged"] != true || engine.Copied.Load() != 0 {
+			t.Errorf("%v; %d copies of GPU memory", ep, engine.Copied.Load())
+		}
+		notes = append(notes, strings.Join(p.doc.Notes, "\n"))
+	}
+	if notes[0] != notes[1] || strings.Contains(notes[0], "GPU") {
+		t.Errorf("notes: %q", notes)
 	}
 }

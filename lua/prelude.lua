@@ -224,11 +224,13 @@ local without_effect = {
   { "use-etcd", "ranks meet without a store" }, { "use-tcp-store", "ranks meet without a store" },
   { "discover-nics", "UCX takes all NICs, or those of UCX_NET_DEVICES" },
   { "skip-nic-discovery", "UCX takes all NICs, or those of UCX_NET_DEVICES" },
-  { "disable-ll-nvlink", "host memory does not pass NVLink" },
+  { "disable-ll-nvlink", "host memory does not pass NVLink", gpu = true },
 }
 
--- Options of NIXL's EP tests about links and stores, behind a scenario's own.
+-- Options about memory, and those of NIXL's EP tests about links and stores, behind a scenario's own.
 function patterns.ep_options(list)
+  list[#list + 1] = options.enum { "mem-type", nil, "memory of messages; vram: their transport between GPUs, without kernels (default: dram)",
+    choices = { "dram", "vram", "cpu", "cuda" } }
   list[#list + 1] = options.enum { "nvlink-backend", nil, "ipc, nixl: not available on host memory; none: no shared memory between ranks",
     choices = { "ipc", "nixl", "none" } }
   for _, flag in ipairs(without_effect) do
@@ -239,17 +241,20 @@ end
 
 -- Notes which of these options have no effect. Returns the line Backend of NIXL's tests, which says what moves the bytes.
 function patterns.ep_backend(opt)
+  local gpu = opt.mem_type == "vram" or opt.mem_type == "cuda"
   for _, flag in ipairs(without_effect) do
-    if opt[string.gsub(flag[1], "-", "_")] then
+    if opt[string.gsub(flag[1], "-", "_")] and not (gpu and flag.gpu) then
       result.note("--" .. flag[1] .. " has no effect here: " .. flag[2])
     end
   end
+  local more = gpu and ", GPU memory, posted by the host" or ""
   if opt.nvlink_backend == "none" then
-    return "none (RDMA forced)"
+    return "none (RDMA forced)" .. more
   elseif opt.nvlink_backend then
-    result.note("--nvlink-backend " .. opt.nvlink_backend .. ": not available on host memory; " .. transfer.engine().name .. " moves the bytes")
+    result.note("--nvlink-backend " .. opt.nvlink_backend .. ": " .. (gpu and "no kernels write to peers" or "not available on host memory") .. "; "
+      .. transfer.engine().name .. " moves the bytes")
   end
-  return transfer.engine().backend
+  return transfer.engine().backend .. more
 end
 
 -- How many ranks the first pattern's matrix is for.

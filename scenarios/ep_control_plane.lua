@@ -24,7 +24,7 @@ local function numbers(text)
 end
 
 local function plane_of(opt, experts)
-  return { tokens = opt.num_tokens, hidden = opt.hidden, topk = opt.topk, experts_per_rank = experts }
+  return { tokens = opt.num_tokens, hidden = opt.hidden, topk = opt.topk, experts_per_rank = experts, mem = opt.mem_type }
 end
 
 local function banner(opt, backend)

@@ -127,7 +127,7 @@ return {
         print_phase(phase, number, opt.kineto)
       end,
       plane = {
-        tokens = opt.tokens, hidden = opt.hidden, experts_per_rank = opt.experts_per_rank, topk = topk, routing = { family = "distinct" },
+        tokens = opt.tokens, hidden = opt.hidden, experts_per_rank = opt.experts_per_rank, topk = topk, mem = opt.mem_type, routing = { family = "distinct" },
       },
     }
     local rows = {}

@@ -24,6 +24,8 @@ return {
     options.int { "topk", nil, "experts for each token (default: 2)", min = 1, max = 1024 },
     options.path { "model", nil, "a model's name, its config.json, or a file of your own: hidden size, experts and topk" },
     options.enum { "mode", "e2e", "what an iteration does", choices = { "dispatch", "combine", "e2e" } },
+    options.enum { "mem-type", nil, "memory of both; vram: transport alone, without kernels (default: dram; of KV caches vram if all ranks have a GPU)",
+      choices = { "dram", "vram", "cpu", "cuda" } },
     options.int { "warmup", 10, "iterations that are not measured", min = 0 },
     options.int { "iters", 100, "measured iterations", min = 2 },
     patterns.duration "iters",
@@ -39,9 +41,9 @@ return {
     end
     opt = patterns.experts(opt, world.size, defaults)
     world.phase("prepare")
-    local plan = transfer.prepare { matrix = opt.matrix and matrix.load(opt.matrix) or caches(opt.kv_size), shards = opt.shards }
+    local plan = transfer.prepare { matrix = opt.matrix and matrix.load(opt.matrix) or caches(opt.kv_size), shards = opt.shards, mem = opt.mem_type }
     transfer.warmup({ plan }, 5)
-    local plane = moe.open { tokens = opt.tokens, hidden = opt.hidden, experts_per_rank = opt.experts_per_rank, topk = opt.topk }
+    local plane = moe.open { tokens = opt.tokens, hidden = opt.hidden, experts_per_rank = opt.experts_per_rank, topk = opt.topk, mem = opt.mem_type }
     world.phase("measure")
     local case = { plan = plan, mode = opt.mode, warmup = 0, record = false }
     case.iterations = opt.iters or math.max(2, patterns.fitting(opt.duration, function(n)

@@ -53,6 +53,7 @@ type section struct {
 var sections = []section{
 	{"shm", func(w io.Writer, _ *job.Command) error { return transfer.SHM(w) }},
 	{"nixl", func(w io.Writer, _ *job.Command) error { return transfer.NIXL(w) }},
+	{"gpu", func(w io.Writer, _ *job.Command) error { return transfer.GPU(w) }},
 	{"scenario", func(w io.Writer, c *job.Command) error { return c.Latency(w) }},
 	{"blocks", func(w io.Writer, c *job.Command) error { return c.Blocks(w) }},
 	{"files", func(w io.Writer, c *job.Command) error { return c.Files(w) }},

@@ -40,10 +40,11 @@ const Cycle = "cycle"
 
 // Control describes a test of the control plane.
 type Control struct {
-	Test           string // cycle, init, connect, disconnect or destroy
-	Rounds, Warmup int    // measured rounds, and rounds before
-	Ranks          int    // the first so many ranks of the world take part
-	Send, Recv     int64  // registered memory of each rank, in bytes
+	Test           string   // cycle, init, connect, disconnect or destroy
+	Rounds, Warmup int      // measured rounds, and rounds before
+	Ranks          int      // the first so many ranks of the world take part
+	Send, Recv     int64    // registered memory of each rank, in bytes
+	Mem            nixl.Mem // nixl.DRAM or nixl.VRAM
 
 	// Each, if set, gets the figures of the measured rounds so far at rank 0, every two seconds and at the end.
 	Each func([]PhaseFigures) error
@@ -132,7 +133,7 @@ func (c Control) Play(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig) (
 	}
 	l := &life{w: w, g: g, engine: engine, cfg: cfg, c: c}
 	l.peers = slices.DeleteFunc(ranks, func(r int) bool { return r == w.Rank() })
-	l.cfg.OneHost = w.OneHost()
+	l.cfg.OneHost, l.cfg.VRAM = w.OneHost(), c.Mem == nixl.VRAM
 	var samples []int64
 	var saving spmd.Interval
 	for round := range c.Warmup + c.Rounds {
@@ -199,7 +200,7 @@ func (l *life) init() (err error) {
 		return err
 	}
 	for _, size := range []int64{l.c.Send, l.c.Recv} {
-		if _, err := l.agent.Alloc(nixl.DRAM, size); err != nil {
+		if _, err := l.agent.Alloc(l.c.Mem, size); err != nil {
 			return err
 		}
 	}

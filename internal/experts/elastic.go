@@ -78,6 +78,7 @@ type player struct {
 	recv       int64 // of one layout
 	send       nixl.Buffer
 	recvBuffer nixl.Buffer
+	space      space
 	connected  []int
 	masked     []int  // dead, as all survivors know
 	late       []int  // silent, as this rank found out
@@ -95,8 +96,8 @@ func (e Elastic) Play(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig) (
 	}
 	send, recv := Halves(e.Spec)
 	p := &player{life: &life{w: w, g: w.All(), engine: engine, cfg: cfg}, e: e, recv: recv}
-	p.c.Send, p.c.Recv = send, 2*recv
-	p.cfg.OneHost = w.OneHost()
+	p.c.Send, p.c.Recv, p.c.Mem = send, 2*recv, e.Spec.Mem
+	p.cfg.OneHost, p.cfg.VRAM = w.OneHost(), e.Spec.Mem == nixl.VRAM
 	defer func() {
 		if p.agent != nil {
 			p.close(p.agent)
@@ -210,7 +211,8 @@ func (p *player) arrange(present []int, mine *Episode) error {
 	}
 	p.cards = ofRanks(p.w, cards)
 	for _, r := range present {
-		if mine.Present && r != p.w.Rank() && !slices.Contains(p.connected, r) {
+		itself := r == p.w.Rank() && p.c.Mem != nixl.VRAM // in a GPU's memory it is its own peer
+		if mine.Present && !itself && !slices.Contains(p.connected, r) {
 			fresh = append(fresh, r)
 		}
 	}
@@ -225,8 +227,17 @@ func (p *player) arrange(present []int, mine *Episode) error {
 		}
 	}
 	p.connected = append(p.connected, fresh...)
-	mine.ConnectMS, mine.Joined, mine.Left = float64(clock.Now()-start)/1e6, len(fresh), len(gone)
+	mine.ConnectMS = float64(clock.Now()-start) / 1e6
+	mine.Joined, mine.Left = p.others(fresh), p.others(gone)
 	return p.meet()
+}
+
+// others counts the ranks of a list but for this one.
+func (p *player) others(ranks []int) int {
+	if slices.Contains(ranks, p.w.Rank()) {
+		return len(ranks) - 1
+	}
+	return len(ranks)
 }
 
 // meet is a barrier of all ranks during which this one helps its peers.
@@ -245,12 +256,13 @@ func (p *player) card(present bool) ([]byte, error) {
 		if p.agent, err = p.engine.NewAgent(p.cfg); err != nil {
 			return nil, err
 		}
-		if p.send, err = p.agent.Alloc(nixl.DRAM, p.c.Send); err != nil {
+		if p.send, err = p.agent.Alloc(p.c.Mem, p.c.Send); err != nil {
 			return nil, err
 		}
-		if p.recvBuffer, err = p.agent.Alloc(nixl.DRAM, p.c.Recv); err != nil {
+		if p.recvBuffer, err = p.agent.Alloc(p.c.Mem, p.c.Recv); err != nil {
 			return nil, err
 		}
+		p.space = newSpace(p.send, p.recvBuffer, 0)
 	}
 	if p.agent == nil {
 		return nil, nil
@@ -282,7 +294,7 @@ func (p *player) plane(present []int, deadly bool) (*Plane, error) {
 	if plane.group, err = p.w.Group(present); err != nil {
 		return nil, err
 	}
-	plane.port = &port{agent: p.agent, send: p.send.Bytes(), recv: p.recvBuffer.Bytes()}
+	plane.port = &port{agent: p.agent, space: p.space}
 	plane.port.batch = func(list []load.Transfer) (requests, error) {
 		if deadly {
 			return newApart(p.w.Log(), p.agent, p.transfers(list))
@@ -355,7 +367,7 @@ func (p *player) act(present []int, stage Stage, killed []int, mine *Episode) er
 			err = errSilent
 		} else {
 			start = clock.Now()
-			err = plane.step(dispatching, &Part{}, nil)
+			_, err = plane.Play(Dispatch, 1, Steady, false)
 		}
 	}
 	switch {

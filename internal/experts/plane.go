@@ -26,6 +26,8 @@ type Spec struct {
 	// Direct writes each dispatched message by itself, out of the only copy of its token. It suits engines for which a
 	// piece costs nothing.
 	Direct bool
+	// Mem is where messages leave and arrive. With nixl.VRAM times are those of the transfers alone; see Play.
+	Mem nixl.Mem
 
 	// In a phase of an elastic plan: who is there (all where nil), the number of the layout, and where it begins in
 	// the receive halves.
@@ -153,7 +155,8 @@ func areasOf(s Spec, l *moe.Layout, rank int) (a areas) {
 // align keeps areas on lines of the processor's cache.
 func align(n int64) int64 { return (n + 63) &^ 63 }
 
-// Need is the memory of a rank in bytes: registered for the two halves, and private for inputs and results.
+// Need is the memory of a rank in bytes: registered for the two halves, and private for inputs and results. Halves in
+// a GPU's memory take as much of the host's for their copies.
 func Need(s Spec, l *moe.Layout, rank int) (registered, private int64) {
 	a := areasOf(s, l, rank)
 	tokens := 2 * int64(s.Selection.Tokens) * a.row
@@ -229,7 +232,9 @@ func (p *Plane) prepare(exchanges []load.Exchange) error {
 				continue
 			}
 			for i := range list {
-				list[i].Notice = o.notices[parity][list[i].Peer]
+				if list[i].Peer != p.me {
+					list[i].Notice = o.notices[parity][list[i].Peer]
+				}
 			}
 			var err error
 			if o.batches[parity], err = p.port.batch(list); err != nil {
@@ -296,8 +301,8 @@ func (p *Plane) exchanges() []load.Exchange {
 	var list []load.Exchange
 	for kind := range kinds {
 		for parity := range 2 {
-			list = append(list, load.Exchange{Name: kindNames[kind], Pieces: func(from, to int) (pieces []load.Piece) {
-				if from == to {
+			pieces := func(from, to int) []load.Piece {
+				if from == to && p.spec.Mem != nixl.VRAM {
 					return nil // copied, see copyOwn
 				}
 				source, destination := from, to
@@ -305,10 +310,11 @@ func (p *Plane) exchanges() []load.Exchange {
 					source, destination = to, from
 				}
 				return p.pieces(kind, parity, p.Pair(source, destination), all[from], all[to])
-			}})
+			}
+			list = append(list, load.Exchange{Name: kindNames[kind], Mem: p.spec.Mem, Pieces: pieces})
 		}
 	}
-	return append(list, load.Exchange{Name: "notices", Pieces: func(from, to int) []load.Piece {
+	return append(list, load.Exchange{Name: "notices", Mem: p.spec.Mem, Pieces: func(from, to int) []load.Piece {
 		if from == to && len(all) > 1 {
 			return nil
 		}
@@ -415,13 +421,14 @@ func writeHeader(m []byte, token, rank, iteration int) {
 	binary.LittleEndian.PutUint32(m[12:], 0)
 }
 
-// stage copies the messages to other ranks to where they lie in the order in which they depart.
+// stage copies the messages to other ranks to where they lie in the order in which they depart; from a GPU's memory
+// those to the rank itself, too.
 func (p *Plane) stage() {
 	if p.spec.Direct {
 		return
 	}
 	for _, peer := range p.ranks {
-		if peer != p.me {
+		if peer != p.me || p.port.onGPU() {
 			p.copyTokens(p.port.send[p.areas.staged:], p.Departure, p.Pair(p.me, peer))
 		}
 	}

@@ -14,10 +14,10 @@ import (
 
 // port is this rank's session with its two halves of memory and the prepared exchanges between them.
 type port struct {
-	session    *session.Session
-	lane       *session.Bound
-	agent      nixl.Agent
-	send, recv []byte
+	space
+	session *session.Session
+	lane    *session.Bound
+	agent   nixl.Agent
 
 	batch func(list []load.Transfer) (requests, error)
 }
@@ -53,9 +53,9 @@ func (p *port) reserve(exchanges []load.Exchange) error {
 	}
 	p.lane = reserved[0].Lanes[0]
 	p.agent, p.batch = p.lane.Agent(), func(list []load.Transfer) (requests, error) { return p.lane.Batch(list) }
-	send, _ := p.lane.Buffer(load.Place{Side: load.Send})
-	recv, from := p.lane.Buffer(load.Place{Side: load.Recv})
-	p.send, p.recv = send.Bytes(), recv.Bytes()[from:recv.Size()-from]
+	send, _ := p.lane.Buffer(load.Place{Mem: exchanges[0].Mem, Side: load.Send})
+	recv, guard := p.lane.Buffer(load.Place{Mem: exchanges[0].Mem, Side: load.Recv})
+	p.space = newSpace(send, recv, guard)
 	return nil
 }
 

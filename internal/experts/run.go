@@ -113,6 +113,10 @@ type Log struct {
 // With Moving the messages of a dispatch are quantised and staged once, before the first iteration, and what arrives is
 // packed or summed once, after the last. All ranks meet in a barrier before each, so one of the two areas of the
 // receive half is enough. A plain all-to-all of the same bytes does that, too, so that the times can be compared.
+//
+// In a GPU's memory messages are made once, too, whatever the entry, and what arrives is packed or summed after the
+// last iteration: both are work of the host here, and of kernels elsewhere. An iteration is the transfers alone, those
+// of the rank to itself included.
 func (p *Plane) Play(mode Mode, n int, entry Entry, record bool) (*Log, error) {
 	log := &Log{}
 	for kind := range log.Waits {
@@ -126,6 +130,11 @@ func (p *Plane) Play(mode Mode, n int, entry Entry, record bool) (*Log, error) {
 	}
 	if entry == Moving {
 		return log, p.move(mode, n, record, log)
+	}
+	if p.port.onGPU() && n > 0 {
+		if err := p.load(mode); err != nil {
+			return nil, err
+		}
 	}
 	for i := range n {
 		if entry == Fresh {
@@ -146,15 +155,17 @@ func (p *Plane) Play(mode Mode, n int, entry Entry, record bool) (*Log, error) {
 			log.Iterations = append(log.Iterations, it)
 		}
 	}
+	if p.port.onGPU() && n > 0 {
+		return log, p.unload(mode)
+	}
 	return log, nil
 }
 
 // move is Play with Moving.
 func (p *Plane) move(mode Mode, n int, record bool, log *Log) error {
 	p.stride = len(p.ops[dispatching].batches) // iterations of the same area
-	if mode.has(dispatching) {
-		p.fill(p.ops[dispatching].began + p.stride)
-		p.stage()
+	if err := p.load(mode); err != nil {
+		return err
 	}
 	for i := range n {
 		var it Iteration
@@ -175,12 +186,46 @@ func (p *Plane) move(mode Mode, n int, record bool, log *Log) error {
 		}
 	}
 	p.stride = 1
-	for kind := range kinds {
-		if mode.has(kind) && n > 0 {
-			p.finish(kind)
+	if n > 0 {
+		if err := p.unload(mode); err != nil {
+			return err
 		}
 	}
 	return p.Meet() // before what comes next is counted in steps of one
+}
+
+// load makes what the iterations to come send again and again, where it departs.
+func (p *Plane) load(mode Mode) error {
+	if mode.has(dispatching) {
+		p.fill(p.ops[dispatching].began + p.stride)
+		p.stage()
+		if err := p.port.push(0, p.areas.rows); err != nil {
+			return err
+		}
+	}
+	if mode.has(combining) {
+		return p.port.push(p.areas.rows, p.areas.send)
+	}
+	return nil
+}
+
+// unload packs and sums what the last iteration has brought.
+func (p *Plane) unload(mode Mode) error {
+	for kind := range kinds {
+		if !mode.has(kind) {
+			continue
+		}
+		areas, size := p.areas.slots, p.areas.message*int64(len(p.arrivals))
+		if kind == combining {
+			areas, size = p.areas.places, p.areas.row*int64(p.Layout.Selections(p.me))
+		}
+		at := areas[p.parity(kind)]
+		if err := p.port.pull(at, at+size); err != nil {
+			return err
+		}
+		p.finish(kind)
+	}
+	return nil
 }
 
 // finish packs or sums what the last iteration has brought.
@@ -218,8 +263,7 @@ func (p *Plane) Meet() error { return p.group.Barrier() }
 
 // First does the dispatch that comes before everything else, and computes what the experts return.
 func (p *Plane) First() error {
-	var part Part
-	if err := p.step(dispatching, &part, nil); err != nil {
+	if _, err := p.Play(Dispatch, 1, Steady, false); err != nil {
 		return err
 	}
 	p.apply(p.parity(dispatching))
@@ -233,7 +277,7 @@ func (p *Plane) parity(kind int) int { return p.ops[kind].began & 1 }
 func (p *Plane) step(kind int, t *Part, waits []int64) error {
 	start := clock.Now()
 	p.ops[kind].began += p.stride
-	if kind == dispatching {
+	if kind == dispatching && !p.port.onGPU() {
 		p.fill(p.ops[kind].began)
 		filled := clock.Now()
 		p.stage()
@@ -241,6 +285,9 @@ func (p *Plane) step(kind int, t *Part, waits []int64) error {
 	}
 	if err := p.exchange(kind, start, t, waits); err != nil {
 		return err
+	}
+	if p.port.onGPU() {
+		return nil // unload does the rest
 	}
 	arrived := clock.Now()
 	p.finish(kind)
@@ -256,8 +303,11 @@ func (p *Plane) exchange(kind int, start int64, t *Part, waits []int64) error {
 		return p.explain(kind, err)
 	}
 	sent := clock.Now()
-	p.copyOwn(kind, parity)
-	ready := clock.Now()
+	ready := sent
+	if !p.port.onGPU() { // whose batches have them, too
+		p.copyOwn(kind, parity)
+		ready = clock.Now()
+	}
 	if err := p.await(o, kind); err != nil {
 		return p.explain(kind, err)
 	}

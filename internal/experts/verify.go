@@ -59,8 +59,7 @@ func (p *Plane) Verify(o Options) (*Checked, error) {
 	if o.die == InDispatch {
 		return nil, errSilent
 	}
-	var part Part
-	if err := p.step(dispatching, &part, nil); err != nil {
+	if _, err := p.Play(Dispatch, 1, Steady, false); err != nil {
 		return nil, err
 	}
 	parity := p.parity(dispatching)
@@ -82,7 +81,7 @@ func (p *Plane) Verify(o Options) (*Checked, error) {
 	if o.die == InCombine {
 		return nil, errSilent
 	}
-	if err := p.step(combining, &part, nil); err != nil {
+	if _, err := p.Play(Combine, 1, Steady, false); err != nil {
 		return nil, err
 	}
 	return p.agree(p.checkOutput())
@@ -147,6 +146,9 @@ func (p *Plane) poison() error {
 	}
 	for i := range p.output {
 		p.output[i] = poison<<8 | poison
+	}
+	if err := p.port.pushAll(); err != nil {
+		return err
 	}
 	return p.Meet() // no message may arrive before
 }

@@ -19,7 +19,8 @@
 ---@field topk? integer experts for each token, default 2
 ---@field shared_experts? integer experts of each rank that get all its tokens, with weight 1; default 0
 ---@field payload? "fp8"|"bf16" of dispatched tokens, default "fp8"
----@field staging? "auto"|"on"|"off" on: a dispatch copies what a rank is sent into one piece; auto: on with NIXL, off with shared memory; default "auto"
+---@field staging? "auto"|"on"|"off" on: a dispatch copies what a rank is sent into one piece; auto: on with NIXL, off with shared memory and in vram; default "auto"
+---@field mem? "dram"|"cpu"|"vram"|"cuda" where messages leave and arrive; in vram a time is that of the transfers alone, without kernels; default "dram"
 ---@field routing? Routing
 ---@field placement? "contiguous"|"eplb" default "contiguous"
 ---@field redundant? integer eplb: slots of each rank beyond its experts, default 1

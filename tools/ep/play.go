@@ -115,10 +115,17 @@ func forgetNodes(env func(string) string) {
 
 // limitTransports sets what UCX may use. The library reads it when it is loaded, and ranks that are started inherit it.
 func limitTransports(f run.Flags, options map[string]any) error {
-	if options["nvlink_backend"] != "none" {
+	forbidden := "^sm"
+	switch gpu := options["mem_type"] == "vram" || options["mem_type"] == "cuda"; {
+	case options["nvlink_backend"] == "none" && gpu:
+		forbidden = "^sm,cuda_ipc"
+	case options["nvlink_backend"] == "none":
+	case options["disable_ll_nvlink"] == true && gpu:
+		forbidden = "^cuda_ipc"
+	default:
 		return nil
 	}
-	if f.Engine == "shm" {
+	if f.Engine == "shm" && options["nvlink_backend"] == "none" {
 		return fault.New(fault.Usage, "--nvlink-backend none forbids shared memory, and --engine shm is nothing else").
 			WithHint("--engine nixl")
 	}
@@ -126,5 +133,5 @@ func limitTransports(f run.Flags, options map[string]any) error {
 	if os.Getenv(variable) != "" {
 		return nil // the user has chosen
 	}
-	return os.Setenv(variable, "^sm")
+	return os.Setenv(variable, forbidden)
 }

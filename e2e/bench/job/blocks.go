@@ -10,6 +10,7 @@ import (
 	"perigee/e2e/bench/transfer"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
+	"perigee/nixl"
 )
 
 // KVBench runs the scenario kvbench for one size and returns what it measured.
@@ -40,7 +41,7 @@ func Size(block, batch, iterations int) []string {
 // Blocks compares batches of blocks, as kvbench on NIXL measures them, with a bare C
 // loop over the same library: the median of post and wait. Targets: 1.05, for 4 KiB 1.2.
 func (c *Command) Blocks(w io.Writer) error {
-	bare, err := transfer.StartLoop()
+	bare, err := transfer.StartLoop(nixl.DRAM)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"perigee/e2e/bench/transfer"
+	"perigee/nixl"
 )
 
 //go:embed *.lua
@@ -88,7 +89,7 @@ func (c *Command) latency(engine string, bytes, count int) (time.Duration, error
 // that of a bare C loop over the same library. Targets: 1.05 from 64 KiB on,
 // 1.2 below.
 func (c *Command) Latency(w io.Writer) error {
-	bare, err := transfer.StartLoop()
+	bare, err := transfer.StartLoop(nixl.DRAM)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"perigee/nixl"
 	"perigee/nixl/capi"
 )
 
@@ -26,18 +27,23 @@ type Baseline struct {
 	complain strings.Builder
 }
 
-// StartLoop starts the C loop over the NIXL library that perigee uses.
-func StartLoop() (*Baseline, error) {
+// StartLoop starts the C loop over the NIXL library that perigee uses, in host memory, or in that of GPU 0.
+func StartLoop(mem nixl.Mem) (*Baseline, error) {
 	library, err := capi.Find("")
 	if err != nil {
 		return nil, err
 	}
-	return StartBaseline("nixl_loop", library)
+	return startBaseline([]string{"MEM=" + mem.String()}, "nixl_loop", library)
 }
 
 // StartBaseline compiles one of the C programs, nixl_loop or memory, with the compiler of the environment
 // variable CC (gcc if unset) and starts it with these arguments.
 func StartBaseline(name string, args ...string) (*Baseline, error) {
+	return startBaseline(nil, name, args...)
+}
+
+// startBaseline is StartBaseline with further variables of the environment.
+func startBaseline(env []string, name string, args ...string) (*Baseline, error) {
 	dir, err := os.MkdirTemp("", "perigee-bench-")
 	if err != nil {
 		return nil, err
@@ -48,7 +54,7 @@ func StartBaseline(name string, args ...string) (*Baseline, error) {
 		return nil, err
 	}
 	b := &Baseline{cmd: exec.Command(program, args...)}
-	b.cmd.Stderr = &b.complain
+	b.cmd.Stderr, b.cmd.Env = &b.complain, append(os.Environ(), env...)
 	if b.in, err = b.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}

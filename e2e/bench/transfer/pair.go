@@ -6,26 +6,31 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"time"
 
 	"perigee/nixl"
 	"perigee/nixl/engines"
 )
 
-// bufferSize is the largest message that is measured.
-const bufferSize = 64 << 20
+// bufferSizes are the largest messages that are measured, by nixl.Mem.
+var bufferSizes = [...]int64{nixl.DRAM: 64 << 20, nixl.VRAM: 256 << 20}
 
-// targetEnv makes a process the target of a Pair; its value is the engine.
+// targetEnv makes a process the target of a Pair; its value is the engine and the kind of memory.
 const targetEnv = "PERIGEE_BENCH_TARGET"
 
 // Child must be called at the start of a main (or TestMain) that uses Pair. In the process of a
 // target it does the target's work and never returns.
 func Child() {
-	engine := os.Getenv(targetEnv)
+	engine, memory, _ := strings.Cut(os.Getenv(targetEnv), " ")
 	if engine == "" {
 		return
 	}
-	if err := target(engine); err != nil {
+	mem, err := nixl.ParseMem(memory)
+	if err == nil {
+		err = target(engine, mem)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "target:", err)
 		os.Exit(1)
 	}
@@ -48,8 +53,9 @@ type Pair struct {
 	Engine nixl.Info
 }
 
-// StartPair runs an engine, auto, nixl or shm, on both sides of a pair with 64 MiB each.
-func StartPair(engine string) (*Pair, error) {
+// StartPair runs an engine, auto, nixl or shm, on both sides of a pair with 64 MiB of host memory each, or 256 MiB of
+// GPU 0.
+func StartPair(engine string, mem nixl.Mem) (*Pair, error) {
 	theirIn, in, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -59,7 +65,7 @@ func StartPair(engine string) (*Pair, error) {
 		return nil, err
 	}
 	p := &Pair{cmd: exec.Command("/proc/self/exe"), pipes: []*os.File{in, out}}
-	p.cmd.Env = append(os.Environ(), targetEnv+"="+engine)
+	p.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s", targetEnv, engine, mem))
 	p.cmd.ExtraFiles = []*os.File{theirIn, theirOut}
 	p.cmd.Stderr = os.Stderr
 	err = p.cmd.Start()
@@ -68,7 +74,7 @@ func StartPair(engine string) (*Pair, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.end, err = meet(engine, 0, out, in)
+	p.end, err = meet(engine, mem, 0, out, in)
 	if err != nil {
 		p.Close()
 		return nil, err
@@ -78,9 +84,9 @@ func StartPair(engine string) (*Pair, error) {
 }
 
 // target is the other process's part: meet, then sleep until the initiator goes.
-func target(engine string) error {
+func target(engine string, mem nixl.Mem) error {
 	in := os.NewFile(3, "in")
-	e, err := meet(engine, 1, in, os.NewFile(4, "out"))
+	e, err := meet(engine, mem, 1, in, os.NewFile(4, "out"))
 	if err != nil {
 		return err
 	}
@@ -90,17 +96,19 @@ func target(engine string) error {
 }
 
 // meet opens an agent and connects it with the one at the other end of two pipes.
-func meet(engine string, me int, in, out *os.File) (end, error) {
+func meet(engine string, mem nixl.Mem, me int, in, out *os.File) (end, error) {
 	e := end{peer: 1 - me, in: gob.NewDecoder(in), out: gob.NewEncoder(out)}
 	chosen, _, err := engines.Open(engine, "", true, "", nixl.Backend{})
 	if err != nil {
 		return e, err
 	}
-	e.agent, err = chosen.NewAgent(nixl.AgentConfig{Name: fmt.Sprintf("bench-%d", me), OneHost: true, Progress: "auto"})
+	e.agent, err = chosen.NewAgent(nixl.AgentConfig{
+		Name: fmt.Sprintf("bench-%d", me), OneHost: true, VRAM: mem == nixl.VRAM, Progress: "auto",
+	})
 	if err != nil {
 		return e, err
 	}
-	if _, err := e.agent.Alloc(nixl.DRAM, bufferSize); err != nil {
+	if _, err := e.agent.Alloc(mem, bufferSizes[mem]); err != nil {
 		return e, err
 	}
 	card, err := e.agent.Card()

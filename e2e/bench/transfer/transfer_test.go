@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perigee/internal/fault"
+	"perigee/nixl/device/devicetest"
 )
 
 func TestMain(m *testing.M) {
@@ -68,5 +69,43 @@ func TestReportTellsMissedTargets(t *testing.T) {
 	lines := strings.Split(b.String(), "\n")
 	if err != nil || len(lines) != 4 || !strings.HasSuffix(lines[1], "5.00  MISSED") || !strings.HasSuffix(lines[2], "10.00  ok") {
 		t.Errorf("%v\n%s", err, &b)
+	}
+}
+
+// The section of GPU memory is played with a stand-in for CUDA's driver: both sides move bytes there, and a line is
+// printed for every case.
+func TestGPU(t *testing.T) {
+	if !devicetest.Again(t, "STANDIN_GPU_BYTES=1073741824") {
+		return
+	}
+	var b strings.Builder
+	err := onGPU(&b, []size{{4 << 10, 3, "4 KiB", 0.001}, {256 << 20, 1, "256 MiB", 1e6}}, 1)
+	lines := strings.Split(b.String(), "\n")
+	if err != nil || len(lines) != 2+4+2+4+1 {
+		t.Fatalf("%v\n%s", err, &b)
+	}
+	for at, want := range map[int]string{0: ", vram, map[", 2: "MISSED", 5: "ok", 6: "cuMemcpyDtoD", 8: "no target", 11: "no target"} {
+		if !strings.Contains(lines[at], want) {
+			t.Errorf("line %d: %s: want %s", at, lines[at], want)
+		}
+	}
+}
+
+// Without a GPU the section is skipped, and only then: with a GPU that does not work it fails.
+func TestGPUSkipped(t *testing.T) {
+	if devicetest.Again(t, "CUDA_VISIBLE_DEVICES=") {
+		var b strings.Builder
+		if err := GPU(&b); err != nil || b.String() != "# skipped: CUDA shows no GPU on this machine\n" {
+			t.Errorf("%v\n%s", err, &b)
+		}
+	}
+}
+
+func TestGPUFails(t *testing.T) {
+	if devicetest.Again(t, "STANDIN_FAILS=1") {
+		var b strings.Builder
+		if err := GPU(&b); fault.KindOf(err) != fault.Resource || b.Len() > 0 {
+			t.Errorf("%v\n%s", err, &b)
+		}
 	}
 }

@@ -4,7 +4,8 @@
 // each; where one fails all fail, as in a job, and after Deadline the test fails in place of hanging. Engine is the
 // shm engine for such ranks: every rank looks like a separate host to its world, yet all share the memory of the
 // process; with VRAM it has GPUs, too. Damaged is an engine for tests of verification: at one rank it inverts bits of
-// what is read, or loses the transfers to a peer, while it reports success.
+// what is read, or loses the transfers to a peer, while it reports success. GPU is one that also counts how often GPU
+// memory is copied.
 package traffictest
 
 import (

@@ -26,13 +26,19 @@ func (r base) control(L *glua.LState, w *spmd.World) (int, error) {
 	if _, err := r.Session(); err != nil {
 		return 0, err
 	}
+	cfg, err := r.agent(c.Mem)
+	if err != nil {
+		return 0, err
+	}
 	asked := fmt.Sprintf("test %s, %d rounds, %d of warm-up, %d ranks, %v experts, %d and %d bytes of buffers",
 		c.Test, c.Rounds, c.Warmup, c.Ranks, about["experts"], c.Send, c.Recv)
 	if err := r.alike("moe.control", asked); err != nil {
 		return 0, err
 	}
-	if err := experts.CheckRoom(w, c.Ranks, c.Send+c.Recv); err != nil {
-		return 0, err
+	if c.Mem == nixl.DRAM {
+		if err := experts.CheckRoom(w, c.Ranks, c.Send+c.Recv); err != nil {
+			return 0, err
+		}
 	}
 	var list []any // the figures so far
 	if record := L.CheckTable(1).RawGetString("record") != glua.LFalse; r.Env().Doc != nil && record {
@@ -50,7 +56,7 @@ func (r base) control(L *glua.LState, w *spmd.World) (int, error) {
 			return nil
 		}
 	}
-	if _, err := c.Play(w, r.Env().Engine(), nixl.AgentConfig{Progress: "auto"}); err != nil {
+	if _, err := c.Play(w, r.Env().Engine(), cfg); err != nil {
 		return 0, err
 	}
 	if err := w.All().Barrier(); err != nil {
@@ -86,6 +92,7 @@ func (r base) controlFrom(
 	if err := s.shape.Check(); err != nil {
 		return c, nil, err
 	}
+	c.Mem = s.mem
 	switch buffers {
 	case "routed":
 		plan, err := s.plan(r.Env().Seed)
@@ -104,7 +111,11 @@ func (r base) controlFrom(
 		"experts_per_rank": int64(s.shape.ExpertsPerRank()),
 		"experts":          int64(s.shape.Experts), "buffer_bytes": c.Send + c.Recv, "buffers": buffers,
 	}
-	r.Env().Note(fmt.Sprintf("%s, %d experts per rank: %s of each rank are allocated, touched and registered",
-		cli.Count(c.Ranks, "rank"), s.shape.ExpertsPerRank(), size.Decimal(c.Send+c.Recv)))
+	done := "allocated, touched and registered"
+	if c.Mem == nixl.VRAM {
+		about["mem"], done = c.Mem.String(), "allocated and registered in GPU memory"
+	}
+	r.Env().Note(fmt.Sprintf("%s, %d experts per rank: %s of each rank are %s",
+		cli.Count(c.Ranks, "rank"), s.shape.ExpertsPerRank(), size.Decimal(c.Send+c.Recv), done))
 	return c, about, nil
 }

@@ -83,6 +83,11 @@ func (r base) elastic(L *glua.LState, w *spmd.World) (_ int, err error) {
 	if _, err := r.Session(); err != nil {
 		return 0, err
 	}
+	cfg, err := r.agent(s.mem)
+	if err != nil {
+		return 0, err
+	}
+	r.noteMem(s.mem)
 	e.Spec.Direct = s.direct(r.Env().Engine())
 	asked := fmt.Sprintf("plan %q, %d iterations, %d of warm-up, patience %v s, exit %t, %s", text, e.Iterations, e.Warmup, patience, exit,
 		planeText(s.describe(e.Spec)))
@@ -92,6 +97,9 @@ func (r base) elastic(L *glua.LState, w *spmd.World) (_ int, err error) {
 	var list []any // the phases so far
 	if r.Env().Doc != nil {
 		value := map[string]any{"plan": text}
+		if e.Spec.Mem == nixl.VRAM {
+			value["mem"] = e.Spec.Mem.String()
+		}
 		e.Each = func(o experts.Outcome) error {
 			phase, err := plainOf[map[string]any](o)
 			if err != nil {
@@ -109,7 +117,7 @@ func (r base) elastic(L *glua.LState, w *spmd.World) (_ int, err error) {
 			return err
 		}
 	}
-	if _, err := e.Play(w, r.Env().Engine(), nixl.AgentConfig{Progress: "auto"}); err != nil {
+	if _, err := e.Play(w, r.Env().Engine(), cfg); err != nil {
 		return 0, err
 	}
 	if r.Env().Doc == nil {

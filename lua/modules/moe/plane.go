@@ -74,18 +74,26 @@ func (r *planes) make(L *glua.LState, w *spmd.World) (int, error) {
 	}
 	plan.Direct = s.direct(r.Env().Engine())
 	about := s.describe(plan)
-	staged := "each rank's messages staged in one piece"
+	cfg, err := r.agent(s.mem)
+	if err != nil {
+		return 0, err
+	}
+	staged, memory := "each rank's messages staged in one piece", "registered"
 	if plan.Direct {
 		staged = "each message written by itself"
 	}
+	if s.mem == nixl.VRAM {
+		memory = "registered in GPU memory, with a copy in the host's"
+	}
+	r.noteMem(s.mem)
 	r.Env().Note(fmt.Sprintf("routing %s, %s, seed %d; placement %s; %s, %s; requests prepared once and posted again",
 		s.routing.Family, s.routing.Replacement(), s.routing.Seed, s.placed, s.payload, staged))
-	r.Env().Note(fmt.Sprintf("memory of a rank: %s registered, %s in all",
-		size.Decimal(about["registered_bytes"].(int64)), size.Decimal(about["memory_bytes"].(int64))))
+	r.Env().Note(fmt.Sprintf("memory of a rank: %s %s, %s in all",
+		size.Decimal(about["registered_bytes"].(int64)), memory, size.Decimal(about["memory_bytes"].(int64))))
 	if err := r.alike("moe.open", planeText(about)); err != nil {
 		return 0, err
 	}
-	opened, err := experts.Open(w, r.Env().Engine(), nixl.AgentConfig{Progress: "auto"}, plan)
+	opened, err := experts.Open(w, r.Env().Engine(), cfg, plan)
 	if err != nil {
 		return 0, err
 	}

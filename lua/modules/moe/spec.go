@@ -14,6 +14,7 @@ import (
 	"perigee/lua/objects"
 	"perigee/lua/vm"
 	"perigee/nixl"
+	"perigee/spmd"
 )
 
 // base has the host, which the functions of the module need.
@@ -30,6 +31,7 @@ type spec struct {
 	groups, nodes int
 	placed        string
 	staging       string
+	mem           nixl.Mem
 	loads         []float64
 }
 
@@ -42,7 +44,7 @@ const (
 )
 
 // specFrom reads {tokens =, hidden =, experts_per_rank =, topk =, payload =, routing =, placement =, redundant =,
-// shared_experts =, groups =, nodes =, loads =, staging =} for a number of ranks.
+// shared_experts =, groups =, nodes =, loads =, staging =, mem =} for a number of ranks.
 func (r base) specFrom(what string, t *glua.LTable, ranks int) (s spec, err error) {
 	f := vm.NewFields(what, t)
 	perRank := f.Integer("experts_per_rank", 8, -1<<31)
@@ -55,8 +57,12 @@ func (r base) specFrom(what string, t *glua.LTable, ranks int) (s spec, err erro
 	s.redundant, s.groups, s.nodes = f.Int("redundant", 1, 0), f.Int("groups", 1, 1),
 		f.Int("nodes", 1, 1)
 	routing, loads := f.Table("routing"), f.Table("loads")
+	mem := f.Text("mem", nixl.DRAM.String())
 	if err := f.Err(); err != nil {
 		return s, err
+	}
+	if s.mem, err = nixl.ParseMem(mem); err != nil {
+		return s, fault.New(fault.Usage, "%s: mem: %w", what, err)
 	}
 	if perRank < 1 || perRank > int64(moe.MaxExperts/ranks) {
 		return s, fault.New(fault.Usage, "experts per rank is %d, want 1 to %d", perRank, moe.MaxExperts/ranks)
@@ -152,14 +158,57 @@ func (s spec) plan(seed uint64) (experts.Spec, error) {
 	}
 	selection, placement = moe.Share(selection, placement, s.shared)
 	return experts.Spec{
-		Selection: selection, Placement: placement, Payload: s.payload, Seed: seed, Shared: s.shared,
+		Selection: selection, Placement: placement, Payload: s.payload, Seed: seed, Shared: s.shared, Mem: s.mem,
 	}, nil
 }
 
 // direct reports whether a dispatch writes each message by itself.
 func (s spec) direct(engine nixl.Engine) bool {
-	return s.staging == stagingOff || s.staging == stagingAuto && engine.Info().Name == "shm"
+	return s.staging == stagingOff || s.staging == stagingAuto && (s.mem == nixl.VRAM || engine.Info().Name == "shm")
 }
+
+// agent configures the agents of this rank. All ranks call it before they prepare anything: where memory is that of
+// GPUs, a rank without one, and an engine that has none, are errors of the kind Resource.
+func (r base) agent(mem nixl.Mem) (nixl.AgentConfig, error) {
+	cfg := nixl.AgentConfig{Progress: "auto"}
+	if mem != nixl.VRAM {
+		r.Env().NoteHostMemory()
+		return cfg, nil
+	}
+	if r.Env().Engine().Info().Name == "shm" {
+		return cfg, fault.New(fault.Resource, "memory type vram: the shm engine serves host memory only").
+			WithHint("use --mem-type dram, or --engine nixl")
+	}
+	w := r.Env().World
+	ordinal, has := r.Env().GPUOf()
+	without := w.Size()
+	if !has {
+		without = w.Rank()
+	}
+	first, err := spmd.AllReduce(w.All(), []int{without}, spmd.Min)
+	if err != nil {
+		return cfg, err
+	}
+	if rank := first[0]; rank == w.Rank() {
+		return cfg, fault.New(fault.Resource, "memory type vram: rank %d on %s has no GPU", rank, w.HostName(rank)).
+			WithHint("use --mem-type dram, or run all ranks where there is a GPU (perigee doctor lists what CUDA shows)")
+	} else if rank < w.Size() {
+		<-w.Context().Done() // that rank reports it
+		return cfg, w.Err()
+	}
+	cfg.GPU = ordinal
+	return cfg, r.Env().NoteGPUs()
+}
+
+// noteMem says, once, of measurements in GPU memory what they are, and what they are not.
+func (r base) noteMem(mem nixl.Mem) {
+	if d := r.Env().Doc; d != nil && mem == nixl.VRAM && !slices.Contains(d.Notes, onGPU) {
+		r.Env().Note(onGPU)
+	}
+}
+
+const onGPU = "memory vram: transport of dispatch and combine between GPU memories, posted by the host; no GPU kernels: " +
+	"quantising, packing and reducing stay on the host and are not part of any time"
 
 // describe lists the sizes of a data plane, for the result.
 func (s spec) describe(plan experts.Spec) map[string]any {
@@ -174,7 +223,7 @@ func (s spec) describe(plan experts.Spec) map[string]any {
 	for rank, n := range census.Received {
 		load[rank] = n
 	}
-	return map[string]any{
+	about := map[string]any{
 		"ranks": int64(s.shape.Ranks), "tokens": int64(s.shape.Tokens), "hidden": int64(s.shape.Hidden),
 		"topk": int64(s.shape.TopK), "shared_experts": int64(s.shared),
 		"experts": int64(s.shape.Experts), "experts_per_rank": int64(s.shape.ExpertsPerRank()),
@@ -186,6 +235,10 @@ func (s spec) describe(plan experts.Spec) map[string]any {
 		"rank_load":                 load,
 		"mean_fanout":               census.Fanout.Mean,
 	}
+	if s.mem == nixl.VRAM {
+		about["mem"], about["memory_bytes"] = s.mem.String(), registered+all // the copies are in all
+	}
+	return about
 }
 
 // alike fails at all ranks where one asks a collective function for something else than rank 0: they would wait for

@@ -5,6 +5,9 @@
 //
 // Reads lines "write|read[:BLOCKS] BYTES COUNT" and answers each with the median of COUNT runs
 // in nanoseconds. A run moves BLOCKS (1) blocks of BYTES in one request.
+//
+// With MEM=vram in the environment the bytes lie in the memory of GPU 0, and "copy BYTES COUNT" is a copy
+// inside it without NIXL, from one buffer of this process to another.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -16,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SIZE = 64 << 20, MAX_COUNT = 100000 };
+enum { HOST_SIZE = 64 << 20, GPU_SIZE = 256 << 20, MAX_COUNT = 100000 };
 
 typedef struct {
     bool progress_thread, listen_thread;
@@ -47,6 +50,19 @@ static void *function(const char *name) {
         if (status < 0) die(#name, status);                                                        \
     } while (0)
 
+// CUDA calls a function of CUDA's driver and ends the process if it fails.
+#define CUDA(name, types, ...)                                                                     \
+    do {                                                                                           \
+        static int(*f) types;                                                                      \
+        if (!f) f = (int(*) types)dlsym(driver, #name);                                            \
+        int code = f ? f(__VA_ARGS__) : -1;                                                        \
+        if (code) die(#name, code);                                                                \
+    } while (0)
+
+static bool vram;
+static void *driver;
+static size_t SIZE;
+
 static int64_t now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -74,9 +90,37 @@ static void *agent, *args, *map;
 static char *buffer;
 static const char *names[] = {"bare-0", "bare-1"};
 
+static char *gpu_memory(void) {
+    uint64_t address;
+    CUDA(cuMemAlloc_v2, (uint64_t *, size_t), &address, SIZE);
+    return (char *)address;
+}
+
+static void open_gpu(void) {
+    int device;
+    void *context;
+    driver = dlopen("libcuda.so.1", RTLD_NOW);
+    if (!driver) die("libcuda.so.1", 0);
+    CUDA(cuInit, (unsigned), 0);
+    CUDA(cuDeviceGet, (int *, int), &device, 0);
+    CUDA(cuDevicePrimaryCtxRetain, (void **, int), &context, device);
+    CUDA(cuCtxSetCurrent, (void *), context);
+}
+
+static char *host_memory(void) {
+    char *p = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) die("mmap", SIZE);
+    // The same kind of pages as perigee's, which decide more than any loop does.
+    madvise(p, SIZE, MADV_HUGEPAGE);
+    memset(p, 0, SIZE);
+    return p;
+}
+
 static void open_agent(int me) {
-    config c = {.workers = 1};
+    // A peer reaches GPU memory only with this process's help: a thread makes progress, as in perigee.
+    config c = {.workers = 1, .progress_thread = vram, .progress_delay = vram ? 100 : 0};
     void *params, *backend, *list;
+    if (vram) open_gpu();
     CALL(create_configured_agent, (const char *, config *, void **), names[me], &c, &agent);
     CALL(create_params, (void **), &params);
     CALL(params_add, (void *, const char *, const char *), params, "ucx_error_handling_mode", "none");
@@ -85,12 +129,8 @@ static void open_agent(int me) {
     CALL(opt_args_add_backend, (void *, void *), args, backend);
     CALL(opt_args_set_skip_desc_merge, (void *, bool), args, true);
     CALL(create_notif_map, (void **), &map);
-    buffer = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (buffer == MAP_FAILED) die("mmap", SIZE);
-    // The same kind of pages as perigee's, which decide more than any loop does.
-    madvise(buffer, SIZE, MADV_HUGEPAGE);
-    memset(buffer, 0, SIZE);
-    CALL(create_reg_dlist, (int, void **), 0, &list);
+    buffer = vram ? gpu_memory() : host_memory();
+    CALL(create_reg_dlist, (int, void **), vram, &list);
     CALL(reg_dlist_add_desc, (void *, uintptr_t, size_t, uint64_t, void *, size_t), list,
          (uintptr_t)buffer, SIZE, 0, NULL, 0);
     CALL(register_mem, (void *, void *, void *), agent, list, args);
@@ -127,13 +167,32 @@ static char *meet(int me, int in, int out) {
     return theirs.buffer;
 }
 
+static int64_t took[MAX_COUNT];
+
+static int64_t median(int count) {
+    qsort(took, count, sizeof *took, compare);
+    return took[count / 2];
+}
+
+// copy returns when the bytes are there: cuMemcpyDtoD itself may return before.
+static int64_t copy(size_t size, int count) {
+    static char *other;
+    if (!other) other = gpu_memory();
+    for (int i = 0; i < count; i++) {
+        int64_t start = now();
+        CUDA(cuMemcpyDtoD_v2, (uint64_t, uint64_t, size_t), (uint64_t)other, (uint64_t)buffer, size);
+        CUDA(cuStreamSynchronize, (void *), NULL);
+        took[i] = now() - start;
+    }
+    return median(count);
+}
+
 static int64_t measure(int op, char *remote, size_t size, size_t blocks, int count) {
-    static int64_t took[MAX_COUNT];
     int (*post)(void *, void *, void *) = function("nixl_capi_post_xfer_req");
     int (*poll)(void *, void *) = function("nixl_capi_get_xfer_status");
     void *here, *there, *req;
-    CALL(create_xfer_dlist, (int, void **), 0, &here);
-    CALL(create_xfer_dlist, (int, void **), 0, &there);
+    CALL(create_xfer_dlist, (int, void **), vram, &here);
+    CALL(create_xfer_dlist, (int, void **), vram, &there);
     for (size_t i = 0; i < blocks; i++) {
         CALL(xfer_dlist_add_desc, (void *, uintptr_t, size_t, uint64_t), here, (uintptr_t)buffer + i * size, size, 0);
         CALL(xfer_dlist_add_desc, (void *, uintptr_t, size_t, uint64_t), there, (uintptr_t)remote + i * size, size, 0);
@@ -151,12 +210,14 @@ static int64_t measure(int op, char *remote, size_t size, size_t blocks, int cou
     CALL(destroy_xfer_req, (void *), req);
     CALL(destroy_xfer_dlist, (void *), here);
     CALL(destroy_xfer_dlist, (void *), there);
-    qsort(took, count, sizeof *took, compare);
-    return took[count / 2];
+    return median(count);
 }
 
 int main(int argc, char **argv) {
     if (argc != 2) die("usage: nixl_loop LIBRARY", argc);
+    const char *mem = getenv("MEM");
+    vram = mem && !strcmp(mem, "vram");
+    SIZE = vram ? GPU_SIZE : HOST_SIZE;
     int there[2], back[2];
     if (pipe(there) || pipe(back)) die("pipe", 0);
     int me = fork() == 0;
@@ -182,7 +243,8 @@ int main(int argc, char **argv) {
         size_t blocks = colon ? strtoul(colon + 1, NULL, 10) : 1;
         if (size == 0 || blocks == 0 || blocks > SIZE / size || count < 1 || count > MAX_COUNT)
             die("bad request", count);
-        printf("%lld\n", (long long)measure(op[0] == 'w', remote, size, blocks, count));
+        bool copies = vram && op[0] == 'c';
+        printf("%lld\n", (long long)(copies ? copy(size, count) : measure(op[0] == 'w', remote, size, blocks, count)));
         fflush(stdout);
     }
     _exit(0); // the library does not survive exit

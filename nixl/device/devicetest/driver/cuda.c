@@ -152,6 +152,13 @@ int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t size) {
 	memcpy(to, (void *)from, size);
 	return 0;
 }
+int cuMemcpyDtoD_v2(uint64_t to, uint64_t from, size_t size) {
+	if (!current) return NO_CONTEXT;
+	if (!inside(to, size) || !inside(from, size)) return INVALID_VALUE;
+	cuStreamSynchronize(NULL);
+	memcpy((void *)to, (void *)from, size);
+	return 0;
+}
 int cuGetErrorString(int code, const char **text) {
 	*text = code == OUT_OF_MEMORY ? "out of memory" : "a failure";
 	return 0;

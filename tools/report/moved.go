@@ -23,7 +23,8 @@ type sheet struct {
 	Columns []string
 	Words   int // columns from the left that hold no numbers
 	Rows    [][]string
-	Left    string // what it leaves out
+	Of      int    // rows, where these are the first
+	Left    string // what is left out, in words
 }
 
 // What a page shows of it at most: rows of a table, sentences above it, and counters of a row.
@@ -66,8 +67,8 @@ func sheetsOf(f *figures.Figures) (list []sheet) {
 // cut keeps the first rows.
 func (s *sheet) cut(most int) {
 	if n := len(s.Rows); n > most {
-		s.Left = fmt.Sprintf("The first %d of %d rows; --format json has all.", most, n)
-		s.Rows = s.Rows[:most]
+		s.Of, s.Rows = max(s.Of, n), s.Rows[:most]
+		s.Left = fmt.Sprintf("The first %d of %d rows; --format json has all.", most, s.Of)
 	}
 }
 
@@ -196,10 +197,14 @@ func percentText(n figures.Num) string {
 	if !n.Known() {
 		return "-"
 	}
-	if n > 1 {
-		return fmt.Sprintf("%.0f %%", 100*float64(n))
+	switch v := 100 * float64(n); {
+	case v >= 99.95:
+		return fmt.Sprintf("%.0f %%", v)
+	case v > 0 && v < 0.05:
+		return "<0.1 %"
+	default:
+		return fmt.Sprintf("%.1f %%", v)
 	}
-	return fmt.Sprintf("%.3g %%", 100*float64(n))
 }
 
 // writeMoved writes what moved the bytes.

@@ -147,15 +147,15 @@ func (f *Figures) gains() map[string]map[counter]gain {
 		if phase == nil {
 			continue
 		}
-		add := func(nic string, counters map[string]int64) {
+		add := func(of, nic string, counters map[string]int64) {
 			for name, n := range counters {
-				k := counter{w.Host, name, nic}
+				k := counter{w.Host, of + name, nic}
 				phase[k] = gain{phase[k].count + n, phase[k].ns + w.EndNS - w.StartNS}
 			}
 		}
-		add("", w.TCP)
+		add("tcp.", "", w.TCP)
 		for _, n := range w.NICs {
-			add(n.Name, n.Counters)
+			add("", n.Name, n.Counters)
 		}
 	}
 	return list
@@ -237,9 +237,9 @@ func (f *Figures) reached() []Reached {
 		add("the ceiling", Num(c.Rate))
 	}
 	alone, pair := best(func(p Pair) Num { return p.IsolatedBandwidth })
-	add("fastest pair of hosts' ranks alone, "+pair, alone)
+	add("fastest pair between hosts alone, "+pair, alone)
 	together, pair := best(func(p Pair) Num { return p.Bandwidth })
-	add("fastest pair of hosts' ranks in the workload, "+pair, together)
+	add("fastest pair between hosts in the workload, "+pair, together)
 	if f.Document.World.Size == 2 && len(f.Document.World.Hosts) == 2 { // else several ranks share it
 		var best Num
 		for _, b := range f.Blocks.List {

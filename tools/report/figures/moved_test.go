@@ -35,7 +35,7 @@ func apart4(alone, workload map[string]int64) *result.Document {
 // Counters stand beside the verdict only where they rose in the workload, and were seen not to rise alone.
 func TestCongestionBesideTheVerdict(t *testing.T) {
 	type counters = map[string]int64
-	const want = "retransmits rose by 2,174 in phase workload on node2, 0 in phase isolated."
+	const want = "2,174 segments of TCP were retransmitted in phase workload on node2, 0 in phase isolated."
 	for name, c := range map[string]struct {
 		alone, workload counters
 		want            string
@@ -121,8 +121,8 @@ func TestLineAndCeiling(t *testing.T) {
 		t.Fatal(err)
 	}
 	// 0 -> 2: 1400 bytes in 20 + 100 ns alone; 1 -> 3: 2000 in 50 ns alone, 100 in the workload.
-	want := []Reached{{"the ceiling", 80e9, 0.8, 1}, {"fastest pair of hosts' ranks alone, 1 \u2192 3", 40e9, 0.4, 0.5},
-		{"fastest pair of hosts' ranks in the workload, 0 \u2192 3", 25e9, 0.25, 0.3125}}
+	want := []Reached{{"the ceiling", 80e9, 0.8, 1}, {"fastest pair between hosts alone, 1 \u2192 3", 40e9, 0.4, 0.5},
+		{"fastest pair between hosts in the workload, 0 \u2192 3", 25e9, 0.25, 0.3125}}
 	round := cmp.Comparer(func(a, b Num) bool { return math.Abs(float64(a-b)) <= 1e-9*math.Abs(float64(a)) })
 	if diff := cmp.Diff(want, f.Moved.Reached, round); diff != "" {
 		t.Error(diff)

@@ -14,6 +14,7 @@ import (
 	"perigee/internal/traffic/play"
 	"perigee/internal/traffic/session"
 	"perigee/nixl"
+	"perigee/nixl/device"
 	"perigee/spmd"
 )
 
@@ -34,10 +35,12 @@ type Config struct {
 	Out        io.Writer // for the header's further lines, notes, the table of thresholds, the name of the result
 
 	// Open opens the engine, GPUs lists the UUIDs of the GPUs that this process may use, Available is the memory of
-	// this host in bytes that can be taken. nil means: as OpenEngine does, as CUDA says, and what the kernel says.
+	// this host in bytes that can be taken, Network reads the counters of its network. nil means: as OpenEngine does,
+	// as CUDA says, and what the kernel says.
 	Open      func() (engine nixl.Engine, note string, err error)
 	GPUs      func() ([]string, error)
 	Available func() (bytes int64, err error)
+	Network   func() device.Counters
 }
 
 // Experiment is a run that goes on.
@@ -62,6 +65,7 @@ type Experiment struct {
 	intervals  map[string]*spmd.Interval // of SaveRuns, by plans
 	complete   bool                      // the result is written, as that of a run that went well
 	kept       kept
+	looks      looks // at the counters of this host's network
 }
 
 // Begin begins an experiment at this rank.
@@ -71,6 +75,7 @@ func Begin(c Config) *Experiment {
 	}
 	e := &Experiment{Config: c, recorded: map[runKey]int{}, early: map[int]play.Collected{},
 		intervals: map[string]*spmd.Interval{}}
+	e.beginLooks()
 	if c.World.Rank() > 0 {
 		return e
 	}

@@ -4,6 +4,9 @@ package experiment
 // since libraries say what moved the bytes as their agents end. All ranks call it after the last transfer, before
 // Finish. What cannot be found out is unknown in the result and no error; an error is one of closing the session.
 func (e *Experiment) Observe() error {
+	if err := e.observeNetwork(); err != nil {
+		return err
+	}
 	if e.session == nil {
 		return nil
 	}

@@ -49,8 +49,8 @@ func IsColumn(name string) bool {
 	return slices.ContainsFunc(columns, func(c expr.Column[Row]) bool { return c.Name == name })
 }
 
-// Column returns a column of the samples of a metric. Those of a scenario's metric also have labels, of any name. A
-// column that the metric lacks is an error of the kind Usage, with those that it has.
+// Column returns a column of the samples of a metric. Those of a scenario's metric also have labels, of any name, and
+// those of counters of the network have some. A column that the metric lacks is an error of the kind Usage, with those that it has.
 func Column(metric, name string, label bool) (*expr.Column[Row], error) {
 	i := slices.IndexFunc(columns, func(c expr.Column[Row]) bool { return c.Name == name })
 	if i >= 0 {
@@ -59,8 +59,8 @@ func Column(metric, name string, label bool) (*expr.Column[Row], error) {
 	if !label {
 		return nil, fault.New(fault.Usage, "wanted a text in double quotes, a number or a size such as 64K, got %s", name)
 	}
-	if _, known := Find(metric); known {
-		var names []string
+	if def, known := Find(metric); known && !slices.Contains(def.labels, name) {
+		names := slices.Clone(def.labels)
 		for _, c := range columns {
 			names = append(names, c.Name)
 		}

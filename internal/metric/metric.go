@@ -2,7 +2,6 @@ package metric
 
 import (
 	"slices"
-	"sort"
 
 	"perigee/internal/conf"
 	"perigee/internal/expr"
@@ -23,6 +22,8 @@ type Def struct {
 	all  func(v *view, yield func(Sample))
 	// revised says that runs which come later may change the samples of those that are there.
 	revised bool
+	// labels are those of its samples, if they have any.
+	labels []string
 }
 
 // Revised reports whether runs that come later may change the samples of a metric that are there: they may have been
@@ -57,7 +58,7 @@ type Sample struct {
 }
 
 // all are the metrics of every result, in the order of the documentation.
-var all = slices.Concat(known, blocks)
+var all = slices.Concat(known, blocks, network)
 
 // Find returns a metric of every result.
 func Find(name string) (Def, bool) {
@@ -195,18 +196,9 @@ func own(d *result.Document, name string, from int, yield func(Sample)) int {
 			set = max(0, m.Labels[k])
 		}
 		yield(Sample{
-			Value: m.Values[k], Pattern: -1, Phase: phaseAt(d.Phases, at), Iteration: -1, Rank: -1, Peer: -1,
+			Value: m.Values[k], Pattern: -1, Phase: d.PhaseAt(at), Iteration: -1, Rank: -1, Peer: -1,
 			StartNS: at, EndNS: at, Labels: m.LabelsOf(k), LabelSet: set,
 		})
 	}
 	return len(m.Values)
-}
-
-// phaseAt is the phase in which a moment lies.
-func phaseAt(phases []result.Phase, ns int64) (name string) {
-	after := sort.Search(len(phases), func(i int) bool { return phases[i].StartNS > ns })
-	if after == 0 {
-		return ""
-	}
-	return phases[after-1].Name
 }

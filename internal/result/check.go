@@ -37,7 +37,20 @@ func (d *Document) check() error {
 			}
 		}
 	}
+	for i, w := range d.windows() {
+		if w.Host < 0 || w.Host >= len(d.World.Hosts) {
+			return fmt.Errorf("network.windows[%d]: there is no host %d", i, w.Host)
+		}
+	}
 	return nil
+}
+
+// windows are those of the network, if it was looked at.
+func (d *Document) windows() []NetworkWindow {
+	if d.Network == nil {
+		return nil
+	}
+	return d.Network.Windows
 }
 
 // checkRun makes sure that there is the pattern of a run, and that its iteration can be an index.

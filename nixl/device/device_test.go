@@ -46,31 +46,6 @@ func cutPrefix(s, prefix string) (string, bool) {
 	return s, false
 }
 
-// Loopback and bridges are no NICs; an adapter without counters is left out.
-func TestCountTraffic(t *testing.T) {
-	root := tree(t, map[string]string{
-		"class/net/lo/statistics/tx_bytes":   "1000\n",
-		"class/net/lo/statistics/rx_bytes":   "1000\n",
-		"class/net/br0/statistics/tx_bytes":  "7\n",
-		"class/net/br0/statistics/rx_bytes":  "7\n",
-		"class/net/eth0/statistics/tx_bytes": "12\n",
-		"class/net/eth0/statistics/rx_bytes": "500\n",
-		"class/net/eth0/device":              "->../../../devices/eth0",
-		"devices/eth0/vendor":                "0x1af4\n",
-
-		"class/infiniband/mlx5_0/ports/1/counters/port_xmit_data": "100\n",
-		"class/infiniband/mlx5_0/ports/1/counters/port_rcv_data":  "3\n",
-		"class/infiniband/mlx5_0/ports/2/state":                   "1: DOWN\n",
-	})
-	got, err := CountTraffic(root)
-	if diff := cmp.Diff(Traffic{Names: []string{"eth0", "mlx5_0:1"}, Sent: 412, Received: 512}, got); err != nil || diff != "" {
-		t.Errorf("%v (-want +got):\n%s", err, diff)
-	}
-	if got, err := CountTraffic(t.TempDir()); err != nil || len(got.Names) != 0 {
-		t.Errorf("%+v, %v", got, err)
-	}
-}
-
 func TestNICs(t *testing.T) {
 	root := tree(t, map[string]string{
 		"class/net/lo/type":           "772\n",

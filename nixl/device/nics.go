@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // NIC is a network interface of the host, or a port of an RDMA adapter.
@@ -128,12 +130,21 @@ func rate(s string) int64 {
 	return int64(gbps * 1000)
 }
 
+// attribute reads a file of sysfs, which hands it over at once: what is larger than a page is none, and what would have
+// to be waited for is empty.
 func attribute(dir, name string) string {
-	text, err := os.ReadFile(filepath.Join(dir, name))
+	const page = 4096
+	fd, err := unix.Open(filepath.Join(dir, name), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return ""
 	}
-	return strings.TrimSpace(string(text))
+	defer unix.Close(fd)
+	var text [page + 1]byte
+	n, err := unix.Read(fd, text[:])
+	if err != nil || n > page {
+		return ""
+	}
+	return strings.TrimSpace(string(text[:n]))
 }
 
 // bus is the last part of where the device link leads, if that looks like a PCI address.
@@ -155,51 +166,4 @@ func driverOf(dir string) string {
 		return ""
 	}
 	return filepath.Base(target)
-}
-
-// Traffic counts the bytes that the NICs of a host have sent and received since they were set up, of all processes.
-type Traffic struct {
-	Names          []string // of the NICs
-	Sent, Received int64    // bytes
-}
-
-// CountTraffic adds up the counters of the host's NICs below a sysfs root: of network interfaces that are devices,
-// which leaves out loopback, bridges and the like, and of RDMA ports. Names is empty where there are none, or where
-// they count nothing.
-func CountTraffic(sysfsRoot string) (t Traffic, err error) {
-	nets, err := names(filepath.Join(sysfsRoot, "class", "net"))
-	if err != nil {
-		return t, err
-	}
-	for _, name := range nets {
-		dir := filepath.Join(sysfsRoot, "class", "net", name)
-		if _, err := os.Stat(filepath.Join(dir, "device")); err == nil {
-			t.add(name, filepath.Join(dir, "statistics"), "tx_bytes", "rx_bytes", 1)
-		}
-	}
-	adapters, err := names(filepath.Join(sysfsRoot, "class", "infiniband"))
-	if err != nil {
-		return t, err
-	}
-	for _, name := range adapters {
-		ports := filepath.Join(sysfsRoot, "class", "infiniband", name, "ports")
-		list, err := names(ports)
-		if err != nil {
-			return t, err
-		}
-		for _, port := range list { // their unit is 4 bytes
-			t.add(name+":"+port, filepath.Join(ports, port, "counters"), "port_xmit_data", "port_rcv_data", 4)
-		}
-	}
-	return t, nil
-}
-
-// add takes the counters of a NIC in a folder.
-func (t *Traffic) add(name, dir, sent, received string, unit int64) {
-	out, errOut := strconv.ParseInt(attribute(dir, sent), 10, 64)
-	in, errIn := strconv.ParseInt(attribute(dir, received), 10, 64)
-	if errOut == nil && errIn == nil {
-		t.Names = append(t.Names, name)
-		t.Sent, t.Received = t.Sent+out*unit, t.Received+in*unit
-	}
 }

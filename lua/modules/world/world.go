@@ -13,7 +13,6 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/fault"
-	"perigee/internal/result"
 	"perigee/lua/modules"
 	"perigee/lua/vm"
 	"perigee/spmd"
@@ -218,15 +217,10 @@ func (r *instance) phase(L *glua.LState) (int, error) {
 	if err := modules.CheckName("world.phase", name); err != nil {
 		return 0, err
 	}
-	w, err := r.World()
-	if err != nil {
+	if _, err := r.World(); err != nil {
 		return 0, err
 	}
-	w.Phase(name)
-	if d := r.Env().Doc; d != nil {
-		d.Phases = append(d.Phases, result.Phase{Name: name, StartNS: w.Now()})
-		r.Env().Checkpoint()
-	}
+	r.Env().BeginPhase(name)
 	return 0, nil
 }
 

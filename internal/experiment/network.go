@@ -1,0 +1,145 @@
+package experiment
+
+import (
+	"encoding/json"
+	"io"
+	"strings"
+	"time"
+
+	"perigee/internal/result"
+	"perigee/nixl/device"
+)
+
+const (
+	// mostWindows bounds how many phases of a host are kept apart: a script may begin a phase for each message.
+	mostWindows = 200
+	// laterPhases is the name of the last window where there are more.
+	laterPhases = "later phases"
+	// lookLimit is how long the counters may take. They are read in some milliseconds, but a driver whose firmware
+	// does not answer may keep the reader for good.
+	lookLimit = 2 * time.Second
+	tooLate   = "the counters could not be read in time"
+)
+
+// looks are those of the first rank of a host at the counters of its network, at the edges of phases.
+type looks struct {
+	read    func() device.Counters // nil at other ranks, and once it has taken too long
+	phase   string
+	start   int64 // of the phase
+	last    device.Counters
+	windows []result.NetworkWindow
+	spent   time.Duration
+}
+
+// beginLooks has the first look. It has an effect at the first rank of each host.
+func (e *Experiment) beginLooks() {
+	if e.World.Hosts()[e.World.HostOf(e.World.Rank())].Ranks[0] != e.World.Rank() {
+		return
+	}
+	e.looks.read = e.Network
+	if e.Network == nil {
+		e.looks.read = device.ThisNetwork().Read
+	}
+	ok := false
+	if e.looks.last, ok = e.looks.look(); !ok {
+		e.looks.windows = []result.NetworkWindow{{Note: tooLate}}
+	}
+	e.looks.start = e.World.Now()
+}
+
+// BeginPhase begins a phase of this rank, and at rank 0 of the result. What is counted at its edge is no part of any
+// phase.
+func (e *Experiment) BeginPhase(name string) {
+	e.World.Phase(name)
+	e.looks.edge(name, e.World.Now)
+	if e.Doc != nil {
+		e.Doc.Phases = append(e.Doc.Phases, result.Phase{Name: name, StartNS: e.World.Now()})
+		e.Checkpoint()
+	}
+}
+
+// edge ends the window of a phase and begins that of the next, unless that has the same name.
+func (l *looks) edge(next string, now func() int64) {
+	if len(l.windows) == mostWindows-1 && next != "" {
+		next = laterPhases
+	}
+	if l.read == nil || next == l.phase {
+		return
+	}
+	end := now()
+	counters, ok := l.look()
+	w := result.NetworkWindow{Phase: l.phase, StartNS: l.start, EndNS: end, Note: tooLate}
+	if ok {
+		fill(&w, counters, l.last)
+		l.last = counters
+	}
+	if l.phase != "" || next == "" { // what comes before the first phase is no part of the run
+		l.windows = append(l.windows, w)
+	}
+	l.phase, l.start = next, now()
+}
+
+// look reads the counters, unless that takes too long.
+func (l *looks) look() (c device.Counters, ok bool) {
+	began := time.Now()
+	defer func() { l.spent += time.Since(began) }()
+	read, done := l.read, make(chan device.Counters, 1)
+	go func() { done <- read() }()
+	select {
+	case c = <-done:
+		return c, true
+	case <-time.After(lookLimit):
+		l.read = nil
+		return c, false
+	}
+}
+
+// fill puts what the counters have gained into a window.
+func fill(w *result.NetworkWindow, now, before device.Counters) {
+	gained, notes := now.Since(before)
+	w.TCP, w.Note = gained.TCP, strings.Join(notes, ", ")
+	for _, n := range gained.NICs {
+		w.NICs = append(w.NICs, result.NICWindow{Name: n.Name, Mbps: n.Mbps, Sent: n.Sent, Received: n.Received,
+			Counters: n.Congestion})
+	}
+}
+
+// observeNetwork ends the last window and gathers those of all hosts in the result, at rank 0, which prints what the
+// counters say of congestion. All ranks call it.
+func (e *Experiment) observeNetwork() error {
+	e.looks.edge("", e.World.Now)
+	if e.looks.spent > 0 {
+		e.World.Log().Debug("read the counters of the network", "elapsed", e.looks.spent)
+	}
+	var mine []byte
+	if e.looks.windows != nil {
+		var err error
+		if mine, err = json.Marshal(e.looks.windows); err != nil {
+			return err
+		}
+	}
+	g := e.World.All()
+	all, err := g.Gather(0, mine)
+	if err != nil || all == nil {
+		return err
+	}
+	e.Doc.Network = &result.Network{Windows: []result.NetworkWindow{}}
+	for place, text := range all {
+		var windows []result.NetworkWindow
+		if len(text) == 0 {
+			continue
+		}
+		if err := json.Unmarshal(text, &windows); err != nil {
+			return err
+		}
+		for i := range windows {
+			windows[i].Host = e.World.HostOf(g.Ranks()[place])
+		}
+		e.Doc.Network.Windows = append(e.Doc.Network.Windows, windows...)
+	}
+	e.Doc.Network.Sort()
+	if texts := e.Doc.Congestion(); len(texts) > 0 {
+		io.WriteString(e.Out, Comment("network: "+strings.Join(texts, "; ")+" (all traffic of the hosts counts)"))
+	}
+	return nil
+}

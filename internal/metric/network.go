@@ -1,0 +1,75 @@
+package metric
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"perigee/internal/expr"
+	"perigee/internal/result"
+)
+
+// network are the metrics of the counters of the hosts' networks, which are known at the end of a run.
+var network = []Def{
+	counted("tcp_retransmits", "segments that TCP sent again; each host and phase", []string{"host"},
+		func(w *result.NetworkWindow, yield func(value int64, labels ...string)) {
+			if n, ok := w.TCP["retransmits"]; ok {
+				yield(n)
+			}
+		}),
+	counted("tcp_counter", "what a counter of TCP has gained; each counter, host and phase", []string{"host", "counter"},
+		func(w *result.NetworkWindow, yield func(value int64, labels ...string)) {
+			for _, name := range slices.Sorted(maps.Keys(w.TCP)) {
+				yield(w.TCP[name], name)
+			}
+		}),
+	counted("nic_counter", "what a counter of a NIC has gained; each counter, NIC and phase", []string{"host", "counter", "nic"},
+		func(w *result.NetworkWindow, yield func(value int64, labels ...string)) {
+			for _, nic := range w.NICs {
+				for _, name := range slices.Sorted(maps.Keys(nic.Counters)) {
+					yield(nic.Counters[name], name, nic.Name)
+				}
+			}
+		}),
+}
+
+// counted makes a metric of the windows of hosts. each yields values with their labels, which follow that of the host.
+func counted(name, help string, labels []string,
+	each func(w *result.NetworkWindow, yield func(value int64, labels ...string))) Def {
+	d := perResult(name, "", expr.Lower, help, func(v *view, yield func(Sample)) {
+		if v.d.Network == nil {
+			return
+		}
+		set := 0
+		for i := range v.d.Network.Windows {
+			w := &v.d.Network.Windows[i]
+			each(w, func(value int64, texts ...string) {
+				l := result.Labels{"host": v.d.World.Hosts[w.Host].Name}
+				for k, text := range texts {
+					l[labels[k+1]] = text
+				}
+				s := ofPattern(-1, w.Phase, float64(value))
+				s.StartNS, s.EndNS, s.Labels, s.LabelSet = w.StartNS, w.EndNS, l, set
+				yield(s)
+				set++
+			})
+		}
+	})
+	d.labels = labels
+	return d
+}
+
+// uncounted says which counters and phases a result has where none of those that were asked for is there.
+func uncounted(d *result.Document, name string) string {
+	counters, phases := map[string]bool{}, map[string]bool{}
+	Each(d, name, func(s Sample) {
+		counters[cmp.Or(s.Labels["counter"], "retransmits")] = true
+		phases[s.Phase] = true
+	})
+	if len(counters) == 0 {
+		return ": no host shows such counters"
+	}
+	list := func(set map[string]bool) string { return strings.Join(slices.Sorted(maps.Keys(set)), ", ") }
+	return ": no host shows it; there are the counters " + list(counters) + " in the phases " + list(phases)
+}

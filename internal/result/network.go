@@ -1,0 +1,168 @@
+package result
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// congestion words the counters whose gain is a sign of congestion or loss, the plainest first. Counters that are a
+// part of others, such as fast retransmissions, have no words. Names are those of docs/network.md; TCP's begin with tcp.
+var congestion = []struct{ name, words string }{
+	{"tcp retransmits", "retransmitted TCP segment%s"},
+	{"tcp timeouts", "TCP time-out%s"},
+	{"tcp receive_drops", "TCP segment%s without room at the receiver"},
+	{"tcp backlog_drops", "TCP segment%s dropped from a backlog"},
+	{"tcp ecn_marked", "TCP segment%s marked for congestion"},
+	{"retransmits", "retransmitted packet%s"},
+	{"ack_timeouts", "missing acknowledgement%s"},
+	{"sequence_errors", "sequence error%s"},
+	{"out_of_sequence", "packet%s out of sequence"},
+	{"ecn_marked", "packet%s marked for congestion"},
+	{"cnp_received", "congestion notification%s received"},
+	{"cnp_sent", "congestion notification%s sent"},
+	{"pause_received", "pause frame%s received"},
+	{"pause_sent", "pause frame%s sent"},
+	{"xmit_wait", "tick%s of waiting to send"},
+	{"rx_dropped", "arriving packet%s dropped"},
+	{"tx_dropped", "departing packet%s dropped"},
+	{"rx_discards", "arriving packet%s discarded"},
+	{"tx_discards", "departing packet%s discarded"},
+	{"rx_errors", "receive error%s"},
+	{"out_of_buffer", "packet%s without a buffer"},
+	{"not_ready", "message%s for a receiver that was not ready"},
+	{"shaped_received", "arriving packet%s beyond the cloud's bandwidth"},
+	{"shaped_sent", "departing packet%s beyond the cloud's bandwidth"},
+	{"shaped_packets", "packet%s beyond the cloud's packets per second"},
+	{"impaired_connections", "impaired connection%s"},
+}
+
+// Congestion says what the counters of congestion have gained in each phase in which something was measured, one text
+// for a phase: "workload: 2174 retransmitted TCP segments on c (3220 on 3 hosts)". Phases in which none has moved have
+// no text. The counters are those of whole hosts, so that other traffic is in them.
+func (d *Document) Congestion() (texts []string) {
+	measured, windows := d.measuredPhases(), map[string][]*NetworkWindow{}
+	var phases []string
+	for i := range d.windows() {
+		w := &d.Network.Windows[i]
+		if len(measured) > 0 && !measured[w.Phase] {
+			continue
+		}
+		if windows[w.Phase] == nil {
+			phases = append(phases, w.Phase)
+		}
+		windows[w.Phase] = append(windows[w.Phase], w)
+	}
+	for _, phase := range phases {
+		if text := d.congestionIn(windows[phase]); text != "" {
+			texts = append(texts, cmp.Or(phase, "the run")+": "+text)
+		}
+	}
+	return texts
+}
+
+// congestionIn words the windows of one phase.
+func (d *Document) congestionIn(windows []*NetworkWindow) string {
+	const most = 4
+	gains := map[string]map[string]int64{} // by counter and place
+	add := func(counter, place string, n int64) {
+		if n > 0 {
+			if gains[counter] == nil {
+				gains[counter] = map[string]int64{}
+			}
+			gains[counter][place] += n
+		}
+	}
+	var notes []string
+	for _, w := range windows {
+		host := d.World.Hosts[w.Host].Name
+		for name, n := range w.TCP {
+			add("tcp "+name, host, n)
+		}
+		for _, nic := range w.NICs {
+			for name, n := range nic.Counters {
+				add(name, nic.Name+" of "+host, n)
+			}
+		}
+		if w.Note != "" {
+			notes = append(notes, fmt.Sprintf("on %s %s", host, w.Note))
+		}
+	}
+	var parts []string
+	for _, c := range congestion {
+		if len(gains[c.name]) > 0 {
+			parts = append(parts, worst(gains[c.name], c.words, strings.HasPrefix(c.name, "tcp ")))
+		}
+	}
+	return strings.Join(append(firstOf(parts, most), firstOf(notes, most)...), ", ")
+}
+
+// worst words where a counter has gained most, and what it has gained everywhere.
+func worst(gains map[string]int64, words string, tcp bool) string {
+	var sum, most int64
+	place := ""
+	for _, p := range slices.Sorted(maps.Keys(gains)) {
+		if sum += gains[p]; gains[p] > most {
+			most, place = gains[p], p
+		}
+	}
+	plural := "s"
+	if most == 1 {
+		plural = ""
+	}
+	text, unit := fmt.Sprintf("%d %s on %s", most, fmt.Sprintf(words, plural), place), "NICs"
+	if tcp {
+		unit = "hosts"
+	}
+	if len(gains) > 1 {
+		text += fmt.Sprintf(" (%d on %d %s)", sum, len(gains), unit)
+	}
+	return text
+}
+
+// firstOf bounds a list, and says how many more there are.
+func firstOf(list []string, most int) []string {
+	if more := len(list) - most; more > 0 {
+		return append(slices.Clone(list[:most]), fmt.Sprintf("%d more", more))
+	}
+	return list
+}
+
+// Sort puts the windows in order: by time, then by host.
+func (n *Network) Sort() {
+	slices.SortStableFunc(n.Windows, func(a, b NetworkWindow) int {
+		return cmp.Or(cmp.Compare(a.StartNS, b.StartNS), cmp.Compare(a.Host, b.Host))
+	})
+}
+
+// measuredPhases are those that measurements and samples belong to.
+func (d *Document) measuredPhases() map[string]bool {
+	phases := map[string]bool{}
+	for i := range d.Measurements {
+		phases[d.Measurements[i].Phase] = true
+	}
+	for i := range d.Storage {
+		phases[d.Storage[i].Phase] = true
+	}
+	for i := range d.Lanes {
+		phases[d.Lanes[i].Phase] = true
+	}
+	for _, m := range d.Metrics {
+		for _, at := range m.TimesNS {
+			phases[d.PhaseAt(at)] = true
+		}
+	}
+	return phases
+}
+
+// PhaseAt is the phase in which a moment lies, "" before the first.
+func (d *Document) PhaseAt(ns int64) string {
+	after := sort.Search(len(d.Phases), func(i int) bool { return d.Phases[i].StartNS > ns })
+	if after == 0 {
+		return ""
+	}
+	return d.Phases[after-1].Name
+}

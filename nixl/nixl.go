@@ -294,6 +294,12 @@ type Batch interface {
 	Release() error
 }
 
+// Measured is a Batch whose library counts bytes itself: those of the last run, which is complete. ok is false where it
+// was not asked to count, or does not know. Ask before Release.
+type Measured interface {
+	Measured() (bytes int64, ok bool)
+}
+
 // ErrNoRegistration says that an engine's memory needs no registration.
 var ErrNoRegistration = errors.New("this engine does not register memory")
 

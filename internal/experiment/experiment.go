@@ -65,7 +65,8 @@ type Experiment struct {
 	intervals  map[string]*spmd.Interval // of SaveRuns, by plans
 	complete   bool                      // the result is written, as that of a run that went well
 	kept       kept
-	looks      looks // at the counters of this host's network
+	looks      looks  // at the counters of this host's network
+	tally      *tally // of what the session's engine moves
 }
 
 // Begin begins an experiment at this rank.
@@ -74,7 +75,7 @@ func Begin(c Config) *Experiment {
 		c.Out = plaintext.Writer(c.Out) // titles, notes and the like are the scenario's words
 	}
 	e := &Experiment{Config: c, recorded: map[runKey]int{}, early: map[int]play.Collected{},
-		intervals: map[string]*spmd.Interval{}}
+		intervals: map[string]*spmd.Interval{}, tally: &tally{world: c.World}}
 	e.beginLooks()
 	if c.World.Rank() > 0 {
 		return e

@@ -1,5 +1,7 @@
 package experiment
 
+import "errors"
+
 // Observe completes the result of a run that went well with what was seen beside the times, and closes the session,
 // since libraries say what moved the bytes as their agents end. All ranks call it after the last transfer, before
 // Finish. What cannot be found out is unknown in the result and no error; an error is one of closing the session.
@@ -10,5 +12,9 @@ func (e *Experiment) Observe() error {
 	if e.session == nil {
 		return nil
 	}
-	return e.endSession()
+	counts, err := e.gatherCounts()
+	if err = errors.Join(err, e.endSession()); err == nil {
+		e.account(counts)
+	}
+	return err
 }

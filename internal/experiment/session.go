@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"perigee/internal/traffic/session"
 	"perigee/nixl"
+	"perigee/nixl/capi"
 	"perigee/nixl/device"
 	"perigee/nixl/engines"
 	"perigee/spmd"
@@ -33,6 +35,10 @@ func (e *Experiment) Session() (*session.Session, error) {
 	if engine.Info().Name != "shm" { // to ask CUDA takes half a second where there are GPUs
 		gpu, _ = e.GPUOf()
 	}
+	if engine.Info().Name == "nixl" {
+		e.tally.closing = capi.TelemetryOf(os.Getenv).Flush
+	}
+	engine = e.tally.counting(engine)
 	s, err := session.Open(e.World, engine, nixl.AgentConfig{GPU: gpu, Progress: "auto"}, e.Seed)
 	if err != nil {
 		return nil, err

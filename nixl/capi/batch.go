@@ -14,6 +14,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 	"unsafe"
@@ -192,6 +193,17 @@ func gone(peer int) error {
 func (b *batch) Len() int     { return len(b.tasks) }
 func (b *batch) Bytes() int64 { return b.bytes }
 func (b *batch) Prep() int64  { return b.prep }
+
+// Measured implements nixl.Measured where the user has the library count: it stores the bytes of the last run of each
+// request.
+func (b *batch) Measured() (int64, bool) {
+	if b.released || b.posted || b.broken != nil || !TelemetryOf(os.Getenv).On {
+		return 0, false
+	}
+	var bytes C.uint64_t
+	status := C.papi_measured(b.c, &bytes)
+	return int64(bytes), status == 0
+}
 
 // usable returns an error if the batch must not be started.
 func (b *batch) usable() error {

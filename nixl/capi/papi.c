@@ -43,6 +43,7 @@ int papi_load(const char *path, papi *out, char *text, size_t size) {
     }
     PAPI_FUNCTIONS(PAPI_RESOLVE)
 #undef PAPI_RESOLVE
+    *(void **)&out->get_xfer_telemetry = dlsym(library, "nixl_capi_get_xfer_telemetry");
     if (missing)
         dlclose(library);
     else
@@ -298,6 +299,19 @@ int papi_release(papi_agent *a, void *req) {
     int status = a->api->release_xfer_req(a->agent, req);
     if (status < 0) return status; // still in use by the library: better lost than freed
     return a->api->destroy_xfer_req(req);
+}
+
+int papi_measured(papi_batch *b, uint64_t *bytes) {
+    const papi *api = b->agent->api;
+    *bytes = 0;
+    if (!api->get_xfer_telemetry) return -1;
+    for (int64_t i = 0; i < b->count; i++) {
+        papi_telemetry t = {0};
+        int status = api->get_xfer_telemetry(b->agent->agent, b->reqs[i], &t);
+        if (status != 0) return -1;
+        *bytes += t.bytes;
+    }
+    return 0;
 }
 
 int papi_prepare_list(papi_agent *a, const char *name, papi_side side, const papi_desc *descs,

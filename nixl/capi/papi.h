@@ -97,8 +97,16 @@ typedef struct {
     X(int, release_xfer_req, (void *agent, void *req))                                             \
     X(int, destroy_xfer_req, (void *req))
 
+// What the library says of a request that is complete. Durations are in microseconds.
+typedef struct {
+    uint64_t start, posting, moving, bytes, descriptors;
+    uint64_t zeros[8]; // for a later library
+} papi_telemetry;
+
 // The loaded library.
 typedef struct {
+    // NULL where the library lacks it.
+    int (*get_xfer_telemetry)(void *agent, void *req, papi_telemetry *);
 #define PAPI_MEMBER(type, name, parameters) type(*name) parameters;
     PAPI_FUNCTIONS(PAPI_MEMBER)
 #undef PAPI_MEMBER
@@ -230,6 +238,10 @@ int papi_poll(papi_batch *b);
 // papi_wait polls until all are complete, the deadline (0: none) has passed, or *abort (NULL: none)
 // is not 0.
 int papi_wait(papi_batch *b, int64_t deadline, const uint32_t *abort);
+
+// papi_measured adds up the bytes that the library counted of the last run, which is complete. It returns 0, or a
+// negative number where the library counts nothing.
+int papi_measured(papi_batch *b, uint64_t *bytes);
 
 // papi_run posts and waits n times. stamps, if not NULL, gets 3 + count numbers for each run:
 // start, posted, end, and when each request was seen complete.

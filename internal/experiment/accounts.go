@@ -1,0 +1,244 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"perigee/internal/cli"
+	"perigee/internal/result"
+	"perigee/nixl/capi"
+	"perigee/spmd"
+)
+
+// rankCount is what a rank, or the first one of its host, knows of the bytes of a run.
+type rankCount struct {
+	Rank     int
+	PID      string
+	Phases   []moved
+	Control  int64
+	Engine   string       // its name
+	Asked    bool         // the library counts
+	Exporter string       // of the library, where perigee can read it
+	Agents   []string     // that have moved bytes and must be in the exporter
+	Requests libraryCount // what the library says of each request
+	Exported []agentCount // of all agents of the host, read by its first rank
+	Trouble  string       // why Exported is not known
+}
+
+type agentCount = capi.AgentCount
+
+// countBytes takes all counts at this rank while the agents are there. Where the user has NIXL export its counters,
+// it waits for the exporter, and so does each agent that ends.
+func (e *Experiment) countBytes() rankCount {
+	w := e.World
+	c := rankCount{Rank: w.Rank(), PID: strconv.Itoa(os.Getpid()), Phases: e.tally.phases(), Control: w.Wire().Bytes,
+		Engine: e.engine.Info().Name}
+	t := capi.TelemetryOf(os.Getenv)
+	if c.Asked = t.On && c.Engine == "nixl"; !c.Asked {
+		return c
+	}
+	c.Requests = e.tally.settle()
+	if t.Address == "" {
+		return c
+	}
+	c.Exporter, e.tally.closing = t.Exporter, nil
+	for _, a := range e.tally.agents {
+		if a.requests() > 0 {
+			c.Agents = append(c.Agents, a.name)
+		}
+	}
+	t.Flush()
+	if w.Hosts()[w.HostOf(w.Rank())].Ranks[0] == w.Rank() {
+		var err error
+		if c.Exported, err = t.Counts(w.Context()); err != nil {
+			c.Trouble = err.Error()
+		}
+	}
+	return c
+}
+
+// gatherCounts returns the counts of all ranks at rank 0. All ranks call it; none ends its agents before the
+// exporters have been read.
+func (e *Experiment) gatherCounts() ([]rankCount, error) {
+	all, err := spmd.GatherValue(e.World.All(), 0, e.countBytes())
+	return all, errors.Join(err, e.World.All().Barrier())
+}
+
+// account puts the three accounts of the bytes into the result and prints them where they say something, at rank 0.
+func (e *Experiment) account(all []rankCount) {
+	if e.Doc == nil || len(all) == 0 {
+		return
+	}
+	a := accountsOf(all, e.World.HostOf, e.Doc)
+	e.Doc.Accounts = a
+	if a.Speaks() {
+		io.WriteString(e.Out, Comment("accounts: "+a.String()))
+	}
+}
+
+// accountsOf compares the counts of ranks with those of the hosts' NICs in the result.
+func accountsOf(all []rankCount, hostOf func(rank int) int, d *result.Document) *result.Accounts {
+	a := &result.Accounts{}
+	var phases []moved
+	for _, c := range all {
+		a.Control += c.Control
+		for _, m := range c.Phases {
+			phases = addPhase(phases, m)
+			a.Total.Plan += m.Bytes
+			a.Total.Between += m.Between
+		}
+	}
+	libraryAccount(a, all, hostOf)
+	nics := nicSums{doc: d}
+	a.Total.Sent, a.Total.Received = nics.sum("", true)
+	a.NICs = nics.words(a.Total.Sent != nil)
+	for _, m := range phases {
+		p := result.Account{Phase: m.Phase, Plan: m.Bytes, Between: m.Between}
+		p.Sent, p.Received = nics.sum(m.Phase, false)
+		a.Phases = append(a.Phases, p)
+	}
+	a.Judge()
+	return a
+}
+
+// libraryAccount fills in what the library counts of all ranks.
+func libraryAccount(a *result.Accounts, all []rankCount, hostOf func(rank int) int) {
+	asked, exported := true, true
+	var bytes int64
+	unknown := false
+	for _, c := range all {
+		asked, exported = asked && c.Asked, exported && c.Exporter != ""
+		bytes += c.Requests.Bytes
+		unknown = unknown || c.Requests.Unknown
+	}
+	switch {
+	case all[0].Engine != "nixl":
+		a.Library = all[0].Engine + " counts nothing of its own"
+	case !asked:
+		a.Library = "not asked: NIXL_TELEMETRY_ENABLE=y makes NIXL count, which costs time in each transfer"
+	case exported:
+		exporterAccount(a, all, hostOf)
+	case unknown:
+		a.Library = "NIXL does not say the bytes of every request"
+	default:
+		a.Library = "NIXL, for each request: the bytes of its last run, times its runs"
+		a.Total.Library = &bytes
+	}
+}
+
+// exporterAccount adds up what the exporters of all hosts say of this job's agents. What an exporter says twice of an
+// agent, as of an earlier job's in another container, counts as missing.
+func exporterAccount(a *result.Accounts, all []rankCount, hostOf func(rank int) int) {
+	type agent struct {
+		host      int
+		pid, name string
+	}
+	said := map[agent][]agentCount{}
+	var trouble []string
+	for _, c := range all {
+		for _, x := range c.Exported {
+			key := agent{hostOf(c.Rank), x.PID, x.Agent}
+			said[key] = append(said[key], x)
+		}
+		if c.Trouble != "" {
+			trouble = append(trouble, c.Trouble)
+		}
+	}
+	var bytes, lost int64
+	found := 0
+	for _, c := range all {
+		for _, name := range c.Agents {
+			x := said[agent{hostOf(c.Rank), c.PID, name}]
+			if len(x) != 1 {
+				a.Missing++
+				continue
+			}
+			found++
+			bytes, lost = bytes+x[0].Bytes, lost+x[0].Lost
+		}
+	}
+	a.Library = "NIXL's exporter " + all[0].Exporter
+	if len(trouble) > 0 {
+		a.Library += ": " + trouble[0]
+	}
+	if found > 0 {
+		a.Total.Library, a.Total.Lost = &bytes, &lost
+	} else if a.Missing > 0 && len(trouble) == 0 {
+		a.Library += " says nothing of this job's agents"
+	}
+}
+
+// nicSums adds up the NICs' counters in the result.
+type nicSums struct {
+	doc     *result.Document
+	lacking map[int]bool // hosts without counters
+}
+
+// sum returns what the NICs of all hosts have sent and received in a phase, or in all; nil where a host counts nothing.
+func (n *nicSums) sum(phase string, total bool) (sent, received *int64) {
+	if n.doc.Network == nil {
+		return nil, nil
+	}
+	n.lacking = map[int]bool{}
+	for h := range n.doc.World.Hosts {
+		n.lacking[h] = true
+	}
+	var out, in int64
+	for _, w := range n.doc.Network.Windows {
+		if !total && w.Phase != phase {
+			continue
+		}
+		for _, nic := range n.counting(w) {
+			out, in = out+nic.Sent, in+nic.Received
+			delete(n.lacking, w.Host)
+		}
+	}
+	if len(n.lacking) > 0 {
+		return nil, nil
+	}
+	return &out, &in
+}
+
+// counting picks the NICs of a window whose counters do not overlap. A port of an adapter counts RDMA, and of
+// InfiniBand all that the network interface on it carries, too. Interfaces without a driver, such as veth, carry what
+// devices of the host carry as well, where there are some.
+func (n *nicSums) counting(w result.NetworkWindow) []result.NICWindow {
+	known := map[string]result.NIC{}
+	if w.Host >= 0 && w.Host < len(n.doc.World.Hosts) && n.doc.World.Hosts[w.Host].Hardware != nil {
+		for _, nic := range n.doc.World.Hosts[w.Host].Hardware.NICs {
+			known[nic.Name] = nic
+		}
+	}
+	port := func(nic result.NICWindow) bool { return strings.Contains(nic.Name, ":") }
+	device := func(nic result.NICWindow) bool { return port(nic) || known[nic.Name].Driver != "" }
+	ports, devices := slices.ContainsFunc(w.NICs, port), slices.ContainsFunc(w.NICs, device)
+	var list []result.NICWindow
+	for _, nic := range w.NICs {
+		over := ports && !port(nic) && known[nic.Name].Kind == "infiniband"
+		if !over && nic.Name != "lo" && (device(nic) || !devices) {
+			list = append(list, nic)
+		}
+	}
+	return list
+}
+
+// words say who counts for the NICs, or which host does not.
+func (n *nicSums) words(known bool) string {
+	switch {
+	case n.doc.Network == nil:
+		return "not read"
+	case known:
+		return fmt.Sprintf("counters of %s: all traffic, of other processes too", cli.Count(len(n.doc.World.Hosts), "host"))
+	}
+	for h, host := range n.doc.World.Hosts {
+		if n.lacking[h] {
+			return host.Name + " has no NIC that counts"
+		}
+	}
+	return "unknown"
+}

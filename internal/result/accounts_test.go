@@ -1,0 +1,94 @@
+package result
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+)
+
+func exactly(n int64) *int64 { return &n }
+
+func TestAccountsLine(t *testing.T) {
+	const mb = 1_000_000
+	for _, c := range []struct {
+		a             Accounts
+		speaks        bool
+		line, verdict string
+	}{
+		{Accounts{Library: "not asked", NICs: "not read", Total: Account{Plan: 655_360_000}}, false, "plan 655 MB", ""},
+		// What a run of 10,000 requests of 64 KiB loses with the exporter's usual buffer.
+		{Accounts{Total: Account{Plan: 655_360_000, Library: exactly(134_152_192), Lost: exactly(31_812)}}, true,
+			"plan 655 MB, NIXL 134 MB (0.205: 31812 events lost, raise NIXL_TELEMETRY_BUFFER_SIZE)",
+			"NIXL 0.205: 31812 events lost, raise NIXL_TELEMETRY_BUFFER_SIZE"},
+		{Accounts{Total: Account{Plan: mb, Library: exactly(mb), Lost: exactly(0)}}, true,
+			"plan 1.00 MB, NIXL 1.00 MB (1.000: every byte)", "NIXL 1.000: every byte"},
+		{Accounts{Total: Account{Plan: mb, Library: exactly(mb)}}, true,
+			"plan 1.00 MB, NIXL 1.00 MB (1.000: by request)", "NIXL 1.000: by request"},
+		{Accounts{Missing: 2, Total: Account{Plan: mb, Library: exactly(mb / 2), Lost: exactly(0)}}, true,
+			"plan 1.00 MB, NIXL 500 kB (0.500: agents that it does not count: 2)",
+			"NIXL 0.500: agents that it does not count: 2"},
+		{Accounts{Total: Account{Plan: mb, Library: exactly(2 * mb), Lost: exactly(0)}}, true,
+			"plan 1.00 MB, NIXL 2.00 MB (2.000: more bytes than the plan)", "NIXL 2.000: more bytes than the plan"},
+		{Accounts{Total: Account{Plan: 655 * mb, Between: 655 * mb, Sent: exactly(675_305_000)}}, true,
+			"plan 655 MB, NICs 675 MB (1.031: headers)", "NICs 1.031: headers"},
+		{Accounts{Total: Account{Plan: 800 * mb, Between: 400 * mb, Sent: exactly(404 * mb)}}, true,
+			"plan 800 MB, between hosts 400 MB, NICs 404 MB (1.010: headers)", "NICs 1.010: headers"},
+		{Accounts{Control: 300_000, Total: Account{Plan: mb, Between: mb, Sent: exactly(2 * mb)}}, true,
+			"plan 1.00 MB, NICs 2.00 MB (2.000: headers and control messages)",
+			"NICs 2.000: headers and control messages"},
+		{Accounts{Total: Account{Plan: 100 * mb, Between: 100 * mb, Sent: exactly(130 * mb)}}, true,
+			"plan 100 MB, NICs 130 MB (1.300: other traffic on the hosts, or bytes sent again)",
+			"NICs 1.300: other traffic on the hosts, or bytes sent again"},
+		{Accounts{Total: Account{Plan: 100 * mb, Between: 100 * mb, Sent: exactly(0)}}, true,
+			"plan 100 MB, NICs 0 B (0.000: fewer bytes than the plan: the NICs that carried the rest are not counted, " +
+				"or count no RDMA)",
+			"NICs 0.000: fewer bytes than the plan: the NICs that carried the rest are not counted, or count no RDMA"},
+		{Accounts{NICs: "host2 has no NIC that counts", Total: Account{Plan: mb, Between: mb}}, true,
+			"plan 1.00 MB, NICs unknown (host2 has no NIC that counts)", ""},
+		// One host: its NICs have nothing to do with the plan.
+		{Accounts{Total: Account{Plan: 100 * mb, Sent: exactly(5000)}}, false, "plan 100 MB", ""},
+		{Accounts{Total: Account{Plan: 100 * mb, Sent: exactly(50 * mb)}}, false,
+			"plan 100 MB, NICs 50.0 MB (other traffic, no message left its host)",
+			"NICs other traffic, no message left its host"},
+	} {
+		c.a.Judge()
+		if c.a.String() != c.line || c.a.Total.Verdict != c.verdict || c.a.Speaks() != c.speaks {
+			t.Errorf("%+v:\n%q, speaks %v\n%q, want\n%q, %v\n%q", c.a.Total, c.a.String(), c.a.Speaks(), c.a.Total.Verdict,
+				c.line, c.speaks, c.verdict)
+		}
+	}
+}
+
+// A phase is judged by its own bytes, and may have those of another at its edges.
+func TestAccountsOfPhases(t *testing.T) {
+	a := Accounts{Phases: []Account{{Phase: "warm-up", Between: 1e8, Sent: exactly(2e8)}, {Phase: "run", Between: 1e8, Sent: exactly(1.05e8)},
+		{Phase: "quiet"}}}
+	a.Judge()
+	for i, want := range []string{
+		"NICs 2.000: other traffic on the hosts, or bytes sent again, or those of the phase before or after",
+		"NICs 1.050: headers", "",
+	} {
+		if got := a.Phases[i].Verdict; got != want {
+			t.Errorf("phase %d: %q, want %q", i, got, want)
+		}
+	}
+}
+
+// What a file claims may be anything: no ratio comes of it that is not a number.
+func TestAccountsOfAnyNumbers(t *testing.T) {
+	values := []int64{math.MinInt64, -1, 0, 1, math.MaxInt64}
+	for _, plan := range values {
+		for _, n := range values {
+			a := Accounts{Control: n, Total: Account{Plan: plan, Between: plan, Library: exactly(n), Lost: exactly(n), Sent: exactly(n)}}
+			a.Judge()
+			for _, ratio := range []func() (float64, bool){a.Total.LibraryRatio, a.Total.NICRatio} {
+				if r, ok := ratio(); ok && (plan <= 0 || math.IsNaN(r) || math.IsInf(r, 0)) {
+					t.Errorf("plan %d, counted %d: ratio %v", plan, n, r)
+				}
+			}
+			if data, err := json.Marshal(a); err != nil || a.String() == "" {
+				t.Error(string(data), err)
+			}
+		}
+	}
+}

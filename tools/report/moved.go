@@ -94,7 +94,7 @@ func sheetOfPath(p *result.Paths) sheet {
 		}
 		share := float64(u.Count) / float64(max(all[kind{u.Op, u.Local, u.Remote}], 1))
 		s.Rows = append(s.Rows, []string{u.Op, u.Local + " \u2192 " + u.Remote, u.Reach, u.Transport, u.Device, u.How, sizes,
-			figures.Grouped(u.Count), percentText(figures.Num(share)), fmt.Sprint(u.Ranks)})
+			fmt.Sprint(u.Count), percentText(figures.Num(share)), fmt.Sprint(u.Ranks)})
 	}
 	return s
 }
@@ -103,14 +103,12 @@ func sheetOfAccounts(a *result.Accounts) sheet {
 	s := sheet{Title: "Three accounts of the bytes", Words: 1,
 		Columns: []string{"Phase", "Plan", "Between hosts", "Library", "NICs sent", "NICs received", "Library / plan",
 			"NICs / between hosts"}}
-	if a.Library != "" {
-		s.Notes = append(s.Notes, "Library: "+a.Library)
-	}
-	part := func(n *int64, of int64) string {
-		if n == nil || of <= 0 {
+	s.Notes = []string{"In all: " + a.String(), "Library: " + a.Library, "NICs: " + a.NICs}
+	part := func(n float64, ok bool) string {
+		if !ok {
 			return "-"
 		}
-		return fmt.Sprintf("%.3f", float64(*n)/float64(of))
+		return fmt.Sprintf("%.3f", n)
 	}
 	bytes := func(n *int64) string {
 		if n == nil {
@@ -118,12 +116,14 @@ func sheetOfAccounts(a *result.Accounts) sheet {
 		}
 		return size.Decimal(*n)
 	}
-	for _, x := range a.Phases {
-		if x.Verdict != "" {
+	total := a.Total
+	total.Phase = "all"
+	for i, x := range append([]result.Account{total}, a.Phases...) {
+		if i > 0 && x.Verdict != "" {
 			s.Notes = append(s.Notes, x.Phase+": "+x.Verdict)
 		}
 		s.Rows = append(s.Rows, []string{x.Phase, size.Decimal(x.Plan), size.Decimal(x.Between), bytes(x.Library),
-			bytes(x.Sent), bytes(x.Received), part(x.Library, x.Plan), part(x.Sent, x.Between)})
+			bytes(x.Sent), bytes(x.Received), part(x.LibraryRatio()), part(x.NICRatio())})
 	}
 	return s
 }
@@ -161,7 +161,7 @@ func countersText(counters map[string]int64) string {
 	slices.SortStableFunc(names, func(a, b string) int { return int(min(max(counters[b]-counters[a], -1), 1)) })
 	var parts []string
 	for _, name := range names[:min(len(names), mostCounters)] {
-		parts = append(parts, name+" "+figures.Grouped(counters[name]))
+		parts = append(parts, name+" "+fmt.Sprint(counters[name]))
 	}
 	if more := len(names) - mostCounters; more > 0 {
 		parts = append(parts, fmt.Sprintf("%d more", more))

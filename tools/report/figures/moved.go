@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"perigee/internal/cli"
@@ -109,15 +108,6 @@ func HostName(names []string, host int) string {
 	return fmt.Sprint("host ", host)
 }
 
-// Grouped writes a whole number with commas between thousands.
-func Grouped(n int64) string {
-	text := strconv.FormatInt(n, 10)
-	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}
-
 // mostCounters is how many counters are named as evidence.
 const mostCounters = 2
 
@@ -153,7 +143,7 @@ func (f *Figures) gains() map[string]map[counter]gain {
 				phase[k] = gain{phase[k].count + n, phase[k].ns + w.EndNS - w.StartNS}
 			}
 		}
-		add("tcp.", "", w.TCP)
+		add("tcp ", "", w.TCP)
 		for _, n := range w.NICs {
 			add("", n.Name, n.Counters)
 		}
@@ -178,6 +168,9 @@ func (f *Figures) congestion() string {
 		for k, g := range gains[phase] {
 			alone, known := gains[Isolated][k]
 			expected := float64(g.count) * float64(alone.ns) / float64(max(g.ns, 1))
+			if _, _, plain := result.CongestionWords(k.name, 0); !plain {
+				continue
+			}
 			if !known || alone.count != 0 || expected < fewestExpected {
 				continue
 			}
@@ -191,18 +184,20 @@ func (f *Figures) congestion() string {
 			}
 		}
 	}
+	place := func(name string) int { _, place, _ := result.CongestionWords(name, 0); return place }
+	plainest := slices.SortedFunc(maps.Keys(worst), func(a, b string) int { return cmp.Compare(place(a), place(b)) })
 	names, said := f.HostNames(), []string{}
-	for _, name := range byWeight(slices.Collect(maps.Keys(worst))) {
+	for _, name := range plainest {
 		e := worst[name]
-		place := HostName(names, e.host)
+		on := HostName(names, e.host)
 		if e.nic != "" {
-			place = e.nic + " of " + place
+			on = e.nic + " of " + on
 		}
 		if more := len(hosts[name]) - 1; more > 0 {
-			place += fmt.Sprintf(" (and on %s)", cli.Count(more, "further host"))
+			on += fmt.Sprintf(" (and on %s)", cli.Count(more, "further host"))
 		}
-		said = append(said, fmt.Sprintf("%s in phase %s on %s, 0 in phase %s", rise(name, e.count), e.phase, place,
-			Isolated))
+		words, _, _ := result.CongestionWords(name, e.count)
+		said = append(said, fmt.Sprintf("%s in phase %s on %s, 0 in phase %s", words, e.phase, on, Isolated))
 	}
 	if len(said) == 0 {
 		return ""

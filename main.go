@@ -28,6 +28,7 @@ import (
 	"perigee/internal/table"
 	"perigee/internal/version"
 	"perigee/lua"
+	"perigee/nixl/engines"
 	"perigee/scenarios"
 	"perigee/tools/compare"
 	"perigee/tools/disagg"
@@ -50,7 +51,9 @@ func main() {
 		args = append([]string{"kvbench", "nixlbench"}, args...)
 	}
 	// Not by returning: libraries loaded at run time must not run C's exit handlers.
-	os.Exit(execute(args, streams))
+	code := execute(args, streams)
+	engines.Flush()
+	os.Exit(code)
 }
 
 // commands is the command tree.

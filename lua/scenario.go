@@ -77,7 +77,7 @@ func (s *Scenario) describe(name string, v glua.LValue) error {
 		return bad("metrics: %w", err)
 	}
 	for _, t := range s.Thresholds {
-		if err := metric.Check(t.Metric, s.Metrics); err != nil {
+		if err := t.CheckFor(s.Metrics); err != nil {
 			return fault.New(fault.Script, "%s: %w", t.From, err)
 		}
 	}

@@ -35,7 +35,7 @@ func (e *Experiment) sampled(overlaps bool) error {
 
 func (e *Experiment) record(i int, o metric.Outcome) {
 	r := &e.Doc.Thresholds[i]
-	r.Samples, r.Passed, r.Note = o.Samples, &o.Passed, o.Note
+	r.Samples, r.Passed, r.Note, r.Found = o.Samples, &o.Passed, o.Note, o.Found
 	if !math.IsNaN(o.Value) && !math.IsInf(o.Value, 0) {
 		r.Value = &o.Value
 	}
@@ -56,14 +56,16 @@ func (e *Experiment) judge() {
 func (e *Experiment) printThresholds() error {
 	var t table.Table
 	t.AddColumn("Threshold", table.Left, "%s")
-	t.AddColumn("Value", table.Right, "%.6g")
+	t.AddColumn("Value", table.Right, "%s")
 	t.AddColumn("Samples", table.Right, "%d")
 	t.AddColumn("Verdict", table.Left, "%s")
 	for _, r := range e.Doc.Thresholds {
 		var value any
 		verdict := "violated"
 		if r.Value != nil {
-			value = *r.Value
+			value = fmt.Sprintf("%.6g", *r.Value)
+		} else if r.Found != "" {
+			value = r.Found
 		}
 		if *r.Passed {
 			verdict = "ok"

@@ -45,7 +45,7 @@ func (e *Experiment) Session() (*session.Session, error) {
 	}
 	e.session, e.engine = s, engine
 	e.announce(s.Info(), note)
-	return s, nil
+	return s, e.pathKnown()
 }
 
 // Opened is the session if there is one, else nil.

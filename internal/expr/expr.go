@@ -348,7 +348,7 @@ func (p *parser[R]) operand() node[R] {
 		return p.parenthesis(at)
 	}
 	if text, ok := p.quoted(); ok {
-		n := constant[R](at, quote(text), Cell{Kind: Text, Text: text})
+		n := constant[R](at, Quote(text), Cell{Kind: Text, Text: text})
 		n.quote = &text
 		return n
 	}
@@ -447,8 +447,8 @@ func (p *parser[R]) numeric(op string, n node[R]) func(R) float64 {
 	return func(row R) float64 { return n.of(row).Value() }
 }
 
-// quote is a text between the quotes that it does not contain.
-func quote(text string) string {
+// Quote is a text between the quotes that it does not contain.
+func Quote(text string) string {
 	if strings.Contains(text, `"`) {
 		return "'" + text + "'"
 	}

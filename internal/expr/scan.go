@@ -89,6 +89,22 @@ func (s *Scanner) Accept(sign string) bool {
 	return ok
 }
 
+// Comes reports whether a sign comes next.
+func (s *Scanner) Comes(sign string) bool {
+	s.space()
+	return strings.HasPrefix(s.text[s.at:], sign)
+}
+
+// Quoted takes a text in quotes of either kind.
+func (s *Scanner) Quoted(wanted string) string {
+	s.space()
+	text, ok := s.quoted()
+	if !ok {
+		s.Fail(s.at, "%s", wanted)
+	}
+	return text
+}
+
 // oneOf takes the first of some signs that comes next; "" for none.
 func (s *Scanner) oneOf(signs ...string) string {
 	if i := slices.IndexFunc(signs, s.Accept); i >= 0 {

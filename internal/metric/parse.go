@@ -33,6 +33,10 @@ func parse(text string) (t Threshold, err error) {
 		t.Where = conditions(t.Metric).List(s)
 		s.Want("}", "a comma or }")
 	}
+	if t.Metric == pathName && !s.Comes(".") {
+		t.path(s)
+		return t, s.Err()
+	}
 	s.Want(".", "a dot and an aggregate, as in latency_ms.p99 < 40")
 	t.aggregated(s)
 	t.Bound = s.Bound(t.unit(), expr.Bounds...)
@@ -62,7 +66,7 @@ func (t *Threshold) unit() string {
 // kind Usage, also reports a metric that does not exist, before any other mistake.
 func ReadThreshold(text string, own []result.MetricDef) (Threshold, error) {
 	t, err := parse(text)
-	if unknown := Check(t.Metric, own); t.Metric != "" && unknown != nil {
+	if unknown := t.CheckFor(own); t.Metric != "" && unknown != nil {
 		err = fault.New(fault.Usage, "threshold %q: %w", text, unknown)
 	}
 	if err != nil {
@@ -71,8 +75,12 @@ func ReadThreshold(text string, own []result.MetricDef) (Threshold, error) {
 	return t, nil
 }
 
-// ParseCondition reads what follows the metric's name and dot, as in p99 < 40. The error is as that of Parse.
+// ParseCondition reads what follows the metric's name and dot, as in p99 < 40, or the name path, as in == "rc". The error
+// is as that of Parse.
 func ParseCondition(metricName, condition string) (Threshold, error) {
+	if c := strings.TrimSpace(condition); strings.HasPrefix(c, "=") || strings.HasPrefix(c, "!") {
+		return Parse(metricName + " " + condition)
+	}
 	return Parse(metricName + "." + condition)
 }
 

@@ -24,6 +24,10 @@ import (
 //	            [ "abort" [ "after" count ] ] .
 //	aggregate = "min" | "max" | "mean" | "median" | "stddev" | "count" | "rate" | "p" count [ "." count ] .
 //
+// or a comparison of what moved the bytes:
+//
+//	threshold = "path" [ "{" [ condition { "," condition } ] "}" ] ( "==" | "!=" | "=~" | "!~" ) text .
+//
 // The conditions choose samples by the columns of [Column], and those of a scenario's metric by the labels that it
 // gives to them. The unit is another one of the metric's kind, such as s for latency_ms.
 type Threshold struct {
@@ -32,6 +36,8 @@ type Threshold struct {
 	// Aggregate is min, max, mean, median, stddev, count, rate, or p and a number from 0 to 100.
 	Aggregate string
 	expr.Bound
+	// Transport is what Op compares the path with, nil for a threshold on a metric.
+	Transport *string
 	// AbortAfter is the number of samples from which on a violation ends the run; 0 leaves
 	// the judgement to the end.
 	AbortAfter int
@@ -46,6 +52,9 @@ func (t Threshold) String() string {
 	text := t.Metric
 	if t.Where != nil {
 		text += "{" + t.Where.String() + "}"
+	}
+	if t.Transport != nil {
+		return text + " " + t.Op + " " + expr.Quote(*t.Transport)
 	}
 	text += fmt.Sprintf(".%s %s %s", t.Aggregate, t.Op, strconv.FormatFloat(t.Limit, 'g', -1, 64))
 	switch t.AbortAfter {
@@ -78,6 +87,7 @@ type Outcome struct {
 	Samples   int
 	Passed    bool
 	Note      string // why it passed without samples, or what those alone say of a violation
+	Found     string // of a threshold on the path, the transports
 	Others    string // the labels of the metric's samples where none has those that were asked for
 }
 
@@ -87,6 +97,10 @@ func (o Outcome) String() string {
 	limit.AbortAfter = 0
 	samples := cli.Count(o.Samples, "sample")
 	switch {
+	case o.Threshold.Transport != nil && o.Found != "":
+		return fmt.Sprintf("%s: it is %s", limit, o.Found)
+	case o.Threshold.Transport != nil:
+		return limit.String() + o.Others
 	case math.IsNaN(o.Value) && o.Samples == 0:
 		return fmt.Sprintf("%s: there are no samples%s", limit, o.Others)
 	case math.IsNaN(o.Value):
@@ -99,6 +113,9 @@ func (o Outcome) String() string {
 // is not known, because there are none for instance, it has not passed: it is
 // not known to hold.
 func (t Threshold) Judge(d *result.Document) Outcome {
+	if t.Transport != nil {
+		return t.judgePath(d)
+	}
 	o := t.over(d, func(s Sample) bool { return t.admits(d, s) })
 	switch {
 	case t.Metric == "contention" && o.Samples == 0 && calm(d):

@@ -10,24 +10,24 @@ type Paths struct {
 
 // PathUse is one way of serving one operation between two kinds of memory.
 type PathUse struct {
-	Op        string `json:"op"`     // READ or WRITE
-	Local     string `json:"local"`  // memory of the initiator: dram, vram
-	Remote    string `json:"remote"` // memory of the target
-	Reach     string `json:"reach"`  // self, host (inside one) or network
-	Transport string `json:"transport"`
-	Device    string `json:"device"`
+	Op        string `json:"op"`                  // READ or WRITE
+	Local     string `json:"local"`               // memory of the initiator: dram, vram
+	Remote    string `json:"remote"`              // memory of the target
+	Reach     string `json:"reach"`               // self, host (inside one) or network
+	Transport string `json:"transport"`           // several with ", " between them; unknown
+	Device    string `json:"device"`              // likewise
 	How       string `json:"how"`                 // zero-copy, multi-frag copy-in, software emulation, ...
 	MinBytes  int64  `json:"min_bytes"`           // of the messages that are served so
 	MaxBytes  int64  `json:"max_bytes,omitempty"` // 0: no end
-	Count     int64  `json:"count"`               // of messages
+	Count     int64  `json:"count"`               // of descriptors, or of what the library makes of one
 	Ranks     int    `json:"ranks"`               // that used it
 }
 
 // PathLanes are the transports that connections have in reserve for each purpose, as the library words them.
 type PathLanes struct {
-	Reach       string `json:"reach"`
-	Lanes       string `json:"lanes"` // rma(posix/memory) am(posix/memory cma/memory)
-	Connections int    `json:"connections"`
+	Reach string `json:"reach"`
+	Lanes string `json:"lanes"` // rma(posix/memory) am(posix/memory cma/memory)
+	Ranks int    `json:"ranks"` // that have such connections
 }
 
 // Network holds the counters of the hosts' networks: all traffic of a host, also that of other processes.

@@ -175,6 +175,7 @@ type Threshold struct {
 	Threshold string   `json:"threshold"` // as package metric writes it
 	From      string   `json:"from"`      // --threshold, or the place in the script
 	Value     *float64 `json:"value,omitempty"`
+	Found     string   `json:"found,omitempty"` // of a threshold on the path, the transports that were used
 	Samples   int      `json:"samples"`
 	Passed    *bool    `json:"passed,omitempty"` // absent where it was not judged
 	Note      string   `json:"note,omitempty"`   // why it passed without samples, or what the runs alone say of a violation

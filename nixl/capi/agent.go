@@ -52,6 +52,7 @@ type agent struct {
 	batches   map[*batch]struct{}
 	lists     map[*list]struct{}
 	closed    bool
+	stuck     bool // the library has not ended it in time
 	// objectKinds counts keys and lengths of objects.
 	objectKinds uint64
 }
@@ -255,6 +256,7 @@ func (a *agent) Close() error {
 		}
 		errs = append(errs, a.free())
 	} else {
+		a.stuck = true
 		errs = append(errs, fault.New(fault.Engine, "NIXL: the agent is not closed after %v", closeWithin).
 			WithHint("a process of this host was killed as it sent (\"Who makes progress\" in docs/engines.md)"))
 	}

@@ -35,12 +35,17 @@ import (
 // environment is set before the library is loaded; see the package comment.
 var environment = [][2]string{
 	{"NIXL_LOG_LEVEL", "FATAL"},
-	{"UCX_LOG_LEVEL", "fatal"},
+	{"UCX_LOG_LEVEL", "fatal"}, // or info, see openAccount
 	{"UCX_POSIX_SHM_MIN_SIZE", "1"},
 	{"UCX_VFS_ENABLE", "n"},
 	{"UCX_MEM_MMAP_HOOK_MODE", "none"},
 	{"UCX_HANDLE_ERRORS", "none"},
 	{"UCX_DEBUG_SIGNO", "0"},
+}
+
+// tcpEnvironment is set before the first agent that may use UCX's transport tcp: without that transport UCX warns of
+// variables that nothing reads.
+var tcpEnvironment = [][2]string{
 	{"UCX_TCP_USER_TIMEOUT", "6s"},
 	{"UCX_TCP_KEEPIDLE", "2s"},
 	{"UCX_TCP_KEEPINTVL", "1s"},
@@ -101,6 +106,7 @@ func loaderPath(name string) (path string, err error) {
 }
 
 func setEnvironment() {
+	accountFile.once.Do(openAccount)
 	for _, e := range environment {
 		setVariable(e[0], e[1], false)
 	}
@@ -275,6 +281,13 @@ func reachesMemory(tls string) bool {
 	return all || named["cma"] && shared
 }
 
+// mayUseTCP reports whether a list of UCX transports has tcp.
+func mayUseTCP(tls string) bool {
+	list, except := strings.CutPrefix(strings.ToLower(tls), "^")
+	names := strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+	return slices.Contains(names, "tcp") != except || !except && (len(names) == 0 || slices.Contains(names, "all"))
+}
+
 // NewAgent implements nixl.Engine.
 func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 	if err := checkName(cfg.Name); err != nil {
@@ -334,6 +347,11 @@ func (a *agent) open() error {
 	opening.Lock()
 	if a.mode.tls != "" {
 		setVariable("UCX_TLS", a.mode.tls, true)
+	}
+	if mayUseTCP(cmp.Or(a.mode.tls, os.Getenv("UCX_TLS"))) {
+		for _, e := range tcpEnvironment {
+			setVariable(e[0], e[1], false)
+		}
 	}
 	status := C.papi_open(a.c, name, C.bool(a.mode.thread), a.mode.delay, backend, params, &what)
 	opening.Unlock()

@@ -97,6 +97,8 @@ static int create_args(papi_agent *a, void *backend, void **args, const char **w
     return 0;
 }
 
+int papi_flush(void) { return fflush(NULL); }
+
 int papi_start(papi_agent *a, const char *name, bool thread, uint64_t delay_us, const char **what) {
     papi_config settings = {.progress_thread = thread, .progress_delay_us = delay_us, .workers = 1};
     STEP("create an agent", a->api->create_configured_agent(name, &settings, &a->agent));

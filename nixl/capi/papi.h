@@ -120,6 +120,9 @@ int papi_load(const char *path, papi *out, char *text, size_t size);
 // and an exit code. Crashes of Go's code, and signals that others send, go on to Go's handlers.
 void papi_catch_crashes(int exit_code);
 
+// papi_flush writes out what C's streams hold. A negative status is that of a stream.
+int papi_flush(void);
+
 // papi_where writes the path of the library that a name without a slash leads to. Where it does not
 // load, papi_where writes the loader's error and returns -1. text is empty at first.
 int papi_where(const char *name, char *text, size_t size);

@@ -161,6 +161,9 @@ func Sweep(since time.Time) (removed []string) { return capi.Sweep(since) }
 // capi.SweepOld. One rank of each host calls it.
 func SweepOld() (removed []string, err error) { return capi.SweepOld() }
 
+// Flush writes out what C's streams hold, such as a library's log; see capi.Flush. Call it before the process leaves.
+func Flush() { capi.Flush() }
+
 func loadNIXL(library string) (nixl.Engine, error) {
 	path, err := capi.Find(library)
 	if err != nil {

@@ -25,6 +25,7 @@ type piece struct{ dst, src []byte }
 // task is one prepared transfer: pieces to copy, or requests to a file.
 type task struct {
 	number   int // of the peer, or nixl.Self
+	op       nixl.Op
 	peer     *peer
 	notice   []byte // sent when the copy is done, if not nil
 	pieces   []piece
@@ -36,7 +37,7 @@ type task struct {
 
 func newTask(t nixl.Transfer, p *peer, local, remote []byte) task {
 	start := clock.Now()
-	k := task{number: t.Peer, peer: p, pieces: make([]piece, len(t.Local)), bytes: t.Bytes(),
+	k := task{number: t.Peer, op: t.Op, peer: p, pieces: make([]piece, len(t.Local)), bytes: t.Bytes(),
 		notice: slices.Clone(t.Notice)}
 	for i, l := range t.Local {
 		r := t.Remote[i]
@@ -117,6 +118,7 @@ type batch struct {
 	requests []kernel.Request // of all tasks with files
 	waiting  []int            // by task, its requests that are not complete
 	posted   *posted
+	runs     int64 // that went well
 	broken   error // why the batch cannot run again
 	released bool
 }
@@ -158,6 +160,7 @@ func (b *batch) Run(ctl nixl.Control, n int, times []nixl.Times) error {
 			return err
 		}
 	}
+	b.runs += int64(n)
 	return nil
 }
 
@@ -275,6 +278,9 @@ func (b *batch) Wait(ctl nixl.Control, t *nixl.Times) error {
 	p.await(ctl)
 	b.posted = nil
 	b.broken = p.err
+	if p.err == nil {
+		b.runs++
+	}
 	if p.err == nil && t != nil {
 		t.Start, t.Posted, t.End = p.times.Start, p.times.Posted, p.times.End
 		if len(t.Done) == len(b.tasks) {
@@ -335,6 +341,7 @@ func (b *batch) Release() error {
 		b.posted.end(stopAbort)
 		b.posted = nil
 	}
+	b.agent.count(b)
 	b.tasks, b.requests, b.waiting = nil, nil, nil
 	delete(b.agent.batches, b)
 	return nil

@@ -122,7 +122,7 @@ func (a *agent) pick(p nixl.Pick) (task, error) {
 		return task{}, fmt.Errorf("transfer with %s: %w", with, err)
 	}
 	start := clock.Now()
-	k := task{number: remote.number, peer: remote.peer, notice: slices.Clone(p.Notice), bytes: bytes}
+	k := task{number: remote.number, op: p.Op, peer: remote.peer, notice: slices.Clone(p.Notice), bytes: bytes}
 	k.pieces = make([]piece, len(p.LocalIndex))
 	for i, index := range p.LocalIndex {
 		k.pieces[i] = pair(p.Op, local.pieces[index], remote.pieces[p.RemoteIndex[i]])

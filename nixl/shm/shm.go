@@ -50,6 +50,7 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 		mapped:    map[bufferID]mapping{},
 		batches:   map[*batch]struct{}{},
 		lists:     map[*list]struct{}{},
+		copied:    map[way]int64{},
 		mail:      mail{fd: -1, entry: cardBuffer{fd: -1}, boxes: map[string]*outbox{}},
 	}, nil
 }
@@ -90,6 +91,7 @@ type agent struct {
 	batches   map[*batch]struct{}
 	lists     map[*list]struct{}
 	closed    bool
+	copied    map[way]int64 // pieces, of batches that were released
 
 	lock sync.Mutex // of mail
 	mail mail

@@ -252,6 +252,8 @@ func showTables(w io.Writer, d *result.Document) error {
 			verdict = map[bool]string{true: "ok", false: "violated"}[*t.Passed]
 		}
 		switch {
+		case t.Found != "":
+			verdict += fmt.Sprintf(" (it is %s)", t.Found)
 		case t.Value != nil:
 			verdict += fmt.Sprintf(" (it is %.6g over %d samples)", *t.Value, t.Samples)
 		case t.Passed != nil:

@@ -152,7 +152,10 @@ func violatedFirst(list []result.Threshold) []result.Threshold {
 }
 
 func measuredText(t result.Threshold) string {
-	if t.Value == nil {
+	switch {
+	case t.Found != "":
+		return t.Found
+	case t.Value == nil:
 		return "–"
 	}
 	return strconv.FormatFloat(*t.Value, 'g', 6, 64)

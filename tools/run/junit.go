@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -21,7 +22,7 @@ func JUnitSuite(name string, began time.Time, thresholds []result.Threshold, fai
 	s := junit.Suite{Name: name, Began: began, Cases: []junit.Case{job}}
 	for _, t := range thresholds {
 		c := junit.Case{Name: t.Threshold, Class: name + ".threshold", Output: t.Note}
-		measured := "no value"
+		measured := cmp.Or(t.Found, "no value")
 		if t.Value != nil {
 			measured = fmt.Sprintf("%.6g", *t.Value)
 		}

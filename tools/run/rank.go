@@ -30,6 +30,7 @@ import (
 	"perigee/internal/result"
 	"perigee/internal/version"
 	"perigee/lua"
+	"perigee/nixl/engines"
 	"perigee/spmd"
 	"perigee/spmd/boot"
 	"perigee/spmd/boot/watch"
@@ -54,7 +55,7 @@ func (j Job) runRank(ctx context.Context, streams cli.Streams, env boot.Environ)
 	defer stop()
 	go func() {
 		<-again
-		os.Exit(int(fault.Interrupt))
+		leave(int(fault.Interrupt))
 	}()
 	log, logless := openLog(env, streams)
 	defer func() {
@@ -211,8 +212,14 @@ func (k *rank) watch(ctx context.Context) {
 		if explain := k.explain.Load(); explain != nil && mine && k.writes.TryLock() {
 			within(launch.StoringGrace, nil, func() { (*explain)(f) }) // it reads and writes all that was saved
 		}
-		os.Exit(int(f.Kind))
+		leave(int(f.Kind))
 	}
+}
+
+// leave ends the process.
+func leave(code int) {
+	engines.Flush()
+	os.Exit(code)
 }
 
 // awaitResult waits while this rank of a failed job writes the result, or adds to it what it has gathered last: that
@@ -376,7 +383,7 @@ func (k *rank) id() string {
 
 func (k *rank) luaEnv() lua.Env {
 	env := lua.Env{Experiment: k.exp, Repeat: k.old}
-	env.Exit = func() { os.Exit(0) } // all launchers take that for a rank that is done
+	env.Exit = func() { leave(0) } // all launchers take that for a rank that is done
 	if f, ok := k.streams.Err.(*os.File); ok && k.world.Rank() == 0 && term.IsTerminal(int(f.Fd())) {
 		env.Progress = f
 	} else if k.world.Rank() == 0 {

@@ -128,6 +128,20 @@ func (s *Session) Close() error {
 	return errors.Join(errs...)
 }
 
+// Paths returns what the agents of this rank say of how their bytes were moved, after Close; before, whether they will
+// be able to say. An engine for files alone moves nothing between ranks, and engines that say nothing have no entry.
+func (s *Session) Paths() (list []nixl.Path) {
+	if _, files := s.engine.(nixl.FilesOnly); files {
+		return nil
+	}
+	for _, l := range s.lanes {
+		if a, ok := l.agent.(nixl.PathAgent); ok {
+			list = append(list, a.Path())
+		}
+	}
+	return list
+}
+
 // Reserved is a load for which everything is in place.
 type Reserved struct {
 	load.Load

@@ -31,6 +31,7 @@ type Config struct {
 	// Metrics are the scenario's own, Thresholds what the run is judged by.
 	Metrics    []result.MetricDef
 	Thresholds []metric.Threshold
+	LineRate   float64   // of the links between hosts in bytes per second, as the user says; 0: see FindLine
 	File       string    // of the result, "" for none
 	Out        io.Writer // for the header's further lines, notes, the table of thresholds, the name of the result
 

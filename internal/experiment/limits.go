@@ -39,6 +39,9 @@ func (e *Experiment) record(i int, o metric.Outcome) {
 	if !math.IsNaN(o.Value) && !math.IsInf(o.Value, 0) {
 		r.Value = &o.Value
 	}
+	if o.Threshold.Of != "" && !math.IsNaN(o.Limit) {
+		r.Limit = &o.Limit
+	}
 }
 
 // judge checks all thresholds against the result.
@@ -70,7 +73,7 @@ func (e *Experiment) printThresholds() error {
 		if *r.Passed {
 			verdict = "ok"
 		}
-		t.AddRow(r.Threshold, value, r.Samples, verdict)
+		t.AddRow(r.Text(), value, r.Samples, verdict)
 	}
 	fmt.Fprintln(e.Out, "# thresholds")
 	if err := t.WriteText(e.Out); err != nil {

@@ -224,7 +224,14 @@ var Bounds = []string{"<", "<=", ">", ">=", "==", "!="}
 
 // Bound takes one of some operators and a number, such as <= 40. Where what is compared has a unit of time or bytes,
 // the number may have another of the same kind.
-func (s *Scanner) Bound(unit string, operators ...string) (b Bound) {
+func (s *Scanner) Bound(unit string, operators ...string) Bound {
+	b, _ := s.BoundOf(unit, nil, operators...)
+	return b
+}
+
+// BoundOf is Bound where the number may be one of some names, or a part of what it stands for, such as > 0.9 * line.
+// Then of is the name, and the limit the factor in front, 1 where there is none.
+func (s *Scanner) BoundOf(unit string, names []string, operators ...string) (b Bound, of string) {
 	for _, op := range slices.Backward(operators) { // <= before <
 		if b.Op == "" && s.Accept(op) {
 			b.Op = op
@@ -236,11 +243,25 @@ func (s *Scanner) Bound(unit string, operators ...string) (b Bound) {
 	at := s.Next()
 	sign := s.oneOf("-", "+")
 	digits := s.Next()
+	if of = s.oneWord(names); of != "" && sign != "-" {
+		b.Limit = 1
+		return b, of
+	}
 	v, ok := s.number()
 	if !ok {
 		s.Fail(at, "a number")
 	}
 	text := s.text[digits:s.at]
+	if len(names) > 0 && s.Accept("*") {
+		if of = s.oneWord(names); of == "" {
+			s.Fail(s.at, "%s", strings.Join(names, " or "))
+		}
+		if sign == "-" {
+			s.Fail(at, "a positive part of the %s", of)
+		}
+		b.Limit = v
+		return b, of
+	}
 	if given := s.unit(); given != "" {
 		if v, ok = convert(text+given, v, given, unit); !ok {
 			s.Fail(digits, "%s", wantedNumber(unit))
@@ -250,7 +271,17 @@ func (s *Scanner) Bound(unit string, operators ...string) (b Bound) {
 	if b.Limit = v; sign == "-" {
 		b.Limit = -v
 	}
-	return b
+	return b, ""
+}
+
+// oneWord takes one of some words if it comes next; "" for none.
+func (s *Scanner) oneWord(words []string) string {
+	before := s.Next()
+	if word := s.take(wordForm); slices.Contains(words, word) {
+		return word
+	}
+	s.at = before
+	return ""
 }
 
 // Holds reports whether a value is within the bound; NaN is not.

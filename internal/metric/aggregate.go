@@ -102,7 +102,7 @@ func (w *ThresholdWatch) Violated(known bool) (Outcome, bool) {
 			v.runs = n
 		}
 		if looked := v.last.Samples; len(v.samples.sorted)-looked > looked/seldom {
-			v.look()
+			v.look(w.doc)
 		}
 		if o := v.last; o.Samples >= v.AbortAfter && !math.IsNaN(o.Value) && !o.Passed {
 			o.Note = v.alone(w.doc)
@@ -126,14 +126,14 @@ func (v *watched) take(d *result.Document) {
 }
 
 // look brings the samples into their order and holds the threshold against them.
-func (v *watched) look() {
+func (v *watched) look(d *result.Document) {
 	all, before := v.samples.sorted, v.last.Samples
 	added := all[before:]
 	slices.Sort(added)
 	if before > 0 && added[0] < all[before-1] {
 		merge(slices.Clone(all[:before]), slices.Clone(added), all[:0])
 	}
-	v.last = v.outcome(&v.samples)
+	v.last = v.outcome(d, &v.samples)
 }
 
 // merge appends two ascending lists to out as one.

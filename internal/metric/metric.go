@@ -58,7 +58,7 @@ type Sample struct {
 }
 
 // all are the metrics of every result, in the order of the documentation.
-var all = slices.Concat(known, blocks, network)
+var all = slices.Concat(known, blocks, network, []Def{utilisation})
 
 // Find returns a metric of every result.
 func Find(name string) (Def, bool) {

@@ -62,6 +62,9 @@ func counted(name, help string, labels []string,
 
 // uncounted says which counters and phases a result has where none of those that were asked for is there.
 func uncounted(d *result.Document, name string) string {
+	if name == utilisation.Name {
+		return ": no such NIC with a known speed; --line RATE says what it is"
+	}
 	counters, phases := map[string]bool{}, map[string]bool{}
 	Each(d, name, func(s Sample) {
 		counters[cmp.Or(s.Labels["counter"], "retransmits")] = true

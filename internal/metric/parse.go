@@ -39,8 +39,16 @@ func parse(text string) (t Threshold, err error) {
 	}
 	s.Want(".", "a dot and an aggregate, as in latency_ms.p99 < 40")
 	t.aggregated(s)
-	t.Bound = s.Bound(t.unit(), expr.Bounds...)
+	at := s.Next()
+	t.Bound, t.Of = s.BoundOf(t.unit(), result.References, expr.Bounds...)
+	if t.Of != "" && t.unit() != "GB/s" {
+		s.Wrong(at, "the %s is a limit of metrics in GB/s, such as pair_bw_gb_per_s.p50, not of %s.%s", t.Of, t.Metric,
+			t.Aggregate)
+	}
 	t.AbortAfter = abort(s)
+	if t.Of == result.ByCeiling && t.AbortAfter > 0 {
+		s.Wrong(at, "the ceiling is measured behind the run, too late for abort")
+	}
 	return t, s.Err()
 }
 

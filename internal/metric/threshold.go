@@ -20,8 +20,9 @@ import (
 //
 // The grammar, in the notation of the Go specification, around the conditions of package expr:
 //
-//	threshold = metric [ "{" [ condition { "," condition } ] "}" ] "." aggregate comparison number [ unit ]
+//	threshold = metric [ "{" [ condition { "," condition } ] "}" ] "." aggregate comparison limit
 //	            [ "abort" [ "after" count ] ] .
+//	limit     = number [ unit ] | [ number "*" ] ( "line" | "ceiling" ) .
 //	aggregate = "min" | "max" | "mean" | "median" | "stddev" | "count" | "rate" | "p" count [ "." count ] .
 //
 // or a comparison of what moved the bytes:
@@ -29,7 +30,8 @@ import (
 //	threshold = "path" [ "{" [ condition { "," condition } ] "}" ] ( "==" | "!=" | "=~" | "!~" ) text .
 //
 // The conditions choose samples by the columns of [Column], and those of a scenario's metric by the labels that it
-// gives to them. The unit is another one of the metric's kind, such as s for latency_ms.
+// gives to them. The unit is another one of the metric's kind, such as s for latency_ms. What line and ceiling stand for
+// is in the result.
 type Threshold struct {
 	Metric string
 	Where  *expr.Condition[Row] // nil for all samples
@@ -38,6 +40,8 @@ type Threshold struct {
 	expr.Bound
 	// Transport is what Op compares the path with, nil for a threshold on a metric.
 	Transport *string
+	// Of is line or ceiling where the limit is a part of what the result says of it, else empty.
+	Of string
 	// AbortAfter is the number of samples from which on a violation ends the run; 0 leaves
 	// the judgement to the end.
 	AbortAfter int
@@ -56,7 +60,14 @@ func (t Threshold) String() string {
 	if t.Transport != nil {
 		return text + " " + t.Op + " " + expr.Quote(*t.Transport)
 	}
-	text += fmt.Sprintf(".%s %s %s", t.Aggregate, t.Op, strconv.FormatFloat(t.Limit, 'g', -1, 64))
+	limit := strconv.FormatFloat(t.Limit, 'g', -1, 64)
+	switch {
+	case t.Of != "" && t.Limit == 1:
+		limit = t.Of
+	case t.Of != "":
+		limit += " * " + t.Of
+	}
+	text += fmt.Sprintf(".%s %s %s", t.Aggregate, t.Op, limit)
 	switch t.AbortAfter {
 	case 0:
 	case 1:
@@ -80,9 +91,22 @@ func (t Threshold) matches(d *result.Document, s Sample) bool {
 	return t.Where == nil || t.Where.Match(Row{Doc: d, Sample: s})
 }
 
+// within is the bound in the metric's unit; its limit is NaN where it is a part of something unknown.
+func (t Threshold) within(d *result.Document) expr.Bound {
+	b := t.Bound
+	if t.Of != "" {
+		b.Limit = math.NaN()
+		if rate, _ := d.Line.By(t.Of); rate > 0 {
+			b.Limit = t.Limit * rate / 1e9
+		}
+	}
+	return b
+}
+
 // Outcome compares a threshold with the value that was measured.
 type Outcome struct {
 	Threshold Threshold
+	Limit     float64 // in the metric's unit, NaN where it is a part of something unknown
 	Value     float64 // NaN where there are too few samples to aggregate
 	Samples   int
 	Passed    bool
@@ -93,18 +117,24 @@ type Outcome struct {
 
 // String says what was measured.
 func (o Outcome) String() string {
-	limit := o.Threshold
-	limit.AbortAfter = 0
+	t := o.Threshold
+	t.AbortAfter = 0
+	limit := t.String()
+	if t.Of != "" && !math.IsNaN(o.Limit) {
+		limit += fmt.Sprintf(" (%.4g GB/s)", o.Limit)
+	}
 	samples := cli.Count(o.Samples, "sample")
 	switch {
 	case o.Threshold.Transport != nil && o.Found != "":
 		return fmt.Sprintf("%s: it is %s", limit, o.Found)
 	case o.Threshold.Transport != nil:
-		return limit.String() + o.Others
+		return limit + o.Others
+	case math.IsNaN(o.Limit):
+		return fmt.Sprintf("%s: the %s is not known", limit, t.Of)
 	case math.IsNaN(o.Value) && o.Samples == 0:
 		return fmt.Sprintf("%s: there are no samples%s", limit, o.Others)
 	case math.IsNaN(o.Value):
-		return fmt.Sprintf("%s: there is no %s of %s", limit, limit.Aggregate, samples)
+		return fmt.Sprintf("%s: there is no %s of %s", limit, t.Aggregate, samples)
 	}
 	return fmt.Sprintf("%s: it is %s over %s", limit, strconv.FormatFloat(o.Value, 'g', 6, 64), samples)
 }
@@ -124,6 +154,8 @@ func (t Threshold) Judge(d *result.Document) Outcome {
 		o.Others = ": no pattern of the workload was also run alone, in the phase isolated"
 	case !o.Passed && t.Metric == "contention" && o.Samples > 0 && d.World.Crowded() != "":
 		o.Note = "ranks wait for CPUs, which may be all of it: " + d.World.Crowded()
+	case math.IsNaN(o.Limit):
+		_, o.Note = d.Line.By(t.Of)
 	case !o.Passed:
 		o.Note = t.alone(d)
 	}
@@ -149,7 +181,7 @@ func (t Threshold) over(d *result.Document, admits func(Sample) bool) Outcome {
 		}
 	}
 	slices.Sort(c.sorted)
-	return t.outcome(&c)
+	return t.outcome(d, &c)
 }
 
 // alone says that the runs alone do not keep a threshold of slowdown either; empty of others, where they do, and if it
@@ -223,8 +255,9 @@ func calm(d *result.Document) bool {
 	return d.Overlaps && any
 }
 
-func (t Threshold) outcome(c *collection) Outcome {
-	o := Outcome{Threshold: t, Value: t.aggregate(c), Samples: len(c.sorted)}
-	o.Passed = t.Holds(o.Value)
+func (t Threshold) outcome(d *result.Document, c *collection) Outcome {
+	bound := t.within(d)
+	o := Outcome{Threshold: t, Limit: bound.Limit, Value: t.aggregate(c), Samples: len(c.sorted)}
+	o.Passed = !math.IsNaN(bound.Limit) && bound.Holds(o.Value)
 	return o
 }

@@ -314,7 +314,7 @@ func TestWatchLooksSeldom(t *testing.T) {
 	d.AddSample("own", 5, 20001)
 	v := &w.watched[0]
 	v.take(d)
-	if v.look(); len(v.samples.sorted) != 20001 || !slices.IsSorted(v.samples.sorted) {
+	if v.look(d); len(v.samples.sorted) != 20001 || !slices.IsSorted(v.samples.sorted) {
 		t.Error("not sorted")
 	}
 }

@@ -17,6 +17,8 @@ type Job struct {
 	Backend       string            `json:"backend,omitempty"`
 	BackendParams map[string]string `json:"backend_params,omitempty"`
 	AllowIO       bool              `json:"allow_io,omitempty"`
+	Line          string            `json:"line,omitempty"` // a rate as it was given
+	Ceiling       bool              `json:"ceiling,omitempty"`
 }
 
 // Module is a file that the script requires.

@@ -58,9 +58,11 @@ type NICWindow struct {
 
 // Line is what the wire between hosts can carry at most.
 type Line struct {
-	Rate    float64  `json:"bytes_per_s,omitempty"` // of one rank's messages, one direction; 0: unknown
-	From    string   `json:"from"`                  // the devices and who says so, or why it is unknown
-	Ceiling *Ceiling `json:"ceiling,omitempty"`     // nil where it was not measured
+	Rate    float64  `json:"bytes_per_s,omitempty"`      // of one rank's messages, one direction; 0: unknown
+	Host    float64  `json:"host_bytes_per_s,omitempty"` // of all messages of a host, one direction; 0: unknown
+	From    string   `json:"from"`                       // the devices and who says so, or why it is unknown
+	Given   bool     `json:"given,omitempty"`            // by --line, whatever devices say
+	Ceiling *Ceiling `json:"ceiling,omitempty"`          // nil where it was not measured
 }
 
 // Ceiling is the rate of one large message between two ranks, measured in the same job.

@@ -172,8 +172,9 @@ type Metric struct {
 
 // Threshold is a limit that the run was given, and what became of it.
 type Threshold struct {
-	Threshold string   `json:"threshold"` // as package metric writes it
-	From      string   `json:"from"`      // --threshold, or the place in the script
+	Threshold string   `json:"threshold"`       // as package metric writes it
+	From      string   `json:"from"`            // --threshold, or the place in the script
+	Limit     *float64 `json:"limit,omitempty"` // in GB/s, where it is a part of the line or the ceiling that is known
 	Value     *float64 `json:"value,omitempty"`
 	Found     string   `json:"found,omitempty"` // of a threshold on the path, the transports that were used
 	Samples   int      `json:"samples"`

@@ -80,7 +80,7 @@ func sheetOfPath(p *result.Paths) sheet {
 		s.Notes = append(s.Notes, "Not known: "+p.Unknown)
 	}
 	for _, l := range p.Lanes {
-		s.Notes = append(s.Notes, fmt.Sprintf("Lanes of %s, %s: %s", cli.Count(l.Connections, "connection"), l.Reach, l.Lanes))
+		s.Notes = append(s.Notes, fmt.Sprintf("Connections of %s, %s: %s", cli.Count(l.Ranks, "rank"), l.Reach, l.Lanes))
 	}
 	type kind struct{ op, local, remote string }
 	all := map[kind]int64{}

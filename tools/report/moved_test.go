@@ -18,7 +18,7 @@ func observed(d *result.Document, nics int) *result.Document {
 	d.Paths = &result.Paths{Source: "UCX 1.20.0", Uses: []result.PathUse{
 		{Op: "WRITE", Local: "dram", Remote: "dram", Reach: "network", Transport: "tcp", Device: "eth0", How: "zero-copy", MinBytes: 8192, Count: 2900, Ranks: 4},
 		{Op: "WRITE", Local: "dram", Remote: "dram", Reach: "network", Transport: "tcp", Device: "eth0", How: "short", MaxBytes: 8191, Count: 100, Ranks: 4},
-	}, Lanes: []result.PathLanes{{Reach: "network", Lanes: "rma_am(tcp/eth0) am(tcp/eth0)", Connections: 12}}}
+	}, Lanes: []result.PathLanes{{Reach: "network", Lanes: "rma_am(tcp/eth0) am(tcp/eth0)", Ranks: 4}}}
 	d.Accounts = &result.Accounts{Library: "NIXL's exporter prometheus", NICs: "counters of 2 hosts",
 		Total: result.Account{Plan: 8e9, Between: 8e9, Library: known(1.64e9), Lost: known(7953), Sent: known(8.24e9), Received: known(8.24e9)},
 		Phases: []result.Account{{Phase: "isolated", Plan: 4e9, Between: 4e9, Sent: known(4.12e9), Received: known(4.12e9)},
@@ -62,7 +62,7 @@ func TestWhatMovedTheBytes(t *testing.T) {
 	page, text := htmlOf(t, d), textOf(t, d, look{width: 200, full: true})
 	for _, want := range []string{
 		"path: WRITE dram-dram", "The path", "Three accounts of the bytes", "Counters of the network", "The line",
-		"As UCX 1.20.0 says.", "Lanes of 12 connections, network: rma_am(tcp/eth0) am(tcp/eth0)", "zero-copy", "from 8 KiB",
+		"As UCX 1.20.0 says.", "Connections of 4 ranks, network: rma_am(tcp/eth0) am(tcp/eth0)", "zero-copy", "from 8 KiB",
 		"0 B to 8191 B", "2900", "96.7 %", "4.12 GB", "isolated: NICs 1.030: headers",
 		"NIXL 1.64 GB (0.205: 7953 events lost, raise NIXL_TELEMETRY_BUFFER_SIZE)", "NICs: counters of 2 hosts",
 		"retransmits 2174", "48.0 GB/s, 96.0 %", "mlx5_7:1 went away", "50.0 GB/s", "400 Gb/s, by its driver", "97.2 %",

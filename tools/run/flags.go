@@ -10,6 +10,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/size"
 	"perigee/lua"
 	"perigee/nixl"
 	"perigee/nixl/engines"
@@ -43,6 +44,8 @@ type Yielding struct {
 	Lib          []string `sep:"none" placeholder:"DIR" group:"Job" help:"A folder with modules for require, besides that of the scenario's file (may be repeated)."`
 	Backend      string   `placeholder:"NAME" group:"Job" help:"NIXL's plugin that moves the bytes, such as LIBFABRIC; those for storage reach files (default: UCX, and POSIX for files; see docs/engines.md)."`
 	BackendParam []string `name:"backend-param" sep:"none" placeholder:"K=V" group:"Job" help:"A parameter of this plugin (may be repeated)."`
+	Line         string   `placeholder:"RATE" group:"Job" help:"What a host can send to others, such as 200Gbit or 25GB/s, where its devices do not say that (see docs/thresholds.md)."`
+	Ceiling      bool     `group:"Job" help:"Measure one large message behind the run, for comparison."`
 	JUnit        string   `name:"junit" placeholder:"FILE" group:"Job" help:"Write what became of the thresholds, and of the job, to FILE as JUnit XML."`
 }
 
@@ -94,7 +97,18 @@ func (y Yielding) backend() (b nixl.Backend, err error) {
 	return b, nil
 }
 
-// String writes the options for messages.
+// line is the rate of --line in bytes per second, 0 where it is not given.
+func (y Yielding) line() (rate float64, err error) {
+	if y.Line == "" {
+		return 0, nil
+	}
+	if rate, err = size.ParseRate(y.Line); err != nil {
+		return 0, fault.New(fault.Usage, "--line: %w", err)
+	}
+	return rate, nil
+}
+
+// String writes the backend for messages.
 func (y Yielding) String() string {
 	return cmp.Or(strings.Join(append([]string{y.Backend}, y.BackendParam...), " "), "none")
 }
@@ -152,6 +166,9 @@ func (f Flags) Check() error {
 	if t := time.Duration(f.Timeout); t < 0 || t > 0 && t < leastTimeout {
 		return fault.New(fault.Usage, "--timeout is %v, want at least %v", t, leastTimeout).
 			WithHint("without it ranks wait for each other as long as it takes")
+	}
+	if _, err := f.Yielding.line(); err != nil {
+		return err
 	}
 	b, err := f.Yielding.backend()
 	if err != nil {

@@ -338,6 +338,7 @@ func (k *rank) begin(r *lua.Runtime, o order, own options, thresholds []metric.T
 		{What: "scenarios", Value: filepath.Base(cmp.Or(k.job.Repeats, k.job.Scenario))},
 		{What: "values of --seed", Value: strconv.FormatUint(flags.seed(), 10)},
 		{What: "values of --backend and --backend-param", Value: flags.Yielding.String()},
+		{What: "values of --line and --ceiling", Value: fmt.Sprintf("%q, %t", flags.Yielding.Line, flags.Yielding.Ceiling)},
 		{What: "values of --threshold", Value: cmp.Or(strings.Join(flags.Threshold, "; "), "none")},
 	}
 	for flag, value := range r.Scenario.Alike(own.values) {
@@ -347,14 +348,19 @@ func (k *rank) begin(r *lua.Runtime, o order, own options, thresholds []metric.T
 	if err != nil {
 		return err
 	}
+	line, err := flags.Yielding.line()
+	if err != nil {
+		return err
+	}
 	id := k.id()
 	k.exp = experiment.Begin(experiment.Config{
 		World: k.world, Command: append([]string{"perigee"}, k.job.Process...), Title: flags.Yielding.Title,
 		Scenario: o.Script.record(r.Scenario, own.values), Alike: alike,
 		Job: result.Job{ID: id, Engine: flags.Engine, TimeoutNS: int64(flags.Timeout), AllowIO: flags.AllowIO,
-			Backend: backend.Name, BackendParams: backend.Params},
-		NixlLib: flags.NixlLib, Seed: flags.seed(), Metrics: r.Metrics, Thresholds: thresholds, File: flags.Result,
-		Out: k.streams.Out,
+			Backend: backend.Name, BackendParams: backend.Params, Line: flags.Yielding.Line,
+			Ceiling: flags.Yielding.Ceiling},
+		NixlLib: flags.NixlLib, Seed: flags.seed(), Metrics: r.Metrics, Thresholds: thresholds, LineRate: line,
+		File: flags.Result, Out: k.streams.Out,
 	})
 	k.begun.Store(k.exp)
 	if k.world.Rank() == 0 {
@@ -370,7 +376,10 @@ func (k *rank) begin(r *lua.Runtime, o order, own options, thresholds []metric.T
 			k.reporter.note(k.job.Says)
 		}
 	}
-	return k.exp.DescribeHosts()
+	if err := k.exp.DescribeHosts(); err != nil {
+		return err
+	}
+	return k.exp.FindLine()
 }
 
 // id returns the name that the launcher has given the job, if that is perigee itself.

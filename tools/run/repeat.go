@@ -145,6 +145,10 @@ func (f *Flags) asIn(d *result.Document) {
 	if f.Yielding.Title == "" {
 		f.Yielding.Title = d.Title
 	}
+	if d.Job != nil && f.Yielding.Line == "" {
+		f.Yielding.Line = d.Job.Line
+	}
+	f.Yielding.Ceiling = f.Yielding.Ceiling || d.Job != nil && d.Job.Ceiling
 	if d.Job != nil && f.Timeout == 0 {
 		f.Timeout = Duration(d.Job.TimeoutNS)
 	}

@@ -1,0 +1,173 @@
+package experiment
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/result"
+	"perigee/nixl/device"
+)
+
+// reach is what the NICs of a rank allow.
+type reach struct {
+	NICs    []string // that share a message
+	Rate    float64  // of a message, in bytes per second
+	Host    float64  // of all NICs
+	Rails   int      // on how many NICs UCX may spread a message
+	Unknown string   // why nothing of that is known
+}
+
+// FindLine puts what links between hosts can carry into the result: what the user says, or else the speed of the NICs
+// that the ranks may use, at the slowest host. It refuses thresholds against what will not be known. All ranks call it
+// before the run.
+func (e *Experiment) FindLine() error {
+	w := e.World
+	if e.LineRate > 0 || w.OneHost() {
+		if e.Doc != nil {
+			e.Doc.Line = e.ownLine()
+		}
+		return e.checkReferences()
+	}
+	var mine []byte
+	first := w.Hosts()[w.HostOf(w.Rank())].Ranks[0] == w.Rank()
+	if first || os.Getenv("UCX_NET_DEVICES") != "" { // each rank may have its own
+		var err error
+		if mine, err = json.Marshal(e.reach()); err != nil {
+			return fault.New(fault.Internal, "describe the line: %w", err)
+		}
+	}
+	all, err := w.All().Gather(0, mine)
+	if err != nil || all == nil {
+		return err
+	}
+	ranks := make([]*reach, len(all))
+	for r, data := range all {
+		if len(data) > 0 {
+			ranks[r] = new(reach)
+			if err := json.Unmarshal(data, ranks[r]); err != nil {
+				return fault.New(fault.Internal, "the line of rank %d: %w", r, err)
+			}
+		}
+	}
+	e.Doc.Line = slowest(ranks, e.World.HostName, len(w.Hosts()))
+	return e.checkReferences()
+}
+
+// ownLine is the line where no rank has to look for it; nil where nobody asks for it.
+func (e *Experiment) ownLine() *result.Line {
+	if e.LineRate > 0 {
+		return &result.Line{Rate: e.LineRate, Host: e.LineRate, From: "--line " + e.Job.Line, Given: true}
+	}
+	return nil
+}
+
+// reach looks at the NICs of this rank.
+func (e *Experiment) reach() reach {
+	nics, reason := device.Wires()
+	backend := cmp.Or(e.Job.Backend, "UCX")
+	if backend != "UCX" && len(nics) > 1 {
+		reason = "only " + backend + " knows which NICs it uses"
+	}
+	r := reach{Unknown: reason, Rails: rails(os.Getenv("UCX_MAX_RMA_RAILS"), e.Job.BackendParams["engine_config"])}
+	if reason != "" {
+		return r
+	}
+	for i, n := range nics {
+		rate := float64(n.Mbps) * 1e6 / 8
+		r.Host += rate
+		if i < r.Rails && n.Mbps*leastShare >= nics[0].Mbps {
+			r.Rate += rate
+			r.NICs = append(r.NICs, n.Name)
+		}
+	}
+	return r
+}
+
+// leastShare is how many times as fast as the slowest NIC of a message the fastest may be: UCX_MULTI_LANE_MAX_RATIO,
+// whose default is 4.
+const leastShare = 4
+
+// rails is on how many NICs UCX may spread a message: UCX_MAX_RMA_RAILS, or the parameter engine_config of NIXL's
+// plugin, which has 2 as its default.
+func rails(variable, config string) int {
+	for _, setting := range strings.Split(config, ",") {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(setting), "MAX_RMA_RAILS="); ok {
+			variable = cmp.Or(variable, value)
+		}
+	}
+	if n, err := strconv.Atoi(variable); err == nil && n > 0 {
+		return n
+	}
+	return 2
+}
+
+// slowest joins what ranks reach, of which nil says nothing, to that of all: messages need both ends.
+func slowest(ranks []*reach, hostName func(rank int) string, hosts int) *result.Line {
+	at, alike := -1, true
+	l := &result.Line{}
+	for r, k := range ranks {
+		switch {
+		case k == nil:
+			continue
+		case k.Unknown != "":
+			return &result.Line{From: hostName(r) + ": " + k.Unknown}
+		case at < 0:
+			at, l.Host = r, k.Host
+			continue
+		}
+		alike = alike && k.Rate == ranks[at].Rate
+		l.Host = min(l.Host, k.Host)
+		if k.Rate < ranks[at].Rate {
+			at = r
+		}
+	}
+	k := ranks[at]
+	l.Rate = k.Rate
+	l.From = fmt.Sprintf("%s, %g Gb/s", strings.Join(k.NICs, " + "), k.Rate*8/1e9)
+	if len(k.NICs) > 1 {
+		l.From += fmt.Sprintf(" by at most %d rails", k.Rails)
+	}
+	if !alike {
+		l.From += fmt.Sprintf(" at %s, the slowest of %s", hostName(at), cli.Count(hosts, "host"))
+	}
+	return l
+}
+
+// checkReferences refuses thresholds against a line or a ceiling that is not known in the end.
+func (e *Experiment) checkReferences() error {
+	if e.Doc == nil {
+		return nil
+	}
+	for _, t := range e.Thresholds {
+		rate, why := e.Doc.Line.By(t.Of)
+		switch {
+		case t.Of == result.ByLine && rate == 0 && e.World.OneHost():
+			return fault.New(fault.Usage, "the threshold %s: the line is not known: all ranks are on one host", t).
+				WithHint("--ceiling and a threshold such as > 0.9 * ceiling compare with one large message; --line RATE says what the line carries")
+		case t.Of == result.ByLine && rate == 0:
+			return fault.New(fault.Usage, "the threshold %s: the line is not known: %s", t, why).
+				WithHint("say what a link carries, as --line 200Gbit; or --ceiling and a threshold such as > 0.9 * ceiling")
+		case t.Of == result.ByCeiling && !e.Job.Ceiling:
+			return fault.New(fault.Usage, "the threshold %s: the ceiling is not measured", t).
+				WithHint("--ceiling measures it, behind the run")
+		}
+	}
+	return nil
+}
+
+// compareLine prints how near messages have come to the line and the ceiling.
+func (e *Experiment) compareLine() {
+	if e.Doc == nil {
+		return
+	}
+	if text := e.Doc.LineText(); text != "" {
+		io.WriteString(e.Out, Comment("line: "+text))
+	}
+}

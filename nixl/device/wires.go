@@ -1,0 +1,112 @@
+package device
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// wires finds NICs.
+type wires struct {
+	root     string                   // the folder that holds sys and dev
+	env      func(name string) string // of UCX
+	routable func(netInterface string) bool
+}
+
+// Wires lists the NICs by which UCX can reach other hosts from this process, the fastest first. The port of an adapter
+// and its network interface are one wire: where a port can be used, UCX prefers ports. An error of the kernel, or what
+// only UCX understands, is the reason why they are not known.
+func Wires() (list []NIC, reason string) {
+	return wires{"/", os.Getenv, routable}.list()
+}
+
+func (w wires) list() (list []NIC, reason string) {
+	devices := w.env("UCX_NET_DEVICES")
+	if devices != "all" && asksFor(devices) == nil && devices != "" {
+		return nil, "which devices UCX_NET_DEVICES=" + devices + " means only UCX knows"
+	}
+	nics, err := NICs(filepath.Join(w.root, "sys"))
+	if err != nil {
+		return nil, err.Error()
+	}
+	asked := asksFor(devices)
+	var ports, nets []NIC
+	for _, n := range nics {
+		switch {
+		case asked != nil && !slices.Contains(asked, n.Name):
+		case n.RDMA && n.State == "ACTIVE" && w.opens(n.Name):
+			ports = append(ports, n)
+		case !n.RDMA && n.Kind != "loopback" && n.State != "down" && !w.has(n.Name, "bridge") && w.routable(n.Name):
+			nets = append(nets, n)
+		}
+	}
+	if list = ports; len(ports) == 0 || onlyTCP(w.env("UCX_TLS")) {
+		list = slices.DeleteFunc(slices.Clone(nets), w.madeUp)
+		if len(list) == 0 && len(nets) > 0 {
+			return nets, fmt.Sprintf("%s is a virtual interface, whose %g Gb/s stand for no wire", nets[0].Name,
+				float64(nets[0].Mbps)/1e3)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b NIC) int { return cmp.Compare(b.Mbps, a.Mbps) })
+	switch i := slices.IndexFunc(list, func(n NIC) bool { return n.Mbps == 0 }); {
+	case len(list) == 0:
+		reason = "there is no NIC that is up and has an address"
+	case i >= 0 && list[i].Driver != "":
+		reason = fmt.Sprintf("the kernel does not say the speed of %s (%s)", list[i].Name, list[i].Driver)
+	case i >= 0:
+		reason = "the kernel does not say the speed of " + list[i].Name
+	}
+	return list, reason
+}
+
+// routable reports whether a network interface has an address that is not of its link alone.
+func routable(name string) bool {
+	i, err := net.InterfaceByName(name)
+	if err != nil {
+		return false
+	}
+	list, err := i.Addrs()
+	return err == nil && slices.ContainsFunc(list, func(a net.Addr) bool {
+		ip, ok := a.(*net.IPNet)
+		return ok && ip.IP.IsGlobalUnicast()
+	})
+}
+
+// onlyTCP reports whether a value of UCX_TLS leaves no transport for adapters.
+func onlyTCP(value string) bool {
+	if value == "" || strings.HasPrefix(value, "^") {
+		return false
+	}
+	return !slices.ContainsFunc(strings.Split(value, ","), func(name string) bool {
+		name, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimSpace(name), "\\"), "_")
+		return slices.Contains([]string{"all", "ib", "rc", "ud", "dc", "srd", "gga"}, name)
+	})
+}
+
+// has reports whether a network interface has an entry in its folder of sysfs.
+func (w wires) has(name, entry string) bool {
+	_, err := os.Stat(filepath.Join(w.root, "sys/class/net", name, entry))
+	return err == nil
+}
+
+// madeUp reports whether the speed of a network interface is one that its driver has made up, as that of veth and tun:
+// they have neither a device nor, as bond, vlan and macvlan, a type and the speed of devices below them.
+func (w wires) madeUp(n NIC) bool {
+	typed := strings.Contains(attribute(filepath.Join(w.root, "sys/class/net", n.Name), "uevent"), "DEVTYPE=")
+	return !w.has(n.Name, "device") && !typed
+}
+
+// opens reports whether this process has the device file of an adapter's port: a container sees the adapters of its
+// host in sysfs, and the files of those that it may use.
+func (w wires) opens(port string) bool {
+	adapter, _, _ := strings.Cut(port, ":")
+	files, _ := names(filepath.Join(w.root, "sys/class/infiniband", adapter, "device/infiniband_verbs"))
+	return len(files) == 0 || slices.ContainsFunc(files, func(f string) bool {
+		_, err := os.Stat(filepath.Join(w.root, "dev/infiniband", f))
+		return err == nil
+	})
+}

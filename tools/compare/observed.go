@@ -27,7 +27,7 @@ const mostBeside = 8
 
 // observe compares what both sides have seen beside the times.
 func (r *Report) observe(old, fresh []*result.Document) {
-	r.Paths = pathsChanged(waysOf(old), waysOf(fresh))
+	r.Paths = pathsChanged(pathOf(old), pathOf(fresh))
 	add := func(what string, of func(*result.Document) (float64, bool), show func(float64) string) {
 		x, y := valuesOf(old, of), valuesOf(fresh, of)
 		if len(x) > 0 && len(y) > 0 {
@@ -76,27 +76,29 @@ func valuesOf(docs []*result.Document, of func(*result.Document) (float64, bool)
 	return list
 }
 
-// ways counts the messages of each operation between two kinds of memory by the way that served them.
-type ways map[string]map[string]int64
-
-func waysOf(docs []*result.Document) ways {
-	list := ways{}
+// pathOf adds up the paths of results.
+func pathOf(docs []*result.Document) (p result.Paths) {
 	for _, d := range docs {
-		if d.Paths == nil {
-			continue
+		if d.Paths != nil {
+			p.Uses = append(p.Uses, d.Paths.Uses...)
 		}
-		for _, u := range d.Paths.Uses {
-			kind := fmt.Sprintf("%s %s-%s", u.Op, u.Local, u.Remote)
-			if list[kind] == nil {
-				list[kind] = map[string]int64{}
-			}
-			list[kind][way(u)] += u.Count
+	}
+	slices.SortStableFunc(p.Uses, func(a, b result.PathUse) int { return cmp.Compare(b.Count, a.Count) })
+	return p
+}
+
+// waysOf counts the messages of each operation between two kinds of memory by the way that served them.
+func waysOf(p result.Paths) map[string]map[string]int64 {
+	list := map[string]map[string]int64{}
+	for _, u := range p.Uses {
+		kind := fmt.Sprintf("%s %s-%s", u.Op, u.Local, u.Remote)
+		if list[kind] == nil {
+			list[kind] = map[string]int64{}
 		}
+		list[kind][fmt.Sprintf("%s/%s %s", u.Transport, u.Device, u.How)] += u.Count
 	}
 	return list
 }
-
-func way(u result.PathUse) string { return fmt.Sprintf("%s/%s %s", u.Transport, u.Device, u.How) }
 
 // noteworthy is the part of the messages from which on a way that the other side lacks is a change of the path: where
 // messages of several sizes are counted over a time, shares differ a little by chance.
@@ -104,26 +106,23 @@ const noteworthy = 0.05
 
 // pathsChanged says of each operation and kinds of memory that both sides have whether a way of one is missing on the
 // other.
-func pathsChanged(old, fresh ways) (list []string) {
-	for _, kind := range slices.Sorted(maps.Keys(old)) {
-		if fresh[kind] != nil && (lacks(old[kind], fresh[kind]) || lacks(fresh[kind], old[kind])) {
-			list = append(list, fmt.Sprintf("the path of %s changed: OLD %s; NEW %s", kind, served(old[kind]),
-				served(fresh[kind])))
+func pathsChanged(old, fresh result.Paths) (list []string) {
+	before, after := waysOf(old), waysOf(fresh)
+	for _, kind := range slices.Sorted(maps.Keys(before)) {
+		if after[kind] != nil && (lacks(before[kind], after[kind]) || lacks(after[kind], before[kind])) {
+			list = append(list, fmt.Sprintf("the path of %s changed: OLD %s; NEW %s", kind, served(old, kind),
+				served(fresh, kind)))
 		}
 	}
 	return list
 }
 
-func sum(counts map[string]int64) (n int64) {
-	for _, c := range counts {
-		n += c
-	}
-	return n
-}
-
 // lacks reports whether other has not a way that serves many messages.
 func lacks(counts, other map[string]int64) bool {
-	all := sum(counts)
+	var all int64
+	for _, n := range counts {
+		all += n
+	}
 	for w, n := range counts {
 		if other[w] == 0 && float64(n) >= noteworthy*float64(all) {
 			return true
@@ -132,17 +131,13 @@ func lacks(counts, other map[string]int64) bool {
 	return false
 }
 
-// served lists the ways that serve most messages.
-func served(counts map[string]int64) string {
-	const most = 2
-	names := slices.Sorted(maps.Keys(counts))
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(counts[b], counts[a]) })
+// served lists the ways of a kind.
+func served(p result.Paths, kind string) string {
 	var parts []string
-	for _, w := range names[:min(len(names), most)] {
-		parts = append(parts, fmt.Sprintf("%s %.0f %%", w, 100*float64(counts[w])/float64(max(sum(counts), 1))))
-	}
-	if more := len(names) - most; more > 0 {
-		parts = append(parts, fmt.Sprintf("%d more", more))
+	for _, line := range p.Lines() {
+		if way, ok := strings.CutPrefix(line, kind+" "); ok {
+			parts = append(parts, way)
+		}
 	}
 	return strings.Join(parts, ", ")
 }

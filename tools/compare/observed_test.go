@@ -38,11 +38,11 @@ func TestPathsChanged(t *testing.T) {
 		want       []string
 	}{
 		"the same":          {[]result.PathUse{cma}, []result.PathUse{cma}, nil},
-		"another transport": {[]result.PathUse{cma}, []result.PathUse{tcp}, []string{"the path of WRITE dram-dram changed: OLD cma/memory zero-copy 100 %; NEW tcp/lo zero-copy 100 %"}},
+		"another transport": {[]result.PathUse{cma}, []result.PathUse{tcp}, []string{"the path of WRITE dram-dram changed: OLD cma zero-copy 100 %; NEW tcp/lo zero-copy 100 %"}},
 		"a few more":        {[]result.PathUse{cma}, []result.PathUse{cma, few}, nil},
 		"another share":     {[]result.PathUse{cma, many}, []result.PathUse{cma, few}, nil},
 		"another way": {[]result.PathUse{cma, many}, []result.PathUse{cma}, []string{
-			"the path of WRITE dram-dram changed: OLD cma/memory zero-copy 67 %, posix/memory short 33 %; NEW cma/memory zero-copy 100 %"}},
+			"the path of WRITE dram-dram changed: OLD cma zero-copy 67 %, posix short 33 %; NEW cma zero-copy 100 %"}},
 		"another operation": {[]result.PathUse{cma}, []result.PathUse{read}, nil},
 		"an old result":     {nil, []result.PathUse{cma}, nil},
 	} {

@@ -52,7 +52,7 @@ func sheetsOf(f *figures.Figures) (list []sheet) {
 		list = append(list, sheetOfNetwork(m, f.HostNames()))
 	}
 	if m.Line != nil {
-		list = append(list, sheetOfLine(m))
+		list = append(list, sheetOfLine(m, f.Document))
 	}
 	for i := range list {
 		s := &list[i]
@@ -172,19 +172,22 @@ func countersText(counters map[string]int64) string {
 	return strings.Join(parts, ", ")
 }
 
-func sheetOfLine(m *figures.Moved) sheet {
+func sheetOfLine(m *figures.Moved, d *result.Document) sheet {
 	s := sheet{Title: "The line", Words: 1, Columns: []string{"Bandwidth between hosts", "Rate", "Of the line", "Of the ceiling"}}
 	line := "unknown"
 	if m.Line.Rate > 0 {
 		line = size.Decimal(m.Line.Rate) + "/s for the messages of one rank in one direction"
 	}
+	if m.Line.Host > 0 {
+		line += ", " + size.Decimal(m.Line.Host) + "/s for all of a host"
+	}
 	if m.Line.From != "" {
 		line += " (" + m.Line.From + ")"
 	}
 	s.Notes = append(s.Notes, "Line: "+line)
-	if c := m.Line.Ceiling; c != nil {
-		s.Notes = append(s.Notes, fmt.Sprintf("Ceiling: %s/s, the median of %s of one %s of %s of %s from rank %d to %d",
-			size.Decimal(c.Rate), cli.Count(c.Runs, "run"), c.Op, size.Binary(c.Bytes), c.Mem, c.Sender, c.Receiver))
+	if text := d.CeilingText(); text != "" {
+		s.Notes = append(s.Notes, fmt.Sprintf("Ceiling: %s; %s of %s, the median of %s", text, m.Line.Ceiling.Op,
+			m.Line.Ceiling.Mem, cli.Count(m.Line.Ceiling.Runs, "run")))
 	}
 	for _, r := range m.Reached {
 		s.Rows = append(s.Rows, []string{r.Of, plainRate(r.Bandwidth), percentText(r.OfLine), percentText(r.OfCeiling)})

@@ -61,12 +61,12 @@ func TestWhatMovedTheBytes(t *testing.T) {
 	d.Lanes = nil
 	page, text := htmlOf(t, d), textOf(t, d, look{width: 200, full: true})
 	for _, want := range []string{
-		"path: WRITE dram-dram", "The path", "Three accounts of the bytes", "Counters of the network", "The line",
+		"path: WRITE dram-dram tcp/eth0 zero-copy 97 %; WRITE dram-dram tcp/eth0 short 3 %", "The path", "Three accounts of the bytes", "Counters of the network", "The line",
 		"As UCX 1.20.0 says.", "Connections of 4 ranks, network: rma_am(tcp/eth0) am(tcp/eth0)", "zero-copy", "from 8 KiB",
 		"0 B to 8191 B", "2900", "96.7 %", "4.12 GB", "isolated: NICs 1.030: headers",
 		"NIXL 1.64 GB (0.205: 7953 events lost, raise NIXL_TELEMETRY_BUFFER_SIZE)", "NICs: counters of 2 hosts",
 		"retransmits 2174", "48.0 GB/s, 96.0 %", "mlx5_7:1 went away", "50.0 GB/s", "400 Gb/s, by its driver", "97.2 %",
-		"the median of 10 runs of one WRITE of 64 MiB of dram from rank 0 to 1", "All traffic of a host",
+		"one message of 64 MiB from rank 0 to rank 1 (97 % of the line); WRITE of dram, the median of 10 runs", "All traffic of a host",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
@@ -79,7 +79,7 @@ func TestWhatMovedTheBytes(t *testing.T) {
 		t.Errorf("the page says %d times whose counters these are", n)
 	}
 	short := textOf(t, d, look{width: 80})
-	if !strings.Contains(short, "  path: WRITE dram-dram") || !strings.Contains(short, "what moved the bytes") ||
+	if !strings.Contains(short, "  path: WRITE dram-dram tcp/eth0") || !strings.Contains(short, "what moved the bytes") ||
 		strings.Contains(short, "Three accounts") {
 		t.Errorf("without --full:\n%s", short)
 	}

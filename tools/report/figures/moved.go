@@ -56,18 +56,29 @@ func movedOf(f *Figures) *Moved {
 		return nil
 	}
 	m := &Moved{Uses: d.Paths, Accounts: d.Accounts, Line: d.Line, NICs: []NIC{}, Notes: []string{}}
-	m.Path = pathLine(d.Paths)
+	if d.Paths != nil {
+		m.Path = "path: " + firstOf(d.Paths.Lines())
+	}
 	if d.Network != nil {
-		m.addWindows(d.Network.Windows, f.HostNames())
+		m.addWindows(d, f.HostNames())
 		m.Congestion = f.congestion()
 	}
 	m.Reached = f.reached()
 	return m
 }
 
+// firstOf joins the first lines on what moved the bytes.
+func firstOf(lines []string) string {
+	const most = 2
+	if more := len(lines) - most; more > 0 {
+		lines = append(slices.Clone(lines[:most]), cli.Count(more, "further way"))
+	}
+	return cmp.Or(strings.Join(lines, "; "), "nothing was moved")
+}
+
 // addWindows makes a row of each NIC in each phase, and of each host's TCP that counted anything.
-func (m *Moved) addWindows(list []result.NetworkWindow, hosts []string) {
-	for _, w := range list {
+func (m *Moved) addWindows(d *result.Document, hosts []string) {
+	for _, w := range d.Network.Windows {
 		ns := w.EndNS - w.StartNS
 		if counted(w.TCP) > 0 {
 			m.NICs = append(m.NICs, NIC{Host: w.Host, Phase: w.Phase, NS: ns, SentRate: None, ReceivedRate: None,
@@ -75,11 +86,11 @@ func (m *Moved) addWindows(list []result.NetworkWindow, hosts []string) {
 		}
 		for _, n := range w.NICs {
 			row := NIC{Host: w.Host, Phase: w.Phase, Name: n.Name, Mbps: n.Mbps, NS: ns, Sent: n.Sent,
-				Received: n.Received, SentRate: ratio(float64(n.Sent)*1e9, float64(ns)),
+				Received: n.Received, SentRate: ratio(float64(n.Sent)*1e9, float64(ns)), SentUse: None, ReceivedUse: None,
 				ReceivedRate: ratio(float64(n.Received)*1e9, float64(ns)), Counters: n.Counters}
-			const bytesOfMbit = 1e6 / 8
-			row.SentUse = ratio(float64(row.SentRate), float64(n.Mbps)*bytesOfMbit)
-			row.ReceivedUse = ratio(float64(row.ReceivedRate), float64(n.Mbps)*bytesOfMbit)
+			if sent, received, ok := d.Utilisation(w, n); ok {
+				row.SentUse, row.ReceivedUse = Num(sent), Num(received)
+			}
 			m.NICs = append(m.NICs, row)
 		}
 		if w.Note != "" {

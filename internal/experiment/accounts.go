@@ -2,12 +2,10 @@ package experiment
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 
 	"perigee/internal/cli"
 	"perigee/internal/result"
@@ -94,12 +92,22 @@ func accountsOf(all []rankCount, hostOf func(rank int) int, d *result.Document) 
 		}
 	}
 	libraryAccount(a, all, hostOf)
-	nics := nicSums{doc: d}
-	a.Total.Sent, a.Total.Received = nics.sum("", true)
-	a.NICs = nics.words(a.Total.Sent != nil)
+	nics := nicSums{hosts: d.World.Hosts}
+	if d.Network != nil {
+		nics.windows = d.Network.Windows
+	}
+	a.NICs = nics.words()
+	a.Total.Sent, a.Total.Received = nics.sum(func(string) bool { return true })
 	for _, m := range phases {
 		p := result.Account{Phase: m.Phase, Plan: m.Bytes, Between: m.Between}
-		p.Sent, p.Received = nics.sum(m.Phase, false)
+		switch want, watched := nics.of(m.Phase); {
+		case nics.shared(len(phases)):
+		case watched:
+			p.Sent, p.Received = nics.sum(want)
+		default:
+			p.Unwatched = m.Between
+			a.Total.Unwatched += m.Between
+		}
 		a.Phases = append(a.Phases, p)
 	}
 	a.Judge()
@@ -175,70 +183,60 @@ func exporterAccount(a *result.Accounts, all []rankCount, hostOf func(rank int) 
 
 // nicSums adds up the NICs' counters in the result.
 type nicSums struct {
-	doc     *result.Document
-	lacking map[int]bool // hosts without counters
+	hosts   []result.Host
+	windows []result.NetworkWindow
 }
 
-// sum returns what the NICs of all hosts have sent and received in a phase, or in all; nil where a host counts nothing.
-func (n *nicSums) sum(phase string, total bool) (sent, received *int64) {
-	if n.doc.Network == nil {
-		return nil, nil
-	}
-	n.lacking = map[int]bool{}
-	for h := range n.doc.World.Hosts {
-		n.lacking[h] = true
-	}
+// sum returns what the NICs of all hosts have sent and received in the windows that it wants; nil where a host counts
+// nothing in them.
+func (n nicSums) sum(want func(phase string) bool) (sent, received *int64) {
 	var out, in int64
-	for _, w := range n.doc.Network.Windows {
-		if !total && w.Phase != phase {
+	counting := map[int]bool{}
+	for _, w := range n.windows {
+		if !want(w.Phase) {
 			continue
 		}
-		for _, nic := range n.counting(w) {
-			out, in = out+nic.Sent, in+nic.Received
-			delete(n.lacking, w.Host)
+		for _, nic := range w.NICs {
+			out, in, counting[w.Host] = out+nic.Sent, in+nic.Received, true
 		}
 	}
-	if len(n.lacking) > 0 {
+	if len(counting) < len(n.hosts) {
 		return nil, nil
 	}
 	return &out, &in
 }
 
-// counting picks the NICs of a window whose counters do not overlap. A port of an adapter counts RDMA, and of
-// InfiniBand all that the network interface on it carries, too. Interfaces without a driver, such as veth, carry what
-// devices of the host carry as well, where there are some.
-func (n *nicSums) counting(w result.NetworkWindow) []result.NICWindow {
-	known := map[string]result.NIC{}
-	if w.Host >= 0 && w.Host < len(n.doc.World.Hosts) && n.doc.World.Hosts[w.Host].Hardware != nil {
-		for _, nic := range n.doc.World.Hosts[w.Host].Hardware.NICs {
-			known[nic.Name] = nic
-		}
-	}
-	port := func(nic result.NICWindow) bool { return strings.Contains(nic.Name, ":") }
-	device := func(nic result.NICWindow) bool { return port(nic) || known[nic.Name].Driver != "" }
-	ports, devices := slices.ContainsFunc(w.NICs, port), slices.ContainsFunc(w.NICs, device)
-	var list []result.NICWindow
-	for _, nic := range w.NICs {
-		over := ports && !port(nic) && known[nic.Name].Kind == "infiniband"
-		if !over && nic.Name != "lo" && (device(nic) || !devices) {
-			list = append(list, nic)
-		}
-	}
-	return list
+// of returns what is wanted of a phase of the plan, and whether there are windows of it. A run without phases has one
+// window without a name; where a run has phases, what comes before them has none.
+func (n nicSums) of(phase string) (want func(phase string) bool, watched bool) {
+	want = func(window string) bool { return window == phase || window == "" }
+	return want, slices.ContainsFunc(n.windows, func(w result.NetworkWindow) bool { return want(w.Phase) })
 }
 
-// words say who counts for the NICs, or which host does not.
-func (n *nicSums) words(known bool) string {
-	switch {
-	case n.doc.Network == nil:
+// shared reports whether so many phases have a window in common: one of a run whose phases had no windows of their own,
+// or the last one where there were too many.
+func (n nicSums) shared(phases int) bool {
+	return slices.ContainsFunc(n.windows, func(w result.NetworkWindow) bool {
+		return w.Phase == laterPhases || w.Phase == "" && phases > 1
+	})
+}
+
+// words say who counts for the NICs, or which host does not, and what the counters lack.
+func (n nicSums) words() string {
+	if n.windows == nil {
 		return "not read"
-	case known:
-		return fmt.Sprintf("counters of %s: all traffic, of other processes too", cli.Count(len(n.doc.World.Hosts), "host"))
 	}
-	for h, host := range n.doc.World.Hosts {
-		if n.lacking[h] {
+	text := "counters of " + cli.Count(len(n.hosts), "host") + ": all traffic, of other processes too"
+	for h, host := range n.hosts {
+		counts := func(w result.NetworkWindow) bool { return w.Host == h && len(w.NICs) > 0 }
+		if !slices.ContainsFunc(n.windows, counts) {
 			return host.Name + " has no NIC that counts"
 		}
 	}
-	return "unknown"
+	for _, w := range n.windows {
+		if w.Note != "" {
+			return text + "; " + n.hosts[w.Host].Name + ": " + w.Note
+		}
+	}
+	return text
 }

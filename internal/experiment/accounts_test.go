@@ -107,12 +107,12 @@ func TestTallyOfManyPhases(t *testing.T) {
 	c := &tally{world: worlds[0]}
 	a := &countedAgent{tally: c}
 	c.agents = append(c.agents, a)
-	for i := range 3 * mostPhases {
+	for i := range 3 * mostWindows {
 		worlds[0].Phase(fmt.Sprint(i))
 		a.add(1, moved{Bytes: 1, Requests: 1})
 	}
 	list := c.phases()
-	if last := list[len(list)-1]; len(list) != mostPhases+1 || last != (moved{"further phases", 2 * mostPhases, 0, 2 * mostPhases}) {
+	if last := list[len(list)-1]; len(list) != mostWindows+1 || last != (moved{laterPhases, 2 * mostWindows, 0, 2 * mostWindows}) {
 		t.Errorf("%d phases, the last %+v", len(list), last)
 	}
 }
@@ -123,10 +123,10 @@ func said(pid, agent string, bytes, lost int64) agentCount {
 
 func countOf(n int64) *int64 { return &n }
 
-func hostsOf(kinds ...[]result.NIC) *result.Document {
+func hostsOf(n int) *result.Document {
 	d := &result.Document{}
-	for i, nics := range kinds {
-		d.World.Hosts = append(d.World.Hosts, result.Host{Name: fmt.Sprint("host", i), Hardware: &result.Hardware{NICs: nics}})
+	for i := range n {
+		d.World.Hosts = append(d.World.Hosts, result.Host{Name: fmt.Sprint("host", i)})
 	}
 	return d
 }
@@ -150,7 +150,7 @@ func TestAccountsOfExporters(t *testing.T) {
 	for i := range refused {
 		refused[i].Exported = nil
 	}
-	silent := accountsOf(refused, host, hostsOf(nil, nil))
+	silent := accountsOf(refused, host, hostsOf(2))
 	if silent.Library != name+" says nothing of this job's agents" || silent.Total.Library != nil || silent.Missing != 3 {
 		t.Errorf("%+v", silent)
 	}
@@ -181,7 +181,7 @@ func TestAccountsOfExporters(t *testing.T) {
 		{request, "NIXL, for each request: the bytes of its last run, times its runs", countOf(30), nil, 0},
 		{unknown, "NIXL does not say the bytes of every request", nil, nil, 0},
 	} {
-		a := accountsOf(c.all, host, hostsOf(nil, nil))
+		a := accountsOf(c.all, host, hostsOf(2))
 		got := []any{a.Library, a.Total.Library, a.Total.Lost, a.Missing, a.Total.Plan}
 		if diff := cmp.Diff([]any{c.library, c.bytes, c.lost, c.missing, int64(30)}, got); diff != "" {
 			t.Errorf("case %d: %s", i, diff)
@@ -190,7 +190,6 @@ func TestAccountsOfExporters(t *testing.T) {
 }
 
 func TestAccountsOfNICs(t *testing.T) {
-	veth := []result.NIC{{Name: "eth0", Kind: "ethernet"}}
 	window := func(host int, phase string, nics ...result.NICWindow) result.NetworkWindow {
 		return result.NetworkWindow{Host: host, Phase: phase, NICs: nics}
 	}
@@ -203,24 +202,17 @@ func TestAccountsOfNICs(t *testing.T) {
 		sent, received *int64
 		words          string
 	}{
-		{hostsOf(veth, veth), nil, nil, nil, "not read"},
-		{hostsOf(veth, veth), []result.NetworkWindow{window(0, "start", nic("eth0", 5)), window(1, "start", nic("eth0", 6)),
+		{hostsOf(2), nil, nil, nil, "not read"},
+		{hostsOf(2), []result.NetworkWindow{window(0, "start", nic("eth0", 5)), window(1, "start", nic("eth0", 6)),
 			window(0, "next", nic("eth0", 100)), window(1, "next", nic("eth0", 100))}, countOf(211), countOf(422),
 			"counters of 2 hosts: all traffic, of other processes too"},
-		{hostsOf(veth, veth), []result.NetworkWindow{window(0, "start", nic("eth0", 5)), window(1, "start")}, nil, nil,
+		{hostsOf(2), []result.NetworkWindow{window(0, "start", nic("eth0", 5)), window(1, "start")}, nil, nil,
 			"host1 has no NIC that counts"},
-		// Loopback is none. Of a host with devices the interfaces without one do not count: bytes pass both.
-		{hostsOf([]result.NIC{{Name: "eth0", Driver: "mlx5_core"}, {Name: "veth1"}}),
-			[]result.NetworkWindow{window(0, "start", nic("lo", 50), nic("eth0", 5), nic("veth1", 7))}, countOf(5), countOf(10),
+		// RoCE: the port counts RDMA, the interface on it the rest.
+		{hostsOf(1), []result.NetworkWindow{window(0, "start", nic("eth0", 5), nic("mlx5_0:1", 70))}, countOf(75), countOf(150),
 			"counters of 1 host: all traffic, of other processes too"},
-		// RoCE: the port counts RDMA, the interface on it the rest. InfiniBand: the port counts all.
-		{hostsOf([]result.NIC{{Name: "eth0", Kind: "ethernet", Driver: "mlx5_core"}, {Name: "mlx5_0:1", Kind: "ethernet"}}),
-			[]result.NetworkWindow{window(0, "start", nic("eth0", 5), nic("mlx5_0:1", 70))}, countOf(75), countOf(150),
-			"counters of 1 host: all traffic, of other processes too"},
-		{hostsOf([]result.NIC{{Name: "ib0", Kind: "infiniband", Driver: "mlx5_core"}, {Name: "mlx5_0:1", Kind: "infiniband"}}),
-			[]result.NetworkWindow{window(0, "start", nic("ib0", 5), nic("mlx5_0:1", 70))}, countOf(70), countOf(140),
-			"counters of 1 host: all traffic, of other processes too"},
-		{hostsOf(veth), []result.NetworkWindow{window(7, "start", nic("eth0", 5))}, nil, nil, "host0 has no NIC that counts"},
+		{hostsOf(1), []result.NetworkWindow{{Phase: "start", NICs: []result.NICWindow{nic("eth0", 5)}, Note: "ib0 has gone"}},
+			countOf(5), countOf(10), "counters of 1 host: all traffic, of other processes too; host0: ib0 has gone"},
 	} {
 		if c.windows != nil {
 			c.doc.Network = &result.Network{Windows: c.windows}
@@ -231,6 +223,32 @@ func TestAccountsOfNICs(t *testing.T) {
 		}
 		if c.sent != nil && i == 1 && *a.Phases[0].Sent != 11 {
 			t.Errorf("the phase has %d bytes, want 11", *a.Phases[0].Sent)
+		}
+	}
+}
+
+// What is played before the first phase, and in a run without phases, is compared with what was watched of it.
+func TestAccountsOfPhases(t *testing.T) {
+	window := func(phase string, sent int64) result.NetworkWindow {
+		return result.NetworkWindow{Phase: phase, NICs: []result.NICWindow{{Name: "eth0", Sent: sent}}}
+	}
+	all := []rankCount{{Engine: "shm", Phases: []moved{{"start", 10, 10, 1}, {"run", 20, 20, 1}}}}
+	for i, c := range []struct {
+		windows    []result.NetworkWindow
+		start, run *int64
+		unwatched  int64
+	}{
+		{[]result.NetworkWindow{window("", 33)}, nil, nil, 0},
+		{[]result.NetworkWindow{window("run", 21)}, nil, countOf(21), 10},
+		{[]result.NetworkWindow{window("run", 21), window("idle", 0), window("run", 2)}, nil, countOf(23), 10},
+		{[]result.NetworkWindow{window("run", 21), window(laterPhases, 5)}, nil, nil, 0},
+	} {
+		d := hostsOf(1)
+		d.Network = &result.Network{Windows: c.windows}
+		a := accountsOf(all, func(int) int { return 0 }, d)
+		got := []any{a.Phases[0].Sent, a.Phases[1].Sent, a.Total.Unwatched, a.Total.Between}
+		if diff := cmp.Diff([]any{c.start, c.run, c.unwatched, int64(30)}, got); diff != "" {
+			t.Errorf("case %d: %s", i, diff)
 		}
 	}
 }

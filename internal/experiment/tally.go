@@ -15,9 +15,6 @@ type moved struct {
 	Requests       int64
 }
 
-// mostPhases bounds the phases that are told apart. A script may name one for each of a million runs.
-const mostPhases = 200
-
 // tally counts at this rank what is played, on whichever agent. A batch is counted once it has run, in Go: the timed
 // loop of the engine knows nothing of it.
 type tally struct {
@@ -54,9 +51,7 @@ func (t *tally) phases() (list []moved) {
 // settle asks the library about all batches that are still prepared.
 func (t *tally) settle() (sum libraryCount) {
 	for _, a := range t.agents {
-		for b := range a.live {
-			b.settle()
-		}
+		a.settle()
 		sum.Bytes += a.library.Bytes
 		sum.Unknown = sum.Unknown || a.library.Unknown
 	}
@@ -134,11 +129,11 @@ func (a *countedAgent) enter(phase string) {
 		a.current = a.phases[i]
 		return
 	}
-	if len(a.phases) == mostPhases {
-		a.phases = append(a.phases, &moved{Phase: "further phases"})
+	if len(a.phases) == mostWindows {
+		a.phases = append(a.phases, &moved{Phase: laterPhases})
 	}
-	if len(a.phases) > mostPhases {
-		a.current = a.phases[mostPhases]
+	if len(a.phases) > mostWindows {
+		a.current = a.phases[mostWindows]
 		return
 	}
 	a.current = &moved{Phase: phase}
@@ -153,11 +148,22 @@ func (a *countedAgent) requests() (n int64) {
 	return n
 }
 
-// Close takes the library's count of what is still prepared, and closes the agent.
-func (a *countedAgent) Close() error {
+// settle takes the library's count of what is still prepared.
+func (a *countedAgent) settle() {
 	for b := range a.live {
 		b.settle()
 	}
+}
+
+// Disconnect takes the library's count before it removes peers, and batches with them.
+func (a *countedAgent) Disconnect(peers []int) error {
+	a.settle()
+	return a.Agent.Disconnect(peers)
+}
+
+// Close takes the library's count and closes the agent.
+func (a *countedAgent) Close() error {
+	a.settle()
 	if a.requests() > 0 && a.tally.closing != nil {
 		a.tally.closing()
 	}

@@ -19,14 +19,16 @@ type Accounts struct {
 
 // Account holds the bytes of one phase, or of all. What is not known is nil.
 type Account struct {
-	Phase    string `json:"phase,omitempty"`
-	Plan     int64  `json:"plan_bytes"`              // of all messages and parts of files that were played
-	Between  int64  `json:"plan_between_host_bytes"` // of the messages that left their host
-	Library  *int64 `json:"library_bytes,omitempty"` // of the total only: exporters have no phases
-	Lost     *int64 `json:"library_lost_events,omitempty"`
-	Sent     *int64 `json:"nic_sent_bytes,omitempty"` // by the NICs of all hosts
-	Received *int64 `json:"nic_received_bytes,omitempty"`
-	Verdict  string `json:"verdict,omitempty"`
+	Phase   string `json:"phase,omitempty"`
+	Plan    int64  `json:"plan_bytes"`              // of all messages and parts of files that were played
+	Between int64  `json:"plan_between_host_bytes"` // of the messages that left their host
+	// Unwatched are those of Between in phases of which the NICs' counters say nothing.
+	Unwatched int64  `json:"plan_unwatched_bytes,omitempty"`
+	Library   *int64 `json:"library_bytes,omitempty"` // of the total only: exporters have no phases
+	Lost      *int64 `json:"library_lost_events,omitempty"`
+	Sent      *int64 `json:"nic_sent_bytes,omitempty"` // by the NICs of all hosts
+	Received  *int64 `json:"nic_received_bytes,omitempty"`
+	Verdict   string `json:"verdict,omitempty"`
 }
 
 // What NICs count for a byte of messages. Ethernet, IPv4 and TCP with time stamps add 66 bytes to each 1448 at an MTU
@@ -63,9 +65,9 @@ func prefixed(who, words string) string {
 // LibraryRatio is what the library counts over the plan; ok is false where either is unknown or nothing.
 func (a *Account) LibraryRatio() (ratio float64, ok bool) { return over(a.Library, a.Plan) }
 
-// NICRatio is what the NICs have sent over what left a host by the plan; ok is false where either is unknown or
-// nothing.
-func (a *Account) NICRatio() (ratio float64, ok bool) { return over(a.Sent, a.Between) }
+// NICRatio is what the NICs have sent over what left a host by the plan meanwhile; ok is false where either is unknown
+// or nothing.
+func (a *Account) NICRatio() (ratio float64, ok bool) { return over(a.Sent, a.Between-a.Unwatched) }
 
 func over(counted *int64, plan int64) (float64, bool) {
 	if counted == nil || plan <= 0 {
@@ -106,7 +108,7 @@ func (a *Account) nicWords(control int64) string {
 		}
 		return "other traffic, no message left its host"
 	}
-	excess := float64(*a.Sent) - mostHeaders*float64(a.Between)
+	excess := float64(*a.Sent) - mostHeaders*float64(a.Between-a.Unwatched)
 	edges := "" // of a phase, at which another one's bytes may be counted
 	if a.Phase != "" {
 		edges = ", or those of the phase before or after"
@@ -120,11 +122,16 @@ func (a *Account) nicWords(control int64) string {
 	case excess > 0:
 		words = "headers and control messages"
 	}
+	if a.Unwatched > 0 {
+		return fmt.Sprintf("%.3f of %s in phases: %s", ratio, size.Decimal(a.Between-a.Unwatched), words)
+	}
 	return fmt.Sprintf("%.3f: %s", ratio, words)
 }
 
-// Speaks reports whether the accounts say more than the plan: bytes left their host, or the library counts them.
-func (a *Accounts) Speaks() bool { return a.Total.Between > 0 || a.Total.Library != nil }
+// Speaks reports whether the accounts say more than the plan: messages left their host, or the library counts them.
+func (a *Accounts) Speaks() bool {
+	return a.Total.Between > 0 || a.Total.Plan > 0 && a.Total.Library != nil
+}
 
 // String is one line: "plan 655 MB, NIXL 134 MB (0.205: ...), NICs 676 MB (1.031: headers)".
 func (a *Accounts) String() string {

@@ -24,6 +24,7 @@ func TestAccountsLine(t *testing.T) {
 			"plan 1.00 MB, NIXL 1.00 MB (1.000: every byte)", "NIXL 1.000: every byte"},
 		{Accounts{Total: Account{Plan: mb, Library: exactly(mb)}}, true,
 			"plan 1.00 MB, NIXL 1.00 MB (1.000: by request)", "NIXL 1.000: by request"},
+		{Accounts{Total: Account{Library: exactly(0)}}, false, "plan 0 B, NIXL 0 B", ""}, // nothing was played
 		{Accounts{Missing: 2, Total: Account{Plan: mb, Library: exactly(mb / 2), Lost: exactly(0)}}, true,
 			"plan 1.00 MB, NIXL 500 kB (0.500: agents that it does not count: 2)",
 			"NIXL 0.500: agents that it does not count: 2"},
@@ -45,6 +46,9 @@ func TestAccountsLine(t *testing.T) {
 			"NICs 0.000: fewer bytes than the plan: the NICs that carried the rest are not counted, or count no RDMA"},
 		{Accounts{NICs: "host2 has no NIC that counts", Total: Account{Plan: mb, Between: mb}}, true,
 			"plan 1.00 MB, NICs unknown (host2 has no NIC that counts)", ""},
+		// Of 100 MB half went before the first phase, which nobody watched.
+		{Accounts{Total: Account{Plan: 100 * mb, Between: 100 * mb, Unwatched: 50 * mb, Sent: exactly(52 * mb)}}, true,
+			"plan 100 MB, NICs 52.0 MB (1.040 of 50.0 MB in phases: headers)", "NICs 1.040 of 50.0 MB in phases: headers"},
 		// One host: its NICs have nothing to do with the plan.
 		{Accounts{Total: Account{Plan: 100 * mb, Sent: exactly(5000)}}, false, "plan 100 MB", ""},
 		{Accounts{Total: Account{Plan: 100 * mb, Sent: exactly(50 * mb)}}, false,

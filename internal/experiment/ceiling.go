@@ -41,7 +41,8 @@ func (e *Experiment) measureCeiling() error {
 		e.Note("the ceiling is not known: the run has moved nothing")
 		return nil
 	}
-	e.BeginPhase("ceiling")
+	e.looks.edge("", e.World.Now) // of the run, also where it has begun no phase
+	e.BeginPhase(result.CeilingPhase)
 	if e.Doc != nil && e.Doc.Line == nil {
 		e.Doc.Line = &result.Line{From: "all ranks are on one host"}
 	}

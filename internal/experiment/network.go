@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"strings"
@@ -63,12 +64,13 @@ func (l *looks) edge(next string, now func() int64) {
 	if len(l.windows) == mostWindows-1 && next != "" {
 		next = laterPhases
 	}
-	if l.read == nil || next == l.phase {
+	whole := next == "" && l.phase == "" && l.windows == nil // the script has begun no phase
+	if l.read == nil || next == l.phase && !whole {
 		return
 	}
 	end := now()
 	counters, ok := l.look()
-	w := result.NetworkWindow{Phase: l.phase, StartNS: l.start, EndNS: end, Note: tooLate}
+	w := result.NetworkWindow{Phase: cmp.Or(l.phase, "start"), StartNS: l.start, EndNS: end, Note: tooLate}
 	if ok {
 		fill(&w, counters, l.last)
 		l.last = counters

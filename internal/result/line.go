@@ -15,6 +15,9 @@ const (
 	ByCeiling = "ceiling"
 )
 
+// CeilingPhase is the phase in which the ceiling is measured.
+const CeilingPhase = "ceiling"
+
 // References are the words for these.
 var References = []string{ByLine, ByCeiling}
 

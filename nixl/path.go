@@ -19,7 +19,7 @@ type PathUse struct {
 	How       string `json:"how"`       // in the engine's words: zero-copy, software emulation, ...
 	MinBytes  int64  `json:"min_bytes"` // of the descriptors that are served so
 	MaxBytes  int64  `json:"max_bytes"` // 0: no end
-	Count     int64  `json:"count"`     // as the engine counts: of descriptors, or of pieces that it makes of them
+	Count     int64  `json:"count"`     // as the engine counts: of descriptors, or of pieces into which it cuts them
 }
 
 // PathLanes are the transports that connections have for each purpose, in the engine's words.

@@ -33,7 +33,7 @@ func (e *Experiment) endSession() error {
 		return closed
 	}
 	if p := e.Doc.Paths; len(p.Uses) == 0 && p.Unknown == "" && e.moved() {
-		p.Unknown = p.Source + " has not said what moved the bytes"
+		p.Unknown = p.Source + " has counted nothing: it leaves out what ranks send to themselves, and tiny messages"
 	}
 	for _, line := range e.Doc.Paths.Lines() {
 		fmt.Fprint(e.Out, Comment("path: "+line))

@@ -83,8 +83,8 @@ func ReadThreshold(text string, own []result.MetricDef) (Threshold, error) {
 	return t, nil
 }
 
-// ParseCondition reads what follows the metric's name and dot, as in p99 < 40, or the name path, as in == "rc". The error
-// is as that of Parse.
+// ParseCondition reads what follows the metric's name and dot, as in p99 < 40, or the name path, as in == "rc". The
+// error is as that of Parse.
 func ParseCondition(metricName, condition string) (Threshold, error) {
 	if c := strings.TrimSpace(condition); strings.HasPrefix(c, "=") || strings.HasPrefix(c, "!") {
 		return Parse(metricName + " " + condition)

@@ -12,8 +12,8 @@ import (
 	"perigee/internal/result"
 )
 
-// pathName begins a threshold on what moved the bytes, such as path{op="READ"} == "rc". A scenario's metric of this name
-// has a dot behind it.
+// pathName begins a threshold on what moved the bytes, such as path{op="READ"} == "rc". A scenario's metric of this
+// name has a dot behind it.
 const pathName = "path"
 
 // pathColumns are the conditions that such a threshold takes.
@@ -52,7 +52,7 @@ func (t Threshold) CheckFor(own []result.MetricDef) error {
 	case t.Transport == nil:
 		return Check(t.Metric, own)
 	case t.AbortAfter > 0:
-		return fault.New(fault.Usage, "threshold %s: abort has no effect, as a path is known and judged at the end of a run", t)
+		return fault.New(fault.Usage, "threshold %s: abort has no effect: a path is judged at the end of a run", t)
 	}
 	return nil
 }
@@ -68,9 +68,10 @@ func (t Threshold) judgePath(d *result.Document) Outcome {
 	counts, total := map[string]int64{}, int64(0)
 	o.Passed = d.Paths.Unknown == ""
 	for _, u := range d.Paths.Uses {
-		labels := result.Labels{"op": u.Op, "local": u.Local, "remote": u.Remote, "reach": u.Reach, "transport": u.Transport,
-			"device": u.Device, "how": u.How}
-		if t.Where != nil && !t.Where.Match(Row{Doc: d, Sample: Sample{Pattern: -1, Rank: -1, Peer: -1, Labels: labels}}) {
+		labels := result.Labels{"op": u.Op, "local": u.Local, "remote": u.Remote, "reach": u.Reach,
+			"transport": u.Transport, "device": u.Device, "how": u.How}
+		sample := Sample{Pattern: -1, Rank: -1, Peer: -1, Labels: labels}
+		if t.Where != nil && !t.Where.Match(Row{Doc: d, Sample: sample}) {
 			continue
 		}
 		o.Samples++

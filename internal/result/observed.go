@@ -19,7 +19,7 @@ type PathUse struct {
 	How       string `json:"how"`                 // zero-copy, multi-frag copy-in, software emulation, ...
 	MinBytes  int64  `json:"min_bytes"`           // of the messages that are served so
 	MaxBytes  int64  `json:"max_bytes,omitempty"` // 0: no end
-	Count     int64  `json:"count"`               // of descriptors, or of what the library makes of one
+	Count     int64  `json:"count"`               // of descriptors, or of pieces into which the library cuts them
 	Ranks     int    `json:"ranks"`               // that used it
 }
 

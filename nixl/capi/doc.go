@@ -24,8 +24,11 @@
 //
 // The following are set before it is loaded, unless the user has set them:
 //
-//	NIXL_LOG_LEVEL=FATAL, UCX_LOG_LEVEL=fatal   errors are reported by perigee; set both to
-//	                                            info to see the library's own account
+//	NIXL_LOG_LEVEL=FATAL                        errors are reported by perigee; set it and UCX_LOG_LEVEL
+//	                                            to info to see the library's own account
+//	UCX_LOG_LEVEL=info, UCX_PROTO_INFO=used,    UCX writes into memory what moved the bytes, see path.go;
+//	UCX_LOG_FILE=/proc/self/fd/N                with any UCX_LOG_* or UCX_PROTO_INFO* of the user's
+//	                                            UCX_LOG_LEVEL=fatal alone
 //	UCX_POSIX_SHM_MIN_SIZE=1                    UCX looks at the space in /dev/shm twice, and
 //	                                            crashes where another rank has taken it meanwhile;
 //	                                            perigee looks itself (see Tight)
@@ -35,7 +38,8 @@
 //	UCX_HANDLE_ERRORS=none, UCX_DEBUG_SIGNO=0   signals are Go's
 //	UCX_TCP_USER_TIMEOUT=6s, UCX_TCP_KEEPIDLE=2s, UCX_TCP_KEEPINTVL=1s, UCX_TCP_KEEPCNT=4
 //	                                            a host that is cut off is noticed within seconds,
-//	                                            as on perigee's own links
+//	                                            as on perigee's own links; not where UCX_TLS leaves
+//	                                            out tcp, as UCX warns of variables that nothing reads
 //
 // # Who may come in
 //
@@ -57,6 +61,7 @@
 // buffer.go and card.go are an agent's memory and its peers, connect.go the connections, batch.go and list.go prepared
 // transfers. plugin.go checks the plugin that the user chooses, object.go has blocks in object stores. loop.c posts,
 // polls and stamps: a call from Go to C for each poll would be part of the measured time. notice.go has messages,
-// file.go files, room.go and sweep.go look after /dev/shm, crash.c keeps C's exit from the library's destructors.
+// file.go files, room.go and sweep.go look after /dev/shm, path.go and ucxlog.go read UCX's account of what
+// moved the bytes, crash.c keeps C's exit from the library's destructors.
 // nocgo.go stands in for all of it in a build without cgo.
 package capi

@@ -23,7 +23,7 @@ func TestManualListsVariables(t *testing.T) {
 			values[string(name[1])] = string(texts[min(i, len(texts)-1)][1])
 		}
 	}
-	for _, e := range slices.Concat(environment, tcpEnvironment) {
+	for _, e := range slices.Concat(environment, tcpEnvironment, accountEnvironment) {
 		if values[e[0]] != e[1] {
 			t.Errorf("%s is %q, in the manual %q", e[0], e[1], values[e[0]])
 		}

@@ -35,7 +35,6 @@ import (
 // environment is set before the library is loaded; see the package comment.
 var environment = [][2]string{
 	{"NIXL_LOG_LEVEL", "FATAL"},
-	{"UCX_LOG_LEVEL", "fatal"}, // or info, see openAccount
 	{"UCX_POSIX_SHM_MIN_SIZE", "1"},
 	{"UCX_VFS_ENABLE", "n"},
 	{"UCX_MEM_MMAP_HOOK_MODE", "none"},

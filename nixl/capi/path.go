@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -28,19 +29,20 @@ var accountFile struct {
 	why  string   // there is none
 }
 
+// accountEnvironment is set, with the name of the file, where UCX writes what moved the bytes.
+var accountEnvironment = [][2]string{{"UCX_LOG_LEVEL", "info"}, {"UCX_PROTO_INFO", "used"}}
+
 // maxAccount bounds what is read. A process with some agents writes some KiB.
 const maxAccount = 64 << 20
 
 // openAccount makes UCX write what moved the bytes, unless the user has plans of his own for its log. It is called
 // before the library is loaded.
 func openAccount() {
-	for _, v := range os.Environ() {
-		name, _, _ := strings.Cut(v, "=")
-		if strings.HasPrefix(name, "UCX_LOG_") || strings.HasPrefix(name, "UCX_PROTO_INFO") {
-			accountFile.why = fmt.Sprintf("UCX's log is yours, as %s is set; without it perigee reads there what moved the bytes, "+
-				"and with UCX_PROTO_INFO=used, UCX_LOG_LEVEL=info and UCX_LOG_FILE=stderr you see that yourself", name)
-			return
-		}
+	defer setVariable("UCX_LOG_LEVEL", "fatal", false) // where it is not set by then: perigee reports errors itself
+	if setting := ownLog(os.Environ(), os.Getenv("HOME"), os.Getenv("UCX_CONFIG_DIR"), "."); setting != "" {
+		accountFile.why = fmt.Sprintf("UCX's log is yours, as you have set %s: unset it, or look there for tables, with "+
+			"UCX_PROTO_INFO=used and UCX_LOG_LEVEL=info", setting)
+		return
 	}
 	fd, err := unix.MemfdCreate("perigee-ucx", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -55,8 +57,37 @@ func openAccount() {
 	}
 	accountFile.file = os.NewFile(uintptr(fd), name)
 	setVariable("UCX_LOG_FILE", name, false)
-	setVariable("UCX_LOG_LEVEL", "info", false)
-	setVariable("UCX_PROTO_INFO", "used", false)
+	for _, e := range accountEnvironment {
+		setVariable(e[0], e[1], false)
+	}
+}
+
+// ownLog names a setting by which the user says what UCX is to write, or where; "" where there is none. UCX reads them
+// in the environment and in ucx.conf in some folders.
+func ownLog(environ []string, folders ...string) string {
+	about := func(line string) (name string, ok bool) {
+		name, _, ok = strings.Cut(strings.TrimSpace(line), "=")
+		name = strings.TrimSpace(name)
+		return name, ok && (strings.HasPrefix(name, "UCX_LOG_") || strings.HasPrefix(name, "UCX_PROTO_INFO"))
+	}
+	for _, v := range environ {
+		if name, ok := about(v); ok {
+			return name
+		}
+	}
+	for _, folder := range folders {
+		path := filepath.Join(folder, "ucx.conf")
+		if info, err := os.Stat(path); folder == "" || err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		text, _ := os.ReadFile(path) // UCX cannot read it either
+		for line := range strings.Lines(string(text)) {
+			if name, ok := about(line); ok {
+				return name + " in " + path
+			}
+		}
+	}
+	return ""
 }
 
 // readAccount parses what UCX has written so far.

@@ -29,7 +29,8 @@ var (
 	ucxVersion = regexp.MustCompile(`UCX\s+INFO\s+Version (\S+) `)
 	ucxLanes   = regexp.MustCompile(`UCX\s+INFO\s+(\S+) (self|intra-node|inter-node) cfg#\d+ (.*)$`)
 	ucxTitle   = regexp.MustCompile(`^(\S+) (self|intra-node|inter-node) cfg#\d+$`)
-	ucxAccess  = regexp.MustCompile(`^remote memory (?:write by ucp_put|read by ucp_get)\*(?:\([^)]*\))? (?:from|into) (.+) (?:to|from) (\S+)$`)
+	ucxAccess  = regexp.MustCompile(`^remote memory (?:write by ucp_put|read by ucp_get)\*(?:\([^)]*\))? ` +
+		`(?:from|into) (.+) (?:to|from) (\S+)$`)
 	ucxFeature = regexp.MustCompile(`\b((?:rma|am)(?:_am)?\([^)]*\))`)
 	ucxOneRail = regexp.MustCompile(`^([a-z0-9_]+)/([^\s,/]+)(?:/path\d+)?$`)
 	ucxPart    = regexp.MustCompile(`^\d+% on (\S+)$`)

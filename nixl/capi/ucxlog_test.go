@@ -129,7 +129,7 @@ func TestUCXRows(t *testing.T) {
 	}
 }
 
-// Whatever a log holds, what is read of it can be told from what is not known.
+// Whatever a log holds, what is read of it is marked where it is not known.
 func FuzzParseUCXLog(f *testing.F) {
 	for _, name := range []string{"cma.txt", "tcp-read.txt", "gpu.txt"} {
 		data, err := os.ReadFile("testdata/" + name)

@@ -17,7 +17,7 @@ func (a *agent) count(b *batch) {
 	}
 }
 
-// Path implements nixl.PathAgent: whoever starts a transfer copies the bytes itself.
+// Path implements nixl.PathAgent: the initiator of a transfer copies the bytes itself.
 func (a *agent) Path() nixl.Path {
 	p := nixl.Path{Source: "perigee"}
 	dram := nixl.DRAM.String()

@@ -1,0 +1,119 @@
+package experiment
+
+import (
+	"bytes"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"perigee/internal/fault"
+	"perigee/internal/metric"
+	"perigee/internal/result"
+	"perigee/nixl"
+	"perigee/spmd"
+)
+
+// Counts of ranks are added up; a rank with two agents is one rank. What some do not know is said with their number.
+func TestGatherPaths(t *testing.T) {
+	put := nixl.PathUse{Op: "WRITE", Local: "dram", Remote: "dram", Reach: "network", Transport: "rc_mlx5", Device: "mlx5_0:1",
+		How: "zero-copy", Count: 10}
+	get := put
+	get.Op, get.Count, get.MaxBytes = "READ", 100, 8192
+	lanes := []nixl.PathLanes{{Reach: "network", Lanes: "rma(rc_mlx5/mlx5_0:1)"}}
+	one := nixl.Path{Source: "UCX 1.23.0", Uses: []nixl.PathUse{put, get}, Lanes: lanes}
+	two := nixl.Path{Source: "UCX 1.23.0", Uses: []nixl.PathUse{put}, Lanes: lanes}
+	lost := nixl.Path{Source: "UCX", Unknown: "lost"}
+	got := gatherPaths([][]nixl.Path{{one, two}, {two}, {lost, lost}, {}})
+	want := &result.Paths{Source: "UCX 1.23.0", Unknown: "at 1 of 4 ranks: lost", Uses: []result.PathUse{
+		{Op: "READ", Local: "dram", Remote: "dram", Reach: "network", Transport: "rc_mlx5", Device: "mlx5_0:1",
+			How: "zero-copy", MaxBytes: 8192, Count: 100, Ranks: 1},
+		{Op: "WRITE", Local: "dram", Remote: "dram", Reach: "network", Transport: "rc_mlx5", Device: "mlx5_0:1",
+			How: "zero-copy", Count: 30, Ranks: 2},
+	}, Lanes: []result.PathLanes{{Reach: "network", Lanes: "rma(rc_mlx5/mlx5_0:1)", Ranks: 2}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if got := gatherPaths([][]nixl.Path{{}, nil}); got != nil {
+		t.Errorf("nobody says anything: %+v", got)
+	}
+	if got := gatherPaths([][]nixl.Path{{lost}, {lost}}); got.Unknown != "lost" || got.Source != "UCX" {
+		t.Errorf("nobody knows: %+v", got)
+	}
+}
+
+// ending is an engine whose agents say what a test wants of their path, and end as it wants.
+type ending struct {
+	nixl.Engine
+	path nixl.Path
+	end  func() error
+}
+
+type endingAgent struct {
+	nixl.Agent
+	of ending
+}
+
+func (e ending) Info() nixl.Info                               { return nixl.Info{Name: "nixl", Version: "1", Backend: "FAKE"} }
+func (e ending) NewAgent(nixl.AgentConfig) (nixl.Agent, error) { return endingAgent{of: e}, nil }
+func (a endingAgent) Info() nixl.Info                          { return a.of.Info() }
+func (a endingAgent) Close() error                             { return a.of.end() }
+func (a endingAgent) Path() nixl.Path                          { return a.of.path }
+
+// A library that crashes or hangs in its end costs nothing of what was measured: that is in the file by then. An error
+// of the end is reported, and the result is complete all the same.
+func TestSavedBeforeTheEnd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.json")
+	e := measured(path)
+	var out bytes.Buffer
+	e.Out = &out
+	e.saved.last = e.Doc.Started // a checkpoint of a moment ago
+	saved := ""
+	refused := errors.New("it does not end")
+	engine := ending{path: nixl.Path{Source: "FAKE", Unknown: "a reason"}, end: func() error {
+		d, err := result.Read(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		saved = d.Status
+		return refused
+	}}
+	e.Open = func() (nixl.Engine, string, error) { return engine, "", nil }
+	if _, err := e.Session(); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Observe(); !errors.Is(err, refused) || saved != result.Partial {
+		t.Errorf("Observe: %v; there was a result of the status %q at the end of the library", err, saved)
+	}
+	if err := e.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	d, err := result.Read(path)
+	if err != nil || d.Status != result.Complete || d.Paths == nil || d.Paths.Unknown != "a reason" {
+		t.Errorf("%v, %+v", err, d)
+	}
+	if !strings.Contains(out.String(), "# path: unknown: a reason\n") {
+		t.Errorf("printed %q", out.String())
+	}
+}
+
+// A threshold on the path is refused before anything runs where the engine cannot say it.
+func TestPathThresholdRefused(t *testing.T) {
+	limit, err := metric.ReadThreshold(`path == "rc"`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for why, want := range map[string]fault.Kind{"": 0, "the plugin says nothing": fault.Usage} {
+		worlds, _ := spmd.NewInMemory(1)
+		e := Begin(Config{World: worlds[0], Out: &bytes.Buffer{}, Thresholds: []metric.Threshold{limit}})
+		e.Open = func() (nixl.Engine, string, error) {
+			return ending{path: nixl.Path{Source: "X", Unknown: why}, end: func() error { return nil }}, "", nil
+		}
+		_, err := e.Session()
+		if (err == nil) != (want == 0) || err != nil && (fault.KindOf(err) != want || !strings.Contains(err.Error(), why)) {
+			t.Errorf("%q: got %v", why, err)
+		}
+	}
+}

@@ -30,7 +30,7 @@ type rankCount struct {
 
 type agentCount = capi.AgentCount
 
-// countBytes takes all counts at this rank while the agents are there. Where the user has NIXL export its counters,
+// countBytes takes all counts at this rank before they end. Where the user has NIXL export its counters,
 // it waits for the exporter, and so does each agent that ends.
 func (e *Experiment) countBytes() rankCount {
 	w := e.World
@@ -126,7 +126,7 @@ func libraryAccount(a *result.Accounts, all []rankCount, hostOf func(rank int) i
 	}
 	switch {
 	case all[0].Engine != "nixl":
-		a.Library = all[0].Engine + " counts nothing of its own"
+		a.Library = all[0].Engine + " has no counters"
 	case !asked:
 		a.Library = "not asked: NIXL_TELEMETRY_ENABLE=y makes NIXL count, which costs time in each transfer"
 	case exported:
@@ -213,7 +213,7 @@ func (n nicSums) of(phase string) (want func(phase string) bool, watched bool) {
 	return want, slices.ContainsFunc(n.windows, func(w result.NetworkWindow) bool { return want(w.Phase) })
 }
 
-// shared reports whether so many phases have a window in common: one of a run whose phases had no windows of their own,
+// shared reports whether so many phases have a window in common: that of a whole run whose phases had none,
 // or the last one where there were too many.
 func (n nicSums) shared(phases int) bool {
 	return slices.ContainsFunc(n.windows, func(w result.NetworkWindow) bool {

@@ -177,7 +177,7 @@ func TestAccountsOfExporters(t *testing.T) {
 		{ranks(said("10", "a", 10, 0), said("10", "a", 7, 4)), name, countOf(5), countOf(0), 2},
 		{refused, name + ": connection refused", nil, nil, 3},
 		{off, "not asked: NIXL_TELEMETRY_ENABLE=y makes NIXL count, which costs time in each transfer", nil, nil, 0},
-		{shm, "shm counts nothing of its own", nil, nil, 0},
+		{shm, "shm has no counters", nil, nil, 0},
 		{request, "NIXL, for each request: the bytes of its last run, times its runs", countOf(30), nil, 0},
 		{unknown, "NIXL does not say the bytes of every request", nil, nil, 0},
 	} {

@@ -9,9 +9,9 @@ import (
 
 // Accounts compares the bytes of a run as three sides count them: the plan, the library that moves them, and the NICs.
 type Accounts struct {
-	Library string    `json:"library"`                          // who counts for the library, or why nobody does
+	Library string    `json:"library"`                          // who counts for the library, or why none is there
 	Missing int       `json:"library_missing_agents,omitempty"` // that moved bytes, and that the library does not count
-	NICs    string    `json:"nics"`                             // who counts for the NICs, or why nobody does
+	NICs    string    `json:"nics"`                             // who counts for the NICs, or why none is there
 	Control int64     `json:"control_bytes"`                    // between ranks, of perigee itself: in no plan
 	Total   Account   `json:"total"`
 	Phases  []Account `json:"phases,omitempty"` // in the order of the first rank that moved bytes in them

@@ -46,7 +46,7 @@ func TestAccountsLine(t *testing.T) {
 			"NICs 0.000: fewer bytes than the plan: the NICs that carried the rest are not counted, or count no RDMA"},
 		{Accounts{NICs: "host2 has no NIC that counts", Total: Account{Plan: mb, Between: mb}}, true,
 			"plan 1.00 MB, NICs unknown (host2 has no NIC that counts)", ""},
-		// Of 100 MB half went before the first phase, which nobody watched.
+		// Of 100 MB half went before the first phase, where no counter was read.
 		{Accounts{Total: Account{Plan: 100 * mb, Between: 100 * mb, Unwatched: 50 * mb, Sent: exactly(52 * mb)}}, true,
 			"plan 100 MB, NICs 52.0 MB (1.040 of 50.0 MB in phases: headers)", "NICs 1.040 of 50.0 MB in phases: headers"},
 		// One host: its NICs have nothing to do with the plan.

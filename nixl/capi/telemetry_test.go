@@ -90,7 +90,7 @@ func TestCounts(t *testing.T) {
 	}
 	s.Close()
 	if _, err := (Telemetry{Address: address}).Counts(context.Background()); err == nil {
-		t.Error("nobody answers, and there is no error")
+		t.Error("no server is there, and there is no error")
 	}
 	// Who accepts and says nothing must not keep the job.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -101,6 +101,6 @@ func TestCounts(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := (Telemetry{Address: l.Addr().String()}).Counts(ctx); err == nil {
-		t.Error("nobody says anything, and there is no error")
+		t.Error("the server says nothing, and there is no error")
 	}
 }

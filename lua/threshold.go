@@ -31,6 +31,9 @@ func (s *Scenario) threshold(L *glua.LState) (int, error) {
 	if t.AbortAfter, err = abortArg(L, t.AbortAfter); err != nil {
 		return 0, err
 	}
+	if err := t.Abortable(); err != nil {
+		return 0, fault.New(fault.Script, "threshold: %w", err)
+	}
 	t.From = strings.TrimSuffix(vm.Place(L), ": ")
 	s.Thresholds = append(s.Thresholds, t)
 	return 0, nil

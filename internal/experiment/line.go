@@ -156,7 +156,7 @@ func (e *Experiment) checkReferences() error {
 				WithHint("say what a link carries, as --line 200Gbit; or --ceiling and a threshold such as > 0.9 * ceiling")
 		case t.Of == result.ByCeiling && !e.Job.Ceiling:
 			return fault.New(fault.Usage, "the threshold %s: the ceiling is not measured", t).
-				WithHint("--ceiling measures it, behind the run")
+				WithHint("--ceiling measures it, after the run")
 		}
 	}
 	return nil

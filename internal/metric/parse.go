@@ -46,8 +46,8 @@ func parse(text string) (t Threshold, err error) {
 			t.Aggregate)
 	}
 	t.AbortAfter = abort(s)
-	if t.Of == result.ByCeiling && t.AbortAfter > 0 {
-		s.Wrong(at, "the ceiling is measured behind the run, too late for abort")
+	if err := t.Abortable(); err != nil {
+		s.Wrong(at, "%w", err)
 	}
 	return t, s.Err()
 }
@@ -114,6 +114,14 @@ func (t *Threshold) aggregated(s *expr.Scanner) {
 		}
 		t.quantile = percent / 100
 	}
+}
+
+// Abortable refuses to end a run by what is known only after it. The error is of the kind Usage.
+func (t *Threshold) Abortable() error {
+	if t.Of == result.ByCeiling && t.AbortAfter > 0 {
+		return fault.New(fault.Usage, "the ceiling is measured after the run, too late for abort")
+	}
+	return nil
 }
 
 // abort reads from which number of samples on a violation ends the run; 0 if it does not.

@@ -88,7 +88,8 @@ func full(t testing.TB) *result.Document {
 	}
 	d.World.Hosts[0].CPUQuota, d.World.Hosts[0].Memcpy = 1.5, []result.Copy{{Bytes: 4096, Rate: 4e10}}
 	value, passed := 1.5, true
-	d.Thresholds = []result.Threshold{{Threshold: "own.max < 2", From: "--threshold", Value: &value, Samples: 1, Passed: &passed, Note: "a note"}, {Threshold: "own.max < 2", From: "x.lua:1"}}
+	d.Line = &result.Line{Rate: 1, Host: 2, From: "--line 8bit", Given: true, Ceiling: &result.Ceiling{Receiver: 1, Op: "READ", Mem: "dram", Bytes: 1, Runs: 7, Rate: 1}}
+	d.Thresholds = []result.Threshold{{Threshold: "own.max < 2", From: "--threshold", Limit: &value, Value: &value, Samples: 1, Passed: &passed, Note: "a note"}, {Threshold: "own.max < 2", From: "x.lua:1"}}
 	d.Thresholds = append(d.Thresholds, result.Threshold{Threshold: `path == "rc"`, From: "--threshold", Found: "tcp 100 %", Samples: 1, Passed: &passed})
 	d.Paths = &result.Paths{Source: "UCX 1.23.0", Unknown: "at 1 of 2 ranks: lost", Uses: []result.PathUse{{
 		Op: "WRITE", Local: "dram", Remote: "vram", Reach: "network", Transport: "tcp", Device: "eth0", How: "zero-copy", MinBytes: 1, MaxBytes: 2, Count: 3, Ranks: 1,

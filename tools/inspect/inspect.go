@@ -259,7 +259,7 @@ func showTables(w io.Writer, d *result.Document) error {
 		case t.Passed != nil:
 			verdict += fmt.Sprintf(" (samples: %d, too few to say)", t.Samples)
 		}
-		fmt.Fprintf(w, "threshold:  %s: %s\n", plaintext.Escape(t.Threshold), verdict)
+		fmt.Fprintf(w, "threshold:  %s: %s\n", plaintext.Escape(t.Text()), verdict)
 	}
 	for _, m := range d.Metrics {
 		for _, g := range m.Groups() {

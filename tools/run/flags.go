@@ -45,7 +45,7 @@ type Yielding struct {
 	Backend      string   `placeholder:"NAME" group:"Job" help:"NIXL's plugin that moves the bytes, such as LIBFABRIC; those for storage reach files (default: UCX, and POSIX for files; see docs/engines.md)."`
 	BackendParam []string `name:"backend-param" sep:"none" placeholder:"K=V" group:"Job" help:"A parameter of this plugin (may be repeated)."`
 	Line         string   `placeholder:"RATE" group:"Job" help:"What a host can send to others, such as 200Gbit or 25GB/s, where its devices do not say that (see docs/thresholds.md)."`
-	Ceiling      bool     `group:"Job" help:"Measure one large message behind the run, for comparison."`
+	Ceiling      bool     `group:"Job" help:"Measure one large message after the run, for comparison."`
 	JUnit        string   `name:"junit" placeholder:"FILE" group:"Job" help:"Write what became of the thresholds, and of the job, to FILE as JUnit XML."`
 }
 

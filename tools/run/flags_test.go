@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"perigee/internal/cli"
+	"perigee/internal/result"
+	"perigee/lua"
 	"perigee/spmd/boot"
 )
 
@@ -54,5 +56,33 @@ func TestDuration(t *testing.T) {
 	var f Flags
 	if _, err := f.take("perigee run", []string{"--timeout=never"}); err == nil || !strings.Contains(err.Error(), `--timeout: wanted a time such as 90s, got "never"`) {
 		t.Error(err)
+	}
+}
+
+// A rate of the line is refused before anything runs, unless a scenario has an option of that name.
+func TestLineFlag(t *testing.T) {
+	for rate, want := range map[string]string{"200Gbit": "", "25GB/s": "", "25": "--line: wanted a rate such as 200Gbit or 25GB/s", "": ""} {
+		f := Flags{Engine: "auto", Yielding: Yielding{Line: rate}}
+		if err := f.Check(); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v", rate, err)
+		}
+	}
+	sc := lua.Scenario{Options: []lua.Option{{Name: "line", Type: "string"}, {Name: "ceiling", Type: "bool"}}}
+	var y Yielding
+	rest, err := y.take("perigee run x", sc, []string{"--line=abc", "--ceiling", "--title=t"})
+	if err != nil || len(rest) != 2 || y.Line != "" || y.Ceiling || y.Title != "t" {
+		t.Errorf("left %q of %+v, %v", rest, y, err)
+	}
+	if rest, err = y.take("perigee run x", lua.Scenario{}, []string{"--line=1GB/s", "--ceiling"}); err != nil || len(rest) != 0 || y.Line != "1GB/s" || !y.Ceiling {
+		t.Errorf("left %q of %+v, %v", rest, y, err)
+	}
+}
+
+// A repetition has the line and the ceiling that the run had.
+func TestLineIsRepeated(t *testing.T) {
+	var f Flags
+	f.asIn(&result.Document{Job: &result.Job{Line: "200Gbit", Ceiling: true}})
+	if f.Yielding.Line != "200Gbit" || !f.Yielding.Ceiling {
+		t.Errorf("%+v", f.Yielding)
 	}
 }

@@ -30,7 +30,7 @@ func JUnitSuite(name string, began time.Time, thresholds []result.Threshold, fai
 		case t.Passed == nil:
 			c.Skipped = "not judged: the run has not ended"
 		case !*t.Passed:
-			c.Failure = fmt.Sprintf("%s is violated: it is %s over %s", t.Threshold, measured, cli.Count(t.Samples, "sample"))
+			c.Failure = fmt.Sprintf("%s is violated: it is %s over %s", t.Text(), measured, cli.Count(t.Samples, "sample"))
 		}
 		s.Cases = append(s.Cases, c)
 	}

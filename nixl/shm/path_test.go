@@ -50,7 +50,7 @@ func TestPath(t *testing.T) {
 		return nixl.PathUse{Op: op, Local: "dram", Remote: "dram", Reach: "self", Transport: "memfd", Device: "memory",
 			How: "copy by the initiator", Count: n}
 	}
-	got := a.Path()
+	got := a.engine.Path(t.Name())
 	slices.SortFunc(got.Uses, func(x, y nixl.PathUse) int { return strings.Compare(x.Op, y.Op) })
 	want := nixl.Path{Source: "perigee", Uses: []nixl.PathUse{use("READ", 3+1), use("WRITE", 3*2)}}
 	if diff := cmp.Diff(want, got); diff != "" {

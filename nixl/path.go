@@ -1,6 +1,6 @@
 package nixl
 
-// Path is what an engine says of how the bytes of an agent were moved.
+// Path is what an engine says of how the bytes of some agents were moved.
 type Path struct {
 	Source  string      `json:"source"`            // who says so: UCX 1.23.0, LIBFABRIC, perigee
 	Unknown string      `json:"unknown,omitempty"` // why not all is known
@@ -30,7 +30,7 @@ type PathLanes struct {
 
 // Where the target of a transfer is.
 const (
-	ReachSelf    = "self"    // the agent itself
+	ReachSelf    = "self"    // the rank itself
 	ReachHost    = "host"    // another one of its host
 	ReachNetwork = "network" // one of another host
 )
@@ -38,9 +38,10 @@ const (
 // UnknownTransport stands for one that an engine names in a form that perigee does not know.
 const UnknownTransport = "unknown"
 
-// PathAgent is an agent that says what moved its bytes.
-type PathAgent interface {
-	Agent
-	// Path is complete after Close. Before, Unknown is set if the agent will not be able to say.
-	Path() Path
+// PathEngine is an engine that says what moved the bytes of its agents.
+type PathEngine interface {
+	Engine
+	// Path is about the agents of this process whose names begin with a prefix, and complete when all of these are
+	// closed: until then, and where the engine cannot say it, Unknown says why.
+	Path(prefix string) Path
 }

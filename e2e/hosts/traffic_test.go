@@ -72,7 +72,7 @@ func TestTraffic(t *testing.T) {
 			out := j.mustEnd()
 			harness.Contains(t, "stdout", out, fmt.Sprintf("%d ranks on 3 hosts: host1 (", test.ranks), ", launcher torchrun\n",
 				"# clocks of the hosts agree to within ", "# engine: nixl ", "progress thread (several hosts)",
-				"# note: verified: every byte of ")
+				"# note: verified: every byte of ", "# path: WRITE dram-dram ", "tcp/eth0 ")
 			doc, err := result.Read(filepath.Join(j.dir, "r.json"))
 			if err != nil {
 				t.Fatal(err)

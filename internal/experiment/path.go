@@ -9,6 +9,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/result"
+	"perigee/internal/traffic/session"
 	"perigee/nixl"
 	"perigee/nixl/engines"
 	"perigee/spmd"
@@ -21,12 +22,16 @@ func (e *Experiment) endSession() error {
 		e.checkpoint(0, 0)
 	}
 	closed := e.session.Close()
-	all, err := spmd.GatherValue(e.World.All(), 0, e.session.Paths())
+	var mine *nixl.Path
+	if engine, ok := e.engine.(nixl.PathEngine); ok {
+		mine = new(engine.Path(session.AgentsOf(e.World.Rank())))
+	}
+	all, err := spmd.GatherValue(e.World.All(), 0, mine)
 	if e.Doc == nil {
 		return closed
 	}
 	if err != nil {
-		all = [][]nixl.Path{{{Unknown: fmt.Sprintf("the ranks did not say it: %v", err)}}}
+		all = []*nixl.Path{{Unknown: fmt.Sprintf("the ranks did not say it: %v", err)}}
 	}
 	e.Doc.Paths = gatherPaths(all)
 	if e.Doc.Paths == nil {
@@ -51,36 +56,37 @@ func (e *Experiment) moved() bool {
 	})
 }
 
-// gatherPaths adds up what the agents of all ranks say; nil where none says anything.
-func gatherPaths(ranks [][]nixl.Path) *result.Paths {
+// gatherPaths adds up what ranks say, nil where a rank says nothing; nil where none says anything.
+func gatherPaths(ranks []*nixl.Path) *result.Paths {
 	var p result.Paths
-	uses, lanes := map[result.PathUse]*result.PathUse{}, map[result.PathLanes]int{}
-	reasons := map[string][]int{}
-	for rank, agents := range ranks {
+	uses, lanes, reasons := map[result.PathUse]*result.PathUse{}, map[result.PathLanes]int{}, map[string]int{}
+	for _, r := range ranks {
+		if r == nil {
+			continue
+		}
+		p.Source = cmp.Or(p.Source, r.Source)
+		if r.Unknown != "" {
+			reasons[r.Unknown]++
+		}
 		usedHere, lanesHere := map[result.PathUse]bool{}, map[result.PathLanes]bool{}
-		for _, a := range agents {
-			p.Source = cmp.Or(p.Source, a.Source)
-			if list := reasons[a.Unknown]; a.Unknown != "" && !slices.Contains(list, rank) {
-				reasons[a.Unknown] = append(list, rank)
+		for _, u := range r.Uses {
+			key := result.PathUse{Op: u.Op, Local: u.Local, Remote: u.Remote, Reach: u.Reach, Transport: u.Transport,
+				Device: u.Device, How: u.How, MinBytes: u.MinBytes, MaxBytes: u.MaxBytes}
+			if uses[key] == nil {
+				uses[key] = new(key)
 			}
-			for _, u := range a.Uses {
-				key := result.PathUse{Op: u.Op, Local: u.Local, Remote: u.Remote, Reach: u.Reach, Transport: u.Transport,
-					Device: u.Device, How: u.How, MinBytes: u.MinBytes, MaxBytes: u.MaxBytes}
-				if uses[key] == nil {
-					uses[key] = new(key)
-				}
-				uses[key].Count += u.Count
-				if !usedHere[key] {
-					usedHere[key] = true
-					uses[key].Ranks++
-				}
-			}
-			for _, l := range a.Lanes {
-				lanesHere[result.PathLanes{Reach: l.Reach, Lanes: l.Lanes}] = true
+			uses[key].Count += u.Count
+			if !usedHere[key] {
+				usedHere[key] = true
+				uses[key].Ranks++
 			}
 		}
-		for l := range lanesHere {
-			lanes[l]++
+		for _, l := range r.Lanes {
+			key := result.PathLanes{Reach: l.Reach, Lanes: l.Lanes}
+			if !lanesHere[key] {
+				lanesHere[key] = true
+				lanes[key]++
+			}
 		}
 	}
 	if p.Source == "" && len(reasons) == 0 {
@@ -104,15 +110,15 @@ func gatherPaths(ranks [][]nixl.Path) *result.Paths {
 }
 
 // joinReasons says why ranks know no path: the reason of most of them.
-func joinReasons(reasons map[string][]int, ranks int) string {
-	text, most := "", 0
-	for why, of := range reasons {
-		if len(of) > most || len(of) == most && why < text {
-			text, most = why, len(of)
+func joinReasons(reasons map[string]int, ranks int) string {
+	text := ""
+	for why, n := range reasons {
+		if n > reasons[text] || n == reasons[text] && why < text {
+			text = why
 		}
 	}
-	if text != "" && most < ranks {
-		text = fmt.Sprintf("at %d of %s: %s", most, cli.Count(ranks, "rank"), text)
+	if n := reasons[text]; n > 0 && n < ranks {
+		text = fmt.Sprintf("at %d of %s: %s", n, cli.Count(ranks, "rank"), text)
 	}
 	return text
 }
@@ -124,10 +130,8 @@ func (e *Experiment) pathKnown() error {
 			continue
 		}
 		why := "files have none"
-		for _, p := range e.session.Paths() {
-			if why = p.Unknown; why == "" {
-				break
-			}
+		if engine, ok := e.engine.(nixl.PathEngine); ok {
+			why = engine.Path(noAgent).Unknown
 		}
 		if why != "" {
 			return fault.New(fault.Usage, "threshold %s (%s): the path is not known: %s", t, t.From, why).
@@ -136,3 +140,6 @@ func (e *Experiment) pathKnown() error {
 	}
 	return nil
 }
+
+// noAgent is the beginning of no agent's name: what is asked is whether the engine can say anything.
+const noAgent = "\x00"

@@ -16,17 +16,17 @@ import (
 	"perigee/spmd"
 )
 
-// Counts of ranks are added up; a rank with two agents is one rank. What some do not know is said with their number.
+// Counts of ranks are added up; a rank that lists a way twice is one rank. What some do not know is said with their number.
 func TestGatherPaths(t *testing.T) {
 	put := nixl.PathUse{Op: "WRITE", Local: "dram", Remote: "dram", Reach: "network", Transport: "rc_mlx5", Device: "mlx5_0:1",
 		How: "zero-copy", Count: 10}
 	get := put
 	get.Op, get.Count, get.MaxBytes = "READ", 100, 8192
 	lanes := []nixl.PathLanes{{Reach: "network", Lanes: "rma(rc_mlx5/mlx5_0:1)"}}
-	one := nixl.Path{Source: "UCX 1.23.0", Uses: []nixl.PathUse{put, get}, Lanes: lanes}
-	two := nixl.Path{Source: "UCX 1.23.0", Uses: []nixl.PathUse{put}, Lanes: lanes}
-	lost := nixl.Path{Source: "UCX", Unknown: "lost"}
-	got := gatherPaths([][]nixl.Path{{one, two}, {two}, {lost, lost}, {}})
+	one := &nixl.Path{Source: "UCX 1.23.0", Uses: []nixl.PathUse{put, get, put}, Lanes: append(lanes, lanes...)}
+	two := &nixl.Path{Source: "UCX 1.23.0", Uses: []nixl.PathUse{put}, Lanes: lanes}
+	lost := &nixl.Path{Source: "UCX", Unknown: "lost"}
+	got := gatherPaths([]*nixl.Path{one, two, lost, nil})
 	want := &result.Paths{Source: "UCX 1.23.0", Unknown: "at 1 of 4 ranks: lost", Uses: []result.PathUse{
 		{Op: "READ", Local: "dram", Remote: "dram", Reach: "network", Transport: "rc_mlx5", Device: "mlx5_0:1",
 			How: "zero-copy", MaxBytes: 8192, Count: 100, Ranks: 1},
@@ -36,10 +36,10 @@ func TestGatherPaths(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if got := gatherPaths([][]nixl.Path{{}, nil}); got != nil {
+	if got := gatherPaths([]*nixl.Path{nil, nil}); got != nil {
 		t.Errorf("nobody says anything: %+v", got)
 	}
-	if got := gatherPaths([][]nixl.Path{{lost}, {lost}}); got.Unknown != "lost" || got.Source != "UCX" {
+	if got := gatherPaths([]*nixl.Path{lost, lost}); got.Unknown != "lost" || got.Source != "UCX" {
 		t.Errorf("nobody knows: %+v", got)
 	}
 }
@@ -60,7 +60,7 @@ func (e ending) Info() nixl.Info                               { return nixl.Inf
 func (e ending) NewAgent(nixl.AgentConfig) (nixl.Agent, error) { return endingAgent{of: e}, nil }
 func (a endingAgent) Info() nixl.Info                          { return a.of.Info() }
 func (a endingAgent) Close() error                             { return a.of.end() }
-func (a endingAgent) Path() nixl.Path                          { return a.of.path }
+func (e ending) Path(string) nixl.Path                         { return e.path }
 
 // A library that crashes or hangs in its end costs nothing of what was measured: that is in the file by then. An error
 // of the end is reported, and the result is complete all the same.

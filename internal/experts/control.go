@@ -195,7 +195,7 @@ func (l *life) round() (times [phases]int64, err error) {
 }
 
 func (l *life) init() (err error) {
-	l.cfg.Name = fmt.Sprintf("perigee-ep-%d-%d", l.w.Rank(), lives.Add(1))
+	l.cfg.Name = fmt.Sprintf("%sep-%d", session.AgentsOf(l.w.Rank()), lives.Add(1))
 	if l.agent, err = l.engine.NewAgent(l.cfg); err != nil {
 		return err
 	}

@@ -251,7 +251,7 @@ func (p *player) meet() error {
 // card makes the agent when it is first needed, and describes its memory.
 func (p *player) card(present bool) ([]byte, error) {
 	if p.agent == nil && present {
-		p.cfg.Name = fmt.Sprintf("perigee-ep-%d-%d", p.w.Rank(), lives.Add(1))
+		p.cfg.Name = fmt.Sprintf("%sep-%d", session.AgentsOf(p.w.Rank()), lives.Add(1))
 		var err error
 		if p.agent, err = p.engine.NewAgent(p.cfg); err != nil {
 			return nil, err

@@ -263,10 +263,14 @@
       // What the lines are stands on top of all, at the highest point of each.
       ctx.strokeStyle = perigee.color("surface");
       ctx.lineWidth = 4;
+      const labels = [];
       for (const l of (spec.lines || []).filter((l) => l.label)) {
         ctx.fillStyle = perigee.color(l.color || "bad");
         const [at, v] = l.points ? l.points.reduce((a, b) => (b[1] > a[1] ? b : a)) : [l.x, l.y];
-        const px = at === undefined ? box.right : x.scale(at), py = v === undefined ? box.top + 8 : Math.max(y.scale(v) - 9, box.top + 4);
+        const px = at === undefined ? box.right : x.scale(at);
+        let py = v === undefined ? box.top + 8 : Math.max(y.scale(v) - 9, box.top + 4);
+        if (labels.some((other) => Math.abs(other - py) < 14)) py += 18; // below its line
+        labels.push(py);
         const left = l.points && px < (box.left + box.right) / 2;
         ctx.textAlign = left ? "left" : "right";
         const text = fit(ctx, l.label, box.right - box.left - 10);

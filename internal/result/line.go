@@ -121,13 +121,13 @@ type reached struct {
 	together bool      // a host had more than one message of a run in one direction
 }
 
-// gate is a direction of a host.
-type gate struct {
+// direction is one of the two of a host.
+type direction struct {
 	host int
 	out  bool
 }
 
-// flow is all messages of a run through one gate.
+// flow is all messages of a run in one direction.
 type flow struct{ bytes, start, end, messages int64 }
 
 // reached collects the rates of the messages between hosts, or of all where there is one host; of the runs alone only
@@ -147,7 +147,7 @@ func (d *Document) reached() (r reached) {
 		if workload && m.Phase == IsolatedPhase {
 			continue
 		}
-		read, flows := d.Patterns[m.Pattern].Op == "READ", map[gate]flow{}
+		read, flows := d.Patterns[m.Pattern].Op == "READ", map[direction]flow{}
 		for k := range m.Ranks {
 			from := &m.Ranks[k]
 			for _, p := range from.Peers {
@@ -157,8 +157,8 @@ func (d *Document) reached() (r reached) {
 				}
 				least, most = min(least, p.Bytes), max(most, p.Bytes)
 				r.messages = append(r.messages, float64(p.Bytes)/float64(max(p.EndNS-from.StartNS, 1))*1e9)
-				flows[gate{a, !read}] = flows[gate{a, !read}].with(p.Bytes, from.StartNS, p.EndNS)
-				flows[gate{b, read}] = flows[gate{b, read}].with(p.Bytes, from.StartNS, p.EndNS)
+				flows[direction{a, !read}] = flows[direction{a, !read}].with(p.Bytes, from.StartNS, p.EndNS)
+				flows[direction{b, read}] = flows[direction{b, read}].with(p.Bytes, from.StartNS, p.EndNS)
 			}
 		}
 		busiest := 0.0

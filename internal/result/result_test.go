@@ -94,6 +94,8 @@ func full(t testing.TB) *result.Document {
 	d.Paths = &result.Paths{Source: "UCX 1.23.0", Unknown: "at 1 of 2 ranks: lost", Uses: []result.PathUse{{
 		Op: "WRITE", Local: "dram", Remote: "vram", Reach: "network", Transport: "tcp", Device: "eth0", How: "zero-copy", MinBytes: 1, MaxBytes: 2, Count: 3, Ranks: 1,
 	}}, Lanes: []result.PathLanes{{Reach: "network", Lanes: "rma_am(tcp/eth0)", Ranks: 1}}}
+	d.Network = &result.Network{Windows: []result.NetworkWindow{{Phase: "work", StartNS: 5, EndNS: 20, TCP: map[string]int64{"retransmits": 2}, Note: "eth1 has gone",
+		NICs: []result.NICWindow{{Name: "eth0", Mbps: 10, Sent: 1, Received: 2, Counters: map[string]int64{"rx_dropped": 0}}}}}}
 	d.Finish(&result.Failure{Rank: -1, Kind: fault.Timeout, Cause: "too late", Hint: "hurry"})
 	return d
 }
@@ -172,6 +174,7 @@ func TestSchemaDescribesEverything(t *testing.T) {
 		{`"size": 2`, `"size": "2"`},
 		{`"phases"`, `"phase"`},
 		{`"posted_ns"`, `"post_ns"`},
+		{`"rx_dropped": 0`, `"rx_dropped": -1`},
 	} {
 		text := asJSON(t, full(t))
 		if !strings.Contains(text, edit.old) {

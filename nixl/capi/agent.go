@@ -52,7 +52,6 @@ type agent struct {
 	batches   map[*batch]struct{}
 	lists     map[*list]struct{}
 	closed    bool
-	stuck     bool // the library has not ended it in time
 	// objectKinds counts keys and lengths of objects.
 	objectKinds uint64
 }
@@ -251,12 +250,12 @@ func (a *agent) Close() error {
 	}
 	status, ended := a.end()
 	if ended {
+		alive.Delete(a.cfg.Name)
 		if status < 0 {
 			errs = append(errs, fail(status, "closing the agent"))
 		}
 		errs = append(errs, a.free())
 	} else {
-		a.stuck = true
 		errs = append(errs, fault.New(fault.Engine, "NIXL: the agent is not closed after %v", closeWithin).
 			WithHint("a process of this host was killed as it sent (\"Who makes progress\" in docs/engines.md)"))
 	}

@@ -343,6 +343,7 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 		C.free(unsafe.Pointer(a.c))
 		return nil, err
 	}
+	alive.Store(cfg.Name, true)
 	return a, nil
 }
 

@@ -8,7 +8,6 @@ package capi
 import "C"
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -118,28 +117,36 @@ func Flush() {
 	}
 }
 
-// Path implements nixl.PathAgent.
-func (a *agent) Path() nixl.Path {
+// alive holds the names of agents that have not ended.
+var alive sync.Map
+
+// Path implements nixl.PathEngine.
+func (e *Engine) Path(prefix string) nixl.Path {
 	switch {
-	case !a.engine.usesUCX():
-		name := a.engine.backend.Name
+	case !e.usesUCX():
+		name := e.backend.Name
 		return nixl.Path{Source: name, Unknown: fmt.Sprintf("NIXL's plugin %s does not say what moves the bytes", name)}
 	case accountFile.file == nil:
 		return nixl.Path{Source: ucx, Unknown: accountFile.why}
-	case a.stuck:
-		return nixl.Path{Source: ucx, Unknown: "UCX says it as an agent ends, and one did not end"}
 	}
 	log, err := readAccount()
 	if err != nil {
 		return nixl.Path{Source: ucx, Unknown: fmt.Sprintf("UCX's log cannot be read: %v", err)}
 	}
-	p := nixl.Path{}
-	if known := log.agents[a.cfg.Name]; known != nil {
-		p = *known
+	p := nixl.Path{Source: strings.TrimSpace(ucx + " " + log.version)}
+	for name, a := range log.agents {
+		if strings.HasPrefix(name, prefix) {
+			p.Uses, p.Lanes = append(p.Uses, a.Uses...), append(p.Lanes, a.Lanes...)
+		}
 	}
-	p.Source = strings.TrimSpace(ucx + " " + log.version)
 	if log.strange != "" {
-		p.Unknown = fmt.Sprintf("%s writes in a form that perigee does not know: %q", cmp.Or(p.Source, ucx), log.strange)
+		p.Unknown = fmt.Sprintf("%s writes in a form that perigee does not know: %q", p.Source, log.strange)
 	}
+	alive.Range(func(name, _ any) bool {
+		if strings.HasPrefix(name.(string), prefix) {
+			p.Unknown = "UCX says it as an agent ends, and one is open still: close() what the script has opened"
+		}
+		return p.Unknown == ""
+	})
 	return p
 }

@@ -42,17 +42,39 @@ func TestMayUseTCP(t *testing.T) {
 	}
 }
 
-// Where nothing can be said, the agent says so before anything runs.
+// Where nothing can be said, the engine says so before anything runs.
 func TestNoPath(t *testing.T) {
-	a := &agent{engine: &Engine{backend: nixl.Backend{Name: "LIBFABRIC"}}}
-	if p := a.Path(); p.Source != "LIBFABRIC" || !strings.Contains(p.Unknown, "LIBFABRIC does not say") {
+	e := &Engine{backend: nixl.Backend{Name: "LIBFABRIC"}}
+	if p := e.Path("a"); p.Source != "LIBFABRIC" || !strings.Contains(p.Unknown, "LIBFABRIC does not say") {
 		t.Errorf("%+v", p)
 	}
 	saved := accountFile.file
 	defer func() { accountFile.file, accountFile.why = saved, "" }()
 	accountFile.file, accountFile.why = nil, "a reason"
-	a.engine = &Engine{}
-	if p := a.Path(); p.Source != "UCX" || p.Unknown != "a reason" {
+	if p := (&Engine{}).Path("a"); p.Source != "UCX" || p.Unknown != "a reason" {
 		t.Errorf("%+v", p)
+	}
+}
+
+// The agents of a rank are added up, those of others in the process are not. While one is open not all is known.
+func TestPathOfAgents(t *testing.T) {
+	saved := accountFile.file
+	defer func() { accountFile.file = saved }()
+	var err error
+	if accountFile.file, err = os.Open("testdata/gpu.txt"); err != nil {
+		t.Fatal(err)
+	}
+	defer accountFile.file.Close()
+	for prefix, want := range map[string]int{"perigee-0-": 2, "perigee-1-": 2, "perigee-": 4, "perigee-10-": 0} {
+		if p := (&Engine{}).Path(prefix); len(p.Uses) != want || p.Unknown != "" {
+			t.Errorf("%s: %+v, want %d uses", prefix, p, want)
+		}
+	}
+	alive.Store("perigee-1-x", true)
+	defer alive.Delete("perigee-1-x")
+	for prefix, want := range map[string]bool{"perigee-1-": true, "perigee-0-": false} {
+		if p := (&Engine{}).Path(prefix); strings.Contains(p.Unknown, "open still") != want {
+			t.Errorf("%s: %+v", prefix, p)
+		}
 	}
 }

@@ -41,7 +41,7 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 	if len(cfg.Name) > nameSize {
 		return nil, fault.New(fault.Internal, "shm: agent name of %d bytes: want at most %d", len(cfg.Name), nameSize)
 	}
-	return &agent{
+	a := &agent{
 		engine: e, own: own, cfg: cfg,
 		name:      cmp.Or(cfg.Name, fmt.Sprintf("pid %d, agent %d", own.PID, unnamed.Add(1))),
 		peers:     map[int]*peer{},
@@ -52,7 +52,9 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 		lists:     map[*list]struct{}{},
 		copied:    map[way]int64{},
 		mail:      mail{fd: -1, entry: cardBuffer{fd: -1}, boxes: map[string]*outbox{}},
-	}, nil
+	}
+	account.begin(a.name)
+	return a, nil
 }
 
 // unnamed counts the agents of this process whose configuration has no name.
@@ -399,5 +401,6 @@ func (a *agent) Close() error {
 		errs = append(errs, b.Free())
 	}
 	a.mapped, a.processes, a.peers, a.buffers = nil, nil, nil, nil
+	account.end(a)
 	return errors.Join(errs...)
 }

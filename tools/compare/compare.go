@@ -100,6 +100,8 @@ type Report struct {
 	Judged      bool     // there are enough runs for verdicts
 	Headline    string   // the settings that differ, or that none does
 	Differences []string // the settings that differ, of what was measured
+	Paths       []string // changed, in words, which may explain a change
+	Beside      []Beside // what both sides have seen beside the times
 	Remarks     []string // what else differs, and may explain a change
 	Advice      string   // what would show what this comparison cannot; empty if Judged
 	Findings    []string // of contention that changed, in words; empty where no change is shown
@@ -211,6 +213,7 @@ func Compare(old, fresh []*result.Document, o Options) (*Report, error) {
 	r.numbers, r.names = result.Pairing(slices.Concat(old, fresh))
 	r.OldN, r.NewN = len(old), len(fresh)
 	r.What = whatOf(old[0], fresh[0])
+	r.observe(old, fresh)
 	r.Judged = cut == "" && stats.SmallestP(len(old), len(fresh)) <= o.Alpha
 	r.gather(old, fresh, o.Metric)
 	if o.Pairs {

@@ -313,11 +313,17 @@ func (r *Report) counts() string {
 // head says what is compared, the verdict, and how it came about.
 func (r *Report) head(w io.Writer) {
 	fmt.Fprintln(w, "#", plaintext.Escape(r.Headline))
+	for _, text := range r.Paths {
+		fmt.Fprintln(w, "# note:", plaintext.Escape(text))
+	}
 	if effect := r.Effect(); effect != "" {
 		fmt.Fprintf(w, "# %s. %s\n", r.Verdict(), plaintext.Escape(effect))
 	}
 	if text := r.Meeting(); text != "" {
 		fmt.Fprintln(w, "# note:", plaintext.Escape(text))
+	}
+	for _, b := range r.Beside {
+		fmt.Fprintln(w, "#", plaintext.Escape(b.String()))
 	}
 	for _, text := range r.Notes() {
 		fmt.Fprintln(w, "# note:", plaintext.Escape(text))
@@ -377,6 +383,8 @@ func (r *Report) WriteJSON(w io.Writer, list []string) error {
 		Interval    string   `json:"interval"`
 		Test        string   `json:"test"`
 		Correction  string   `json:"correction"`
+		Paths       []string `json:"path_changed"`
+		Beside      []Beside `json:"beside"`
 		Differences []string `json:"differences"`
 		Remarks     []string `json:"remarks"`
 		Better      int      `json:"better"`
@@ -390,7 +398,7 @@ func (r *Report) WriteJSON(w io.Writer, list []string) error {
 		"Student's t on the logarithms of the runs",
 		"moderated t on the logarithms of the runs, by divisions of the runs",
 		"Westfall-Young step-down over all rows",
-		empty(r.Differences), empty(r.Remarks), r.Count(Better), r.Count(Worse), r.Count(Differs), r.Count(Same),
+		empty(r.Paths), append([]Beside{}, r.Beside...), empty(r.Differences), empty(r.Remarks), r.Count(Better), r.Count(Worse), r.Count(Differs), r.Count(Same),
 		empty(r.Findings),
 	}); err != nil {
 		return err

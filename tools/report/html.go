@@ -59,6 +59,7 @@ const mostHostPairs = 1000
 var panels = sync.OnceValue(func() *template.Template {
 	return template.Must(template.Must(template.New("").Funcs(template.FuncMap{
 		"columnsOfShares": columnsOfShares, "rowsOfShares": rowsOfShares, "sumOfShares": sumOfShares,
+		"sheets":      sheetsOf,
 		"kv":          kvText,
 		"number":      numberText,
 		"bytes":       func(n int64) string { return size.Decimal(n) },
@@ -72,7 +73,7 @@ var panels = sync.OnceValue(func() *template.Template {
 		"sorted":      violatedFirst,
 		"verdict":     verdictChip,
 		"measured":    measuredText,
-	}).Parse(panelHTML)).Parse(expertsHTML + sharesHTML))
+	}).Parse(panelHTML)).Parse(expertsHTML + sharesHTML + movedHTML))
 })
 
 // durationText is a time for a table; a dash if it is missing.
@@ -186,7 +187,7 @@ func writeHTML(w io.Writer, list []input) error {
 		{"timeline", "Timeline", views[0].HasSpans},
 		{"patterns", "Patterns", views[0].Patterned}, {"matrix", "Matrix", len(views[0].F.Pairs) > 0},
 		{"slowdown", "Slowdown", len(views[0].Worst) > 0}, {"latency", "Latency", len(views[0].F.Latencies) > 0},
-		{"ranks", "Ranks", true}, {"run", "The run", true},
+		{"moved", "Path", len(sheetsOf(views[0].F)) > 0}, {"ranks", "Ranks", true}, {"run", "The run", true},
 	} {
 		if s.there {
 			p.Sections = append(p.Sections, page.Section{ID: views[0].ID + "-" + s.id, Title: s.title})

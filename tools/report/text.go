@@ -172,6 +172,9 @@ func writeSummary(p *printer, in input, l look) {
 	if f.Answer.Why != "" {
 		p.finding(l, figures.Finding{Level: "detail", Text: f.Answer.Why})
 	}
+	if f.Answer.Path != "" {
+		p.finding(l, figures.Finding{Level: "detail", Text: f.Answer.Path})
+	}
 	if l.bars && len(f.Answer.Charts) > 0 {
 		writeBars(p, f.Answer.Charts[0], l)
 	}
@@ -186,6 +189,7 @@ func writeSummary(p *printer, in input, l look) {
 	writeMain(p, f, l)
 	if l.full {
 		writeLatencies(p, f, l)
+		writeMoved(p, f, l)
 		writePairs(p, f, l)
 		writeHeatmap(p, f, l)
 		return
@@ -195,7 +199,7 @@ func writeSummary(p *printer, in input, l look) {
 		there bool
 	}{
 		{"how this was judged", len(f.Answer.Judged) > 0}, {"latencies", len(f.Latencies) > 0},
-		{"pairs and a map of the traffic", len(f.Pairs) > 0},
+		{"what moved the bytes", len(sheetsOf(f)) > 0}, {"pairs and a map of the traffic", len(f.Pairs) > 0},
 	} {
 		if x.there {
 			p.left = append(p.left, x.what)

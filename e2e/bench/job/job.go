@@ -109,7 +109,20 @@ func (c *Command) Latency(w io.Writer) error {
 			Theirs: func(bytes, count int) (time.Duration, error) { return bare.Measure("write", bytes, count) },
 		})
 	}
-	return transfer.Report(w, cases)
+	return transfer.Report(w, append(cases, c.accounted()))
+}
+
+// accounted compares runs of which UCX says what moved the bytes with runs where it does not, as its log is the user's.
+func (c *Command) accounted() transfer.Case {
+	const turns, setting = 50, "UCX_LOG_LEVEL"
+	with := func(bytes, count int) (time.Duration, error) { return c.latency("nixl", bytes, count) }
+	without := func(bytes, count int) (time.Duration, error) {
+		os.Setenv(setting, "fatal")
+		defer os.Unsetenv(setting)
+		return with(bytes, count)
+	}
+	return transfer.Case{Name: "path 4 KiB", Bytes: 4 << 10, Count: 2000, Turns: turns, Target: 1.03, Ours: with,
+		Theirs: without}
 }
 
 // Prepare prints how long 64 local ranks take to prepare 1000 sparse patterns.

@@ -128,20 +128,6 @@ func (s *Session) Close() error {
 	return errors.Join(errs...)
 }
 
-// Paths returns what the agents of this rank say of how their bytes were moved, after Close; before, whether they will
-// be able to say. An engine for files alone moves nothing between ranks, and engines that say nothing have no entry.
-func (s *Session) Paths() (list []nixl.Path) {
-	if _, files := s.engine.(nixl.FilesOnly); files {
-		return nil
-	}
-	for _, l := range s.lanes {
-		if a, ok := l.agent.(nixl.PathAgent); ok {
-			list = append(list, a.Path())
-		}
-	}
-	return list
-}
-
 // Reserved is a load for which everything is in place.
 type Reserved struct {
 	load.Load
@@ -238,7 +224,10 @@ func (s *Session) TakeExit() series.Exit {
 	return e
 }
 
+// AgentsOf is with what the names of all agents of a rank begin.
+func AgentsOf(rank int) string { return fmt.Sprintf("perigee-%d-", rank) }
+
 // name is an agent's name, unique in the job.
 func (s *Session) name(lane load.Lane) string {
-	return fmt.Sprintf("perigee-%d-lane%d-%d", s.world.Rank(), lane, opened.Add(1))
+	return fmt.Sprintf("%slane%d-%d", AgentsOf(s.world.Rank()), lane, opened.Add(1))
 }

@@ -8,11 +8,12 @@ import (
 // Answer is what a result says first. Page, text and JSON show this one value, so they cannot contradict each
 // other.
 type Answer struct {
-	Level    string    `json:"level"`         // as of a Finding
-	Sentence string    `json:"sentence"`      // with its interval, where there is one
-	Why      string    `json:"why,omitempty"` // one line
-	Charts   []Chart   `json:"charts"`        // the picture; the first one is the text's, too
-	Judged   []Finding `json:"judged"`        // how this was judged, and what else is to know: folded
+	Level    string    `json:"level"`          // as of a Finding
+	Sentence string    `json:"sentence"`       // with its interval, where there is one
+	Why      string    `json:"why,omitempty"`  // one line
+	Path     string    `json:"path,omitempty"` // over what the bytes went, in a line
+	Charts   []Chart   `json:"charts"`         // the picture; the first one is the text's, too
+	Judged   []Finding `json:"judged"`         // how this was judged, and what else is to know: folded
 }
 
 // Chart is a picture of values over one axis, such as bandwidth over bytes.
@@ -61,6 +62,9 @@ func answerOf(f *Figures) Answer {
 		a.Level, a.Sentence, a.Why, a.Judged = first.Level, first.Text, first.why, f.Findings[1:]
 		a.Sentence = strings.TrimSpace(strings.TrimSuffix(a.Sentence, a.Why))
 	}
+	if f.Moved != nil {
+		a.Path = f.Moved.Path
+	}
 	experts, sizes := expertsCharts(f), sizesCharts(f)
 	a.Charts = append(a.Charts, slices.Concat(experts, blocksCharts(f), scriptCharts(f), trafficCharts(f), sizes)...)
 	switch {
@@ -82,6 +86,7 @@ func answerOf(f *Figures) Answer {
 		}
 	}
 	limited := slices.ContainsFunc(a.Charts, func(c Chart) bool { return len(c.Limits) > 0 })
+	limited = limited && len(f.Document.World.Hosts) == 1
 	if threads && limited {
 		a.Why = strings.TrimSpace(a.Why + " Several threads together may exceed memcpy of one.")
 	}

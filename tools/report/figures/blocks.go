@@ -167,6 +167,9 @@ func blocksCharts(f *Figures) []Chart {
 	if host && b.Axis != "batch" {
 		rate.Limits = copyLimits(f.Document, least, most)
 	}
+	if b.Files == "" && f.Document.World.Size == 2 { // else several ranks share it
+		rate.Limits = append(rate.Limits, lineLimits(f.Document)...)
+	}
 	for _, c := range []Chart{rate, time} {
 		c.sort()
 	}

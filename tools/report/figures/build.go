@@ -339,6 +339,7 @@ func (b *builder) finish(d *result.Document) (*Figures, error) {
 	f.Contention = contentionOf(b.contention.Report(), len(d.World.Hosts))
 	f.Contention.Slower, f.Contention.Open = b.contention.Slower()
 	f.judgeContention()
+	f.Moved = movedOf(f)
 	f.Findings = findings(f)
 	f.Answer = answerOf(f)
 	return f, nil

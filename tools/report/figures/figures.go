@@ -59,6 +59,7 @@ type Figures struct {
 	Blocks     Blocks     `json:"blocks"`
 	Starts     Starts     `json:"starts"`           // by the clock
 	Shares     *Shares    `json:"shares,omitempty"` // see Share
+	Moved      *Moved     `json:"moved,omitempty"`  // nil where nothing was looked at
 	Timeline   Timeline   `json:"-"`
 
 	runs []result.Latencies // of each pattern

@@ -40,7 +40,7 @@ func Pool(paths []string) (*Figures, error) {
 		for phase, n := range next {
 			runs[phase] = n
 		}
-		d.Measurements = nil
+		d.Measurements, d.Paths, d.Network, d.Accounts, d.Line = nil, nil, nil, nil, nil
 		if i == 0 {
 			all = d
 		} else {
@@ -51,7 +51,8 @@ func Pool(paths []string) (*Figures, error) {
 	if err != nil {
 		return nil, fault.New(fault.Input, "result %s: %w", paths[0], err).WithHint("is it a result of perigee?")
 	}
-	f.LeftOut = append(f.LeftOut, fmt.Sprintf("%s are pooled: the timeline, tables and values are those of the first",
+	f.LeftOut = append(f.LeftOut, fmt.Sprintf("%s are pooled: the timeline, tables and values are those of the first; what moved "+
+		"the bytes stands in the report of each",
 		cli.Count(len(paths), "result")))
 	return f, nil
 }

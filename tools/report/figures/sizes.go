@@ -119,6 +119,9 @@ func sizesCharts(f *Figures) []Chart {
 	if byMessage && !slices.ContainsFunc(list, func(s sized) bool { return s.Mem != "dram" }) {
 		rate.Limits = copyLimits(f.Document, first, last)
 	}
+	if !slices.ContainsFunc(list, func(s sized) bool { return s.Senders > 1 && s.Receivers > 1 }) {
+		rate.Limits = append(rate.Limits, lineLimits(f.Document)...)
+	}
 	return []Chart{rate, time}
 }
 

@@ -94,6 +94,9 @@ func sayTraffic(f *Figures) (a Answer) {
 		a.Sentence = c.sayUnknown()
 	case contention.Costs:
 		a.Level, a.Sentence = c.sayCosts()
+		if f.Moved != nil {
+			a.Why = strings.TrimSpace(a.Why + " " + f.Moved.Congestion)
+		}
 	case contention.Small:
 		a.Level, a.Sentence = "good", fmt.Sprintf("Overlapping costs little, if anything: messages take %s.", c.took(" as "+c.control()))
 		if c.MaskedPairs > 0 || c.Lacking.unlike() {

@@ -1,0 +1,229 @@
+package report
+
+import (
+	_ "embed"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"perigee/internal/cli"
+	"perigee/internal/result"
+	"perigee/internal/size"
+	"perigee/tools/report/figures"
+)
+
+//go:embed moved.html
+var movedHTML string
+
+// sheet is a table of what moved the bytes, as page and text show it, with sentences above it.
+type sheet struct {
+	Title   string
+	Notes   []string
+	Columns []string
+	Words   int // columns from the left that hold no numbers
+	Rows    [][]string
+	Of      int    // rows, where these are the first
+	Left    string // what is left out, in words
+}
+
+// What a page shows of it at most: rows of a table, sentences above it, and counters of a row.
+const (
+	mostMoved    = 40
+	mostSaid     = 8
+	mostCounters = 3
+	// mostMovedText is how many rows the text shows.
+	mostMovedText = 16
+)
+
+// sheetsOf are the tables of what moved the bytes; none where nothing was looked at.
+func sheetsOf(f *figures.Figures) (list []sheet) {
+	m := f.Moved
+	if m == nil {
+		return nil
+	}
+	if m.Uses != nil {
+		list = append(list, sheetOfPath(m.Uses))
+	}
+	if m.Accounts != nil {
+		list = append(list, sheetOfAccounts(m.Accounts))
+	}
+	if len(m.NICs)+len(m.Notes) > 0 {
+		list = append(list, sheetOfNetwork(m, f.HostNames()))
+	}
+	if m.Line != nil {
+		list = append(list, sheetOfLine(m, f.Document))
+	}
+	for i := range list {
+		s := &list[i]
+		if n := len(s.Notes) - mostSaid; n > 0 {
+			s.Notes = append(s.Notes[:mostSaid:mostSaid], fmt.Sprintf("... and %d more.", n))
+		}
+		s.cut(mostMoved)
+	}
+	return list
+}
+
+// cut keeps the first rows.
+func (s *sheet) cut(most int) {
+	if n := len(s.Rows); n > most {
+		s.Of, s.Rows = max(s.Of, n), s.Rows[:most]
+		s.Left = fmt.Sprintf("The first %d of %d rows; --format json has all.", most, s.Of)
+	}
+}
+
+func sheetOfPath(p *result.Paths) sheet {
+	s := sheet{Title: "The path", Words: 6,
+		Columns: []string{"Op", "Memory", "Reach", "Transport", "Device", "How", "Bytes", "Messages", "Share", "Ranks"}}
+	s.Notes = append(s.Notes, "As "+p.Source+" says.")
+	if p.Unknown != "" {
+		s.Notes = append(s.Notes, "Not known: "+p.Unknown)
+	}
+	for _, l := range p.Lanes {
+		s.Notes = append(s.Notes, fmt.Sprintf("Connections of %s, %s: %s", cli.Count(l.Ranks, "rank"), l.Reach, l.Lanes))
+	}
+	type kind struct{ op, local, remote string }
+	all := map[kind]int64{}
+	for _, u := range p.Uses {
+		all[kind{u.Op, u.Local, u.Remote}] += u.Count
+	}
+	for _, u := range p.Uses {
+		sizes := "from " + size.Binary(u.MinBytes)
+		if u.MaxBytes > 0 {
+			sizes = size.Binary(u.MinBytes) + " to " + size.Binary(u.MaxBytes)
+		}
+		share := float64(u.Count) / float64(max(all[kind{u.Op, u.Local, u.Remote}], 1))
+		s.Rows = append(s.Rows, []string{u.Op, u.Local + " \u2192 " + u.Remote, u.Reach, u.Transport, u.Device, u.How, sizes,
+			fmt.Sprint(u.Count), percentText(figures.Num(share)), fmt.Sprint(u.Ranks)})
+	}
+	return s
+}
+
+func sheetOfAccounts(a *result.Accounts) sheet {
+	s := sheet{Title: "Three accounts of the bytes", Words: 1,
+		Columns: []string{"Phase", "Plan", "Between hosts", "Library", "NICs sent", "NICs received", "Library / plan",
+			"NICs / between hosts"}}
+	s.Notes = []string{"In all: " + a.String(), "Library: " + a.Library, "NICs: " + a.NICs}
+	part := func(n float64, ok bool) string {
+		if !ok {
+			return "-"
+		}
+		return fmt.Sprintf("%.3f", n)
+	}
+	bytes := func(n *int64) string {
+		if n == nil {
+			return "-"
+		}
+		return size.Decimal(*n)
+	}
+	total := a.Total
+	total.Phase = "all"
+	for i, x := range append([]result.Account{total}, a.Phases...) {
+		if i > 0 && x.Verdict != "" {
+			s.Notes = append(s.Notes, x.Phase+": "+x.Verdict)
+		}
+		s.Rows = append(s.Rows, []string{x.Phase, size.Decimal(x.Plan), size.Decimal(x.Between), bytes(x.Library),
+			bytes(x.Sent), bytes(x.Received), part(x.LibraryRatio()), part(x.NICRatio())})
+	}
+	return s
+}
+
+func sheetOfNetwork(m *figures.Moved, hosts []string) sheet {
+	s := sheet{Title: "Counters of the network", Words: 4,
+		Columns: []string{"Phase", "Host", "NIC", "Congestion", "Sent", "Received", "Sent/s", "Received/s"}}
+	s.Notes = append([]string{"All traffic of a host, also that of other processes. Rates are over the whole phase, with its " +
+		"pauses; a part is of the NIC's speed, in one direction. What counted congestion stands first, then the busiest."},
+		m.Notes...)
+	rate := func(rate, use figures.Num) string {
+		text := plainRate(rate)
+		if use.Known() {
+			text += ", " + percentText(use)
+		}
+		return text
+	}
+	for _, n := range m.NICs {
+		row := []string{n.Phase, figures.HostName(hosts, n.Host), n.Name, countersText(n.Counters), "-", "-", "-", "-"}
+		if n.Name == "" {
+			row[2] = "TCP"
+		} else {
+			copy(row[4:], []string{size.Decimal(n.Sent), size.Decimal(n.Received), rate(n.SentRate, n.SentUse),
+				rate(n.ReceivedRate, n.ReceivedUse)})
+		}
+		s.Rows = append(s.Rows, row)
+	}
+	return s
+}
+
+// countersText names the counters that rose, the largest first.
+func countersText(counters map[string]int64) string {
+	names := slices.Sorted(maps.Keys(counters))
+	names = slices.DeleteFunc(names, func(name string) bool { return counters[name] == 0 })
+	slices.SortStableFunc(names, func(a, b string) int { return int(min(max(counters[b]-counters[a], -1), 1)) })
+	var parts []string
+	for _, name := range names[:min(len(names), mostCounters)] {
+		parts = append(parts, name+" "+fmt.Sprint(counters[name]))
+	}
+	if more := len(names) - mostCounters; more > 0 {
+		parts = append(parts, fmt.Sprintf("%d more", more))
+	}
+	if len(parts) == 0 {
+		return "-"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func sheetOfLine(m *figures.Moved, d *result.Document) sheet {
+	s := sheet{Title: "The line", Words: 1, Columns: []string{"Bandwidth between hosts", "Rate", "Of the line", "Of the ceiling"}}
+	line := "unknown"
+	if m.Line.Rate > 0 {
+		line = size.Decimal(m.Line.Rate) + "/s for the messages of one rank in one direction"
+	}
+	if m.Line.Host > 0 {
+		line += ", " + size.Decimal(m.Line.Host) + "/s for all of a host"
+	}
+	if m.Line.From != "" {
+		line += " (" + m.Line.From + ")"
+	}
+	s.Notes = append(s.Notes, "Line: "+line)
+	if text := d.CeilingText(); text != "" {
+		s.Notes = append(s.Notes, fmt.Sprintf("Ceiling: %s; %s of %s, the median of %s", text, m.Line.Ceiling.Op,
+			m.Line.Ceiling.Mem, cli.Count(m.Line.Ceiling.Runs, "run")))
+	}
+	for _, r := range m.Reached {
+		s.Rows = append(s.Rows, []string{r.Of, plainRate(r.Bandwidth), percentText(r.OfLine), percentText(r.OfCeiling)})
+	}
+	return s
+}
+
+// percentText is a part in percent.
+func percentText(n figures.Num) string {
+	if !n.Known() {
+		return "-"
+	}
+	switch v := 100 * float64(n); {
+	case v >= 99.95:
+		return fmt.Sprintf("%.0f %%", v)
+	case v > 0 && v < 0.05:
+		return "<0.1 %"
+	default:
+		return fmt.Sprintf("%.1f %%", v)
+	}
+}
+
+// writeMoved writes what moved the bytes.
+func writeMoved(p *printer, f *figures.Figures, l look) {
+	for _, s := range sheetsOf(f) {
+		s.cut(mostMovedText)
+		if len(s.Rows) > 0 {
+			p.grid(l, s.Title, s.Columns, s.Rows)
+		} else {
+			p.line("\n%s", l.paint(bold, "# "+s.Title))
+		}
+		for _, text := range s.Notes {
+			p.finding(l, figures.Finding{Level: "detail", Text: text})
+		}
+		if s.Left != "" {
+			p.finding(l, figures.Finding{Level: "detail", Text: s.Left})
+		}
+	}
+}

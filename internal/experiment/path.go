@@ -51,7 +51,8 @@ func (e *Experiment) endSession() error {
 
 // moved reports whether the result has bytes that went between ranks.
 func (e *Experiment) moved() bool {
-	return len(e.Doc.Lanes) > 0 || slices.ContainsFunc(e.Doc.Measurements, func(m result.Measurement) bool {
+	between := func(l result.Lanes) bool { return l.Remote != nixl.FILE.String() }
+	return slices.ContainsFunc(e.Doc.Lanes, between) || slices.ContainsFunc(e.Doc.Measurements, func(m result.Measurement) bool {
 		return e.Doc.Matrices[e.Doc.Patterns[m.Pattern].Matrix].Bytes > 0
 	})
 }

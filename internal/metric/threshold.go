@@ -117,7 +117,7 @@ func (t Threshold) Judge(d *result.Document) Outcome {
 			o.Others = " with the label " + label + cmp.Or(strings.TrimPrefix(o.Others, " with these labels"), ", and none with labels")
 		}
 	}
-	if def, _ := Find(t.Metric); o.Samples == 0 && def.labels != nil { // what nobody has counted is not 0
+	if def, _ := Find(t.Metric); o.Samples == 0 && def.labels != nil { // what no host has counted is not 0
 		o.Value, o.Passed, o.Others = math.NaN(), false, uncounted(d, t.Metric)
 	}
 	return o

@@ -10,7 +10,8 @@ import (
 )
 
 // congestion words the counters whose gain is a sign of congestion or loss, the plainest first. Counters that are a
-// part of others, such as fast retransmissions, have no words. Names are those of docs/network.md; TCP's begin with tcp.
+// part of others, such as fast retransmissions, have no words. Names are those of docs/network.md; TCP's begin with
+// tcp.
 var congestion = []struct{ name, words string }{
 	{"tcp retransmits", "retransmitted TCP segment%s"},
 	{"tcp timeouts", "TCP time-out%s"},
@@ -42,8 +43,8 @@ var congestion = []struct{ name, words string }{
 
 // Congestion says what the counters of congestion have gained in each phase in which something was measured, one text
 // for a phase: "workload: 2174 retransmitted TCP segments on c (3220 on 3 hosts)". Phases in which none has moved have
-// no text. NICs that came or went are named in any phase. Of a job on
-// one host only RDMA ports count: TCP then carries what others send. The counters are those of whole hosts, so that other traffic is in them.
+// no text. NICs that came or went are named in any phase. Of a job on one host only RDMA ports count: TCP then carries
+// what others send. The counters are those of whole hosts, so that other traffic is in them.
 func (d *Document) Congestion() (texts []string) {
 	measured, windows := d.measuredPhases(), map[string][]*NetworkWindow{}
 	var phases []string

@@ -89,6 +89,8 @@ func full(t testing.TB) *result.Document {
 	d.World.Hosts[0].CPUQuota, d.World.Hosts[0].Memcpy = 1.5, []result.Copy{{Bytes: 4096, Rate: 4e10}}
 	value, passed := 1.5, true
 	d.Thresholds = []result.Threshold{{Threshold: "own.max < 2", From: "--threshold", Value: &value, Samples: 1, Passed: &passed, Note: "a note"}, {Threshold: "own.max < 2", From: "x.lua:1"}}
+	d.Network = &result.Network{Windows: []result.NetworkWindow{{Phase: "work", StartNS: 5, EndNS: 20, TCP: map[string]int64{"retransmits": 2}, Note: "eth1 has gone",
+		NICs: []result.NICWindow{{Name: "eth0", Mbps: 10, Sent: 1, Received: 2, Counters: map[string]int64{"rx_dropped": 0}}}}}}
 	d.Finish(&result.Failure{Rank: -1, Kind: fault.Timeout, Cause: "too late", Hint: "hurry"})
 	return d
 }
@@ -167,6 +169,7 @@ func TestSchemaDescribesEverything(t *testing.T) {
 		{`"size": 2`, `"size": "2"`},
 		{`"phases"`, `"phase"`},
 		{`"posted_ns"`, `"post_ns"`},
+		{`"rx_dropped": 0`, `"rx_dropped": -1`},
 	} {
 		text := asJSON(t, full(t))
 		if !strings.Contains(text, edit.old) {

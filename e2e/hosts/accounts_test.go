@@ -51,7 +51,7 @@ func TestAccounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		if a = doc.Accounts; a == nil || a.Total.Plan != 3*10*2<<20 || a.Total.Sent == nil || a.Total.Received == nil {
-			t.Fatalf("accounts %+v\n%s", a, out)
+			t.Fatalf("accounts %+v of %+v\n%s", a, doc.Network, out)
 		}
 		return out, a
 	}

@@ -19,10 +19,10 @@ import (
 	"perigee/spmd"
 )
 
-// counting is an engine that counts bytes itself, as NIXL does on demand.
-type counting struct{ traffictest.Engine }
+// selfCounting is an engine that counts bytes itself, as NIXL does on demand.
+type selfCounting struct{ traffictest.Engine }
 
-func (e *counting) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
+func (e *selfCounting) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 	a, err := e.Engine.NewAgent(cfg)
 	return countingAgent{a}, err
 }
@@ -54,7 +54,7 @@ func TestTally(t *testing.T) {
 		{{"start", 200, 200, 1}, {"many", 6 * 200, 6 * 200, 6}},
 		{{"start", 30, 30, 1}, {"many", 6 * 30, 6 * 30, 6}},
 	}
-	engine := new(counting)
+	engine := new(selfCounting)
 	for rank, err := range traffictest.Worlds(t, 3, func(w *spmd.World) error {
 		c := &tally{world: w}
 		s, err := session.Open(w, c.counting(engine), nixl.AgentConfig{}, 1)

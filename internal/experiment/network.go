@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"cmp"
 	"encoding/json"
 	"io"
 	"strings"
@@ -61,24 +60,29 @@ func (e *Experiment) BeginPhase(name string) {
 
 // edge ends the window of a phase and begins that of the next, unless that has the same name.
 func (l *looks) edge(next string, now func() int64) {
-	if len(l.windows) == mostWindows-1 && next != "" {
+	if len(l.windows) >= mostWindows-2 {
 		next = laterPhases
 	}
-	whole := next == "" && l.phase == "" && l.windows == nil // the script has begun no phase
-	if l.read == nil || next == l.phase && !whole {
+	if next != l.phase {
+		l.end(l.phase != "", now)
+		l.phase, l.start = next, now()
+	}
+}
+
+// end ends a window, which is kept, or is what comes before the first phase and is no part of the run.
+func (l *looks) end(kept bool, now func() int64) {
+	if l.read == nil {
 		return
 	}
-	end := now()
+	w := result.NetworkWindow{Phase: l.phase, StartNS: l.start, EndNS: now(), Note: tooLate}
 	counters, ok := l.look()
-	w := result.NetworkWindow{Phase: cmp.Or(l.phase, "start"), StartNS: l.start, EndNS: end, Note: tooLate}
 	if ok {
 		fill(&w, counters, l.last)
 		l.last = counters
 	}
-	if l.phase != "" || next == "" { // what comes before the first phase is no part of the run
+	if kept || !ok {
 		l.windows = append(l.windows, w)
 	}
-	l.phase, l.start = next, now()
 }
 
 // look reads the counters, unless that takes too long.
@@ -109,7 +113,7 @@ func fill(w *result.NetworkWindow, now, before device.Counters) {
 // observeNetwork ends the last window and gathers those of all hosts in the result, at rank 0, which prints what the
 // counters say of congestion. All ranks call it.
 func (e *Experiment) observeNetwork() error {
-	e.looks.edge("", e.World.Now)
+	e.looks.end(true, e.World.Now)
 	if e.looks.spent > 0 {
 		e.World.Log().Debug("read the counters of the network", "elapsed", e.looks.spent)
 	}

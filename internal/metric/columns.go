@@ -50,7 +50,8 @@ func IsColumn(name string) bool {
 }
 
 // Column returns a column of the samples of a metric. Those of a scenario's metric also have labels, of any name, and
-// those of counters of the network have some. A column that the metric lacks is an error of the kind Usage, with those that it has.
+// those of counters of the network have some. A column that the metric lacks is an error of the kind Usage, with those
+// that it has.
 func Column(metric, name string, label bool) (*expr.Column[Row], error) {
 	i := slices.IndexFunc(columns, func(c expr.Column[Row]) bool { return c.Name == name })
 	if i >= 0 {

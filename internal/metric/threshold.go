@@ -26,8 +26,8 @@ import (
 //	aggregate = "min" | "max" | "mean" | "median" | "stddev" | "count" | "rate" | "p" count [ "." count ] .
 //
 // The conditions choose samples by the columns of [Column], and those of a scenario's metric by the labels that it
-// gives to them. The unit is another one of the metric's kind, such as s for latency_ms. What line and ceiling stand for
-// is in the result.
+// gives to them. The unit is another one of the metric's kind, such as s for latency_ms. The result says what line and
+// ceiling stand for.
 type Threshold struct {
 	Metric string
 	Where  *expr.Condition[Row] // nil for all samples
@@ -149,7 +149,7 @@ func (t Threshold) Judge(d *result.Document) Outcome {
 			o.Others = " with the label " + label + cmp.Or(strings.TrimPrefix(o.Others, " with these labels"), ", and none with labels")
 		}
 	}
-	if def, _ := Find(t.Metric); o.Samples == 0 && def.labels != nil { // what nobody has counted is not 0
+	if def, _ := Find(t.Metric); o.Samples == 0 && def.labels != nil { // what no host has counted is not 0
 		o.Value, o.Passed, o.Others = math.NaN(), false, uncounted(d, t.Metric)
 	}
 	return o

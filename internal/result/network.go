@@ -10,7 +10,8 @@ import (
 )
 
 // congestion words the counters whose gain is a sign of congestion or loss, the plainest first. Counters that are a
-// part of others, such as fast retransmissions, have no words. Names are those of docs/network.md; TCP's begin with tcp.
+// part of others, such as fast retransmissions, have no words. Names are those of docs/network.md; TCP's begin with
+// tcp.
 var congestion = []struct{ name, words string }{
 	{"tcp retransmits", "retransmitted TCP segment%s"},
 	{"tcp timeouts", "TCP time-out%s"},
@@ -42,34 +43,32 @@ var congestion = []struct{ name, words string }{
 
 // Congestion says what the counters of congestion have gained in each phase in which something was measured, one text
 // for a phase: "workload: 2174 retransmitted TCP segments on c (3220 on 3 hosts)". Phases in which none has moved have
-// no text. The counters are those of whole hosts, so that other traffic is in them.
+// no text. NICs that came or went are named in any phase. Of a job on one host only RDMA ports count: TCP then carries
+// what others send. The counters are those of whole hosts, so that other traffic is in them.
 func (d *Document) Congestion() (texts []string) {
 	measured, windows := d.measuredPhases(), map[string][]*NetworkWindow{}
 	var phases []string
 	for i := range d.windows() {
 		w := &d.Network.Windows[i]
-		if len(measured) > 0 && !measured[w.Phase] {
-			continue
-		}
 		if windows[w.Phase] == nil {
 			phases = append(phases, w.Phase)
 		}
 		windows[w.Phase] = append(windows[w.Phase], w)
 	}
 	for _, phase := range phases {
-		if text := d.congestionIn(windows[phase]); text != "" {
+		if text := d.congestionIn(windows[phase], len(measured) == 0 || measured[phase]); text != "" {
 			texts = append(texts, cmp.Or(phase, "the run")+": "+text)
 		}
 	}
 	return texts
 }
 
-// congestionIn words the windows of one phase.
-func (d *Document) congestionIn(windows []*NetworkWindow) string {
+// congestionIn words the windows of one phase: their notes and, if something was measured, their counters.
+func (d *Document) congestionIn(windows []*NetworkWindow, measured bool) string {
 	const most = 4
 	gains := map[string]map[string]int64{} // by counter and place
 	add := func(counter, place string, n int64) {
-		if n > 0 {
+		if n > 0 && measured {
 			if gains[counter] == nil {
 				gains[counter] = map[string]int64{}
 			}
@@ -79,12 +78,16 @@ func (d *Document) congestionIn(windows []*NetworkWindow) string {
 	var notes []string
 	for _, w := range windows {
 		host := d.World.Hosts[w.Host].Name
-		for name, n := range w.TCP {
-			add("tcp "+name, host, n)
+		if len(d.World.Hosts) > 1 {
+			for name, n := range w.TCP {
+				add("tcp "+name, host, n)
+			}
 		}
 		for _, nic := range w.NICs {
-			for name, n := range nic.Counters {
-				add(name, nic.Name+" of "+host, n)
+			if port := strings.Contains(nic.Name, ":"); port || len(d.World.Hosts) > 1 {
+				for name, n := range nic.Counters {
+					add(name, nic.Name+" of "+host, n)
+				}
 			}
 		}
 		if w.Note != "" {
@@ -138,17 +141,19 @@ func (n *Network) Sort() {
 	})
 }
 
-// measuredPhases are those that measurements and samples belong to.
+// measuredPhases are those in which measurements began and samples were taken, and those that measurements were
+// collected in.
 func (d *Document) measuredPhases() map[string]bool {
 	phases := map[string]bool{}
+	add := func(phase string, start int64) { phases[phase], phases[d.PhaseAt(start)] = true, true }
 	for i := range d.Measurements {
-		phases[d.Measurements[i].Phase] = true
+		add(d.Measurements[i].Phase, d.Measurements[i].StartNS)
 	}
 	for i := range d.Storage {
-		phases[d.Storage[i].Phase] = true
+		add(d.Storage[i].Phase, d.Storage[i].StartNS)
 	}
 	for i := range d.Lanes {
-		phases[d.Lanes[i].Phase] = true
+		add(d.Lanes[i].Phase, d.Lanes[i].StartNS)
 	}
 	for _, m := range d.Metrics {
 		for _, at := range m.TimesNS {

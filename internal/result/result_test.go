@@ -90,6 +90,8 @@ func full(t testing.TB) *result.Document {
 	value, passed := 1.5, true
 	d.Line = &result.Line{Rate: 1, Host: 2, From: "--line 8bit", Given: true, Ceiling: &result.Ceiling{Receiver: 1, Op: "READ", Mem: "dram", Bytes: 1, Runs: 7, Rate: 1}}
 	d.Thresholds = []result.Threshold{{Threshold: "own.max < 2", From: "--threshold", Limit: &value, Value: &value, Samples: 1, Passed: &passed, Note: "a note"}, {Threshold: "own.max < 2", From: "x.lua:1"}}
+	d.Network = &result.Network{Windows: []result.NetworkWindow{{Phase: "work", StartNS: 5, EndNS: 20, TCP: map[string]int64{"retransmits": 2}, Note: "eth1 has gone",
+		NICs: []result.NICWindow{{Name: "eth0", Mbps: 10, Sent: 1, Received: 2, Counters: map[string]int64{"rx_dropped": 0}}}}}}
 	d.Finish(&result.Failure{Rank: -1, Kind: fault.Timeout, Cause: "too late", Hint: "hurry"})
 	return d
 }
@@ -168,6 +170,7 @@ func TestSchemaDescribesEverything(t *testing.T) {
 		{`"size": 2`, `"size": "2"`},
 		{`"phases"`, `"phase"`},
 		{`"posted_ns"`, `"post_ns"`},
+		{`"rx_dropped": 0`, `"rx_dropped": -1`},
 	} {
 		text := asJSON(t, full(t))
 		if !strings.Contains(text, edit.old) {

@@ -1,0 +1,69 @@
+package metric
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"perigee/internal/result"
+)
+
+func networked() *result.Document {
+	d := &result.Document{World: result.World{Hosts: []result.Host{{Name: "a"}, {Name: "b"}}}}
+	d.Network = &result.Network{Windows: []result.NetworkWindow{
+		{Host: 0, Phase: "isolated", EndNS: 9, TCP: map[string]int64{"retransmits": 50}},
+		{Host: 0, Phase: "workload", EndNS: 19, TCP: map[string]int64{"retransmits": 0, "timeouts": 0}},
+		{Host: 1, Phase: "workload", EndNS: 19, TCP: map[string]int64{"retransmits": 7, "timeouts": 1}, NICs: []result.NICWindow{
+			{Name: "eth0", Counters: map[string]int64{"rx_dropped": 4}},
+			{Name: "mlx5_0:1", Counters: map[string]int64{"cnp_sent": 31, "ecn_marked": 0}},
+		}},
+	}}
+	return d
+}
+
+// Each window of a host is a sample, and those of a NIC by counter; what no host shows is not 0.
+func TestNetworkThresholds(t *testing.T) {
+	for text, want := range map[string]string{
+		"tcp_retransmits.max == 0":                                 "7 2 false",
+		`tcp_retransmits{phase="isolated"}.max <= 50`:              "50 1 true",
+		`tcp_retransmits{host="a"}.max == 0`:                       "0 1 true",
+		`tcp_counter{counter="timeouts"}.max < 2`:                  "1 2 true",
+		`nic_counter{counter="cnp_sent"}.max == 0`:                 "31 1 false",
+		`nic_counter{nic="eth0", host="b"}.max < 5`:                "4 1 true",
+		`nic_counter{counter=~"^(cnp|ecn)", nic!="eth0"}.count==2`: "2 2 true",
+		`nic_counter{counter="xmit_wait"}.max == 0`:                "NaN 0 false",
+		`nic_counter{counter="xmit_wait"}.count == 0`:              "NaN 0 false",
+		`tcp_retransmits{phase="work"}.count == 0`:                 "NaN 0 false",
+	} {
+		th, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := th.Judge(networked())
+		if got := fmt.Sprint(o.Value, o.Samples, o.Passed); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+		if wrong := math.IsNaN(o.Value) != strings.Contains(o.String(), "no host shows it; there are the counters "); wrong {
+			t.Errorf("%s: %s", text, o)
+		}
+		if again, err := Parse(th.String()); err != nil || again.Judge(networked()).Samples != o.Samples {
+			t.Errorf("%s: %v", th, err)
+		}
+	}
+	th, _ := Parse("nic_counter.count == 0")
+	if o := th.Judge(&result.Document{}); o.Passed || !strings.HasSuffix(o.String(), ": there are no samples: no host shows such counters") {
+		t.Errorf("%s", o)
+	}
+	// A run is not ended by what is known at its end only.
+	d := &result.Document{}
+	th, _ = Parse("nic_counter.count == 0 abort")
+	if o, violated := NewThresholdWatch(d, []Threshold{th}).Violated(true); violated {
+		t.Error(o)
+	}
+	for _, text := range []string{`tcp_retransmits{nic="eth0"}.max == 0`, `nic_counter{kounter="x"}.max == 0`, `latency_ms{host="a"}.max < 1`} {
+		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), "the samples have no column") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

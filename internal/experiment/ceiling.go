@@ -41,7 +41,8 @@ func (e *Experiment) measureCeiling() error {
 		e.Note("the ceiling is not known: the run has moved nothing")
 		return nil
 	}
-	e.looks.edge("", e.World.Now) // of the run, also where it has begun no phase
+	e.looks.end(true, e.World.Now) // of the run, also where it has begun no phase
+	e.looks.phase = ""
 	e.BeginPhase(result.CeilingPhase)
 	if e.Doc != nil && e.Doc.Line == nil {
 		e.Doc.Line = &result.Line{From: "all ranks are on one host"}
@@ -137,7 +138,8 @@ func (e *Experiment) ceilingLoads(p ceilingPlan) (loads []load.Load, err error) 
 			if err := m.Set(p.Sender, p.Receiver, bytes); err != nil {
 				return err
 			}
-			loads = append(loads, load.Pattern{Name: "the ceiling", Matrix: m, Mem: p.Mem, Op: p.Op, Shards: 1, Lane: lane})
+			loads = append(loads,
+				load.Pattern{Name: "the ceiling", Matrix: m, Mem: p.Mem, Op: p.Op, Shards: 1, Lane: lane})
 		}
 		return nil
 	}
@@ -158,7 +160,8 @@ func (e *Experiment) ceilingLoads(p ceilingPlan) (loads []load.Load, err error) 
 
 // timeMessage runs a message some times and then as often as it counts. What goes wrong at its initiator is the reason
 // why the rate is not known.
-func (e *Experiment) timeMessage(p ceilingPlan, plan *play.Plan, bytes int64, warmups, runs int) (*result.Ceiling, string, error) {
+func (e *Experiment) timeMessage(p ceilingPlan, plan *play.Plan, bytes int64, warmups, runs int) (
+	c *result.Ceiling, unknown string, err error) {
 	type timed struct {
 		NS     float64
 		Failed string

@@ -60,7 +60,7 @@ func (e *Experiment) FindLine() error {
 	return e.checkReferences()
 }
 
-// ownLine is the line where no rank has to look for it; nil where nobody asks for it.
+// ownLine is the line where no rank has to look for it; nil where the user does not say it.
 func (e *Experiment) ownLine() *result.Line {
 	if e.LineRate > 0 {
 		return &result.Line{Rate: e.LineRate, Host: e.LineRate, From: "--line " + e.Job.Line, Given: true}

@@ -99,14 +99,6 @@ type countedAgent struct {
 	library libraryCount
 }
 
-// Path implements nixl.PathAgent for agents that do; others say nothing.
-func (a *countedAgent) Path() nixl.Path {
-	if p, ok := a.Agent.(nixl.PathAgent); ok {
-		return p.Path()
-	}
-	return nixl.Path{}
-}
-
 // libraryCount is what the library says of each request, times its runs.
 type libraryCount struct {
 	Bytes   int64

@@ -30,8 +30,8 @@ import (
 //	threshold = "path" [ "{" [ condition { "," condition } ] "}" ] ( "==" | "!=" | "=~" | "!~" ) text .
 //
 // The conditions choose samples by the columns of [Column], and those of a scenario's metric by the labels that it
-// gives to them. The unit is another one of the metric's kind, such as s for latency_ms. What line and ceiling stand for
-// is in the result.
+// gives to them. The unit is another one of the metric's kind, such as s for latency_ms. The result says what line and
+// ceiling stand for.
 type Threshold struct {
 	Metric string
 	Where  *expr.Condition[Row] // nil for all samples

@@ -30,7 +30,7 @@ func (l *Line) By(name string) (rate float64, unknown string) {
 	case name == ByCeiling:
 		return 0, "the ceiling was not measured"
 	case l == nil:
-		return 0, "nothing was looked at"
+		return 0, "it was not looked for"
 	}
 	return l.Rate, l.From
 }
@@ -43,8 +43,8 @@ func (t Threshold) Text() string {
 	return fmt.Sprintf("%s (%.4g GB/s)", t.Threshold, *t.Limit)
 }
 
-// Utilisation is what a NIC has sent and received in a window, as a part of what its speed allows in each direction; ok
-// is false where the speed is not known. A rate that the user has given stands for the speed of each NIC. Headers count.
+// Utilisation is what a NIC has sent and received in a window, headers included, as a part of what its speed allows in
+// each direction; ok is false where the speed is not known. A rate that the user has given stands for that of each NIC.
 func (d *Document) Utilisation(w NetworkWindow, n NICWindow) (sent, received float64, ok bool) {
 	speed := float64(n.Mbps) * 1e6 / 8
 	if d.Line != nil && d.Line.Given {
@@ -73,8 +73,8 @@ func (d *Document) CeilingText() string {
 }
 
 // LineText compares what messages have reached with the line and the ceiling, and what all messages of a host have
-// reached together with what the host's links carry, which ranks share; "" where neither is known or nothing went there,
-// and for the ceiling inside a host, where caches serve small messages faster than a large one.
+// reached together with what the host's links carry, which ranks share; "" where neither is known or nothing went
+// there, and for the ceiling inside a host, where caches serve small messages faster than a large one.
 func (d *Document) LineText() string {
 	l := d.Line
 	if l == nil || l.Rate == 0 && (l.Ceiling == nil || len(d.World.Hosts) < 2) {
@@ -95,7 +95,8 @@ func (d *Document) LineText() string {
 	}
 	if l.Host > 0 && r.together {
 		host := stats.Median(r.hosts)
-		text += fmt.Sprintf(", all of the busiest host %s = %s of %s", rateText(host), part(host, l.Host), rateText(l.Host))
+		text += fmt.Sprintf(", all of the busiest host %s = %s of %s", rateText(host), part(host, l.Host),
+			rateText(l.Host))
 	}
 	if c := l.Ceiling; c != nil {
 		text += fmt.Sprintf("; %s of the ceiling, %s", percent(p50/c.Rate), rateText(c.Rate))

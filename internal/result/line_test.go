@@ -37,10 +37,10 @@ func TestLineText(t *testing.T) {
 		runs [][]series.RankRun
 		want string
 	}{
-		"nobody looked": {nil, "WRITE", [][]series.RankRun{alone}, ""},
-		"unknown":       {&Line{From: "virtual"}, "WRITE", [][]series.RankRun{alone}, ""},
-		"inside":        {&nic, "WRITE", [][]series.RankRun{{sent(0, 1, mb, 1)}}, ""},
-		"alone":         {&nic, "WRITE", [][]series.RankRun{alone}, "p50 of messages between hosts 20.0 GB/s = 80 % of 25.0 GB/s (mlx5_0:1, 200 Gb/s)"},
+		"not looked for": {nil, "WRITE", [][]series.RankRun{alone}, ""},
+		"unknown":        {&Line{From: "virtual"}, "WRITE", [][]series.RankRun{alone}, ""},
+		"inside":         {&nic, "WRITE", [][]series.RankRun{{sent(0, 1, mb, 1)}}, ""},
+		"alone":          {&nic, "WRITE", [][]series.RankRun{alone}, "p50 of messages between hosts 20.0 GB/s = 80 % of 25.0 GB/s (mlx5_0:1, 200 Gb/s)"},
 		"shared": {&nic, "WRITE", [][]series.RankRun{shared, shared},
 			"p50 of messages between hosts 10.0 GB/s = 40 % of 25.0 GB/s (mlx5_0:1, 200 Gb/s), all of the busiest host 20.0 GB/s = 80 % of 25.0 GB/s"},
 		"incast": {&nic, "READ", [][]series.RankRun{incast}, "p50 of messages between hosts 10.0 GB/s = 40 % of 25.0 GB/s (mlx5_0:1, 200 Gb/s), all of the busiest host 20.0 GB/s = 80 % of 25.0 GB/s"},

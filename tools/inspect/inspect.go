@@ -17,6 +17,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
 	"perigee/internal/result"
+	"perigee/internal/size"
 	"perigee/internal/stats"
 	"perigee/internal/table"
 )
@@ -176,9 +177,33 @@ func showHead(w io.Writer, d *result.Document) {
 	if d.Engine != nil {
 		line("engine", "%s %s, backend %s", d.Engine.Name, d.Engine.Version, d.Engine.Backend)
 	}
+	showObserved(d, line)
 	line("holds", "%s", holds(d))
 	for _, n := range d.Notes {
 		line("note", "%s", n)
+	}
+}
+
+// showObserved prints what was seen beside the times.
+func showObserved(d *result.Document, line func(name, format string, args ...any)) {
+	if d.Paths != nil {
+		for _, text := range d.Paths.Lines() {
+			line("path", "%s", text)
+		}
+	}
+	if d.Accounts != nil {
+		line("accounts", "%v", d.Accounts)
+	}
+	for _, text := range d.Congestion() {
+		line("network", "%s", text)
+	}
+	if l := d.Line; l != nil && l.Rate > 0 {
+		line("line", "%s/s (%s)", size.Decimal(l.Rate), l.From)
+	} else if l != nil && l.From != "" {
+		line("line", "unknown: %s", l.From)
+	}
+	if text := d.CeilingText(); text != "" {
+		line("ceiling", "%s", text)
 	}
 }
 

@@ -338,7 +338,8 @@ func (k *rank) begin(r *lua.Runtime, o order, own options, thresholds []metric.T
 		{What: "scenarios", Value: filepath.Base(cmp.Or(k.job.Repeats, k.job.Scenario))},
 		{What: "values of --seed", Value: strconv.FormatUint(flags.seed(), 10)},
 		{What: "values of --backend and --backend-param", Value: flags.Yielding.String()},
-		{What: "values of --line and --ceiling", Value: fmt.Sprintf("%q, %t", flags.Yielding.Line, flags.Yielding.Ceiling)},
+		{What: "values of --line and --ceiling",
+			Value: fmt.Sprintf("%q, %t", flags.Yielding.Line, flags.Yielding.Ceiling)},
 		{What: "values of --gpu-map and --nic-map", Value: strings.TrimSpace(flags.Yielding.GPUMap + " " + flags.Yielding.NICMap)},
 		{What: "values of --threshold", Value: cmp.Or(strings.Join(flags.Threshold, "; "), "none")},
 	}

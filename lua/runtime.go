@@ -105,7 +105,11 @@ func Load(name, source string, out io.Writer) (*Runtime, error) {
 // LoadWith runs the top level of a script, which may print to out. name stands in messages. A library that is open gets
 // the modules of the script, and is closed. Close the runtime in the end.
 func LoadWith(l *Library, name, source string, out io.Writer) (*Runtime, error) {
-	r := newRuntime(out)
+	return New(out).LoadWith(l, name, source)
+}
+
+// LoadWith is the function of that name with a state that was made in advance, and takes it over.
+func (r *Runtime) LoadWith(l *Library, name, source string) (*Runtime, error) {
 	if err := r.load(l, name, source); err != nil {
 		r.Close()
 		return nil, err
@@ -118,8 +122,8 @@ func LoadWith(l *Library, name, source string, out io.Writer) (*Runtime, error) 
 //go:embed prelude.lua
 var prelude string
 
-// newRuntime makes a state in which no script is loaded.
-func newRuntime(out io.Writer) *Runtime {
+// New makes a state in which no script is loaded yet, which takes longer than to load most scripts.
+func New(out io.Writer) *Runtime {
 	r := &Runtime{host: newHost(out)}
 	v := r.host.vm
 	for _, m := range all {

@@ -90,6 +90,7 @@ func Run(ctx context.Context, j Job) error {
 func (r *run) startAll(ctx context.Context) {
 	if r.job.Ranks > crowd*runtime.NumCPU() {
 		defer slacken()()
+		r.job.Env = onOneCPU(r.job.Env)
 	}
 	for _, p := range r.procs {
 		if ctx.Err() != nil {

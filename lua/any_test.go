@@ -29,6 +29,7 @@ func everything(r *Runtime) (names []string, functions map[string]glua.LValue) {
 			}
 		})
 	}
+	r.openPatterns("patterns")
 	for _, module := range append(moduleNames(), "patterns") {
 		collect(module+".", state(r).GetGlobal(module).(*glua.LTable))
 	}

@@ -33,7 +33,7 @@ func NewFinding(err error) Finding {
 // Check loads a scenario, which runs its top level, and looks in its text and in those of its modules for names that
 // nothing has. The runtime is to be closed whatever was found.
 func Check(l *Library, name, source string) (*Runtime, []Finding) {
-	r := newRuntime(io.Discard)
+	r := New(io.Discard)
 	failed := r.load(l, name, source)
 	if _, depends := r.limits.(*glua.LFunction); failed == nil && !depends {
 		_, failed = r.Limits(nil)

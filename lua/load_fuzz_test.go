@@ -150,7 +150,7 @@ func FuzzLoad(f *testing.F) {
 
 // loads loads a script and makes use of what it says of itself.
 func loads(t *testing.T, source string) {
-	r := newRuntime(io.Discard)
+	r := New(io.Discard)
 	defer r.Close()
 	tame(r)
 	ctx, cancel := context.WithTimeout(t.Context(), fuzzed)

@@ -103,7 +103,7 @@ func readStubs(t *testing.T) map[string]*stub {
 // Stubs and functions are the same, both ways.
 func TestStubs(t *testing.T) {
 	stubs := readStubs(t)
-	r := loadScript(t, "return { run = print }")
+	r := loadScript(t, "return { run = print } -- patterns")
 	traffictest.Worlds(t, 1, func(w *spmd.World) error {
 		r.Begin(testEnv(w, io.Discard))
 		return nil

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"strings"
 	"syscall"
 
 	"perigee/internal/fault"
+	"perigee/internal/lazyre"
 	"perigee/internal/plaintext"
 )
 
@@ -78,18 +78,18 @@ func LostOutput(err error) *fault.Error {
 
 // What kong says of words that are not there.
 var (
-	missingArgument = regexp.MustCompile(`^expected "(<[^"]*)"$`)
-	missingValue    = regexp.MustCompile(`^(--\S+): .*"EOL".*$`)
-	notWhole        = regexp.MustCompile(`^\[?([^ \]]+)(?: \.\.\.)?\]?: expected a valid \d+ bit u?int but got (".*")$`)
-	noNumber        = regexp.MustCompile(`^(\S+): expected a float but got (".*") \(.*\)$`)
-	flagForValue    = regexp.MustCompile(`^(--\S+): expected .* but got "(-[^"]*)" \((?:short|long) flag\).*$`)
+	missingArgument = lazyre.New(`^expected "(<[^"]*)"$`)
+	missingValue    = lazyre.New(`^(--\S+): .*"EOL".*$`)
+	notWhole        = lazyre.New(`^\[?([^ \]]+)(?: \.\.\.)?\]?: expected a valid \d+ bit u?int but got (".*")$`)
+	noNumber        = lazyre.New(`^(\S+): expected a float but got (".*") \(.*\)$`)
+	flagForValue    = lazyre.New(`^(--\S+): expected .* but got "(-[^"]*)" \((?:short|long) flag\).*$`)
 )
 
 // Plain rewords those mistakes on the command line that kong describes in its parser's words. Any other error comes
 // back as it is.
 func Plain(err error) error {
 	text := err.Error()
-	for expr, words := range map[*regexp.Regexp]string{
+	for expr, words := range map[*lazyre.Regexp]string{
 		missingArgument: "the argument $1 is missing",
 		missingValue:    "$1: the value is missing",
 		notWhole:        "$1: wanted a whole number, got $2",

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"perigee/internal/lazyre"
 )
 
 // With returns a copy of v in which the value at a path of map keys is data (plain, as in [FromPlain], or a scalar
@@ -163,10 +164,10 @@ func plainNode(text string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode
 
 var (
 	// plainText is text that no reader of YAML takes for something else, but for the words in yamlWords.
-	plainText = regexp.MustCompile(`^[A-Za-z_/][A-Za-z0-9_./]*(?:[ =@+-][A-Za-z0-9_./]+)*$`)
-	yamlWords = regexp.MustCompile(`^(?i:y|n|yes|no|on|off|true|false|null)$`)
+	plainText = lazyre.New(`^[A-Za-z_/][A-Za-z0-9_./]*(?:[ =@+-][A-Za-z0-9_./]+)*$`)
+	yamlWords = lazyre.New(`^(?i:y|n|yes|no|on|off|true|false|null)$`)
 	// block is text of several lines that can be read in a block.
-	block = regexp.MustCompile(`^[!-~][ -~\n]*\n[ -~\n]*$`)
+	block = lazyre.New(`^[!-~][ -~\n]*\n[ -~\n]*$`)
 )
 
 // textNode makes the node of text. It is put in quotes where a reader of YAML 1.1 or 1.2 may take it for something

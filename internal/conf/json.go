@@ -6,11 +6,11 @@ import (
 	"errors"
 	"io"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"perigee/internal/fault"
+	"perigee/internal/lazyre"
 	"perigee/internal/plaintext"
 )
 
@@ -25,7 +25,7 @@ type jsonReader struct {
 }
 
 // pythonNumbers matches texts, and outside of them what Python's json writes for floats that JSON has not.
-var pythonNumbers = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?Infinity|NaN`)
+var pythonNumbers = lazyre.New(`"(?:[^"\\]|\\.)*"|-?Infinity|NaN`)
 
 // standIns returns a text of the same length in which zeros stand where Python's floats that JSON has not stood.
 // fill reads those from the text as it was written.
@@ -33,7 +33,7 @@ func standIns(text []byte) []byte {
 	if !bytes.Contains(text, []byte("Infinity")) && !bytes.Contains(text, []byte("NaN")) {
 		return text
 	}
-	return pythonNumbers.ReplaceAllFunc(text, func(token []byte) []byte {
+	return pythonNumbers.Get().ReplaceAllFunc(text, func(token []byte) []byte {
 		if token[0] == '"' {
 			return token
 		}

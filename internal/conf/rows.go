@@ -6,11 +6,11 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"perigee/internal/fault"
+	"perigee/internal/lazyre"
 )
 
 // rowReaders read tables into a list of maps, one for each row. Documents cannot be written so.
@@ -37,7 +37,7 @@ func ParseRows(name string, text []byte) (*Value, error) {
 	return top, rowReader(name)(top, text)
 }
 
-var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+var jsonNumber = lazyre.New(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
 func readCSV(top *Value, text []byte) error {
 	r := csv.NewReader(bytes.NewReader(text))

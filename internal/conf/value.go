@@ -2,12 +2,12 @@ package conf
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"perigee/internal/fault"
+	"perigee/internal/lazyre"
 	"perigee/internal/plaintext"
 )
 
@@ -118,7 +118,7 @@ func (v *Value) Get(key string) *Value {
 // Has reports whether v is a map with the key.
 func (v *Value) Has(key string) bool { return v.Get(key) != nil }
 
-var plainKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+var plainKey = lazyre.New(`^[A-Za-z0-9_-]+$`)
 
 // Path returns the way to v from the top of the document, such as
 // traffic_patterns[2].mem_type (indices from 0). The top itself has the path

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
 
 	"perigee/internal/fault"
+	"perigee/internal/lazyre"
 	"perigee/internal/plaintext"
 )
 
@@ -268,10 +268,10 @@ func checkTag(n *yaml.Node, own string) error {
 // 10.3.2), but for what is another number in version 1.1. Words such as yes, no,
 // on and off are text.
 var (
-	yamlOctal   = regexp.MustCompile(`^0o[0-7]+$`)
-	yamlHex     = regexp.MustCompile(`^0x[0-9a-fA-F]+$`)
-	yamlOld     = regexp.MustCompile(`^[-+]?0+[1-7][0-7]+$`)
-	yamlDecimal = regexp.MustCompile(`^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$`)
+	yamlOctal   = lazyre.New(`^0o[0-7]+$`)
+	yamlHex     = lazyre.New(`^0x[0-9a-fA-F]+$`)
+	yamlOld     = lazyre.New(`^[-+]?0+[1-7][0-7]+$`)
+	yamlDecimal = lazyre.New(`^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$`)
 )
 
 // yamlScalar finds the kind and value of a scalar node.

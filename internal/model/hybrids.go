@@ -2,20 +2,20 @@ package model
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 
 	"perigee/internal/conf"
+	"perigee/internal/lazyre"
 )
 
 // This file reads the classes whose layers keep states of fixed size.
 
 // recurrence are the keys of a recurrence that change nothing of its size.
-var recurrence = regexp.MustCompile(`^(mamba|ssm|time_step|block|conv)_|^chunk_size$|^use_(mamba|conv|assoc)`)
+var recurrence = lazyre.New(`^(mamba|ssm|time_step|block|conv)_|^chunk_size$|^use_(mamba|conv|assoc)`)
 
 // understandLike marks the keys that fit a pattern.
-func (c *config) understandLike(pattern *regexp.Regexp) {
+func (c *config) understandLike(pattern *lazyre.Regexp) {
 	for _, key := range c.v.Keys() {
 		if pattern.MatchString(key) {
 			c.understand(key)
@@ -150,7 +150,7 @@ func graniteHybrid(c *config) {
 }
 
 // ofZamba2 are keys of Zamba 2 that change nothing of what it keeps.
-var ofZamba2 = regexp.MustCompile(`^(attention_hidden_size|num_mem_blocks|use_shared_|kv_channels|use_mem|` +
+var ofZamba2 = lazyre.New(`^(attention_hidden_size|num_mem_blocks|use_shared_|kv_channels|use_mem|` +
 	`num_query_groups|gated_linear_unit|conv_dimension|lora_rank)`)
 
 // zamba2 has a Mamba 2 in every layer, and attention of twice the hidden size beside it in some.

@@ -2,9 +2,10 @@ package model
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+
+	"perigee/internal/lazyre"
 )
 
 // aliases are other names of shipped models: those of NIXL's workload generator, and of models whose caches are the
@@ -22,7 +23,7 @@ var variants = strings.Fields("instruct chat base it hf thinking fp8 bf16 nvfp4 
 
 // version matches the ends that a name, squeezed, may have without another architecture: a date of four to eight
 // digits, and the v0.1 to v0.9 of Mistral's models. Other numbers are those of other models.
-var version = regexp.MustCompile(`^(v0\.\d|\d{4}|\d{6}|\d{8})?$`)
+var version = lazyre.New(`^(v0\.\d|\d{4}|\d{6}|\d{8})?$`)
 
 // Similar returns the shipped model that a name from elsewhere means, such as meta-llama/Llama-3.1-8B-Instruct.
 func Similar(name string) (shipped string, ok bool) {

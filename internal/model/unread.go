@@ -1,23 +1,23 @@
 package model
 
 import (
-	"regexp"
 	"strings"
 
 	"perigee/internal/conf"
+	"perigee/internal/lazyre"
 )
 
 // This file refuses what no reader of a family has read.
 
 // aboutCaches finds words of keys that may say what layers keep.
-var aboutCaches = regexp.MustCompile(`layer|head|window|cache|kv|attn|attention|query|mamba|ssm|state|conv|linear|latent|` +
+var aboutCaches = lazyre.New(`layer|head|window|cache|kv|attn|attention|query|mamba|ssm|state|conv|linear|latent|` +
 	`lora|compress|index|chunk|block|pattern|swa|sparse|group|interval|offset|stride|loop|cross|share|sharing|local|` +
 	`global|memor|encoder|decoder|recur|rnn|hybrid|yoco|retention|retnet|delta|mixer|hyena|rwkv|cycle|period|span|reuse|` +
 	`(^|_)(cla|mem|lru|gdn|kda|every)(_|$)`)
 
 // aboutOthers fits keys with such a word that are about something else: how attention is computed, experts, positions,
 // vocabularies, pictures, training. It fits whole keys, so that no word of them can hide another one.
-var aboutOthers = regexp.MustCompile(`^(` + strings.Join([]string{
+var aboutOthers = lazyre.New(`^(` + strings.Join([]string{
 	// One word of several decides.
 	`(\w+_)?(dropout|pdrop|layerdrop|bias|norm|layer_?norm|rms_?norm|eps|epsilon|softmax|act|activation|vocab|embed|` +
 		`embeddings?|moe|experts?|router|mlp|ffn|mtp|nextn|draft|eagle|logits?|theta|multipliers?|temperature|dtype|` +
@@ -39,7 +39,7 @@ var aboutOthers = regexp.MustCompile(`^(` + strings.Join([]string{
 
 // neutralAsOne finds words of keys whose value 1 changes nothing: that many layers share a cache, every so manieth one
 // keeps all tokens, so many rounds are made.
-var neutralAsOne = regexp.MustCompile(`factor|ratio|_mod$|loop|cycle|period|interval|freq|stride|step|every|pattern`)
+var neutralAsOne = lazyre.New(`factor|ratio|_mod$|loop|cycle|period|interval|freq|stride|step|every|pattern`)
 
 // refuseUnread refuses the first key that may say what layers keep and that nothing has read.
 func (c *config) refuseUnread() {

@@ -1,21 +1,21 @@
 package vm
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/conf"
+	"perigee/internal/lazyre"
 )
 
 // What the VM says of common mistakes. It names neither the variable nor the function.
 var (
-	atLine     = regexp.MustCompile(`:(\d+): (.*)$`)
-	indexOfNil = regexp.MustCompile(`^attempt to index a non-table object\(nil\) with key '([^']*)'$`)
-	member     = regexp.MustCompile(`([A-Za-z_]\w*)\s*[.:]\s*([A-Za-z_]\w*)`)
-	call       = regexp.MustCompile(`(\.\.\s*|[.:]\s*)?([A-Za-z_]\w*)\s*[({"'\[]`)
+	atLine     = lazyre.New(`:(\d+): (.*)$`)
+	indexOfNil = lazyre.New(`^attempt to index a non-table object\(nil\) with key '([^']*)'$`)
+	member     = lazyre.New(`([A-Za-z_]\w*)\s*[.:]\s*([A-Za-z_]\w*)`)
+	call       = lazyre.New(`(\.\.\s*|[.:]\s*)?([A-Za-z_]\w*)\s*[({"'\[]`)
 )
 
 // explain adds to an error of the interpreter what its line suggests: the name that is wrong, and the nearest that
@@ -40,12 +40,12 @@ func (v *VM) explain(text string) string {
 func reason(L *glua.LState, complaint, line string) string {
 	switch {
 	case strings.HasPrefix(complaint, "attempt to call a non-function object"):
-		for _, m := range member.FindAllStringSubmatch(line, -1) {
+		for _, m := range member.Get().FindAllStringSubmatch(line, -1) {
 			if t, ok := L.GetGlobal(m[1]).(*glua.LTable); ok && t.RawGetString(m[2]) == glua.LNil {
 				return "there is no function " + m[1] + "." + m[2] + conf.Suggestion(m[2], Names(t))
 			}
 		}
-		for _, m := range call.FindAllStringSubmatch(line, -1) {
+		for _, m := range call.Get().FindAllStringSubmatch(line, -1) {
 			if m[1] != "" && !strings.HasPrefix(m[1], "..") {
 				continue // a member of a table
 			}
@@ -57,7 +57,7 @@ func reason(L *glua.LState, complaint, line string) string {
 		return "the length (#) of a value that is neither a table nor a text; functions that gather, such as transfer.collect, return nil at ranks other than 0"
 	}
 	if key := indexOfNil.FindStringSubmatch(complaint); key != nil {
-		for _, m := range member.FindAllStringSubmatch(line, -1) {
+		for _, m := range member.Get().FindAllStringSubmatch(line, -1) {
 			if m[2] == key[1] && L.GetGlobal(m[1]) == glua.LNil {
 				return m[1] + " is nil, and " + m[2] + " is asked of it" + conf.Suggestion(m[1], Names(L.G.Global))
 			}

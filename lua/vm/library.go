@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
 
 	glua "github.com/yuin/gopher-lua"
+
+	"perigee/internal/lazyre"
 )
 
 // mendLibrary puts functions in the place of the interpreter's whose results are not those of Lua 5.1.
@@ -150,12 +151,12 @@ func tableRemove(L *glua.LState) int {
 }
 
 // directive matches the parts of a format that stand for values: flags and width, precision, letter.
-var directive = regexp.MustCompile(`(?s)%([-+ #0]*[0-9]*)(\.[0-9]*)?(.?)`)
+var directive = lazyre.New(`(?s)%([-+ #0]*[0-9]*)(\.[0-9]*)?(.?)`)
 
 // stringFormat is string.format. The interpreter's puts wrong and missing values into the text as Go's fmt does.
 func stringFormat(L *glua.LState) int {
 	arg := 1
-	text := directive.ReplaceAllStringFunc(L.CheckString(1), func(whole string) string {
+	text := directive.Get().ReplaceAllStringFunc(L.CheckString(1), func(whole string) string {
 		if whole == "%%" {
 			return "%"
 		}

@@ -2,19 +2,19 @@ package vm
 
 import (
 	"errors"
-	"regexp"
 	"strings"
 
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/fault"
+	"perigee/internal/lazyre"
 )
 
 // mostFrames is how many functions an error names, from the innermost.
 const mostFrames = 3
 
 // frame matches a function of a script in a traceback of the interpreter: its place, and its name where there is one.
-var frame = regexp.MustCompile(`^\t([^\[].*:\d+): in (?:function '(.*)'|function (<.*>)|.*)$`)
+var frame = lazyre.New(`^\t([^\[].*:\d+): in (?:function '(.*)'|function (<.*>)|.*)$`)
 
 // frames are the innermost functions of a traceback, as place: name.
 func (v *VM) frames(trace string) (list []string) {

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"sync"
 	"syscall"
@@ -81,17 +82,26 @@ func Run(ctx context.Context, j Job) error {
 	for i := range r.procs {
 		r.procs[i] = &process{rank: i, ended: make(chan struct{})}
 	}
+	r.startAll(ctx)
+	return r.supervise(ctx)
+}
+
+// startAll starts the ranks, up to the first that cannot be started.
+func (r *run) startAll(ctx context.Context) {
+	if r.job.Ranks > crowd*runtime.NumCPU() {
+		defer slacken()()
+		r.job.Env = onOneCPU(r.job.Env)
+	}
 	for _, p := range r.procs {
 		if ctx.Err() != nil {
 			r.coordinator.Fail(watch.FailureOf(context.Cause(ctx)))
-			break
+			return
 		}
 		if err := r.start(p); err != nil {
-			r.coordinator.Fail(cannotStart(p.rank, j.Ranks, err))
-			break
+			r.coordinator.Fail(cannotStart(p.rank, r.job.Ranks, err))
+			return
 		}
 	}
-	return r.supervise(ctx)
 }
 
 // threadsPerRank is how many threads a rank has at least while it works, and threadsHere how many more this process

@@ -7,13 +7,13 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/file"
+	"perigee/internal/lazyre"
 	"perigee/internal/plaintext"
 	"perigee/internal/table"
 	"perigee/internal/version"
@@ -165,7 +165,7 @@ func (known runs) add(file string, rows []report.Row) error {
 }
 
 // fraction matches seconds that were measured to less than one: no two runs take the same.
-var fraction = regexp.MustCompile(`\.[0-9]*[1-9]`)
+var fraction = lazyre.New(`\.[0-9]*[1-9]`)
 
 // printFigures writes the figures for people.
 func printFigures(w io.Writer, series []report.Series, alpha float64) error {

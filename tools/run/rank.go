@@ -69,6 +69,7 @@ func (j Job) runRank(ctx context.Context, streams cli.Streams, env boot.Environ)
 		ctx = under
 	}
 	started := time.Now()
+	fresh := lua.New(io.Discard) // now: once all have come, all ranks of a host work at once
 	joining, cancel := joinLimit(ctx, time.Duration(j.Flags.Timeout))
 	defer cancel()
 	p, err := boot.Join(joining, env, boot.Watcher{Failed: func(f watch.Failure) { r.print(f) }, Waiting: r.note,
@@ -86,7 +87,7 @@ func (j Job) runRank(ctx context.Context, streams cli.Streams, env boot.Environ)
 		return cli.Reported{Err: faultOf(err)}
 	}
 	r.world.Store(w)
-	k := &rank{job: j, streams: streams, world: w, reporter: r, began: started}
+	k := &rank{job: j, streams: streams, world: w, reporter: r, began: started, fresh: fresh}
 	k.streams.Out = &output{to: streams.Out, lost: func(err error) { w.Fail(err) }}
 	go k.watch(ctx)
 	left := func() (int64, error) { return memory.Available("/") }
@@ -174,6 +175,7 @@ type rank struct {
 	flags    Flags
 	old      *result.Document // at rank 0, the result that the run repeats
 	exp      *experiment.Experiment
+	fresh    *lua.Runtime // without a script
 	helped   bool
 	began    time.Time
 	// explain adds the failure to the result as it was saved last, if this rank cannot do so at its end; nil before
@@ -260,7 +262,7 @@ func (k *rank) play() error {
 	if err != nil {
 		return err
 	}
-	r, err := o.Script.load(io.Discard)
+	r, err := k.fresh.LoadWith(&o.Script.Library, o.Script.Name, o.Script.Source)
 	if err != nil {
 		return err
 	}
@@ -311,6 +313,7 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 	r.Permit(k.job.access(flags, o.Script, own))
 	r.Begin(k.luaEnv())
 	runtime.LockOSThread() // native transfers and spinning barriers stay on one thread
+	launch.Punctual()
 	if err := r.Run(own.values); err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
+	"perigee/internal/lazyre"
 	"perigee/internal/slurm"
 )
 
@@ -227,7 +228,7 @@ func notStarted(err error) bool {
 }
 
 // noConfiguration matches the words of Slurm's commands that find no configuration, or cannot read it.
-var noConfiguration = regexp.MustCompile(
+var noConfiguration = lazyre.New(
 	`fatal: (Unable to process configuration file|Could not establish a configuration source)|` +
 		`[Uu]nable to (status|open|read|process) (the )?(file|configuration file) .*slurm\.conf`,
 )

@@ -4,15 +4,15 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
-	"regexp"
 
 	"perigee/internal/fault"
 	"perigee/internal/file"
+	"perigee/internal/lazyre"
 	"perigee/tools/disagg/judge"
 )
 
 // repetition matches what the name of a task has behind the id of its case, from the second one on.
-var repetition = regexp.MustCompile(`#[0-9]+$`)
+var repetition = lazyre.New(`#[0-9]+$`)
 
 // LastFailed lists the cases of an output folder that failed, or did not finish, in the last run that was about them,
 // by their ids: a later run of other cases changes nothing, as in pytest. Of repetitions one is enough.

@@ -6,12 +6,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"perigee/internal/fault"
 	"perigee/internal/file"
+	"perigee/internal/lazyre"
 	"perigee/internal/slurm"
 	"perigee/tools/disagg/judge"
 	"perigee/tools/disagg/plan"
@@ -109,7 +109,7 @@ func (m *Manager) missing(last map[string]Event, tasks []*Task) error {
 	return nil
 }
 
-var jobInfo = regexp.MustCompile(`^SLURM_JOB_ID: ([0-9]{1,18})\n$`)
+var jobInfo = lazyre.New(`^SLURM_JOB_ID: ([0-9]{1,18})\n$`)
 
 // startedAs returns the id of the job of an intent that Slurm does not know any more, as its script has noted it in the
 // folder, which was made for this job; "" if none has begun there.

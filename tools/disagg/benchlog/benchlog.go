@@ -26,11 +26,11 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"perigee/internal/lazyre"
 	"perigee/tools/laws"
 )
 
@@ -161,7 +161,7 @@ func LastLine(rest []byte) string {
 
 // sequences matches what programs write to a terminal beside text: ESC [ with digits and a letter, ESC ( with a
 // character set, and Ctrl-O.
-var sequences = regexp.MustCompile(`(?s)\x1b\[[0-9;?]*[A-Za-z]|\x1b\(.|\x0f`)
+var sequences = lazyre.New(`(?s)\x1b\[[0-9;?]*[A-Za-z]|\x1b\(.|\x0f`)
 
 // Plain is a line without what programs write to a terminal: colours, and what progress bars write, also behind the
 // last line, to show the cursor again.
@@ -169,7 +169,7 @@ func Plain(line []byte) []byte {
 	if bytes.IndexByte(line, '\x1b') < 0 && bytes.IndexByte(line, '\x0f') < 0 {
 		return line
 	}
-	return sequences.ReplaceAll(line, nil)
+	return sequences.Get().ReplaceAll(line, nil)
 }
 
 // machine holds the state of the reading.

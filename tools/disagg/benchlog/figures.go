@@ -3,10 +3,10 @@ package benchlog
 import (
 	"maps"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 
+	"perigee/internal/lazyre"
 	"perigee/tools/laws"
 )
 
@@ -65,7 +65,7 @@ var statistics = map[string]string{
 }
 
 // percentile matches the name of a percentile.
-var percentile = regexp.MustCompile(`^p[0-9]{1,2}(\.[0-9]+)?$|^p100$`)
+var percentile = lazyre.New(`^p[0-9]{1,2}(\.[0-9]+)?$|^p100$`)
 
 // statistic returns the name of a statistic, "" for a word that is none.
 func statistic(word string) string {

@@ -3,9 +3,10 @@ package benchlog
 import (
 	"bytes"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"perigee/internal/lazyre"
 )
 
 // The clients whose results are known.
@@ -64,11 +65,11 @@ var averages = map[string]string{
 }
 
 // latencyLabel matches what stands before the unit: the statistic and the quantity.
-var latencyLabel = regexp.MustCompile(`(?:^|[^A-Za-z0-9])(Mean|Median|Std|Std Dev|Min|Max|P[0-9]+(?:\.[0-9]+)?) ` +
+var latencyLabel = lazyre.New(`(?:^|[^A-Za-z0-9])(Mean|Median|Std|Std Dev|Min|Max|P[0-9]+(?:\.[0-9]+)?) ` +
 	`(TTFT|TPOT|ITL|E2EL|E2E Latency)$`)
 
 // breakdown matches a line of trtllm-bench's breakdowns: "[TPOT] P50    : 12.5".
-var breakdown = regexp.MustCompile(`\[(TTFT|TPOT|Latency)\] (P[0-9]+|MINIMUM|MAXIMUM|AVERAGE) *: *(\S+)$`)
+var breakdown = lazyre.New(`\[(TTFT|TPOT|Latency)\] (P[0-9]+|MINIMUM|MAXIMUM|AVERAGE) *: *(\S+)$`)
 
 var (
 	second      = []byte(" sec")
@@ -299,11 +300,11 @@ func (o options) apply(l *Level) {
 }
 
 // bound matches the bound of requests at the same time in a client's command line, its arguments, or its result.
-var bound = regexp.MustCompile(`(?:--max-concurrency|--concurrency-range|--concurrency|\bmax_concurrency|` +
+var bound = lazyre.New(`(?:--max-concurrency|--concurrency-range|--concurrency|\bmax_concurrency|` +
 	`Max(?:imum)? request concurrency:)['" =]*(\d+)(?:[^\d:.]|$)`)
 
 // askedFor matches the number of requests among the arguments that vLLM's clients and those derived of it print.
-var askedFor = regexp.MustCompile(`\bnum_prompts=(\d+)`)
+var askedFor = lazyre.New(`\bnum_prompts=(\d+)`)
 
 // options reads a line that may say the concurrency, and what else is asked for.
 func (m *machine) options(line []byte) {
@@ -339,7 +340,7 @@ func (m *machine) options(line []byte) {
 }
 
 // firstNumber returns the number that a pattern finds in a line, 0 for none.
-func firstNumber(p *regexp.Regexp, line []byte) int {
+func firstNumber(p *lazyre.Regexp, line []byte) int {
 	found := p.FindSubmatch(line)
 	if found == nil {
 		return 0

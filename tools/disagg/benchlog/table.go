@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"perigee/internal/lazyre"
 )
 
 // table holds the state of reading a table of AIPerf or GenAI-Perf: a row of statistics per figure, whose name may go
@@ -233,7 +234,7 @@ func splitUnit(text string) (name, unit string) {
 }
 
 // thousands matches a number with separators of thousands.
-var thousands = regexp.MustCompile(`^-?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?$`)
+var thousands = lazyre.New(`^-?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?$`)
 
 // Separated reads a number of at most [MostFigure] that may have separators of thousands: 15,559.05.
 func Separated(text string) (float64, bool) {

@@ -1,10 +1,10 @@
 package config
 
 import (
-	"regexp"
 	"strings"
 
 	"perigee/internal/fault"
+	"perigee/internal/lazyre"
 )
 
 // Expr is an expression of -k: words that a name contains, in any case, with
@@ -15,7 +15,7 @@ type Expr func(name string) bool
 // Match reports whether the expression holds for a name.
 func (e Expr) Match(name string) bool { return e == nil || e(strings.ToLower(name)) }
 
-var token = regexp.MustCompile(`^(?:\s+|[()]|[\w:+\-.\[\]\\/]+)`)
+var token = lazyre.New(`^(?:\s+|[()]|[\w:+\-.\[\]\\/]+)`)
 
 // ParseExpr reads an expression. An empty one is nil.
 func ParseExpr(text string) (Expr, error) {

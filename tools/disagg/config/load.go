@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 
 	"perigee/internal/conf"
 	"perigee/internal/fault"
+	"perigee/internal/lazyre"
 	"perigee/internal/plaintext"
 )
 
@@ -209,11 +209,11 @@ func (c *Config) figures(r *reader, old *older) *Metrics {
 // part of a text if it stands between letters or digits, or behind a colon. eaten matches the control characters that
 // YAML reads for \b and the like in double quotes.
 var (
-	escape       = regexp.MustCompile(`\\.`)
-	class        = regexp.MustCompile(`\[[^\]\n]*\]`)
-	comment      = regexp.MustCompile(`#.*`)
-	droppedBlank = regexp.MustCompile(`[A-Za-z0-9] +[A-Za-z0-9]|[^?]: +\S`)
-	eaten        = regexp.MustCompile(`[\x00\a\x08\v\x1b]`)
+	escape       = lazyre.New(`\\.`)
+	class        = lazyre.New(`\[[^\]\n]*\]`)
+	comment      = lazyre.New(`#.*`)
+	droppedBlank = lazyre.New(`[A-Za-z0-9] +[A-Za-z0-9]|[^?]: +\S`)
+	eaten        = lazyre.New(`[\x00\a\x08\v\x1b]`)
 )
 
 // notePattern warns of a pattern that is read otherwise than it looks.
@@ -254,7 +254,7 @@ func (c *Config) warn(v *conf.Value, path, format string, args ...any) {
 	c.Warnings = append(c.Warnings, Problem{path, v.Line, fmt.Sprintf(format, args...)})
 }
 
-var atLine = regexp.MustCompile(`^:(\d+)`)
+var atLine = lazyre.New(`^:(\d+)`)
 
 // broken is the case of a file that could not be read.
 func broken(file string, id Ident, err error) *Config {

@@ -2,12 +2,12 @@ package config
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"perigee/internal/conf"
+	"perigee/internal/lazyre"
 )
 
 // Dataset is how one data set of an evaluation is judged.
@@ -78,7 +78,7 @@ type Task struct {
 type Argument struct{ Key, Value string }
 
 // taskName is the name of a task of lm_eval. It becomes part of a file's name.
-var taskName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
+var taskName = lazyre.New(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
 
 // tasks reads the tasks of the section accuracy in their newer and older form. enabled tasks need a model.
 func (r *reader) tasks(o *older, enabled bool) (list []Task) {

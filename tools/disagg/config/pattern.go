@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"perigee/internal/lazyre"
 	"perigee/tools/disagg/benchlog"
 )
 
@@ -131,10 +132,10 @@ func (p *Pattern) record(text []byte, at []int) (Match, error) {
 // Numbers with separators of thousands: what follows the first digits, what stands before the last, and what these may
 // look like. A comma between other digits separates columns.
 var (
-	thousandsBehind = regexp.MustCompile(`^((?:,[0-9]{3})+(?:\.[0-9]+)?)(?:[^0-9.,]|$)`)
-	thousandsBefore = regexp.MustCompile(`(?:^|[^0-9.,])([0-9]{1,3}(?:,[0-9]{3})*,)$`)
-	firstThousands  = regexp.MustCompile(`^[0-9]{1,3}(?:,[0-9]{3})*$`)
-	lastThousands   = regexp.MustCompile(`^[0-9]{3}(?:[^0-9]|$)`)
+	thousandsBehind = lazyre.New(`^((?:,[0-9]{3})+(?:\.[0-9]+)?)(?:[^0-9.,]|$)`)
+	thousandsBefore = lazyre.New(`(?:^|[^0-9.,])([0-9]{1,3}(?:,[0-9]{3})*,)$`)
+	firstThousands  = lazyre.New(`^[0-9]{1,3}(?:,[0-9]{3})*$`)
+	lastThousands   = lazyre.New(`^[0-9]{3}(?:[^0-9]|$)`)
 )
 
 // around returns the number in a text that a group of a match is a part of, and what the group has found where that is
@@ -151,7 +152,7 @@ func around(text []byte, at []int, group int) string {
 		}
 		const most = 40
 		if lead := thousandsBefore.FindSubmatch(text[max(0, begin-most):begin]); lead != nil && begin == at[0] &&
-			lastThousands.Match(text[begin:]) {
+			lastThousands.Get().Match(text[begin:]) {
 			begin -= len(lead[1])
 		}
 	}
@@ -160,7 +161,7 @@ func around(text []byte, at []int, group int) string {
 			end++
 		}
 		if rest := thousandsBehind.FindSubmatch(text[end:]); rest != nil && !edge(at, end+1, 0) &&
-			firstThousands.Match(text[begin:end]) {
+			firstThousands.Get().Match(text[begin:end]) {
 			end += len(rest[1])
 		}
 	}

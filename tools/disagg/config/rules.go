@@ -3,12 +3,12 @@ package config
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 
 	"perigee/internal/conf"
+	"perigee/internal/lazyre"
 	"perigee/internal/secret"
 	"perigee/tools/disagg/benchlog"
 )
@@ -421,16 +421,16 @@ func (c *Config) noteIdle(r *reader) {
 }
 
 var (
-	variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	variable = lazyre.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	// reserved are the variables that bash does not let scripts set, or sets itself, and those that job scripts need
 	// for themselves.
-	reserved = regexp.MustCompile(`^(BASHOPTS|BASHPID|BASH_(ARGC|ARGV|COMMAND|LINENO|SOURCE|SUBSHELL|VERSINFO)|` +
+	reserved = lazyre.New(`^(BASHOPTS|BASHPID|BASH_(ARGC|ARGV|COMMAND|LINENO|SOURCE|SUBSHELL|VERSINFO)|` +
 		`DIRSTACK|EUID|EPOCH(REALTIME|SECONDS)|FUNCNAME|GROUPS|HISTCMD|IFS|LINENO|PIPESTATUS|PPID|S?RANDOM|SECONDS|SHELLOPTS|UID|` +
 		`SLURM_JOB_ID|PERIGEE_ATTEMPT|perigee_.*)$`)
 )
 
 // joined matches two variables that are one word.
-var joined = regexp.MustCompile(`[,;][A-Za-z_][A-Za-z0-9_]*=`)
+var joined = lazyre.New(`[,;][A-Za-z_][A-Za-z0-9_]*=`)
 
 // isSettable reports whether a case may have a variable of this name.
 func isSettable(name string) bool { return variable.MatchString(name) && !reserved.MatchString(name) }

@@ -2,11 +2,11 @@ package config
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"perigee/internal/fault"
 	"perigee/internal/file"
+	"perigee/internal/lazyre"
 )
 
 // Filter says which cases a run is about. Zero members select everything.
@@ -86,7 +86,7 @@ type Line struct {
 	Matched bool
 }
 
-var node = regexp.MustCompile(`^\S*::[A-Za-z_]+\[(.+)\]$`)
+var node = lazyre.New(`^\S*::[A-Za-z_]+\[(.+)\]$`)
 
 // ReadList reads a test list: a node id or a bare id per line; blank lines and
 // lines that begin with # do not count.

@@ -2,11 +2,11 @@ package config
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"perigee/internal/conf"
+	"perigee/internal/lazyre"
 )
 
 // mostVariants bounds the cases of a file: a grid multiplies.
@@ -211,7 +211,7 @@ func shortName(axes []axis, i int) string {
 	return last(axes[i].name)
 }
 
-var unfit = regexp.MustCompile(`[^A-Za-z0-9._+-]+`)
+var unfit = lazyre.New(`[^A-Za-z0-9._+-]+`)
 
 // fileName makes a value fit for the name of a folder.
 func fileName(s string) string { return unfit.ReplaceAllString(s, "-") }

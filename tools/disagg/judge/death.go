@@ -16,6 +16,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/file"
+	"perigee/internal/lazyre"
 	"perigee/tools/disagg/benchlog"
 )
 
@@ -263,7 +264,7 @@ func readExit(dir, part string, files []string) *Death {
 	return d
 }
 
-var looksWrong = regexp.MustCompile(`(?i)\b(error|traceback|exception|fatal|fail(ed|ure)?|killed|abort(ed)?|segmentation|core dumped|cannot|not found|no such|out of memory|refused)\b`)
+var looksWrong = lazyre.New(`(?i)\b(error|traceback|exception|fatal|fail(ed|ure)?|killed|abort(ed)?|segmentation|core dumped|cannot|not found|no such|out of memory|refused)\b`)
 
 // quote takes the first line that looks like an error, or the exception of a traceback that it begins, and what
 // follows. Without one, the end of the log is what there is. Of a log of gigabytes its last mostQuoted bytes

@@ -1,8 +1,9 @@
 package judge
 
 import (
-	"regexp"
 	"strings"
+
+	"perigee/internal/lazyre"
 )
 
 // traceback follows a traceback of Python through the lines of a log, to the exception at its end, which says more than
@@ -25,9 +26,9 @@ const tracebackHead = "Traceback (most recent call last)"
 
 var (
 	// ofTask matches the task before a line: srun's --label, mpirun's --tag-output.
-	ofTask = regexp.MustCompile(`^( *[0-9]+: |\[[0-9]+,[0-9]+\]<std(out|err)>: ?)`)
+	ofTask = lazyre.New(`^( *[0-9]+: |\[[0-9]+,[0-9]+\]<std(out|err)>: ?)`)
 	// raised matches the line of an exception: its name, alone or with a message.
-	raised = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*(:|$)`)
+	raised = lazyre.New(`^[A-Za-z_][A-Za-z0-9_.]*(:|$)`)
 )
 
 // newTraceback begins a traceback with its first line; nil if the line begins none.

@@ -2,16 +2,16 @@ package runs
 
 import (
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"perigee/internal/conf"
+	"perigee/internal/lazyre"
 )
 
 // iso8601 matches durations without years and months, whose length depends on
 // the calendar. Only the last figure may have a fraction.
-var iso8601 = regexp.MustCompile(`^P(?:(\d+(?:[.,]\d+)?)W)?(?:(\d+(?:[.,]\d+)?)D)?(?:T(?:(\d+(?:[.,]\d+)?)H)?(?:(\d+(?:[.,]\d+)?)M)?(?:(\d+(?:[.,]\d+)?)S)?)?$`)
+var iso8601 = lazyre.New(`^P(?:(\d+(?:[.,]\d+)?)W)?(?:(\d+(?:[.,]\d+)?)D)?(?:T(?:(\d+(?:[.,]\d+)?)H)?(?:(\d+(?:[.,]\d+)?)M)?(?:(\d+(?:[.,]\d+)?)S)?)?$`)
 
 var secondsOf = [...]float64{7 * 24 * 3600, 24 * 3600, 3600, 60, 1} // by group of iso8601
 

@@ -5,18 +5,18 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"perigee/internal/expr"
+	"perigee/internal/lazyre"
 )
 
 // errSession stands for a report of sessions.
 var errSession = errors.New("these are figures of whole sessions, not of requests")
 
 // versionInName is what llm-d writes behind reportPrefix since version 0.2.
-var versionInName = regexp.MustCompile(`^_v[0-9.]+[0-9]`)
+var versionInName = lazyre.New(`^_v[0-9.]+[0-9]`)
 
 // stem is equal for the reports that one run left in a folder in several versions of the schema.
 func stem(file string) string {

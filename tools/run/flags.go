@@ -47,6 +47,7 @@ type Yielding struct {
 	Line         string   `placeholder:"RATE" group:"Job" help:"What a host can send to others, such as 200Gbit or 25GB/s, where its devices do not say that (see docs/thresholds.md)."`
 	Ceiling      bool     `group:"Job" help:"Measure one large message after the run, for comparison."`
 	JUnit        string   `name:"junit" placeholder:"FILE" group:"Job" help:"Write what became of the thresholds, and of the job, to FILE as JUnit XML."`
+	Metrics      []string `sep:"none" placeholder:"FORM=WHERE" group:"Job" help:"Show the run to dashboards every 10 s and at its end: prometheus-file=PATH for node_exporter, otlp=URL (may be repeated; see docs/dashboards.md)."`
 }
 
 // without returns a pointer to a struct of those options whose names a scenario leaves.

@@ -354,7 +354,7 @@ func (k *rank) begin(r *lua.Runtime, o order, own options, thresholds []metric.T
 			Backend: backend.Name, BackendParams: backend.Params, Line: flags.Yielding.Line,
 			Ceiling: flags.Yielding.Ceiling},
 		NixlLib: flags.NixlLib, Seed: flags.seed(), Metrics: r.Metrics, Thresholds: thresholds, LineRate: line,
-		File: flags.Result, Out: k.streams.Out,
+		File: flags.Result, Dashboards: flags.Yielding.Metrics, Out: k.streams.Out,
 	})
 	k.begun.Store(k.exp)
 	if k.world.Rank() == 0 {

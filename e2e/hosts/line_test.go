@@ -24,10 +24,9 @@ func TestKnownLine(t *testing.T) {
 			"the threshold "+keeps+": the line is not known: host", ": eth0 is a virtual interface, whose 10 Gb/s stand for no wire", "--line 200Gbit")
 	})
 	t.Run("known", func(t *testing.T) {
-		for port := range 2 {
-			if err := c.fabric.Net("tc", "qdisc add dev port"+string(rune('1'+port))+" root tbf rate 200mbit burst 64kb limit 1mb"); err != nil {
-				t.Skip("the kernel has no tbf: ", err)
-			}
+		const tbf = " root tbf rate 200mbit burst 64kb limit 1mb"
+		if err := c.fabric.Net("tc", "qdisc add dev port1"+tbf, "qdisc add dev port2"+tbf); err != nil {
+			t.Skip("the kernel has no tbf: ", err)
 		}
 		var said string
 		for range 3 {

@@ -29,10 +29,10 @@ type reach struct {
 // before the run.
 func (e *Experiment) FindLine() error {
 	w := e.World
+	if e.LineRate > 0 && e.Doc != nil {
+		e.Doc.Line = &result.Line{Rate: e.LineRate, Host: e.LineRate, From: "--line " + e.Job.Line, Given: true}
+	}
 	if e.LineRate > 0 || w.OneHost() {
-		if e.Doc != nil {
-			e.Doc.Line = e.ownLine()
-		}
 		return e.checkReferences()
 	}
 	var mine []byte
@@ -58,14 +58,6 @@ func (e *Experiment) FindLine() error {
 	}
 	e.Doc.Line = slowest(ranks, e.World.HostName, len(w.Hosts()))
 	return e.checkReferences()
-}
-
-// ownLine is the line where no rank has to look for it; nil where the user does not say it.
-func (e *Experiment) ownLine() *result.Line {
-	if e.LineRate > 0 {
-		return &result.Line{Rate: e.LineRate, Host: e.LineRate, From: "--line " + e.Job.Line, Given: true}
-	}
-	return nil
 }
 
 // reach looks at the NICs of this rank.

@@ -84,6 +84,22 @@ func TestFindLine(t *testing.T) {
 	}
 }
 
+// Without a word of the user each host looks at its NICs: whatever they are, the result says so.
+func TestLineOfThisMachine(t *testing.T) {
+	for _, err := range traffictest.Worlds(t, 2, func(w *spmd.World) error {
+		e := Begin(Config{World: w})
+		err := e.FindLine()
+		if e.Doc != nil && (e.Doc.Line == nil || e.Doc.Line.From == "" || e.Doc.Line.Given || e.Doc.Line.Rate < 0) {
+			t.Errorf("got %+v", e.Doc.Line)
+		}
+		return err
+	}) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // broken is an engine whose transfers fail.
 type brokenEngine struct{ traffictest.Engine }
 

@@ -349,7 +349,7 @@ func (k *rank) begin(r *lua.Runtime, o order, own options, thresholds []metric.T
 			Backend: backend.Name, BackendParams: backend.Params, GPUMap: flags.Yielding.GPUMap,
 			NICMap: flags.Yielding.NICMap},
 		NixlLib: flags.NixlLib, Seed: flags.seed(), Metrics: r.Metrics, Thresholds: thresholds, File: flags.Result,
-		Out: k.streams.Out,
+		Dashboards: flags.Yielding.Metrics, Out: k.streams.Out,
 	})
 	k.begun.Store(k.exp)
 	if k.world.Rank() == 0 {

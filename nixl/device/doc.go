@@ -13,8 +13,7 @@
 // some and changes their order. A machine without either is an ordinary machine without GPUs, and no error. In a build
 // without cgo (nocgo.go) there are none.
 //
-// NICs and CountTraffic (nics.go) read /sys below a root that tests choose, as do Locate and Distances (topology.go),
-// which say where a GPU sits and how far from it the NICs are. Attach reads the kernel's rule for
+// NICs and CountTraffic (nics.go) read /sys below a root that tests choose. Attach reads the kernel's rule for
 // reaching another process's memory, on which UCX's fastest way inside a host depends. Trouble and Access word what is
 // known of a file when a transfer has failed, or was slower or faster than a disk can be.
 package device

@@ -143,7 +143,10 @@ type vram struct {
 // fitGPUs is Fits for GPUs, which ranks of a host may share.
 func (s *Session) fitGPUs(loads []load.Load) (bool, error) {
 	me := s.world.Rank()
-	own := vram{Host: s.world.HostOf(me), Want: vramOf(me, s.world.Size(), loads)}
+	own := vram{Host: s.world.HostOf(me)}
+	for _, lane := range lanesOf(loads) {
+		own.Want = satAdd(own.Want, needs(s.world.Size(), lane, loads)[nixl.VRAM].on([]int{me}))
+	}
 	if own.Want > 0 {
 		var err error
 		if own.GPU, own.Left, err = s.lanes[0].agent.VRAMLeft(); err != nil {
@@ -169,20 +172,6 @@ func (s *Session) fitGPUs(loads []load.Load) (bool, error) {
 		}
 	}
 	return true, nil
-}
-
-// vramOf adds up the GPU memory of a rank's buffers for loads.
-func vramOf(rank, ranks int, loads []load.Load) (sum int64) {
-	for _, lane := range lanesOf(loads) {
-		n := needs(ranks, lane, on(loads, lane))[nixl.VRAM]
-		if n == nil {
-			continue
-		}
-		if send, recv := n.send[rank], n.recv[rank]; send|recv > 0 {
-			sum = satAdd(sum, satAdd(satAdd(send, recv), 2*Guard))
-		}
-	}
-	return sum
 }
 
 // Holds reports whether the buffers that are there hold loads. All ranks get the same.

@@ -52,9 +52,8 @@ func (e *Experiment) endSession() error {
 // moved reports whether the result has bytes that went between ranks.
 func (e *Experiment) moved() bool {
 	between := func(l result.Lanes) bool { return l.Remote != nixl.FILE.String() }
-	return slices.ContainsFunc(e.Doc.Lanes, between) || slices.ContainsFunc(e.Doc.Measurements, func(m result.Measurement) bool {
-		return e.Doc.Matrices[e.Doc.Patterns[m.Pattern].Matrix].Bytes > 0
-	})
+	sent := func(m result.Measurement) bool { return e.Doc.Matrices[e.Doc.Patterns[m.Pattern].Matrix].Bytes > 0 }
+	return slices.ContainsFunc(e.Doc.Lanes, between) || slices.ContainsFunc(e.Doc.Measurements, sent)
 }
 
 // gatherPaths adds up what ranks say, nil where a rank says nothing; nil where none says anything.

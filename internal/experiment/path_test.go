@@ -37,10 +37,10 @@ func TestGatherPaths(t *testing.T) {
 		t.Error(diff)
 	}
 	if got := gatherPaths([]*nixl.Path{nil, nil}); got != nil {
-		t.Errorf("nobody says anything: %+v", got)
+		t.Errorf("no rank says anything: %+v", got)
 	}
 	if got := gatherPaths([]*nixl.Path{lost, lost}); got.Unknown != "lost" || got.Source != "UCX" {
-		t.Errorf("nobody knows: %+v", got)
+		t.Errorf("no rank knows: %+v", got)
 	}
 }
 

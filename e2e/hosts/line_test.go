@@ -43,7 +43,7 @@ func TestKnownLine(t *testing.T) {
 				good = good && *d.Thresholds[i].Passed == passed
 			}
 			if said = describe(outcomes); good {
-				harness.Contains(t, "stdout", outcomes[0].Stdout, "# ceiling: ", "one message of 4 MiB from rank 0 to rank 1 (9",
+				harness.Contains(t, "stdout", outcomes[0].Stdout, "# ceiling: ", " from rank 0 to rank 1 (9",
 					"# line: p50 of messages between hosts 2", " of 25.0 MB/s (--line 200Mbit); ", keeps+" (0.02 GB/s) ")
 				return
 			}

@@ -7,21 +7,23 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 // wires finds NICs.
 type wires struct {
-	root     string                   // the folder that holds sys and dev
-	env      func(name string) string // of UCX
-	routable func(netInterface string) bool
+	root      string                   // the folder that holds sys and dev
+	env       func(name string) string // of UCX
+	addressed map[string]bool          // interfaces by which other hosts reach this one
+	index     func(name string) int    // of an interface
 }
 
 // Wires lists the NICs by which UCX can reach other hosts from this process, the fastest first. The port of an adapter
 // and its network interface are one wire: where a port can be used, UCX prefers ports. An error of the kernel, or what
 // only UCX understands, is the reason why they are not known.
 func Wires() (list []NIC, reason string) {
-	return wires{"/", os.Getenv, routable}.list()
+	return wires{"/", os.Getenv, withAddress(), indexOf}.list()
 }
 
 func (w wires) list() (list []NIC, reason string) {
@@ -40,13 +42,18 @@ func (w wires) list() (list []NIC, reason string) {
 		case asked != nil && !slices.Contains(asked, n.Name):
 		case n.RDMA && n.State == "ACTIVE" && w.opens(n.Name):
 			ports = append(ports, n)
-		case !n.RDMA && n.Kind != "loopback" && n.State != "down" && !w.has(n.Name, "bridge") && w.routable(n.Name):
+		case !n.RDMA && n.Kind != "loopback" && n.State != "down" && !w.has(n.Name, "bridge") && w.addressed[n.Name]:
 			nets = append(nets, n)
 		}
 	}
 	if list = ports; len(ports) == 0 || onlyTCP(w.env("UCX_TLS")) {
-		list = slices.DeleteFunc(slices.Clone(nets), w.madeUp)
-		if len(list) == 0 && len(nets) > 0 {
+		if slices.ContainsFunc(nets, w.foreign) {
+			return nets, "/sys is that of another network namespace"
+		}
+		if list = slices.DeleteFunc(slices.Clone(nets), w.madeUp); len(list) == 0 {
+			list = nets
+		}
+		if len(nets) > 0 && w.madeUp(list[0]) && list[0].Mbps > 0 {
 			return nets, fmt.Sprintf("%s is a virtual interface, whose %g Gb/s stand for no wire", nets[0].Name,
 				float64(nets[0].Mbps)/1e3)
 		}
@@ -63,17 +70,13 @@ func (w wires) list() (list []NIC, reason string) {
 	return list, reason
 }
 
-// routable reports whether a network interface has an address that is not of its link alone.
-func routable(name string) bool {
+// indexOf is the number that this process's network has for an interface; 0 if it has none of that name.
+func indexOf(name string) int {
 	i, err := net.InterfaceByName(name)
 	if err != nil {
-		return false
+		return 0
 	}
-	list, err := i.Addrs()
-	return err == nil && slices.ContainsFunc(list, func(a net.Addr) bool {
-		ip, ok := a.(*net.IPNet)
-		return ok && ip.IP.IsGlobalUnicast()
-	})
+	return i.Index
 }
 
 // onlyTCP reports whether a value of UCX_TLS leaves no transport for adapters.
@@ -91,6 +94,12 @@ func onlyTCP(value string) bool {
 func (w wires) has(name, entry string) bool {
 	_, err := os.Stat(filepath.Join(w.root, "sys/class/net", name, entry))
 	return err == nil
+}
+
+// foreign reports whether an interface in sysfs is another one than this process has by that name.
+func (w wires) foreign(n NIC) bool {
+	index, err := strconv.Atoi(attribute(filepath.Join(w.root, "sys/class/net", n.Name), "ifindex"))
+	return err == nil && index != w.index(n.Name)
 }
 
 // madeUp reports whether the speed of a network interface is one that its driver has made up, as that of veth and tun:

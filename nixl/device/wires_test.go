@@ -18,7 +18,8 @@ func aHost(t *testing.T) string {
 		net + "bond0/operstate": "up", net + "bond0/speed": "50000", net + "bond0/uevent": "DEVTYPE=bond\nINTERFACE=bond0",
 		net + "docker0/operstate": "up", net + "docker0/speed": "10000", net + "docker0/bridge/x": "", net + "docker0/uevent": "DEVTYPE=bridge",
 		net + "veth7/operstate": "up", net + "veth7/speed": "10000", net + "veth7/uevent": "INTERFACE=veth7",
-		net + "virt0/operstate": "up", net + "virt0/speed": "-1", net + "virt0/device/x": "",
+		net + "other0/operstate": "up", net + "other0/speed": "10000", net + "other0/device/x": "", net + "other0/ifindex": "8",
+		net + "virt0/ifindex": "7\n", net + "virt0/operstate": "up", net + "virt0/speed": "-1", net + "virt0/device/x": "",
 	}
 	for name, rate := range map[string]string{"mlx5_0": "200 Gb/sec (4X HDR)", "mlx5_1": "400 Gb/sec (4X NDR)", "mlx5_2": "400 Gb/sec (4X NDR)"} {
 		files[ib+name+"/ports/1/rate"], files[ib+name+"/ports/1/state"] = rate, "4: ACTIVE"
@@ -30,6 +31,7 @@ func aHost(t *testing.T) string {
 
 func TestWires(t *testing.T) {
 	root := aHost(t)
+	addressed := map[string]bool{"eth0": true, "eth1": true, "eth9": true, "bond0": true, "docker0": true, "veth7": true, "virt0": true, "other0": true}
 	for name, c := range map[string]struct {
 		env    map[string]string
 		want   string // NICs, the fastest first
@@ -48,10 +50,11 @@ func TestWires(t *testing.T) {
 		"down, no address":  {map[string]string{"UCX_NET_DEVICES": "eth9,ib0,docker0"}, "", "there is no NIC that is up and has an address"},
 		"virtual":           {map[string]string{"UCX_NET_DEVICES": "veth7"}, "veth7", "veth7 is a virtual interface, whose 10 Gb/s stand for no wire"},
 		"no speed":          {map[string]string{"UCX_NET_DEVICES": "virt0,eth0"}, "eth0 virt0", "the kernel does not say the speed of virt0"},
+		"another network":   {map[string]string{"UCX_NET_DEVICES": "other0"}, "other0", "/sys is that of another network namespace"},
 		"a pattern":         {map[string]string{"UCX_NET_DEVICES": "^eth0"}, "", "which devices UCX_NET_DEVICES=^eth0 means only UCX knows"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := wires{root, func(name string) string { return c.env[name] }, func(name string) bool { return name != "ib0" }}
+			w := wires{root, func(name string) string { return c.env[name] }, addressed, func(string) int { return 7 }}
 			list, reason := w.list()
 			var names []string
 			for _, n := range list {
@@ -62,7 +65,7 @@ func TestWires(t *testing.T) {
 			}
 		})
 	}
-	w := wires{t.TempDir(), func(string) string { return "" }, func(string) bool { return true }}
+	w := wires{t.TempDir(), func(string) string { return "" }, addressed, func(string) int { return 7 }}
 	if list, reason := w.list(); list != nil || reason == "" {
 		t.Errorf("no sysfs: %v, %q", list, reason)
 	}

@@ -116,10 +116,10 @@ func emptyMPI(folder string) ([]string, error) {
 	return []string{"mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", program}, nil
 }
 
-// fakeEnv makes a process rank 0 of a job ("lead"), or all its other ranks ("follow"). They meet, and do nothing else.
+// fakeEnv makes a process rank 0 of a job ("lead"), or all its other ranks ("follow"). They meet, and do no more.
 const fakeEnv = "PERIGEE_BENCH_FAKES"
 
-// fakes measures the CPU time of a rank 0 to which fakeRanks others come on the loopback interface, all from one process.
+// fakes measures the CPU time of a rank 0 to which fakeRanks others come on the loopback interface, from one process.
 func fakes(w io.Writer) error {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -63,6 +63,7 @@ var sections = []section{
 	{"proofs", func(w io.Writer, _ *job.Command) error { return barrier.Proofs(w) }},
 	{"prepare", func(w io.Writer, c *job.Command) error { return c.Prepare(w) }},
 	{"runs", func(w io.Writer, c *job.Command) error { return c.WholeRuns(w) }},
+	{"start", func(w io.Writer, c *job.Command) error { return c.Start(w) }},
 	{"memory", func(w io.Writer, c *job.Command) error { return c.Weight(w) }},
 	{"truth", func(w io.Writer, c *job.Command) error { return truth.Run(w, c.Program()) }},
 	{"compare", func(w io.Writer, c *job.Command) error { return c.Compare(w) }},

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// In each process a thread of Go's runtime looks after the others as long as one of them works or waits for a CPU: every
-// 20 us at first, later every 10 ms. With hundreds of ranks on few CPUs nearly all wait, the longer the more there are,
-// and these looks took half the start of 512 ranks on 2 CPUs. So they start with timer slack, by which the kernel may
-// put off the wake-ups of a thread (prctl(2)): a process has that of the thread that starts it, a new thread that of
-// its maker. They also run Go code on one CPU at a time, of which they have a small part: a wait in the kernel for
-// another rank is then noticed at once, and not looked at for 10 ms.
+// In each process a thread of Go's runtime looks after the others as long as one of them works or waits for a CPU:
+// every 20 us at first, later every 10 ms. With hundreds of ranks on few CPUs nearly all wait, the longer the more
+// there are, and these looks took half the start of 512 ranks on 2 CPUs. So they start with timer slack, by which
+// the kernel may put off the wake-ups of a thread (prctl(2)): a process has that of the thread that starts it, a new
+// thread that of its maker. They also run Go code on one CPU at a time, of which they have a small part: a wait in
+// the kernel for another rank is then noticed at once, and not looked at for 10 ms.
 const (
 	crowd    = 16 // ranks per CPU beyond which they start so
 	slack    = 10 * time.Millisecond

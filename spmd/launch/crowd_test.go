@@ -62,6 +62,6 @@ func TestOnOneCPU(t *testing.T) {
 		t.Errorf("the user's choice has become %q", got)
 	}
 	if got := onOneCPU(nil); !slices.Contains(got, "GOMAXPROCS=1") || len(got) < 2 {
-		t.Errorf("without an environment of its own, a rank gets %q", got)
+		t.Errorf("without its own environment, a rank gets %q", got)
 	}
 }

@@ -16,9 +16,16 @@ import (
 // peerEnv makes a process one of the ranks of Bare.
 const peerEnv = "PERIGEE_BENCH_CONNECT"
 
-// Child must be called at the start of a main (or TestMain) that uses Bare. In the process of a rank it does the rank's
+// Child must be called at the start of a main (or TestMain) that uses Bare or Start. In the process of a rank it does the rank's
 // work and never returns.
 func Child() {
+	if role := os.Getenv(fakeEnv); role != "" {
+		if err := fake(role); err != nil {
+			fmt.Fprintln(os.Stderr, "rank:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if os.Getenv(peerEnv) == "" {
 		return
 	}

@@ -38,7 +38,9 @@ func (d *Document) CongestionTotals() map[string]int64 {
 		if len(measured) > 0 && !measured[w.Phase] {
 			continue
 		}
-		add("tcp ", w.TCP)
+		if len(d.World.Hosts) > 1 { // as in Congestion
+			add("tcp ", w.TCP)
+		}
 		for _, n := range w.NICs {
 			add("", n.Counters)
 		}

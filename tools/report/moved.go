@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"maps"
@@ -31,7 +32,7 @@ type sheet struct {
 const (
 	mostMoved    = 40
 	mostSaid     = 8
-	mostCounters = 3
+	mostCounters = 2
 	// mostMovedText is how many rows the text shows.
 	mostMovedText = 16
 )
@@ -158,7 +159,7 @@ func sheetOfNetwork(m *figures.Moved, hosts []string) sheet {
 func countersText(counters map[string]int64) string {
 	names := slices.Sorted(maps.Keys(counters))
 	names = slices.DeleteFunc(names, func(name string) bool { return counters[name] == 0 })
-	slices.SortStableFunc(names, func(a, b string) int { return int(min(max(counters[b]-counters[a], -1), 1)) })
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(counters[b], counters[a]) })
 	var parts []string
 	for _, name := range names[:min(len(names), mostCounters)] {
 		parts = append(parts, name+" "+fmt.Sprint(counters[name]))

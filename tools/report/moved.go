@@ -143,9 +143,9 @@ func sheetOfNetwork(m *figures.Moved, hosts []string) sheet {
 		return text
 	}
 	for _, n := range m.NICs {
-		row := []string{n.Phase, figures.HostName(hosts, n.Host), n.Name, countersText(n.Counters), "-", "-", "-", "-"}
+		row := []string{n.Phase, figures.HostName(hosts, n.Host), n.Name, countersText("", n.Counters), "-", "-", "-", "-"}
 		if n.Name == "" {
-			row[2] = "TCP"
+			row[2], row[3] = "TCP", countersText("tcp ", n.Counters)
 		} else {
 			copy(row[4:], []string{size.Decimal(n.Sent), size.Decimal(n.Received), rate(n.SentRate, n.SentUse),
 				rate(n.ReceivedRate, n.ReceivedUse)})
@@ -155,10 +155,13 @@ func sheetOfNetwork(m *figures.Moved, hosts []string) sheet {
 	return s
 }
 
-// countersText names the counters that rose, the largest first.
-func countersText(counters map[string]int64) string {
+// countersText names the counters that rose, the largest first. Those without words are part of others.
+func countersText(prefix string, counters map[string]int64) string {
 	names := slices.Sorted(maps.Keys(counters))
-	names = slices.DeleteFunc(names, func(name string) bool { return counters[name] == 0 })
+	names = slices.DeleteFunc(names, func(name string) bool {
+		_, _, plain := result.CongestionWords(prefix+name, 0)
+		return !plain || counters[name] == 0
+	})
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(counters[b], counters[a]) })
 	var parts []string
 	for _, name := range names[:min(len(names), mostCounters)] {

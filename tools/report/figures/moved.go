@@ -99,7 +99,7 @@ func (m *Moved) addWindows(d *result.Document, hosts []string) {
 	}
 	slices.SortStableFunc(m.NICs, func(a, b NIC) int {
 		return cmp.Or(cmp.Compare(min(counted(b.Counters), 1), min(counted(a.Counters), 1)),
-			cmp.Compare(b.Sent+b.Received, a.Sent+a.Received))
+			cmp.Compare(b.Sent+b.Received, a.Sent+a.Received), cmp.Compare(counted(b.Counters), counted(a.Counters)))
 	})
 }
 

@@ -81,7 +81,8 @@ func sheetOfPath(p *result.Paths) sheet {
 		s.Notes = append(s.Notes, "Not known: "+p.Unknown)
 	}
 	for _, l := range p.Lanes {
-		s.Notes = append(s.Notes, fmt.Sprintf("Connections of %s, %s: %s", cli.Count(l.Ranks, "rank"), l.Reach, l.Lanes))
+		text := fmt.Sprintf("Connections of %s, %s: %s", cli.Count(l.Ranks, "rank"), l.Reach, l.Lanes)
+		s.Notes = append(s.Notes, text)
 	}
 	type kind struct{ op, local, remote string }
 	all := map[kind]int64{}
@@ -94,8 +95,8 @@ func sheetOfPath(p *result.Paths) sheet {
 			sizes = size.Binary(u.MinBytes) + " to " + size.Binary(u.MaxBytes)
 		}
 		share := float64(u.Count) / float64(max(all[kind{u.Op, u.Local, u.Remote}], 1))
-		s.Rows = append(s.Rows, []string{u.Op, u.Local + " \u2192 " + u.Remote, u.Reach, u.Transport, u.Device, u.How, sizes,
-			fmt.Sprint(u.Count), percentText(figures.Num(share)), fmt.Sprint(u.Ranks)})
+		s.Rows = append(s.Rows, []string{u.Op, u.Local + " \u2192 " + u.Remote, u.Reach, u.Transport, u.Device, u.How,
+			sizes, fmt.Sprint(u.Count), percentText(figures.Num(share)), fmt.Sprint(u.Ranks)})
 	}
 	return s
 }
@@ -143,7 +144,8 @@ func sheetOfNetwork(m *figures.Moved, hosts []string) sheet {
 		return text
 	}
 	for _, n := range m.NICs {
-		row := []string{n.Phase, figures.HostName(hosts, n.Host), n.Name, countersText("", n.Counters), "-", "-", "-", "-"}
+		row := []string{n.Phase, figures.HostName(hosts, n.Host), n.Name, countersText("", n.Counters), "-", "-", "-",
+			"-"}
 		if n.Name == "" {
 			row[2], row[3] = "TCP", countersText("tcp ", n.Counters)
 		} else {
@@ -177,7 +179,8 @@ func countersText(prefix string, counters map[string]int64) string {
 }
 
 func sheetOfLine(m *figures.Moved, d *result.Document) sheet {
-	s := sheet{Title: "The line", Words: 1, Columns: []string{"Bandwidth between hosts", "Rate", "Of the line", "Of the ceiling"}}
+	s := sheet{Title: "The line", Words: 1,
+		Columns: []string{"Bandwidth between hosts", "Rate", "Of the line", "Of the ceiling"}}
 	line := "unknown"
 	if m.Line.Rate > 0 {
 		line = size.Decimal(m.Line.Rate) + "/s for the messages of one rank in one direction"

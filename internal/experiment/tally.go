@@ -75,6 +75,14 @@ type countedEngine struct {
 	tally *tally
 }
 
+// Path implements nixl.PathEngine: what counts does not hide what the engine says of its paths.
+func (e countedEngine) Path(prefix string) nixl.Path {
+	if p, ok := e.Engine.(nixl.PathEngine); ok {
+		return p.Path(prefix)
+	}
+	return nixl.Path{Source: e.Engine.Info().Name, Unknown: "the engine does not say what moves the bytes"}
+}
+
 // NewAgent makes an agent whose transfers are counted.
 func (e countedEngine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 	agent, err := e.Engine.NewAgent(cfg)

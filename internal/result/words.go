@@ -20,8 +20,8 @@ func CongestionWords(name string, n int64) (text string, place int, ok bool) {
 	return fmt.Sprintf("%d "+congestion[place].words, n, plural), place, true
 }
 
-// CongestionTotals sums up, over all hosts and NICs, what each counter of congestion with words has gained in the phases
-// in which something was measured. It is nil where no counters were looked at.
+// CongestionTotals sums up, over all hosts and NICs, what each counter of congestion with words has gained in the
+// phases in which something was measured. It is nil where no counters were looked at.
 func (d *Document) CongestionTotals() map[string]int64 {
 	if d.Network == nil {
 		return nil
@@ -38,7 +38,9 @@ func (d *Document) CongestionTotals() map[string]int64 {
 		if len(measured) > 0 && !measured[w.Phase] {
 			continue
 		}
-		add("tcp ", w.TCP)
+		if len(d.World.Hosts) > 1 { // as in Congestion
+			add("tcp ", w.TCP)
+		}
 		for _, n := range w.NICs {
 			add("", n.Counters)
 		}

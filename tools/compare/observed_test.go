@@ -59,6 +59,7 @@ func TestBeside(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	seen := func(ceiling float64, retransmits int64) *result.Document {
 		d := over(rng, use("WRITE", "tcp", "eth0", "zero-copy", 9))
+		d.World.Hosts = []result.Host{{Name: "h", Ranks: []int{0}, CPUs: 2}, {Name: "i", Ranks: []int{1}, CPUs: 2}}
 		d.Line = &result.Line{Rate: 12.5e9, Ceiling: &result.Ceiling{Rate: ceiling}}
 		nics := []result.NICWindow{{Name: "eth0", Counters: map[string]int64{"tx_discards": 0}}}
 		d.Network = &result.Network{Windows: []result.NetworkWindow{

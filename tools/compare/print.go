@@ -398,7 +398,8 @@ func (r *Report) WriteJSON(w io.Writer, list []string) error {
 		"Student's t on the logarithms of the runs",
 		"moderated t on the logarithms of the runs, by divisions of the runs",
 		"Westfall-Young step-down over all rows",
-		empty(r.Paths), append([]Beside{}, r.Beside...), empty(r.Differences), empty(r.Remarks), r.Count(Better), r.Count(Worse), r.Count(Differs), r.Count(Same),
+		empty(r.Paths), append([]Beside{}, r.Beside...),
+		empty(r.Differences), empty(r.Remarks), r.Count(Better), r.Count(Worse), r.Count(Differs), r.Count(Same),
 		empty(r.Findings),
 	}); err != nil {
 		return err

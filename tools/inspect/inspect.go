@@ -191,7 +191,7 @@ func showObserved(d *result.Document, line func(name, format string, args ...any
 			line("path", "%s", text)
 		}
 	}
-	if d.Accounts != nil {
+	if d.Accounts != nil && d.Accounts.Speaks() {
 		line("accounts", "%v", d.Accounts)
 	}
 	for _, text := range d.Congestion() {

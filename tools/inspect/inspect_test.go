@@ -707,12 +707,12 @@ func TestShowObserved(t *testing.T) {
 		t.Errorf("of an old result:\n%s", text)
 	}
 	d.Paths = &result.Paths{Source: "UCX", Uses: []result.PathUse{{Op: "READ", Local: "dram", Remote: "dram", Transport: "cma", Device: "memory\x1b[2J", How: "zero-copy", Count: 3}}}
-	d.Accounts = &result.Accounts{Total: result.Account{Plan: 5000}}
-	d.Network = &result.Network{Windows: []result.NetworkWindow{{Phase: "work", TCP: map[string]int64{"retransmits": 5}}}}
+	d.Accounts = &result.Accounts{Total: result.Account{Plan: 5000, Between: 5000}, NICs: "not read"}
+	d.Network = &result.Network{Windows: []result.NetworkWindow{{Phase: "work", NICs: []result.NICWindow{{Name: "mlx5_0:1", Counters: map[string]int64{"rx_dropped": 5}}}}}}
 	d.Line = &result.Line{Rate: 50e9, From: "mlx5_0:1, 400 Gb/s", Ceiling: &result.Ceiling{Receiver: 1, Bytes: 64 << 20, Rate: 48e9}}
 	text := show()
-	for _, want := range []string{"path:       READ dram-dram cma/memory\\x1b[2J zero-copy 100 %\n", "accounts:   plan 5.00 kB\n",
-		"network:    work: 5 retransmitted TCP segments on memory0\n", "line:       50.0 GB/s (mlx5_0:1, 400 Gb/s)\n",
+	for _, want := range []string{"path:       READ dram-dram cma/memory\\x1b[2J zero-copy 100 %\n", "accounts:   plan 5.00 kB, NICs unknown (not read)\n",
+		"network:    work: 5 arriving packets dropped on mlx5_0:1 of memory0\n", "line:       50.0 GB/s (mlx5_0:1, 400 Gb/s)\n",
 		"ceiling:    48.0 GB/s, one message of 64 MiB from rank 0 to rank 1 (96 % of the line)\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("lacks %q:\n%s", want, text)

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"maps"
@@ -31,7 +32,7 @@ type sheet struct {
 const (
 	mostMoved    = 40
 	mostSaid     = 8
-	mostCounters = 3
+	mostCounters = 2
 	// mostMovedText is how many rows the text shows.
 	mostMovedText = 16
 )
@@ -80,7 +81,8 @@ func sheetOfPath(p *result.Paths) sheet {
 		s.Notes = append(s.Notes, "Not known: "+p.Unknown)
 	}
 	for _, l := range p.Lanes {
-		s.Notes = append(s.Notes, fmt.Sprintf("Connections of %s, %s: %s", cli.Count(l.Ranks, "rank"), l.Reach, l.Lanes))
+		text := fmt.Sprintf("Connections of %s, %s: %s", cli.Count(l.Ranks, "rank"), l.Reach, l.Lanes)
+		s.Notes = append(s.Notes, text)
 	}
 	type kind struct{ op, local, remote string }
 	all := map[kind]int64{}
@@ -93,8 +95,8 @@ func sheetOfPath(p *result.Paths) sheet {
 			sizes = size.Binary(u.MinBytes) + " to " + size.Binary(u.MaxBytes)
 		}
 		share := float64(u.Count) / float64(max(all[kind{u.Op, u.Local, u.Remote}], 1))
-		s.Rows = append(s.Rows, []string{u.Op, u.Local + " \u2192 " + u.Remote, u.Reach, u.Transport, u.Device, u.How, sizes,
-			fmt.Sprint(u.Count), percentText(figures.Num(share)), fmt.Sprint(u.Ranks)})
+		s.Rows = append(s.Rows, []string{u.Op, u.Local + " \u2192 " + u.Remote, u.Reach, u.Transport, u.Device, u.How,
+			sizes, fmt.Sprint(u.Count), percentText(figures.Num(share)), fmt.Sprint(u.Ranks)})
 	}
 	return s
 }
@@ -142,9 +144,10 @@ func sheetOfNetwork(m *figures.Moved, hosts []string) sheet {
 		return text
 	}
 	for _, n := range m.NICs {
-		row := []string{n.Phase, figures.HostName(hosts, n.Host), n.Name, countersText(n.Counters), "-", "-", "-", "-"}
+		row := []string{n.Phase, figures.HostName(hosts, n.Host), n.Name, countersText("", n.Counters), "-", "-", "-",
+			"-"}
 		if n.Name == "" {
-			row[2] = "TCP"
+			row[2], row[3] = "TCP", countersText("tcp ", n.Counters)
 		} else {
 			copy(row[4:], []string{size.Decimal(n.Sent), size.Decimal(n.Received), rate(n.SentRate, n.SentUse),
 				rate(n.ReceivedRate, n.ReceivedUse)})
@@ -154,11 +157,14 @@ func sheetOfNetwork(m *figures.Moved, hosts []string) sheet {
 	return s
 }
 
-// countersText names the counters that rose, the largest first.
-func countersText(counters map[string]int64) string {
+// countersText names the counters that rose, the largest first. Those without words are part of others.
+func countersText(prefix string, counters map[string]int64) string {
 	names := slices.Sorted(maps.Keys(counters))
-	names = slices.DeleteFunc(names, func(name string) bool { return counters[name] == 0 })
-	slices.SortStableFunc(names, func(a, b string) int { return int(min(max(counters[b]-counters[a], -1), 1)) })
+	names = slices.DeleteFunc(names, func(name string) bool {
+		_, _, plain := result.CongestionWords(prefix+name, 0)
+		return !plain || counters[name] == 0
+	})
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(counters[b], counters[a]) })
 	var parts []string
 	for _, name := range names[:min(len(names), mostCounters)] {
 		parts = append(parts, name+" "+fmt.Sprint(counters[name]))
@@ -173,7 +179,8 @@ func countersText(counters map[string]int64) string {
 }
 
 func sheetOfLine(m *figures.Moved, d *result.Document) sheet {
-	s := sheet{Title: "The line", Words: 1, Columns: []string{"Bandwidth between hosts", "Rate", "Of the line", "Of the ceiling"}}
+	s := sheet{Title: "The line", Words: 1,
+		Columns: []string{"Bandwidth between hosts", "Rate", "Of the line", "Of the ceiling"}}
 	line := "unknown"
 	if m.Line.Rate > 0 {
 		line = size.Decimal(m.Line.Rate) + "/s for the messages of one rank in one direction"

@@ -143,7 +143,7 @@ func TestMovedIsEscaped(t *testing.T) {
 	for _, v := range []any{d.Paths, d.Accounts, d.Network, d.Line} {
 		poison(reflect.ValueOf(v))
 	}
-	d.Network.Windows[0].TCP = map[string]int64{"\x1b[2Jevil": 3, hostile: 5}
+	d.Network.Windows[0].TCP = map[string]int64{"retransmits": 3, "\x1b[2Jevil": 5}
 	if text := textOf(t, d, look{width: 80, full: true}); text != plaintext.Text(text) || strings.Count(text, "evil") < 9 {
 		t.Errorf("a result plays with the terminal: %q", text)
 	}

@@ -86,8 +86,9 @@ func (m *Moved) addWindows(d *result.Document, hosts []string) {
 		}
 		for _, n := range w.NICs {
 			row := NIC{Host: w.Host, Phase: w.Phase, Name: n.Name, Mbps: n.Mbps, NS: ns, Sent: n.Sent,
-				Received: n.Received, SentRate: ratio(float64(n.Sent)*1e9, float64(ns)), SentUse: None, ReceivedUse: None,
-				ReceivedRate: ratio(float64(n.Received)*1e9, float64(ns)), Counters: n.Counters}
+				Received: n.Received, SentUse: None, ReceivedUse: None, Counters: n.Counters,
+				SentRate:     ratio(float64(n.Sent)*1e9, float64(ns)),
+				ReceivedRate: ratio(float64(n.Received)*1e9, float64(ns))}
 			if sent, received, ok := d.Utilisation(w, n); ok {
 				row.SentUse, row.ReceivedUse = Num(sent), Num(received)
 			}
@@ -99,7 +100,7 @@ func (m *Moved) addWindows(d *result.Document, hosts []string) {
 	}
 	slices.SortStableFunc(m.NICs, func(a, b NIC) int {
 		return cmp.Or(cmp.Compare(min(counted(b.Counters), 1), min(counted(a.Counters), 1)),
-			cmp.Compare(b.Sent+b.Received, a.Sent+a.Received))
+			cmp.Compare(b.Sent+b.Received, a.Sent+a.Received), cmp.Compare(counted(b.Counters), counted(a.Counters)))
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync/atomic"
 
+	"perigee/internal/dashboard"
 	"perigee/internal/fault"
 	"perigee/internal/metric"
 	"perigee/internal/plaintext"
@@ -32,6 +33,7 @@ type Config struct {
 	Metrics    []result.MetricDef
 	Thresholds []metric.Threshold
 	File       string    // of the result, "" for none
+	Dashboards []string  // values of --metrics, which [dashboard.Files] has checked
 	Out        io.Writer // for the header's further lines, notes, the table of thresholds, the name of the result
 
 	// Open opens the engine, GPUs lists the UUIDs of the GPUs that this process may use, Available is the memory of
@@ -65,8 +67,13 @@ type Experiment struct {
 	intervals  map[string]*spmd.Interval // of SaveRuns, by plans
 	complete   bool                      // the result is written, as that of a run that went well
 	kept       kept
+<<<<<<< HEAD
 	tally      *tally // of what the session's engine moves
 	looks      looks  // at the counters of this host's network
+=======
+	looks      looks            // at the counters of this host's network
+	board      *dashboard.Board // at rank 0, nil for none and after the end
+>>>>>>> counters
 }
 
 // Begin begins an experiment at this rank.
@@ -92,7 +99,21 @@ func Begin(c Config) *Experiment {
 	if e.File != "" {
 		e.claim = newClaim(e.File)
 	}
+	if len(e.Dashboards) > 0 {
+		e.board = dashboard.Start(e.Dashboards, e.Doc)
+	}
 	return e
+}
+
+// endBoard shows dashboards how the run has ended, and says what of that failed.
+func (e *Experiment) endBoard(w io.Writer) {
+	if e.board == nil {
+		return
+	}
+	for _, text := range e.board.Finish(e.Doc) {
+		io.WriteString(w, Comment("note: "+text))
+	}
+	e.board = nil
 }
 
 // Finish completes the result of a run that went well, judges it, and writes it. It has an effect at rank 0 only.
@@ -105,6 +126,7 @@ func (e *Experiment) Finish() error {
 	e.Doc.World.Clocks = ClocksOf(e.World)
 	e.Doc.Finish(nil)
 	e.judge()
+	defer e.endBoard(e.Out)
 	if len(e.Thresholds) > 0 {
 		if err := e.printThresholds(); err != nil {
 			return err
@@ -132,6 +154,12 @@ func (e *Experiment) Save(failure error, w io.Writer) {
 	e.endSaving()
 	if e.complete && broken(failure) && e.World.Launcher() != "local" {
 		reportComplete(w, e.claim.path)
+	}
+	if e.board != nil { // last, since a collector may not answer
+		defer func() {
+			e.Doc.Finish(FailureOf(failure))
+			e.endBoard(w)
+		}()
 	}
 	if e.Doc == nil || e.File == "" || !e.worthKeeping(failure) {
 		return

@@ -73,6 +73,8 @@ func full(t testing.TB) *result.Document {
 		}}}},
 	}})
 	d.Overlaps = true
+	d.Network = &result.Network{Windows: []result.NetworkWindow{{Phase: "work", StartNS: 5, EndNS: 20, TCP: map[string]int64{"retransmits": 2}, Note: "eth1 has gone",
+		NICs: []result.NICWindow{{Name: "eth0", Mbps: 10, Sent: 1, Received: 2, Counters: map[string]int64{"rx_dropped": 0}}}}}}
 	d.Tables = []result.Table{{Title: "t", Columns: []string{"A", "B"}, Rows: [][]any{{int64(1), nil}, {"x", 1.5}}}}
 	d.Values = map[string]any{"v": []any{true, map[string]any{}}}
 	d.Job = &result.Job{ID: "J", Engine: "auto", TimeoutNS: 5e9, AllowIO: true}
@@ -89,8 +91,6 @@ func full(t testing.TB) *result.Document {
 	d.World.Hosts[0].CPUQuota, d.World.Hosts[0].Memcpy = 1.5, []result.Copy{{Bytes: 4096, Rate: 4e10}}
 	value, passed := 1.5, true
 	d.Thresholds = []result.Threshold{{Threshold: "own.max < 2", From: "--threshold", Value: &value, Samples: 1, Passed: &passed, Note: "a note"}, {Threshold: "own.max < 2", From: "x.lua:1"}}
-	d.Network = &result.Network{Windows: []result.NetworkWindow{{Phase: "work", StartNS: 5, EndNS: 20, TCP: map[string]int64{"retransmits": 2}, Note: "eth1 has gone",
-		NICs: []result.NICWindow{{Name: "eth0", Mbps: 10, Sent: 1, Received: 2, Counters: map[string]int64{"rx_dropped": 0}}}}}}
 	d.Finish(&result.Failure{Rank: -1, Kind: fault.Timeout, Cause: "too late", Hint: "hurry"})
 	return d
 }

@@ -44,6 +44,7 @@ type Yielding struct {
 	Backend      string   `placeholder:"NAME" group:"Job" help:"NIXL's plugin that moves the bytes, such as LIBFABRIC; those for storage reach files (default: UCX, and POSIX for files; see docs/engines.md)."`
 	BackendParam []string `name:"backend-param" sep:"none" placeholder:"K=V" group:"Job" help:"A parameter of this plugin (may be repeated)."`
 	JUnit        string   `name:"junit" placeholder:"FILE" group:"Job" help:"Write what became of the thresholds, and of the job, to FILE as JUnit XML."`
+	Metrics      []string `sep:"none" placeholder:"FORM=WHERE" group:"Job" help:"Show the run to dashboards every 10 s and at its end: prometheus-file=PATH for node_exporter, otlp=URL (may be repeated; see docs/dashboards.md)."`
 }
 
 // without returns a pointer to a struct of those options whose names a scenario leaves.

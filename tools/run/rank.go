@@ -347,7 +347,7 @@ func (k *rank) begin(r *lua.Runtime, o order, own options, thresholds []metric.T
 		Job: result.Job{ID: id, Engine: flags.Engine, TimeoutNS: int64(flags.Timeout), AllowIO: flags.AllowIO,
 			Backend: backend.Name, BackendParams: backend.Params},
 		NixlLib: flags.NixlLib, Seed: flags.seed(), Metrics: r.Metrics, Thresholds: thresholds, File: flags.Result,
-		Out: k.streams.Out,
+		Dashboards: flags.Yielding.Metrics, Out: k.streams.Out,
 	})
 	k.begun.Store(k.exp)
 	if k.world.Rank() == 0 {

@@ -67,13 +67,9 @@ type Experiment struct {
 	intervals  map[string]*spmd.Interval // of SaveRuns, by plans
 	complete   bool                      // the result is written, as that of a run that went well
 	kept       kept
-<<<<<<< HEAD
-	tally      *tally // of what the session's engine moves
-	looks      looks  // at the counters of this host's network
-=======
+	tally      *tally           // of what the session's engine moves
 	looks      looks            // at the counters of this host's network
 	board      *dashboard.Board // at rank 0, nil for none and after the end
->>>>>>> counters
 }
 
 // Begin begins an experiment at this rank.

@@ -56,27 +56,6 @@ type NICWindow struct {
 	Counters map[string]int64 `json:"counters,omitempty"` // of congestion, by the names of docs/network.md
 }
 
-<<<<<<< HEAD
-=======
-// Accounts compares the bytes of a run as three sides count them.
-type Accounts struct {
-	Library string    `json:"library"` // who counts for the library, or why that is unknown
-	Phases  []Account `json:"phases"`
-}
-
-// Account holds the bytes of one phase. What is not known is nil.
-type Account struct {
-	Phase    string `json:"phase"`
-	Plan     int64  `json:"plan_bytes"`              // of all messages that were played
-	Between  int64  `json:"plan_between_host_bytes"` // of those that left their host
-	Library  *int64 `json:"library_bytes,omitempty"`
-	Lost     *int64 `json:"library_lost_events,omitempty"`
-	Sent     *int64 `json:"nic_sent_bytes,omitempty"` // by the NICs of all hosts
-	Received *int64 `json:"nic_received_bytes,omitempty"`
-	Verdict  string `json:"verdict"`
-}
-
->>>>>>> counters
 // Line is what the wire between hosts can carry at most.
 type Line struct {
 	Rate    float64  `json:"bytes_per_s,omitempty"` // of one rank's messages, one direction; 0: unknown

@@ -44,9 +44,9 @@ const (
 
 // Judge fills in the verdicts.
 func (a *Accounts) Judge() {
-	nics := func(t *Account) string { return named("NICs ", t.nicWords(a.Control)) }
+	nics := func(t *Account) string { return prefixed("NICs ", t.nicWords(a.Control)) }
 	a.Total.Verdict = nics(&a.Total)
-	if library := named("NIXL ", a.Total.libraryWords(a.Missing)); library != "" {
+	if library := prefixed("NIXL ", a.Total.libraryWords(a.Missing)); library != "" {
 		a.Total.Verdict = strings.TrimSuffix(library+"; "+a.Total.Verdict, "; ")
 	}
 	for i := range a.Phases {
@@ -58,8 +58,8 @@ func (a *Accounts) Judge() {
 	}
 }
 
-// named puts a name before words, if there are any.
-func named(who, words string) string {
+// prefixed puts a name before words, if there are any.
+func prefixed(who, words string) string {
 	if words == "" {
 		return ""
 	}

@@ -40,8 +40,7 @@ func (e *Experiment) Session() (*session.Session, error) {
 	if engine.Info().Name == "nixl" {
 		e.tally.closing = capi.TelemetryOf(os.Getenv).Flush
 	}
-	engine = e.tally.counting(engine)
-	s, err := session.Open(e.World, engine, nixl.AgentConfig{GPU: gpu, Progress: "auto"}, e.Seed)
+	s, err := session.Open(e.World, e.tally.counting(engine), nixl.AgentConfig{GPU: gpu, Progress: "auto"}, e.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -53,8 +52,13 @@ func (e *Experiment) Session() (*session.Session, error) {
 // Opened is the session if there is one, else nil.
 func (e *Experiment) Opened() *session.Session { return e.session }
 
-// Engine moves the bytes of the session; nil before there is one.
-func (e *Experiment) Engine() nixl.Engine { return e.engine }
+// Engine moves the bytes of the session, and counts them for it; nil before there is one.
+func (e *Experiment) Engine() nixl.Engine {
+	if e.engine == nil {
+		return nil
+	}
+	return e.tally.counting(e.engine)
+}
 
 // Close closes the session.
 func (e *Experiment) Close() error {

@@ -50,7 +50,11 @@ func (a *Accounts) Judge() {
 		a.Total.Verdict = strings.TrimSuffix(library+"; "+a.Total.Verdict, "; ")
 	}
 	for i := range a.Phases {
-		a.Phases[i].Verdict = nics(&a.Phases[i])
+		p := &a.Phases[i]
+		p.Verdict = nics(p)
+		if ratio, ok := p.NICRatio(); ok && len(a.Phases) > 1 && (ratio < leastHeaders || ratio > mostHeaders) {
+			p.Verdict += " (or the phase before or after counts them)"
+		}
 	}
 }
 
@@ -109,16 +113,12 @@ func (a *Account) nicWords(control int64) string {
 		return "other traffic, no message left its host"
 	}
 	excess := float64(*a.Sent) - mostHeaders*float64(a.Between-a.Unwatched)
-	edges := "" // of a phase, at which another one's bytes may be counted
-	if a.Phase != "" {
-		edges = ", or those of the phase before or after"
-	}
 	words := "headers"
 	switch {
 	case ratio < leastHeaders:
-		words = "fewer bytes than the plan: the NICs that carried the rest are not counted, or count no RDMA" + edges
+		words = "fewer bytes than the plan: NICs that are not counted, RDMA without counters, or shared memory carried the rest"
 	case excess > float64(control)+connecting:
-		words = "other traffic on the hosts, or bytes sent again" + edges
+		words = "other traffic on the hosts, or bytes sent again"
 	case excess > 0:
 		words = "headers and control messages"
 	}

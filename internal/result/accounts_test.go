@@ -41,9 +41,10 @@ func TestAccountsLine(t *testing.T) {
 			"plan 100 MB, NICs 130 MB (1.300: other traffic on the hosts, or bytes sent again)",
 			"NICs 1.300: other traffic on the hosts, or bytes sent again"},
 		{Accounts{Total: Account{Plan: 100 * mb, Between: 100 * mb, Sent: exactly(0)}}, true,
-			"plan 100 MB, NICs 0 B (0.000: fewer bytes than the plan: the NICs that carried the rest are not counted, " +
-				"or count no RDMA)",
-			"NICs 0.000: fewer bytes than the plan: the NICs that carried the rest are not counted, or count no RDMA"},
+			"plan 100 MB, NICs 0 B (0.000: fewer bytes than the plan: NICs that are not counted, RDMA without counters, " +
+				"or shared memory carried the rest)",
+			"NICs 0.000: fewer bytes than the plan: NICs that are not counted, RDMA without counters, " +
+				"or shared memory carried the rest"},
 		{Accounts{NICs: "host2 has no NIC that counts", Total: Account{Plan: mb, Between: mb}}, true,
 			"plan 1.00 MB, NICs unknown (host2 has no NIC that counts)", ""},
 		// Of 100 MB half went before the first phase, where no counter was read.
@@ -69,7 +70,7 @@ func TestAccountsOfPhases(t *testing.T) {
 		{Phase: "quiet"}}}
 	a.Judge()
 	for i, want := range []string{
-		"NICs 2.000: other traffic on the hosts, or bytes sent again, or those of the phase before or after",
+		"NICs 2.000: other traffic on the hosts, or bytes sent again (or the phase before or after counts them)",
 		"NICs 1.050: headers", "",
 	} {
 		if got := a.Phases[i].Verdict; got != want {

@@ -128,9 +128,10 @@ func (a *Account) nicWords(control int64) string {
 	return fmt.Sprintf("%.3f: %s", ratio, words)
 }
 
-// Speaks reports whether the accounts say more than the plan: messages left their host, or the library counts them.
+// Speaks reports whether the accounts say more than the plan: messages left their host, or the library counts them, or
+// should.
 func (a *Accounts) Speaks() bool {
-	return a.Total.Between > 0 || a.Total.Plan > 0 && a.Total.Library != nil
+	return a.Total.Between > 0 || a.Missing > 0 || a.Total.Plan > 0 && a.Total.Library != nil
 }
 
 // String is one line: "plan 655 MB, NIXL 134 MB (0.205: ...), NICs 676 MB (1.031: headers)".
@@ -142,6 +143,8 @@ func (a *Accounts) String() string {
 	}
 	if t.Library != nil {
 		text += ", NIXL " + size.Decimal(*t.Library) + inBrackets(t.libraryWords(a.Missing))
+	} else if a.Missing > 0 {
+		text += ", NIXL unknown" + inBrackets(a.Library)
 	}
 	switch words := t.nicWords(a.Control); {
 	case t.Sent == nil && t.Between > 0:

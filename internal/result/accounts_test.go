@@ -25,6 +25,8 @@ func TestAccountsLine(t *testing.T) {
 		{Accounts{Total: Account{Plan: mb, Library: exactly(mb)}}, true,
 			"plan 1.00 MB, NIXL 1.00 MB (1.000: by request)", "NIXL 1.000: by request"},
 		{Accounts{Total: Account{Library: exactly(0)}}, false, "plan 0 B, NIXL 0 B", ""}, // nothing was played
+		{Accounts{Library: "NIXL's exporter x: refused", Missing: 2, Total: Account{Plan: mb}}, true,
+			"plan 1.00 MB, NIXL unknown (NIXL's exporter x: refused)", ""},
 		{Accounts{Missing: 2, Total: Account{Plan: mb, Library: exactly(mb / 2), Lost: exactly(0)}}, true,
 			"plan 1.00 MB, NIXL 500 kB (0.500: agents that it does not count: 2)",
 			"NIXL 0.500: agents that it does not count: 2"},

@@ -13,7 +13,7 @@
 // cannot know what the others hold: engine.go lets all ranks agree on one engine, session.go opens it at the first use
 // and chooses between host and GPU memory, collect.go brings recorded runs to rank 0, hardware.go and machine.go
 // describe the hosts. The rest works at rank 0 only: limits.go judges thresholds, convert.go fills types of package
-// result, crowd.go notes what ranks have to share.
+// result, crowd.go notes what ranks have to share, gpus.go says which GPU and NICs each rank has.
 //
 // # Saving
 //

@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync/atomic"
 
+	"perigee/internal/dashboard"
 	"perigee/internal/fault"
 	"perigee/internal/metric"
 	"perigee/internal/plaintext"
@@ -26,13 +27,12 @@ type Config struct {
 	Alike    []Choice   // of this rank; all ranks have the same in the same order, but for the values
 	Job      result.Job // Engine is the choice of the user: auto, nixl or shm
 	NixlLib  string     // NIXL's library; "" lets package engines search
-	GPUMap   string     // which GPU each local rank uses, as [ParseGPUMap] reads it; "" for each in turn
-	NICMap   string     // which network devices UCX may use for each, as [ParseNICMap] reads it; "" for all
 	Seed     uint64
 	// Metrics are the scenario's own, Thresholds what the run is judged by.
 	Metrics    []result.MetricDef
 	Thresholds []metric.Threshold
 	File       string    // of the result, "" for none
+	Dashboards []string  // values of --metrics, which [dashboard.Files] has checked
 	Out        io.Writer // for the header's further lines, notes, the table of thresholds, the name of the result
 
 	// Open opens the engine, GPUs lists the UUIDs of the GPUs that this process may use, Available is the memory of
@@ -58,14 +58,15 @@ type Experiment struct {
 	engine     nixl.Engine // of the session
 	defaultMem *nixl.Mem
 	notedGPUs  bool
-	netDevices string // of this rank, by NICMap
-	hostPages  string // what NoteHostMemory will say, at rank 0
+	netDevices string                    // of this rank, by --nic-map
+	hostPages  string                    // what NoteHostMemory will say, at rank 0
 	recorded   map[runKey]int            // runs already in the result
 	early      map[int]play.Collected    // by plan: what SaveRuns has gathered and Collect has not returned, at rank 0
 	timeline   overlap.Timeline          // of the runs in the result
 	intervals  map[string]*spmd.Interval // of SaveRuns, by plans
 	complete   bool                      // the result is written, as that of a run that went well
 	kept       kept
+	board      *dashboard.Board // at rank 0, nil for none and after the end
 }
 
 // Begin begins an experiment at this rank.
@@ -90,7 +91,21 @@ func Begin(c Config) *Experiment {
 	if e.File != "" {
 		e.claim = newClaim(e.File)
 	}
+	if len(e.Dashboards) > 0 {
+		e.board = dashboard.Start(e.Dashboards, e.Doc)
+	}
 	return e
+}
+
+// endBoard shows dashboards how the run has ended, and says what of that failed.
+func (e *Experiment) endBoard(w io.Writer) {
+	if e.board == nil {
+		return
+	}
+	for _, text := range e.board.Finish(e.Doc) {
+		io.WriteString(w, Comment("note: "+text))
+	}
+	e.board = nil
 }
 
 // Finish completes the result of a run that went well, judges it, and writes it. It has an effect at rank 0 only.
@@ -103,6 +118,7 @@ func (e *Experiment) Finish() error {
 	e.Doc.World.Clocks = ClocksOf(e.World)
 	e.Doc.Finish(nil)
 	e.judge()
+	defer e.endBoard(e.Out)
 	if len(e.Thresholds) > 0 {
 		if err := e.printThresholds(); err != nil {
 			return err
@@ -130,6 +146,12 @@ func (e *Experiment) Save(failure error, w io.Writer) {
 	e.endSaving()
 	if e.complete && broken(failure) && e.World.Launcher() != "local" {
 		reportComplete(w, e.claim.path)
+	}
+	if e.board != nil { // last, since a collector may not answer
+		defer func() {
+			e.Doc.Finish(FailureOf(failure))
+			e.endBoard(w)
+		}()
 	}
 	if e.Doc == nil || e.File == "" || !e.worthKeeping(failure) {
 		return

@@ -20,7 +20,7 @@ import (
 // place looks up what the maps give this rank. What its host lacks is an error of kind Usage.
 func (e *Experiment) place() error {
 	host, local := e.World.HostName(e.World.Rank()), e.World.LocalRank()
-	gpus, err := ParseGPUMap(e.GPUMap)
+	gpus, err := ParseGPUMap(e.Job.GPUMap)
 	if err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func (e *Experiment) place() error {
 				WithHint("they count from 0, in the order of CUDA_VISIBLE_DEVICES; perigee doctor lists them")
 		}
 	}
-	nics, err := ParseNICMap(e.NICMap)
+	nics, err := ParseNICMap(e.Job.NICMap)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (e *Experiment) visible() ([]string, error) {
 	return list()
 }
 
-// GPUOf reports whether this rank has a GPU, and which: the one that GPUMap gives it, or the ranks of a host take in
+// GPUOf reports whether this rank has a GPU, and which: the one that --gpu-map gives it, or the ranks of a host take in
 // turn those that each may use.
 func (e *Experiment) GPUOf() (ordinal int, ok bool) {
 	ordinal, uuid := e.gpu()
@@ -77,7 +77,7 @@ func (e *Experiment) gpu() (ordinal int, uuid string) {
 		return 0, ""
 	}
 	ordinal = e.World.LocalRank() % len(gpus)
-	wanted, _ := ParseGPUMap(e.GPUMap) // place has checked it
+	wanted, _ := ParseGPUMap(e.Job.GPUMap) // place has checked it
 	if want, ok := wanted.Of(e.World.LocalRank()); ok && number(want) < len(gpus) {
 		ordinal = number(want)
 	}
@@ -87,7 +87,7 @@ func (e *Experiment) gpu() (ordinal int, uuid string) {
 // gpuUse is what the others need to know of a rank's GPU.
 type gpuUse struct {
 	UUID string // "" if it has none
-	Nets string // what UCX_NET_DEVICES is there, whoever set it
+	Nets string // what UCX_NET_DEVICES is there, or stands in its place
 	MPS  bool   // CUDA's MPS serves it
 }
 
@@ -219,10 +219,10 @@ func (e *Experiment) noteMemory() {
 	if !e.notedGPUs {
 		e.NoteHostMemory()
 	}
-	if e.GPUMap != "" && !e.notedGPUs {
+	if e.Job.GPUMap != "" && !e.notedGPUs {
 		e.Note(engines.Warning + "--gpu-map has no effect: no memory of a GPU was used")
 	}
-	if e.NICMap != "" && e.session != nil && !strings.HasPrefix(e.session.Info().Backend, "UCX") {
+	if e.Job.NICMap != "" && e.session != nil && !strings.HasPrefix(e.session.Info().Backend, "UCX") {
 		e.Note(engines.Warning + "--nic-map has no effect: UCX was not used")
 	}
 }

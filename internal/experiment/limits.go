@@ -20,6 +20,9 @@ func (e *Experiment) sampled(overlaps bool) error {
 	if e.Doc == nil {
 		return nil
 	}
+	if e.board != nil {
+		e.board.Observe(e.Doc)
+	}
 	o, violated := e.watch.Violated(overlaps)
 	if !violated {
 		return nil

@@ -22,8 +22,8 @@ func (m LocalMap) Of(local int) (value string, ok bool) {
 	return value, ok
 }
 
-// ParseGPUMap reads --gpu-map: CUDA ordinals by local rank (0,1,2,3), or of single local ranks (0:3,1:2). An error is of
-// kind Usage.
+// ParseGPUMap reads --gpu-map: CUDA ordinals by local rank (0,1,2,3), or of single local ranks (0:3,1:2). An error is
+// of kind Usage.
 func ParseGPUMap(text string) (LocalMap, error) {
 	m, err := parseLocalMap("--gpu-map", text, ":", func(gpu string) bool { return number(gpu) >= 0 })
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 const mostNICs = 32
 
 // readHardware describes the machine that this rank runs on, since a figure means little without it. root is the folder
-// that holds proc and sys, so "/" but in tests; gpus are those that NVML lists. What the kernel does not say stays empty.
+// that holds proc and sys, so "/" but in tests; gpus are those that NVML lists. What the kernel does not say stays
+// empty.
 func readHardware(root string, gpus []device.GPU) *result.Hardware {
 	sys := filepath.Join(root, "sys")
 	h := &result.Hardware{

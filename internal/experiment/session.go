@@ -69,8 +69,8 @@ func (e *Experiment) announce(info nixl.Info, note string, gpu bool) {
 		e.hostPages = info.Params[hostPages]
 		delete(info.Params, hostPages)
 	}
-	if strings.HasPrefix(info.Backend, "UCX") && e.NICMap != "" {
-		info.Params["nic_map"] = e.NICMap
+	if strings.HasPrefix(info.Backend, "UCX") && e.Job.NICMap != "" {
+		info.Params["nic_map"] = e.Job.NICMap
 	}
 	e.Doc.Engine = EngineOf(info)
 	line := fmt.Sprintf("# engine: %s %s, backend %s", info.Name, info.Version, info.Backend)

@@ -17,6 +17,9 @@ type Job struct {
 	Backend       string            `json:"backend,omitempty"`
 	BackendParams map[string]string `json:"backend_params,omitempty"`
 	AllowIO       bool              `json:"allow_io,omitempty"`
+	// GPUMap and NICMap are as the user has written them.
+	GPUMap string `json:"gpu_map,omitempty"`
+	NICMap string `json:"nic_map,omitempty"`
 }
 
 // Module is a file that the script requires.

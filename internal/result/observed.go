@@ -58,7 +58,7 @@ type NICWindow struct {
 
 // Accounts compares the bytes of a run as three sides count them.
 type Accounts struct {
-	Library string    `json:"library"` // who counts for the library, or why nobody does
+	Library string    `json:"library"` // who counts for the library, or why that is unknown
 	Phases  []Account `json:"phases"`
 }
 

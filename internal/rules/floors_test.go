@@ -15,7 +15,7 @@ var floors = []string{
 	`internal/cli internal/conf internal/junit internal/traffic/matrix nixl/device nixl/nixltest scenarios spmd/boot`,
 	`internal/model internal/moe internal/result internal/trace internal/traffic/load lua/vm nixl/capi
 	nixl/shm spmd spmd/launch tools/disagg/config`,
-	`internal/contention internal/result/resulttest internal/traffic/session internal/traffic/traffictest
+	`internal/contention internal/dashboard internal/result/resulttest internal/traffic/session internal/traffic/traffictest
 	lua/option nixl/engines tools/disagg/probe tools/doctor tools/matgen tools/sweep/runs`,
 	`e2e/bench/transfer e2e/internal/harness internal/experts internal/metric internal/traffic/play
 	lua/files tools/disagg/judge tools/disagg/plan tools/report/figures tools/sweep/plot`,

@@ -35,8 +35,8 @@ func LackingHere() string {
 	return Lacking("UCX_NET_DEVICES", nics, value)
 }
 
-// Lacking says which devices a value names, in the form of UCX_NET_DEVICES, that are not among a host's, and which these
-// are; "" if none is lacking. source is what has the value.
+// Lacking says which devices a value names, in the form of UCX_NET_DEVICES, that are not among a host's, and which
+// these are; "" if none is lacking. source is what has the value.
 func Lacking(source string, nics []NIC, value string) string {
 	have := make([]string, len(nics))
 	for i, n := range nics {

@@ -33,7 +33,9 @@ func Locate(sysfsRoot, address string) (p Place, ok bool) {
 		return p, false
 	}
 	parts := strings.Split(target, "/")
-	bridge := slices.IndexFunc(parts, func(s string) bool { return strings.HasPrefix(s, "pci") && strings.Contains(s, ":") })
+	bridge := slices.IndexFunc(parts, func(s string) bool {
+		return strings.HasPrefix(s, "pci") && strings.Contains(s, ":")
+	})
 	if bridge < 0 {
 		return p, false
 	}

@@ -47,6 +47,7 @@ type Yielding struct {
 	GPUMap       string   `name:"gpu-map" placeholder:"LIST" group:"Job" help:"Which GPU each local rank uses, as CUDA counts them: 0,1,2,3 in turn, or RANK:GPU,... for single ones (default: one after the other)."`
 	NICMap       string   `name:"nic-map" placeholder:"LIST" group:"Job" help:"Which network devices UCX may use for each local rank: mlx5_0:1,mlx5_1:1 in turn, or RANK=DEVICE,...; + joins several of one rank (default: all)."`
 	JUnit        string   `name:"junit" placeholder:"FILE" group:"Job" help:"Write what became of the thresholds, and of the job, to FILE as JUnit XML."`
+	Metrics      []string `sep:"none" placeholder:"FORM=WHERE" group:"Job" help:"Show the run to dashboards every 10 s and at its end: prometheus-file=PATH for node_exporter, otlp=URL (may be repeated; see docs/dashboards.md)."`
 }
 
 // without returns a pointer to a struct of those options whose names a scenario leaves.

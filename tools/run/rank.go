@@ -346,10 +346,10 @@ func (k *rank) begin(r *lua.Runtime, o order, own options, thresholds []metric.T
 		World: k.world, Command: append([]string{"perigee"}, k.job.Process...), Title: flags.Yielding.Title,
 		Scenario: o.Script.record(r.Scenario, own.values), Alike: alike,
 		Job: result.Job{ID: id, Engine: flags.Engine, TimeoutNS: int64(flags.Timeout), AllowIO: flags.AllowIO,
-			Backend: backend.Name, BackendParams: backend.Params},
-		GPUMap: flags.Yielding.GPUMap, NICMap: flags.Yielding.NICMap,
+			Backend: backend.Name, BackendParams: backend.Params, GPUMap: flags.Yielding.GPUMap,
+			NICMap: flags.Yielding.NICMap},
 		NixlLib: flags.NixlLib, Seed: flags.seed(), Metrics: r.Metrics, Thresholds: thresholds, File: flags.Result,
-		Out: k.streams.Out,
+		Dashboards: flags.Yielding.Metrics, Out: k.streams.Out,
 	})
 	k.begun.Store(k.exp)
 	if k.world.Rank() == 0 {

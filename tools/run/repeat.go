@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"maps"
@@ -144,6 +145,12 @@ func (f *Flags) asIn(d *result.Document) {
 	}
 	if f.Yielding.Title == "" {
 		f.Yielding.Title = d.Title
+	}
+	if y := f.Yielding; d.Job != nil {
+		y.GPUMap, y.NICMap = cmp.Or(y.GPUMap, d.Job.GPUMap), cmp.Or(y.NICMap, d.Job.NICMap)
+		if y.checkMaps(f.Engine) == nil { // else the engine is another one, without GPUs or UCX
+			f.Yielding = y
+		}
 	}
 	if d.Job != nil && f.Timeout == 0 {
 		f.Timeout = Duration(d.Job.TimeoutNS)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"perigee/internal/cli"
+	"perigee/internal/dashboard"
 	"perigee/internal/experiment"
 	"perigee/internal/fault"
 	"perigee/internal/file"
@@ -311,6 +312,15 @@ func (j Job) checkOutputs(flags Flags, sc lua.Scenario, own options) error {
 			return err
 		}
 		if err := result.CheckWritable("--result", flags.Result); err != nil {
+			return err
+		}
+	}
+	shown, err := dashboard.Files(flags.Yielding.Metrics)
+	if err != nil {
+		return err
+	}
+	for _, path := range shown {
+		if err := cmp.Or(cli.NotOver(path, inputs...), result.CheckWritable("--metrics", path)); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/result"
 	"perigee/lua"
 )
 
@@ -73,6 +74,19 @@ func TestMaps(t *testing.T) {
 		err := (Flags{Engine: c.engine, Yielding: Yielding{Backend: c.backend, GPUMap: c.gpus, NICMap: c.nics}}).Check()
 		if c.want == "" && err != nil || c.want != "" && (fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%+v: got %v", c, err)
+		}
+	}
+}
+
+// A run that is repeated keeps its maps, unless it gets others or an engine that has none.
+func TestMapsAreRepeated(t *testing.T) {
+	old := &result.Document{Job: &result.Job{Engine: "nixl", GPUMap: "1,0", NICMap: "lo"}}
+	for _, c := range []struct{ engine, gpus, backend, wantGPUs, wantNICs string }{
+		{"nixl", "", "", "1,0", "lo"}, {"nixl", "0", "", "0", "lo"}, {"shm", "", "", "", ""}, {"nixl", "", "LIBFABRIC", "", ""},
+	} {
+		f := Flags{Engine: c.engine, Yielding: Yielding{GPUMap: c.gpus, Backend: c.backend}}
+		if f.asIn(old); f.Yielding.GPUMap != c.wantGPUs || f.Yielding.NICMap != c.wantNICs {
+			t.Errorf("%+v: got %q and %q", c, f.Yielding.GPUMap, f.Yielding.NICMap)
 		}
 	}
 }

@@ -187,29 +187,31 @@ func (b Blocks) Lanes() []Lane {
 	return list
 }
 
-// Needs is a region for each peer and for each initiator, or files.
-func (b Blocks) Needs(rank int, lane Lane) (n Needs) {
+// Needs is a region for each peer and for each initiator.
+func (b Blocks) Needs(ranks int, _ Lane) []Needs {
+	list := make([]Needs, ranks)
 	local, remote := sides(b.Op, b.Local, b.Remote)
-	add := func(p Place, regions int) {
-		to := &n.Send[p.Mem]
+	add := func(rank int, p Place, regions int) {
+		to := &list[rank].Send[p.Mem]
 		if p.Side == Recv {
-			to = &n.Recv[p.Mem]
+			to = &list[rank].Recv[p.Mem]
 		}
 		*to += satMultiply(b.region(), int64(regions))
 	}
-	add(local, len(b.Peers[rank]))
-	if b.Remote != nixl.FILE {
-		add(remote, len(b.reachedBy(rank)))
-		return n
+	for rank := range list {
+		add(rank, local, len(b.Peers[rank]))
+		if b.Remote != nixl.FILE {
+			add(rank, remote, len(b.reachedBy(rank)))
+		}
 	}
-	if len(b.Peers[rank]) > 0 {
-		n.Files = b.files(rank, lane)
-	}
-	return n
+	return list
 }
 
-// files lists the files of a lane. Of a file that exists each lane of each initiator has its own part.
-func (b Blocks) files(rank int, lane Lane) []File {
+// Files are there where initiators reach no ranks. Of a file that exists each lane of each initiator has its own part.
+func (b Blocks) Files(rank int, lane Lane) []File {
+	if b.Remote != nixl.FILE || len(b.Peers[rank]) == 0 {
+		return nil
+	}
 	var initiators []int
 	for r, peers := range b.Peers {
 		if len(peers) > 0 {

@@ -19,8 +19,7 @@ func Example() {
 	if err := p.Check(3); err != nil {
 		log.Fatal(err)
 	}
-	for rank := range 3 {
-		needs := p.Needs(rank, 0)
+	for rank, needs := range p.Needs(3, 0) {
 		fmt.Printf("rank %d sends from %d bytes, receives into %d:", rank, needs.Send[nixl.DRAM], needs.Recv[nixl.DRAM])
 		for _, post := range p.Posts(nil, rank, 0) {
 			fmt.Printf(" %v %d to rank %d", post.Op, post.Bytes, post.Peer)

@@ -123,10 +123,16 @@ func (x Exchange) Digest(b []byte) []byte { return append(b, x.digest...) }
 func (x Exchange) Lanes() []Lane { return []Lane{x.Lane.of(x.Mem)} }
 
 // Needs are the two halves.
-func (x Exchange) Needs(rank int, _ Lane) (n Needs) {
-	n.Send[x.Mem], n.Recv[x.Mem] = x.send[rank], x.recv[rank]
-	return n
+func (x Exchange) Needs(ranks int, _ Lane) []Needs {
+	list := make([]Needs, ranks)
+	for rank := range list {
+		list[rank].Send[x.Mem], list[rank].Recv[x.Mem] = x.send[rank], x.recv[rank]
+	}
+	return list
 }
+
+// Files are none.
+func (x Exchange) Files(int, Lane) []File { return nil }
 
 // Posts begin with the peer after the rank itself.
 func (x Exchange) Posts(list []Post, rank int, lane Lane) []Post {

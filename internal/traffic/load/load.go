@@ -47,8 +47,10 @@ type Load interface {
 	Digest(b []byte) []byte
 	// Lanes lists the lanes that any rank uses, in the order in which they open.
 	Lanes() []Lane
-	// Needs says what a lane of a rank must hold.
-	Needs(rank int, lane Lane) Needs
+	// Needs counts by rank what a lane must hold, where there are so many ranks.
+	Needs(ranks int, lane Lane) []Needs
+	// Files lists the files that a rank reads or writes on a lane.
+	Files(rank int, lane Lane) []File
 	// Posts appends to list what a rank posts on a lane in one run, in the order of posting.
 	Posts(list []Post, rank int, lane Lane) []Post
 	// Transfers describes each of Posts to the engine.
@@ -68,18 +70,15 @@ const (
 )
 
 // Place is a buffer of a lane: one side of a kind of memory, or with nixl.FILE
-// the file of that index in Needs.Files.
+// the file of that index in Load.Files.
 type Place struct {
 	Mem  nixl.Mem
 	Side Side
 	File int
 }
 
-// Needs counts what a lane of a rank must hold. Bytes are by nixl.Mem.
-type Needs struct {
-	Send, Recv [2]int64
-	Files      []File
-}
+// Needs counts the bytes that a lane of a rank must hold, by nixl.Mem.
+type Needs struct{ Send, Recv [2]int64 }
 
 // File is a file that a lane reads or writes. It is opened if it exists, and made,
 // filled with noise, if not. A file that is made leaves nothing behind.

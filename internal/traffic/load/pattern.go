@@ -3,6 +3,7 @@ package load
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"perigee/internal/fault"
@@ -13,7 +14,8 @@ import (
 // Pattern is a traffic pattern: how many bytes each rank sends to each other, and
 // in which way. Within a rank's send buffer the messages lie one after the other
 // in the order of their receivers, within its receive buffer in that of their
-// senders. The matrix must not change any more.
+// senders. What is a page or more, a message or one of its shards, begins at a page, as the blocks of engines do: the
+// kernel copies page by page, so the time would depend on what lies in front. The matrix must not change any more.
 type Pattern struct {
 	Name   string // for messages; may be empty
 	Matrix *matrix.Matrix
@@ -48,18 +50,62 @@ func Apart(patterns []Pattern) []Pattern {
 			free[memory{p.Lane, p.Mem}] = next
 		}
 		p.sendAt, p.recvAt = slices.Clone(next[Send]), slices.Clone(next[Recv])
-		for r := range p.Matrix.Size() {
-			next[Send][r] += pages(p.Matrix.RowSum(r))
-			if n := p.Matrix.ColumnSum(r); n > 0 {
-				next[Recv][r] += pages(n) + 2*Guard
+		for r, n := range p.ends() {
+			if n[Send] > 0 {
+				next[Send][r] = pages(n[Send])
+			}
+			if n[Recv] > 0 {
+				next[Recv][r] = pages(n[Recv]) + 2*Guard
 			}
 		}
 	}
 	return list
 }
 
-// pages rounds up to whole pages.
-func pages(n int64) int64 { return (n + Guard - 1) / Guard * Guard }
+// pages rounds up to whole pages, as far as numbers go.
+func pages(n int64) int64 {
+	if n > math.MaxInt64-Guard {
+		return n
+	}
+	return (n + Guard - 1) / Guard * Guard
+}
+
+// place returns where a message begins and ends in a buffer whose first free byte is at free.
+func (p Pattern) place(free, bytes int64) (start, end int64) {
+	if bytes >= Guard {
+		free = pages(free)
+	}
+	end = free + bytes
+	shards := min(int64(p.Shards), max(bytes, 1))
+	if step, apart := stride(bytes, shards); apart {
+		end = free + (shards-1)*step + bytes/shards
+	}
+	if end < free {
+		end = math.MaxInt64 // more than any host has, and an error there
+	}
+	return free, end
+}
+
+// stride is how far apart the descriptors of a message begin, where they are pages and more; else they are packed.
+func stride(bytes, shards int64) (step int64, apart bool) {
+	if bytes/shards < Guard {
+		return 0, false
+	}
+	return pages((bytes + shards - 1) / shards), true
+}
+
+// ends are by rank, and then by Side, where the last message ends in a buffer; 0 where there is none.
+func (p Pattern) ends() [][2]int64 {
+	list := make([][2]int64, p.Matrix.Size())
+	free := func(rank int, side Side) int64 { return max(list[rank][side], p.base(rank, side)) }
+	for from := range list {
+		for _, c := range p.Matrix.Row(from) {
+			_, list[from][Send] = p.place(free(from, Send), c.Bytes)
+			_, list[c.Peer][Recv] = p.place(free(c.Peer, Recv), c.Bytes)
+		}
+	}
+	return list
+}
 
 // base is where the messages of a rank begin in a buffer.
 func (p Pattern) base(rank int, side Side) int64 {
@@ -137,18 +183,19 @@ func (p Pattern) Lanes() []Lane {
 	return []Lane{own}
 }
 
-// Needs are the sums of the rank's row and column.
-func (p Pattern) Needs(rank int, lane Lane) (n Needs) {
+// Needs are where the messages of each rank's row and column end.
+func (p Pattern) Needs(ranks int, lane Lane) []Needs {
+	list := make([]Needs, ranks)
 	if lane == Files {
-		return p.storageNeeds(rank)
+		for rank, o := range p.Storage {
+			list[rank].Send[nixl.DRAM], list[rank].Recv[nixl.DRAM] = o.WriteSize, o.ReadSize
+		}
+		return list
 	}
-	if sum := p.Matrix.RowSum(rank); sum > 0 {
-		n.Send[p.Mem] = p.base(rank, Send) + sum
+	for rank, n := range p.ends() {
+		list[rank].Send[p.Mem], list[rank].Recv[p.Mem] = n[Send], n[Recv]
 	}
-	if sum := p.Matrix.ColumnSum(rank); sum > 0 {
-		n.Recv[p.Mem] = p.base(rank, Recv) + sum
-	}
-	return n
+	return list
 }
 
 // cells are those for which a rank posts transfers, in the order of their place
@@ -190,34 +237,43 @@ func (p Pattern) Transfers(rank int, lane Lane) []Transfer {
 	if lane == Files {
 		return p.storageTransfers(rank)
 	}
-	local, remote := p.ends()
-	remoteOffset := func(peer int) int64 { return p.base(peer, Recv) + p.Matrix.Above(rank, peer) }
+	local, remote := sides(p.Op, p.Mem, p.Mem)
+	remoteFree := func(peer int) int64 { return p.freeAbove(rank, peer) }
 	if p.Op == nixl.Read {
-		remoteOffset = func(peer int) int64 { return p.base(peer, Send) + before(p.Matrix.Row(peer), rank) }
+		remoteFree = func(peer int) int64 { return p.before(p.base(peer, Send), p.Matrix.Row(peer), rank) }
 	}
 	cells := p.cells(rank)
 	list := make([]Transfer, 0, len(cells))
 	first, last := afterSelf(cells, rank)
-	base := p.base(rank, local.Side)
-	off := base + before(cells, rank+1)
+	free := p.base(rank, local.Side)
 	add := func(cells []matrix.Cell) {
 		for _, c := range cells {
+			start, end := p.place(free, c.Bytes)
+			there, _ := p.place(remoteFree(c.Peer), c.Bytes)
 			list = append(list, Transfer{
 				Op: p.Op, Peer: c.Peer, Local: local, Remote: remote,
-				LocalAt:  split(off, c.Bytes, p.Shards),
-				RemoteAt: split(remoteOffset(c.Peer), c.Bytes, p.Shards),
+				LocalAt:  split(start, c.Bytes, p.Shards),
+				RemoteAt: split(there, c.Bytes, p.Shards),
 			})
-			off += c.Bytes
+			free = end
 		}
 	}
+	base := free
+	free = p.before(base, cells, rank+1)
 	add(first)
-	off = base
+	free = base
 	add(last)
 	return list
 }
 
-// ends are the buffers of an initiator and its peer.
-func (p Pattern) ends() (local, remote Place) { return sides(p.Op, p.Mem, p.Mem) }
+// freeAbove is the first byte behind what the ranks before one send to a peer, in the peer's buffer.
+func (p Pattern) freeAbove(rank, peer int) int64 {
+	free := p.base(peer, Recv)
+	for bytes := range p.Matrix.Above(rank, peer) {
+		_, free = p.place(free, bytes)
+	}
+	return free
+}
 
 // sides are the places at an initiator and its peer, by their kinds of memory.
 func sides(op nixl.Op, local, remote nixl.Mem) (Place, Place) {
@@ -232,49 +288,61 @@ func (p Pattern) Messages(rank int, lane Lane) (sent, received []Message) {
 	if lane == Files {
 		return p.storageMessages(rank)
 	}
-	off := p.base(rank, Send)
+	free := p.base(rank, Send)
 	for _, c := range p.Matrix.Row(rank) {
-		sent = append(sent, p.message(rank, c.Peer, Send, off, c.Bytes))
-		off += c.Bytes
+		start, end := p.place(free, c.Bytes)
+		sent = append(sent, p.message(rank, c.Peer, Send, start, c.Bytes))
+		free = end
 	}
-	off = p.base(rank, Recv)
+	free = p.base(rank, Recv)
 	for _, c := range p.Matrix.Column(rank) {
-		received = append(received, p.message(c.Peer, rank, Recv, off, c.Bytes))
-		off += c.Bytes
+		start, end := p.place(free, c.Bytes)
+		received = append(received, p.message(c.Peer, rank, Recv, start, c.Bytes))
+		free = end
 	}
 	return sent, received
 }
 
-func (p Pattern) message(from, to int, side Side, off, bytes int64) Message {
-	return Message{
+func (p Pattern) message(from, to int, side Side, start, bytes int64) Message {
+	m := Message{
 		Sender: from, Receiver: to, Place: Place{Mem: p.Mem, Side: side},
-		Pieces: []nixl.Desc{{Off: off, Len: bytes}}, Key: []int{from, to},
+		Pieces: []nixl.Desc{{Off: start, Len: bytes}}, Key: []int{from, to},
 	}
+	if _, apart := stride(bytes, min(int64(p.Shards), bytes)); apart {
+		m.Pieces = split(start, bytes, p.Shards)
+	}
+	return m
 }
 
-// before is how many bytes cells have for the peers before one: where its message begins in a buffer that holds them.
-func before(cells []matrix.Cell, peer int) (off int64) {
+// before is the first byte behind what cells have for the peers before one, in a buffer that begins with a base.
+func (p Pattern) before(base int64, cells []matrix.Cell, peer int) (free int64) {
+	free = base
 	for _, c := range cells {
 		if c.Peer >= peer {
 			break
 		}
-		off += c.Bytes
+		_, free = p.place(free, c.Bytes)
 	}
-	return off
+	return free
 }
 
 // split cuts a message into descriptors of near-equal size, at most one a byte.
-func split(off, bytes int64, shards int) []nixl.Desc {
+func split(start, bytes int64, shards int) []nixl.Desc {
 	n := min(int64(shards), bytes)
 	descs := make([]nixl.Desc, n)
 	size, rest := bytes/n, bytes%n
+	step, apart := stride(bytes, n)
 	for k := range descs {
 		length := size
 		if int64(k) < rest {
 			length++
 		}
-		descs[k] = nixl.Desc{Off: off, Len: length}
-		off += length
+		descs[k] = nixl.Desc{Off: start, Len: length}
+		if apart {
+			start += step
+		} else {
+			start += length
+		}
 	}
 	return descs
 }

@@ -10,15 +10,81 @@ import (
 	"perigee/nixl"
 )
 
-// layout finds a cell's place as the package documents it, in the plainest way.
-func layout(m *matrix.Matrix, i, j int) (send, recv int64) {
-	for k := range j {
-		send += m.At(i, k)
+// layout works out the place of a cell's descriptors as the package documents it, in the plainest way: one after the
+// other, what is a page and more at the next page.
+func layout(cells []matrix.Cell, peer, shards int) (at []int64) {
+	var free int64
+	for _, c := range cells {
+		at = nil
+		n := min(int64(shards), c.Bytes)
+		if c.Bytes >= Guard {
+			free = (free + Guard - 1) / Guard * Guard
+		}
+		step := c.Bytes/n + (c.Bytes%n+n-1)/n
+		for k := range n {
+			at = append(at, free)
+			free += c.Bytes / n
+			if k < c.Bytes%n {
+				free++
+			}
+			if c.Bytes/n >= Guard && k < n-1 {
+				free = at[k] + (step+Guard-1)/Guard*Guard
+			}
+		}
+		if c.Peer == peer {
+			return at
+		}
 	}
-	for k := range i {
-		recv += m.At(k, j)
+	return nil
+}
+
+func starts(list []nixl.Desc) (at []int64) {
+	for _, d := range list {
+		at = append(at, d.Off)
 	}
-	return send, recv
+	return at
+}
+
+// Messages of a rank lie within what it needs, share no byte, and a piece of a page and more begins at a page.
+func TestMessagesBeginAtPages(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		n := rapid.IntRange(1, 5).Draw(rt, "ranks")
+		m := matrix.New(n)
+		size := rapid.OneOf(rapid.Int64Range(0, 100), rapid.Int64Range(4000, 20000), rapid.Just(int64(3*Guard)))
+		for i := range n {
+			for j := range n {
+				if err := m.Set(i, j, size.Draw(rt, "bytes")); err != nil {
+					rt.Fatal(err)
+				}
+			}
+		}
+		list := []Pattern{{Matrix: m, Shards: rapid.IntRange(1, 5).Draw(rt, "shards")}, {Matrix: m, Shards: 1}}
+		if rapid.Bool().Draw(rt, "apart") {
+			list = Apart(list)
+		}
+		for _, p := range list {
+			for rank, needs := range p.Needs(n, 0) {
+				sent, received := p.Messages(rank, 0)
+				for side, messages := range [][]Message{sent, received} {
+					free, room := p.base(rank, Side(side)), [2]int64{needs.Send[0], needs.Recv[0]}[side]
+					for _, msg := range messages {
+						for _, d := range msg.Pieces {
+							if d.Off < free || d.Off-free >= Guard || d.Off+d.Len > room {
+								rt.Fatalf("%v begins at %d of %d bytes, and the last one ended at %d", msg, d.Off, room, free)
+							}
+							if d.Len >= Guard && d.Off%Guard != 0 {
+								rt.Fatalf("%v begins at %d", msg, d.Off)
+							}
+							free = d.Off + d.Len
+						}
+					}
+					if len(messages) > 0 && free != room {
+						rt.Fatalf("rank %d needs %d bytes, but has room for %d", rank, free, room)
+					}
+				}
+			}
+		}
+	})
 }
 
 // The transfers of all ranks together cover every cell exactly once, and both
@@ -38,12 +104,13 @@ func TestTransfersCoverTheMatrix(t *testing.T) {
 				if p.Op == nixl.Read {
 					i, j, send, recv = tr.Peer, rank, tr.RemoteAt, tr.LocalAt
 				}
-				if err := (nixl.Transfer{Local: tr.LocalAt, Remote: tr.RemoteAt}).Check(p.Matrix.Total(), p.Matrix.Total()); err != nil {
+				needs := p.Needs(n, 0)
+				if err := (nixl.Transfer{Local: send, Remote: recv}).Check(needs[i].Send[p.Mem], needs[j].Recv[p.Mem]); err != nil {
 					rt.Fatal(err)
 				}
-				sendAt, recvAt := layout(p.Matrix, i, j)
-				if send[0].Off != sendAt || recv[0].Off != recvAt {
-					rt.Fatalf("%d -> %d at %d and %d, want %d and %d", i, j, send[0].Off, recv[0].Off, sendAt, recvAt)
+				sendAt, recvAt := layout(p.Matrix.Row(i), j, p.Shards), layout(p.Matrix.Column(j), i, p.Shards)
+				if !slices.Equal(starts(send), sendAt) || !slices.Equal(starts(recv), recvAt) {
+					rt.Fatalf("%d -> %d at %v and %v, want %v and %v", i, j, send, recv, sendAt, recvAt)
 				}
 				if want := map[nixl.Op][2]Side{nixl.Write: {Send, Recv}, nixl.Read: {Recv, Send}}[p.Op]; [2]Side{tr.Local.Side, tr.Remote.Side} != want {
 					rt.Fatalf("sides %d and %d, want %v", tr.Local.Side, tr.Remote.Side, want)
@@ -79,10 +146,10 @@ func TestSplit(t *testing.T) {
 		}
 		least, most := bytes, int64(0)
 		for _, d := range descs {
-			if d.Off != off {
+			if d.Off < off || d.Off-off > Guard {
 				rt.Fatalf("a gap or an overlap at %d: %v", off, d)
 			}
-			off += d.Len
+			off = d.Off + d.Len
 			least, most = min(least, d.Len), max(most, d.Len)
 			bytes -= d.Len
 		}

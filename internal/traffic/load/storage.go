@@ -54,18 +54,17 @@ func (p Pattern) checkStorage(ranks int) error {
 	return nil
 }
 
-func (p Pattern) storageNeeds(rank int) (n Needs) {
+// Files are those of the rank's storage operation.
+func (p Pattern) Files(rank int, lane Lane) []File {
 	o, ok := p.Storage[rank]
-	if !ok {
-		return n
+	if !ok || lane != Files {
+		return nil
 	}
-	n.Send[nixl.DRAM], n.Recv[nixl.DRAM] = o.WriteSize, o.ReadSize
-	n.Files = []File{{
+	return []File{{
 		For: "storage_ops", Path: o.Path, Made: o.Path, Size: o.FileSize, Existing: o.FileSize,
 		Write: o.WriteSize > 0, Overwrite: o.Overwrite,
 		Allow: "name a file that does not exist, or run with --allow-io",
 	}}
-	return n
 }
 
 // storageBlock is how much of a file a descriptor moves at most.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -172,24 +173,24 @@ func (m *Matrix) keepColumns() *[][]Cell {
 	return columns
 }
 
-// Above returns what the ranks before i send to j, which is where the bytes of i begin if those of all senders lie one
-// after the other. In a sparse matrix it looks at the rows: to build all columns takes longer.
-func (m *Matrix) Above(i, j int) (sum int64) {
-	if columns := m.columns.Load(); columns == nil && m.cells <= sparse*m.Size() {
-		for _, row := range m.rows[:i] {
-			if k, found := find(row, j); found {
-				sum += row[k].Bytes
+// Above yields what the ranks before i send to j, each rank's bytes in ascending order of the ranks. In a sparse matrix
+// it looks at the rows: to build all columns takes longer.
+func (m *Matrix) Above(i, j int) iter.Seq[int64] {
+	return func(yield func(bytes int64) bool) {
+		if columns := m.columns.Load(); columns == nil && m.cells <= sparse*m.Size() {
+			for _, row := range m.rows[:i] {
+				if k, found := find(row, j); found && !yield(row[k].Bytes) {
+					return
+				}
+			}
+			return
+		}
+		for _, c := range m.Column(j) {
+			if c.Peer >= i || !yield(c.Bytes) {
+				return
 			}
 		}
-		return sum
 	}
-	for _, c := range m.Column(j) {
-		if c.Peer >= i {
-			break
-		}
-		sum += c.Bytes
-	}
-	return sum
 }
 
 // sparse is how many cells a row of a sparse matrix has on average, at most.

@@ -98,7 +98,11 @@ func checkAgainst(t interface{ Fatalf(string, ...any) }, m *Matrix, rows [][]int
 		for j := range n {
 			var above int64
 			for i := range n {
-				if got := m.Above(i, j); got != above {
+				var got int64
+				for bytes := range m.Above(i, j) {
+					got += bytes
+				}
+				if got != above {
 					t.Fatalf("above cell [%d][%d]: %d, want %d", i, j, got, above)
 				}
 				above += rows[i][j]

@@ -28,13 +28,30 @@ func checkReceived(p *Plan, me int) error {
 	all := buffer.Bytes()
 	for i := range m.Size() {
 		for k := range m.At(i, me) {
-			if got, want := all[off], wantedByte(k, p.Number, i, me); got != want {
+			at := off + placeOf(p.Load, i, me, k)
+			if got, want := all[at], wantedByte(k, p.Number, i, me); got != want {
 				return fmt.Errorf("pattern %d, %d -> %d, byte %d: got %d, want %d", p.Number, i, me, k, got, want)
 			}
-			off++
 		}
 	}
 	return nil
+}
+
+// placeOf is where a byte of a message lies in its receiver's buffer, behind the guard.
+func placeOf(l load.Load, sender, receiver int, off int64) int64 {
+	_, received := l.Messages(receiver, 0)
+	for _, m := range received {
+		if m.Sender != sender {
+			continue
+		}
+		for _, piece := range m.Pieces {
+			if off < piece.Len {
+				return piece.Off + off
+			}
+			off -= piece.Len
+		}
+	}
+	return -1
 }
 
 // Whatever the matrices, shards and directions, and however often the buffers
@@ -98,14 +115,12 @@ func TestVerifyFindsOneWrongByte(t *testing.T) {
 		cell := rapid.SampledFrom(m.Column(receiver)).Draw(rt, "sender")
 		off := rapid.Int64Range(0, cell.Bytes-1).Draw(rt, "off")
 		bits := byte(rapid.IntRange(1, 255).Draw(rt, "bits"))
-		at := off
-		for i := range cell.Peer {
-			at += m.At(i, receiver)
-		}
+		mine := load.Pattern{Name: "mine", Matrix: m, Shards: 2}
+		at := placeOf(mine, cell.Peer, receiver, off)
 		d := &traffictest.Damaged{Rank: receiver, Buffer: recvBuffer, Flips: map[int64]byte{session.Guard + at: bits}}
 		errs := try(t, n, d, func(w *spmd.World, s *session.Session) error {
 			plans, err := Prepare(s, []load.Load{
-				load.Pattern{Name: "other", Matrix: m, Shards: 1}, load.Pattern{Name: "mine", Matrix: m, Shards: 2},
+				load.Pattern{Name: "other", Matrix: m, Shards: 1}, mine,
 			})
 			if err != nil {
 				return err
@@ -190,7 +205,9 @@ func TestVerifyOfLargeMessages(t *testing.T) {
 			return fmt.Errorf("too early: %w", err)
 		}
 		if w.Rank() == 1 {
-			d.Flips[session.Guard+chunk+1], d.Flips[session.Guard+size-1] = 9, 9
+			for _, off := range []int64{chunk + 1, size - 1} {
+				d.Flips[session.Guard+placeOf(p.Load, 0, 1, off)] = 9
+			}
 		}
 		return Verify(p)
 	})

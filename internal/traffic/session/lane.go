@@ -85,7 +85,7 @@ func (s *Session) openLanes(step *step, loads []load.Load) error {
 
 func (s *Session) filesOn(lane load.Lane, loads []load.Load) (list []load.File) {
 	for _, d := range on(loads, lane) {
-		list = append(list, d.Needs(s.world.Rank(), lane).Files...)
+		list = append(list, d.Files(s.world.Rank(), lane)...)
 	}
 	return list
 }
@@ -184,7 +184,7 @@ func (s *Session) bind(d load.Load, number load.Lane) *Bound {
 		return b
 	}
 	b.arenas = b.Lane.arenas
-	for _, f := range d.Needs(s.world.Rank(), number).Files {
+	for _, f := range d.Files(s.world.Rank(), number) {
 		b.files = append(b.files, b.Lane.files[key(f)])
 	}
 	return b

@@ -201,8 +201,7 @@ func (l *Ledger) drop(number int) {
 // needs returns what loads need on a lane, by nixl.Mem; nil where no rank needs any.
 func needs(ranks int, lane load.Lane, loads []load.Load) (needs [2]*need) {
 	for _, d := range loads {
-		for r := range ranks {
-			n := d.Needs(r, lane)
+		for r, n := range d.Needs(ranks, lane) {
 			for mem := range needs {
 				if n.Send[mem]|n.Recv[mem] == 0 {
 					continue

@@ -143,7 +143,10 @@ type vram struct {
 // fitGPUs is Fits for GPUs, which ranks of a host may share.
 func (s *Session) fitGPUs(loads []load.Load) (bool, error) {
 	me := s.world.Rank()
-	own := vram{Host: s.world.HostOf(me), Want: vramOf(me, loads)}
+	own := vram{Host: s.world.HostOf(me)}
+	for _, lane := range lanesOf(loads) {
+		own.Want = satAdd(own.Want, needs(s.world.Size(), lane, loads)[nixl.VRAM].on([]int{me}))
+	}
 	if own.Want > 0 {
 		var err error
 		if own.GPU, own.Left, err = s.lanes[0].agent.VRAMLeft(); err != nil {
@@ -169,21 +172,6 @@ func (s *Session) fitGPUs(loads []load.Load) (bool, error) {
 		}
 	}
 	return true, nil
-}
-
-// vramOf adds up the GPU memory of a rank's buffers for loads.
-func vramOf(rank int, loads []load.Load) (sum int64) {
-	for _, lane := range lanesOf(loads) {
-		var send, recv int64
-		for _, d := range on(loads, lane) {
-			n := d.Needs(rank, lane)
-			send, recv = max(send, n.Send[nixl.VRAM]), max(recv, n.Recv[nixl.VRAM])
-		}
-		if send|recv > 0 {
-			sum = satAdd(sum, satAdd(satAdd(send, recv), 2*Guard))
-		}
-	}
-	return sum
 }
 
 // satAdd is written so that absurd loads cannot overflow the sum.

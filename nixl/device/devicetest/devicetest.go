@@ -1,7 +1,7 @@
 // Package devicetest has GPUs for tests: a stand-in for CUDA's driver and for NVML (driver/cuda.c), whose GPU memory is
-// host memory that only the driver's calls are meant to touch. Driver compiles it; a process that has its folder first in
-// LD_LIBRARY_PATH has GPUs, also perigee as a whole. package device loads both libraries once in a process, so a test
-// runs its body in another one (Again).
+// host memory that only the driver's calls are meant to touch. Driver compiles it; a process that has its folder first
+// in LD_LIBRARY_PATH has GPUs, also perigee as a whole. package device loads both libraries once in a process, so a
+// test runs its body in another one (Again).
 //
 // These variables of the process describe the machine:
 //
@@ -13,7 +13,8 @@
 // GPU k has the UUID that repeats the byte 0x10+k, and the PCI address 00000000:XX:00.0 with XX = 0x1B+0x40*k.
 // NIXL with UCX moves such memory between the ranks of a host, as it moves host memory: without its own CUDA code,
 // which needs more of the driver (UCX_MODULES), and with the stand-in's answer that it is a GPU's (LD_PRELOAD). So
-// perigee runs as a whole with --mem-type vram where there is no GPU, and every byte can be verified; times mean nothing.
+// perigee runs as a whole with --mem-type vram where there is no GPU, and every byte can be verified; times mean
+// nothing.
 package devicetest
 
 import (
@@ -21,6 +22,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -78,7 +80,7 @@ const again = "STANDIN_TEST"
 //	}
 func Again(t *testing.T, variables ...string) bool {
 	t.Helper()
-	if os.Getenv(again) == t.Name() {
+	if Inside(t) {
 		return true
 	}
 	child := exec.Command("/proc/self/exe", "-test.run", "^"+t.Name()+"$", "-test.v")
@@ -87,4 +89,10 @@ func Again(t *testing.T, variables ...string) bool {
 		t.Errorf("with the stand-in for CUDA: %v\n%s", err, out)
 	}
 	return false
+}
+
+// Inside reports whether this is the process of Again for a test, or for the test that it is part of.
+func Inside(t *testing.T) bool {
+	name, _, _ := strings.Cut(t.Name(), "/")
+	return os.Getenv(again) == name
 }

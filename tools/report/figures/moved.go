@@ -244,9 +244,9 @@ func (f *Figures) reached() []Reached {
 		add("the ceiling", Num(c.Rate))
 	}
 	alone, pair := best(func(p Pair) Num { return p.IsolatedBandwidth })
-	add("fastest pair between hosts alone, "+pair, alone)
+	add("all messages of the fastest pair alone, "+pair, alone)
 	together, pair := best(func(p Pair) Num { return p.Bandwidth })
-	add("fastest pair between hosts in the workload, "+pair, together)
+	add("all messages of the fastest pair in the workload, "+pair, together)
 	if f.Document.World.Size == 2 && len(f.Document.World.Hosts) == 2 { // else several ranks share it
 		var best Num
 		for _, b := range f.Blocks.List {
@@ -269,7 +269,7 @@ func lineLimits(d *result.Document) (limits []Limit) {
 	}
 	add("line", d.Line.Rate)
 	if c := d.Line.Ceiling; c != nil {
-		add("ceiling: one message of "+bytesText(c.Bytes), c.Rate)
+		add("ceiling", c.Rate)
 	}
 	return limits
 }

@@ -121,8 +121,8 @@ func TestLineAndCeiling(t *testing.T) {
 		t.Fatal(err)
 	}
 	// 0 -> 2: 1400 bytes in 20 + 100 ns alone; 1 -> 3: 2000 in 50 ns alone, 100 in the workload.
-	want := []Reached{{"the ceiling", 80e9, 0.8, 1}, {"fastest pair between hosts alone, 1 \u2192 3", 40e9, 0.4, 0.5},
-		{"fastest pair between hosts in the workload, 0 \u2192 3", 25e9, 0.25, 0.3125}}
+	want := []Reached{{"the ceiling", 80e9, 0.8, 1}, {"all messages of the fastest pair alone, 1 \u2192 3", 40e9, 0.4, 0.5},
+		{"all messages of the fastest pair in the workload, 0 \u2192 3", 25e9, 0.25, 0.3125}}
 	round := cmp.Comparer(func(a, b Num) bool { return math.Abs(float64(a-b)) <= 1e-9*math.Abs(float64(a)) })
 	if diff := cmp.Diff(want, f.Moved.Reached, round); diff != "" {
 		t.Error(diff)
@@ -131,7 +131,7 @@ func TestLineAndCeiling(t *testing.T) {
 	if f, err = Of(d); err != nil || len(f.Moved.Reached) != 0 {
 		t.Errorf("unknown: %v, %v", err, f.Moved.Reached)
 	}
-	for hosts, want := range map[int]string{1: "", 2: "line 1e+11, ceiling: one message of 64 MiB 8e+10"} {
+	for hosts, want := range map[int]string{1: "", 2: "line 1e+11, ceiling 8e+10"} {
 		d := alone2(hosts)
 		d.Line = &result.Line{Rate: 100e9, Ceiling: &result.Ceiling{Rate: 80e9, Bytes: 64 << 20}}
 		if f, err = Of(d); err != nil {

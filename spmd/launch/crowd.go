@@ -34,7 +34,10 @@ func slacken() (end func()) {
 	}
 }
 
-// Punctual takes the slack of a crowd from this thread, for what a rank measures.
+// The thread that looks after the others is there by now, and keeps its slack. The main thread makes the others.
+func init() { Punctual() }
+
+// Punctual takes the slack of a crowd from this thread, for what a rank measures, if it still has it.
 func Punctual() { changeSlack(slack, punctual) }
 
 // changeSlack changes the timer slack of this thread if it is as expected.

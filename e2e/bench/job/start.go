@@ -190,6 +190,9 @@ func fake(role string) error {
 	return errors.Join(failures...)
 }
 
+// coming bounds how many ranks dial rank 0 at once: they have one process, which would not serve all in time.
+var coming = make(chan struct{}, 256)
+
 // meet takes a rank into its job, and out again when all have come.
 func meet(ctx context.Context, rank int) error {
 	env := func(key string) (string, bool) {
@@ -198,7 +201,9 @@ func meet(ctx context.Context, rank int) error {
 		}
 		return os.LookupEnv(key)
 	}
+	coming <- struct{}{}
 	p, err := boot.Join(ctx, env, boot.Watcher{Failed: func(watch.Failure) {}})
+	<-coming
 	if err != nil {
 		return err
 	}

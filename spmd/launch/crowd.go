@@ -18,7 +18,7 @@ import (
 // the kernel for another rank is then noticed at once, and not looked at for 10 ms.
 const (
 	crowd    = 16 // ranks per CPU beyond which they start so
-	slack    = 10 * time.Millisecond
+	slack    = 2 * time.Millisecond
 	punctual = 50 * time.Microsecond // the kernel's own
 )
 
@@ -34,7 +34,7 @@ func slacken() (end func()) {
 	}
 }
 
-// The thread that looks after the others is there by now, and keeps its slack. The main thread makes the others.
+// The thread that looks after the others is there by now, and keeps its slack, as do the threads that it makes.
 func init() { Punctual() }
 
 // Punctual takes the slack of a crowd from this thread, for what a rank measures, if it still has it.

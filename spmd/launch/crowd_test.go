@@ -33,8 +33,8 @@ func TestSlack(t *testing.T) {
 	set(punctual)
 	end := slacken()
 	out, err := exec.Command("cat", "/proc/self/timerslack_ns").Output()
-	if err != nil || strings.TrimSpace(string(out)) != "10000000" {
-		t.Errorf("a process of a crowd has slack %q, %v, want 10 ms", out, err)
+	if err != nil || strings.TrimSpace(string(out)) != "2000000" {
+		t.Errorf("a process of a crowd has slack %q, %v, want 2 ms", out, err)
 	}
 	Punctual()
 	if got := is(); got != punctual {

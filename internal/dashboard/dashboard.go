@@ -23,7 +23,7 @@ type target interface {
 	put(s *snapshot) error
 }
 
-// textFile is a file that node_exporter reads, or whatever else reads Prometheus' text format. It is replaced as a whole.
+// textFile is a file in Prometheus' text format, such as node_exporter reads. It is replaced as a whole.
 type textFile struct{ path string }
 
 func (f textFile) name() string { return f.path }
@@ -86,7 +86,8 @@ func Files(values []string) (paths []string, err error) {
 	return paths, nil
 }
 
-// Start hands on the figures of a run to targets that [Files] has checked, the first ones at once and later ones every ten seconds.
+// Start hands on the figures of a run to targets that [Files] has checked, the first ones at once and later ones every
+// ten seconds.
 func Start(values []string, d *result.Document) *Board {
 	b := &Board{stop: make(chan struct{}), stopped: make(chan struct{})}
 	for _, text := range values {

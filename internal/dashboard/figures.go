@@ -156,7 +156,8 @@ func about(d *result.Document) []family {
 		one("start_time_seconds", "s", "When the run began, seconds since 1970.", seconds(d.Started)),
 	}
 	if n := len(d.Phases); n > 0 {
-		list = append(list, one("phase", "", "1 with the phase that began last.", 1, label{"phase", d.Phases[n-1].Name}))
+		last := label{"phase", d.Phases[n-1].Name}
+		list = append(list, one("phase", "", "1 with the phase that began last.", 1, last))
 	}
 	if f := d.Failure; f != nil {
 		list = append(list, one("failure", "", "1 with the rank that ended the run, -1 if none did.", 1,
@@ -170,7 +171,8 @@ func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1e3 }
 // ofTraffic has the counters of messages.
 func (f *figures) ofTraffic() []family {
 	bytes := family{"perigee_message_bytes_total", "By", "Bytes of the measured messages.", counter, nil}
-	took := family{"perigee_message_seconds", "s", "Times of the measured messages, from the start of their initiator.", histogram, nil}
+	took := family{"perigee_message_seconds", "s", "Times of the measured messages, from the start of their initiator.",
+		histogram, nil}
 	for _, c := range f.order {
 		labels := []label{{"phase", c.phase}, {"pairs", c.pairs}}
 		t := f.traffic[c]

@@ -38,7 +38,8 @@ const (
 func (c *Command) Start(w io.Writer) error {
 	fmt.Fprintf(w, "# start to exit of a job that does nothing, median of %d, in turns; Open MPI: MPI_Init, MPI_Finalize\n",
 		startTurns)
-	fmt.Fprintf(w, "%5s %12s %12s %12s %12s %8s\n", "ranks", "perigee s", "ms per rank", "CPU ms each", "Open MPI s", "ratio")
+	fmt.Fprintf(w, "%5s %12s %12s %12s %12s %8s\n", "ranks", "perigee s", "ms per rank", "CPU ms each", "Open MPI s",
+		"ratio")
 	library, err := emptyMPI(c.folder)
 	if err != nil {
 		return err

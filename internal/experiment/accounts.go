@@ -45,11 +45,7 @@ func (e *Experiment) countBytes() rankCount {
 		return c
 	}
 	c.Exporter, e.tally.closing = t.Exporter, nil
-	for _, a := range e.tally.agents {
-		if a.requests() > 0 {
-			c.Agents = append(c.Agents, a.name)
-		}
-	}
+	c.Agents = e.tally.movers()
 	t.Flush()
 	if w.Hosts()[w.HostOf(w.Rank())].Ranks[0] == w.Rank() {
 		var err error

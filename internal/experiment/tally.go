@@ -20,8 +20,11 @@ type moved struct {
 type tally struct {
 	world   *spmd.World
 	mu      sync.Mutex
-	agents  []*countedAgent
-	closing func() // is called before an agent closes that has moved something; may be nil
+	agents  []*countedAgent // that are open
+	closed  []moved         // by the others
+	names   []string        // of those of the others that have moved something
+	library libraryCount    // of the others
+	closing func()          // is called before an agent closes that has moved something; may be nil
 }
 
 // counting returns the engine with agents that this tally counts.
@@ -40,6 +43,7 @@ func (t *tally) counting(engine nixl.Engine) nixl.Engine {
 func (t *tally) phases() (list []moved) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	list = slices.Clone(t.closed)
 	for _, a := range t.agents {
 		for _, m := range a.phases {
 			list = addPhase(list, *m)
@@ -48,12 +52,41 @@ func (t *tally) phases() (list []moved) {
 	return list
 }
 
+// movers names the agents that have moved something.
+func (t *tally) movers() []string {
+	list := slices.Clone(t.names)
+	for _, a := range t.agents {
+		if a.requests() > 0 {
+			list = append(list, a.name)
+		}
+	}
+	return list
+}
+
+// end adds up what an agent has moved that is closed, of which there may be one in each round of a long run.
+func (t *tally) end(a *countedAgent) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := slices.Index(t.agents, a)
+	if i < 0 {
+		return
+	}
+	t.agents = slices.Delete(t.agents, i, i+1)
+	for _, m := range a.phases {
+		t.closed = addPhase(t.closed, *m)
+	}
+	if a.requests() > 0 {
+		t.names = append(t.names, a.name)
+	}
+	t.library.add(a.library)
+}
+
 // settle asks the library about all batches that are still prepared.
-func (t *tally) settle() (sum libraryCount) {
+func (t *tally) settle() libraryCount {
+	sum := t.library
 	for _, a := range t.agents {
 		a.settle()
-		sum.Bytes += a.library.Bytes
-		sum.Unknown = sum.Unknown || a.library.Unknown
+		sum.add(a.library)
 	}
 	return sum
 }
@@ -113,6 +146,11 @@ type libraryCount struct {
 	Unknown bool // it says nothing of some
 }
 
+func (c *libraryCount) add(more libraryCount) {
+	c.Bytes += more.Bytes
+	c.Unknown = c.Unknown || more.Unknown
+}
+
 // add counts n runs in the phase that is now.
 func (a *countedAgent) add(n int, per moved) {
 	if phase := a.tally.world.CurrentPhase(); a.current == nil || a.current.Phase != phase {
@@ -167,6 +205,7 @@ func (a *countedAgent) Close() error {
 	if a.requests() > 0 && a.tally.closing != nil {
 		a.tally.closing()
 	}
+	defer a.tally.end(a)
 	return a.Agent.Close()
 }
 
@@ -284,8 +323,7 @@ func (b *countedBatch) settle() {
 	if ok {
 		bytes, ok = m.Measured()
 	}
-	b.agent.library.Bytes += b.runs * bytes
-	b.agent.library.Unknown = b.agent.library.Unknown || !ok
+	b.agent.library.add(libraryCount{b.runs * bytes, !ok})
 	b.runs = 0
 }
 

@@ -204,7 +204,7 @@ func TestPlanesInGPUMemory(t *testing.T) {
 	if err := p.failed(); err != nil {
 		t.Fatal(err)
 	}
-	if engine.Copied.Load() == 0 {
+	if engine.Copied() == 0 {
 		t.Error("nothing was in GPU memory")
 	}
 	if notes := strings.Join(p.doc.Notes, "\n"); strings.Count(notes, "posted by the host; no GPU kernels: ") != 1 ||
@@ -234,7 +234,7 @@ func TestPlanesWithoutGPU(t *testing.T) {
 			host = p.doc.World.Hosts[1].Name
 		}
 		want := fmt.Sprintf("memory type vram: rank 1 on %s has no GPU", host)
-		if err := p.errs[1]; fault.KindOf(err) != fault.Resource || !strings.Contains(fmt.Sprint(err), want) || engine.Copied.Load() != 0 {
+		if err := p.errs[1]; fault.KindOf(err) != fault.Resource || !strings.Contains(fmt.Sprint(err), want) || engine.Copied() != 0 {
 			t.Errorf("%s: got %v, want %q, and nothing in GPU memory", call, err, want)
 		}
 		err := playWith(t, 2, script, nil, func(*Env) {}).failed()
@@ -268,8 +268,8 @@ func TestPlanesInHostMemory(t *testing.T) {
 				t.Errorf("%s is no part of an iteration: %v", name, shares)
 			}
 		}
-		if _, has := ep["mem"]; has || ep["staged"] != true || engine.Copied.Load() != 0 {
-			t.Errorf("%v; %d copies of GPU memory", ep, engine.Copied.Load())
+		if _, has := ep["mem"]; has || ep["staged"] != true || engine.Copied() != 0 {
+			t.Errorf("%v; %d copies of GPU memory", ep, engine.Copied())
 		}
 		notes = append(notes, strings.Join(p.doc.Notes, "\n"))
 	}

@@ -82,11 +82,11 @@ type traffic struct {
 
 // figures adds up a document that grows.
 type figures struct {
-	next, lanes int // measurements and measurements of blocks that are not counted yet
-	hosts       []int
-	phases      []string
-	order       []class
-	traffic     map[class]*traffic
+	next    int   // the first measurement that is not counted yet
+	hosts   []int // of ranks
+	phases  []string
+	order   []class
+	traffic map[class]*traffic
 }
 
 // observe counts what has come since the last call, and returns all families.

@@ -98,7 +98,7 @@ func (e *Experiment) NoteGPUs() error {
 		return nil
 	}
 	e.notedGPUs = true
-	own := gpuUse{Nets: cmp.Or(e.netDevices, os.Getenv("UCX_NET_DEVICES")), MPS: hasMPS("/", os.Getenv)}
+	own := gpuUse{Nets: e.ownDevices(), MPS: hasMPS("/", os.Getenv)}
 	_, own.UUID = e.gpu()
 	all, err := spmd.AllGatherValue(e.World.All(), own)
 	if err != nil || e.Doc == nil {

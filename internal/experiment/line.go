@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -17,11 +19,11 @@ import (
 
 // reach is what the NICs of a rank allow.
 type reach struct {
-	NICs    []string // that share a message
-	Rate    float64  // of a message, in bytes per second
-	Host    float64  // of all NICs
-	Rails   int      // on how many NICs UCX may spread a message
-	Unknown string   // why nothing of that is known
+	NICs    []string           // that share a message
+	Rate    float64            // of a message, in bytes per second
+	All     map[string]float64 // of each NIC
+	Rails   int                // on how many NICs UCX may spread a message
+	Unknown string             // why nothing of that is known
 }
 
 // FindLine puts what links between hosts can carry into the result: what the user says, or else the speed of the NICs
@@ -37,7 +39,7 @@ func (e *Experiment) FindLine() error {
 	}
 	var mine []byte
 	first := w.Hosts()[w.HostOf(w.Rank())].Ranks[0] == w.Rank()
-	if first || os.Getenv("UCX_NET_DEVICES") != "" { // each rank may have its own
+	if first || e.ownDevices() != "" { // each rank may have its own
 		var err error
 		if mine, err = json.Marshal(e.reach()); err != nil {
 			return fault.New(fault.Internal, "describe the line: %w", err)
@@ -56,24 +58,36 @@ func (e *Experiment) FindLine() error {
 			}
 		}
 	}
-	e.Doc.Line = slowest(ranks, e.World.HostName, len(w.Hosts()))
+	e.Doc.Line = slowest(ranks, w.HostOf, w.HostName)
 	return e.checkReferences()
+}
+
+// ownDevices is UCX_NET_DEVICES of this rank, or what --nic-map puts in its place.
+func (e *Experiment) ownDevices() string {
+	nics, _ := ParseNICMap(e.Job.NICMap) // which the command line's check has read
+	list, _ := nics.Of(e.World.LocalRank())
+	return cmp.Or(list, os.Getenv("UCX_NET_DEVICES"))
 }
 
 // reach looks at the NICs of this rank.
 func (e *Experiment) reach() reach {
-	nics, reason := device.Wires()
+	nics, reason := device.Wires(func(name string) string {
+		if name == "UCX_NET_DEVICES" {
+			return e.ownDevices()
+		}
+		return os.Getenv(name)
+	})
 	backend := cmp.Or(e.Job.Backend, "UCX")
 	if backend != "UCX" && len(nics) > 1 {
 		reason = "only " + backend + " knows which NICs it uses"
 	}
-	r := reach{Unknown: reason, Rails: rails(os.Getenv("UCX_MAX_RMA_RAILS"), e.Job.BackendParams["engine_config"])}
+	r := reach{Unknown: reason, All: map[string]float64{}, Rails: rails(os.Getenv("UCX_MAX_RMA_RAILS"), e.Job.BackendParams["engine_config"])}
 	if reason != "" {
 		return r
 	}
 	for i, n := range nics {
 		rate := float64(n.Mbps) * 1e6 / 8
-		r.Host += rate
+		r.All[n.Name] = rate
 		if i < r.Rails && n.Mbps*leastShare >= nics[0].Mbps {
 			r.Rate += rate
 			r.NICs = append(r.NICs, n.Name)
@@ -101,24 +115,31 @@ func rails(variable, config string) int {
 }
 
 // slowest joins what ranks reach, of which nil says nothing, to that of all: messages need both ends.
-func slowest(ranks []*reach, hostName func(rank int) string, hosts int) *result.Line {
+func slowest(ranks []*reach, hostOf func(rank int) int, hostName func(rank int) string) *result.Line {
 	at, alike := -1, true
-	l := &result.Line{}
+	speeds := map[int]map[string]float64{} // of the NICs that any rank may use, by host
 	for r, k := range ranks {
-		switch {
-		case k == nil:
+		if k == nil {
 			continue
-		case k.Unknown != "":
+		} else if k.Unknown != "" {
 			return &result.Line{From: hostName(r) + ": " + k.Unknown}
-		case at < 0:
-			at, l.Host = r, k.Host
-			continue
 		}
-		alike = alike && k.Rate == ranks[at].Rate
-		l.Host = min(l.Host, k.Host)
-		if k.Rate < ranks[at].Rate {
+		if speeds[hostOf(r)] == nil {
+			speeds[hostOf(r)] = map[string]float64{}
+		}
+		maps.Copy(speeds[hostOf(r)], k.All)
+		alike = alike && (at < 0 || k.Rate == ranks[at].Rate)
+		if at < 0 || k.Rate < ranks[at].Rate {
 			at = r
 		}
+	}
+	l := &result.Line{Host: math.Inf(1)}
+	for _, nics := range speeds {
+		sum := 0.0
+		for _, speed := range nics {
+			sum += speed
+		}
+		l.Host = min(l.Host, sum)
 	}
 	k := ranks[at]
 	l.Rate = k.Rate
@@ -127,7 +148,7 @@ func slowest(ranks []*reach, hostName func(rank int) string, hosts int) *result.
 		l.From += fmt.Sprintf(" by at most %d rails", k.Rails)
 	}
 	if !alike {
-		l.From += fmt.Sprintf(" at %s, the slowest of %s", hostName(at), cli.Count(hosts, "host"))
+		l.From += fmt.Sprintf(" at %s, the slowest of %s", hostName(at), cli.Count(len(speeds), "host"))
 	}
 	return l
 }

@@ -30,19 +30,30 @@ func TestRails(t *testing.T) {
 }
 
 func TestSlowest(t *testing.T) {
-	one := &reach{NICs: []string{"mlx5_0:1"}, Rate: 25e9, Host: 50e9, Rails: 1}
-	two := &reach{NICs: []string{"a", "b"}, Rate: 50e9, Host: 100e9, Rails: 2}
-	old := &reach{NICs: []string{"eth0"}, Rate: 1.25e9, Host: 1.25e9, Rails: 2}
+	of := func(speed float64, names ...string) map[string]float64 {
+		all := map[string]float64{}
+		for _, name := range names {
+			all[name] = speed
+		}
+		return all
+	}
+	one := &reach{NICs: []string{"mlx5_0:1"}, Rate: 25e9, All: of(25e9, "mlx5_0:1", "mlx5_1:1"), Rails: 1}
+	two := &reach{NICs: []string{"a", "b"}, Rate: 50e9, All: of(25e9, "a", "b", "c", "d"), Rails: 2}
+	old := &reach{NICs: []string{"eth0"}, Rate: 1.25e9, All: of(1.25e9, "eth0"), Rails: 2}
+	first := &reach{NICs: []string{"a"}, Rate: 25e9, All: of(25e9, "a"), Rails: 2}
+	second := &reach{NICs: []string{"b"}, Rate: 25e9, All: of(25e9, "b"), Rails: 2}
 	for _, c := range []struct {
 		ranks []*reach
 		want  result.Line
 	}{
 		{[]*reach{one, nil, one}, result.Line{Rate: 25e9, Host: 50e9, From: "mlx5_0:1, 200 Gb/s"}},
 		{[]*reach{two, two}, result.Line{Rate: 50e9, Host: 100e9, From: "a + b, 400 Gb/s by at most 2 rails"}},
+		// Ranks 0 and 4 share a host, and each has its own NIC; so have ranks 1 and 5.
+		{[]*reach{first, first, nil, nil, second, second}, result.Line{Rate: 25e9, Host: 50e9, From: "a, 200 Gb/s"}},
 		{[]*reach{two, old, one}, result.Line{Rate: 1.25e9, Host: 1.25e9, From: "eth0, 10 Gb/s at host1, the slowest of 3 hosts"}},
 		{[]*reach{two, {Unknown: "no speed"}, one}, result.Line{From: "host1: no speed"}},
 	} {
-		got := slowest(c.ranks, func(rank int) string { return fmt.Sprint("host", rank) }, 3)
+		got := slowest(c.ranks, func(rank int) int { return rank % 4 }, func(rank int) string { return fmt.Sprint("host", rank) })
 		if *got != c.want {
 			t.Errorf("got  %+v\nwant %+v", *got, c.want)
 		}
@@ -89,8 +100,13 @@ func TestFindLine(t *testing.T) {
 // Without a word of the user each host looks at its NICs: whatever they are, the result says so.
 func TestLineOfThisMachine(t *testing.T) {
 	for _, err := range traffictest.Worlds(t, 2, func(w *spmd.World) error {
-		e := Begin(Config{World: w})
+		e := Begin(Config{World: w, Job: result.Job{NICMap: "none0:1"}})
 		err := e.FindLine()
+		if e.Doc != nil && !strings.HasSuffix(e.Doc.Line.From, "there is no NIC that is up and has an address") {
+			t.Errorf("by --nic-map: %+v", e.Doc.Line)
+		}
+		e = Begin(Config{World: w})
+		err = errors.Join(err, e.FindLine())
 		if e.Doc != nil && (e.Doc.Line == nil || e.Doc.Line.From == "" || e.Doc.Line.Given || e.Doc.Line.Rate < 0) {
 			t.Errorf("got %+v", e.Doc.Line)
 		}

@@ -19,6 +19,8 @@ const (
 	// does not answer may keep the reader for good.
 	lookLimit = 2 * time.Second
 	tooLate   = "the counters could not be read in time"
+	// allLooks is how long the looks of a run may take together: those of later phases are left out.
+	allLooks = 5 * time.Second
 )
 
 // looks are those of the first rank of a host at the counters of its network, at the edges of phases.
@@ -61,7 +63,7 @@ func (e *Experiment) BeginPhase(name string) {
 
 // edge ends the window of a phase and begins that of the next, unless that has the same name.
 func (l *looks) edge(next string, now func() int64) {
-	if len(l.windows) >= mostWindows-2 {
+	if len(l.windows) >= mostWindows-2 || l.spent > allLooks {
 		next = laterPhases
 	}
 	if next != l.phase {

@@ -15,7 +15,7 @@ import (
 )
 
 // playOnGPU is play with both halves in the memory of a GPU.
-func playOnGPU(t *testing.T, engine *traffictest.GPU, s Spec, body func(p *Plane) error) []error {
+func playOnGPU(t *testing.T, engine *traffictest.Damaged, s Spec, body func(p *Plane) error) []error {
 	t.Helper()
 	s.Mem = nixl.VRAM
 	return traffictest.Worlds(t, s.Selection.Ranks, func(w *spmd.World) error {
@@ -41,7 +41,7 @@ func TestGPUMemoryArrives(t *testing.T) {
 		for _, s.Direct = range []bool{true, false} {
 			engine := traffictest.NewGPU()
 			must(t, playOnGPU(t, engine, s, playAll))
-			if engine.Copied.Load() == 0 {
+			if engine.Copied() == 0 {
 				t.Error("nothing was copied to or from GPU memory")
 			}
 		}
@@ -70,7 +70,7 @@ func TestGPUIterationsAreTransfers(t *testing.T) {
 			}
 			return err
 		}))
-		return engine.Copied.Load()
+		return engine.Copied()
 	}
 	for _, entry := range []Entry{Steady, Fresh, Moving} {
 		if few, many := copies(3, entry), copies(30, entry); few != many {
@@ -142,7 +142,7 @@ func TestGPUMemoryOfOtherPlanes(t *testing.T) {
 		}
 		return err
 	}))
-	if engine.Copied.Load() == 0 {
+	if engine.Copied() == 0 {
 		t.Error("nothing was copied to or from GPU memory")
 	}
 }

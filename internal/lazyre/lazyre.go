@@ -30,8 +30,5 @@ func (r *Regexp) FindStringSubmatch(s string) []string { return r.compiled().Fin
 // FindSubmatch returns the first match and its groups, nil if there is none.
 func (r *Regexp) FindSubmatch(b []byte) [][]byte { return r.compiled().FindSubmatch(b) }
 
-// FindAllString returns at most n matches, all of them if n is negative.
-func (r *Regexp) FindAllString(s string, n int) []string { return r.compiled().FindAllString(s, n) }
-
 // ReplaceAllString replaces each match; $1 stands for its first group.
 func (r *Regexp) ReplaceAllString(s, by string) string { return r.compiled().ReplaceAllString(s, by) }

@@ -6,32 +6,14 @@ import (
 )
 
 // utilisation is the metric of how busy NICs were.
-var utilisation = func() Def {
-	labels := []string{"host", "nic", "direction"}
-	d := perResult("nic_utilisation", "", expr.Neither,
-		"bytes that it sent or received / what its speed allows; each NIC of known speed, direction and phase",
-		func(v *view, yield func(Sample)) {
-			if v.d.Network == nil {
-				return
+var utilisation = counted("nic_utilisation", expr.Neither,
+	"bytes that it sent or received / what its speed allows; each NIC of known speed, direction and phase",
+	[]string{"host", "nic", "direction"},
+	func(d *result.Document, w *result.NetworkWindow, yield func(value float64, labels ...string)) {
+		for _, n := range w.NICs {
+			if sent, received, ok := d.Utilisation(*w, n); ok {
+				yield(sent, n.Name, "sent")
+				yield(received, n.Name, "received")
 			}
-			set := 0
-			for _, w := range v.d.Network.Windows {
-				for _, n := range w.NICs {
-					sent, received, ok := v.d.Utilisation(w, n)
-					for k, value := range []float64{sent, received} {
-						if !ok {
-							continue
-						}
-						s := ofPattern(-1, w.Phase, value)
-						s.StartNS, s.EndNS, s.LabelSet = w.StartNS, w.EndNS, set
-						s.Labels = result.Labels{labels[0]: v.d.World.Hosts[w.Host].Name, labels[1]: n.Name,
-							labels[2]: [...]string{"sent", "received"}[k]}
-						yield(s)
-						set++
-					}
-				}
-			}
-		})
-	d.labels = labels
-	return d
-}()
+		}
+	})

@@ -12,44 +12,46 @@ import (
 
 // network are the metrics of the counters of the hosts' networks, which are known at the end of a run.
 var network = []Def{
-	counted("tcp_retransmits", "segments that TCP sent again; each host and phase", []string{"host"},
-		func(w *result.NetworkWindow, yield func(value int64, labels ...string)) {
+	counted("tcp_retransmits", expr.Lower, "segments that TCP sent again; each host and phase", []string{"host"},
+		func(_ *result.Document, w *result.NetworkWindow, yield func(value float64, labels ...string)) {
 			if n, ok := w.TCP["retransmits"]; ok {
-				yield(n)
+				yield(float64(n))
 			}
 		}),
-	counted("tcp_counter", "what a counter of TCP has gained; each counter, host and phase", []string{"host", "counter"},
-		func(w *result.NetworkWindow, yield func(value int64, labels ...string)) {
+	counted("tcp_counter", expr.Lower, "what a counter of TCP has gained; each counter, host and phase",
+		[]string{"host", "counter"},
+		func(_ *result.Document, w *result.NetworkWindow, yield func(value float64, labels ...string)) {
 			for _, name := range slices.Sorted(maps.Keys(w.TCP)) {
-				yield(w.TCP[name], name)
+				yield(float64(w.TCP[name]), name)
 			}
 		}),
-	counted("nic_counter", "what a counter of a NIC has gained; each counter, NIC and phase", []string{"host", "counter", "nic"},
-		func(w *result.NetworkWindow, yield func(value int64, labels ...string)) {
+	counted("nic_counter", expr.Lower, "what a counter of a NIC has gained; each counter, NIC and phase",
+		[]string{"host", "counter", "nic"},
+		func(_ *result.Document, w *result.NetworkWindow, yield func(value float64, labels ...string)) {
 			for _, nic := range w.NICs {
 				for _, name := range slices.Sorted(maps.Keys(nic.Counters)) {
-					yield(nic.Counters[name], name, nic.Name)
+					yield(float64(nic.Counters[name]), name, nic.Name)
 				}
 			}
 		}),
 }
 
 // counted makes a metric of the windows of hosts. each yields values with their labels, which follow that of the host.
-func counted(name, help string, labels []string,
-	each func(w *result.NetworkWindow, yield func(value int64, labels ...string))) Def {
-	d := perResult(name, "", expr.Lower, help, func(v *view, yield func(Sample)) {
+func counted(name string, better expr.Better, help string, labels []string,
+	each func(d *result.Document, w *result.NetworkWindow, yield func(value float64, labels ...string))) Def {
+	d := perResult(name, "", better, help, func(v *view, yield func(Sample)) {
 		if v.d.Network == nil {
 			return
 		}
 		set := 0
 		for i := range v.d.Network.Windows {
 			w := &v.d.Network.Windows[i]
-			each(w, func(value int64, texts ...string) {
+			each(v.d, w, func(value float64, texts ...string) {
 				l := result.Labels{"host": v.d.World.Hosts[w.Host].Name}
 				for k, text := range texts {
 					l[labels[k+1]] = text
 				}
-				s := ofPattern(-1, w.Phase, float64(value))
+				s := ofPattern(-1, w.Phase, value)
 				s.StartNS, s.EndNS, s.Labels, s.LabelSet = w.StartNS, w.EndNS, l, set
 				yield(s)
 				set++

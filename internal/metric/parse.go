@@ -118,8 +118,13 @@ func (t *Threshold) aggregated(s *expr.Scanner) {
 
 // Abortable refuses to end a run by what is known only after it. The error is of the kind Usage.
 func (t *Threshold) Abortable() error {
-	if t.Of == result.ByCeiling && t.AbortAfter > 0 {
+	switch def, _ := Find(t.Metric); {
+	case t.AbortAfter == 0:
+		return nil
+	case t.Of == result.ByCeiling:
 		return fault.New(fault.Usage, "the ceiling is measured after the run, too late for abort")
+	case t.Transport != nil || def.labels != nil:
+		return fault.New(fault.Usage, "%s is known at the end of a run, too late for abort", t.Metric)
 	}
 	return nil
 }

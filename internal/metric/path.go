@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"perigee/internal/expr"
-	"perigee/internal/fault"
 	"perigee/internal/result"
 )
 
@@ -48,13 +47,10 @@ func (t *Threshold) path(s *expr.Scanner) {
 
 // CheckFor refuses a threshold on a metric that a scenario with these own metrics does not have.
 func (t Threshold) CheckFor(own []result.MetricDef) error {
-	switch {
-	case t.Transport == nil:
-		return Check(t.Metric, own)
-	case t.AbortAfter > 0:
-		return fault.New(fault.Usage, "threshold %s: abort has no effect: a path is judged at the end of a run", t)
+	if t.Transport != nil {
+		return nil
 	}
-	return nil
+	return Check(t.Metric, own)
 }
 
 // judgePath holds a threshold against the paths of a result: all that moved something and that the condition chooses

@@ -86,7 +86,7 @@ func TestParsePath(t *testing.T) {
 	}
 	if l, _ := Parse(`path == "rc"`); l.AbortAfter == 0 {
 		l.AbortAfter = 1
-		if err := l.CheckFor(nil); fault.KindOf(err) != fault.Usage {
+		if err := l.Abortable(); fault.KindOf(err) != fault.Usage {
 			t.Errorf("abort in a script: %v", err)
 		}
 	}

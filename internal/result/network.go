@@ -67,29 +67,22 @@ func (d *Document) Congestion() (texts []string) {
 func (d *Document) congestionIn(windows []*NetworkWindow, measured bool) string {
 	const most = 4
 	gains := map[string]map[string]int64{} // by counter and place
-	add := func(counter, place string, n int64) {
-		if n > 0 && measured {
+	var notes []string
+	for _, w := range windows {
+		host := d.World.Hosts[w.Host].Name
+		d.Counted(w, func(counter, nic string, n int64) {
+			if n <= 0 || !measured {
+				return
+			}
+			place := host
+			if nic != "" {
+				place = nic + " of " + host
+			}
 			if gains[counter] == nil {
 				gains[counter] = map[string]int64{}
 			}
 			gains[counter][place] += n
-		}
-	}
-	var notes []string
-	for _, w := range windows {
-		host := d.World.Hosts[w.Host].Name
-		if len(d.World.Hosts) > 1 {
-			for name, n := range w.TCP {
-				add("tcp "+name, host, n)
-			}
-		}
-		for _, nic := range w.NICs {
-			if port := strings.Contains(nic.Name, ":"); port || len(d.World.Hosts) > 1 {
-				for name, n := range nic.Counters {
-					add(name, nic.Name+" of "+host, n)
-				}
-			}
-		}
+		})
 		if w.Note != "" {
 			notes = append(notes, fmt.Sprintf("on %s %s", host, w.Note))
 		}
@@ -97,14 +90,33 @@ func (d *Document) congestionIn(windows []*NetworkWindow, measured bool) string 
 	var parts []string
 	for _, c := range congestion {
 		if len(gains[c.name]) > 0 {
-			parts = append(parts, worst(gains[c.name], c.words, strings.HasPrefix(c.name, "tcp ")))
+			parts = append(parts, worst(c.name, gains[c.name]))
 		}
 	}
 	return strings.Join(append(firstOf(parts, most), firstOf(notes, most)...), ", ")
 }
 
+// Counted yields what the counters of a host have gained by traffic that may be the job's: of a job on one host those
+// of RDMA ports, since TCP there carries what others send. Names of TCP's begin with "tcp ", and have no NIC.
+func (d *Document) Counted(w *NetworkWindow, yield func(name, nic string, n int64)) {
+	several := len(d.World.Hosts) > 1
+	for name, n := range w.TCP {
+		if several {
+			yield("tcp "+name, "", n)
+		}
+	}
+	for _, nic := range w.NICs {
+		if !several && !strings.Contains(nic.Name, ":") {
+			continue
+		}
+		for name, n := range nic.Counters {
+			yield(name, nic.Name, n)
+		}
+	}
+}
+
 // worst words where a counter has gained most, and what it has gained everywhere.
-func worst(gains map[string]int64, words string, tcp bool) string {
+func worst(counter string, gains map[string]int64) string {
 	var sum, most int64
 	place := ""
 	for _, p := range slices.Sorted(maps.Keys(gains)) {
@@ -112,15 +124,12 @@ func worst(gains map[string]int64, words string, tcp bool) string {
 			most, place = gains[p], p
 		}
 	}
-	plural := "s"
-	if most == 1 {
-		plural = ""
-	}
-	text, unit := fmt.Sprintf("%d %s on %s", most, fmt.Sprintf(words, plural), place), "NICs"
-	if tcp {
-		unit = "hosts"
-	}
-	if len(gains) > 1 {
+	text, _, _ := CongestionWords(counter, most)
+	text += " on " + place
+	if unit := "NICs"; len(gains) > 1 {
+		if strings.HasPrefix(counter, "tcp ") {
+			unit = "hosts"
+		}
 		text += fmt.Sprintf(" (%d on %d %s)", sum, len(gains), unit)
 	}
 	return text

@@ -50,6 +50,7 @@ func (p *Paths) ways() (list []way) {
 			list, i = append(list, way{PathUse: u}), len(list)
 		} else {
 			list[i].Count += u.Count
+			list[i].MaxBytes = min(list[i].MaxBytes, u.MaxBytes) // 0: some have no end
 		}
 		for d := range strings.SplitSeq(u.Device, ", ") {
 			if plain := d == "" || d == "memory" || d == "cuda"; !plain && !slices.Contains(list[i].devices, d) {

@@ -27,23 +27,16 @@ func (d *Document) CongestionTotals() map[string]int64 {
 		return nil
 	}
 	totals, measured := map[string]int64{}, d.measuredPhases()
-	add := func(prefix string, counters map[string]int64) {
-		for name, n := range counters {
-			if _, _, ok := CongestionWords(prefix+name, n); ok {
-				totals[prefix+name] += n
-			}
-		}
-	}
-	for _, w := range d.Network.Windows {
+	for i := range d.Network.Windows {
+		w := &d.Network.Windows[i]
 		if len(measured) > 0 && !measured[w.Phase] {
 			continue
 		}
-		if len(d.World.Hosts) > 1 { // as in Congestion
-			add("tcp ", w.TCP)
-		}
-		for _, n := range w.NICs {
-			add("", n.Counters)
-		}
+		d.Counted(w, func(name, _ string, n int64) {
+			if _, _, ok := CongestionWords(name, n); ok {
+				totals[name] += n
+			}
+		})
 	}
 	return totals
 }

@@ -19,11 +19,11 @@ type wires struct {
 	index     func(name string) int    // of an interface
 }
 
-// Wires lists the NICs by which UCX can reach other hosts from this process, the fastest first. The port of an adapter
-// and its network interface are one wire: where a port can be used, UCX prefers ports. An error of the kernel, or what
-// only UCX understands, is the reason why they are not known.
-func Wires() (list []NIC, reason string) {
-	return wires{"/", os.Getenv, withAddress(), indexOf}.list()
+// Wires lists the NICs by which UCX can reach other hosts from this process with such an environment, the fastest
+// first. The port of an adapter and its network interface are one wire: where a port can be used, UCX prefers ports. An
+// error of the kernel, or what only UCX understands, is the reason why they are not known.
+func Wires(env func(name string) string) (list []NIC, reason string) {
+	return wires{"/", env, withAddress(), indexOf}.list()
 }
 
 func (w wires) list() (list []NIC, reason string) {

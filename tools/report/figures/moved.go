@@ -144,21 +144,16 @@ func (f *Figures) gains() map[string]map[counter]gain {
 			list[l.Phase] = map[counter]gain{}
 		}
 	}
-	for _, w := range f.Document.Network.Windows {
+	for i := range f.Document.Network.Windows {
+		w := &f.Document.Network.Windows[i]
 		phase := list[w.Phase]
 		if phase == nil {
 			continue
 		}
-		add := func(of, nic string, counters map[string]int64) {
-			for name, n := range counters {
-				k := counter{w.Host, of + name, nic}
-				phase[k] = gain{phase[k].count + n, phase[k].ns + w.EndNS - w.StartNS}
-			}
-		}
-		add("tcp ", "", w.TCP)
-		for _, n := range w.NICs {
-			add("", n.Name, n.Counters)
-		}
+		f.Document.Counted(w, func(name, nic string, n int64) {
+			k := counter{w.Host, name, nic}
+			phase[k] = gain{phase[k].count + n, phase[k].ns + w.EndNS - w.StartNS}
+		})
 	}
 	return list
 }

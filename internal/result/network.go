@@ -154,7 +154,9 @@ func (n *Network) Sort() {
 // collected in. The middle of a measurement counts: clocks of hosts are not exact at its edges.
 func (d *Document) measuredPhases() map[string]bool {
 	phases := map[string]bool{}
-	add := func(phase string, start, end int64) { phases[phase], phases[d.PhaseAt(start+(end-start)/2)] = true, true }
+	add := func(phase string, start, end int64) {
+		phases[phase], phases[d.PhaseAt(start+(end-start)/2)] = true, true
+	}
 	for i := range d.Measurements {
 		add(d.Measurements[i].Phase, d.Measurements[i].StartNS, d.Measurements[i].EndNS)
 	}

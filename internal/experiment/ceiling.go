@@ -9,6 +9,7 @@ import (
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/matrix"
 	"perigee/internal/traffic/play"
+	"perigee/internal/traffic/session"
 	"perigee/nixl"
 	"perigee/spmd"
 )
@@ -31,8 +32,9 @@ type ceilingPlan struct {
 	Unknown          string // why there is none
 }
 
-// measureCeiling measures the rate of one large message where --ceiling asks for it. All ranks call it after the last
-// transfer. What cannot be measured is a note; an error is one of the job.
+// measureCeiling measures the rate of one large message where --ceiling asks for it. All ranks call it after the end of
+// the session, so that paths and accounts are those of the run alone. What cannot be measured is a note; an error is one
+// of the job.
 func (e *Experiment) measureCeiling() error {
 	switch {
 	case !e.Job.Ceiling:
@@ -41,8 +43,7 @@ func (e *Experiment) measureCeiling() error {
 		e.Note("the ceiling is not known: the run has moved nothing")
 		return nil
 	}
-	e.looks.end(true, e.World.Now) // of the run, also where it has begun no phase
-	e.looks.phase = ""
+	e.looks.phase = "" // what lies between the run and the ceiling is no part of it
 	e.BeginPhase(result.CeilingPhase)
 	if e.Doc != nil && e.Doc.Line == nil {
 		e.Doc.Line = &result.Line{From: "all ranks are on one host"}
@@ -63,7 +64,7 @@ func (e *Experiment) measureCeiling() error {
 		e.Doc.Line.Ceiling = c
 		io.WriteString(e.Out, Comment("ceiling: "+e.Doc.CeilingText()))
 	}
-	return nil
+	return e.gatherWindows()
 }
 
 // planCeiling takes the operation, the memory and the ranks of the largest message of the run between hosts, or inside
@@ -105,14 +106,27 @@ func (e *Experiment) planCeiling() (p ceilingPlan) {
 // ceiling runs one message between two ranks: in growing sizes, each twice, and the last one as often as it counts. All
 // ranks get the same.
 func (e *Experiment) ceiling(p ceilingPlan) (c *result.Ceiling, unknown string, err error) {
-	loads, err := e.ceilingLoads(p)
+	s, err := session.Open(e.World, e.engine, e.agent, e.Seed)
 	if err != nil {
 		return nil, "", err
 	}
-	if len(loads) == 0 {
-		return nil, "there is no memory for one large message", nil
+	defer s.Close()
+	loads, err := ceilingLoads(e.World.Size(), p)
+	if err != nil {
+		return nil, "", err
 	}
-	plans, err := play.Prepare(e.session, loads)
+	for {
+		fits, err := s.Fits(loads)
+		if err != nil {
+			return nil, "", err
+		} else if fits {
+			break
+		}
+		if loads = loads[:len(loads)-1]; len(loads) == 0 {
+			return nil, "there is no memory for one large message", nil
+		}
+	}
+	plans, err := play.Prepare(s, loads)
 	if err != nil {
 		return nil, "", err
 	}
@@ -128,34 +142,16 @@ func (e *Experiment) ceiling(p ceilingPlan) (c *result.Ceiling, unknown string, 
 	return nil, "", nil // there is a last plan
 }
 
-// ceilingLoads makes a load for each size that fits: in the buffers of the run, or else in buffers of agents of their
-// own, since the run's would become larger at all ranks.
-func (e *Experiment) ceilingLoads(p ceilingPlan) (loads []load.Load, err error) {
-	on := func(lane load.Lane) error {
-		loads = nil
-		for _, bytes := range ceilingSizes {
-			m := matrix.New(e.World.Size())
-			if err := m.Set(p.Sender, p.Receiver, bytes); err != nil {
-				return err
-			}
-			loads = append(loads,
-				load.Pattern{Name: "the ceiling", Matrix: m, Mem: p.Mem, Op: p.Op, Shards: 1, Lane: lane})
+// ceilingLoads makes a load for each size.
+func ceilingLoads(ranks int, p ceilingPlan) (loads []load.Load, err error) {
+	for _, bytes := range ceilingSizes {
+		m := matrix.New(ranks)
+		if err := m.Set(p.Sender, p.Receiver, bytes); err != nil {
+			return nil, err
 		}
-		return nil
+		loads = append(loads, load.Pattern{Name: "the ceiling", Matrix: m, Mem: p.Mem, Op: p.Op, Shards: 1})
 	}
-	if err := on(0); err != nil || e.session.Holds(loads) {
-		return loads, err
-	}
-	if err := on(load.MaxLanes - 1); err != nil || p.Mem == nixl.VRAM { // whose free memory is not known
-		return loads, err
-	}
-	for len(loads) > 0 {
-		if fits, err := e.session.Fits(loads); err != nil || fits {
-			return loads, err
-		}
-		loads = loads[:len(loads)-1]
-	}
-	return nil, nil
+	return loads, nil
 }
 
 // timeMessage runs a message some times and then as often as it counts. What goes wrong at its initiator is the reason

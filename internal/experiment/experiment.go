@@ -60,6 +60,7 @@ type Experiment struct {
 
 	session    *session.Session
 	engine     nixl.Engine // of the session
+	agent      nixl.AgentConfig
 	defaultMem *nixl.Mem
 	notedGPUs  bool
 	netDevices string                    // of this rank, by --nic-map

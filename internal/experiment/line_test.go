@@ -12,8 +12,10 @@ import (
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 	"perigee/internal/traffic/matrix"
+	"perigee/internal/traffic/session"
 	"perigee/internal/traffic/traffictest"
 	"perigee/nixl"
+	"perigee/nixl/shm"
 	"perigee/spmd"
 )
 
@@ -119,6 +121,14 @@ func (a brokenAgent) NewBatch(list []nixl.Transfer) (nixl.Batch, error) {
 
 func (brokenBatch) Run(nixl.Control, int, []nixl.Times) error { return errors.New("the cable is out") }
 
+func descriptors(uses ...result.PathUse) (n int64) {
+	for _, u := range uses {
+		n += u.Count
+	}
+	return n
+}
+
+// What moves the ceiling is no part of the run's path and accounts.
 func TestCeiling(t *testing.T) {
 	for name, c := range map[string]struct {
 		ranks int
@@ -136,6 +146,10 @@ func TestCeiling(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var d *result.Document
 			var out bytes.Buffer
+			var before int64 // what agents of this process have moved in other tests
+			for r := range c.ranks {
+				before += descriptors(gatherPaths([]*nixl.Path{new(new(shm.Engine).Path(session.AgentsOf(r)))}).Uses...)
+			}
 			errs := traffictest.Worlds(t, c.ranks, func(w *spmd.World) error {
 				e := Begin(Config{World: w, Out: &out, Job: result.Job{Engine: "shm", Ceiling: true}, LineRate: 1e13, Command: []string{"perigee"},
 					Scenario: result.Scenario{Name: "x", SHA256: strings.Repeat("0", 64), Options: map[string]any{}},
@@ -173,6 +187,12 @@ func TestCeiling(t *testing.T) {
 			c.want.Mem, c.want.Bytes, c.want.Runs, c.want.Rate = "dram", got.Bytes, got.Runs, got.Rate
 			if got != c.want || !strings.Contains(out.String(), "# ceiling: ") || !strings.Contains(out.String(), "% of the line)\n") {
 				t.Errorf("got %+v\n%s", got, out.String())
+			}
+			if n := descriptors(d.Paths.Uses...); n != before || d.Accounts.Total.Plan != 0 {
+				t.Errorf("the ceiling is in the path or the accounts of the run: %d descriptors, %v", n-before, d.Accounts)
+			}
+			if w := d.Network.Windows; w[len(w)-1].Phase != result.CeilingPhase {
+				t.Errorf("windows %+v", w)
 			}
 			if err := resulttest.ValidateDocument(d); err != nil {
 				t.Error(err)

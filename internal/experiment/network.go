@@ -51,9 +51,10 @@ func (e *Experiment) beginLooks() {
 // phase.
 func (e *Experiment) BeginPhase(name string) {
 	e.World.Phase(name)
+	began := e.World.Now() // a look takes milliseconds
 	e.looks.edge(name, e.World.Now)
 	if e.Doc != nil {
-		e.Doc.Phases = append(e.Doc.Phases, result.Phase{Name: name, StartNS: e.World.Now()})
+		e.Doc.Phases = append(e.Doc.Phases, result.Phase{Name: name, StartNS: began})
 		e.Checkpoint()
 	}
 }
@@ -110,9 +111,20 @@ func fill(w *result.NetworkWindow, now, before device.Counters) {
 	}
 }
 
-// observeNetwork ends the last window and gathers those of all hosts in the result, at rank 0, which prints what the
-// counters say of congestion. All ranks call it.
+// observeNetwork gathers the windows of the run, and prints what the counters say of congestion. All ranks call it.
 func (e *Experiment) observeNetwork() error {
+	err := e.gatherWindows()
+	if err != nil || e.Doc == nil {
+		return err
+	}
+	if texts := e.Doc.Congestion(); len(texts) > 0 {
+		io.WriteString(e.Out, Comment("network: "+strings.Join(texts, "; ")+" (all traffic of the hosts counts)"))
+	}
+	return nil
+}
+
+// gatherWindows ends the last window and adds those of all hosts to the result, at rank 0. All ranks call it.
+func (e *Experiment) gatherWindows() error {
 	e.looks.end(true, e.World.Now)
 	if e.looks.spent > 0 {
 		e.World.Log().Debug("read the counters of the network", "elapsed", e.looks.spent)
@@ -124,12 +136,15 @@ func (e *Experiment) observeNetwork() error {
 			return err
 		}
 	}
+	e.looks.windows = nil
 	g := e.World.All()
 	all, err := g.Gather(0, mine)
 	if err != nil || all == nil {
 		return err
 	}
-	e.Doc.Network = &result.Network{Windows: []result.NetworkWindow{}}
+	if e.Doc.Network == nil {
+		e.Doc.Network = &result.Network{Windows: []result.NetworkWindow{}}
+	}
 	for place, text := range all {
 		var windows []result.NetworkWindow
 		if len(text) == 0 {
@@ -144,8 +159,5 @@ func (e *Experiment) observeNetwork() error {
 		e.Doc.Network.Windows = append(e.Doc.Network.Windows, windows...)
 	}
 	e.Doc.Network.Sort()
-	if texts := e.Doc.Congestion(); len(texts) > 0 {
-		io.WriteString(e.Out, Comment("network: "+strings.Join(texts, "; ")+" (all traffic of the hosts counts)"))
-	}
 	return nil
 }

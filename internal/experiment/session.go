@@ -40,7 +40,8 @@ func (e *Experiment) Session() (*session.Session, error) {
 	if engine.Info().Name == "nixl" {
 		e.tally.closing = capi.TelemetryOf(os.Getenv).Flush
 	}
-	s, err := session.Open(e.World, e.tally.counting(engine), nixl.AgentConfig{GPU: gpu, Progress: "auto"}, e.Seed)
+	e.agent = nixl.AgentConfig{GPU: gpu, Progress: "auto"}
+	s, err := session.Open(e.World, e.tally.counting(engine), e.agent, e.Seed)
 	if err != nil {
 		return nil, err
 	}

@@ -20,8 +20,12 @@ type moved struct {
 type tally struct {
 	world   *spmd.World
 	mu      sync.Mutex
-	agents  []*countedAgent
-	closing func() // is called before an agent closes that has moved something; may be nil
+	agents  []*countedAgent // that are open
+	closing func()          // is called before an agent closes that has moved something; may be nil
+	// Of closed agents: a script may open and close thousands.
+	phasesClosed  []moved
+	libraryClosed libraryCount
+	namesClosed   []string // of those that an exporter has counted
 }
 
 // counting returns the engine with agents that this tally counts.
@@ -40,6 +44,7 @@ func (t *tally) counting(engine nixl.Engine) nixl.Engine {
 func (t *tally) phases() (list []moved) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	list = slices.Clone(t.phasesClosed)
 	for _, a := range t.agents {
 		for _, m := range a.phases {
 			list = addPhase(list, *m)
@@ -50,12 +55,41 @@ func (t *tally) phases() (list []moved) {
 
 // settle asks the library about all batches that are still prepared.
 func (t *tally) settle() (sum libraryCount) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	sum = t.libraryClosed
 	for _, a := range t.agents {
 		a.settle()
-		sum.Bytes += a.library.Bytes
-		sum.Unknown = sum.Unknown || a.library.Unknown
+		sum.add(a.library)
 	}
 	return sum
+}
+
+// exported names the agents that have moved something, which an exporter must know.
+func (t *tally) exported() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	names := slices.Clone(t.namesClosed)
+	for _, a := range t.agents {
+		if a.requests() > 0 {
+			names = append(names, a.name)
+		}
+	}
+	return names
+}
+
+// forget adds up what an agent that closes has moved.
+func (t *tally) forget(a *countedAgent) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, m := range a.phases {
+		t.phasesClosed = addPhase(t.phasesClosed, *m)
+	}
+	t.libraryClosed.add(a.library)
+	if a.requests() > 0 && t.closing != nil {
+		t.namesClosed = append(t.namesClosed, a.name)
+	}
+	t.agents = slices.DeleteFunc(t.agents, func(open *countedAgent) bool { return open == a })
 }
 
 // addPhase adds to the entry of a phase, or appends one.
@@ -113,6 +147,11 @@ type libraryCount struct {
 	Unknown bool // it says nothing of some
 }
 
+func (c *libraryCount) add(more libraryCount) {
+	c.Bytes += more.Bytes
+	c.Unknown = c.Unknown || more.Unknown
+}
+
 // add counts n runs in the phase that is now.
 func (a *countedAgent) add(n int, per moved) {
 	if phase := a.tally.world.CurrentPhase(); a.current == nil || a.current.Phase != phase {
@@ -167,6 +206,7 @@ func (a *countedAgent) Close() error {
 	if a.requests() > 0 && a.tally.closing != nil {
 		a.tally.closing()
 	}
+	a.tally.forget(a)
 	return a.Agent.Close()
 }
 
@@ -281,8 +321,7 @@ func (b *countedBatch) settle() {
 	if ok {
 		bytes, ok = m.Measured()
 	}
-	b.agent.library.Bytes += b.runs * bytes
-	b.agent.library.Unknown = b.agent.library.Unknown || !ok
+	b.agent.library.add(libraryCount{b.runs * bytes, !ok})
 	b.runs = 0
 }
 

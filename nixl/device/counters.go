@@ -26,7 +26,7 @@ type Counters struct {
 // NICCounters holds what a NIC has counted.
 type NICCounters struct {
 	Name           string // as in NIC
-	Mbps           int64  // as in NIC
+	Mbps           int64  // as in NIC; 0 where the driver makes it up, as that of veth does
 	Sent, Received int64  // bytes
 	// Congestion is by the names of docs/network.md.
 	Congestion map[string]int64
@@ -175,16 +175,17 @@ func (n Network) interfaces(congestion, ports bool) (list []NICCounters) {
 			continue
 		}
 		dir := filepath.Join(n.Root, "sys/class/net", name)
-		_, err := os.Stat(filepath.Join(dir, "device"))
-		physical := err == nil
+		physical := has(dir, "device")
 		received, ok := count(f[bytesIn])
 		sent, both := count(f[bytesOut])
 		idle := sent+received == 0 && attribute(dir, "operstate") == "down"
 		if !ok || !both || idle || !physical && !addressed[name] || passesOn(dir, ports) {
 			continue
 		}
-		mbps, _ := count(attribute(dir, "speed"))
-		c := NICCounters{Name: name, Mbps: mbps, Sent: sent, Received: received}
+		c := NICCounters{Name: name, Sent: sent, Received: received}
+		if !madeUp(dir) {
+			c.Mbps, _ = count(attribute(dir, "speed"))
+		}
 		if congestion {
 			dropped := map[string]string{"rx_dropped": f[droppedIn], "tx_dropped": f[droppedOut]}
 			c.take([]source{{name: "rx_dropped", key: "rx_dropped"}, {name: "tx_dropped", key: "tx_dropped"}},
@@ -329,7 +330,7 @@ func gains(now, before map[string]int64, bits map[string]int, note func(name, wh
 			continue
 		}
 		gained, width := now[name]-was, bits[name]
-		if gained < 0 && width == 32 && was < 1<<32 {
+		if gained < -1<<31 && width == 32 { // less far back it was set back
 			gained += 1 << 32
 		}
 		switch {

@@ -42,7 +42,7 @@ func (w wires) list() (list []NIC, reason string) {
 		case asked != nil && !slices.Contains(asked, n.Name):
 		case n.RDMA && n.State == "ACTIVE" && w.opens(n.Name):
 			ports = append(ports, n)
-		case !n.RDMA && n.Kind != "loopback" && n.State != "down" && !w.has(n.Name, "bridge") && w.addressed[n.Name]:
+		case !n.RDMA && n.Kind != "loopback" && n.State != "down" && !has(w.net(n.Name), "bridge") && w.addressed[n.Name]:
 			nets = append(nets, n)
 		}
 	}
@@ -50,10 +50,11 @@ func (w wires) list() (list []NIC, reason string) {
 		if slices.ContainsFunc(nets, w.foreign) {
 			return nets, "/sys is that of another network namespace"
 		}
-		if list = slices.DeleteFunc(slices.Clone(nets), w.madeUp); len(list) == 0 {
+		virtual := func(n NIC) bool { return madeUp(w.net(n.Name)) }
+		if list = slices.DeleteFunc(slices.Clone(nets), virtual); len(list) == 0 {
 			list = nets
 		}
-		if len(nets) > 0 && w.madeUp(list[0]) && list[0].Mbps > 0 {
+		if len(nets) > 0 && virtual(list[0]) && list[0].Mbps > 0 {
 			return nets, fmt.Sprintf("%s is a virtual interface, whose %g Gb/s stand for no wire", nets[0].Name,
 				float64(nets[0].Mbps)/1e3)
 		}
@@ -90,23 +91,26 @@ func onlyTCP(value string) bool {
 	})
 }
 
-// has reports whether a network interface has an entry in its folder of sysfs.
-func (w wires) has(name, entry string) bool {
-	_, err := os.Stat(filepath.Join(w.root, "sys/class/net", name, entry))
+// net is the folder of a network interface in sysfs.
+func (w wires) net(name string) string { return filepath.Join(w.root, "sys/class/net", name) }
+
+// has reports whether a folder has an entry.
+func has(dir, entry string) bool {
+	_, err := os.Stat(filepath.Join(dir, entry))
 	return err == nil
 }
 
 // foreign reports whether an interface in sysfs is another one than this process has by that name.
 func (w wires) foreign(n NIC) bool {
-	index, err := strconv.Atoi(attribute(filepath.Join(w.root, "sys/class/net", n.Name), "ifindex"))
+	index, err := strconv.Atoi(attribute(w.net(n.Name), "ifindex"))
 	return err == nil && index != w.index(n.Name)
 }
 
-// madeUp reports whether the speed of a network interface is one that its driver has made up, as that of veth and tun:
-// they have neither a device nor, as bond, vlan and macvlan, a type and the speed of devices below them.
-func (w wires) madeUp(n NIC) bool {
-	typed := strings.Contains(attribute(filepath.Join(w.root, "sys/class/net", n.Name), "uevent"), "DEVTYPE=")
-	return !w.has(n.Name, "device") && !typed
+// madeUp reports whether the speed of the network interface with a folder in sysfs is one that its driver has made up,
+// as that of veth and tun: they have neither a device nor, as bond, vlan and macvlan, a type and the speed of devices
+// below them.
+func madeUp(dir string) bool {
+	return !has(dir, "device") && !strings.Contains(attribute(dir, "uevent"), "DEVTYPE=")
 }
 
 // opens reports whether this process has the device file of an adapter's port: a container sees the adapters of its

@@ -174,22 +174,6 @@ func (s *Session) fitGPUs(loads []load.Load) (bool, error) {
 	return true, nil
 }
 
-// Holds reports whether the buffers that are there hold loads. All ranks get the same.
-func (s *Session) Holds(loads []load.Load) bool {
-	s.ledger.mu.Lock()
-	defer s.ledger.mu.Unlock()
-	for _, lane := range lanesOf(loads) {
-		b := s.ledger.books[lane]
-		for mem, d := range needs(s.world.Size(), lane, loads) {
-			if d != nil && (b == nil || b.caps[mem] == nil || !covers(b.caps[mem].send, d.send) ||
-				!covers(b.caps[mem].recv, d.recv)) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 // satAdd is written so that absurd loads cannot overflow the sum.
 func satAdd(a, b int64) int64 {
 	if sum := a + b; sum >= 0 {

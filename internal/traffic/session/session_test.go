@@ -106,30 +106,6 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// A session holds what is not larger, at any rank, than what it has reserved for that lane and memory.
-func TestHolds(t *testing.T) {
-	errs := try(t, 2, func(w *spmd.World, s *Session) error {
-		reserved := load.Pattern{Matrix: fromRows(t, []int64{0, 100}, []int64{3000, 0}), Shards: 1}
-		if _, err := s.Reserve([]load.Load{reserved}); err != nil {
-			return err
-		}
-		for _, c := range []struct {
-			there, back int64
-			lane        load.Lane
-			want        bool
-		}{{100, 3000, 0, true}, {1, 0, 0, true}, {101, 0, 0, false}, {0, 3001, 0, false}, {1, 1, 1, false}} {
-			p := load.Pattern{Matrix: fromRows(t, []int64{0, c.there}, []int64{c.back, 0}), Shards: 1, Lane: c.lane}
-			if got := s.Holds([]load.Load{p}); got != c.want {
-				return fmt.Errorf("rank %d, %+v: got %v", w.Rank(), c, got)
-			}
-		}
-		return nil
-	})
-	if err := errors.Join(errs...); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestMemoryCheckOfAbsurdMatrices(t *testing.T) {
 	const huge = 1<<62 - 1
 	m := fromRows(t, []int64{huge})

@@ -36,6 +36,8 @@ type comparison struct {
 	Differ      int
 	Same        int
 	Findings    []string
+	Paths       []string `json:"path_changed"`
+	Beside      []any
 	Rows        []struct {
 		Metric                         string
 		Pattern                        *int

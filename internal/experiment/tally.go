@@ -32,10 +32,7 @@ type tally struct {
 func (t *tally) counting(engine nixl.Engine) nixl.Engine {
 	counted := countedEngine{engine, t}
 	if f, ok := engine.(nixl.FilesOnly); ok {
-		return struct {
-			countedEngine
-			nixl.FilesOnly
-		}{counted, f}
+		return countedFiles{counted, f}
 	}
 	return counted
 }
@@ -108,6 +105,17 @@ type countedEngine struct {
 	nixl.Engine
 	tally *tally
 }
+
+// filesOnly names the embedded interface other than its method, which a field of the same name would hide.
+type filesOnly = nixl.FilesOnly
+
+// countedFiles implements nixl.FilesOnly as the engine that it counts.
+type countedFiles struct {
+	countedEngine
+	filesOnly
+}
+
+var _ nixl.FilesOnly = countedFiles{}
 
 // Path implements nixl.PathEngine: what counts does not hide what the engine says of its paths.
 func (e countedEngine) Path(prefix string) nixl.Path {

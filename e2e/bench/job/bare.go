@@ -16,8 +16,8 @@ import (
 // peerEnv makes a process one of the ranks of Bare.
 const peerEnv = "PERIGEE_BENCH_CONNECT"
 
-// Child must be called at the start of a main (or TestMain) that uses Bare or Start. In the process of a rank it does the rank's
-// work and never returns.
+// Child must be called at the start of a main (or TestMain) that uses Bare or Start. In the process of a rank it does
+// the rank's work and never returns.
 func Child() {
 	if role := os.Getenv(fakeEnv); role != "" {
 		if err := fake(role); err != nil {

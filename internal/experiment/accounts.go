@@ -44,8 +44,7 @@ func (e *Experiment) countBytes() rankCount {
 	if t.Address == "" {
 		return c
 	}
-	c.Exporter, e.tally.closing = t.Exporter, nil
-	c.Agents = e.tally.movers()
+	c.Exporter, c.Agents, e.tally.closing = t.Exporter, e.tally.exported(), nil
 	t.Flush()
 	if w.Hosts()[w.HostOf(w.Rank())].Ranks[0] == w.Rank() {
 		var err error

@@ -53,9 +53,10 @@ func (e *Experiment) beginLooks() {
 // phase.
 func (e *Experiment) BeginPhase(name string) {
 	e.World.Phase(name)
+	began := e.World.Now() // a look takes milliseconds
 	e.looks.edge(name, e.World.Now)
 	if e.Doc != nil {
-		e.Doc.Phases = append(e.Doc.Phases, result.Phase{Name: name, StartNS: e.World.Now()})
+		e.Doc.Phases = append(e.Doc.Phases, result.Phase{Name: name, StartNS: began})
 		e.Checkpoint()
 	}
 }

@@ -21,10 +21,11 @@ type tally struct {
 	world   *spmd.World
 	mu      sync.Mutex
 	agents  []*countedAgent // that are open
-	closed  []moved         // by the others
-	names   []string        // of those of the others that have moved something
-	library libraryCount    // of the others
 	closing func()          // is called before an agent closes that has moved something; may be nil
+	// Of closed agents: a script may open and close thousands.
+	phasesClosed  []moved
+	libraryClosed libraryCount
+	namesClosed   []string // of those that an exporter has counted
 }
 
 // counting returns the engine with agents that this tally counts.
@@ -43,7 +44,7 @@ func (t *tally) counting(engine nixl.Engine) nixl.Engine {
 func (t *tally) phases() (list []moved) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	list = slices.Clone(t.closed)
+	list = slices.Clone(t.phasesClosed)
 	for _, a := range t.agents {
 		for _, m := range a.phases {
 			list = addPhase(list, *m)
@@ -52,43 +53,46 @@ func (t *tally) phases() (list []moved) {
 	return list
 }
 
-// movers names the agents that have moved something.
-func (t *tally) movers() []string {
-	list := slices.Clone(t.names)
-	for _, a := range t.agents {
-		if a.requests() > 0 {
-			list = append(list, a.name)
-		}
-	}
-	return list
-}
-
-// end adds up what an agent has moved that is closed, of which there may be one in each round of a long run.
-func (t *tally) end(a *countedAgent) {
+// settle asks the library about all batches that are still prepared.
+func (t *tally) settle() (sum libraryCount) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	i := slices.Index(t.agents, a)
-	if i < 0 {
-		return
-	}
-	t.agents = slices.Delete(t.agents, i, i+1)
-	for _, m := range a.phases {
-		t.closed = addPhase(t.closed, *m)
-	}
-	if a.requests() > 0 {
-		t.names = append(t.names, a.name)
-	}
-	t.library.add(a.library)
-}
-
-// settle asks the library about all batches that are still prepared.
-func (t *tally) settle() libraryCount {
-	sum := t.library
+	sum = t.libraryClosed
 	for _, a := range t.agents {
 		a.settle()
 		sum.add(a.library)
 	}
 	return sum
+}
+
+// exported names the agents that have moved something, which an exporter must know.
+func (t *tally) exported() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	names := slices.Clone(t.namesClosed)
+	for _, a := range t.agents {
+		if a.requests() > 0 {
+			names = append(names, a.name)
+		}
+	}
+	return names
+}
+
+// forget adds up what an agent that closes has moved.
+func (t *tally) forget(a *countedAgent) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !slices.Contains(t.agents, a) {
+		return // it was closed before
+	}
+	for _, m := range a.phases {
+		t.phasesClosed = addPhase(t.phasesClosed, *m)
+	}
+	t.libraryClosed.add(a.library)
+	if a.requests() > 0 && t.closing != nil {
+		t.namesClosed = append(t.namesClosed, a.name)
+	}
+	t.agents = slices.DeleteFunc(t.agents, func(open *countedAgent) bool { return open == a })
 }
 
 // addPhase adds to the entry of a phase, or appends one.
@@ -205,7 +209,7 @@ func (a *countedAgent) Close() error {
 	if a.requests() > 0 && a.tally.closing != nil {
 		a.tally.closing()
 	}
-	defer a.tally.end(a)
+	a.tally.forget(a)
 	return a.Agent.Close()
 }
 

@@ -150,19 +150,19 @@ func (n *Network) Sort() {
 	})
 }
 
-// measuredPhases are those in which measurements began and samples were taken, and those that measurements were
-// collected in.
+// measuredPhases are those in which measurements were made and samples taken, and those that measurements were
+// collected in. The middle of a measurement counts: clocks of hosts are not exact at its edges.
 func (d *Document) measuredPhases() map[string]bool {
 	phases := map[string]bool{}
-	add := func(phase string, start int64) { phases[phase], phases[d.PhaseAt(start)] = true, true }
+	add := func(phase string, start, end int64) { phases[phase], phases[d.PhaseAt(start+(end-start)/2)] = true, true }
 	for i := range d.Measurements {
-		add(d.Measurements[i].Phase, d.Measurements[i].StartNS)
+		add(d.Measurements[i].Phase, d.Measurements[i].StartNS, d.Measurements[i].EndNS)
 	}
 	for i := range d.Storage {
-		add(d.Storage[i].Phase, d.Storage[i].StartNS)
+		add(d.Storage[i].Phase, d.Storage[i].StartNS, d.Storage[i].EndNS)
 	}
 	for i := range d.Lanes {
-		add(d.Lanes[i].Phase, d.Lanes[i].StartNS)
+		add(d.Lanes[i].Phase, d.Lanes[i].StartNS, d.Lanes[i].EndNS)
 	}
 	for _, m := range d.Metrics {
 		for _, at := range m.TimesNS {

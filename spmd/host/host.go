@@ -239,9 +239,6 @@ func (s *Segment) Barrier(key uint64, parties, cores int) (*Barrier, error) {
 		if sl.key.CompareAndSwap(0, key) || sl.key.Load() == key {
 			s.used.Store(sl, struct{}{})
 			b := &Barrier{seg: s, slot: sl, parties: uint64(parties), nap: nap}
-			if crowd := parties / max(cores, 1) / crowded; crowd > 1 {
-				b.nap *= time.Duration(min(crowd, longest))
-			}
 			if parties <= cores {
 				b.spin = spinReads
 			}
@@ -259,10 +256,6 @@ const (
 	yieldLess  = 50 * time.Microsecond  // in such a process
 	yieldBatch = 4                      // yields between looks at the clock, which cost nearly as much
 	nap        = 100 * time.Millisecond // a sleeper looks up this often: others may have failed
-	// Where parties are many for each core, the naps are longer in proportion, up to some limit: the looks of all would
-	// keep the cores busy. A rank that hears of the failure itself ends its own waits at once.
-	crowded = 16 // parties per core for a nap
-	longest = 8  // naps
 )
 
 // Wait returns when all parties have called it. It waits no longer than limit,

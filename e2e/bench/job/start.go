@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,9 +36,10 @@ const (
 // Start measures how long an empty job takes by the number of its ranks, with a program of Open MPI beside it, and how
 // much of a CPU rank 0 needs for ranks that come to it by the network.
 func (c *Command) Start(w io.Writer) error {
-	fmt.Fprintf(w, "# start to exit of a job that does nothing, median of %d, in turns; Open MPI: MPI_Init, MPI_Finalize\n", startTurns)
-	fmt.Fprintf(w, "%5s %12s %12s %12s %12s %8s\n", "ranks", "perigee s", "ms per rank", "CPU ms each",
-		"Open MPI s", "ratio")
+	fmt.Fprintf(w, "# start to exit of a job that does nothing, median of %d, in turns; Open MPI: MPI_Init, MPI_Finalize\n",
+		startTurns)
+	fmt.Fprintf(w, "%5s %12s %12s %12s %12s %8s\n", "ranks", "perigee s", "ms per rank", "CPU ms each", "Open MPI s",
+		"ratio")
 	library, err := emptyMPI(c.folder)
 	if err != nil {
 		return err
@@ -83,8 +85,9 @@ func (c *Command) starts(n int, library []string) (ours, cpu, theirs time.Durati
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 2*startLimit)
 		start = time.Now()
-		cmd = exec.CommandContext(ctx, library[0], append(library[1:len(library)-1:len(library)-1],
-			"-n", strconv.Itoa(n), library[len(library)-1])...)
+		last := len(library) - 1
+		words := append(slices.Clone(library[1:last]), "-n", strconv.Itoa(n), library[last])
+		cmd = exec.CommandContext(ctx, library[0], words...)
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it then ends its ranks
 		if cmd.Run() == nil {
 			times[2] = append(times[2], time.Since(start))

@@ -33,8 +33,8 @@ type ceilingPlan struct {
 }
 
 // measureCeiling measures the rate of one large message where --ceiling asks for it. All ranks call it after the end of
-// the session, so that paths and accounts are those of the run alone. What cannot be measured is a note; an error is one
-// of the job.
+// the session, so that paths and accounts are those of the run alone. What cannot be measured is a note; an error is
+// one of the job.
 func (e *Experiment) measureCeiling() error {
 	switch {
 	case !e.Job.Ceiling:

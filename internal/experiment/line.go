@@ -81,7 +81,8 @@ func (e *Experiment) reach() reach {
 	if backend != "UCX" && len(nics) > 1 {
 		reason = "only " + backend + " knows which NICs it uses"
 	}
-	r := reach{Unknown: reason, All: map[string]float64{}, Rails: rails(os.Getenv("UCX_MAX_RMA_RAILS"), e.Job.BackendParams["engine_config"])}
+	r := reach{Unknown: reason, All: map[string]float64{},
+		Rails: rails(os.Getenv("UCX_MAX_RMA_RAILS"), e.Job.BackendParams["engine_config"])}
 	if reason != "" {
 		return r
 	}

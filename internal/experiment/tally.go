@@ -79,6 +79,9 @@ func (t *tally) exported() []string {
 func (t *tally) forget(a *countedAgent) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if !slices.Contains(t.agents, a) {
+		return // it was closed before
+	}
 	for _, m := range a.phases {
 		t.phasesClosed = addPhase(t.phasesClosed, *m)
 	}

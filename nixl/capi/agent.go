@@ -89,9 +89,7 @@ func (a *agent) Info() nixl.Info {
 			info.Params["file_access"] = access
 		}
 	}
-	for _, name := range []string{"UCX_TLS", "UCX_NET_DEVICES", "UCX_RNDV_SCHEME", "UCX_RNDV_THRESH",
-		"UCX_ZCOPY_THRESH", "UCX_BCOPY_BW", "UCX_MAX_RMA_RAILS", "UCX_CUDA_IPC_ENABLE_GET_ZCOPY", "UCX_RMA_PPLN_ENABLE",
-		"NIXL_PLUGIN_DIR", "FI_PROVIDER"} {
+	for _, name := range nixl.Variables {
 		if value := os.Getenv(name); value != "" {
 			info.Params[name] = value
 		}

@@ -86,19 +86,28 @@ func (c *Cmd) judge(s cli.Streams, before, after []string, cases func([]junit.Ca
 	if err != nil {
 		return err
 	}
-	return c.Judge(s, Sides{Old: old, New: fresh, Force: c.Force, Advice: c.advice, Cases: cases})
+	return c.Judge(s, Sides{Old: old, New: fresh, Force: c.Force, Cases: cases,
+		Advice: func(n int) string { return c.advice(n, slices.Concat(old, fresh)) }})
 }
 
-// advice is the command that makes enough runs, n on each side.
-func (c *Cmd) advice(n int) string {
-	words := []string{"perigee", "rerun"}
+// advice is the command that makes enough runs, n on each side. Without a launcher it would put the ranks of several
+// hosts on this one.
+func (c *Cmd) advice(n int, docs []*result.Document) string {
+	var paths []string
 	for _, path := range []string{c.Old, c.New} {
 		if first, err := FirstOf(path); err == nil {
 			path = first
 		}
-		words = append(words, path)
+		paths = append(paths, path)
 	}
-	return cli.CommandLine(append(words, "--times", fmt.Sprint(n)))
+	if !slices.ContainsFunc(docs, func(d *result.Document) bool { return len(d.World.Hosts) > 1 }) {
+		return cli.CommandLine([]string{"perigee", "rerun", paths[0], paths[1], "--times", fmt.Sprint(n)})
+	}
+	again := func(path, folder string) string {
+		return cli.CommandLine([]string{"perigee", "rerun", path, "--result", folder + "/N.json.zst"})
+	}
+	return fmt.Sprintf("under the launcher of the runs, on as many hosts, %d times each: %s and %s (N: 1 to %d), and in the end "+
+		"perigee compare before after", n, again(paths[0], "before"), again(paths[1], "after"), n)
 }
 
 // Sides are two sets of results that are to be compared.

@@ -164,7 +164,7 @@ func TestSeriesStaysBeside(t *testing.T) {
 	dir := t.TempDir()
 	var out strings.Builder
 	cmd := parse(t, filepath.Join(dir, "r.json"), "--times", "2", "--pairs", "none")
-	r := &repetition{cmd: cmd, s: cli.Streams{Out: io.Discard, Err: &out}, sides: []*side{{path: cmd.Of}}, order: make([]int, 2), folder: beside(cmd.Of, "")}
+	r := &repetition{cmd: cmd, s: cli.Streams{Out: io.Discard, Err: &out}, sides: []*side{{path: cmd.Of, of: document("shm", 1000)}}, order: make([]int, 2), folder: beside(cmd.Of, "")}
 	for fails, left := range map[bool]int{true: 0, false: 2} {
 		r.sides[0].docs = nil
 		if err := claim(r.folder); err != nil {

@@ -33,7 +33,8 @@ func (c *Cmd) series() bool { return c.Times != 0 || c.Other != "" }
 type side struct {
 	name   string // in messages and in the folder of results; empty if there is only one
 	path   string
-	lasted time.Duration // of the run that is repeated
+	of     *result.Document // that is repeated
+	lasted time.Duration    // of its run
 	docs   []*result.Document
 }
 
@@ -183,7 +184,7 @@ func (c *Cmd) prepare(s cli.Streams) (old []*result.Document, r *repetition, err
 		if err != nil {
 			return nil, nil, err
 		}
-		r.sides = []*side{{path: path, lasted: lasted(old[0])}}
+		r.sides = []*side{{path: path, of: old[0], lasted: lasted(old[0])}}
 		r.order = make([]int, c.Times)
 	} else {
 		for i, path := range []string{c.Of, c.Other} {
@@ -194,7 +195,12 @@ func (c *Cmd) prepare(s cli.Streams) (old []*result.Document, r *repetition, err
 			if err != nil {
 				return nil, nil, err
 			}
-			r.sides = append(r.sides, &side{name: string('a' + rune(i)), path: path, lasted: lasted(d)})
+			r.sides = append(r.sides, &side{name: string('a' + rune(i)), path: path, of: d, lasted: lasted(d)})
+		}
+		a, b := r.sides[0], r.sides[1]
+		paths, docs := [2]string{a.path, b.path}, [2]*result.Document{a.of, b.of}
+		if err := run.CheckSides(paths, docs, c.Flags.Engine); err != nil {
+			return nil, nil, err
 		}
 		r.order = alternating(c.Times)
 	}
@@ -242,6 +248,11 @@ func (r *repetition) announce() {
 	}
 	r.printf("%s of %s%s; the new results go to %s", cli.Count(len(r.order), "run"), what, about,
 		plaintext.Escape(r.folder))
+	for _, s := range r.sides {
+		for _, note := range run.Surroundings(s.path, s.of, r.cmd.Flags.Engine, 1) {
+			r.printf("note: %s", plaintext.Escape(note))
+		}
+	}
 }
 
 // rounded is a duration as people say it.

@@ -2,6 +2,7 @@ package rerun
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -124,5 +125,32 @@ func TestSeriesOfAPipe(t *testing.T) {
 		if fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), path+": wanted a regular file") {
 			t.Errorf("%v: %v", args, err)
 		}
+	}
+}
+
+// Two results are repeated with the variables of each, which is said before the first run, or not at all.
+func TestSidesHaveTheirVariables(t *testing.T) {
+	dir := t.TempDir()
+	d, o := document("nixl", 1000), document("nixl", 1000)
+	o.Engine.Params = map[string]string{"UCX_TLS": "tcp"}
+	o.World.Hosts = append(o.World.Hosts, result.Host{Name: "g", CPUs: 2})
+	a, b := filepath.Join(dir, "a.json"), filepath.Join(dir, "b.json")
+	if err := cmp.Or(d.Write(a), o.Write(b)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("UCX_TLS", "")
+	var out strings.Builder
+	_, r, err := parse(t, a, b, "--times", "1").prepare(cli.Streams{Err: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.announce()
+	if !strings.Contains(out.String(), "\nperigee: note: the ranks have UCX_TLS=tcp, as in the run of "+b+"\n") ||
+		!strings.Contains(out.String(), "\nperigee: note: the run of "+b+" was on 2 hosts, this one is on one: ") || strings.Count(out.String(), "note:") != 2 {
+		t.Error(&out)
+	}
+	t.Setenv("UCX_TLS", "tcp")
+	if _, _, err := parse(t, a, b, "--times", "1").prepare(cli.Streams{}); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "UCX_TLS is tcp here") {
+		t.Error(err)
 	}
 }

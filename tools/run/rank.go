@@ -174,6 +174,7 @@ type rank struct {
 	world    *spmd.World
 	flags    Flags
 	old      *result.Document // at rank 0, the result that the run repeats
+	notes    []string         // at rank 0, what the run cannot repeat of it, or has from it
 	exp      *experiment.Experiment
 	fresh    *lua.Runtime // without a script
 	helped   bool
@@ -250,16 +251,19 @@ func (k *rank) play() error {
 	var o order
 	if w.Rank() == 0 {
 		var err error
-		if o, err = k.job.read(); err != nil {
+		if o, err = k.job.read(len(w.Hosts())); err != nil {
 			return err
 		}
-		k.old = o.old
+		k.old, k.notes = o.old, o.notes
 		if err = o.Script.complete(); err != nil {
 			return err
 		}
 	}
 	o, err := spmd.BroadcastValue(w.All(), 0, o)
 	if err != nil {
+		return err
+	}
+	if err := o.inherit(); err != nil {
 		return err
 	}
 	r, err := k.fresh.LoadWith(&o.Script.Library, o.Script.Name, o.Script.Source)
@@ -375,7 +379,7 @@ func (k *rank) begin(r *lua.Runtime, o order, own options, thresholds []metric.T
 			explain := func(failure error) { experiment.ExplainPartial(flags.Result, id, failure, k.streams.Err) }
 			k.explain.Store(&explain)
 		}
-		k.exp.Doc.Notes = append(k.exp.Doc.Notes, o.leftOut(r.Scenario, flags)...)
+		k.exp.Doc.Notes = slices.Concat(k.exp.Doc.Notes, k.notes, o.leftOut(r.Scenario, flags))
 		k.header(o.Script)
 		if k.job.Says != "" {
 			k.reporter.note(k.job.Says)

@@ -31,11 +31,11 @@ func TestRepeatAsksForIO(t *testing.T) {
 	if err := d.Write(path); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Job{Repeats: path}.read()
+	_, err := Job{Repeats: path}.read(1)
 	if f, ok := errors.AsType[*fault.Error](err); !ok || f.Kind != fault.Usage || !strings.Contains(f.Hint, "-r '"+path+"' .scenario.source") {
 		t.Errorf("got %v", err)
 	}
-	o, err := Job{Repeats: path, Flags: Flags{AllowIO: true}}.read()
+	o, err := Job{Repeats: path, Flags: Flags{AllowIO: true}}.read(1)
 	if err != nil || !o.Flags.AllowIO {
 		t.Errorf("allowed: %v, %+v", err, o.Flags)
 	}
@@ -47,7 +47,7 @@ func TestRepeatOfADisaggCase(t *testing.T) {
 	if err := result.New([]string{"perigee", "disagg", "run", "a.yaml"}, result.Scenario{Name: "disagg"}, 0, result.World{Size: 1}).Write(path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (Job{Repeats: path}).read(); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "is that of a case of perigee disagg") {
+	if _, err := (Job{Repeats: path}).read(1); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "is that of a case of perigee disagg") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -25,13 +25,16 @@ type order struct {
 	// repetition.
 	Flags   *Flags
 	Options map[string]any
+	// Variables of the environment are those of the run that is repeated.
+	Variables map[string]string
 
-	old *result.Document // the repeated result, at rank 0 and in the launcher
+	old   *result.Document // the repeated result, at rank 0 and in the launcher
+	notes []string         // about its surroundings, likewise
 }
 
-// read finds out what is to be run. Only rank 0 and the launcher can: the files need
+// read finds out what is to be run, on so many hosts. Only rank 0 and the launcher can: the files need
 // not be elsewhere.
-func (j Job) read() (order, error) {
+func (j Job) read(hosts int) (order, error) {
 	if j.Repeats == "" {
 		text, err := readScript(j.Scenario, j.libs()...)
 		return order{Script: text}, err
@@ -61,10 +64,16 @@ func (j Job) read() (order, error) {
 			WithHint("read it (perigee result cat -r %s .scenario.source), then repeat it with --allow-io",
 				cli.Quote(j.Repeats))
 	}
-	flags.asIn(d)
+	flags.asIn(d, hosts)
 	modules := lua.Library{Modules: d.Scenario.Modules, Closed: true}
-	return order{Script: script{d.Scenario.Name, d.Scenario.Source, modules}, Flags: &flags,
-		Options: d.Scenario.Options, old: d}, nil
+	o := order{Script: script{d.Scenario.Name, d.Scenario.Source, modules}, Flags: &flags, Options: d.Scenario.Options,
+		Variables: map[string]string{}, old: d, notes: Surroundings(j.Repeats, d, flags.Engine, hosts)}
+	for _, v := range Variables(d, flags.Engine) {
+		if v.settable() {
+			o.Variables[v.Name] = v.Was
+		}
+	}
+	return o, nil
 }
 
 // CheckRepeatable refuses a result that is a pipe, or what this process has open: the launcher would leave nothing of
@@ -119,9 +128,9 @@ func (o order) leftOut(sc lua.Scenario, flags Flags) (notes []string) {
 	return notes
 }
 
-// asIn fills in what the user does not say from a result. What a script may do to files
+// asIn fills in what the user does not say from a result, for a run on so many hosts. What a script may do to files
 // only the user can say.
-func (f *Flags) asIn(d *result.Document) {
+func (f *Flags) asIn(d *result.Document, hosts int) {
 	if f.Ranks == nil {
 		f.Ranks = &d.World.Size
 	}
@@ -146,7 +155,7 @@ func (f *Flags) asIn(d *result.Document) {
 	if f.Yielding.Title == "" {
 		f.Yielding.Title = d.Title
 	}
-	if d.Job != nil && f.Yielding.Line == "" {
+	if d.Job != nil && f.Yielding.Line == "" && !lineStays(d, hosts) {
 		f.Yielding.Line = d.Job.Line
 	}
 	f.Yielding.Ceiling = f.Yielding.Ceiling || d.Job != nil && d.Job.Ceiling

@@ -187,7 +187,7 @@ func (j *Job) prepare(streams cli.Streams) (flags Flags, ranks int, err error) {
 	if err := j.keep(j.Scenario); err != nil {
 		return flags, 0, err
 	}
-	o, err := j.read()
+	o, err := j.read(1)
 	if err == nil && o.old != nil {
 		err = j.checkStart(o.old, runtime.NumCPU())
 	}

@@ -12,7 +12,7 @@ func TestTitle(t *testing.T) {
 	old := &result.Document{Title: "before"}
 	for given, want := range map[string]string{"": "before", "after": "after"} {
 		f := Flags{Engine: "shm", Yielding: Yielding{Title: given}}
-		if f.asIn(old); f.Yielding.Title != want {
+		if f.asIn(old, 1); f.Yielding.Title != want {
 			t.Errorf("--title %q: got %q, want %q", given, f.Yielding.Title, want)
 		}
 	}

@@ -85,7 +85,7 @@ func TestMapsAreRepeated(t *testing.T) {
 		{"nixl", "", "", "1,0", "lo"}, {"nixl", "0", "", "0", "lo"}, {"shm", "", "", "", ""}, {"nixl", "", "LIBFABRIC", "", ""},
 	} {
 		f := Flags{Engine: c.engine, Yielding: Yielding{GPUMap: c.gpus, Backend: c.backend}}
-		if f.asIn(old); f.Yielding.GPUMap != c.wantGPUs || f.Yielding.NICMap != c.wantNICs {
+		if f.asIn(old, 1); f.Yielding.GPUMap != c.wantGPUs || f.Yielding.NICMap != c.wantNICs {
 			t.Errorf("%+v: got %q and %q", c, f.Yielding.GPUMap, f.Yielding.NICMap)
 		}
 	}

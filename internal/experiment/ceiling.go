@@ -33,8 +33,8 @@ type ceilingPlan struct {
 }
 
 // measureCeiling measures the rate of one large message where --ceiling asks for it. All ranks call it after the end of
-// the session, so that paths and accounts are those of the run alone. What cannot be measured is a note; an error is one
-// of the job.
+// the session, so that paths and accounts are those of the run alone. What cannot be measured is a note; an error is
+// one of the job.
 func (e *Experiment) measureCeiling() error {
 	switch {
 	case !e.Job.Ceiling:
@@ -46,7 +46,7 @@ func (e *Experiment) measureCeiling() error {
 	e.looks.phase = "" // what lies between the run and the ceiling is no part of it
 	e.BeginPhase(result.CeilingPhase)
 	if e.Doc != nil && e.Doc.Line == nil {
-		e.Doc.Line = &result.Line{From: "all ranks are on one host"}
+		e.Doc.Line = &result.Line{From: oneHost}
 	}
 	plan, err := spmd.BroadcastValue(e.World.All(), 0, e.planCeiling())
 	if err != nil {

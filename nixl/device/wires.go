@@ -42,7 +42,8 @@ func (w wires) list() (list []NIC, reason string) {
 		case asked != nil && !slices.Contains(asked, n.Name):
 		case n.RDMA && n.State == "ACTIVE" && w.opens(n.Name):
 			ports = append(ports, n)
-		case !n.RDMA && n.Kind != "loopback" && n.State != "down" && !has(w.net(n.Name), "bridge") && w.addressed[n.Name]:
+		case !n.RDMA && n.Kind != "loopback" && n.State != "down" && !has(w.net(n.Name), "bridge") &&
+			w.addressed[n.Name]:
 			nets = append(nets, n)
 		}
 	}

@@ -46,7 +46,7 @@ func (e *Experiment) measureCeiling() error {
 	e.looks.phase = "" // what lies between the run and the ceiling is no part of it
 	e.BeginPhase(result.CeilingPhase)
 	if e.Doc != nil && e.Doc.Line == nil {
-		e.Doc.Line = &result.Line{From: "all ranks are on one host"}
+		e.Doc.Line = &result.Line{From: oneHost}
 	}
 	plan, err := spmd.BroadcastValue(e.World.All(), 0, e.planCeiling())
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/result"
 	"perigee/nixl/device"
+	"perigee/nixl/engines"
 )
 
 // reach is what the NICs of a rank allow.
@@ -26,12 +27,17 @@ type reach struct {
 	Unknown string             // why nothing of that is known
 }
 
+// oneHost is why a line is not known.
+const oneHost = "all ranks are on one host"
+
 // FindLine puts what links between hosts can carry into the result: what the user says, or else the speed of the NICs
 // that the ranks may use, at the slowest host. It refuses thresholds against what will not be known. All ranks call it
 // before the run.
 func (e *Experiment) FindLine() error {
 	w := e.World
-	if e.LineRate > 0 && e.Doc != nil {
+	if e.LineRate > 0 && w.OneHost() {
+		e.Note(engines.Warning + "--line " + e.Job.Line + " is without effect: " + oneHost)
+	} else if e.LineRate > 0 && e.Doc != nil {
 		e.Doc.Line = &result.Line{Rate: e.LineRate, Host: e.LineRate, From: "--line " + e.Job.Line, Given: true}
 	}
 	if e.LineRate > 0 || w.OneHost() {
@@ -163,8 +169,8 @@ func (e *Experiment) checkReferences() error {
 		rate, why := e.Doc.Line.By(t.Of)
 		switch {
 		case t.Of == result.ByLine && rate == 0 && e.World.OneHost():
-			return fault.New(fault.Usage, "the threshold %s: the line is not known: all ranks are on one host", t).
-				WithHint("--ceiling and a threshold such as > 0.9 * ceiling compare with one large message; --line RATE says what the line carries")
+			return fault.New(fault.Usage, "the threshold %s: the line is not known: %s", t, oneHost).
+				WithHint("--ceiling and a threshold such as > 0.9 * ceiling compare with one large message")
 		case t.Of == result.ByLine && rate == 0:
 			return fault.New(fault.Usage, "the threshold %s: the line is not known: %s", t, why).
 				WithHint("say what a link carries, as --line 200Gbit; or --ceiling and a threshold such as > 0.9 * ceiling")

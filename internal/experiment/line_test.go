@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -70,7 +71,8 @@ func TestFindLine(t *testing.T) {
 		want      string // of the error
 	}{
 		{ranks: 2, given: 25e9, threshold: "pair_bw_gb_per_s.p50 > line"},
-		{ranks: 1, given: 25e9, threshold: "pair_bw_gb_per_s.p50 > line"},
+		{ranks: 1, given: 25e9, threshold: "pair_bw_gb_per_s.p50 > line", want: "the line is not known: all ranks are on one host"},
+		{ranks: 1, given: 25e9, threshold: "pair_bw_gb_per_s.p50 > 3"},
 		{ranks: 1, threshold: "pair_bw_gb_per_s.p50 > line", want: "the threshold pair_bw_gb_per_s.p50 > line: the line is not known: all ranks are on one host"},
 		{ranks: 1, threshold: "pair_bw_gb_per_s.p50 > ceiling", want: "the ceiling is not measured"},
 		{ranks: 1, ceiling: true, threshold: "pair_bw_gb_per_s.p50 > ceiling"},
@@ -81,10 +83,14 @@ func TestFindLine(t *testing.T) {
 			t.Fatal(err)
 		}
 		errs := traffictest.Worlds(t, c.ranks, func(w *spmd.World) error {
-			e := Begin(Config{World: w, LineRate: c.given, Job: result.Job{Line: "200Gbit", Ceiling: c.ceiling}, Thresholds: []metric.Threshold{limit}})
+			e := Begin(Config{World: w, Out: io.Discard, LineRate: c.given, Job: result.Job{Line: "200Gbit", Ceiling: c.ceiling}, Thresholds: []metric.Threshold{limit}})
 			err := e.FindLine()
-			if l := (&result.Line{Rate: 25e9, Host: 25e9, From: "--line 200Gbit", Given: true}); e.Doc != nil && c.given > 0 && *e.Doc.Line != *l {
+			l := &result.Line{Rate: 25e9, Host: 25e9, From: "--line 200Gbit", Given: true}
+			if e.Doc != nil && c.given > 0 && c.ranks > 1 && *e.Doc.Line != *l {
 				t.Errorf("%+v: got %+v", c, e.Doc.Line)
+			}
+			if c.given > 0 && c.ranks == 1 && (e.Doc.Line != nil || fmt.Sprint(e.Doc.Notes) != "[WARNING: --line 200Gbit is without effect: all ranks are on one host]") {
+				t.Errorf("%+v: got %+v, %q", c, e.Doc.Line, e.Doc.Notes)
 			}
 			return err
 		})

@@ -101,10 +101,10 @@ func TestWatchLine(t *testing.T) {
 }
 
 func TestNICUtilisation(t *testing.T) {
-	d := &result.Document{World: result.World{Hosts: []result.Host{{Name: "a"}}}, Network: &result.Network{
+	d := &result.Document{World: result.World{Hosts: []result.Host{{Name: "a"}, {Name: "b"}}}, Network: &result.Network{
 		Windows: []result.NetworkWindow{{Phase: "workload", StartNS: 0, EndNS: 2e9, NICs: []result.NICWindow{
 			{Name: "eth0", Mbps: 8000, Sent: 1e9, Received: 5e8}, {Name: "eth1", Sent: 1e9},
-		}}},
+		}}, {Phase: "short", StartNS: 2e9, EndNS: 2e9 + 99e6, NICs: []result.NICWindow{{Name: "eth0", Mbps: 8000, Sent: 2e8}}}},
 	}}
 	judge := func(text string) Outcome {
 		threshold, err := Parse(text)
@@ -124,6 +124,9 @@ func TestNICUtilisation(t *testing.T) {
 	}
 	if o := judge(`nic_utilisation{nic="eth1"}.count == 0`); o.Passed || !strings.Contains(o.String(), "--line RATE says") {
 		t.Errorf("unknown speed: %s", o)
+	}
+	if o := judge(`nic_utilisation{phase="short"}.max < 1`); o.Passed || !strings.Contains(o.String(), "in a phase of at least 100ms") {
+		t.Errorf("short phase: %s", o)
 	}
 	d.Line = &result.Line{Rate: 2e9, Given: true}
 	if o := judge(`nic_utilisation{nic="eth1", direction="sent"}.max > 0.1`); o.Value != 0.25 {

@@ -2,6 +2,7 @@ package metric
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -62,10 +63,38 @@ func counted(name string, better expr.Better, help string, labels []string,
 	return d
 }
 
+// worst says where and when the sample was counted that is farthest from what a threshold allows; "" for aggregates
+// that are none of the samples.
+func (t Threshold) worst(d *result.Document) string {
+	least := strings.HasPrefix(t.Op, ">")
+	switch t.Aggregate {
+	case "count", "rate", "stddev":
+		return ""
+	}
+	var worst *Sample
+	Each(d, t.Metric, func(s Sample) {
+		if t.admits(d, s) && (worst == nil || s.Value != worst.Value && (s.Value < worst.Value) == least) {
+			worst = &s
+		}
+	})
+	if worst == nil {
+		return ""
+	}
+	at := strings.Trim(worst.Labels.String(), "{}")
+	if worst.Phase != "" {
+		at += " in phase " + worst.Phase
+	}
+	return fmt.Sprintf("the worst is %.6g, %s", worst.Value, at)
+}
+
 // uncounted says which counters and phases a result has where none of those that were asked for is there.
 func uncounted(d *result.Document, name string) string {
 	if name == utilisation.Name {
-		return ": no such NIC with a known speed; --line RATE says what it is"
+		text := fmt.Sprintf(": no such NIC with a known speed in a phase of at least %v", result.ShortestUse)
+		if len(d.World.Hosts) > 1 {
+			text += "; --line RATE says what the speed is"
+		}
+		return text
 	}
 	counters, phases := map[string]bool{}, map[string]bool{}
 	Each(d, name, func(s Sample) {

@@ -51,6 +51,28 @@ func TestNetworkThresholds(t *testing.T) {
 			t.Errorf("%s: %v", th, err)
 		}
 	}
+	// What is counted while the ceiling is measured counts where the phase is asked for; a violation names its place.
+	ceiling := networked()
+	ceiling.Job = &result.Job{Ceiling: true}
+	ceiling.Network.Windows = append(ceiling.Network.Windows, result.NetworkWindow{Host: 1, Phase: "ceiling", TCP: map[string]int64{"retransmits": 9}})
+	for text, want := range map[string]string{
+		"tcp_retransmits.max < 8":                     "7 2 true ",
+		`tcp_retransmits{phase=~".*"}.max < 9`:        `50 4 false the worst is 50, host="a" in phase isolated`,
+		`tcp_retransmits{phase="ceiling"}.count == 1`: "1 1 true ",
+		`tcp_retransmits{phase="ceiling"}.max == 0`:   `9 1 false the worst is 9, host="b" in phase ceiling`,
+		"tcp_retransmits.min > 0":                     `0 2 false the worst is 0, host="a" in phase workload`,
+		"tcp_retransmits.count == 3":                  "2 2 false ",
+		`nic_counter{counter="cnp_sent"}.p50 == 0`:    `31 1 false the worst is 31, counter="cnp_sent", host="b", nic="mlx5_0:1" in phase workload`,
+	} {
+		th, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := th.Judge(ceiling)
+		if got := fmt.Sprint(o.Value, o.Samples, o.Passed, " ", o.Note); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
 	th, _ := Parse("nic_counter.count == 0")
 	if o := th.Judge(&result.Document{}); o.Passed || !strings.HasSuffix(o.String(), ": there are no samples: no host shows such counters") {
 		t.Errorf("%s", o)

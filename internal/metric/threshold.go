@@ -83,7 +83,15 @@ func (t Threshold) admits(d *result.Document, s Sample) bool {
 	if s.Phase == Isolated && t.Metric != "isolated_latency_ms" && (t.Where == nil || !t.Where.Names("phase")) {
 		return false
 	}
-	return t.matches(d, s)
+	return !t.ofCeiling(d, s) && t.matches(d, s)
+}
+
+// ofCeiling reports whether a sample is of what the network counted while the ceiling was measured, and the condition
+// does not ask for that phase.
+func (t Threshold) ofCeiling(d *result.Document, s Sample) bool {
+	def, _ := Find(t.Metric)
+	return def.labels != nil && s.Phase == result.CeilingPhase && d.Job != nil && d.Job.Ceiling &&
+		(t.Where == nil || !t.Where.Names("phase"))
 }
 
 // matches reports whether a sample fulfils the condition, whatever its phase.
@@ -168,6 +176,8 @@ func (t Threshold) Judge(d *result.Document) Outcome {
 	}
 	if def, _ := Find(t.Metric); o.Samples == 0 && def.labels != nil { // what no host has counted is not 0
 		o.Value, o.Passed, o.Others = math.NaN(), false, uncounted(d, t.Metric)
+	} else if def.labels != nil && !o.Passed {
+		o.Note = t.worst(d)
 	}
 	return o
 }

@@ -1,12 +1,15 @@
 package result
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"perigee/internal/size"
 	"perigee/internal/stats"
+	"perigee/internal/traffic/series"
 )
 
 // What a threshold may be held against beside a number.
@@ -20,6 +23,12 @@ const CeilingPhase = "ceiling"
 
 // References are the words for these.
 var References = []string{ByLine, ByCeiling}
+
+// NoCeiling is the remark on figures above [Ceiling.Exceeded].
+const NoCeiling = "which was slower than messages of the run, so it is no ceiling for them"
+
+// Exceeded is the rate in bytes per second above which a figure shows that the ceiling is none.
+func (c *Ceiling) Exceeded() float64 { return 1.1 * c.Rate }
 
 // By is the rate in bytes per second that line or ceiling stands for; 0 where it is not known, with the reason. l may
 // be nil.
@@ -43,15 +52,20 @@ func (t Threshold) Text() string {
 	return fmt.Sprintf("%s (%.4g GB/s)", t.Threshold, *t.Limit)
 }
 
+// ShortestUse is the window from which on a utilisation is known: hosts begin and end a phase some milliseconds apart,
+// and what others send in these counts too.
+const ShortestUse = 100 * time.Millisecond
+
 // Utilisation is what a NIC has sent and received in a window, headers included, as a part of what its speed allows in
-// each direction; ok is false where the speed is not known. A rate that the user has given stands for that of each NIC.
+// each direction; ok is false where the speed is not known, and for windows shorter than [ShortestUse]. A rate that the
+// user has given stands for that of each NIC.
 func (d *Document) Utilisation(w NetworkWindow, n NICWindow) (sent, received float64, ok bool) {
 	speed := float64(n.Mbps) * 1e6 / 8
 	if d.Line != nil && d.Line.Given {
 		speed = d.Line.Rate
 	}
 	most := speed * float64(w.EndNS-w.StartNS) / 1e9
-	if !(most > 0) {
+	if !(most > 0) || w.EndNS-w.StartNS < int64(ShortestUse) {
 		return 0, 0, false
 	}
 	return float64(n.Sent) / most, float64(n.Received) / most, true
@@ -74,10 +88,10 @@ func (d *Document) CeilingText() string {
 
 // LineText compares what messages have reached with the line and the ceiling, and what all messages of a host have
 // reached together with what the host's links carry, which ranks share; "" where neither is known or nothing went
-// there, and for the ceiling inside a host, where caches serve small messages faster than a large one.
+// there, and inside a host, where no wire is used and caches serve small messages faster than a large one.
 func (d *Document) LineText() string {
 	l := d.Line
-	if l == nil || l.Rate == 0 && (l.Ceiling == nil || len(d.World.Hosts) < 2) {
+	if l == nil || len(d.World.Hosts) < 2 || l.Rate == 0 && l.Ceiling == nil {
 		return ""
 	}
 	r := d.reached()
@@ -93,13 +107,15 @@ func (d *Document) LineText() string {
 	if l.Rate > 0 {
 		text += fmt.Sprintf(" = %s of %s (%s)", part(p50, l.Rate), rateText(l.Rate), l.From)
 	}
-	if l.Host > 0 && r.together {
-		host := stats.Median(r.hosts)
-		text += fmt.Sprintf(", all of the busiest host %s = %s of %s", rateText(host), part(host, l.Host),
+	if b, ok := d.Busiest(); ok && l.Host > 0 {
+		text += fmt.Sprintf(", all of the busiest host: %s %s = %s of %s", b.Text(d), rateText(b.Rate), part(b.Rate, l.Host),
 			rateText(l.Host))
 	}
 	if c := l.Ceiling; c != nil {
 		text += fmt.Sprintf("; %s of the ceiling, %s", percent(p50/c.Rate), rateText(c.Rate))
+		if p50 > c.Exceeded() {
+			text += ", " + NoCeiling
+		}
 	}
 	switch {
 	case over && l.Given:
@@ -114,74 +130,99 @@ func rateText(bytesPerSecond float64) string { return size.Decimal(bytesPerSecon
 
 func percent(part float64) string { return fmt.Sprintf("%.0f %%", 100*part) }
 
-// reached holds the rates of a run in bytes per second.
+// reached holds the rates of messages in bytes per second.
 type reached struct {
 	what     string    // which messages, and which of their rates counts
 	messages []float64 // of each, from the start of its initiator to its own end
-	hosts    []float64 // of each run, in that direction of that host that had most
-	together bool      // a host had more than one message of a run in one direction
 }
 
-// direction is one of the two of a host.
-type direction struct {
-	host int
-	out  bool
-}
-
-// flow is all messages of a run in one direction.
-type flow struct{ bytes, start, end, messages int64 }
-
-// reached collects the rates of the messages between hosts, or of all where there is one host; of the runs alone only
-// where there are no others.
-func (d *Document) reached() (r reached) {
+// eachBetween yields the messages between hosts; those of the runs alone only where there are no others.
+func (d *Document) eachBetween(yield func(m *Measurement, from *series.RankRun, p series.PeerRun, hosts [2]int)) {
 	hostOf := map[int]int{}
 	for h, host := range d.World.Hosts {
 		for _, rank := range host.Ranks {
 			hostOf[rank] = h
 		}
 	}
-	several := len(d.World.Hosts) > 1
 	workload := slices.ContainsFunc(d.Measurements, func(m Measurement) bool { return m.Phase != IsolatedPhase })
-	least, most := int64(math.MaxInt64), int64(0)
 	for i := range d.Measurements {
 		m := &d.Measurements[i]
 		if workload && m.Phase == IsolatedPhase {
 			continue
 		}
-		read, flows := d.Patterns[m.Pattern].Op == "READ", map[direction]flow{}
 		for k := range m.Ranks {
 			from := &m.Ranks[k]
 			for _, p := range from.Peers {
 				a, b := hostOf[from.Rank], hostOf[p.Peer]
-				if several && a == b || from.Rank == p.Peer || p.Bytes == 0 {
+				if a == b || p.Bytes == 0 {
 					continue
 				}
-				least, most = min(least, p.Bytes), max(most, p.Bytes)
-				r.messages = append(r.messages, float64(p.Bytes)/float64(max(p.EndNS-from.StartNS, 1))*1e9)
-				flows[direction{a, !read}] = flows[direction{a, !read}].with(p.Bytes, from.StartNS, p.EndNS)
-				flows[direction{b, read}] = flows[direction{b, read}].with(p.Bytes, from.StartNS, p.EndNS)
+				yield(m, from, p, [2]int{a, b})
 			}
 		}
-		busiest := 0.0
-		for _, f := range flows {
-			busiest = max(busiest, f.rate())
-			r.together = r.together || several && f.messages > 1
-		}
-		if busiest > 0 {
-			r.hosts = append(r.hosts, busiest)
-		}
 	}
+}
+
+// reached collects the rates of messages.
+func (d *Document) reached() (r reached) {
+	least, most := int64(math.MaxInt64), int64(0)
+	d.eachBetween(func(_ *Measurement, from *series.RankRun, p series.PeerRun, _ [2]int) {
+		least, most = min(least, p.Bytes), max(most, p.Bytes)
+		r.messages = append(r.messages, float64(p.Bytes)/float64(max(p.EndNS-from.StartNS, 1))*1e9)
+	})
 	if len(r.messages) == 0 {
 		return d.fastestBlocks()
 	}
-	r.what = "p50 of messages"
-	if several {
-		r.what += " between hosts"
-	}
+	r.what = "p50 of messages between hosts"
 	if least < most {
 		r.what += fmt.Sprintf(", %s to %s,", size.BinaryRounded(least), size.BinaryRounded(most))
 	}
 	return r
+}
+
+// Busiest is what a host has sent to other hosts, or received from them, while it did so.
+type Busiest struct {
+	Host  int // index into World.Hosts
+	Sends bool
+	Rate  float64 // bytes per second of the time in which at least one message was under way
+}
+
+// Text names the host and the direction, such as "node3 receives".
+func (b Busiest) Text(d *Document) string {
+	if b.Sends {
+		return d.World.Hosts[b.Host].Name + " sends"
+	}
+	return d.World.Hosts[b.Host].Name + " receives"
+}
+
+// Busiest is the host that has reached most in one direction, with all its messages of the workload: their bytes over
+// the union of the times from the start of their initiators to their ends. So patterns that overlap share the time, and
+// pauses between runs, or senders that drift apart, have no part in it. ok is false where no host had two messages at
+// the same time in one direction: then the messages say it.
+func (d *Document) Busiest() (b Busiest, ok bool) {
+	flows := map[direction]*flow{}
+	add := func(at direction, bytes, start, end int64) {
+		if flows[at] == nil {
+			flows[at] = new(flow)
+		}
+		flows[at].add(bytes, start, end)
+	}
+	d.eachBetween(func(m *Measurement, from *series.RankRun, p series.PeerRun, hosts [2]int) {
+		read := d.Patterns[m.Pattern].Op == "READ"
+		add(direction{hosts[0], !read}, p.Bytes, from.StartNS, p.EndNS)
+		add(direction{hosts[1], read}, p.Bytes, from.StartNS, p.EndNS)
+	})
+	for h := range d.World.Hosts {
+		for _, sends := range []bool{true, false} {
+			if f := flows[direction{h, sends}]; f != nil {
+				if rate := f.rate(); rate > b.Rate {
+					b = Busiest{h, sends, rate}
+				}
+				ok = ok || f.shared
+			}
+		}
+	}
+	return b, ok
 }
 
 // fastestBlocks is what an initiator of block transfers has reached with the blocks of which it moved most in a second,
@@ -201,11 +242,43 @@ func (d *Document) fastestBlocks() (r reached) {
 	return r
 }
 
-func (f flow) with(bytes, start, end int64) flow {
-	if f.messages == 0 {
-		f.start, f.end = start, end
-	}
-	return flow{f.bytes + bytes, min(f.start, start), max(f.end, end), f.messages + 1}
+// direction is one of the two of a host.
+type direction struct {
+	host  int
+	sends bool
 }
 
-func (f flow) rate() float64 { return float64(f.bytes) / float64(max(f.end-f.start, 1)) * 1e9 }
+// span is a time on the common time line.
+type span struct{ start, end int64 }
+
+// flow is all messages in one direction.
+type flow struct {
+	bytes  int64
+	times  []span // in which they were under way
+	shared bool   // two were at the same time
+}
+
+// add takes in a message. One that overlaps with the one before, as most do, extends its time.
+func (f *flow) add(bytes, start, end int64) {
+	f.bytes += bytes
+	if n := len(f.times) - 1; n >= 0 && start < f.times[n].end && end > f.times[n].start {
+		f.times[n] = span{min(f.times[n].start, start), max(f.times[n].end, end)}
+		f.shared = true
+		return
+	}
+	f.times = append(f.times, span{start, end})
+}
+
+// rate is the bytes over the union of the times, in bytes per second.
+func (f *flow) rate() float64 {
+	slices.SortFunc(f.times, func(a, b span) int { return cmp.Compare(a.start, b.start) })
+	ns, until := int64(0), int64(math.MinInt64)
+	for _, t := range f.times {
+		f.shared = f.shared || t.start < until
+		if t.end > until {
+			ns += t.end - max(t.start, until)
+			until = t.end
+		}
+	}
+	return float64(f.bytes) / float64(max(ns, 1)) * 1e9
+}

@@ -196,6 +196,12 @@ func sheetOfLine(m *figures.Moved, d *result.Document) sheet {
 		s.Notes = append(s.Notes, fmt.Sprintf("Ceiling: %s; %s of %s, the median of %s", text, m.Line.Ceiling.Op,
 			m.Line.Ceiling.Mem, cli.Count(m.Line.Ceiling.Runs, "run")))
 	}
+	exceeds := func(r figures.Reached) bool {
+		return r.OfCeiling.Known() && float64(r.Bandwidth) > m.Line.Ceiling.Exceeded()
+	}
+	if slices.ContainsFunc(m.Reached, exceeds) {
+		s.Notes = append(s.Notes, "More than the ceiling, "+result.NoCeiling+".")
+	}
 	for _, r := range m.Reached {
 		s.Rows = append(s.Rows, []string{r.Of, plainRate(r.Bandwidth), percentText(r.OfLine), percentText(r.OfCeiling)})
 	}

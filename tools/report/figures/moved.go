@@ -41,7 +41,7 @@ type NIC struct {
 	Counters     map[string]int64 `json:"counters"`
 }
 
-// Reached is a bandwidth between hosts as a part of what one rank's messages can reach.
+// Reached is a bandwidth between hosts as a part of what one rank's messages can reach, or of all that a host can.
 type Reached struct {
 	Of        string `json:"of"`
 	Bandwidth Num    `json:"bandwidth"`
@@ -242,6 +242,10 @@ func (f *Figures) reached() []Reached {
 	add("all messages of the fastest pair alone, "+pair, alone)
 	together, pair := best(func(p Pair) Num { return p.Bandwidth })
 	add("all messages of the fastest pair in the workload, "+pair, together)
+	if b, ok := f.Document.Busiest(); ok && l.Host > 0 {
+		list = append(list, Reached{"all of the busiest host, as a part of its line: " + b.Text(f.Document), Num(b.Rate),
+			ratio(b.Rate, l.Host), None})
+	}
 	if f.Document.World.Size == 2 && len(f.Document.World.Hosts) == 2 { // else several ranks share it
 		var best Num
 		for _, b := range f.Blocks.List {

@@ -127,7 +127,16 @@ func TestLineAndCeiling(t *testing.T) {
 	if diff := cmp.Diff(want, f.Moved.Reached, round); diff != "" {
 		t.Error(diff)
 	}
-	d.Line.Rate, d.Line.Ceiling = 0, nil
+	d.Line.Host = 200e9
+	b, together := d.Busiest()
+	if f, err = Of(d); err != nil || !together {
+		t.Fatal(err, b)
+	}
+	got := f.Moved.Reached[3]
+	if !strings.HasSuffix(got.Of, ": "+b.Text(d)) || got.Bandwidth != Num(b.Rate) || got.OfLine != Num(b.Rate/200e9) || got.OfCeiling.Known() {
+		t.Errorf("got %+v, want %+v", got, b)
+	}
+	d.Line.Rate, d.Line.Host, d.Line.Ceiling = 0, 0, nil
 	if f, err = Of(d); err != nil || len(f.Moved.Reached) != 0 {
 		t.Errorf("unknown: %v, %v", err, f.Moved.Reached)
 	}

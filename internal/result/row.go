@@ -51,7 +51,7 @@ func (r *Row) Add(m *Measurement) {
 }
 
 // PerRunNS is the total time / runs where several initiators did not meet between the runs: most runs began before the
-// last end of the one before, and initiators hardly paused in between. Else it is NaN: each run has a time of its own.
+// last end of the one before, and initiators hardly paused in between. Else it is NaN: each run has its own time.
 func (r *Row) PerRunNS() float64 {
 	if r.apart || r.early == 0 || 2*r.early < r.follow || 2*r.idle > r.busy {
 		return math.NaN()

@@ -1,8 +1,11 @@
 package compare
 
 import (
+	"fmt"
+	"math"
 	"slices"
 
+	"perigee/internal/cli"
 	"perigee/internal/metric"
 	"perigee/internal/result"
 )
@@ -39,15 +42,61 @@ func (r *Report) each(name string, old, fresh []*result.Document, take func(list
 	for i, d := range docs {
 		samples[i] = metric.OfRuns(d, name)
 	}
+	drifting := 0
 	for _, runs := range grouped(name, docs, r.numbers) {
 		c := collector{docs: docs, olds: len(old), numbers: r.numbers}
+		perRun, drift := perRunNS(name, runs)
+		if drift {
+			drifting++
+		}
 		for i, list := range runs {
+			if name == "latency_ms" && !math.IsNaN(perRun[i]) {
+				of := list[0]
+				s := metric.Sample{Pattern: of.Pattern, Phase: of.Phase, Rank: -1, Peer: -1}
+				s.Value = perRun[i] / 1e6
+				c.add(i, s)
+				continue
+			}
 			for _, m := range list {
-				samples[i](m, func(s metric.Sample) { c.add(i, s) })
+				samples[i](m, func(s metric.Sample) {
+					if name == "pair_end_ms" && drift {
+						s.Value = float64(s.EndNS-s.StartNS) / 1e6
+					}
+					c.add(i, s)
+				})
 			}
 		}
 		take(c.taken())
 	}
+	if drifting > 0 {
+		r.Remarks = append(r.Remarks, fmt.Sprintf("initiators of %s drift apart, since they do not meet between runs: %s",
+			cli.Count(drifting, "pattern"), withoutDrift[name]))
+	}
+}
+
+// withoutDrift says for a metric that counts from the first start of a pattern what is compared in its place where
+// initiators do not meet between runs.
+var withoutDrift = map[string]string{
+	"latency_ms":  "their latency_ms is the total time / runs",
+	"pair_end_ms": "their pair_end_ms is each message's own time",
+}
+
+// perRunNS is the total time / runs of each result that ran a pattern without meetings, NaN of others, for a metric
+// that has the drift of initiators in it. drift reports whether there is such a result.
+func perRunNS(name string, runs [][]*result.Measurement) (list []float64, drift bool) {
+	list = slices.Repeat([]float64{math.NaN()}, len(runs))
+	if withoutDrift[name] == "" {
+		return list, false
+	}
+	for i, of := range runs {
+		var row result.Row
+		for _, m := range of {
+			row.Add(m)
+		}
+		list[i] = row.PerRunNS()
+		drift = drift || !math.IsNaN(list[i])
+	}
+	return list, drift
 }
 
 // grouped returns the runs of each pattern in each phase that have samples to compare, result by result.

@@ -48,7 +48,7 @@
       y: { label: "latency", fmt: fmt.ns, log: true },
       series: [
         { name: "isolated", color: 0, points: points((p) => p.isolated) },
-        { name: "workload", color: 1, points: points((p) => p.latency, (p) => [p.fastest, p.slowest]) },
+        { name: "workload", color: 1, points: points((p) => p.latency, (p) => (p.fastest === null ? undefined : [p.fastest, p.slowest])) },
       ].filter((s) => s.points.length),
       link: true,
       tip: (s, [i]) => {

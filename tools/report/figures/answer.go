@@ -76,7 +76,7 @@ func answerOf(f *Figures) Answer {
 	case len(f.OwnMetrics()) > 0:
 		a.Why = waitsOf(f.Document)
 	case len(sizes) > 0:
-		a.Why = sizesWhy(f.Document)
+		a.Why = sizesWhy(f)
 	}
 	threads := f.Document.World.Size > 2 ||
 		slices.ContainsFunc(f.Blocks.List, func(b Block) bool { return b.Threads > 1 })

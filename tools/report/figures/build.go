@@ -98,6 +98,7 @@ func (c *cells) each(f func(i int, s cellSums)) {
 type patternSums struct {
 	cells      cells
 	latencies  result.Latencies
+	row        result.Row // of the workload
 	bandwidths []float64
 	skews      []float64
 	waits      []float64 // for starts
@@ -200,6 +201,7 @@ func (b *builder) add(d *result.Document, m *result.Measurement) error {
 	p.uncertain = max(p.uncertain, m.UncertaintyNS)
 	alone := p.latencies.Add(m)
 	if !alone {
+		p.row.Add(m)
 		p.bandwidths = append(p.bandwidths, m.MeanBandwidth)
 		p.skews = append(p.skews, startSkew(m.Ranks))
 		p.waits = append(p.waits, float64(m.LatencyNS-m.LongestNS()))
@@ -373,6 +375,9 @@ func (b *builder) pattern(d *result.Document, i, receivers int) Pattern {
 		MeanBandwidth: median(sums.bandwidths), StartSkewNS: median(sums.skews), StartWaitNS: median(sums.waits),
 		FastestNS: None, SlowestNS: None, WorstStartSkewNS: None, IsolatedFastestNS: None, IsolatedSlowestNS: None,
 	}
+	if per := Num(sums.row.PerRunNS()); per.Known() && out.IsolatedRuns == 0 {
+		out.Drifts, out.LatencyNS = true, per
+	}
 	out.TotalBandwidth = ratio(float64(m.Bytes)*1e9, float64(out.LatencyNS))
 	if runs := sums.latencies.Alone; len(runs) > 0 {
 		out.IsolatedFastestNS, out.IsolatedSlowestNS = Num(slices.Min(runs)), Num(slices.Max(runs))
@@ -383,8 +388,13 @@ func (b *builder) pattern(d *result.Document, i, receivers int) Pattern {
 	}
 	sorted := slices.Sorted(slices.Values(runs))
 	out.P10NS, out.P90NS = Num(stats.Quantile(sorted, 0.1)), Num(stats.Quantile(sorted, 0.9))
+	if out.Drifts {
+		out.P10NS, out.P90NS = None, None
+	}
 	if runs := sums.latencies.Workload; len(runs) > 0 {
-		out.FastestNS, out.SlowestNS = Num(slices.Min(runs)), Num(slices.Max(runs))
+		if !out.Drifts {
+			out.FastestNS, out.SlowestNS = Num(slices.Min(runs)), Num(slices.Max(runs))
+		}
 		out.WorstStartSkewNS = Num(slices.Max(sums.skews))
 		for _, skew := range sums.skews {
 			if Num(skew) > apart(out) {

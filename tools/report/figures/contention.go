@@ -375,10 +375,19 @@ func apart(p Pattern) Num { return max(p.LatencyNS/2, 5*p.StartSkewNS) }
 // sayStarts names patterns whose initiators do not start together: as a rule, or in single runs, as when a rank is
 // stopped or waits for a CPU.
 func sayStarts(f *Figures, say sayer) {
-	if len(f.Patterns) == 0 {
+	drifting := slices.DeleteFunc(slices.Clone(f.Patterns), func(p Pattern) bool { return !p.Drifts })
+	if len(drifting) > 0 {
+		p := slices.MaxFunc(drifting, func(a, b Pattern) int {
+			return cmp.Compare(a.WorstStartSkewNS, b.WorstStartSkewNS)
+		})
+		say("note", "The initiators of pattern %d do not meet between its runs: they start a run up to %s apart.",
+			p.Index, Duration(p.WorstStartSkewNS))
+	}
+	patterns := slices.DeleteFunc(slices.Clone(f.Patterns), func(p Pattern) bool { return p.Drifts })
+	if len(patterns) == 0 {
 		return
 	}
-	usual := slices.MaxFunc(f.Patterns, func(a, b Pattern) int {
+	usual := slices.MaxFunc(patterns, func(a, b Pattern) int {
 		return cmp.Compare(float64(a.StartWaitNS/a.LatencyNS), float64(b.StartWaitNS/b.LatencyNS))
 	})
 	if usual.StartWaitNS > late*usual.LatencyNS {
@@ -386,7 +395,7 @@ func sayStarts(f *Figures, say sayer) {
 			usual.Index, Duration(usual.StartSkewNS), vagueness(usual, usual.StartSkewNS), Duration(usual.StartWaitNS),
 			Duration(usual.LatencyNS))
 	}
-	worst := slices.MaxFunc(f.Patterns, func(a, b Pattern) int {
+	worst := slices.MaxFunc(patterns, func(a, b Pattern) int {
 		return cmp.Or(cmp.Compare(min(a.ApartRuns, 1), min(b.ApartRuns, 1)),
 			cmp.Compare(a.WorstStartSkewNS, b.WorstStartSkewNS))
 	})

@@ -95,13 +95,16 @@ type Pattern struct {
 	IsolatedFastestNS Num `json:"isolated_fastest_ns"`
 	IsolatedSlowestNS Num `json:"isolated_slowest_ns"`
 
-	Runs          int `json:"runs"` // in the workload
-	LatencyNS     Num `json:"latency_ns"`
-	FastestNS     Num `json:"fastest_ns"`
-	SlowestNS     Num `json:"slowest_ns"`
-	P10NS         Num `json:"p10_ns"` // of the workload's runs, or of those alone if there are no others
-	P90NS         Num `json:"p90_ns"`
-	MeanBandwidth Num `json:"mean_bandwidth"` // of a sender, mean over the senders; median over the runs
+	Runs int `json:"runs"` // in the workload
+	// Drifts says that several initiators went from run to run without meeting, and the pattern never ran alone:
+	// LatencyNS is then the total time / Runs, and the runs have no range. Else it is the median over the runs.
+	Drifts        bool `json:"drifts,omitempty"`
+	LatencyNS     Num  `json:"latency_ns"`
+	FastestNS     Num  `json:"fastest_ns"`
+	SlowestNS     Num  `json:"slowest_ns"`
+	P10NS         Num  `json:"p10_ns"` // of the workload's runs, or of those alone if there are no others
+	P90NS         Num  `json:"p90_ns"`
+	MeanBandwidth Num  `json:"mean_bandwidth"` // of a sender, mean over the senders; median over the runs
 	// TotalBandwidth is Bytes / LatencyNS.
 	TotalBandwidth Num `json:"total_bandwidth"`
 	// StartSkewNS is last start - first start of the initiators, StartWaitNS what a run takes longer than that of its

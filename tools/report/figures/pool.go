@@ -28,6 +28,9 @@ func Pool(paths []string) (*Figures, error) {
 			return nil, err
 		}
 		b.later = i > 0
+		for k := range b.patterns {
+			b.patterns[k].row.Cut()
+		}
 		next := map[string]int{}
 		for k := range d.Measurements {
 			m := &d.Measurements[k]

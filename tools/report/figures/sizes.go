@@ -104,6 +104,9 @@ func sizesCharts(f *Figures) []Chart {
 	}
 	rate := Chart{Title: "Bandwidth", Y: Axis{Label: "bytes / time", Unit: "bytes/s"}}
 	time := Chart{Title: "Latency", Y: Axis{Label: "first start to last end", Unit: "ns", Log: !bars}}
+	if slices.ContainsFunc(list, func(s sized) bool { return s.Drifts }) {
+		time.Y.Label = "first start to last end, or total / iterations"
+	}
 	for i, s := range list {
 		series, x, name := s.way, Num(s.x), ""
 		switch {
@@ -195,7 +198,9 @@ func (s sized) told() string {
 	if s.Messages > 1 {
 		what = size.Decimal(s.Bytes)
 	}
-	if runs := s.Runs + s.IsolatedRuns; runs >= enoughRuns { // it has only runs of one kind
+	if runs := s.Runs + s.IsolatedRuns; s.Drifts {
+		spread = fmt.Sprintf(" per iteration, over %s", cli.Count(s.Runs, "iteration"))
+	} else if runs >= enoughRuns { // it has only runs of one kind
 		spread = fmt.Sprintf(", 8 of 10 of its %d runs within %s to %s", runs, Duration(s.P10NS), Duration(s.P90NS))
 	}
 	return fmt.Sprintf("%s: %s for %s%s (%s/s)", s.way, Duration(s.ns), what, spread, fastest([]sized{s}))
@@ -210,12 +215,20 @@ func bytesText(n int64) string {
 }
 
 // sizesWhy says what the figures of patterns that never ran alone are.
-func sizesWhy(d *result.Document) string {
+func sizesWhy(f *Figures) string {
+	d := f.Document
 	why := "Time is from the first initiator's start until the last saw its bytes complete, the median over the runs; " +
 		"bandwidth is the bytes of all messages over it."
 	if !slices.ContainsFunc(d.Matrices, func(m result.Matrix) bool { return len(m.Cells) > 1 }) {
 		why = "Time is from the post of a message until its initiator saw it complete, the median over the runs: one way, " +
 			"not half of a round trip. Bandwidth is bytes over it."
+	}
+	const drifts = "initiators do not meet between runs, so they drift apart, and a single run has the drift in its time."
+	switch met := func(p Pattern) bool { return !p.Drifts }; {
+	case !slices.ContainsFunc(f.Patterns, met):
+		why = "Time is the total time / iterations, and bandwidth is bytes over it: " + drifts
+	case slices.ContainsFunc(f.Patterns, func(p Pattern) bool { return p.Drifts }):
+		why += " For some patterns time is the total time / iterations: " + drifts
 	}
 	return strings.TrimSpace(waitsOf(d) + " " + why)
 }

@@ -145,3 +145,33 @@ func TestNamedPatterns(t *testing.T) {
 		t.Errorf("%s", show(a.Charts[1].Series[2]))
 	}
 }
+
+// Two initiators that do not meet drift apart: 10 runs of 100 and 200 ns take 2 us, however long the last one is.
+func TestDrift(t *testing.T) {
+	d := &result.Document{
+		Schema: result.Schema, Status: result.Complete, Scenario: result.Scenario{Name: "x.lua"},
+		World:    result.World{Size: 3, Hosts: []result.Host{{Name: "a", Ranks: []int{0, 1, 2}, CPUs: 4}}, Clocks: []result.Clock{{}}},
+		Matrices: []result.Matrix{{Ranks: 3, Bytes: 2000, Cells: [][3]int64{{0, 2, 1000}, {1, 2, 1000}}}},
+		Patterns: []result.Pattern{{Name: "p", Op: "WRITE", Mem: "dram", Senders: 2}},
+	}
+	for i := range int64(10) {
+		run := series.Run{StartNS: i * 100, EndNS: (i + 1) * 200}
+		for rank := range int64(2) {
+			start, end := i*100*(rank+1), (i+1)*100*(rank+1)
+			run.Ranks = append(run.Ranks, series.RankRun{Rank: int(rank), StartNS: start, EndNS: end, Bytes: 1000,
+				Peers: []series.PeerRun{{Peer: 2, Bytes: 1000, EndNS: end}}})
+		}
+		d.AddRuns(0, "start", int(i), []series.Run{run})
+	}
+	a := answer(t, d)
+	const want = "2 senders, 1 receiver: 200 ns for 2.00 kB per iteration, over 10 iterations (10.0 GB/s)."
+	if a.Sentence != want || !strings.Contains(a.Why, "they drift apart") {
+		t.Errorf("%s\nwant %s\n%s", a.Sentence, want, a.Why)
+	}
+	if len(a.Judged) != 1 || a.Judged[0].Text != "The initiators of pattern 0 do not meet between its runs: they start a run up to 900 ns apart." {
+		t.Errorf("%+v", a.Judged)
+	}
+	if got := show(a.Charts[1].Series[0]); got != "patterns 0:200" {
+		t.Error(got)
+	}
+}

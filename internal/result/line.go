@@ -136,14 +136,20 @@ type reached struct {
 	messages []float64 // of each, from the start of its initiator to its own end
 }
 
-// eachBetween yields the messages between hosts; those of the runs alone only where there are no others.
-func (d *Document) eachBetween(yield func(m *Measurement, from *series.RankRun, p series.PeerRun, hosts [2]int)) {
+// hostNumbers maps ranks to the indices of their hosts.
+func hostNumbers(d *Document) map[int]int {
 	hostOf := map[int]int{}
 	for h, host := range d.World.Hosts {
 		for _, rank := range host.Ranks {
 			hostOf[rank] = h
 		}
 	}
+	return hostOf
+}
+
+// eachBetween yields the messages between hosts; those of the runs alone only where there are no others.
+func (d *Document) eachBetween(yield func(from *series.RankRun, p series.PeerRun)) {
+	hostOf := hostNumbers(d)
 	workload := slices.ContainsFunc(d.Measurements, func(m Measurement) bool { return m.Phase != IsolatedPhase })
 	for i := range d.Measurements {
 		m := &d.Measurements[i]
@@ -153,11 +159,9 @@ func (d *Document) eachBetween(yield func(m *Measurement, from *series.RankRun, 
 		for k := range m.Ranks {
 			from := &m.Ranks[k]
 			for _, p := range from.Peers {
-				a, b := hostOf[from.Rank], hostOf[p.Peer]
-				if a == b || p.Bytes == 0 {
-					continue
+				if hostOf[from.Rank] != hostOf[p.Peer] && p.Bytes > 0 {
+					yield(from, p)
 				}
-				yield(m, from, p, [2]int{a, b})
 			}
 		}
 	}
@@ -166,7 +170,7 @@ func (d *Document) eachBetween(yield func(m *Measurement, from *series.RankRun, 
 // reached collects the rates of messages.
 func (d *Document) reached() (r reached) {
 	least, most := int64(math.MaxInt64), int64(0)
-	d.eachBetween(func(_ *Measurement, from *series.RankRun, p series.PeerRun, _ [2]int) {
+	d.eachBetween(func(from *series.RankRun, p series.PeerRun) {
 		least, most = min(least, p.Bytes), max(most, p.Bytes)
 		r.messages = append(r.messages, float64(p.Bytes)/float64(max(p.EndNS-from.StartNS, 1))*1e9)
 	})
@@ -200,18 +204,51 @@ func (b Busiest) Text(d *Document) string {
 // pauses between runs, or senders that drift apart, have no part in it. ok is false where no host had two messages at
 // the same time in one direction: then the messages say it.
 func (d *Document) Busiest() (b Busiest, ok bool) {
-	flows := map[direction]*flow{}
+	var f Flows
+	for i := range d.Measurements {
+		f.Add(d, &d.Measurements[i])
+	}
+	return f.Busiest(d)
+}
+
+// Flows collects the messages of a result for [Document.Busiest], run by run. The zero value is empty.
+type Flows struct {
+	hostOf          map[int]int
+	alone, workload map[direction]*flow
+}
+
+// Add takes in the messages between hosts of a run.
+func (f *Flows) Add(d *Document, m *Measurement) {
+	if f.hostOf == nil {
+		*f = Flows{hostNumbers(d), map[direction]*flow{}, map[direction]*flow{}}
+	}
+	flows, read := f.workload, d.Patterns[m.Pattern].Op == "READ"
+	if m.Phase == IsolatedPhase {
+		flows = f.alone
+	}
 	add := func(at direction, bytes, start, end int64) {
 		if flows[at] == nil {
 			flows[at] = new(flow)
 		}
 		flows[at].add(bytes, start, end)
 	}
-	d.eachBetween(func(m *Measurement, from *series.RankRun, p series.PeerRun, hosts [2]int) {
-		read := d.Patterns[m.Pattern].Op == "READ"
-		add(direction{hosts[0], !read}, p.Bytes, from.StartNS, p.EndNS)
-		add(direction{hosts[1], read}, p.Bytes, from.StartNS, p.EndNS)
-	})
+	for k := range m.Ranks {
+		from := &m.Ranks[k]
+		for _, p := range from.Peers {
+			if a, b := f.hostOf[from.Rank], f.hostOf[p.Peer]; a != b {
+				add(direction{a, !read}, p.Bytes, from.StartNS, p.EndNS)
+				add(direction{b, read}, p.Bytes, from.StartNS, p.EndNS)
+			}
+		}
+	}
+}
+
+// Busiest is [Document.Busiest] of what was added; the runs alone count only where there are no others.
+func (f *Flows) Busiest(d *Document) (b Busiest, ok bool) {
+	flows := f.workload
+	if len(flows) == 0 {
+		flows = f.alone
+	}
 	for h := range d.World.Hosts {
 		for _, sends := range []bool{true, false} {
 			if f := flows[direction{h, sends}]; f != nil {

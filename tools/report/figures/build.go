@@ -107,6 +107,7 @@ type patternSums struct {
 
 // builder gathers the figures. The zero value is ready.
 type builder struct {
+	flows      result.Flows
 	size       int
 	hostOf     []int
 	patterns   []patternSums
@@ -193,6 +194,7 @@ func (b *builder) add(d *result.Document, m *result.Measurement) error {
 	}
 	b.runs++
 	b.contention.Add(d, m)
+	b.flows.Add(d, m)
 	if m.NotAlone() { // it is neither alone nor of the workload
 		return nil
 	}
@@ -341,7 +343,7 @@ func (b *builder) finish(d *result.Document) (*Figures, error) {
 	f.Contention = contentionOf(b.contention.Report(), len(d.World.Hosts))
 	f.Contention.Slower, f.Contention.Open = b.contention.Slower()
 	f.judgeContention()
-	f.Moved = movedOf(f)
+	f.Moved = movedOf(f, &b.flows)
 	f.Findings = findings(f)
 	f.Answer = answerOf(f)
 	return f, nil

@@ -50,7 +50,7 @@ type Reached struct {
 }
 
 // movedOf takes it out of a result. It is nil where nothing was looked at.
-func movedOf(f *Figures) *Moved {
+func movedOf(f *Figures, flows *result.Flows) *Moved {
 	d := f.Document
 	if d.Paths == nil && d.Network == nil && d.Accounts == nil && d.Line == nil {
 		return nil
@@ -63,7 +63,7 @@ func movedOf(f *Figures) *Moved {
 		m.addWindows(d, f.HostNames())
 		m.Congestion = f.congestion()
 	}
-	m.Reached = f.reached()
+	m.Reached = f.reached(flows)
 	return m
 }
 
@@ -213,7 +213,7 @@ func (f *Figures) congestion() string {
 }
 
 // reached sets the best bandwidth between hosts, alone and in the workload, against the line and the ceiling.
-func (f *Figures) reached() []Reached {
+func (f *Figures) reached(flows *result.Flows) []Reached {
 	list, l := []Reached{}, f.Document.Line
 	if l == nil {
 		return list
@@ -242,8 +242,8 @@ func (f *Figures) reached() []Reached {
 	add("all messages of the fastest pair alone, "+pair, alone)
 	together, pair := best(func(p Pair) Num { return p.Bandwidth })
 	add("all messages of the fastest pair in the workload, "+pair, together)
-	if b, ok := f.Document.Busiest(); ok && l.Host > 0 {
-		list = append(list, Reached{"all of the busiest host, as a part of its line: " + b.Text(f.Document), Num(b.Rate),
+	if b, ok := flows.Busiest(f.Document); ok && l.Host > 0 {
+		list = append(list, Reached{"all of the busiest host: " + b.Text(f.Document), Num(b.Rate),
 			ratio(b.Rate, l.Host), None})
 	}
 	if f.Document.World.Size == 2 && len(f.Document.World.Hosts) == 2 { // else several ranks share it

@@ -50,7 +50,12 @@ func (t *Threshold) path(s *expr.Scanner) {
 func (t Threshold) CheckFor(own []result.MetricDef) error {
 	switch {
 	case t.Transport == nil:
-		return Check(t.Metric, own)
+		err := Check(t.Metric, own)
+		if err != nil && t.Metric == pathName {
+			return fault.New(fault.Usage, `path takes no aggregate: wanted a transport, as in path == "cma"`).
+				WithHint("see docs/thresholds.md")
+		}
+		return err
 	case t.AbortAfter > 0:
 		return fault.New(fault.Usage, "threshold %s: abort has no effect: a path is judged at the end of a run", t)
 	}

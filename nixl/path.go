@@ -4,6 +4,7 @@ package nixl
 type Path struct {
 	Source  string      `json:"source"`            // who says so: UCX 1.23.0, LIBFABRIC, perigee
 	Unknown string      `json:"unknown,omitempty"` // why not all is known
+	Hint    string      `json:"-"`                 // what to do about that
 	Uses    []PathUse   `json:"uses,omitempty"`
 	Lanes   []PathLanes `json:"lanes,omitempty"`
 }

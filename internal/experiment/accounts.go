@@ -84,6 +84,7 @@ func accountsOf(all []rankCount, hostOf func(rank int) int, d *result.Document) 
 			phases = addPhase(phases, m)
 			a.Total.Plan += m.Bytes
 			a.Total.Between += m.Between
+			a.Total.Messages += m.Requests
 		}
 	}
 	libraryAccount(a, all, hostOf)
@@ -92,13 +93,13 @@ func accountsOf(all []rankCount, hostOf func(rank int) int, d *result.Document) 
 		nics.windows = d.Network.Windows
 	}
 	a.NICs = nics.words()
-	a.Total.Sent, a.Total.Received = nics.sum(func(string) bool { return true })
+	nics.sum(&a.Total, func(string) bool { return true })
 	for _, m := range phases {
-		p := result.Account{Phase: m.Phase, Plan: m.Bytes, Between: m.Between}
+		p := result.Account{Phase: m.Phase, Plan: m.Bytes, Between: m.Between, Messages: m.Requests}
 		switch want, watched := nics.of(m.Phase); {
 		case nics.shared(len(phases)):
 		case watched:
-			p.Sent, p.Received = nics.sum(want)
+			nics.sum(&p, want)
 		default:
 			p.Unwatched = m.Between
 			a.Total.Unwatched += m.Between
@@ -182,38 +183,42 @@ type nicSums struct {
 	windows []result.NetworkWindow
 }
 
-// sum returns what the NICs of all hosts have sent and received in the windows that it wants; nil where a host counts
-// nothing in them.
-func (n nicSums) sum(want func(phase string) bool) (sent, received *int64) {
-	var out, in int64
+// sum fills in what the NICs of all hosts have sent and received in the windows that it wants, and what TCP has sent
+// again; nothing where a host counts nothing in them.
+func (n nicSums) sum(a *result.Account, want func(phase string) bool) {
+	var out, in, again int64
 	counting := map[int]bool{}
 	for _, w := range n.windows {
 		if !want(w.Phase) {
 			continue
 		}
+		again += w.TCP["retransmits"]
 		for _, nic := range w.NICs {
 			out, in, counting[w.Host] = out+nic.Sent, in+nic.Received, true
 		}
 	}
-	if len(counting) < len(n.hosts) {
-		return nil, nil
+	if len(counting) == len(n.hosts) {
+		a.Sent, a.Received, a.Resent = &out, &in, again
 	}
-	return &out, &in
 }
 
 // of returns what is wanted of a phase of the plan, and whether there are windows of it. A run without phases has one
-// window without a name; where a run has phases, what comes before them has none.
+// window; where a run has phases, what comes before them has none.
 func (n nicSums) of(phase string) (want func(phase string) bool, watched bool) {
-	want = func(window string) bool { return window == phase || window == "" }
+	want = func(window string) bool { return window == phase || n.whole() }
 	return want, slices.ContainsFunc(n.windows, func(w result.NetworkWindow) bool { return want(w.Phase) })
+}
+
+// whole reports whether a run has no phases, so that one window of each host has all of it.
+func (n nicSums) whole() bool {
+	return !slices.ContainsFunc(n.windows, func(w result.NetworkWindow) bool { return w.Phase != result.FirstPhase })
 }
 
 // shared reports whether so many phases have a window in common: that of a whole run whose phases had none,
 // or the last one where there were too many.
 func (n nicSums) shared(phases int) bool {
-	return slices.ContainsFunc(n.windows, func(w result.NetworkWindow) bool {
-		return w.Phase == laterPhases || w.Phase == "" && phases > 1
-	})
+	later := func(w result.NetworkWindow) bool { return w.Phase == laterPhases }
+	return slices.ContainsFunc(n.windows, later) || n.windows != nil && n.whole() && phases > 1
 }
 
 // words say who counts for the NICs, or which host does not, and what the counters lack.

@@ -230,24 +230,27 @@ func TestAccountsOfNICs(t *testing.T) {
 // What is played before the first phase, and in a run without phases, is compared with what was watched of it.
 func TestAccountsOfPhases(t *testing.T) {
 	window := func(phase string, sent int64) result.NetworkWindow {
-		return result.NetworkWindow{Phase: phase, NICs: []result.NICWindow{{Name: "eth0", Sent: sent}}}
+		return result.NetworkWindow{Phase: phase, NICs: []result.NICWindow{{Name: "eth0", Sent: sent}},
+			TCP: map[string]int64{"retransmits": sent % 10}}
 	}
-	all := []rankCount{{Engine: "shm", Phases: []moved{{"start", 10, 10, 1}, {"run", 20, 20, 1}}}}
+	all := []rankCount{{Engine: "shm", Phases: []moved{{"start", 10, 10, 1}, {"run", 20, 20, 2}}}}
 	for i, c := range []struct {
 		windows    []result.NetworkWindow
 		start, run *int64
 		unwatched  int64
+		again      [2]int64 // in all, in the phase run
 	}{
-		{[]result.NetworkWindow{window("", 33)}, nil, nil, 0},
-		{[]result.NetworkWindow{window("run", 21)}, nil, countOf(21), 10},
-		{[]result.NetworkWindow{window("run", 21), window("idle", 0), window("run", 2)}, nil, countOf(23), 10},
-		{[]result.NetworkWindow{window("run", 21), window(laterPhases, 5)}, nil, nil, 0},
+		{[]result.NetworkWindow{window("start", 33)}, nil, nil, 0, [2]int64{3, 0}},
+		{[]result.NetworkWindow{window("run", 21)}, nil, countOf(21), 10, [2]int64{1, 1}},
+		{[]result.NetworkWindow{window("run", 21), window("idle", 0), window("run", 2)}, nil, countOf(23), 10, [2]int64{3, 3}},
+		{[]result.NetworkWindow{window("run", 21), window(laterPhases, 5)}, nil, nil, 0, [2]int64{6, 0}},
 	} {
 		d := hostsOf(1)
 		d.Network = &result.Network{Windows: c.windows}
 		a := accountsOf(all, func(int) int { return 0 }, d)
-		got := []any{a.Phases[0].Sent, a.Phases[1].Sent, a.Total.Unwatched, a.Total.Between}
-		if diff := cmp.Diff([]any{c.start, c.run, c.unwatched, int64(30)}, got); diff != "" {
+		got := []any{a.Phases[0].Sent, a.Phases[1].Sent, a.Total.Unwatched, a.Total.Between, a.Total.Messages, a.Phases[1].Messages,
+			[2]int64{a.Total.Resent, a.Phases[1].Resent}}
+		if diff := cmp.Diff([]any{c.start, c.run, c.unwatched, int64(30), int64(3), int64(2), c.again}, got); diff != "" {
 			t.Errorf("case %d: %s", i, diff)
 		}
 	}

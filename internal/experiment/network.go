@@ -27,6 +27,7 @@ const (
 type looks struct {
 	read    func() device.Counters // nil at other ranks, and once it has taken too long
 	phase   string
+	begun   bool  // phase was begun, else it is that of a run without phases
 	start   int64 // of the phase
 	last    device.Counters
 	windows []result.NetworkWindow
@@ -43,8 +44,9 @@ func (e *Experiment) beginLooks() {
 		e.looks.read = device.ThisNetwork().Read
 	}
 	ok := false
+	e.looks.phase = e.World.CurrentPhase()
 	if e.looks.last, ok = e.looks.look(); !ok {
-		e.looks.windows = []result.NetworkWindow{{Note: tooLate}}
+		e.looks.windows = []result.NetworkWindow{{Phase: e.looks.phase, Note: tooLate}}
 	}
 	e.looks.start = e.World.Now()
 }
@@ -66,9 +68,9 @@ func (l *looks) edge(next string, now func() int64) {
 	if len(l.windows) >= mostWindows-2 || l.spent > allLooks {
 		next = laterPhases
 	}
-	if next != l.phase {
-		l.end(l.phase != "", now)
-		l.phase, l.start = next, now()
+	if next != l.phase || !l.begun {
+		l.end(l.begun, now)
+		l.phase, l.start, l.begun = next, now(), true
 	}
 }
 

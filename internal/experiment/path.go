@@ -129,13 +129,14 @@ func (e *Experiment) pathKnown() error {
 		if t.Transport == nil {
 			continue
 		}
-		why := "files have none"
+		why, hint := "files have none", ""
 		if engine, ok := e.engine.(nixl.PathEngine); ok {
-			why = engine.Path(noAgent).Unknown
+			p := engine.Path(noAgent)
+			why, hint = p.Unknown, p.Hint
 		}
 		if why != "" {
 			return fault.New(fault.Usage, "threshold %s (%s): the path is not known: %s", t, t.From, why).
-				WithHint("leave the threshold out, or use --engine nixl with UCX")
+				WithHint("%s", cmp.Or(hint, "leave the threshold out, or use --engine nixl with UCX"))
 		}
 	}
 	return nil

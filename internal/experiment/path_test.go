@@ -105,15 +105,19 @@ func TestPathThresholdRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	const hint = "unset UCX_LOG_LEVEL"
 	for why, want := range map[string]fault.Kind{"": 0, "the plugin says nothing": fault.Usage} {
 		worlds, _ := spmd.NewInMemory(1)
 		e := Begin(Config{World: worlds[0], Out: &bytes.Buffer{}, Thresholds: []metric.Threshold{limit}})
 		e.Open = func() (nixl.Engine, string, error) {
-			return ending{path: nixl.Path{Source: "X", Unknown: why}, end: func() error { return nil }}, "", nil
+			return ending{path: nixl.Path{Source: "X", Unknown: why, Hint: hint}, end: func() error { return nil }}, "", nil
 		}
 		_, err := e.Session()
 		if (err == nil) != (want == 0) || err != nil && (fault.KindOf(err) != want || !strings.Contains(err.Error(), why)) {
 			t.Errorf("%q: got %v", why, err)
+		}
+		if err != nil && fault.HintOf(err) != hint {
+			t.Errorf("the hint is %q", fault.HintOf(err))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"perigee/internal/expr"
+	"perigee/internal/fault"
 	"perigee/internal/result"
 )
 
@@ -50,7 +51,12 @@ func (t Threshold) CheckFor(own []result.MetricDef) error {
 	if t.Transport != nil {
 		return nil
 	}
-	return Check(t.Metric, own)
+	err := Check(t.Metric, own)
+	if err != nil && t.Metric == pathName {
+		return fault.New(fault.Usage, `path takes no aggregate: wanted a transport, as in path == "cma"`).
+			WithHint("see docs/thresholds.md")
+	}
+	return err
 }
 
 // judgePath holds a threshold against the paths of a result: all that moved something and that the condition chooses

@@ -69,7 +69,8 @@ func TestParsePath(t *testing.T) {
 		`path =~ "("`:               `missing closing )`,
 		`path == "rc" abort`:        `judged at the end of a run`,
 		`path{phase="x"} == "rc"`:   `no column "phase": want op, local`,
-		`path{size=4}.p50 < 3`:      `there is no metric "path"`,
+		`path{size=4}.p50 < 3`:      `path takes no aggregate: wanted a transport, as in path == "cma"`,
+		`path.max == "cma"`:         `path takes no aggregate: wanted a transport, as in path == "cma"`,
 		`latency_ms == "rc"`:        `wanted a dot and an aggregate`,
 		`path == "rc" && path == 1`: `wanted the end`,
 	} {

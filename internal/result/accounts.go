@@ -28,6 +28,8 @@ type Account struct {
 	Lost      *int64 `json:"library_lost_events,omitempty"`
 	Sent      *int64 `json:"nic_sent_bytes,omitempty"` // by the NICs of all hosts
 	Received  *int64 `json:"nic_received_bytes,omitempty"`
+	Messages  int64  `json:"plan_messages,omitempty"`
+	Resent    int64  `json:"tcp_retransmits,omitempty"` // segments that all hosts sent again meanwhile
 	Verdict   string `json:"verdict,omitempty"`
 }
 
@@ -40,6 +42,11 @@ const (
 	mostHeaders  = 1.08
 	// connecting bounds what NICs carry beside messages and perigee's own control: set-up of connections, notices, ARP.
 	connecting = 1_000_000
+	// small messages fill no segments: a request, its reply and acknowledgements add up to perSmall to each.
+	small    = 16 << 10
+	perSmall = 512
+	// segment is the length of a TCP segment with its headers at an MTU of 1500.
+	segment = 1514
 )
 
 // Judge fills in the verdicts.
@@ -112,20 +119,41 @@ func (a *Account) nicWords(control int64) string {
 		}
 		return "other traffic, no message left its host"
 	}
-	excess := float64(*a.Sent) - mostHeaders*float64(a.Between-a.Unwatched)
-	words := "headers"
-	switch {
-	case ratio < leastHeaders:
+	words := a.excessWords(float64(*a.Sent)-mostHeaders*float64(a.Between-a.Unwatched), float64(control))
+	if ratio < leastHeaders {
 		words = "fewer bytes than the plan: NICs that are not counted, RDMA without counters, or shared memory carried the rest"
-	case excess > float64(control)+connecting:
-		words = "other traffic on the hosts, or bytes sent again"
-	case excess > 0:
-		words = "headers and control messages"
 	}
 	if a.Unwatched > 0 {
 		return fmt.Sprintf("%.3f of %s in phases: %s", ratio, size.Decimal(a.Between-a.Unwatched), words)
 	}
 	return fmt.Sprintf("%.3f: %s", ratio, words)
+}
+
+// excessWords say of what the bytes are that NICs sent beside messages. So many are more than headers usually are.
+func (a *Account) excessWords(excess, control float64) string {
+	ofSmall, again := 0.0, ""
+	if a.Messages > 0 && a.Plan/a.Messages < small {
+		between := float64(a.Between-a.Unwatched) / float64(a.Plan) // of all messages
+		ofSmall = perSmall * between * float64(a.Messages)
+	}
+	if a.Resent > 0 {
+		again = fmt.Sprintf(", and %d segments sent again", a.Resent)
+		if a.Resent == 1 {
+			again = ", and 1 segment sent again"
+		}
+	}
+	resent := segment * float64(a.Resent)
+	switch {
+	case excess > control+connecting+ofSmall+resent && again != "":
+		return "other traffic on the hosts" + again
+	case excess > control+connecting+ofSmall+resent:
+		return "other traffic on the hosts, or bytes sent again"
+	case excess > resent && ofSmall > 0:
+		return "headers and acknowledgements of small messages, control messages" + again
+	case excess > resent:
+		return "headers and control messages" + again
+	}
+	return "headers" + again
 }
 
 // Speaks reports whether the accounts say more than the plan: messages left their host, or the library counts them, or

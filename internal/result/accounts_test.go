@@ -42,6 +42,31 @@ func TestAccountsLine(t *testing.T) {
 		{Accounts{Total: Account{Plan: 100 * mb, Between: 100 * mb, Sent: exactly(130 * mb)}}, true,
 			"plan 100 MB, NICs 130 MB (1.300: other traffic on the hosts, or bytes sent again)",
 			"NICs 1.300: other traffic on the hosts, or bytes sent again"},
+		// 3761 segments of 1514 bytes are 5.7 MB of what was sent more, with headers or without.
+		{Accounts{Total: Account{Plan: 110 * mb, Between: 110 * mb, Messages: 105, Sent: exactly(116_700_000), Resent: 3761}}, true,
+			"plan 110 MB, NICs 117 MB (1.061: headers, and 3761 segments sent again)",
+			"NICs 1.061: headers, and 3761 segments sent again"},
+		{Accounts{Total: Account{Plan: 110 * mb, Between: 110 * mb, Sent: exactly(124 * mb), Resent: 3761}}, true,
+			"plan 110 MB, NICs 124 MB (1.127: headers, and 3761 segments sent again)",
+			"NICs 1.127: headers, and 3761 segments sent again"},
+		{Accounts{Total: Account{Plan: 110 * mb, Between: 110 * mb, Sent: exactly(154 * mb), Resent: 1}}, true,
+			"plan 110 MB, NICs 154 MB (1.400: other traffic on the hosts, and 1 segment sent again)",
+			"NICs 1.400: other traffic on the hosts, and 1 segment sent again"},
+		// 20,000 messages of 4 KiB, half of which leave their host, add up to 512 bytes each; of 16 KiB none is small.
+		{Accounts{Control: mb, Total: Account{Plan: 81_920_000, Between: 40_960_000, Messages: 20_000, Sent: exactly(46_653_440)}},
+			true, "plan 81.9 MB, between hosts 41.0 MB, NICs 46.7 MB (1.139: headers and acknowledgements of small messages, " +
+				"control messages)", "NICs 1.139: headers and acknowledgements of small messages, control messages"},
+		{Accounts{Total: Account{Plan: 40_960_000, Between: 40_960_000, Messages: 10_000, Sent: exactly(81_920_000)}}, true,
+			"plan 41.0 MB, NICs 81.9 MB (2.000: other traffic on the hosts, or bytes sent again)",
+			"NICs 2.000: other traffic on the hosts, or bytes sent again"},
+		{Accounts{Total: Account{Plan: 40_960_000, Between: 40_960_000, Messages: 2500, Sent: exactly(46_653_440)}}, true,
+			"plan 41.0 MB, NICs 46.7 MB (1.139: other traffic on the hosts, or bytes sent again)",
+			"NICs 1.139: other traffic on the hosts, or bytes sent again"},
+		{Accounts{Total: Account{Plan: 100 * mb, Between: 100 * mb, Sent: exactly(0), Resent: 3}}, true,
+			"plan 100 MB, NICs 0 B (0.000: fewer bytes than the plan: NICs that are not counted, RDMA without counters, " +
+				"or shared memory carried the rest)",
+			"NICs 0.000: fewer bytes than the plan: NICs that are not counted, RDMA without counters, " +
+				"or shared memory carried the rest"},
 		{Accounts{Total: Account{Plan: 100 * mb, Between: 100 * mb, Sent: exactly(0)}}, true,
 			"plan 100 MB, NICs 0 B (0.000: fewer bytes than the plan: NICs that are not counted, RDMA without counters, " +
 				"or shared memory carried the rest)",
@@ -86,7 +111,7 @@ func TestAccountsOfAnyNumbers(t *testing.T) {
 	values := []int64{math.MinInt64, -1, 0, 1, math.MaxInt64}
 	for _, plan := range values {
 		for _, n := range values {
-			a := Accounts{Control: n, Total: Account{Plan: plan, Between: plan, Library: exactly(n), Lost: exactly(n), Sent: exactly(n)}}
+			a := Accounts{Control: n, Total: Account{Plan: plan, Between: plan, Library: exactly(n), Lost: exactly(n), Sent: exactly(n), Messages: n, Resent: n}}
 			a.Judge()
 			for _, ratio := range []func() (float64, bool){a.Total.LibraryRatio, a.Total.NICRatio} {
 				if r, ok := ratio(); ok && (plan <= 0 || math.IsNaN(r) || math.IsInf(r, 0)) {

@@ -11,6 +11,9 @@ import (
 // IsolatedPhase is the name of the phase in which patterns run alone.
 const IsolatedPhase = "isolated"
 
+// FirstPhase is the name of the phase of a run before it begins one.
+const FirstPhase = "start"
+
 // Figures are what the runs of a pattern come to. A figure is absent where there were no such runs.
 type Figures struct {
 	LatencyMS         *float64 `json:"latency_ms,omitempty"`          // Latencies.Latency

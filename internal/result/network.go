@@ -168,7 +168,7 @@ func (d *Document) measuredPhases() map[string]bool {
 	}
 	for _, m := range d.Metrics {
 		for _, at := range m.TimesNS {
-			phases[d.PhaseAt(at)] = true
+			phases[cmp.Or(d.PhaseAt(at), FirstPhase)] = true
 		}
 	}
 	return phases

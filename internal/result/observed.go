@@ -38,8 +38,8 @@ type Network struct {
 // NetworkWindow is what the counters of a host have gained in a phase. A counter that the host does not have, or that
 // was set back meanwhile, is absent.
 type NetworkWindow struct {
-	Host    int              `json:"host"` // index into World.Hosts
-	Phase   string           `json:"phase"`
+	Host    int              `json:"host"`  // index into World.Hosts
+	Phase   string           `json:"phase"` // FirstPhase for a run without phases
 	StartNS int64            `json:"start_ns"`
 	EndNS   int64            `json:"end_ns"`
 	TCP     map[string]int64 `json:"tcp,omitempty"` // of the host's network namespace

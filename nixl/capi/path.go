@@ -26,6 +26,7 @@ var accountFile struct {
 	once sync.Once
 	file *os.File // nil where there is none
 	why  string   // there is none
+	hint string   // what to do about it
 }
 
 // accountEnvironment is set, with the name of the file, where UCX writes what moved the bytes.
@@ -41,6 +42,7 @@ func openAccount() {
 	if setting := ownLog(os.Environ(), os.Getenv("HOME"), os.Getenv("UCX_CONFIG_DIR"), "."); setting != "" {
 		accountFile.why = fmt.Sprintf("UCX's log is yours, as you have set %s: unset it, or look there for tables, with "+
 			"UCX_PROTO_INFO=used and UCX_LOG_LEVEL=info", setting)
+		accountFile.hint = "unset " + setting
 		return
 	}
 	fd, err := unix.MemfdCreate("perigee-ucx", unix.MFD_CLOEXEC)
@@ -127,7 +129,7 @@ func (e *Engine) Path(prefix string) nixl.Path {
 		name := e.backend.Name
 		return nixl.Path{Source: name, Unknown: fmt.Sprintf("NIXL's plugin %s does not say what moves the bytes", name)}
 	case accountFile.file == nil:
-		return nixl.Path{Source: ucx, Unknown: accountFile.why}
+		return nixl.Path{Source: ucx, Unknown: accountFile.why, Hint: accountFile.hint}
 	}
 	log, err := readAccount()
 	if err != nil {

@@ -90,9 +90,12 @@ func sheetOfPath(p *result.Paths) sheet {
 		all[kind{u.Op, u.Local, u.Remote}] += u.Count
 	}
 	for _, u := range p.Uses {
-		sizes := "from " + size.Binary(u.MinBytes)
-		if u.MaxBytes > 0 {
+		sizes := "all"
+		switch {
+		case u.MaxBytes > 0:
 			sizes = size.Binary(u.MinBytes) + " to " + size.Binary(u.MaxBytes)
+		case u.MinBytes > 0:
+			sizes = "from " + size.Binary(u.MinBytes)
 		}
 		share := float64(u.Count) / float64(max(all[kind{u.Op, u.Local, u.Remote}], 1))
 		s.Rows = append(s.Rows, []string{u.Op, u.Local + " \u2192 " + u.Remote, u.Reach, u.Transport, u.Device, u.How,

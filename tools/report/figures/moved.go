@@ -204,7 +204,7 @@ func (f *Figures) congestion() string {
 			on += fmt.Sprintf(" (and on %s)", cli.Count(more, "further host"))
 		}
 		words, _, _ := result.CongestionWords(name, e.count)
-		said = append(said, fmt.Sprintf("%s in phase %s on %s, 0 in phase %s", words, e.phase, on, Isolated))
+		said = append(said, fmt.Sprintf("%s in phase %s on %s, 0 there in phase %s", words, e.phase, on, Isolated))
 	}
 	if len(said) == 0 {
 		return ""

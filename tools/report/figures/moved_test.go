@@ -35,7 +35,7 @@ func apart4(alone, workload map[string]int64) *result.Document {
 // Counters stand beside the verdict only where they rose in the workload, and were seen not to rise alone.
 func TestCongestionBesideTheVerdict(t *testing.T) {
 	type counters = map[string]int64
-	const want = "2174 retransmitted TCP segments in phase workload on node2, 0 in phase isolated."
+	const want = "2174 retransmitted TCP segments in phase workload on node2, 0 there in phase isolated."
 	for name, c := range map[string]struct {
 		alone, workload counters
 		want            string
@@ -78,7 +78,7 @@ func TestCongestionBesideTheVerdict(t *testing.T) {
 		second[i].Host = 1
 	}
 	d.Network.Windows = append(d.Network.Windows, second...)
-	if f, err = Of(d); err != nil || !strings.Contains(f.Moved.Congestion, "on node1 (and on 1 further host), 0 in") {
+	if f, err = Of(d); err != nil || !strings.Contains(f.Moved.Congestion, "on node1 (and on 1 further host), 0 there in") {
 		t.Errorf("two hosts: %v, %q", err, f.Moved.Congestion)
 	}
 }

@@ -58,6 +58,11 @@ func TestAccounts(t *testing.T) {
 	// whole is the account of the only phase, which is that of the run.
 	check := func(a *result.Accounts, out string, least, most float64, verdict string) {
 		t.Helper()
+		if n := a.Total.Resent; n == 1 {
+			verdict = strings.TrimSuffix(verdict, ", or bytes sent again") + ", and 1 segment sent again"
+		} else if n > 1 {
+			verdict = fmt.Sprintf("%s, and %d segments sent again", strings.TrimSuffix(verdict, ", or bytes sent again"), n)
+		}
 		ratio, ok := a.Total.NICRatio()
 		if !ok || ratio < least || ratio > most || a.Total.Verdict != fmt.Sprintf("NICs %.3f: %s", ratio, verdict) {
 			t.Errorf("ratio %.3f, want %v to %v; %+v", ratio, least, most, a.Total)

@@ -115,7 +115,7 @@ func TestManualOfLogs(t *testing.T) {
 		}
 	}
 	named := 0
-	for _, row := range regexp.MustCompile(`(?m)^\| .* \| (.*) \|$`).FindAllSubmatch(manual, -1) {
+	for _, row := range regexp.MustCompile(`(?m)^- [^:]*: (.*)$`).FindAllSubmatch(manual, -1) {
 		for _, m := range regexp.MustCompile("`([^`.]+)`").FindAllSubmatch(row[1], -1) {
 			named++
 			if !strings.Contains(source.String(), fmt.Sprintf("%q", m[1])) {

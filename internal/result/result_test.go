@@ -98,6 +98,9 @@ func full(t testing.TB) *result.Document {
 	}}, Lanes: []result.PathLanes{{Reach: "network", Lanes: "rma_am(tcp/eth0)", Ranks: 1}}}
 	d.Network = &result.Network{Windows: []result.NetworkWindow{{Phase: "work", StartNS: 5, EndNS: 20, TCP: map[string]int64{"retransmits": 2}, Note: "eth1 has gone",
 		NICs: []result.NICWindow{{Name: "eth0", Mbps: 10, Sent: 1, Received: 2, Counters: map[string]int64{"rx_dropped": 0}}}}}}
+	n := int64(3)
+	account := result.Account{Phase: "work", Plan: 1, Between: 1, Unwatched: 1, Library: &n, Lost: &n, Sent: &n, Received: &n, Messages: 1, Resent: 1, Verdict: "headers"}
+	d.Accounts = &result.Accounts{Library: "prometheus_mp", Total: account, Phases: []result.Account{account}}
 	d.Finish(&result.Failure{Rank: -1, Kind: fault.Timeout, Cause: "too late", Hint: "hurry"})
 	return d
 }

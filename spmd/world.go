@@ -212,6 +212,9 @@ func (w *World) HostName(rank int) string { return w.roster.node(rank).name }
 // OneHost reports whether all ranks can share memory.
 func (w *World) OneHost() bool { return len(w.roster.hosts) == 1 }
 
+// LeadsHost reports whether this rank is the lowest one of its host, which does what one rank of a host must do.
+func (w *World) LeadsHost() bool { return w.roster.hosts[w.HostOf(w.rank)].Ranks[0] == w.rank }
+
 // Launcher names what started the ranks.
 func (w *World) Launcher() string { return w.launcher }
 

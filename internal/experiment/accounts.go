@@ -46,7 +46,7 @@ func (e *Experiment) countBytes() rankCount {
 	}
 	c.Exporter, c.Agents, e.tally.closing = t.Exporter, e.tally.exported(), nil
 	t.Flush()
-	if w.Hosts()[w.HostOf(w.Rank())].Ranks[0] == w.Rank() {
+	if w.LeadsHost() {
 		var err error
 		if c.Exported, err = t.Counts(w.Context()); err != nil {
 			c.Trouble = err.Error()

@@ -1,28 +1,24 @@
 package experiment
 
 import (
-	"encoding/json"
-
-	"perigee/internal/fault"
 	"perigee/internal/result"
 	"perigee/nixl/device"
+	"perigee/spmd"
 )
 
 // DescribeHosts adds the hardware of each host to the result: the lowest rank of a host reads it. Where a result of one
 // host is kept, it adds how fast memory is copied there. All ranks call it.
 func (e *Experiment) DescribeHosts() error {
 	w := e.World
-	var mine []byte
-	if host := w.Hosts()[w.HostOf(w.Rank())]; host.Ranks[0] == w.Rank() {
+	var mine *result.Hardware
+	if w.LeadsHost() {
 		gpus, err := device.GPUs()
 		if err != nil {
 			w.Log().Warn("GPUs cannot be listed", "reason", err)
 		}
-		if mine, err = json.Marshal(readHardware("/", gpus)); err != nil {
-			return fault.New(fault.Internal, "describe the hardware: %w", err)
-		}
+		mine = readHardware("/", gpus)
 	}
-	all, err := w.All().Gather(0, mine)
+	all, err := spmd.GatherValue(w.All(), 0, mine)
 	if err != nil || all == nil {
 		return err
 	}
@@ -31,10 +27,7 @@ func (e *Experiment) DescribeHosts() error {
 	}
 	for i := range e.Doc.World.Hosts {
 		h := &e.Doc.World.Hosts[i]
-		h.Hardware = new(result.Hardware)
-		if err := json.Unmarshal(all[h.Ranks[0]], h.Hardware); err != nil {
-			return fault.New(fault.Internal, "the hardware of %s: %w", h.Name, err)
-		}
+		h.Hardware = all[h.Ranks[0]]
 	}
 	return nil
 }

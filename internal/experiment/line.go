@@ -2,7 +2,6 @@ package experiment
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -16,6 +15,7 @@ import (
 	"perigee/internal/result"
 	"perigee/nixl/device"
 	"perigee/nixl/engines"
+	"perigee/spmd"
 )
 
 // reach is what the NICs of a rank allow.
@@ -43,26 +43,13 @@ func (e *Experiment) FindLine() error {
 	if e.LineRate > 0 || w.OneHost() {
 		return e.checkReferences()
 	}
-	var mine []byte
-	first := w.Hosts()[w.HostOf(w.Rank())].Ranks[0] == w.Rank()
-	if first || e.ownDevices() != "" { // each rank may have its own
-		var err error
-		if mine, err = json.Marshal(e.reach()); err != nil {
-			return fault.New(fault.Internal, "describe the line: %w", err)
-		}
+	var mine *reach
+	if w.LeadsHost() || e.ownDevices() != "" { // each rank may have its own
+		mine = new(e.reach())
 	}
-	all, err := w.All().Gather(0, mine)
-	if err != nil || all == nil {
+	ranks, err := spmd.GatherValue(w.All(), 0, mine)
+	if err != nil || ranks == nil {
 		return err
-	}
-	ranks := make([]*reach, len(all))
-	for r, data := range all {
-		if len(data) > 0 {
-			ranks[r] = new(reach)
-			if err := json.Unmarshal(data, ranks[r]); err != nil {
-				return fault.New(fault.Internal, "the line of rank %d: %w", r, err)
-			}
-		}
 	}
 	e.Doc.Line = slowest(ranks, w.HostOf, w.HostName)
 	return e.checkReferences()

@@ -1,13 +1,13 @@
 package experiment
 
 import (
-	"encoding/json"
 	"io"
 	"strings"
 	"time"
 
 	"perigee/internal/result"
 	"perigee/nixl/device"
+	"perigee/spmd"
 )
 
 const (
@@ -36,7 +36,7 @@ type looks struct {
 
 // beginLooks has the first look. It has an effect at the first rank of each host.
 func (e *Experiment) beginLooks() {
-	if e.World.Hosts()[e.World.HostOf(e.World.Rank())].Ranks[0] != e.World.Rank() {
+	if !e.World.LeadsHost() {
 		return
 	}
 	e.looks.read = e.Network
@@ -133,32 +133,18 @@ func (e *Experiment) gatherWindows() error {
 	if e.looks.spent > 0 {
 		e.World.Log().Debug("read the counters of the network", "elapsed", e.looks.spent)
 	}
-	var mine []byte
-	if e.looks.windows != nil {
-		var err error
-		if mine, err = json.Marshal(e.looks.windows); err != nil {
-			return err
-		}
-	}
+	mine := e.looks.windows
 	e.looks.windows = nil
-	g := e.World.All()
-	all, err := g.Gather(0, mine)
+	all, err := spmd.GatherValue(e.World.All(), 0, mine)
 	if err != nil || all == nil {
 		return err
 	}
 	if e.Doc.Network == nil {
 		e.Doc.Network = &result.Network{Windows: []result.NetworkWindow{}}
 	}
-	for place, text := range all {
-		var windows []result.NetworkWindow
-		if len(text) == 0 {
-			continue
-		}
-		if err := json.Unmarshal(text, &windows); err != nil {
-			return err
-		}
+	for rank, windows := range all {
 		for i := range windows {
-			windows[i].Host = e.World.HostOf(g.Ranks()[place])
+			windows[i].Host = e.World.HostOf(rank)
 		}
 		e.Doc.Network.Windows = append(e.Doc.Network.Windows, windows...)
 	}

@@ -277,9 +277,11 @@ func (a *countedAgent) PickBatch(picks []nixl.Pick) (nixl.Batch, error) {
 		if !ok {
 			continue
 		}
-		bare[i].Remote = l.List
+		if bare[i].Remote = l.List; !a.leaves(l.peer) {
+			continue
+		}
 		for _, k := range p.RemoteIndex {
-			if a.leaves(l.peer) && k >= 0 && int(k) < len(l.descs) { // the engine refuses other positions
+			if k >= 0 && int(k) < len(l.descs) { // the engine refuses other positions
 				between += l.descs[k].Len
 			}
 		}

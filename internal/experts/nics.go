@@ -21,7 +21,7 @@ type HostNICs struct {
 
 // counters reads the NICs' counters at the first rank of each host; elsewhere it returns nothing.
 func counters(w *spmd.World) device.Traffic {
-	if w.Hosts()[w.HostOf(w.Rank())].Ranks[0] != w.Rank() {
+	if !w.LeadsHost() {
 		return device.Traffic{}
 	}
 	return device.ThisNetwork().Traffic()

@@ -94,7 +94,7 @@ func CheckRoom(w *spmd.World, ranks int, bytes int64) error {
 // room. Its error ends the barrier at all others.
 func checkRoom(w *spmd.World, need func(rank int) int64) error {
 	host := w.Hosts()[w.HostOf(w.Rank())]
-	if host.Ranks[0] == w.Rank() {
+	if w.LeadsHost() {
 		var want int64
 		for _, rank := range host.Ranks {
 			want += need(rank)

@@ -81,7 +81,7 @@ const smaller = "less traffic (perigee matgen --scale, smaller blocks or batches
 // are about to allocate with what the host has.
 func (s *Session) checkMemory(step *step) error {
 	host := s.world.Hosts()[s.world.HostOf(s.world.Rank())]
-	if host.Ranks[0] != s.world.Rank() {
+	if !s.world.LeadsHost() {
 		return nil
 	}
 	var want int64
@@ -113,7 +113,7 @@ func (s *Session) Fits(loads []load.Load) (bool, error) {
 	w := s.world
 	host := w.Hosts()[w.HostOf(w.Rank())]
 	fits, inHosts := 1, 1
-	if host.Ranks[0] == w.Rank() {
+	if w.LeadsHost() {
 		var want int64
 		for _, lane := range lanesOf(loads) {
 			n := needs(w.Size(), lane, loads)

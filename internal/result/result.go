@@ -74,6 +74,8 @@ type Document struct {
 	Accounts *Accounts `json:"accounts,omitempty"`
 	Line     *Line     `json:"line,omitempty"`
 
+	Replay *Replay `json:"replay,omitempty"` // of a serving trace
+
 	labelKeys map[string]bool // of all metrics, and of no interest elsewhere
 }
 

@@ -62,12 +62,16 @@ type Request struct {
 	Input   int64         // tokens
 	Output  int64         // tokens; 0 where it is not known
 	HashIDs []uint64      // of the blocks of the prompt; nil where they are not known
+	Line    int           // of the file, from 1
 }
 
 // Trace is a trace with at least one request, in the order in which they came.
 type Trace struct {
 	Requests []Request
 	Summary
+	// BlockTokens are those of a hash id, but for the last one of a prompt: 512 in Mooncake's traces, 16 in Bailian's; 0
+	// without ids.
+	BlockTokens int64
 }
 
 // Summary describes the requests of a trace.
@@ -239,7 +243,7 @@ func (c *collector) trace(o Options) (*Trace, error) {
 	if s.Span = c.requests[n-1].At; s.Span > 0 {
 		s.Rate = float64(n-1) / s.Span.Seconds()
 	}
-	return &Trace{c.requests, s}, nil
+	return &Trace{Requests: c.requests, Summary: s}, nil
 }
 
 // decide returns the unit of timestamps that are numbers, and whether that is more than an assumption. The rate is that

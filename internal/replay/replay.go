@@ -1,0 +1,111 @@
+// Package replay makes a schedule of transfers of a serving trace: which worker prefills each request and which one
+// decodes it, how many bytes of its cache move between which ranks in how many pieces, and when.
+//
+// Everything is a pure function of the trace and the [Options], so every rank derives the same schedule by itself.
+package replay
+
+import (
+	"time"
+
+	"perigee/internal/model"
+	"perigee/internal/traffic/load"
+	"perigee/nixl"
+)
+
+// Workers are the workers of one side: N of TP ranks each, as in 4xTP8.
+type Workers struct{ N, TP int }
+
+// Ranks is how many ranks the side has.
+func (w Workers) Ranks() int { return w.N * w.TP }
+
+// Routing says how a worker is chosen for a request.
+type Routing string
+
+// The ways of choosing workers.
+const (
+	RoundRobin  Routing = "round-robin"
+	LeastLoaded Routing = "least-loaded" // that would begin its prefill first
+	PrefixAware Routing = "prefix-aware" // that would end its prefill first, with what its cache has of the prompt
+)
+
+// Moved says which bytes of a request move.
+type Moved string
+
+// The parts of a prompt that move.
+const (
+	WholePrompt Moved = "prompt" // all of it
+	Missing     Moved = "miss"   // the blocks that the decode worker has not got from earlier requests
+)
+
+// Options say how a trace becomes transfers.
+type Options struct {
+	Model           *model.Cache
+	Prefill, Decode Workers // prefill ranks come first
+
+	Routing Routing
+	Moved   Moved
+	// CacheBlocks are the blocks of prompts that each worker of either side keeps, the least recently used going first;
+	// 0: all of them.
+	CacheBlocks int
+	BlockTokens int64 // of a hash id; 0: as the trace says
+
+	PageTokens int64 // tokens of a page, each of which is a descriptor a layer; 0: one descriptor a group of layers and peer
+	LayerRuns  int   // runs of layers that leave one after the other while the prompt is prefilled; 0 and 1: all at once
+	// FLOPS are the operations per second that a GPU reaches in prefill: a transfer then waits for its prefill, and
+	// prefills of a worker follow each other. 0: a request is prefilled when it comes.
+	FLOPS float64
+
+	From, To time.Duration // of the trace, both included; a To of 0 is the end
+	SpeedUp  float64       // all times are divided by it; 0: 1
+	Scale    float64       // all bytes are multiplied by it, as matgen's --scale; 0: 1
+	Spread   bool          // requests of one tick of the trace's grid are spread over the tick, drawn from Seed
+	Seed     uint64
+
+	Mem  nixl.Mem
+	Op   nixl.Op // Read: decode ranks fetch; Write: prefill ranks send
+	Pool int64   // bytes of a rank in which what it sends or receives lies, one after the other and from the beginning again; 0: chosen
+}
+
+// Request is a request as it is replayed.
+type Request struct {
+	Index           int   // of the trace, from 0
+	DueNS           int64 // of its first transfer, after the schedule's zero
+	ArrivalNS       int64
+	PrefillNS       int64 // how long its prefill takes at FLOPS, or at model's default where that is 0
+	Input, Cached   int64 // tokens of the prompt, and those that the prefill worker has
+	Moved           int64 // tokens whose cache moves
+	Bytes           int64 // that move, of all ranks, scaled
+	Prefill, Decode int   // workers, from 0
+}
+
+// Schedule is what is replayed, and what was left out.
+type Schedule struct {
+	Options
+	Requests  []Request
+	Transfers []Transfer // by the time at which they are due
+	SpanNS    int64      // of the window, which begins at the schedule's zero
+	Bytes     int64      // of all requests
+
+	Outside, Empty int           // requests outside of From and To, and those of which nothing moves
+	Grid           time.Duration // of the trace's timestamps; 0: none
+	Notes          []string      // what users must know of it, a sentence each
+}
+
+// Transfer is a request's cache, or a run of its layers, on its way.
+type Transfer struct {
+	Request int // index into Schedule.Requests
+	Run     int // of layers, from 0
+	DueNS   int64
+}
+
+// Load is the schedule as the transfers of ranks.
+func (s *Schedule) Load() load.Schedule {
+	due := make([]int64, len(s.Transfers))
+	for i, t := range s.Transfers {
+		due[i] = t.DueNS
+	}
+	return load.Schedule{Name: "replay", Mem: s.Mem, Op: s.Op, Due: due, Parts: s.Parts, Pool: s.Pool}
+}
+
+// Parts appends what a transfer moves between which ranks to a list. It is called often.
+func (s *Schedule) Parts(list []load.Part, transfer int) []load.Part { return list }

@@ -1,0 +1,133 @@
+package result
+
+// Replay is what became of a serving trace that was replayed as transfers. Times are nanoseconds; those of requests
+// count from ZeroNS.
+type Replay struct {
+	Trace    ReplayTrace   `json:"trace"`
+	Prefill  ReplayWorkers `json:"prefill"`
+	Decode   ReplayWorkers `json:"decode"`
+	Model    string        `json:"model"`
+	DType    string        `json:"kv_cache_dtype"`
+	Routing  string        `json:"routing"`
+	Moved    string        `json:"moved"` // prompt or miss
+	SpeedUp  float64       `json:"speed_up"`
+	Scale    float64       `json:"scale"`
+	Spread   bool          `json:"spread"`
+	FLOPS    float64       `json:"flops"`             // of a GPU in prefill, by which TTFT is reckoned
+	Waits    bool          `json:"waits_for_prefill"` // transfers began after their prefill, not at the arrival
+	Op       string        `json:"op"`
+	InFlight int           `json:"in_flight,omitempty"` // transfers that a decode rank admits at a time; 0: all
+
+	ZeroNS  int64 `json:"zero_ns"`  // of the schedule, on the common time line
+	SpanNS  int64 `json:"span_ns"`  // steady window: from zero until the last transfer was due
+	DrainNS int64 `json:"drain_ns"` // from then until the last transfer was done
+	Bytes   int64 `json:"bytes"`    // of all requests of the schedule
+	Done    int64 `json:"done"`     // requests that are complete
+
+	// Bytes per second. Carried counts what was done within the steady window. Alone is what a request alone gets, by
+	// the largest of the isolated ones; Capacity what all decode workers carry together when each always has work.
+	Offered  float64  `json:"offered_bytes_per_s"`
+	Carried  float64  `json:"carried_bytes_per_s"`
+	Alone    *float64 `json:"alone_bytes_per_s,omitempty"`
+	Capacity *float64 `json:"capacity_bytes_per_s,omitempty"`
+
+	Scales   []ReplayScale  `json:"scales"`
+	Lateness ReplayLateness `json:"lateness"`
+	Queue    *ReplayTimes   `json:"queue,omitempty"`    // waits for admission, with --in-flight
+	Latency  *ReplayTimes   `json:"latency,omitempty"`  // of requests, from when they were due until done
+	Transfer *ReplayTimes   `json:"transfer,omitempty"` // of requests, from the first post until done
+	Share    *ReplayShares  `json:"ttft_share,omitempty"`
+	Slowdown *ReplayShares  `json:"slowdown,omitempty"` // time of transfer / that of as many bytes alone
+	Fit      *ReplayFit     `json:"alone_fit,omitempty"`
+
+	Requests ReplayRequests `json:"requests"`
+	Isolated []ReplayAlone  `json:"isolated,omitempty"`
+}
+
+// ReplayTrace is where the requests come from.
+type ReplayTrace struct {
+	File     string  `json:"file"`
+	Format   string  `json:"format"`
+	Requests int     `json:"requests"` // of the file
+	Outside  int     `json:"outside"`  // the window
+	Empty    int     `json:"empty"`    // of which nothing moves
+	GridNS   int64   `json:"grid_ns,omitempty"`
+	FromS    float64 `json:"from_s"`
+	ToS      float64 `json:"to_s"`
+}
+
+// ReplayWorkers are the workers of a side.
+type ReplayWorkers struct {
+	N  int `json:"workers"`
+	TP int `json:"tp"`
+}
+
+// ReplayScale is load by windows of one length, which follow each other from zero. Means are over the steady window.
+type ReplayScale struct {
+	WindowS  float64 `json:"window_s"`
+	Offered  float64 `json:"peak_offered_bytes_per_s"`
+	Carried  float64 `json:"peak_carried_bytes_per_s"`
+	PerRank  float64 `json:"peak_offered_to_a_decode_rank_bytes_per_s"`
+	Capacity float64 `json:"offered_of_capacity,omitempty"` // Offered / Capacity
+	Over     int     `json:"windows_over_capacity"`
+	Windows  int     `json:"windows"`
+}
+
+// ReplayLateness judges when transfers were posted against when they were due, by the common clock, over all posts of
+// all ranks.
+type ReplayLateness struct {
+	P50NS   int64   `json:"p50_ns"`
+	P99NS   int64   `json:"p99_ns"`
+	MaxNS   int64   `json:"max_ns"`
+	LimitNS int64   `json:"limit_ns"` // of P99NS
+	Posts   int64   `json:"posts"`
+	Late    int64   `json:"late_posts"`      // beyond the limit
+	Stalls  int64   `json:"stalls"`          // stretches of posts in a rank that were beyond it, one after the other
+	OfGap   float64 `json:"p99_of_mean_gap"` // P99NS / mean time between posts of a rank; not judged
+	Valid   bool    `json:"valid"`
+}
+
+// ReplayTimes are percentiles of times.
+type ReplayTimes struct {
+	P50NS int64 `json:"p50_ns"`
+	P90NS int64 `json:"p90_ns"`
+	P99NS int64 `json:"p99_ns"`
+	MaxNS int64 `json:"max_ns"`
+}
+
+// ReplayShares are percentiles of ratios.
+type ReplayShares struct {
+	P50 float64 `json:"p50"`
+	P90 float64 `json:"p90"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+// ReplayFit is the line of time by bytes of requests alone.
+type ReplayFit struct {
+	AlphaNS float64 `json:"alpha_ns"`
+	Rate    float64 `json:"bytes_per_s"`
+	R2      float64 `json:"r2"`
+}
+
+// ReplayRequests are the requests by column, in the order in which they were due. Times of what did not happen are -1.
+type ReplayRequests struct {
+	Index     []int   `json:"index"` // in the trace, from 0
+	Prefill   []int   `json:"prefill"`
+	Decode    []int   `json:"decode"`
+	Tokens    []int64 `json:"tokens"`
+	Bytes     []int64 `json:"bytes"`
+	Due       []int64 `json:"due_ns"`
+	Admitted  []int64 `json:"admitted_ns"` // by the last of its ranks
+	Posted    []int64 `json:"posted_ns"`   // by the last of its ranks, of its first transfer
+	Done      []int64 `json:"done_ns"`
+	PrefillNS []int64 `json:"prefill_ns"`
+}
+
+// ReplayAlone is a request that was played alone.
+type ReplayAlone struct {
+	Request int   `json:"request"` // row of Requests
+	Bytes   int64 `json:"bytes"`
+	NS      int64 `json:"ns"` // the median of its runs
+	Runs    int   `json:"runs"`
+}

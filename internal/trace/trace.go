@@ -69,8 +69,8 @@ type Request struct {
 type Trace struct {
 	Requests []Request
 	Summary
-	// BlockTokens are those of a hash id, but for the last one of a prompt: 512 in Mooncake's traces, 16 in Bailian's; 0
-	// without ids.
+	// BlockTokens are those of a hash id, but for the last one of a prompt: 512 in Mooncake's traces, 16 in
+	// Bailian's; 0 without ids.
 	BlockTokens int64
 }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sort"
 	"time"
 
 	"perigee/internal/fault"
@@ -70,12 +71,8 @@ func Make(t *trace.Trace, o Options) (*Schedule, error) {
 // window returns the first request from From on, and the end of those up to To.
 func (m *maker) window() (w [2]int, err error) {
 	all := m.trace.Requests
-	at := func(r trace.Request, t time.Duration) int { return cmp.Compare(r.At, t) }
-	w[0], _ = slices.BinarySearchFunc(all, m.From, at)
-	w[1] = len(all)
-	if m.To > 0 {
-		w[1], _ = slices.BinarySearchFunc(all, m.To+1, at)
-	}
+	w[0] = sort.Search(len(all), func(i int) bool { return all[i].At >= m.From })
+	w[1] = sort.Search(len(all), func(i int) bool { return m.To > 0 && all[i].At > m.To })
 	if w[0] >= w[1] {
 		return w, usage("--from %v, --to %v: no request comes then", m.From, m.To).
 			WithHint("the requests of the trace come from 0 s to %v", all[len(all)-1].At)

@@ -83,7 +83,7 @@ func answer(f *figures.Figures) string {
 	}
 	b.WriteString(".")
 	if l := f.Load; l != nil && l.Prompt.GBPerS != nil {
-		fmt.Fprintf(&b, " Their caches in %s (%s) are %.3f GB/s on average", l.Model, l.CacheDType, *l.Prompt.GBPerS)
+		fmt.Fprintf(&b, " Their KV caches in %s (%s) are %.3f GB/s on average", l.Model, l.CacheDType, *l.Prompt.GBPerS)
 		if n := len(l.Windows); n > 0 {
 			peaks := each(byteWindows, func(w figures.ByteWindow) string { return three(w.GBPerS) })(f)
 			fmt.Fprintf(&b, ", and %s GB/s in the busiest %s s", peaks, scales(n))

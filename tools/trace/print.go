@@ -99,9 +99,12 @@ func answer(f *figures.Figures) string {
 	if f.UnitAssumed {
 		fmt.Fprintf(&b, " The timestamps are assumed to be in %s: --trace-unit says it.", f.Unit)
 	}
+	for _, note := range f.Notes {
+		fmt.Fprintf(&b, "\nNote: %s.", note)
+	}
 	if g := f.Arrivals.Grid; g != nil && bunched(g) {
-		fmt.Fprintf(&b, "\nWARNING: its timestamps stand on a %s: whoever recorded it kept no times in between, and a replay as it is plays "+
-			"bursts of %.1f requests on average, %d at most. perigee replay --spread draws times within the ticks.",
+		fmt.Fprintf(&b, "\nWARNING: the timestamps stand on a %s: times in between were not recorded, and a replay as they are "+
+			"plays bursts of %.1f requests on average, %d at most. perigee replay --spread draws times within the ticks.",
 			gridText(g), g.Mean, g.Max)
 	}
 	return b.String()

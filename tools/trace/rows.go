@@ -29,7 +29,7 @@ var arrivals = section{"Arrivals", []row{
 	{"format", func(f *all) string { return f.Format }},
 	{"timestamps in", func(f *all) string { return f.Unit }},
 	{"span (s)", func(f *all) string { return number(f.SpanS) }},
-	{"requests per second", func(f *all) string { return four(f.Arrivals.RatePerS) }},
+	{"requests per second", func(f *all) string { return optional(f.Arrivals.RatePerS, four) }},
 	{"distinct timestamps", func(f *all) string { return whole(f.Arrivals.Distinct) }},
 	{"equal neighbours", func(f *all) string { return whole(f.Arrivals.Equal) }},
 	{"gaps: standard deviation / mean (population)", func(f *all) string { return optional(f.Arrivals.GapCV, four) }},

@@ -100,11 +100,14 @@ func (c *showCmd) check() (*model.Cache, error) {
 
 // describe reads a trace and describes it.
 func (c *showCmd) describe(file string, cache *model.Cache) (*figures.Figures, error) {
-	t, err := trace.Load(file, trace.Options{Unit: c.TraceUnit})
+	t, err := trace.Load(file, trace.Options{Unit: c.TraceUnit, BlockTokens: cli.Given(c.BlockSize, 0)})
 	if err != nil {
 		return nil, err
 	}
-	o := figures.Options{Name: file, From: c.From, To: c.To, BlockTokens: cli.Given(c.BlockSize, 0), Cache: cache}
+	if err := t.CheckBlocks(0, file); err != nil {
+		return nil, err
+	}
+	o := figures.Options{Name: file, From: c.From, To: c.To, Cache: cache}
 	if _, err := model.Named(c.Model); err == nil {
 		o.Model = c.Model
 	}

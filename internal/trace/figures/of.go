@@ -14,25 +14,24 @@ import (
 
 // Options say what of a trace is described, and for which model.
 type Options struct {
-	Name        string         // of the trace
-	From        time.Duration  // after the first request; earlier requests are left out
-	To          *time.Duration // requests after it are left out; nil: none
-	BlockTokens int64          // of a hash id; 0: as the trace has them
-	Cache       *model.Cache   // of the model whose load is asked for; nil: none
-	Model       string         // what the model is called; empty: as its file has it
+	Name  string         // of the trace
+	From  time.Duration  // after the first request; earlier requests are left out
+	To    *time.Duration // requests after it are left out; nil: none
+	Cache *model.Cache   // of the model whose load is asked for; nil: none
+	Model string         // what the model is called; empty: as its file has it
 }
 
 // Of describes a trace. What is left out counts for nothing, as if the file had not got it: times count from the first
 // request that is left, and caches are empty then. No request left is an error of the kind Input, as are bytes that do
-// not fit 63 bits.
+// not fit 63 bits. Where the trace has hash ids, [trace.Trace.CheckBlocks] comes before.
 func Of(t *trace.Trace, o Options) (*Figures, error) {
 	requests, err := within(t.Requests, o)
 	if err != nil {
 		return nil, err
 	}
 	n := len(requests)
-	f := &Figures{Name: o.Name, Format: t.Format, Unit: t.Unit, UnitAssumed: !t.UnitFound, Requests: n,
-		Outside: len(t.Requests) - n, SpanS: seconds(requests[n-1].At)}
+	f := &Figures{Name: o.Name, Format: t.Format, Unit: t.Unit, UnitAssumed: !t.UnitFound, Notes: t.Notes,
+		Requests: n, Outside: len(t.Requests) - n, SpanS: seconds(requests[n-1].At)}
 	if f.Unit == "" {
 		f.Unit = "date"
 	}
@@ -60,8 +59,8 @@ func Of(t *trace.Trace, o Options) (*Figures, error) {
 		f.Windows = append(f.Windows, Window{w.length, w.start, w.sum, w.peakToMean})
 	}
 	var hits []int64
-	if blockTokens := cmp.Or(o.BlockTokens, t.BlockTokens); blockTokens > 0 && slices.ContainsFunc(requests, hasIDs) {
-		f.Blocks, f.Hits, hits = blocksAndHits(requests, blockTokens)
+	if t.BlockTokens > 0 && slices.ContainsFunc(requests, hasIDs) {
+		f.Blocks, f.Hits, hits = blocksAndHits(requests, t.BlockTokens)
 	}
 	if o.Cache != nil {
 		if f.Load, err = offered(requests, hits, ticks, o.Cache); err != nil {
@@ -114,7 +113,7 @@ func arrivals(requests []trace.Request) Arrivals {
 	if span == 0 {
 		return a
 	}
-	a.RatePerS = float64(n-1) / span
+	a.RatePerS = new(float64(n-1) / span)
 	mean, squares := span/float64(n-1), 0.0
 	for i := range n - 1 {
 		d := seconds(requests[i+1].At-requests[i].At) - mean

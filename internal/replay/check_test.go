@@ -17,6 +17,7 @@ func TestRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	long := traceOf(t, line(0, 9000))
 	empty := traceOf(t, line(0, 0), line(1, 0))
 	for _, tt := range []struct {
 		name   string
@@ -47,7 +48,9 @@ func TestRefused(t *testing.T) {
 		{"to", ids, func(o *Options) { o.To = -time.Second }, []string{"--to", "got -1s"}},
 		{"to before from", ids, func(o *Options) { o.From, o.To = 2*time.Second, time.Second }, []string{"--to 1s", "--from 2s"}},
 		{"block size", ids, func(o *Options) { o.BlockTokens = 16 },
-			[]string{"--block-size 16", "line 1 has 3 hash ids for 1500 tokens, wanted 94", "512"}},
+			[]string{"trace:1: wanted ceil(1500 tokens / 16 of a block) = 94 hash ids", "--block-size 512"}},
+		{"pages", long, func(o *Options) { o.Model, o.PageTokens = cacheOf(t, "llama3.1-405b", "bf16"), 1 },
+			[]string{"line 1 of the trace", "1134000 descriptors from one rank", "larger --page-size"}},
 		{"spread", ids, func(o *Options) { o.Spread = true }, []string{"--spread", "no grid", "leave --spread out"}},
 		{"miss without ids", plain, func(o *Options) { o.Moved = Missing }, []string{"--moved miss", "no hash ids", "CSV"}},
 		{"prefixes without ids", plain, func(o *Options) { o.Routing = PrefixAware },
@@ -64,8 +67,9 @@ func TestRefused(t *testing.T) {
 			text = err.Error() + " " + fault.HintOf(err)
 		}
 		for _, want := range tt.want {
-			if s != nil || fault.KindOf(err) != fault.Usage || !strings.Contains(text, want) {
-				t.Errorf("%s: got %q (%v), want %q", tt.name, text, fault.KindOf(err), want)
+			kind := fault.KindOf(err)
+			if s != nil || kind != fault.Usage && kind != fault.Input || !strings.Contains(text, want) {
+				t.Errorf("%s: got %q (%v), want %q", tt.name, text, kind, want)
 			}
 		}
 	}

@@ -53,8 +53,8 @@ type Options struct {
 	CacheBlocks int
 	BlockTokens int64 // of a hash id; 0: as the trace says
 
-	// PageTokens are the tokens of a page. Each page is a descriptor a layer and moves whole, also the last one, which may
-	// not be full. 0: exact bytes, one descriptor a group of layers and peer.
+	// PageTokens are the tokens of a page. Each page is a descriptor a layer and moves whole, also the last one, which
+	// need not be full. 0: exact bytes, one descriptor a group of layers and peer.
 	PageTokens int64
 	// LayerRuns are runs of layers that leave one after the other while the prompt is prefilled. 0 and 1: all at once.
 	LayerRuns int
@@ -62,19 +62,17 @@ type Options struct {
 	// prefills of a worker follow each other. 0: a request is prefilled when it comes.
 	FLOPS float64
 
-	// From and To select requests by their times in the trace, both included; a To of 0 is the end. Caches are empty and
-	// workers free at From.
+	// From and To select requests by their times in the trace, both included; a To of 0 is the end. Caches are empty
+	// and workers free at From.
 	From, To time.Duration
 	SpeedUp  float64 // all times are divided by it; 0: 1
 	Scale    float64 // all bytes are multiplied by it, as matgen's --scale; 0: 1
 	Spread   bool    // requests of one tick of the trace's grid are spread over the tick, drawn from Seed
 	Seed     uint64
 
-	Mem nixl.Mem
-	Op  nixl.Op // Read: decode ranks fetch; Write: prefill ranks send
-	// Pool is the bytes of a rank in which what it sends or receives lies, one part after the other and from the
-	// beginning again. 0: chosen.
-	Pool int64
+	Mem  nixl.Mem
+	Op   nixl.Op // Read: decode ranks fetch; Write: prefill ranks send
+	Pool int64   // as load.Schedule has it
 }
 
 // Request is a request as it is replayed.

@@ -111,7 +111,8 @@ func (o *Options) checkWorkers() error {
 			return fits(tp)
 		}
 		return usage("--prefill %s, --decode %s: of TP %d and %d one must be a multiple of the other", o.Prefill, o.Decode,
-			a, b).WithHint("with --decode %s, --prefill can have %s, or a multiple of %d", o.Decode, possible(b, divides), b)
+			a, b).WithHint("with --decode %s, --prefill can have %s, or a multiple of %d", o.Decode,
+			possible(b, divides), b)
 	}
 	return nil
 }

@@ -207,7 +207,7 @@ func TestWindow(t *testing.T) {
 	}
 	o.From, o.To = 401*time.Millisecond, 999*time.Millisecond
 	_, err := Make(shared(t), o)
-	if fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "--from 401ms, --to 999ms") ||
+	if fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "--from 401ms to --to 999ms") ||
 		!strings.Contains(fault.HintOf(err), "2s") {
 		t.Errorf("an empty window: got %v (%s)", err, fault.HintOf(err))
 	}

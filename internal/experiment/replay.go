@@ -178,8 +178,8 @@ func (r *Replay) Capacity(seconds float64) error {
 	var rates []float64
 	next := stretch{0, min(len(r.Transfers), 2*busyDepth*max(r.Decode.N, r.Prefill.N)), 1}
 	for piece := 0; piece <= busyPieces; piece++ {
-		next, err := spmd.BroadcastValue(w.All(), 0, next)
-		if err != nil {
+		var err error
+		if next, err = spmd.BroadcastValue(w.All(), 0, next); err != nil {
 			return err
 		}
 		if err := w.All().Barrier(); err != nil {
@@ -200,10 +200,11 @@ func (r *Replay) Capacity(seconds float64) error {
 		if all == nil {
 			continue
 		}
-		if rate := together(all); piece > 0 {
+		rate := together(all)
+		if piece > 0 {
 			rates = append(rates, rate)
 		}
-		next = r.stretch(next.End, together(all)*seconds/busyPieces)
+		next = r.stretch(next.End, rate*seconds/busyPieces)
 	}
 	if r.doc == nil {
 		return nil

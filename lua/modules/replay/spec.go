@@ -37,7 +37,7 @@ type spec struct {
 	inFlight     int
 }
 
-// specFrom reads a table. In a world, which may be nil, there must be as many ranks, and all of them agree on the memory.
+// specFrom reads a table. In a world, which may be nil, there must be as many ranks, and all agree on the memory.
 func (r *instance) specFrom(what string, t *glua.LTable, w *spmd.World) (s spec, err error) {
 	f := vm.NewFields(what, t)
 	s.trace, s.unit = f.Text("trace", ""), f.Text("trace_unit", "")
@@ -204,8 +204,8 @@ func (x *made) about(s spec) result.Replay {
 	}
 	return result.Replay{
 		Trace: result.ReplayTrace{
-			File: s.trace, SHA256: x.sha256, Format: x.trace.Format, Requests: len(x.trace.Requests), GridNS: int64(x.Grid),
-			Outside: x.Outside, Empty: x.Empty, FromS: s.From.Seconds(), ToS: to.Seconds(),
+			File: s.trace, SHA256: x.sha256, Format: x.trace.Format, GridNS: int64(x.Grid),
+			Requests: len(x.trace.Requests), Outside: x.Outside, Empty: x.Empty, FromS: s.From.Seconds(), ToS: to.Seconds(),
 		},
 		Prefill: result.ReplayWorkers{N: s.Prefill.N, TP: s.Prefill.TP},
 		Decode:  result.ReplayWorkers{N: s.Decode.N, TP: s.Decode.TP},

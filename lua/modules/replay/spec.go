@@ -205,7 +205,8 @@ func (x *made) about(s spec) result.Replay {
 	return result.Replay{
 		Trace: result.ReplayTrace{
 			File: s.trace, SHA256: x.sha256, Format: x.trace.Format, GridNS: int64(x.Grid),
-			Requests: len(x.trace.Requests), Outside: x.Outside, Empty: x.Empty, FromS: s.From.Seconds(), ToS: to.Seconds(),
+			Requests: len(x.trace.Requests), Outside: x.Outside, Empty: x.Empty,
+			FromS: s.From.Seconds(), ToS: to.Seconds(),
 		},
 		Prefill: result.ReplayWorkers{N: s.Prefill.N, TP: s.Prefill.TP},
 		Decode:  result.ReplayWorkers{N: s.Decode.N, TP: s.Decode.TP},

@@ -19,7 +19,7 @@ var floors = []string{
 	internal/replay lua/option nixl/engines tools/disagg/probe tools/doctor tools/matgen tools/sweep/runs`,
 	`e2e/bench/transfer e2e/internal/harness internal/experts internal/metric internal/traffic/play
 	lua/files tools/disagg/judge tools/disagg/plan tools/report/figures tools/sweep/plot`,
-	`e2e/bench/barrier e2e/bench/job e2e/bench/truth internal/experiment lua/objects tools/compare
+	`e2e/bench/barrier e2e/bench/job e2e/bench/replay e2e/bench/truth internal/experiment lua/objects tools/compare
 	tools/disagg/batch tools/disagg/report tools/inspect tools/report tools/simulate tools/sweep`,
 	`lua/modules tools/disagg`,
 	// One floor, so that no module imports another.

@@ -20,19 +20,12 @@ var floors = []string{
 	internal/trace/figures internal/traffic/session internal/traffic/traffictest lua/option nixl/engines
 	tools/disagg/probe tools/doctor tools/matgen tools/sweep/runs`,
 	`e2e/bench/transfer e2e/internal/harness internal/experts internal/metric internal/traffic/play
-<<<<<<< HEAD
 	lua/files tools/disagg/judge tools/disagg/plan tools/report/figures tools/sweep/plot tools/trace`,
 	`e2e/bench/barrier e2e/bench/job e2e/bench/replay e2e/bench/truth internal/replay/outcome lua/objects
 	tools/compare tools/disagg/batch tools/disagg/report tools/inspect tools/report tools/simulate
 	tools/sweep`,
 	`internal/experiment tools/disagg`,
 	`lua/modules`,
-=======
-	lua/files tools/disagg/judge tools/disagg/plan tools/report/figures tools/sweep/plot`,
-	`e2e/bench/barrier e2e/bench/job e2e/bench/replay e2e/bench/truth internal/experiment lua/objects tools/compare
-	tools/disagg/batch tools/disagg/report tools/inspect tools/report tools/simulate tools/sweep`,
-	`lua/modules tools/disagg`,
->>>>>>> engine
 	// One floor, so that no module imports another.
 	`lua/modules/clock lua/modules/config lua/modules/matrix lua/modules/moe lua/modules/options
 	lua/modules/replay lua/modules/result lua/modules/transfer lua/modules/world`,

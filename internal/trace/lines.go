@@ -42,6 +42,9 @@ func (c *collector) addLine(text []byte) error {
 
 // addObject takes a line of JSON. The values are read from their text, which is exact.
 func (c *collector) addObject(text []byte) error {
+	if c.format == dynamo || c.format == "" && isDynamo(text) {
+		return c.addDynamo(text)
+	}
 	clear(c.object)
 	if err := json.Unmarshal(text, &c.object); err != nil {
 		return fault.New(fault.Input, "wanted a JSON object: %w", err).WithHint("each request is an object on a line of its own")
@@ -50,8 +53,6 @@ func (c *collector) addObject(text []byte) error {
 	session := value(c.object["session_id"])
 	switch {
 	case c.format != "":
-	case isDynamo(text):
-		c.format, c.unit, c.anyOrder = dynamo, "ms", true
 	case bailians:
 		c.format, c.unit = bailian, "s"
 	case c.object["timestamp"] != nil && c.object["input_length"] != nil:
@@ -60,9 +61,6 @@ func (c *collector) addObject(text []byte) error {
 		c.format = otherJSON
 	}
 	c.anyOrder = c.anyOrder || c.format == mooncake && session != ""
-	if c.format == dynamo {
-		return c.addDynamo(text)
-	}
 	var values [contents]field
 	for content := range contents {
 		var err error

@@ -1,8 +1,9 @@
 package trace
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
-	"math"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
@@ -23,9 +24,9 @@ func (c *collector) addTurn(session string, values [contents]field, ids []uint64
 		s, err = c.delayed(before)
 	default:
 		s, err = c.stamp(at)
-		if err == nil && later && s.before(c.stamps[before]) {
+		if err == nil && later && s.before(c.arrivals[before].at) {
 			err = fault.New(fault.Input, "%s: wanted at least that of the turn before, in line %d, got %s", at.name,
-				c.requests[before].Line, short(at.text)).WithHint("sort the turns of each session by their timestamps")
+				c.arrivals[before].Line, short(at.text)).WithHint("sort the turns of each session by their timestamps")
 		}
 	}
 	if err != nil {
@@ -37,7 +38,7 @@ func (c *collector) addTurn(session string, values [contents]field, ids []uint64
 	if c.sessions == nil {
 		c.sessions, c.before = make(map[string]int), make(map[int]int)
 	}
-	turn := len(c.requests) - 1
+	turn := len(c.arrivals) - 1
 	if c.sessions[session] = turn; later {
 		c.before[turn] = before
 	}
@@ -54,14 +55,14 @@ func (c *collector) delayed(before int) (stamp, error) {
 		return stamp{}, fault.New(fault.Input, "the keys %s and delay are missing: wanted one of them", c.keys[timestamps])
 	}
 	d, ok := parseNumber(delay.text)
-	s := c.stamps[before].plus(d)
+	s := c.arrivals[before].at.plus(d)
 	switch {
-	case !ok || d.whole < 0 || s.before(c.stamps[before]):
+	case !ok || d.whole < 0 || s.before(c.arrivals[before].at):
 		return s, fault.New(fault.Input, "%s: wanted milliseconds from 0 that fit, got %s", delay.name, short(delay.text))
 	case c.dates:
 		return s, fault.New(fault.Input, "%s: wanted it with timestamps in milliseconds, got it with dates", delay.name)
 	}
-	c.format, c.last = sessions, short(delay.text)+" ms of delay"
+	c.format = sessions
 	c.delays++
 	return s, nil
 }
@@ -75,21 +76,18 @@ func (c *collector) delayed(before int) (stamp, error) {
 // tokens after the same blocks.
 func (c *collector) joinTurns() (note string, err error) {
 	whole, of := c.wholePrompts()
-	if turns := cli.Count(of, "turn"); 2*whole >= of {
-		return fmt.Sprintf("%d of %s begin with the turn before, so every line has the whole prompt", whole, turns), nil
-	} else {
-		note = fmt.Sprintf("%d of %s begin with the turn before, so lines have only new tokens, here joined with the "+
-			"prompts and outputs of the turns before", whole, turns)
+	note = fmt.Sprintf("%d of %s begin with the turn before, so ", whole, cli.Count(of, "turn"))
+	if 2*whole >= of {
+		return note + "every line has the whole prompt", nil
 	}
-	c.blocks.turns = true
-	made := newMint(c.requests, c.blocks.tokens)
+	note += "lines have only new tokens, here joined with the prompts and outputs of the turns before"
 	prompts := make(map[int][]piece) // of the last turn of each session
-	for turn := range c.requests {
+	for turn := range c.arrivals {
 		before, later := c.before[turn]
 		if !later {
 			continue
 		}
-		r, last := &c.requests[turn], &c.requests[before]
+		r, last := &c.arrivals[turn].Request, &c.arrivals[before].Request
 		prompt, known := prompts[before], last.HashIDs != nil && r.HashIDs != nil
 		delete(prompts, before)
 		if prompt == nil {
@@ -104,7 +102,7 @@ func (c *collector) joinTurns() (note string, err error) {
 		}
 		r.HashIDs = nil
 		if known && c.blocks.broken == nil {
-			r.HashIDs, prompts[turn] = made.ids(prompt), prompt
+			r.HashIDs, prompts[turn] = cut(prompt, r.Input, c.blocks.tokens), prompt
 		}
 	}
 	return note, nil
@@ -114,7 +112,7 @@ func (c *collector) joinTurns() (note string, err error) {
 func (c *collector) wholePrompts() (whole, of int) {
 	var byLength int
 	for turn, before := range c.before {
-		r, last := &c.requests[turn], &c.requests[before]
+		r, last := &c.arrivals[turn].Request, &c.arrivals[before].Request
 		if r.Input >= last.Input+last.Output {
 			byLength++
 		}
@@ -156,62 +154,29 @@ func (c *collector) pieces(r *Request, known bool) []piece {
 	return list
 }
 
-// mint makes ids that no line has.
-type mint struct {
-	size  int64
-	taken map[uint64]bool
-	made  map[string]uint64
-	next  uint64
-}
-
-func newMint(requests []Request, size int64) *mint {
-	m := &mint{size: size, taken: make(map[uint64]bool), made: make(map[string]uint64), next: math.MaxUint64}
-	for _, r := range requests {
-		for _, id := range r.HashIDs {
-			m.taken[id] = true
-		}
-	}
-	return m
-}
-
-// ids cuts a prompt into blocks.
-func (m *mint) ids(prompt []piece) (ids []uint64) {
+// cut cuts a prompt of so many tokens into blocks, and returns their ids.
+func cut(prompt []piece, tokens, size int64) (ids []uint64) {
 	var block []piece
-	room, parent := m.size, uint64(0)
-	end := func() {
-		parent = m.id(parent, block)
-		ids, block, room = append(ids, parent), block[:0], m.size
-	}
+	room, parent := min(size, tokens), uint64(0)
 	for _, p := range prompt {
 		for p.n > 0 {
 			n := min(p.n, room)
 			block = append(block, piece{p.id, p.output, p.from, n})
-			p.from, p.n, room = p.from+n, p.n-n, room-n
+			p.from, p.n, room, tokens = p.from+n, p.n-n, room-n, tokens-n
 			if room == 0 {
-				end()
+				parent = blockID(parent, block)
+				ids, block, room = append(ids, parent), block[:0], min(size, tokens)
 			}
 		}
-	}
-	if len(block) > 0 {
-		end()
 	}
 	return ids
 }
 
-// id is that of the line where the block is one of a line.
-func (m *mint) id(parent uint64, block []piece) uint64 {
+// blockID is the id of the line where the block is one of a line, otherwise the first 64 bits of a SHA-256.
+func blockID(parent uint64, block []piece) uint64 {
 	if p := block[0]; len(block) == 1 && !p.output && p.from == 0 {
 		return p.id
 	}
-	key := fmt.Sprint(parent, block)
-	id, ok := m.made[key]
-	if !ok {
-		for m.taken[m.next] {
-			m.next--
-		}
-		id = m.next
-		m.made[key] = id
-		m.next--
-	}
-	return id
+	sum := sha256.Sum256(fmt.Append(nil, parent, block))
+	return binary.BigEndian.Uint64(sum[:])
 }

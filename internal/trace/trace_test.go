@@ -92,8 +92,8 @@ func TestFormats(t *testing.T) {
 		{"sessions with new tokens", `{"session_id": "a", "timestamp": 0, "input_length": 1000, "output_length": 24, "hash_ids": [1, 2]}
 {"session_id": "a", "delay": 50, "input_length": 512, "output_length": 1, "hash_ids": [3]}
 {"session_id": "a", "delay": 50, "input_length": 10, "output_length": 1, "hash_ids": [18446744073709551615]}`,
-			[]Request{{0, 1000, 24, []uint64{1, 2}, 1}, {50 * time.Millisecond, 1536, 1, []uint64{1, math.MaxUint64 - 1, 3}, 2},
-				{100 * time.Millisecond, 1547, 1, []uint64{1, math.MaxUint64 - 1, 3, math.MaxUint64 - 2}, 3}},
+			[]Request{{0, 1000, 24, []uint64{1, 2}, 1}, {50 * time.Millisecond, 1536, 1, []uint64{1, 9028298810162744625, 3}, 2},
+				{100 * time.Millisecond, 1547, 1, []uint64{1, 9028298810162744625, 3, 9881031077986813108}, 3}},
 			"Mooncake JSON lines with sessions, 0.1 s, 3 requests, mean 20/s, timestamps in milliseconds; " +
 				"0 of 2 turns begin with the turn before, so lines have only new tokens, here joined with the prompts and outputs of the turns before; " +
 				"a delay counts from the arrival of the turn before, since the time of its answer is not known"},
@@ -234,7 +234,7 @@ func TestErrors(t *testing.T) {
 		{turn + `{"session_id": "a", "input_length": 1}`, "f:2: the keys timestamp and delay are missing: wanted one of them"},
 		{turn + `{"session_id": "a", "input_length": 1, "delay": -1}`, "f:2: delay: wanted milliseconds from 0 that fit, got -1"},
 		{turn + `{"session_id": "a", "input_length": 1, "delay_ms": 9223372036854775807}`, "f:2: delay_ms: wanted milliseconds from 0 that fit"},
-		{turn + `{"session_id": "a", "input_length": 1, "delay": 9e15}`, "f: wanted timestamps within 290 years, got 9e15 ms of delay last"},
+		{turn + `{"session_id": "a", "input_length": 1, "delay": 9e15}`, "f: wanted timestamps within 290 years, got that of line 2 last"},
 		{turn + `{"session_id": "a", "input_length": 1, "timestamp": 8}`, "f:2: timestamp: wanted at least that of the turn before, in line 1, got 8"},
 		{turn + `{"session_id": "b", "input_length": 1, "delay": 8}`, "f:2: the key timestamp is missing: the first turn of a session wants it"},
 		{turn + `{"input_length": 1, "delay": 8}`, "f:2: the key timestamp is missing"},

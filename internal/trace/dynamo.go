@@ -44,7 +44,7 @@ func (c *collector) addDynamo(text []byte) error {
 	r, err := parseDynamo(text)
 	switch {
 	case err != nil:
-		return fault.New(fault.Input, "wanted an object of %s: %w", dynamoSchema, err)
+		return notObject(err)
 	case r.Schema != dynamoSchema:
 		return fault.New(fault.Input, "schema: wanted %s, got %s", dynamoSchema, short(r.Schema))
 	case r.EventType != "request_end":

@@ -47,7 +47,7 @@ func (c *collector) addObject(text []byte) error {
 	}
 	clear(c.object)
 	if err := json.Unmarshal(text, &c.object); err != nil {
-		return fault.New(fault.Input, "wanted a JSON object: %w", err).WithHint("each request is an object on a line of its own")
+		return notObject(err)
 	}
 	_, bailians := c.object["chat_id"]
 	session := value(c.object["session_id"])
@@ -79,6 +79,15 @@ func (c *collector) addObject(text []byte) error {
 		return missing(values[timestamps].name)
 	}
 	return c.add(values[timestamps], values[inputs], values[outputs], ids)
+}
+
+// notObject is the error of a line that encoding/json does not take.
+func notObject(err error) error {
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fault.New(fault.Input, "wanted a JSON object of a request, got %s%s", e.Value,
+			strings.TrimSuffix(" as "+e.Field, " as "))
+	}
+	return fault.New(fault.Input, "wanted a JSON object: %w", err).WithHint("each request is an object on a line of its own")
 }
 
 func missing(key string) error { return fault.New(fault.Input, "the key %s is missing", key) }

@@ -204,7 +204,7 @@ func TestErrors(t *testing.T) {
 	tests := []struct{ text, says string }{
 		{"", "f: wanted a request a line, got none"},
 		{"\n# only\n", "f: wanted a request a line, got none"},
-		{"[1, 2]", "f:1: wanted a JSON object"},
+		{"[1, 2]", "f:1: wanted a JSON object of a request, got array"},
 		{`{"timestamp": 1, "input_length": 1`, "f:1: wanted a JSON object: unexpected end"},
 		{`{"timestamp": 1, "input_length": 1} {}`, "f:1: wanted a JSON object"},
 		{"{\"timestamp\": 1, \"input_length\": 1}\n12", "f:2: wanted a JSON object"},
@@ -247,7 +247,7 @@ func TestErrors(t *testing.T) {
 		{dynamoLine(5, 1, 1, 16, "-1"), "f:1: request.replay.input_sequence_hashes: wanted a list of whole numbers"},
 		{dynamoLine(5, 1, 1, 16, "1") + "{}", "f:2: schema: wanted dynamo.request.trace.v1, got nothing"},
 		{dynamoLine(5, 1, 1, 16, "1") + "5", "f:2: wanted a JSON object"},
-		{dynamoLine(5, 1, 1, 16, "1") + `{"schema": 5}`, "f:2: wanted an object of dynamo.request.trace.v1: json"},
+		{dynamoLine(5, 1, 1, 16, "1") + `{"schema": 5}`, "f:2: wanted a JSON object of a request, got number as schema"},
 		{`{"schema": "dynamo.request.trace.v1", "event_type": "request_end", "request": {"request_received_ms": 5}}`,
 			"f:1: the key request.replay.trace_block_size is missing"},
 		{`{"schema": "dynamo.request.trace.v1", "event_type": "tool_end"}`, "f: wanted a request a line, got none"},

@@ -73,8 +73,8 @@ func (t *Trace) CheckBlocks(blockTokens int64, name string) error {
 	case b.lines == 0:
 		return nil
 	case blockTokens == 0 && t.BlockTokens == 0:
-		return fault.New(fault.Usage, "%s: wanted --block-size, the tokens of a hash id, which its format does not say, got none",
-			name).WithHint("%s", b.hint())
+		return fault.New(fault.Usage, "%s: wanted --block-size, since its format does not say the tokens of a hash id, got "+
+			"none", name).WithHint("%s", b.hint())
 	case blockTokens == 0:
 		blockTokens = t.BlockTokens
 	}

@@ -63,7 +63,7 @@ func TestCheckBlocks(t *testing.T) {
 		{line(513, "1, 2"), 16, fault.Input, "f:1: wanted ceil(513 tokens / 16 of a block) = 33 hash ids", "all lines fit --block-size 512"},
 		{chat, 512, fault.Input, "f:1: wanted ceil(17", "all lines fit --block-size 16"},
 		{dynamoLine(5, 65, 1, 64, "1"), 0, fault.Input, "f:1: wanted ceil(65 tokens / 64", "all lines fit --block-size 128"},
-		{other, 0, fault.Usage, "f: wanted --block-size, the tokens of a hash id, which its format does not say, got none", "all lines fit --block-size 16"},
+		{other, 0, fault.Usage, "f: wanted --block-size, since its format does not say the tokens of a hash id, got none", "all lines fit --block-size 16"},
 		{text: other, size: 16},
 		{first + `{"session_id": 1, "delay": 0, "input_length": 1, "hash_ids": [4, 5]}`, 0, fault.Input,
 			"f:2: wanted ceil(1 tokens / 512 of a block) = 1 hash ids, got 1 tokens with 2 ids", none},

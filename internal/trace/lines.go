@@ -87,7 +87,7 @@ func notObject(err error) error {
 		return fault.New(fault.Input, "wanted a JSON object of a request, got %s%s", e.Value,
 			strings.TrimSuffix(" as "+e.Field, " as "))
 	}
-	return fault.New(fault.Input, "wanted a JSON object: %w", err).WithHint("each request is an object on a line of its own")
+	return fault.New(fault.Input, "wanted a JSON object: %w", err).WithHint("wanted each request as an object on one line")
 }
 
 func missing(key string) error { return fault.New(fault.Input, "the key %s is missing", key) }

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"perigee/internal/cli"
 	"perigee/internal/fault"
 )
 
@@ -72,11 +71,11 @@ func (c *collector) delayed(before int) (stamp, error) {
 // most turns begin with the first block of the turn before or, where no prompt has a whole block, have at least as many
 // tokens as the turn before and its output. It returns a note on which it is.
 //
-// Blocks of a joined prompt that are not a block of a line get an id of their own. They are the same for the same
-// tokens after the same blocks.
+// Blocks of a joined prompt that are not a block of a line get new ids, the same for the same tokens after the same
+// blocks.
 func (c *collector) joinTurns() (note string, err error) {
 	whole, of := c.wholePrompts()
-	note = fmt.Sprintf("%d of %s begin with the turn before, so ", whole, cli.Count(of, "turn"))
+	note = fmt.Sprintf("turns that begin with the turn before: %d of %d, so ", whole, of)
 	if 2*whole >= of {
 		return note + "every line has the whole prompt", nil
 	}

@@ -87,7 +87,7 @@ func TestFormats(t *testing.T) {
 			[]Request{{0, 600, 10, []uint64{1, 2}, 1}, {20 * time.Millisecond, 5, 0, nil, 3},
 				{50500 * time.Microsecond, 1100, 128, []uint64{1, 3, 4}, 2}, {50500 * time.Microsecond, 1200, 0, []uint64{1, 3, 5}, 4}},
 			"Mooncake JSON lines with sessions, 0.0505 s, 4 requests, mean 59.41/s, timestamps in milliseconds; " +
-				"2 of 2 turns begin with the turn before, so every line has the whole prompt; " +
+				"turns that begin with the turn before: 2 of 2, so every line has the whole prompt; " +
 				"a delay counts from the arrival of the turn before, since the time of its answer is not known; 1 request without hash ids"},
 		{"sessions with new tokens", `{"session_id": "a", "timestamp": 0, "input_length": 1000, "output_length": 24, "hash_ids": [1, 2]}
 {"session_id": "a", "delay": 50, "input_length": 512, "output_length": 1, "hash_ids": [3]}
@@ -95,13 +95,13 @@ func TestFormats(t *testing.T) {
 			[]Request{{0, 1000, 24, []uint64{1, 2}, 1}, {50 * time.Millisecond, 1536, 1, []uint64{1, 9028298810162744625, 3}, 2},
 				{100 * time.Millisecond, 1547, 1, []uint64{1, 9028298810162744625, 3, 9881031077986813108}, 3}},
 			"Mooncake JSON lines with sessions, 0.1 s, 3 requests, mean 20/s, timestamps in milliseconds; " +
-				"0 of 2 turns begin with the turn before, so lines have only new tokens, here joined with the prompts and outputs of the turns before; " +
+				"turns that begin with the turn before: 0 of 2, so lines have only new tokens, here joined with the prompts and outputs of the turns before; " +
 				"a delay counts from the arrival of the turn before, since the time of its answer is not known"},
 		{"sessions without ids", `{"session_id": "a", "timestamp": 0, "input_length": 10, "output_length": 5}
 {"session_id": "a", "delay": 50, "input_length": 7}`,
 			[]Request{{0, 10, 5, nil, 1}, {50 * time.Millisecond, 22, 0, nil, 2}},
 			"Mooncake JSON lines with sessions, 0.05 s, 2 requests, mean 20/s, timestamps in milliseconds; " +
-				"0 of 1 turn begin with the turn before, so lines have only new tokens, here joined with the prompts and outputs of the turns before; " +
+				"turns that begin with the turn before: 0 of 1, so lines have only new tokens, here joined with the prompts and outputs of the turns before; " +
 				"a delay counts from the arrival of the turn before, since the time of its answer is not known"},
 		{"sessions with timestamps", `{"timestamp": 5, "input_length": 10}
 {"session_id": "a", "timestamp": 9, "input_length": 10}

@@ -65,8 +65,8 @@ func (b *blocks) wrongIDs(size, tokens int64, ids int) *fault.Error {
 }
 
 // CheckBlocks checks that each request with hash ids has one for each blockTokens tokens of its prompt and one for the
-// rest, as Mooncake's traces have. 0 takes [Trace.BlockTokens]. Another size than that of [Options] does not change the ids of
-// joined turns. name is the file's, for the error.
+// rest, as Mooncake's traces have. 0 takes [Trace.BlockTokens]; callers that know the size say it in [Options] too,
+// since joined turns need it. name is the file's, for the error.
 func (t *Trace) CheckBlocks(blockTokens int64, name string) error {
 	b := &t.blocks
 	switch {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"perigee/internal/fault"
 )
@@ -80,28 +81,31 @@ func (c *collector) joinTurns() (note string, err error) {
 		return note + "every line has the whole prompt", nil
 	}
 	note += "lines have only new tokens, here joined with the prompts and outputs of the turns before"
-	prompts := make(map[int][]piece) // of the last turn of each session
+	size := c.blocks.tokens
+	prompts := make(map[int]*prompt) // of the last turn of each session
 	for turn := range c.arrivals {
 		before, later := c.before[turn]
 		if !later {
 			continue
 		}
 		r, last := &c.arrivals[turn].Request, &c.arrivals[before].Request
-		prompt, known := prompts[before], last.HashIDs != nil && r.HashIDs != nil
-		delete(prompts, before)
-		if prompt == nil {
-			prompt = c.pieces(last, known)
-		}
-		prompt = append(prompt, piece{id: uint64(before), output: true, n: last.Output})
-		prompt = append(prompt, c.pieces(r, known)...)
-		if r.Input += last.Input + last.Output; r.Input > maxPrompt {
+		tokens := last.Input + last.Output + r.Input
+		if tokens > maxPrompt {
 			c.line = r.Line
 			return "", fault.New(fault.Input, "wanted at most %d tokens in the prompt with the turns before, got %d", maxPrompt,
-				r.Input)
+				tokens)
 		}
-		r.HashIDs = nil
+		known := last.HashIDs != nil && r.HashIDs != nil
+		p := prompts[before]
+		if p == nil {
+			p = new(prompt)
+			p.add(size, c.pieces(last, known)...)
+		}
+		p.add(size, piece{id: uint64(before), output: true, n: last.Output})
+		p.add(size, c.pieces(r, known)...)
+		r.Input, r.HashIDs = tokens, nil
 		if known && c.blocks.broken == nil {
-			r.HashIDs, prompts[turn] = cut(prompt, r.Input, c.blocks.tokens), prompt
+			r.HashIDs, prompts[turn] = slices.Clone(p.all()), p
 		}
 	}
 	return note, nil
@@ -153,22 +157,40 @@ func (c *collector) pieces(r *Request, known bool) []piece {
 	return list
 }
 
-// cut cuts a prompt of so many tokens into blocks, and returns their ids.
-func cut(prompt []piece, tokens, size int64) (ids []uint64) {
-	var block []piece
-	room, parent := min(size, tokens), uint64(0)
-	for _, p := range prompt {
-		for p.n > 0 {
-			n := min(p.n, room)
-			block = append(block, piece{p.id, p.output, p.from, n})
-			p.from, p.n, room, tokens = p.from+n, p.n-n, room-n, tokens-n
-			if room == 0 {
-				parent = blockID(parent, block)
-				ids, block, room = append(ids, parent), block[:0], min(size, tokens)
+// prompt is one in blocks.
+type prompt struct {
+	ids  []uint64 // of whole blocks
+	rest []piece  // after them
+	room int64    // that the rest leaves in its block
+}
+
+// add appends tokens.
+func (p *prompt) add(size int64, more ...piece) {
+	for _, m := range more {
+		for m.n > 0 {
+			if p.room == 0 {
+				p.rest, p.room = nil, size
+			}
+			n := min(m.n, p.room)
+			p.rest = append(p.rest, piece{m.id, m.output, m.from, n})
+			m.from, m.n, p.room = m.from+n, m.n-n, p.room-n
+			if p.room == 0 {
+				p.ids, p.rest = p.all(), nil
 			}
 		}
 	}
-	return ids
+}
+
+// all returns the ids of all blocks.
+func (p *prompt) all() []uint64 {
+	if len(p.rest) == 0 {
+		return p.ids
+	}
+	parent := uint64(0)
+	if n := len(p.ids); n > 0 {
+		parent = p.ids[n-1]
+	}
+	return append(p.ids, blockID(parent, p.rest))
 }
 
 // blockID is the id of the line where the block is one of a line, otherwise the first 64 bits of a SHA-256.

@@ -30,6 +30,11 @@
 //
 // The last is an assumption, as [Summary.String] says. It is also for Mooncake's keys with fractions: some tools write
 // fractions of milliseconds, others seconds.
+//
+// # Hash ids
+//
+// They are whole 64-bit numbers, each of which stands for [Trace.BlockTokens] tokens. Reading does not ask that they
+// fit the lengths, since not every caller uses them: [Trace.CheckBlocks] does.
 package trace
 
 import (

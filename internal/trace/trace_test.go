@@ -59,6 +59,8 @@ func TestFormats(t *testing.T) {
 		{"BurstGPT", "\ufeffTimestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,472,18,490,Conversation log\n45.0,GPT-4,1087,0,1087,API log\n",
 			[]Request{{0, 472, 18, nil, 2}, {40 * time.Second, 1087, 0, nil, 3}},
 			"BurstGPT CSV, 40 s, 2 requests, mean 0.025/s, timestamps in seconds"},
+		{"BurstGPT with sessions", "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,7,1.5,GPT-4,472,18,490,API log",
+			[]Request{{0, 472, 18, nil, 2}}, "BurstGPT CSV, 0 s, 1 request, mean 0/s, timestamps in seconds"},
 		{"CSV", "# of a log\nid, \"arrival_time (ms)\", input_tokens\n\na, -1.5, \"20\"\nb, 0.000001, 30\n",
 			[]Request{{0, 20, 0, nil, 4}, {1500001 * time.Nanosecond, 30, 0, nil, 5}},
 			"CSV, 0.001500001 s, 2 requests, mean 666.7/s, timestamps in milliseconds"},
@@ -240,6 +242,8 @@ func TestErrors(t *testing.T) {
 		{turn + `{"input_length": 1, "delay": 8}`, "f:2: the key timestamp is missing"},
 		{`{"session_id": "a", "timestamp": 9, "input_length": 16777216}` + "\n\n" + `{"session_id": "a", "input_length": 5, "delay": 8}`,
 			"f:3: wanted at most 16777216 tokens in the prompt with the turns before, got 16777221"},
+		{`{"session_id": "a", "timestamp": 9, "input_length": 600, "output_length": 1099511627776, "hash_ids": [1, 2]}` + "\n" +
+			`{"session_id": "a", "input_length": 5, "delay": 8, "hash_ids": [3]}`, "f:2: wanted at most 16777216 tokens"},
 		{`{"session_id": "a", "timestamp": "2023-11-16 18:17:03", "input_length": 100}` + "\n" + `{"session_id": "a", "input_length": 1, "delay": 8}`,
 			"f:2: delay: wanted it with timestamps in milliseconds, got it with dates"},
 		{dynamoLine(5, 1, 1, 16, "1") + dynamoLine(5, 1, 1, 32, "1"), "f:2: request.replay.trace_block_size: wanted one size from 1 in all lines, got 32 after 16"},

@@ -288,3 +288,49 @@ func TestNearestRank(t *testing.T) {
 		}
 	}
 }
+
+// TestAny describes any trace without a fault: ratios are shares, and what is counted twice is the same.
+func TestAny(t *testing.T) {
+	c := cache(t, "gpt-oss-120b")
+	rapid.Check(t, func(t *rapid.T) {
+		blockTokens := rapid.Int64Range(0, 20).Draw(t, "block")
+		step := rapid.SampledFrom([]time.Duration{1, time.Millisecond, time.Second, 100 * 365 * 24 * time.Hour}).Draw(t, "step")
+		tr := &trace.Trace{BlockTokens: blockTokens}
+		at := time.Duration(0)
+		for range rapid.IntRange(1, 60).Draw(t, "requests") {
+			r := trace.Request{At: at, Input: rapid.Int64Range(0, 100).Draw(t, "input"), Output: rapid.Int64Range(0, 1).Draw(t, "output")}
+			if blockTokens > 0 {
+				ids := rapid.SliceOfN(rapid.Uint64Range(0, 9), 0, 5)
+				r.HashIDs = ids.Draw(t, "ids")
+			}
+			tr.Requests = append(tr.Requests, r)
+			if gap := time.Duration(rapid.IntRange(0, 2).Draw(t, "gap")) * step; at < math.MaxInt64/2-gap {
+				at += gap
+			}
+		}
+		f, err := Of(tr, Options{Name: "f", Cache: c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		binned, inBins := 0, int64(0)
+		for _, b := range f.Input.Bins {
+			binned += b.Requests
+		}
+		for _, n := range f.Arrivals.Bins.Requests {
+			inBins += n
+		}
+		if n := len(tr.Requests); binned != n || int(inBins) != n || f.Arrivals.Distinct+f.Arrivals.Equal != n {
+			t.Fatalf("%d requests: %d in bins of lengths, %d in bins of time, %+v", n, binned, inBins, f.Arrivals)
+		}
+		if h := f.Hits; h != nil {
+			for _, x := range []float64{h.Token, h.FullBlocks, h.Block, h.Request, h.AnyPosition} {
+				if !(x >= 0 && x <= 1+1e-12) || h.FullBlocks > h.Token || h.LRU[2].TailLast != h.Token {
+					t.Fatalf("%+v", h)
+				}
+			}
+		}
+		if f.Load.Miss != nil && f.Load.Miss.Bytes > f.Load.Prompt.Bytes {
+			t.Fatalf("%+v", f.Load)
+		}
+	})
+}

@@ -181,7 +181,7 @@
   // plot(host, spec) is a chart of points and lines with a legend, a tooltip and the arrow keys.
   // spec: {label, height, x, y: {label, fmt, log, base (2: ticks at powers of two), min, max, zero, date}, series: [{name, points: [[x, y, info]] (info.range: [low, high] is drawn), line, step, marks,
   // color (token or index), dash, faint}], link (of two series, by x), lines: [{y or x, label}], tip(series, point) -> [title, rows], select(series, point)}
-  // x.words names 0, 1, ...; bars draws bars instead of marks; beside is how many pixels series stand apart; lines may have points.
+  // x.words names 0, 1, ...; bars draws bars instead of marks, as wide as info.span: [from, to] where points have one; beside is how many pixels series stand apart; lines may have points.
   // Returns {redraw, set(changes)}; set changes parts of spec, such as {x: {log: true}}.
   perigee.plot = (host, spec) => {
     let placed = [], hovered = null;
@@ -231,7 +231,12 @@
         const base = y.scale(Math.max(0, ys[0]));
         ctx.fillStyle = ctx.strokeStyle = colour(s);
         ctx.globalAlpha = s.faint ? 0.55 : 1;
-        if (spec.bars) for (const p of at) ctx.fillRect(p.x - wide * 0.46, Math.min(p.y, base), wide * 0.92, Math.abs(base - p.y));
+        if (spec.bars) {
+          for (const p of at) {
+            const [from, to] = p.p[2]?.span?.map(x.scale) || [p.x - wide * 0.46, p.x + wide * 0.46];
+            ctx.fillRect(from, Math.min(p.y, base), p.p[2]?.span ? Math.max(to - from - (to - from > 4), 1) : to - from, Math.abs(base - p.y));
+          }
+        }
         if (s.line) {
           ctx.lineWidth = 2;
           ctx.setLineDash(s.dash || []);

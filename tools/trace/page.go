@@ -147,8 +147,12 @@ func newDrawn(id, name string, f *figures.Figures) drawn {
 	if f.Unit != "date" {
 		d.About += ", timestamps in " + f.Unit
 	}
+	rate := "all at once"
+	if r := f.Arrivals.RatePerS; r != nil {
+		rate = fmt.Sprintf("%.4g per second", *r)
+	}
 	d.Facts = []fact{
-		{"Requests", counted(f.Requests), fmt.Sprintf("%.4g per second", f.Arrivals.RatePerS)},
+		{"Requests", counted(f.Requests), rate},
 		{"Span", number(f.SpanS) + " s", "from the first request to the last"},
 		{"Instants", counted(f.Arrivals.Distinct), "distinct timestamps"},
 		{"Input tokens", counted(f.Input.Sum), fmt.Sprintf("mean %.2f, p50 %s", f.Input.Mean, counted(f.Input.P50))},
@@ -235,6 +239,9 @@ func notes(f *figures.Figures) (list []note) {
 	if f.UnitAssumed {
 		list = append(list, note{"warn", fmt.Sprintf("The unit of the timestamps, %s, is an assumption from their rate; "+
 			"--trace-unit sets it.", f.Unit)})
+	}
+	for _, text := range f.Notes {
+		list = append(list, note{"", text + "."})
 	}
 	if f.Outside > 0 {
 		list = append(list, note{"", fmt.Sprintf("%s requests outside of --from and --to count for nothing on this page.",

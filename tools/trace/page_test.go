@@ -152,7 +152,7 @@ func TestPageOfLittle(t *testing.T) {
 	path, text := written(t, [3]string{"seldom.csv", seldom}, [3]string{"one.csv", "timestamp_ms,input_tokens\n5,0\n"},
 		[3]string{"ticking.jsonl", ticking()})
 	for _, want := range []string{"3 traces", "The trace has no hash ids", "does not say how long answers were",
-		"3 requests in 2 minutes, 60 input tokens", "1 request in 0 s, 0 input tokens."} {
+		"3 requests in 2 minutes, 60 input tokens", "1 request in 0 s, 0 input tokens.", "all at once"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -169,12 +169,12 @@ func TestPageOfLittle(t *testing.T) {
 func TestPageIsEscaped(t *testing.T) {
 	const hostile = `<img src=x onerror=alert(1)>`
 	f, requests := described(t, hostile, ticking(), "llama3.1-8b")
-	f.Load.Model, f.Format, f.Blocks.Checks[0].Rule = hostile, hostile, hostile
+	f.Load.Model, f.Format, f.Blocks.Checks[0].Rule, f.Notes = hostile, hostile, hostile, []string{hostile}
 	var page strings.Builder
 	if err := writePage(&page, []*figures.Figures{f}, []*closeUp{newCloseUp(f, requests)}); err != nil {
 		t.Fatal(err)
 	}
-	if text := page.String(); strings.Contains(text, "<img") || strings.Count(text, "&lt;img src=x") < 5 {
+	if text := page.String(); strings.Contains(text, "<img") || strings.Count(text, "&lt;img src=x") < 6 {
 		t.Error("a trace plays with the page")
 	}
 }

@@ -99,8 +99,8 @@ func writePage(w io.Writer, all []*figures.Figures, closeUps []*closeUp) error {
 	return p.Write(w)
 }
 
-// newCloseUp takes the busiest minute, or the longest window that the trace has, from the requests of its file. It is nil
-// if there is no window, and ends early where it has too many instants for a picture.
+// newCloseUp takes the busiest minute, or the longest window that the trace has, from the requests of its file. It is
+// nil if there is no window, and ends early where it has too many instants for a picture.
 func newCloseUp(f *figures.Figures, requests []trace.Request) *closeUp {
 	if len(f.Windows) == 0 {
 		return nil
@@ -143,7 +143,8 @@ func newCloseUp(f *figures.Figures, requests []trace.Request) *closeUp {
 func duration(seconds float64) time.Duration { return time.Duration(seconds*1e9 + 0.5) }
 
 func newDrawn(id, name string, f *figures.Figures) drawn {
-	d := drawn{ID: id, Name: name, F: f, About: f.Format, Sentence: sentence(f), Notes: notes(f), Ratios: definitions(f.Hits)}
+	d := drawn{ID: id, Name: name, F: f, About: f.Format, Sentence: sentence(f), Notes: notes(f),
+		Ratios: definitions(f.Hits)}
 	if f.Unit != "date" {
 		d.About += ", timestamps in " + f.Unit
 	}
@@ -232,7 +233,7 @@ func notes(f *figures.Figures) (list []note) {
 		if bunched(g) {
 			n.Level = "warn"
 			n.Text += fmt.Sprintf(" A replay of them as they are sends all requests of a tick at once, up to %s input tokens; "+
-				"users hardly did. perigee replay --spread draws times within the ticks.", counted(g.MaxTokens))
+				"when they came within it was not recorded. perigee replay --spread draws times within the ticks.", counted(g.MaxTokens))
 		}
 		list = append(list, n)
 	}

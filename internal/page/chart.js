@@ -233,8 +233,9 @@
         ctx.globalAlpha = s.faint ? 0.55 : 1;
         if (spec.bars) {
           for (const p of at) {
-            const [from, to] = p.p[2]?.span?.map(x.scale) || [p.x - wide * 0.46, p.x + wide * 0.46];
-            ctx.fillRect(from, Math.min(p.y, base), p.p[2]?.span ? Math.max(to - from - (to - from > 4), 1) : to - from, Math.abs(base - p.y));
+            const [from, to] = p.p[2]?.span?.map((v) => Math.round(x.scale(v))) || [p.x - wide * 0.46, p.x + wide * 0.46];
+            const gap = p.p[2]?.span && to - from > 4 ? 1 : 0;
+            ctx.fillRect(from, Math.min(p.y, base), Math.max(to - from - gap, 1), Math.abs(base - p.y));
           }
         }
         if (s.line) {
@@ -274,7 +275,7 @@
         const [at, v] = l.points ? l.points.reduce((a, b) => (b[1] > a[1] ? b : a)) : [l.x, l.y];
         const px = at === undefined ? box.right : x.scale(at);
         let py = v === undefined ? box.top + 8 : Math.max(y.scale(v) - 9, box.top + 4);
-        if (labels.some((other) => Math.abs(other - py) < 14)) py += 18; // below its line
+        while (labels.some((other) => Math.abs(other - py) < 14)) py += 18; // below its line, and other labels
         labels.push(py);
         const left = l.points && px < (box.left + box.right) / 2;
         ctx.textAlign = left ? "left" : "right";

@@ -88,10 +88,10 @@
     const rate = load ? fmt.rate : (n) => count(n) + " tokens/s";
     const list = load ? load.windows.map((w) => ({ ...w, rate: w.gb_per_s * 1e9 })) : windows.map((w) => ({ ...w, rate: w.input_tokens / w.length_s }));
     const mean = load ? load.all_prompt.gb_per_s * 1e9 : input.sum_tokens / span, words = list.map((w) => seconds(w.length_s));
-    figure(host, "Busiest window against the mean", {
+    figure(host, `Busiest window; dashed: the mean, ${rate(mean)}`, {
       bars: true, series: [{ name: "peak", color: 0, points: list.map((w, i) => [i, w.rate]) }],
       x: { label: "length of the window", fmt: (v) => words[v] ?? "", words, min: -0.5, max: words.length - 0.5 }, y: { label: (load ? "KV cache" : "input tokens") + " per second (log)", fmt: load ? fmt.rate : count, log: true, min: Math.min(mean, ...list.map((w) => w.rate)) / 1.2 },
-      lines: [{ y: mean, label: "mean " + rate(mean), color: "bad" }],
+      lines: [{ y: mean }],
       tip: (s, [i, v]) => [`busiest ${words[i]}`, [["offered", rate(v)], ["begins at", seconds(list[i].start_s)], ["peak to mean", fmt.ratio(list[i].peak_to_mean)]]],
     });
   };

@@ -210,7 +210,7 @@ func sentence(f *figures.Figures) string {
 	requests := strings.Replace(cli.Count(f.Requests, "request"), fmt.Sprint(f.Requests), counted(f.Requests), 1)
 	text := fmt.Sprintf("%s in %s, %s input tokens", requests, spanText(f.SpanS), rounded(f.Input.Sum))
 	if f.Hits != nil {
-		text += fmt.Sprintf(", of which an infinite prefix cache has %.1f %%", 100*f.Hits.Token)
+		text += fmt.Sprintf(", of which an infinite prefix cache finds %.1f %%", 100*f.Hits.Token)
 	}
 	l := f.Load
 	if l != nil && l.Prompt.GBPerS != nil {
@@ -277,14 +277,14 @@ func definitions(h *figures.Hits) []definition {
 			"whole blocks."),
 		row("Block-weighted", h.Block, nil, "Hit blocks / all references to blocks; a short last block weighs as much as a full "+
 			"one."),
-		row("Request-weighted", h.Request, nil, "The mean over requests of hit tokens / tokens; short prompts weigh as much as "+
-			"long ones."),
+		row("Any position", h.AnyPosition, nil, "Blocks seen before / all references, whether or not the blocks before them were "+
+			"seen: what a store of pages finds, not a prefix cache."),
+		row("Request-weighted", h.Request, func(l figures.LRU) float64 { return l.Request }, "The mean over requests of hit "+
+			"tokens / tokens; short prompts weigh as much as long ones. LRU: tail last."),
 		row("LRU, tail last", -1, func(l figures.LRU) float64 { return l.TailLast }, "Token-weighted, of a cache of so many "+
 			"blocks; a prompt uses its blocks from the head, so its head goes first."),
 		row("LRU, head last", -1, func(l figures.LRU) float64 { return l.HeadLast }, "The same, but a prompt uses its blocks "+
 			"from the tail, so its tail goes first."),
-		row("LRU, request-weighted", -1, func(l figures.LRU) float64 { return l.Request }, "Request-weighted, of the cache with "+
-			"tail last."),
 	}
 }
 

@@ -128,6 +128,25 @@ func TestPageInABrowser(t *testing.T) {
 	}
 }
 
+// --html writes the page beside the text, and never over a trace.
+func TestPageOfTheCommand(t *testing.T) {
+	from, to := write(t, "a.jsonl", ticking()), filepath.Join(t.TempDir(), "a.html")
+	text, err := show(t, from, "--html", to, "--model", "llama3.1-8b", "--from", "3s")
+	if err != nil || !strings.Contains(text, "160 requests") {
+		t.Errorf("%v: %s", err, text)
+	}
+	page, err := os.ReadFile(to)
+	if want := "4 requests outside of --from and --to"; err != nil || !strings.Contains(string(page), want) {
+		t.Errorf("%v: the page lacks %q", err, want)
+	}
+	if _, err := show(t, from, "--html", from); err == nil || !strings.Contains(err.Error(), "written over") {
+		t.Errorf("over the trace: %v", err)
+	}
+	if text, err := os.ReadFile(from); err != nil || string(text) != ticking() {
+		t.Error("the trace has changed")
+	}
+}
+
 // The page says the figures in words and tables, each with its unit, and what is to know of the file.
 func TestPageSaysTheFigures(t *testing.T) {
 	f, _ := described(t, "ticking.jsonl", ticking(), "llama3.1-8b")
@@ -135,7 +154,7 @@ func TestPageSaysTheFigures(t *testing.T) {
 	for _, want := range []string{
 		"164 requests in 2 minutes, 615,000 input tokens, of which", "3000 ms grid, 41 ticks, 0 empty, max 4.",
 		">15,000 input tokens", "mean 3750.00", fmt.Sprintf("%.6f", f.Hits.Token), fmt.Sprintf("%.6f", f.Hits.FullBlocks),
-		fmt.Sprintf("%.6f", f.Hits.Block), fmt.Sprintf("%.6f", f.Hits.Request), fmt.Sprintf("%.6f", f.Hits.LRU[0].HeadLast),
+		fmt.Sprintf("%.6f", f.Hits.Block), fmt.Sprintf("%.6f", f.Hits.AnyPosition), fmt.Sprintf("%.6f", f.Hits.Request), fmt.Sprintf("%.6f", f.Hits.LRU[0].HeadLast),
 		fmt.Sprintf("%.6f GB/s", *f.Load.Miss.GBPerS), "holds for all requests", "131072 B a token",
 	} {
 		if !strings.Contains(text, strings.TrimPrefix(want, ">")) {

@@ -66,7 +66,7 @@ func TestSmall(t *testing.T) {
 	// 55 tokens come in the first 0.1 s and second, 80 in the first 10 s and minute; the mean is 100 / 64 s.
 	equal(t, f.Windows, []Window{{0.1, 0, 55, 352}, {1, 0, 55, 35.2}, {10, 0, 80, 5.12}, {60, 0, 80, 80 / (60 * 100 / 64.0)}})
 	equal(t, f.Blocks, &Blocks{Tokens: 10, References: 12, Distinct: 6, UsedOnce: 3, UsedOnceShare: 0.5, Hottest: 1,
-		HottestRequests: 4, Checks: []Check{{Rule: Rules[0]}, {Rules[1], 1, 5}, {Rule: Rules[2]}, {Rules[3], 1, 5}}})
+		HottestRequests: 4, Checks: []Check{{Rule: rules[0]}, {rules[1], 1, 5}, {Rule: rules[2]}, {rules[3], 1, 5}}})
 	h := f.Hits
 	h.LRU, h.Curve = nil, nil
 	// The second request has 20 tokens in two full blocks, the third one all of its 25, of which 20 are in full blocks.

@@ -1,0 +1,141 @@
+package replay
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"perigee/internal/fault"
+	"perigee/internal/model"
+	"perigee/internal/trace"
+)
+
+// Limits, beyond which a number is a typing error.
+const (
+	maxPage      = 1 << 20 // tokens of a page
+	maxTransfers = 1 << 27
+)
+
+func usage(format string, args ...any) *fault.Error { return fault.New(fault.Usage, format, args...) }
+
+// check refuses options that no trace can be replayed with, and completes those that are not given.
+func (o *Options) check() error {
+	if o.Model == nil {
+		return usage("--model: wanted the model whose caches move, got none").
+			WithHint("perigee kvbench models lists those that are part of perigee")
+	}
+	if o.Routing == "" {
+		o.Routing = RoundRobin
+	}
+	if o.Moved == "" {
+		o.Moved = WholePrompt
+	}
+	switch {
+	case o.Routing != RoundRobin && o.Routing != LeastLoaded && o.Routing != PrefixAware:
+		return usage("--routing: wanted %s, %s or %s, got %q", RoundRobin, LeastLoaded, PrefixAware, o.Routing)
+	case o.Moved != WholePrompt && o.Moved != Missing:
+		return usage("--moved: wanted %s or %s, got %q", WholePrompt, Missing, o.Moved)
+	}
+	if err := o.checkNumbers(); err != nil {
+		return err
+	}
+	if o.LayerRuns > 1 && o.FLOPS == 0 {
+		return usage("--layer-runs %d: runs of layers leave while the prompt is prefilled, which takes no time without --flops",
+			o.LayerRuns).WithHint("--flops %g is about what a good prefill reaches on an H100", float64(model.PrefillFLOPS))
+	}
+	return o.checkWorkers()
+}
+
+func (o *Options) checkNumbers() error {
+	if o.SpeedUp == 0 {
+		o.SpeedUp = 1
+	}
+	if o.Scale == 0 {
+		o.Scale = 1
+	}
+	const far = 1e30 // beyond any machine
+	for _, n := range []struct {
+		flag        string
+		value, most float64
+	}{
+		{"cache", float64(o.CacheBlocks), math.MaxInt32}, {"block-size", float64(o.BlockTokens), maxPage},
+		{"page-size", float64(o.PageTokens), maxPage},
+		{"layer-runs", float64(o.LayerRuns), float64(o.Model.Model.Layers)}, {"flops", o.FLOPS, far}, {"speed-up", o.SpeedUp, far}, {"scale", o.Scale, 1},
+		{"from", o.From.Seconds(), far}, {"to", o.To.Seconds(), far},
+	} {
+		if !(n.value >= 0 && n.value <= n.most) { // also not a number
+			return usage("--%s: wanted a number above 0 and at most %.10g, got %v", n.flag, n.most, n.value)
+		}
+	}
+	if o.To > 0 && o.To < o.From {
+		return usage("--to %v is before --from %v: wanted a later time of the trace", o.To, o.From)
+	}
+	return nil
+}
+
+// checkWorkers refuses sides among whose ranks the cache cannot be cut.
+func (o *Options) checkWorkers() error {
+	fits := func(tp int) error { return o.Model.Model.CheckCut(int64(tp)) }
+	for _, side := range []struct {
+		flag string
+		w    Workers
+	}{{"prefill", o.Prefill}, {"decode", o.Decode}} {
+		if side.w.N < 1 || side.w.TP < 1 {
+			return usage("--%s: wanted at least one worker of one rank, got %s", side.flag, side.w)
+		}
+		if err := fits(side.w.TP); err != nil {
+			return usage("--%s %s: %w", side.flag, side.w, err).
+				WithHint("--%s can have %s", side.flag, possible(64, fits))
+		}
+	}
+	a, b := o.Prefill.TP, o.Decode.TP
+	if a%b != 0 && b%a != 0 {
+		divides := func(tp int) error {
+			if b%tp != 0 {
+				return fault.New(fault.Usage, "no divisor")
+			}
+			return fits(tp)
+		}
+		return usage("--prefill %s, --decode %s: of TP %d and %d one must be a multiple of the other", o.Prefill, o.Decode,
+			a, b).WithHint("with --decode %s, --prefill can have %s, or a multiple of %d", o.Decode,
+			possible(b, divides), b)
+	}
+	return nil
+}
+
+// possible lists the numbers of ranks up to one that a worker can have: "TP1, TP2".
+func possible(most int, fits func(tp int) error) string {
+	var all []string
+	for tp := 1; tp <= most; tp++ {
+		if fits(tp) == nil {
+			all = append(all, Workers{1, tp}.String()[len("1x"):])
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// checkIDs refuses what needs hash ids of a trace that has none, and a size of blocks that is not theirs.
+func (o *Options) checkIDs(t *trace.Trace) error {
+	has := slices.ContainsFunc(t.Requests, func(r trace.Request) bool { return len(r.HashIDs) > 0 })
+	needs := false
+	for _, x := range []struct {
+		flag  string
+		given bool
+	}{
+		{"--moved " + string(Missing), o.Moved == Missing}, {"--routing " + string(PrefixAware), o.Routing == PrefixAware},
+		{"--cache", o.CacheBlocks > 0}, {"--block-size", o.BlockTokens > 0},
+	} {
+		if x.given && !has {
+			return usage("%s: the trace (%s) has no hash ids, so nothing says which prompts begin alike", x.flag, t.Format).
+				WithHint("leave it out, or take a trace with hash_ids, such as Mooncake's")
+		}
+		needs = needs || x.given
+	}
+	if o.BlockTokens == 0 {
+		o.BlockTokens = t.BlockTokens
+	}
+	if !needs && o.BlockTokens == 0 {
+		return nil
+	}
+	return t.CheckBlocks(o.BlockTokens, "the trace")
+}

@@ -1,0 +1,126 @@
+package trace
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"perigee/internal/cli"
+	"perigee/internal/table"
+	"perigee/internal/trace/figures"
+)
+
+// print writes the answers, and below them a table for each section, with a column for each trace.
+func print(w io.Writer, all []*figures.Figures) error {
+	for _, f := range all {
+		fmt.Fprintln(w, answer(f))
+	}
+	var places []place
+	var cells [][]any // of each place
+	for i, f := range all {
+		next := 0 // place: traces have theirs in the same order
+		for _, r := range rowsOf(f) {
+			k := slices.Index(places[next:], r.place)
+			if k < 0 {
+				k = 0
+				places = slices.Insert(places, next, r.place)
+				cells = slices.Insert(cells, next, make([]any, len(all)))
+			}
+			cells[next+k][i] = r.text
+			next += k + 1
+		}
+	}
+	for len(places) > 0 {
+		var t table.Table
+		section := places[0].section
+		t.AddColumn(section, table.Left, "%s")
+		for _, f := range all {
+			t.AddColumn(short(f.Name, all), table.Right, "%s")
+		}
+		for len(places) > 0 && places[0].section == section {
+			t.AddRow(append([]any{places[0].name}, cells[0]...)...)
+			places, cells = places[1:], cells[1:]
+		}
+		fmt.Fprintln(w)
+		if err := t.WriteText(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// short is the last part of a trace's name, if no other trace has the same.
+func short(name string, all []*figures.Figures) string {
+	base := filepath.Base(name)
+	for _, f := range all {
+		if f.Name != name && filepath.Base(f.Name) == base {
+			return name
+		}
+	}
+	return base
+}
+
+// answer says in plain words what matters most.
+func answer(f *figures.Figures) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s in %s s, %s of prompts", f.Name, cli.Count(f.Requests, "request"), number(f.SpanS),
+		cli.Count(f.Input.Sum, "token"))
+	if f.Outside > 0 {
+		fmt.Fprintf(&b, " (%d of %d requests are outside of --from and --to)", f.Outside, f.Outside+f.Requests)
+	}
+	b.WriteString(".")
+	var scales, peaks []string
+	for i, w := range f.Windows {
+		scales = append(scales, number(w.LengthS))
+		if f.Load == nil {
+			peaks = append(peaks, fmt.Sprintf("%.1f", w.PeakToMean))
+		} else {
+			peaks = append(peaks, three(f.Load.Windows[i].GBPerS))
+		}
+	}
+	scale, peak := strings.Join(scales, " / "), strings.Join(peaks, " / ")
+	if l := f.Load; l != nil && l.Prompt.GBPerS != nil {
+		fmt.Fprintf(&b, " Their KV caches in %s (%s) are %.3f GB/s on average", l.Model, l.CacheDType, *l.Prompt.GBPerS)
+		if scales != nil {
+			fmt.Fprintf(&b, ", and %s GB/s in the busiest %s s", peak, scale)
+		}
+		b.WriteString(".")
+	} else if scales != nil {
+		fmt.Fprintf(&b, " The busiest %s s have %s times the tokens of the mean.", scale, peak)
+	}
+	if f.Hits != nil {
+		fmt.Fprintf(&b, " An infinite prefix cache finds %.6f of the tokens.", f.Hits.Token)
+	}
+	if f.UnitAssumed {
+		fmt.Fprintf(&b, " The timestamps are assumed to be in %s: --trace-unit says it.", f.Unit)
+	}
+	for _, note := range f.Notes {
+		fmt.Fprintf(&b, "\nNote: %s.", note)
+	}
+	if g := f.Arrivals.Grid; g != nil && bunched(g) {
+		fmt.Fprintf(&b, "\nWARNING: the timestamps stand on a %s: times in between were not recorded, and a replay as they are "+
+			"plays bursts of %.1f requests on average, %d at most. perigee replay --spread draws times within the ticks.",
+			gridText(g), g.Mean, g.Max)
+	}
+	return b.String()
+}
+
+// bunched reports whether ticks with requests have two or more on average: then most bursts are the grid's.
+func bunched(g *figures.Grid) bool { return g.Mean*float64(g.Ticks) >= 2*float64(g.Ticks-g.Empty) }
+
+func gridText(g *figures.Grid) string {
+	return fmt.Sprintf("%s ms grid, %d ticks, %d empty, max %d", number(g.PeriodMS), g.Ticks, g.Empty, g.Max)
+}
+
+// number writes a float with the digits that it has.
+func number(x float64) string {
+	text := fmt.Sprintf("%.9f", x)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+}
+
+func whole[N int | int64 | uint64](n N) string { return fmt.Sprint(n) }
+func ratio(x float64) string                   { return fmt.Sprintf("%.6f", x) }
+func four(x float64) string                    { return fmt.Sprintf("%.4f", x) }
+func three(x float64) string                   { return fmt.Sprintf("%.3f", x) }

@@ -318,7 +318,7 @@ func newView(id string, in input) *view {
 	}
 	v.Patterns = f.Patterns[:min(len(f.Patterns), mostPatterns)]
 	v.describePatterns()
-	v.Patterned = len(f.Patterns) > 0 && (v.HasLatencies || d.Values["ep_beside"] == nil)
+	v.Patterned = len(f.Patterns) > 0 && (f.Runs > 0 || f.Replay == nil) && (v.HasLatencies || d.Values["ep_beside"] == nil)
 	v.describeEngine()
 	v.describeClocks()
 	rows := mostRows

@@ -70,8 +70,6 @@ func answerOf(f *Figures) Answer {
 	a.Charts = append(a.Charts, slices.Concat(replayCharts(f.Replay), experts, blocksCharts(f), scriptCharts(f), trafficCharts(f), sizes)...)
 	switch {
 	case a.Why != "":
-	case f.Replay != nil:
-		a.Why = f.Replay.why()
 	case len(f.Blocks.List) > 0 && len(a.Judged) > 0: // from which size on the best is nearly reached
 		a.Why, a.Judged = a.Judged[0].Text, a.Judged[1:]
 	case len(experts) > 0:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"perigee/internal/cli"
 	"perigee/internal/result"
@@ -12,107 +13,72 @@ import (
 	"perigee/internal/stats"
 )
 
-// What is said of a trace that was replayed.
-const (
-	Invalid     = "invalid"     // transfers were posted later than the limit allows
-	Saturated   = "saturated"   // more is offered than the workers carry
-	Bursts      = "bursts"      // likewise, but only in windows shorter than the whole
-	Unsaturated = "unsaturated" // in no window
-	Unmeasured  = "unmeasured"  // the capacity is not known
-)
-
 // Replay are the figures of a trace that was replayed: those of the result, with the number of the requests in place of
-// their columns, and what they say.
+// their columns.
 type Replay struct {
 	*result.Replay
-	Requests int    `json:"requests"` // of the schedule
-	Verdict  string `json:"verdict"`
-	// Longest is the longest window in which more was due than the workers carry; nil without one.
-	Longest *result.ReplayScale `json:"longest_over_capacity,omitempty"`
+	Requests int `json:"requests"` // of the schedule
 }
 
-// replayOf judges what a result says of a replay; nil where there was none.
+// replayOf are the figures of a replay; nil where there was none.
 func replayOf(d *result.Document) *Replay {
 	if d.Replay == nil || len(d.Replay.Requests.Index) == 0 {
 		return nil
 	}
-	r := &Replay{Replay: d.Replay, Requests: len(d.Replay.Requests.Index), Verdict: Unsaturated}
-	for i, s := range r.Scales {
-		if s.Over > 0 && (r.Longest == nil || s.WindowS > r.Longest.WindowS) {
-			r.Longest = &r.Scales[i]
-		}
-	}
+	return &Replay{Replay: d.Replay, Requests: len(d.Replay.Requests.Index)}
+}
+
+// level is how good the news is.
+func (r *Replay) level() string {
+	over := slices.ContainsFunc(r.Scales, func(s result.ReplayScale) bool { return s.Over > 0 })
 	switch {
-	case !r.Lateness.Valid && r.Lateness.Posts > 0:
-		r.Verdict = Invalid
-	case r.Capacity == nil || !(*r.Capacity > 0):
-		r.Verdict = Unmeasured
+	case !r.Lateness.Valid:
+		return "bad"
+	case r.Capacity == nil || r.Lateness.Posts == 0:
+		return "note"
 	case r.Offered > *r.Capacity:
-		r.Verdict = Saturated
-	case r.Longest != nil:
-		r.Verdict = Bursts
+		return "bad"
+	case over || r.Carried < 0.9*r.Offered || r.Offered > 0.8**r.Capacity:
+		return "note"
 	}
-	return r
+	return "good"
 }
 
-// Load is what is offered, what of it was carried, and the capacity, in words.
-func (r *Replay) Load() string {
-	text := fmt.Sprintf("the trace offers %s/s, of which %s/s were carried", size.Decimal(r.Offered), size.Decimal(r.Carried))
-	if missing := r.Requests - int(r.Done); missing > 0 {
-		text += fmt.Sprintf(" (%d of %s not complete)", missing, plural(r.Requests, "request is", "requests are"))
-	}
-	if r.Capacity == nil || !(*r.Capacity > 0) {
-		return text + "; the capacity was not measured"
-	}
-	return fmt.Sprintf("%s; the capacity is %s/s, so the load is %s of it", text, size.Decimal(*r.Capacity),
-		percent(r.Offered / *r.Capacity))
-}
-
-// percent is a ratio for people; from twice on as a multiple.
-func percent(v float64) string {
-	switch {
-	case v >= 2:
-		return times(Num(v))
-	case v < 0.1:
-		return fmt.Sprintf("%.2g %%", 100*v)
-	}
-	return fmt.Sprintf("%.0f %%", 100*v)
-}
-
-// sayReplay says first whether the schedule was kept, then at which time scale the load is more than the workers carry.
-func sayReplay(r *Replay, say sayer) {
+// sayReplay says what the result says of itself: whether it counts comes first, or else what was carried of what was
+// offered; peaks follow.
+func sayReplay(r *Replay, list *[]Finding) {
 	if r == nil {
 		return
 	}
-	l := r.Lateness
-	switch r.Verdict {
-	case Invalid:
-		say("bad", "INVALID: ranks did not keep to the schedule: lateness p99 is %s, its limit %s (--max-late). So these figures are not those of the trace's load: %s.",
-			Duration(Num(l.P99NS)), Duration(Num(l.LimitNS)), r.Load())
-	case Saturated:
-		say("bad", "Saturated: %s.", r.Load())
-	case Bursts:
-		s := r.Longest
-		say("note", "Saturated by bursts, not on average: %s. In %d of %s of %s more is due than that, up to %s.",
-			r.Load(), s.Over, cli.Count(s.Windows, "window"), windowText(s.WindowS), percent(s.Capacity))
-	case Unsaturated:
-		text := r.Load()
-		if len(r.Scales) > 0 {
-			text += fmt.Sprintf(", and %s in the busiest %s", percent(r.Scales[0].Capacity), windowText(r.Scales[0].WindowS))
-		}
-		say("good", "Not saturated: %s.", text)
-	default:
-		say("note", "Whether it is saturated is not known: %s.", r.Load())
+	lines := r.Answer()
+	first, rest, _ := strings.Cut(lines[0], ". ")
+	if rest != "" {
+		lines = append([]string{rest}, lines[1:]...)
+	} else {
+		lines = lines[1:]
 	}
-	r.sayMore(say)
+	why := ""
+	for _, line := range append(lines, r.what()...) {
+		why += " " + sentence(line)
+	}
+	why = strings.TrimSpace(why)
+	*list = append(*list, Finding{r.level(), sentence(first) + " " + why, why})
+	r.sayMore(func(level, format string, args ...any) {
+		*list = append(*list, Finding{Level: level, Text: fmt.Sprintf(format, args...)})
+	})
+}
+
+// sentence makes a text one.
+func sentence(text string) string {
+	return strings.ToUpper(text[:1]) + strings.TrimSuffix(text[1:], ".") + "."
 }
 
 // sayMore says how the figures came about.
 func (r *Replay) sayMore(say sayer) {
 	l, t := r.Lateness, r.Trace
-	say("note", "Lateness is posted - due on the clock that all ranks share, over %d posts: p50 %s, p99 %s, at most %s. %s beyond the limit of %s, in %s one after the other. The p99 is %s of the mean time between posts of a rank, which is not judged.",
+	say("note", "Lateness is posted - due on the clock that all ranks share, over %d posts: p50 %s, p99 %s, at most %s. %s beyond the limit of %s, in %s one after the other. The p99 is %.3g of the mean time between posts of a rank, which is not judged.",
 		l.Posts, Duration(Num(l.P50NS)), Duration(Num(l.P99NS)), Duration(Num(l.MaxNS)), plural(int(l.Late), "post is", "posts are"),
-		Duration(Num(l.LimitNS)), plural(int(l.Stalls), "stretch", "stretches"), percent(l.OfGap))
+		Duration(Num(l.LimitNS)), plural(int(l.Stalls), "stretch", "stretches"), l.OfGap)
 	left := fmt.Sprintf("%d of %d requests of %s are replayed", r.Requests, t.Requests, t.File)
 	if t.Outside+t.Empty > 0 {
 		left += fmt.Sprintf("; %d lie outside the window of %g to %g s, and of %d nothing moves", t.Outside, t.FromS, t.ToS, t.Empty)
@@ -132,14 +98,18 @@ func (r *Replay) sayMore(say sayer) {
 	say("note", "Transfers are due %s, with %.4g TFLOP/s of a GPU.", prefill, r.FLOPS/1e12)
 }
 
-// why says in a line what was replayed, and what is left.
-func (r *Replay) why() string {
-	text := fmt.Sprintf("%s of %s, %s, in %s at %g times the speed; lateness p99 %s.", cli.Count(r.Requests, "request"),
+// what says what was replayed, and what is left.
+func (r *Replay) what() []string {
+	text := fmt.Sprintf("%s of %s, %s, in %s at %g times the speed; lateness p99 %s", cli.Count(r.Requests, "request"),
 		size.Decimal(r.Bytes), r.Path(), Duration(Num(r.SpanNS)), r.SpeedUp, Duration(Num(r.Lateness.P99NS)))
+	list := []string{text}
 	if r.DrainNS > 0 {
-		text += fmt.Sprintf(" After the last was due it took %s until all were done, which counts apart.", Duration(Num(r.DrainNS)))
+		list = append(list, fmt.Sprintf("after the last was due it took %s until all were done, which counts apart", Duration(Num(r.DrainNS))))
 	}
-	return text
+	if missing := r.Requests - int(r.Done); missing > 0 {
+		list = append(list, plural(missing, "request is not complete", "requests are not complete"))
+	}
+	return list
 }
 
 // Path is between which workers what is moved, in words.
@@ -153,8 +123,6 @@ func plural(n int, one, many string) string {
 	}
 	return fmt.Sprintf("%d %s", n, many)
 }
-
-func windowText(seconds float64) string { return fmt.Sprintf("%g s", seconds) }
 
 // mostBins is how many bins a picture over the time of a replay has.
 const mostBins = 150

@@ -218,6 +218,7 @@ func Compare(old, fresh []*result.Document, o Options) (*Report, error) {
 	}
 	if other := otherSchedule(slices.Concat(old, fresh)); other != "" {
 		cut, r.unlike = other, true
+		r.Remarks = append(r.Remarks, other+", so none is better than the other")
 	}
 	r.numbers, r.names = result.Pairing(slices.Concat(old, fresh))
 	r.OldN, r.NewN = len(old), len(fresh)

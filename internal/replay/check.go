@@ -2,6 +2,7 @@ package replay
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"perigee/internal/fault"
@@ -39,7 +40,7 @@ func (o *Options) check() error {
 		return err
 	}
 	if o.LayerRuns > 1 && o.FLOPS == 0 {
-		return usage("--layer-runs %d: runs of layers leave while the prompt is prefilled, and without --flops that takes no time",
+		return usage("--layer-runs %d: runs of layers leave while the prompt is prefilled, which takes no time without --flops",
 			o.LayerRuns).WithHint("--flops %g is about what a good prefill reaches on an H100", float64(model.PrefillFLOPS))
 	}
 	return o.checkWorkers()
@@ -52,37 +53,22 @@ func (o *Options) checkNumbers() error {
 	if o.Scale == 0 {
 		o.Scale = 1
 	}
-	for _, n := range []struct {
-		flag        string
-		value, most int64
-	}{
-		{"cache", int64(o.CacheBlocks), math.MaxInt32},
-		{"block-size", o.BlockTokens, maxPage},
-		{"page-size", o.PageTokens, maxPage},
-		{"layer-runs", int64(o.LayerRuns), o.Model.Model.Layers},
-	} {
-		if n.value < 0 || n.value > n.most {
-			return usage("--%s: wanted a whole number from 1 to %d, got %d", n.flag, n.most, n.value)
-		}
-	}
+	const far = 1e30 // beyond any machine
 	for _, n := range []struct {
 		flag        string
 		value, most float64
-	}{{"flops", o.FLOPS, math.MaxFloat64}, {"speed-up", o.SpeedUp, math.MaxFloat64}, {"scale", o.Scale, 1}} {
-		switch {
-		case math.IsNaN(n.value) || math.IsInf(n.value, 0) || n.value < 0:
-			return usage("--%s: wanted a number above 0, got %v", n.flag, n.value)
-		case n.value > n.most:
-			return usage("--%s: wanted at most %v, got %v", n.flag, n.most, n.value)
+	}{
+		{"cache", float64(o.CacheBlocks), math.MaxInt32}, {"block-size", float64(o.BlockTokens), maxPage},
+		{"page-size", float64(o.PageTokens), maxPage},
+		{"layer-runs", float64(o.LayerRuns), float64(o.Model.Model.Layers)}, {"flops", o.FLOPS, far}, {"speed-up", o.SpeedUp, far}, {"scale", o.Scale, 1},
+		{"from", o.From.Seconds(), far}, {"to", o.To.Seconds(), far},
+	} {
+		if !(n.value >= 0 && n.value <= n.most) { // also not a number
+			return usage("--%s: wanted a number above 0 and at most %.10g, got %v", n.flag, n.most, n.value)
 		}
 	}
-	switch {
-	case o.From < 0:
-		return usage("--from: wanted a time of the trace, from 0, got %s", o.From)
-	case o.To < 0:
-		return usage("--to: wanted a time of the trace, from 0, got %s", o.To)
-	case o.To > 0 && o.To < o.From:
-		return usage("--to %s is before --from %s: wanted a later time of the trace", o.To, o.From)
+	if o.To > 0 && o.To < o.From {
+		return usage("--to %v is before --from %v: wanted a later time of the trace", o.To, o.From)
 	}
 	return nil
 }
@@ -98,7 +84,8 @@ func (o *Options) checkWorkers() error {
 			return usage("--%s: wanted at least one worker of one rank, got %s", side.flag, side.w)
 		}
 		if err := fits(side.w.TP); err != nil {
-			return usage("--%s %s: %w", side.flag, side.w, err).WithHint("--%s can have %s", side.flag, possible(64, fits))
+			return usage("--%s %s: %w", side.flag, side.w, err).
+				WithHint("--%s can have %s", side.flag, possible(64, fits))
 		}
 	}
 	a, b := o.Prefill.TP, o.Decode.TP
@@ -109,8 +96,9 @@ func (o *Options) checkWorkers() error {
 			}
 			return fits(tp)
 		}
-		return usage("--prefill %s, --decode %s: of TP %d and %d one must be a multiple of the other", o.Prefill, o.Decode, a, b).
-			WithHint("with --decode %s, --prefill can have %s, or a multiple of %d", o.Decode, possible(b, divides), b)
+		return usage("--prefill %s, --decode %s: of TP %d and %d one must be a multiple of the other", o.Prefill, o.Decode,
+			a, b).WithHint("with --decode %s, --prefill can have %s, or a multiple of %d", o.Decode,
+			possible(b, divides), b)
 	}
 	return nil
 }
@@ -128,15 +116,8 @@ func possible(most int, fits func(tp int) error) string {
 
 // checkIDs refuses what needs hash ids of a trace that has none, and a size of blocks that is not theirs.
 func (o *Options) checkIDs(t *trace.Trace) error {
-	has := false
-	for _, r := range t.Requests {
-		has = has || len(r.HashIDs) > 0
-		if o.BlockTokens > 0 && r.HashIDs != nil && int64(len(r.HashIDs)) != (r.Input+o.BlockTokens-1)/o.BlockTokens {
-			return usage("--block-size %d: line %d has %d hash ids for %d tokens, wanted %d", o.BlockTokens, r.Line,
-				len(r.HashIDs), r.Input, (r.Input+o.BlockTokens-1)/o.BlockTokens).
-				WithHint("Mooncake's traces have blocks of 512 tokens, Bailian's of 16")
-		}
-	}
+	has := slices.ContainsFunc(t.Requests, func(r trace.Request) bool { return len(r.HashIDs) > 0 })
+	needs := false
 	for _, x := range []struct {
 		flag  string
 		given bool
@@ -148,12 +129,13 @@ func (o *Options) checkIDs(t *trace.Trace) error {
 			return usage("%s: the trace (%s) has no hash ids, so nothing says which prompts begin alike", x.flag, t.Format).
 				WithHint("leave it out, or take a trace with hash_ids, such as Mooncake's")
 		}
+		needs = needs || x.given
 	}
 	if o.BlockTokens == 0 {
 		o.BlockTokens = t.BlockTokens
 	}
-	if has && o.BlockTokens == 0 {
-		return usage("--block-size: wanted the tokens of a hash id, which the trace (%s) does not say", t.Format)
+	if !needs && o.BlockTokens == 0 {
+		return nil
 	}
-	return nil
+	return t.CheckBlocks(o.BlockTokens, "the trace")
 }

@@ -154,9 +154,9 @@ func (r *Replay) Answer() (lines []string) {
 		return []string{"nothing was played"}
 	}
 	if !l.Valid {
-		lines = append(lines, fmt.Sprintf("INVALID: posts came too late: p99 %v of %d, wanted at most %v (--max-late); at most %v, in %d stalls. "+
+		lines = append(lines, fmt.Sprintf("INVALID: posts came too late: p99 %v of %d, wanted at most %v (--max-late); at most %v, %s. "+
 			"This was not the trace's load: use fewer ranks for each CPU, a lower --speed-up or larger pages, or accept it with --max-late",
-			rounded(l.P99NS), l.Posts, rounded(l.LimitNS), rounded(l.MaxNS), l.Stalls))
+			rounded(l.P99NS), l.Posts, rounded(l.LimitNS), rounded(l.MaxNS), stalls(l.Stalls)))
 	}
 	if r.SpanNS == 0 {
 		return append(lines, fmt.Sprintf("%s were due at once, which is no rate; all was done after %v", size.Decimal(r.Bytes), rounded(r.DrainNS)))
@@ -175,6 +175,12 @@ func (r *Replay) Answer() (lines []string) {
 func (r *Replay) verdict() string {
 	if r.Capacity == nil || *r.Capacity <= 0 {
 		return ""
+	}
+	for _, x := range r.Scales {
+		if x.Carried > surelyAbove**r.Capacity {
+			return fmt.Sprintf("no verdict, since in %g s up to %s were carried, more than the capacity as it was measured before: the machine is busy with other things",
+				x.WindowS, rate(x.Carried))
+		}
 	}
 	part := r.Offered / *r.Capacity
 	held := r.DrainNS > r.SpanNS/10 && r.Carried < 0.9*r.Offered
@@ -208,6 +214,13 @@ func (r *Replay) peaks() []string {
 		parts = append(parts, text)
 	}
 	return []string{"peaks ask for " + strings.Join(parts, ", ")}
+}
+
+func stalls(n int64) string {
+	if n == 1 {
+		return "in one stall"
+	}
+	return fmt.Sprintf("in %d stalls", n)
 }
 
 func rate(bytesPerSecond float64) string { return size.Decimal(bytesPerSecond) + "/s" }

@@ -4,13 +4,18 @@
 //
 //   - Mooncake: a JSON object a line with timestamp, input_length and, if known, output_length and hash_ids. Other keys
 //     count for nothing. Lines with chat_id are of the Bailian traces, which have the same keys.
+//   - Mooncake with sessions: lines with the same session_id are turns of one session, and a turn has a timestamp, or a
+//     delay (delay_ms) in milliseconds after the turn before; see [collector.joinTurns].
+//   - dynamo.request.trace.v1: a JSON object a line, whose request_end has request.request_received_ms,
+//     request.output_tokens and request.replay. Lines of other events are counted in a note.
+//   - JSON lines whose keys are names as in [columns].
 //   - Azure: CSV with the columns TIMESTAMP,ContextTokens,GeneratedTokens.
 //   - BurstGPT: CSV with the columns Timestamp and Request tokens, and Response tokens if known.
 //   - any other CSV whose header names a column of timestamps and one of input tokens, see [columns].
 //
 // Blank lines and lines that begin with # count for nothing. Timestamps of CSV are numbers, or dates such as
 // 2023-11-16 18:17:03.97 and 2023-11-16T18:17:03Z, in UTC where they name no zone. Timestamps never fall, and count
-// from the first.
+// from the first; only sessions and dynamo.request.trace.v1, which is written as requests end, are sorted by arrival.
 //
 // # Seconds or milliseconds
 //
@@ -18,8 +23,8 @@
 //
 //   - the caller ([Options])
 //   - the header of a CSV: timestamp_ms, "time (s)"
-//   - the format: Bailian and BurstGPT have seconds; Mooncake milliseconds, if all of them are whole and do not mean
-//     more than 1000 requests a second
+//   - the format: Bailian and BurstGPT have seconds; dynamo.request.trace.v1 and sessions with delays milliseconds;
+//     Mooncake milliseconds, if all of them are whole and do not mean more than 1000 requests a second
 //   - the mean rate: seconds, if milliseconds would mean more than 100 requests a second, otherwise milliseconds.
 //     Most serving systems get between 0.1 and 100 requests a second, and the other unit is 1000 times beyond.
 //
@@ -30,12 +35,14 @@ package trace
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -53,7 +60,8 @@ const (
 
 // Options say what a trace itself may not.
 type Options struct {
-	Unit string // of timestamps that are numbers: "s", "ms", or "" to find it out
+	Unit        string // of timestamps that are numbers: "s", "ms", or "" to find it out
+	BlockTokens int64  // of a hash id; 0: as the format says
 }
 
 // Request is a request of a trace.
@@ -70,8 +78,10 @@ type Trace struct {
 	Requests []Request
 	Summary
 	// BlockTokens are those of a hash id, but for the last one of a prompt: 512 in Mooncake's traces, 16 in
-	// Bailian's; 0 without ids.
+	// Bailian's, trace_block_size in Dynamo's, if the caller does not say it; 0 without ids.
 	BlockTokens int64
+
+	blocks blocks
 }
 
 // Summary describes the requests of a trace.
@@ -79,9 +89,10 @@ type Summary struct {
 	Format    string // such as "Azure CSV"
 	Count     int    // of requests
 	Span      time.Duration
-	Rate      float64 // requests per second: 1 / the mean gap between two, or 0 if all came at once
-	Unit      string  // of the timestamps: "s", "ms", or "" of dates
-	UnitFound bool    // or asked for; false where Unit is an assumption
+	Rate      float64  // requests per second: 1 / the mean gap between two, or 0 if all came at once
+	Unit      string   // of the timestamps: "s", "ms", or "" of dates
+	UnitFound bool     // or asked for; false where Unit is an assumption
+	Notes     []string // what else was assumed, counted or left out
 }
 
 // String says in words what was understood.
@@ -91,8 +102,9 @@ func (s Summary) String() string {
 		unit += " (assumed; --trace-unit says it)"
 	}
 	span := strconv.FormatFloat(float64(s.Span)/1e9, 'f', -1, 64) // Seconds would round twice
-	return fmt.Sprintf("%s, %s s, %s, mean %.4g/s, timestamps %s", s.Format, span, cli.Count(s.Count, "request"), s.Rate,
+	text := fmt.Sprintf("%s, %s s, %s, mean %.4g/s, timestamps %s", s.Format, span, cli.Count(s.Count, "request"), s.Rate,
 		unit)
+	return strings.Join(append([]string{text}, s.Notes...), "; ")
 }
 
 // Load reads a file.
@@ -109,6 +121,9 @@ func Load(path string, o Options) (*Trace, error) {
 func Read(name string, r io.Reader, o Options) (*Trace, error) {
 	if o.Unit != "" && unitOf[o.Unit] == 0 {
 		return nil, fault.New(fault.Usage, "--trace-unit: wanted s or ms, got %q", o.Unit)
+	}
+	if o.BlockTokens < 0 || o.BlockTokens > maxTokens {
+		return nil, fault.New(fault.Usage, "--block-size: wanted 1 to %d tokens, got %d", int64(maxTokens), o.BlockTokens)
 	}
 	in, err := unpack(r)
 	if err != nil {
@@ -133,7 +148,11 @@ func Read(name string, r io.Reader, o Options) (*Trace, error) {
 	} else if err != nil {
 		return nil, fault.New(fault.Input, "%s: %w", name, err)
 	}
+	c.line = 0
 	t, err := c.trace(o)
+	if c.line > 0 {
+		name += ":" + strconv.Itoa(c.line)
+	}
 	if err != nil {
 		return nil, fault.Wrap(err, "%s", name)
 	}
@@ -158,7 +177,18 @@ type collector struct {
 	place  [contents]int // of what counts in a record; -1: nowhere
 	text   bufio.Reader  // of one line
 
-	line     int // of the file, from 1
+	object map[string]json.RawMessage // of one line of JSON
+	keys   [contents]string           // of what counts in an object; "": not seen yet
+
+	sessions map[string]int // the last request of each session
+	before   map[int]int    // the request of the turn before, of those that have one
+	anyOrder bool           // lines need not be in the order of their timestamps
+	delays   int            // turns whose time is a delay
+	others   int            // lines that are no requests
+
+	blocks blocks
+
+	line     int // of the file, from 1; 0: an error is of all of it
 	requests []Request
 	stamps   []stamp
 	dates    bool   // the timestamps are dates
@@ -174,6 +204,10 @@ func (c *collector) add(at, input, output field, ids []uint64) error {
 	if err != nil {
 		return err
 	}
+	return c.addAt(s, input, output, ids)
+}
+
+func (c *collector) addAt(s stamp, input, output field, ids []uint64) (err error) {
 	r := Request{HashIDs: ids, Line: c.line}
 	if r.Input, err = tokens(input); err != nil {
 		return err
@@ -182,6 +216,9 @@ func (c *collector) add(at, input, output field, ids []uint64) error {
 		if r.Output, err = tokens(output); err != nil {
 			return err
 		}
+	}
+	if ids != nil {
+		c.blocks.add(r.Input, int64(len(ids)))
 	}
 	c.requests, c.stamps = append(c.requests, r), append(c.stamps, s)
 	return nil
@@ -201,12 +238,29 @@ func (c *collector) stamp(at field) (stamp, error) {
 	if !ok {
 		return s, fault.New(fault.Input, "%s: wanted %s, got %s", at.name, wanted, short(at.text))
 	}
-	if !first && s.before(c.stamps[len(c.stamps)-1]) {
+	if !first && !c.anyOrder && s.before(c.stamps[len(c.stamps)-1]) {
 		return s, fault.New(fault.Input, "%s: wanted at least %s, that of the line before, got %s", at.name, short(c.last),
 			short(at.text)).WithHint("sort the requests by their timestamps")
 	}
 	c.last = at.text
 	return s, nil
+}
+
+// sort puts the requests into the order in which they came, and those of one time into that of their lines.
+func (c *collector) sort() {
+	order := make([]int, len(c.stamps))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return c.stamps[a].compare(c.stamps[b]) })
+	requests, stamps := make([]Request, len(order)), make([]stamp, len(order))
+	for i, from := range order {
+		requests[i], stamps[i] = c.requests[from], c.stamps[from]
+	}
+	if !slices.IsSorted(order) {
+		c.last = fmt.Sprintf("that of line %d", requests[len(order)-1].Line)
+	}
+	c.requests, c.stamps = requests, stamps
 }
 
 // tokens reads a number of tokens.
@@ -227,9 +281,15 @@ func (c *collector) trace(o Options) (*Trace, error) {
 		return nil, fault.New(fault.Input, "wanted a request a line, got none")
 	case c.dates && o.Unit != "":
 		return nil, fault.New(fault.Usage, "its timestamps are dates: wanted no --trace-unit, got %s", o.Unit)
+	case c.delays > 0 && o.Unit == "s":
+		return nil, fault.New(fault.Usage, "its delays are milliseconds: wanted no --trace-unit, got s")
+	}
+	notes, err := c.finish(o)
+	if err != nil {
+		return nil, err
 	}
 	first, units := c.stamps[0], c.stamps[n-1].minus(c.stamps[0])
-	s := Summary{Format: c.format, Count: n, UnitFound: true}
+	s := Summary{Format: c.format, Count: n, UnitFound: true, Notes: notes}
 	unit := time.Second
 	if !c.dates {
 		s.Unit, s.UnitFound = c.decide(o, float64(n-1)/units)
@@ -245,15 +305,44 @@ func (c *collector) trace(o Options) (*Trace, error) {
 	if s.Span = c.requests[n-1].At; s.Span > 0 {
 		s.Rate = float64(n-1) / s.Span.Seconds()
 	}
-	return &Trace{Requests: c.requests, Summary: s, BlockTokens: c.blockTokens()}, nil
+	t := &Trace{Requests: c.requests, Summary: s, blocks: c.blocks}
+	if c.withoutIDs() < n {
+		t.BlockTokens = c.blocks.tokens
+	}
+	return t, nil
 }
 
-// blockTokens are the tokens of a hash id, or 0 without ids.
-func (c *collector) blockTokens() int64 {
-	if !slices.ContainsFunc(c.requests, func(r Request) bool { return len(r.HashIDs) > 0 }) {
-		return 0
+// finish does what needs all lines. It returns what users must know of it.
+func (c *collector) finish(o Options) (notes []string, err error) {
+	if err := c.blocks.choose(o.BlockTokens, blockTokens[c.format]); err != nil {
+		return nil, err
 	}
-	return blockTokens[c.format]
+	if c.format == sessions {
+		note, err := c.joinTurns()
+		if err != nil {
+			return nil, err
+		}
+		notes = append(notes, note, "a delay counts from the arrival of the turn before, since the time of its answer is not known")
+	}
+	if c.others > 0 {
+		notes = append(notes, cli.Count(c.others, "line")+" of other events left out")
+	}
+	if n := c.withoutIDs(); n > 0 && n < len(c.requests) {
+		notes = append(notes, cli.Count(n, "request")+" without hash ids")
+	}
+	if c.anyOrder {
+		c.sort()
+	}
+	return notes, nil
+}
+
+func (c *collector) withoutIDs() (n int) {
+	for _, r := range c.requests {
+		if r.HashIDs == nil {
+			n++
+		}
+	}
+	return n
 }
 
 // decide returns the unit of timestamps that are numbers, and whether that is more than an assumption. The rate is that

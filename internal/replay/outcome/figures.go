@@ -131,7 +131,8 @@ func (l *Log) fillTimes(r *result.Replay) {
 // alone is how long so many bytes take alone, in nanoseconds: between two sizes that were played, by the line through
 // both. list ascends.
 func alone(list []result.ReplayAlone, bytes int64) float64 {
-	k, _ := slices.BinarySearchFunc(list, bytes, func(a result.ReplayAlone, b int64) int { return cmp.Compare(a.Bytes, b) })
+	bySize := func(a result.ReplayAlone, b int64) int { return cmp.Compare(a.Bytes, b) }
+	k, _ := slices.BinarySearchFunc(list, bytes, bySize)
 	if k == len(list) {
 		k--
 	}

@@ -97,7 +97,7 @@ func TestReplayRefuses(t *testing.T) {
 		"no model":         {map[string]any{"model": nil}, fault.Usage, "the replay has no model: wanted one such as --model qwen3-32b", "--prefill 2xTP2"},
 		"no workers":       {map[string]any{"decode": nil}, fault.Usage, "the replay has no decode: wanted one such as --decode 2xTP2", ""},
 		"unknown workers":  {map[string]any{"decode": "2x2"}, fault.Usage, `--decode: wanted workers such as 4xTP8, which are 4 of 8 ranks each, got "2x2"`, ""},
-		"other ranks":      {map[string]any{"decode": "3xTP4"}, fault.Usage, "prefill 1xTP1 and decode 3xTP4 are 13 ranks, and there are 2", "perigee run -n 13"},
+		"other ranks":      {map[string]any{"decode": "3xTP4"}, fault.Usage, "prefill 1xTP1 and decode 3xTP4 are 13 ranks, and there are 2", "start 13 ranks"},
 		"a queue of WRITE": {map[string]any{"op": "WRITE", "in_flight": int64(2)}, fault.Usage, "--in-flight 2 with --op WRITE", "--op READ"},
 		"layers at once":   {map[string]any{"layer_runs": int64(2)}, fault.Usage, "--layer-runs 2: runs of layers leave while the prompt is prefilled", "--flops"},
 		"no ids":           {map[string]any{"moved": "miss"}, fault.Usage, "--moved miss: the trace", "hash_ids"},

@@ -186,14 +186,14 @@ func (r *Replay) verdict() string {
 	held := r.DrainNS > r.SpanNS/10 && r.Carried < 0.9*r.Offered
 	switch {
 	case part > surelyAbove:
-		return fmt.Sprintf("saturated, %.3g x the capacity on average", part)
+		return fmt.Sprintf("saturated, %s x the capacity on average", few(part))
 	case part >= surelyBelow:
 		return fmt.Sprintf("near its capacity, %.2f of it on average", part)
 	case held:
-		return fmt.Sprintf("the network has room, %.2g of the capacity is asked for on average, but single ranks or --in-flight hold transfers back: %v of drain",
-			part, rounded(r.DrainNS))
+		return fmt.Sprintf("the network has room, %s of the capacity is asked for on average, but single ranks or --in-flight hold transfers back: %v of drain",
+			few(part), rounded(r.DrainNS))
 	}
-	return fmt.Sprintf("not saturated, %.2g of the capacity on average", part)
+	return fmt.Sprintf("not saturated, %s of the capacity on average", few(part))
 }
 
 // peaks say what short windows offered at most: of the capacity, or where that is not known of the mean.
@@ -207,13 +207,21 @@ func (r *Replay) peaks() []string {
 	}
 	var parts []string
 	for _, x := range r.Scales {
-		text := fmt.Sprintf("%.2g x %s in %g s", x.Offered/of, unit, x.WindowS)
+		text := fmt.Sprintf("%s x %s in %g s", few(x.Offered/of), unit, x.WindowS)
 		if x.Over > 0 {
 			text += fmt.Sprintf(" (%d of %d windows are beyond it)", x.Over, x.Windows)
 		}
 		parts = append(parts, text)
 	}
 	return []string{"peaks ask for " + strings.Join(parts, ", ")}
+}
+
+// few writes a number with two digits, or all of those before the point.
+func few(x float64) string {
+	if x >= 10 {
+		return fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf("%.2g", x)
 }
 
 func stalls(n int64) string {

@@ -110,9 +110,10 @@ func measure(w *spmd.World, name string, rate int) error {
 	for k := range due {
 		due[k] = int64(k) * int64(time.Second) / int64(rate)
 	}
-	parts := []load.Part{{From: 0, To: 1, Runs: []load.Run{{Count: 1, Bytes: bytesEach}}}}
+	part := load.Part{From: 0, To: 1, Runs: []load.Run{{Count: 1, Bytes: bytesEach}}}
 	schedule, err := load.NewSchedule(load.Schedule{
-		Due: due, Pool: places * bytesEach, Parts: func(list []load.Part, _ int) []load.Part { return append(list, parts...) },
+		Due: due, Pool: places * bytesEach,
+		Parts: func(list []load.Part, _ int) []load.Part { return append(list, part) },
 	}, w.Size())
 	if err != nil {
 		return err

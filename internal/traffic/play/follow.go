@@ -342,8 +342,8 @@ func (f *follower) yield(left int64) {
 	}
 }
 
-// spinning is how long the thread keeps a processor of its own before a transfer is due: a process that it were left
-// to keeps it for about as long.
+// spinning is how long the thread keeps its processor before a transfer is due: a process that it were left to keeps it
+// for about as long.
 const spinning = int64(time.Millisecond)
 
 // prepare prepares the requests of the next transfer that has none, if there is time for it, and reports whether it did

@@ -26,6 +26,7 @@ import (
 	"perigee/lua/modules"
 	"perigee/lua/vm"
 	"perigee/nixl"
+	"perigee/spmd"
 )
 
 // spec is what a script says of a replay.
@@ -36,8 +37,8 @@ type spec struct {
 	inFlight     int
 }
 
-// specFrom reads a table. In a world all ranks agree on the memory.
-func (r *instance) specFrom(what string, t *glua.LTable, world bool) (s spec, err error) {
+// specFrom reads a table. In a world, which may be nil, there must be as many ranks, and all agree on the memory.
+func (r *instance) specFrom(what string, t *glua.LTable, w *spmd.World) (s spec, err error) {
 	f := vm.NewFields(what, t)
 	s.trace, s.unit = f.Text("trace", ""), f.Text("trace_unit", "")
 	s.model, s.dtype = f.Text("model", ""), f.Text("kv_cache_dtype", "bf16")
@@ -75,12 +76,16 @@ func (r *instance) specFrom(what string, t *glua.LTable, world bool) (s spec, er
 		return s, fault.New(fault.Usage, "--in-flight %d with --op WRITE: prefill ranks post then, and do not know what a decode rank has under way",
 			s.inFlight).WithHint("--op READ, with which decode ranks fetch")
 	}
+	want := s.Prefill.Ranks() + s.Decode.Ranks()
 	switch {
+	case w != nil && w.Size() != want:
+		return s, fault.New(fault.Usage, "prefill %s and decode %s are %d ranks, and there are %d", s.Prefill, s.Decode,
+			want, w.Size()).WithHint("start %d ranks, such as by srun -n %d, or on this machine without -n", want, want)
 	case mem != "":
 		if s.Mem, err = nixl.ParseMem(mem); err != nil {
 			err = fault.New(fault.Usage, "--mem-type: %w", err)
 		}
-	case world:
+	case w != nil:
 		s.Mem, err = r.Env().DefaultMem()
 	}
 	return s, err
@@ -199,8 +204,9 @@ func (x *made) about(s spec) result.Replay {
 	}
 	return result.Replay{
 		Trace: result.ReplayTrace{
-			File: s.trace, SHA256: x.sha256, Format: x.trace.Format, Requests: len(x.trace.Requests), GridNS: int64(x.Grid),
-			Outside: x.Outside, Empty: x.Empty, FromS: s.From.Seconds(), ToS: to.Seconds(),
+			File: s.trace, SHA256: x.sha256, Format: x.trace.Format, GridNS: int64(x.Grid),
+			Requests: len(x.trace.Requests), Outside: x.Outside, Empty: x.Empty,
+			FromS: s.From.Seconds(), ToS: to.Seconds(),
 		},
 		Prefill: result.ReplayWorkers{N: s.Prefill.N, TP: s.Prefill.TP},
 		Decode:  result.ReplayWorkers{N: s.Decode.N, TP: s.Decode.TP},

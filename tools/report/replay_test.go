@@ -31,7 +31,7 @@ func TestReplayText(t *testing.T) {
 		t.Errorf("%d lines:\n%s", n, out)
 	}
 	full, _, err := report(t, Cmd{Results: []string{path}, Text: true, Full: true})
-	if err != nil || !strings.Contains(full, "- Lateness is posted - due on the clock") || !strings.Contains(full, "- The trace stands on a grid.\n") {
+	if err != nil || !strings.Contains(full, "- Lateness is posted - due on the clock") || !strings.Contains(full, "- the trace stands on a grid\n") {
 		t.Errorf("%v\n%s", err, full)
 	}
 }

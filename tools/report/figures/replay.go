@@ -28,20 +28,16 @@ func replayOf(d *result.Document) *Replay {
 	return &Replay{Replay: d.Replay, Requests: len(d.Replay.Requests.Index)}
 }
 
-// level is how good the news is.
-func (r *Replay) level() string {
+// tone is how good the news of an answer is.
+func (r *Replay) tone(answer string) string {
 	over := slices.ContainsFunc(r.Scales, func(s result.ReplayScale) bool { return s.Over > 0 })
 	switch {
-	case !r.Lateness.Valid:
+	case !r.Lateness.Valid, strings.Contains(answer, ": saturated"):
 		return "bad"
-	case r.Capacity == nil || r.Lateness.Posts == 0:
-		return "note"
-	case r.Offered > *r.Capacity:
-		return "bad"
-	case over || r.Carried < 0.9*r.Offered || r.Offered > 0.8**r.Capacity:
-		return "note"
+	case strings.Contains(answer, ": not saturated") && !over && int(r.Done) == r.Requests:
+		return "good"
 	}
-	return "good"
+	return "note"
 }
 
 // mostReplayNotes is how many of the notes of a run stand with the judgement of a replay.
@@ -64,15 +60,15 @@ func sayReplay(f *Figures, list *[]Finding) {
 		why += " " + sentence(line)
 	}
 	why = strings.TrimSpace(why)
-	*list = append(*list, Finding{r.level(), sentence(first) + " " + why, why})
+	*list = append(*list, Finding{r.tone(first), sentence(first) + " " + why, why})
 	l := r.Lateness
-	judged := []string{fmt.Sprintf("lateness is posted - due on the clock that all ranks share, over %d posts: p50 %s, p99 %s, "+
+	judged := []string{fmt.Sprintf("Lateness is posted - due on the clock that all ranks share, over %d posts: p50 %s, p99 %s, "+
 		"at most %s; %s beyond the limit of %s, in %s one after the other; the p99 is %.3g of the mean time between posts "+
-		"of a rank, which is not judged", l.Posts, Duration(Num(l.P50NS)), Duration(Num(l.P99NS)), Duration(Num(l.MaxNS)),
-		plural(int(l.Late), "post is", "posts are"), Duration(Num(l.LimitNS)), plural(int(l.Stalls), "stretch", "stretches"),
-		l.OfGap)}
+		"of a rank, which is not judged.", l.Posts, Duration(Num(l.P50NS)), Duration(Num(l.P99NS)), Duration(Num(l.MaxNS)),
+		plural(int(l.Late), "post is", "posts are"), Duration(Num(l.LimitNS)),
+		plural(int(l.Stalls), "stretch", "stretches"), l.OfGap)}
 	for _, text := range append(judged, f.Document.Notes[:min(len(f.Document.Notes), mostReplayNotes)]...) {
-		*list = append(*list, Finding{Level: "note", Text: sentence(text)})
+		*list = append(*list, Finding{Level: "note", Text: text})
 	}
 }
 
@@ -90,7 +86,8 @@ func (r *Replay) what() []string {
 		cli.Count(r.Requests, "request"), size.Decimal(r.Bytes), r.Model, r.Prefill.N, r.Prefill.TP, r.Decode.N, r.Decode.TP,
 		Duration(Num(r.SpanNS)), r.SpeedUp, Duration(Num(r.Lateness.P99NS)))}
 	if r.DrainNS > 0 {
-		list = append(list, fmt.Sprintf("after the last was due it took %s until all were done, which counts apart", Duration(Num(r.DrainNS))))
+		list = append(list, fmt.Sprintf("after the last was due it took %s until all were done, which counts apart",
+			Duration(Num(r.DrainNS))))
 	}
 	if missing := r.Requests - int(r.Done); missing > 0 {
 		list = append(list, plural(missing, "request is not complete", "requests are not complete"))

@@ -11,9 +11,7 @@ import (
 // blocks say how the hash ids of prompts fit their tokens.
 type blocks struct {
 	tokens int64 // of a hash id; 0: not known
-	said   int64 // by the lines themselves, or 0
 	lines  int   // that have hash ids
-	turns  bool  // the ids of later turns are made for tokens
 
 	// The sizes of blocks of which ceil(tokens / size) is the number of ids in all lines; none if least > most.
 	least, most int64
@@ -42,20 +40,6 @@ func (b *blocks) add(tokens, n int64) {
 
 func ceil(n, divisor int64) int64 { return n/divisor + min(n%divisor, 1) }
 
-// choose takes the size that the caller asks for, that the lines say or that is the format's.
-func (b *blocks) choose(asked, usual int64) error {
-	if asked != 0 && b.said != 0 && asked != b.said {
-		return fault.New(fault.Usage, "--block-size: wanted %d, as its lines say, got %d", b.said, asked)
-	}
-	b.tokens = usual
-	for _, size := range []int64{b.said, asked} {
-		if size != 0 {
-			b.tokens = size
-		}
-	}
-	return nil
-}
-
 // fits is a size that fits all lines, a power of two if one does; 0: none fits.
 func (b *blocks) fits() int64 {
 	if b.least > b.most {
@@ -81,20 +65,18 @@ func (b *blocks) wrongIDs(size, tokens int64, ids int) *fault.Error {
 }
 
 // CheckBlocks checks that each request with hash ids has one for each blockTokens tokens of its prompt and one for the
-// rest, as Mooncake's traces have. 0 takes the tokens of [Trace.BlockTokens]. name is the file's, for the error.
+// rest, as Mooncake's traces have. 0 takes [Trace.BlockTokens]; callers that know the size say it in [Options] too,
+// since joined turns need it. name is the file's, for the error.
 func (t *Trace) CheckBlocks(blockTokens int64, name string) error {
 	b := &t.blocks
 	switch {
 	case b.lines == 0:
 		return nil
 	case blockTokens == 0 && t.BlockTokens == 0:
-		return fault.New(fault.Usage, "%s: wanted --block-size, the tokens of a hash id, which its format does not say, got none",
-			name).WithHint("%s", b.hint())
+		return fault.New(fault.Usage, "%s: wanted --block-size, since its format does not say the tokens of a hash id, got "+
+			"none", name).WithHint("%s", b.hint())
 	case blockTokens == 0:
 		blockTokens = t.BlockTokens
-	case b.turns && blockTokens != t.BlockTokens:
-		return fault.New(fault.Internal, "%s: wanted the ids of its turns for %d tokens, got them for %d", name, blockTokens,
-			t.BlockTokens)
 	}
 	if b.broken != nil {
 		return fault.Wrap(b.broken, "%s:%d", name, b.brokenLine)

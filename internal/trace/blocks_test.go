@@ -63,11 +63,11 @@ func TestCheckBlocks(t *testing.T) {
 		{line(513, "1, 2"), 16, fault.Input, "f:1: wanted ceil(513 tokens / 16 of a block) = 33 hash ids", "all lines fit --block-size 512"},
 		{chat, 512, fault.Input, "f:1: wanted ceil(17", "all lines fit --block-size 16"},
 		{dynamoLine(5, 65, 1, 64, "1"), 0, fault.Input, "f:1: wanted ceil(65 tokens / 64", "all lines fit --block-size 128"},
-		{other, 0, fault.Usage, "f: wanted --block-size, the tokens of a hash id, which its format does not say, got none", "all lines fit --block-size 16"},
+		{other, 0, fault.Usage, "f: wanted --block-size, since its format does not say the tokens of a hash id, got none", "all lines fit --block-size 16"},
 		{text: other, size: 16},
 		{first + `{"session_id": 1, "delay": 0, "input_length": 1, "hash_ids": [4, 5]}`, 0, fault.Input,
 			"f:2: wanted ceil(1 tokens / 512 of a block) = 1 hash ids, got 1 tokens with 2 ids", none},
-		{first + `{"session_id": 1, "delay": 0, "input_length": 1, "hash_ids": [4]}`, 16, fault.Internal, "f: wanted the ids of its turns for 16 tokens", ""},
+		{first + `{"session_id": 1, "delay": 0, "input_length": 1, "hash_ids": [4]}`, 16, fault.Input, "f:1: wanted ceil(600 tokens / 16 of a block) = 38 hash ids", "all lines fit --block-size 512"},
 	}
 	for _, tt := range tests {
 		got, err := read(tt.text, Options{})
@@ -115,7 +115,11 @@ func TestJoinTurns(t *testing.T) {
 		for session := range rapid.IntRange(1, 3).Draw(t, "sessions") {
 			var prompt []string
 			for turn := range rapid.IntRange(2, 4).Draw(t, "turns") {
-				input, output := rapid.Int64Range(size, 4*size).Draw(t, "input"), rapid.Int64Range(0, 2*size).Draw(t, "output")
+				least := size // so that first turns have a whole block
+				if turn > 0 {
+					least = 1
+				}
+				input, output := rapid.Int64Range(least, 4*size).Draw(t, "input"), rapid.Int64Range(0, 2*size).Draw(t, "output")
 				var ids []string
 				for at := int64(0); at < input; at += size {
 					n := min(size, input-at)

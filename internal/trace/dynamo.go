@@ -40,10 +40,11 @@ func isDynamo(text []byte) bool {
 
 // addDynamo takes a line. It is written as its request ends, so arrivals may fall from line to line.
 func (c *collector) addDynamo(text []byte) error {
+	c.format, c.unit, c.anyOrder = dynamo, "ms", true
 	r, err := parseDynamo(text)
 	switch {
 	case err != nil:
-		return fault.New(fault.Input, "wanted an object of %s: %w", dynamoSchema, err)
+		return notObject(err)
 	case r.Schema != dynamoSchema:
 		return fault.New(fault.Input, "schema: wanted %s, got %s", dynamoSchema, short(r.Schema))
 	case r.EventType != "request_end":
@@ -64,11 +65,11 @@ func (c *collector) addDynamo(text []byte) error {
 	switch {
 	case err != nil:
 		return err
-	case size == 0, c.blocks.said != 0 && size != c.blocks.said:
+	case size == 0, c.blocks.tokens != 0 && size != c.blocks.tokens:
 		return fault.New(fault.Input, "%s: wanted one size from 1 in all lines, got %d after %d", block.name, size,
-			c.blocks.said)
+			c.blocks.tokens)
 	}
-	c.blocks.said = size
+	c.blocks.tokens = size
 	ids, err := parseIDs(hashes.name, hashes.text)
 	if err != nil {
 		return err

@@ -42,16 +42,17 @@ func (c *collector) addLine(text []byte) error {
 
 // addObject takes a line of JSON. The values are read from their text, which is exact.
 func (c *collector) addObject(text []byte) error {
+	if c.format == dynamo || c.format == "" && isDynamo(text) {
+		return c.addDynamo(text)
+	}
 	clear(c.object)
 	if err := json.Unmarshal(text, &c.object); err != nil {
-		return fault.New(fault.Input, "wanted a JSON object: %w", err).WithHint("each request is an object on a line of its own")
+		return notObject(err)
 	}
 	_, bailians := c.object["chat_id"]
 	session := value(c.object["session_id"])
 	switch {
 	case c.format != "":
-	case isDynamo(text):
-		c.format, c.unit, c.anyOrder = dynamo, "ms", true
 	case bailians:
 		c.format, c.unit = bailian, "s"
 	case c.object["timestamp"] != nil && c.object["input_length"] != nil:
@@ -60,9 +61,6 @@ func (c *collector) addObject(text []byte) error {
 		c.format = otherJSON
 	}
 	c.anyOrder = c.anyOrder || c.format == mooncake && session != ""
-	if c.format == dynamo {
-		return c.addDynamo(text)
-	}
 	var values [contents]field
 	for content := range contents {
 		var err error
@@ -81,6 +79,15 @@ func (c *collector) addObject(text []byte) error {
 		return missing(values[timestamps].name)
 	}
 	return c.add(values[timestamps], values[inputs], values[outputs], ids)
+}
+
+// notObject is the error of a line that encoding/json does not take.
+func notObject(err error) error {
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fault.New(fault.Input, "wanted a JSON object of a request, got %s%s", e.Value,
+			strings.TrimSuffix(" as "+e.Field, " as "))
+	}
+	return fault.New(fault.Input, "wanted a JSON object: %w", err).WithHint("wanted each request as an object on one line")
 }
 
 func missing(key string) error { return fault.New(fault.Input, "the key %s is missing", key) }

@@ -1,10 +1,11 @@
 package trace
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
-	"math"
+	"slices"
 
-	"perigee/internal/cli"
 	"perigee/internal/fault"
 )
 
@@ -23,9 +24,9 @@ func (c *collector) addTurn(session string, values [contents]field, ids []uint64
 		s, err = c.delayed(before)
 	default:
 		s, err = c.stamp(at)
-		if err == nil && later && s.before(c.stamps[before]) {
+		if err == nil && later && s.before(c.arrivals[before].at) {
 			err = fault.New(fault.Input, "%s: wanted at least that of the turn before, in line %d, got %s", at.name,
-				c.requests[before].Line, short(at.text)).WithHint("sort the turns of each session by their timestamps")
+				c.arrivals[before].Line, short(at.text)).WithHint("sort the turns of each session by their timestamps")
 		}
 	}
 	if err != nil {
@@ -37,7 +38,7 @@ func (c *collector) addTurn(session string, values [contents]field, ids []uint64
 	if c.sessions == nil {
 		c.sessions, c.before = make(map[string]int), make(map[int]int)
 	}
-	turn := len(c.requests) - 1
+	turn := len(c.arrivals) - 1
 	if c.sessions[session] = turn; later {
 		c.before[turn] = before
 	}
@@ -54,14 +55,14 @@ func (c *collector) delayed(before int) (stamp, error) {
 		return stamp{}, fault.New(fault.Input, "the keys %s and delay are missing: wanted one of them", c.keys[timestamps])
 	}
 	d, ok := parseNumber(delay.text)
-	s := c.stamps[before].plus(d)
+	s := c.arrivals[before].at.plus(d)
 	switch {
-	case !ok || d.whole < 0 || s.before(c.stamps[before]):
+	case !ok || d.whole < 0 || s.before(c.arrivals[before].at):
 		return s, fault.New(fault.Input, "%s: wanted milliseconds from 0 that fit, got %s", delay.name, short(delay.text))
 	case c.dates:
 		return s, fault.New(fault.Input, "%s: wanted it with timestamps in milliseconds, got it with dates", delay.name)
 	}
-	c.format, c.last = sessions, short(delay.text)+" ms of delay"
+	c.format = sessions
 	c.delays++
 	return s, nil
 }
@@ -71,40 +72,40 @@ func (c *collector) delayed(before int) (stamp, error) {
 // most turns begin with the first block of the turn before or, where no prompt has a whole block, have at least as many
 // tokens as the turn before and its output. It returns a note on which it is.
 //
-// Blocks of a joined prompt that are not a block of a line get an id of their own. They are the same for the same
-// tokens after the same blocks.
+// Blocks of a joined prompt that are not a block of a line get new ids, the same for the same tokens after the same
+// blocks.
 func (c *collector) joinTurns() (note string, err error) {
 	whole, of := c.wholePrompts()
-	if turns := cli.Count(of, "turn"); 2*whole >= of {
-		return fmt.Sprintf("%d of %s begin with the turn before, so every line has the whole prompt", whole, turns), nil
-	} else {
-		note = fmt.Sprintf("%d of %s begin with the turn before, so lines have only new tokens, here joined with the "+
-			"prompts and outputs of the turns before", whole, turns)
+	note = fmt.Sprintf("turns that begin with the turn before: %d of %d, so ", whole, of)
+	if 2*whole >= of {
+		return note + "every line has the whole prompt", nil
 	}
-	c.blocks.turns = true
-	made := newMint(c.requests, c.blocks.tokens)
-	prompts := make(map[int][]piece) // of the last turn of each session
-	for turn := range c.requests {
+	note += "lines have only new tokens, here joined with the prompts and outputs of the turns before"
+	size := c.blocks.tokens
+	prompts := make(map[int]*prompt) // of the last turn of each session
+	for turn := range c.arrivals {
 		before, later := c.before[turn]
 		if !later {
 			continue
 		}
-		r, last := &c.requests[turn], &c.requests[before]
-		prompt, known := prompts[before], last.HashIDs != nil && r.HashIDs != nil
-		delete(prompts, before)
-		if prompt == nil {
-			prompt = c.pieces(last, known)
-		}
-		prompt = append(prompt, piece{id: uint64(before), output: true, n: last.Output})
-		prompt = append(prompt, c.pieces(r, known)...)
-		if r.Input += last.Input + last.Output; r.Input > maxPrompt {
+		r, last := &c.arrivals[turn].Request, &c.arrivals[before].Request
+		tokens := last.Input + last.Output + r.Input
+		if tokens > maxPrompt {
 			c.line = r.Line
 			return "", fault.New(fault.Input, "wanted at most %d tokens in the prompt with the turns before, got %d", maxPrompt,
-				r.Input)
+				tokens)
 		}
-		r.HashIDs = nil
+		known := last.HashIDs != nil && r.HashIDs != nil
+		p := prompts[before]
+		if p == nil {
+			p = new(prompt)
+			p.add(size, c.pieces(last, known)...)
+		}
+		p.add(size, piece{id: uint64(before), output: true, n: last.Output})
+		p.add(size, c.pieces(r, known)...)
+		r.Input, r.HashIDs = tokens, nil
 		if known && c.blocks.broken == nil {
-			r.HashIDs, prompts[turn] = made.ids(prompt), prompt
+			r.HashIDs, prompts[turn] = slices.Clone(p.all()), p
 		}
 	}
 	return note, nil
@@ -114,7 +115,7 @@ func (c *collector) joinTurns() (note string, err error) {
 func (c *collector) wholePrompts() (whole, of int) {
 	var byLength int
 	for turn, before := range c.before {
-		r, last := &c.requests[turn], &c.requests[before]
+		r, last := &c.arrivals[turn].Request, &c.arrivals[before].Request
 		if r.Input >= last.Input+last.Output {
 			byLength++
 		}
@@ -156,62 +157,47 @@ func (c *collector) pieces(r *Request, known bool) []piece {
 	return list
 }
 
-// mint makes ids that no line has.
-type mint struct {
-	size  int64
-	taken map[uint64]bool
-	made  map[string]uint64
-	next  uint64
+// prompt is one in blocks.
+type prompt struct {
+	ids  []uint64 // of whole blocks
+	rest []piece  // after them
+	room int64    // that the rest leaves in its block
 }
 
-func newMint(requests []Request, size int64) *mint {
-	m := &mint{size: size, taken: make(map[uint64]bool), made: make(map[string]uint64), next: math.MaxUint64}
-	for _, r := range requests {
-		for _, id := range r.HashIDs {
-			m.taken[id] = true
-		}
-	}
-	return m
-}
-
-// ids cuts a prompt into blocks.
-func (m *mint) ids(prompt []piece) (ids []uint64) {
-	var block []piece
-	room, parent := m.size, uint64(0)
-	end := func() {
-		parent = m.id(parent, block)
-		ids, block, room = append(ids, parent), block[:0], m.size
-	}
-	for _, p := range prompt {
-		for p.n > 0 {
-			n := min(p.n, room)
-			block = append(block, piece{p.id, p.output, p.from, n})
-			p.from, p.n, room = p.from+n, p.n-n, room-n
-			if room == 0 {
-				end()
+// add appends tokens.
+func (p *prompt) add(size int64, more ...piece) {
+	for _, m := range more {
+		for m.n > 0 {
+			if p.room == 0 {
+				p.rest, p.room = nil, size
+			}
+			n := min(m.n, p.room)
+			p.rest = append(p.rest, piece{m.id, m.output, m.from, n})
+			m.from, m.n, p.room = m.from+n, m.n-n, p.room-n
+			if p.room == 0 {
+				p.ids, p.rest = p.all(), nil
 			}
 		}
 	}
-	if len(block) > 0 {
-		end()
-	}
-	return ids
 }
 
-// id is that of the line where the block is one of a line.
-func (m *mint) id(parent uint64, block []piece) uint64 {
+// all returns the ids of all blocks.
+func (p *prompt) all() []uint64 {
+	if len(p.rest) == 0 {
+		return p.ids
+	}
+	parent := uint64(0)
+	if n := len(p.ids); n > 0 {
+		parent = p.ids[n-1]
+	}
+	return append(p.ids, blockID(parent, p.rest))
+}
+
+// blockID is the id of the line where the block is one of a line, otherwise the first 64 bits of a SHA-256.
+func blockID(parent uint64, block []piece) uint64 {
 	if p := block[0]; len(block) == 1 && !p.output && p.from == 0 {
 		return p.id
 	}
-	key := fmt.Sprint(parent, block)
-	id, ok := m.made[key]
-	if !ok {
-		for m.taken[m.next] {
-			m.next--
-		}
-		id = m.next
-		m.made[key] = id
-		m.next--
-	}
-	return id
+	sum := sha256.Sum256(fmt.Append(nil, parent, block))
+	return binary.BigEndian.Uint64(sum[:])
 }

@@ -30,11 +30,17 @@
 //
 // The last is an assumption, as [Summary.String] says. It is also for Mooncake's keys with fractions: some tools write
 // fractions of milliseconds, others seconds.
+//
+// # Hash ids
+//
+// They are whole 64-bit numbers, each of which stands for [Trace.BlockTokens] tokens. Reading does not ask that they
+// fit the lengths, since not every caller uses them: [Trace.CheckBlocks] does.
 package trace
 
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -168,7 +174,7 @@ func unpack(r io.Reader) (io.Reader, error) {
 	return gzip.NewReader(in)
 }
 
-// collector gathers requests. Their times wait in stamps for the unit, which may depend on all of them.
+// collector gathers requests. Their times wait for the unit, which may depend on all of them.
 type collector struct {
 	format string
 	unit   string // that format and header say, or ""
@@ -189,10 +195,15 @@ type collector struct {
 	blocks blocks
 
 	line     int // of the file, from 1; 0: an error is of all of it
-	requests []Request
-	stamps   []stamp
+	arrivals []arrival
 	dates    bool   // the timestamps are dates
 	last     string // the last timestamp as it was written
+}
+
+// arrival is a request whose time waits for its unit.
+type arrival struct {
+	Request
+	at stamp
 }
 
 // field is a value as it was written, and its name in the file.
@@ -220,13 +231,13 @@ func (c *collector) addAt(s stamp, input, output field, ids []uint64) (err error
 	if ids != nil {
 		c.blocks.add(r.Input, int64(len(ids)))
 	}
-	c.requests, c.stamps = append(c.requests, r), append(c.stamps, s)
+	c.arrivals = append(c.arrivals, arrival{r, s})
 	return nil
 }
 
 // stamp reads a timestamp. The first one decides whether they are dates.
 func (c *collector) stamp(at field) (stamp, error) {
-	first := len(c.stamps) == 0
+	first := len(c.arrivals) == 0
 	if first {
 		_, c.dates = parseDate(at.text)
 	}
@@ -238,29 +249,12 @@ func (c *collector) stamp(at field) (stamp, error) {
 	if !ok {
 		return s, fault.New(fault.Input, "%s: wanted %s, got %s", at.name, wanted, short(at.text))
 	}
-	if !first && !c.anyOrder && s.before(c.stamps[len(c.stamps)-1]) {
+	if !first && !c.anyOrder && s.before(c.arrivals[len(c.arrivals)-1].at) {
 		return s, fault.New(fault.Input, "%s: wanted at least %s, that of the line before, got %s", at.name, short(c.last),
 			short(at.text)).WithHint("sort the requests by their timestamps")
 	}
 	c.last = at.text
 	return s, nil
-}
-
-// sort puts the requests into the order in which they came, and those of one time into that of their lines.
-func (c *collector) sort() {
-	order := make([]int, len(c.stamps))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return c.stamps[a].compare(c.stamps[b]) })
-	requests, stamps := make([]Request, len(order)), make([]stamp, len(order))
-	for i, from := range order {
-		requests[i], stamps[i] = c.requests[from], c.stamps[from]
-	}
-	if !slices.IsSorted(order) {
-		c.last = fmt.Sprintf("that of line %d", requests[len(order)-1].Line)
-	}
-	c.requests, c.stamps = requests, stamps
 }
 
 // tokens reads a number of tokens.
@@ -275,7 +269,7 @@ func tokens(f field) (int64, error) {
 
 // trace makes the trace of all requests.
 func (c *collector) trace(o Options) (*Trace, error) {
-	n := len(c.requests)
+	n := len(c.arrivals)
 	switch {
 	case n == 0:
 		return nil, fault.New(fault.Input, "wanted a request a line, got none")
@@ -288,7 +282,8 @@ func (c *collector) trace(o Options) (*Trace, error) {
 	if err != nil {
 		return nil, err
 	}
-	first, units := c.stamps[0], c.stamps[n-1].minus(c.stamps[0])
+	first := c.arrivals[0].at
+	units := c.arrivals[n-1].at.minus(first)
 	s := Summary{Format: c.format, Count: n, UnitFound: true, Notes: notes}
 	unit := time.Second
 	if !c.dates {
@@ -299,14 +294,15 @@ func (c *collector) trace(o Options) (*Trace, error) {
 	if units > most*365.25*24*float64(time.Hour)/float64(unit) {
 		return nil, fault.New(fault.Input, "wanted timestamps within %d years, got %s last", most, short(c.last))
 	}
-	for i, at := range c.stamps {
-		c.requests[i].At = at.since(first, unit)
+	t := &Trace{Requests: make([]Request, n), blocks: c.blocks}
+	for i, a := range c.arrivals {
+		t.Requests[i] = a.Request
+		t.Requests[i].At = a.at.since(first, unit)
 	}
-	if s.Span = c.requests[n-1].At; s.Span > 0 {
+	if s.Span = t.Requests[n-1].At; s.Span > 0 {
 		s.Rate = float64(n-1) / s.Span.Seconds()
 	}
-	t := &Trace{Requests: c.requests, Summary: s, blocks: c.blocks}
-	if c.withoutIDs() < n {
+	if t.Summary = s; c.blocks.lines > 0 {
 		t.BlockTokens = c.blocks.tokens
 	}
 	return t, nil
@@ -314,9 +310,10 @@ func (c *collector) trace(o Options) (*Trace, error) {
 
 // finish does what needs all lines. It returns what users must know of it.
 func (c *collector) finish(o Options) (notes []string, err error) {
-	if err := c.blocks.choose(o.BlockTokens, blockTokens[c.format]); err != nil {
-		return nil, err
+	if said := c.blocks.tokens; said != 0 && o.BlockTokens != 0 && o.BlockTokens != said {
+		return nil, fault.New(fault.Usage, "--block-size: wanted %d, as its lines say, got %d", said, o.BlockTokens)
 	}
+	c.blocks.tokens = cmp.Or(o.BlockTokens, c.blocks.tokens, blockTokens[c.format])
 	if c.format == sessions {
 		note, err := c.joinTurns()
 		if err != nil {
@@ -327,29 +324,21 @@ func (c *collector) finish(o Options) (notes []string, err error) {
 	if c.others > 0 {
 		notes = append(notes, cli.Count(c.others, "line")+" of other events left out")
 	}
-	if n := c.withoutIDs(); n > 0 && n < len(c.requests) {
+	if n := len(c.arrivals) - c.blocks.lines; n > 0 && c.blocks.lines > 0 {
 		notes = append(notes, cli.Count(n, "request")+" without hash ids")
 	}
 	if c.anyOrder {
-		c.sort()
+		slices.SortStableFunc(c.arrivals, func(a, b arrival) int { return a.at.compare(b.at) })
+		c.last = fmt.Sprintf("that of line %d", c.arrivals[len(c.arrivals)-1].Line)
 	}
 	return notes, nil
-}
-
-func (c *collector) withoutIDs() (n int) {
-	for _, r := range c.requests {
-		if r.HashIDs == nil {
-			n++
-		}
-	}
-	return n
 }
 
 // decide returns the unit of timestamps that are numbers, and whether that is more than an assumption. The rate is that
 // of requests per unit.
 func (c *collector) decide(o Options, rate float64) (unit string, found bool) {
 	fractions := func() bool {
-		return slices.ContainsFunc(c.stamps, func(s stamp) bool { return s.billionths != 0 })
+		return slices.ContainsFunc(c.arrivals, func(a arrival) bool { return a.at.billionths != 0 })
 	}
 	if math.IsInf(rate, 1) { // all at once
 		rate = 0
@@ -357,7 +346,7 @@ func (c *collector) decide(o Options, rate float64) (unit string, found bool) {
 	switch {
 	case o.Unit != "":
 		return o.Unit, true
-	case c.unit != "" && !(c.format == mooncake && (len(c.stamps) > 100 && rate > 1 || fractions())):
+	case c.unit != "" && !(c.format == mooncake && (len(c.arrivals) > 100 && rate > 1 || fractions())):
 		return c.unit, true
 	case rate*1000 > 100:
 		return "s", false

@@ -59,6 +59,8 @@ func TestFormats(t *testing.T) {
 		{"BurstGPT", "\ufeffTimestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,472,18,490,Conversation log\n45.0,GPT-4,1087,0,1087,API log\n",
 			[]Request{{0, 472, 18, nil, 2}, {40 * time.Second, 1087, 0, nil, 3}},
 			"BurstGPT CSV, 40 s, 2 requests, mean 0.025/s, timestamps in seconds"},
+		{"BurstGPT with sessions", "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,7,1.5,GPT-4,472,18,490,API log",
+			[]Request{{0, 472, 18, nil, 2}}, "BurstGPT CSV, 0 s, 1 request, mean 0/s, timestamps in seconds"},
 		{"CSV", "# of a log\nid, \"arrival_time (ms)\", input_tokens\n\na, -1.5, \"20\"\nb, 0.000001, 30\n",
 			[]Request{{0, 20, 0, nil, 4}, {1500001 * time.Nanosecond, 30, 0, nil, 5}},
 			"CSV, 0.001500001 s, 2 requests, mean 666.7/s, timestamps in milliseconds"},
@@ -87,21 +89,21 @@ func TestFormats(t *testing.T) {
 			[]Request{{0, 600, 10, []uint64{1, 2}, 1}, {20 * time.Millisecond, 5, 0, nil, 3},
 				{50500 * time.Microsecond, 1100, 128, []uint64{1, 3, 4}, 2}, {50500 * time.Microsecond, 1200, 0, []uint64{1, 3, 5}, 4}},
 			"Mooncake JSON lines with sessions, 0.0505 s, 4 requests, mean 59.41/s, timestamps in milliseconds; " +
-				"2 of 2 turns begin with the turn before, so every line has the whole prompt; " +
+				"turns that begin with the turn before: 2 of 2, so every line has the whole prompt; " +
 				"a delay counts from the arrival of the turn before, since the time of its answer is not known; 1 request without hash ids"},
 		{"sessions with new tokens", `{"session_id": "a", "timestamp": 0, "input_length": 1000, "output_length": 24, "hash_ids": [1, 2]}
 {"session_id": "a", "delay": 50, "input_length": 512, "output_length": 1, "hash_ids": [3]}
 {"session_id": "a", "delay": 50, "input_length": 10, "output_length": 1, "hash_ids": [18446744073709551615]}`,
-			[]Request{{0, 1000, 24, []uint64{1, 2}, 1}, {50 * time.Millisecond, 1536, 1, []uint64{1, math.MaxUint64 - 1, 3}, 2},
-				{100 * time.Millisecond, 1547, 1, []uint64{1, math.MaxUint64 - 1, 3, math.MaxUint64 - 2}, 3}},
+			[]Request{{0, 1000, 24, []uint64{1, 2}, 1}, {50 * time.Millisecond, 1536, 1, []uint64{1, 9028298810162744625, 3}, 2},
+				{100 * time.Millisecond, 1547, 1, []uint64{1, 9028298810162744625, 3, 9881031077986813108}, 3}},
 			"Mooncake JSON lines with sessions, 0.1 s, 3 requests, mean 20/s, timestamps in milliseconds; " +
-				"0 of 2 turns begin with the turn before, so lines have only new tokens, here joined with the prompts and outputs of the turns before; " +
+				"turns that begin with the turn before: 0 of 2, so lines have only new tokens, here joined with the prompts and outputs of the turns before; " +
 				"a delay counts from the arrival of the turn before, since the time of its answer is not known"},
 		{"sessions without ids", `{"session_id": "a", "timestamp": 0, "input_length": 10, "output_length": 5}
 {"session_id": "a", "delay": 50, "input_length": 7}`,
 			[]Request{{0, 10, 5, nil, 1}, {50 * time.Millisecond, 22, 0, nil, 2}},
 			"Mooncake JSON lines with sessions, 0.05 s, 2 requests, mean 20/s, timestamps in milliseconds; " +
-				"0 of 1 turn begin with the turn before, so lines have only new tokens, here joined with the prompts and outputs of the turns before; " +
+				"turns that begin with the turn before: 0 of 1, so lines have only new tokens, here joined with the prompts and outputs of the turns before; " +
 				"a delay counts from the arrival of the turn before, since the time of its answer is not known"},
 		{"sessions with timestamps", `{"timestamp": 5, "input_length": 10}
 {"session_id": "a", "timestamp": 9, "input_length": 10}
@@ -204,7 +206,7 @@ func TestErrors(t *testing.T) {
 	tests := []struct{ text, says string }{
 		{"", "f: wanted a request a line, got none"},
 		{"\n# only\n", "f: wanted a request a line, got none"},
-		{"[1, 2]", "f:1: wanted a JSON object"},
+		{"[1, 2]", "f:1: wanted a JSON object of a request, got array"},
 		{`{"timestamp": 1, "input_length": 1`, "f:1: wanted a JSON object: unexpected end"},
 		{`{"timestamp": 1, "input_length": 1} {}`, "f:1: wanted a JSON object"},
 		{"{\"timestamp\": 1, \"input_length\": 1}\n12", "f:2: wanted a JSON object"},
@@ -234,12 +236,14 @@ func TestErrors(t *testing.T) {
 		{turn + `{"session_id": "a", "input_length": 1}`, "f:2: the keys timestamp and delay are missing: wanted one of them"},
 		{turn + `{"session_id": "a", "input_length": 1, "delay": -1}`, "f:2: delay: wanted milliseconds from 0 that fit, got -1"},
 		{turn + `{"session_id": "a", "input_length": 1, "delay_ms": 9223372036854775807}`, "f:2: delay_ms: wanted milliseconds from 0 that fit"},
-		{turn + `{"session_id": "a", "input_length": 1, "delay": 9e15}`, "f: wanted timestamps within 290 years, got 9e15 ms of delay last"},
+		{turn + `{"session_id": "a", "input_length": 1, "delay": 9e15}`, "f: wanted timestamps within 290 years, got that of line 2 last"},
 		{turn + `{"session_id": "a", "input_length": 1, "timestamp": 8}`, "f:2: timestamp: wanted at least that of the turn before, in line 1, got 8"},
 		{turn + `{"session_id": "b", "input_length": 1, "delay": 8}`, "f:2: the key timestamp is missing: the first turn of a session wants it"},
 		{turn + `{"input_length": 1, "delay": 8}`, "f:2: the key timestamp is missing"},
 		{`{"session_id": "a", "timestamp": 9, "input_length": 16777216}` + "\n\n" + `{"session_id": "a", "input_length": 5, "delay": 8}`,
 			"f:3: wanted at most 16777216 tokens in the prompt with the turns before, got 16777221"},
+		{`{"session_id": "a", "timestamp": 9, "input_length": 600, "output_length": 1099511627776, "hash_ids": [1, 2]}` + "\n" +
+			`{"session_id": "a", "input_length": 5, "delay": 8, "hash_ids": [3]}`, "f:2: wanted at most 16777216 tokens"},
 		{`{"session_id": "a", "timestamp": "2023-11-16 18:17:03", "input_length": 100}` + "\n" + `{"session_id": "a", "input_length": 1, "delay": 8}`,
 			"f:2: delay: wanted it with timestamps in milliseconds, got it with dates"},
 		{dynamoLine(5, 1, 1, 16, "1") + dynamoLine(5, 1, 1, 32, "1"), "f:2: request.replay.trace_block_size: wanted one size from 1 in all lines, got 32 after 16"},
@@ -247,7 +251,7 @@ func TestErrors(t *testing.T) {
 		{dynamoLine(5, 1, 1, 16, "-1"), "f:1: request.replay.input_sequence_hashes: wanted a list of whole numbers"},
 		{dynamoLine(5, 1, 1, 16, "1") + "{}", "f:2: schema: wanted dynamo.request.trace.v1, got nothing"},
 		{dynamoLine(5, 1, 1, 16, "1") + "5", "f:2: wanted a JSON object"},
-		{dynamoLine(5, 1, 1, 16, "1") + `{"schema": 5}`, "f:2: wanted an object of dynamo.request.trace.v1: json"},
+		{dynamoLine(5, 1, 1, 16, "1") + `{"schema": 5}`, "f:2: wanted a JSON object of a request, got number as schema"},
 		{`{"schema": "dynamo.request.trace.v1", "event_type": "request_end", "request": {"request_received_ms": 5}}`,
 			"f:1: the key request.replay.trace_block_size is missing"},
 		{`{"schema": "dynamo.request.trace.v1", "event_type": "tool_end"}`, "f: wanted a request a line, got none"},

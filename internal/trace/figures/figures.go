@@ -69,8 +69,10 @@ type Grid struct {
 	MaxTokens  int64   `json:"max_input_tokens"`
 }
 
-// Series are the requests over time, in bins of equal width from the first request on.
+// Series are the requests over time, in bins of equal width. They begin at the first request, or half a grid's period
+// before a tick, so that no tick is on an edge.
 type Series struct {
+	BeginS   float64 `json:"begin_s"`
 	WidthS   float64 `json:"width_s"` // a multiple of the grid's period, where there is a grid
 	Requests []int64 `json:"requests"`
 	Tokens   []int64 `json:"input_tokens"`
@@ -121,6 +123,7 @@ type Hits struct {
 	Token           float64 `json:"token_weighted"`      // HitTokens of all tokens of prompts
 	FullBlocks      float64 `json:"full_blocks_only"`    // tokens of hit blocks that are full, of all tokens of prompts
 	Block           float64 `json:"block_weighted"`      // hit blocks of all references
+	AnyPosition     float64 `json:"any_position"`        // blocks seen before, whether those before them were, of all references
 	Request         float64 `json:"request_weighted"`    // the mean over requests of hit tokens / tokens
 	RequestsWithHit int     `json:"requests_with_hit"`   //
 	RequestsFully   int     `json:"requests_fully_hit"`  //

@@ -160,27 +160,31 @@ func (c *Cache) pageBytes(i int) (int64, bool) {
 // Blocks are the pages that each layer of group i moves of a request of so many tokens: how many, and of how many
 // bytes. Without an engine they are those in which the tokens lie that the layer keeps; what does not go into pages is
 // a block by itself.
-func (c *Cache) Blocks(i int, tokens int64) (count, bytes int64) {
+func (c *Cache) Blocks(i int, tokens int64) (count, bytes int64) { return c.BlocksFrom(i, 0, tokens) }
+
+// BlocksFrom are those of Blocks without the pages before a token, which is the first one of a page.
+func (c *Cache) BlocksFrom(i int, from, tokens int64) (count, bytes int64) {
 	g, every := c.Model.Groups[i], max(c.Model.Groups[i].Every, 1)
 	switch {
-	case g.Kind == SharedKV:
+	case g.Kind == SharedKV || from >= tokens && from > 0:
 		return 0, 0
 	case g.State.Any():
 		return 1, c.entry[i]
 	case c.Page%every != 0:
-		return g.Entries(tokens), c.entry[i]
+		entries := g.Entries(tokens)
+		return min(entries, tokens/every-from/every), c.entry[i]
 	}
 	bytes, _ = c.pageBytes(i)
 	switch {
 	case g.Fixed > 0:
 		return ceilDiv(g.Fixed, c.Page), bytes
 	case c.Serving != Exact:
-		all, _ := c.servedBytes(i, 0, tokens, tokens)
+		all, _ := c.servedBytes(i, from, tokens, tokens)
 		return all / bytes, bytes
 	case g.Last > 0 && tokens > g.Last:
-		return ceilDiv(tokens, c.Page) - (tokens-g.Last)/c.Page, bytes
+		return ceilDiv(tokens, c.Page) - max(tokens-g.Last, from)/c.Page, bytes
 	}
-	return ceilDiv(tokens/every, c.Page/every), bytes
+	return ceilDiv(tokens/every, c.Page/every) - from/c.Page, bytes
 }
 
 // padding returns of which number the bytes of a page are a multiple. DeepSeek-V4 has such pages; they hold whole

@@ -7,8 +7,8 @@ var floors = []string{
 	`docs e2e e2e/disagg e2e/dist e2e/hosts e2e/launchers internal/clock internal/fuzztest internal/lazyre
 	internal/memory internal/moe/numeric internal/pack internal/page/pagetest internal/plaintext
 	internal/procfs internal/rules internal/sbom internal/secret internal/size internal/slurm
-	internal/stats internal/traffic internal/version nixl/device/devicetest spmd/boot/pmix spmd/spmdtest spmd/wire
-	tools/laws`,
+	internal/stats internal/trace/blockcache internal/trace/grid internal/traffic internal/version
+	nixl/device/devicetest spmd/boot/pmix spmd/spmdtest spmd/wire tools/laws`,
 	`internal/fault internal/page internal/table internal/traffic/series nixl spmd/host
 	tools/disagg/benchlog`,
 	`internal/expr internal/file internal/traffic/overlap nixl/internal/kernel spmd/boot/watch`,
@@ -16,7 +16,8 @@ var floors = []string{
 	`internal/model internal/moe internal/result internal/trace internal/traffic/load lua/vm nixl/capi
 	nixl/shm spmd spmd/launch tools/disagg/config`,
 	`internal/contention internal/dashboard internal/result/resulttest internal/traffic/session internal/traffic/traffictest
-	internal/replay lua/option nixl/engines tools/disagg/probe tools/doctor tools/matgen tools/sweep/runs`,
+	internal/replay internal/trace/figures lua/option nixl/engines tools/disagg/probe tools/doctor tools/matgen
+	tools/sweep/runs`,
 	`e2e/bench/transfer e2e/internal/harness internal/experts internal/metric internal/traffic/play
 	lua/files tools/disagg/judge tools/disagg/plan tools/report/figures tools/sweep/plot`,
 	`e2e/bench/barrier e2e/bench/job e2e/bench/truth internal/experiment lua/objects tools/compare

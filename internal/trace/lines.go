@@ -22,6 +22,9 @@ const (
 	otherCSV = "CSV"
 )
 
+// blockTokens are the tokens of a hash id, but for the last one of a prompt.
+var blockTokens = map[string]int64{mooncake: 512, bailian: 16}
+
 // addLine takes a line that is not blank. The first one decides the format.
 func (c *collector) addLine(text []byte) error {
 	switch {

@@ -123,6 +123,7 @@ func Read(name string, r io.Reader, o Options) (*Trace, error) {
 		if len(text) == 0 || text[0] == '#' {
 			continue
 		}
+		c.line = n
 		if err := c.addLine(text); err != nil {
 			return nil, fault.Wrap(err, "%s:%d", name, n)
 		}
@@ -157,6 +158,7 @@ type collector struct {
 	place  [contents]int // of what counts in a record; -1: nowhere
 	text   bufio.Reader  // of one line
 
+	line     int // of the file, from 1
 	requests []Request
 	stamps   []stamp
 	dates    bool   // the timestamps are dates
@@ -172,7 +174,7 @@ func (c *collector) add(at, input, output field, ids []uint64) error {
 	if err != nil {
 		return err
 	}
-	r := Request{HashIDs: ids}
+	r := Request{HashIDs: ids, Line: c.line}
 	if r.Input, err = tokens(input); err != nil {
 		return err
 	}
@@ -243,7 +245,15 @@ func (c *collector) trace(o Options) (*Trace, error) {
 	if s.Span = c.requests[n-1].At; s.Span > 0 {
 		s.Rate = float64(n-1) / s.Span.Seconds()
 	}
-	return &Trace{Requests: c.requests, Summary: s}, nil
+	return &Trace{Requests: c.requests, Summary: s, BlockTokens: c.blockTokens()}, nil
+}
+
+// blockTokens are the tokens of a hash id, or 0 without ids.
+func (c *collector) blockTokens() int64 {
+	if !slices.ContainsFunc(c.requests, func(r Request) bool { return len(r.HashIDs) > 0 }) {
+		return 0
+	}
+	return blockTokens[c.format]
 }
 
 // decide returns the unit of timestamps that are numbers, and whether that is more than an assumption. The rate is that

@@ -41,31 +41,31 @@ func TestFormats(t *testing.T) {
 {"timestamp": 30535, "input_length": 7.0, "output_length": null, "hash_ids": null}
 {"timestamp": 3.0536e4, "input_length": 0, "hash_ids": [ ]}
 `, []Request{
-			{0, 6955, 52, []uint64{46, 47}},
-			{3053 * time.Millisecond, 6472, 0, []uint64{1<<32 + 46, 1<<53 + 1, math.MaxUint64}},
-			{3053 * time.Millisecond, 7, 0, nil},
-			{3054 * time.Millisecond, 0, 0, []uint64{}},
+			{0, 6955, 52, []uint64{46, 47}, 1},
+			{3053 * time.Millisecond, 6472, 0, []uint64{1<<32 + 46, 1<<53 + 1, math.MaxUint64}, 4},
+			{3053 * time.Millisecond, 7, 0, nil, 5},
+			{3054 * time.Millisecond, 0, 0, []uint64{}, 6},
 		}, "Mooncake JSON lines, 3.054 s, 4 requests, mean 0.9823/s, timestamps in milliseconds"},
 		{"Bailian", `{"chat_id": 1, "parent_chat_id": -1, "timestamp": 61.114, "input_length": 521, "output_length": 132, "turn": 1}
 {"chat_id": 2, "timestamp": 62, "input_length": 20}`,
-			[]Request{{0, 521, 132, nil}, {886 * time.Millisecond, 20, 0, nil}},
+			[]Request{{0, 521, 132, nil, 1}, {886 * time.Millisecond, 20, 0, nil, 2}},
 			"Bailian JSON lines, 0.886 s, 2 requests, mean 1.129/s, timestamps in seconds"},
 		{"Azure, without a last newline", "TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-12-31 23:59:59.9799600,4808,10\r\n2024-01-01 00:00:00.0319601,3180,8",
-			[]Request{{0, 4808, 10, nil}, {52000100, 3180, 8, nil}},
+			[]Request{{0, 4808, 10, nil, 2}, {52000100, 3180, 8, nil, 3}},
 			"Azure CSV, 0.0520001 s, 2 requests, mean 19.23/s, timestamps are dates"},
 		{"Azure with zones", "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10 00:00:00.009930+00:00,1,2\n2024-05-10 00:00:01+00:00,3,4\n2024-05-10T00:00:02Z,5,6\n2024-05-10T02:00:03.5+02:00,5,6\n",
-			[]Request{{0, 1, 2, nil}, {990070 * time.Microsecond, 3, 4, nil}, {1990070 * time.Microsecond, 5, 6, nil}, {3490070 * time.Microsecond, 5, 6, nil}},
+			[]Request{{0, 1, 2, nil, 2}, {990070 * time.Microsecond, 3, 4, nil, 3}, {1990070 * time.Microsecond, 5, 6, nil, 4}, {3490070 * time.Microsecond, 5, 6, nil, 5}},
 			"Azure CSV, 3.49007 s, 4 requests, mean 0.8596/s, timestamps are dates"},
 		{"BurstGPT", "\ufeffTimestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,472,18,490,Conversation log\n45.0,GPT-4,1087,0,1087,API log\n",
-			[]Request{{0, 472, 18, nil}, {40 * time.Second, 1087, 0, nil}},
+			[]Request{{0, 472, 18, nil, 2}, {40 * time.Second, 1087, 0, nil, 3}},
 			"BurstGPT CSV, 40 s, 2 requests, mean 0.025/s, timestamps in seconds"},
 		{"CSV", "# of a log\nid, \"arrival_time (ms)\", input_tokens\n\na, -1.5, \"20\"\nb, 0.000001, 30\n",
-			[]Request{{0, 20, 0, nil}, {1500001 * time.Nanosecond, 30, 0, nil}},
+			[]Request{{0, 20, 0, nil, 4}, {1500001 * time.Nanosecond, 30, 0, nil, 5}},
 			"CSV, 0.001500001 s, 2 requests, mean 666.7/s, timestamps in milliseconds"},
 		{"CSV in words", "num_prefill_tokens,num_decode_tokens,arrived_at\n1,2,1700000000.123456789\n3,4,1700000001.123456790\n",
-			[]Request{{0, 1, 2, nil}, {1000000001, 3, 4, nil}},
+			[]Request{{0, 1, 2, nil, 2}, {1000000001, 3, 4, nil, 3}},
 			"CSV, 1.000000001 s, 2 requests, mean 1/s, timestamps in seconds (assumed; --trace-unit says it)"},
-		{"one", `{"timestamp": 1e17, "input_length": 1}`, []Request{{0, 1, 0, nil}},
+		{"one", `{"timestamp": 1e17, "input_length": 1}`, []Request{{0, 1, 0, nil, 1}},
 			"Mooncake JSON lines, 0 s, 1 request, mean 0/s, timestamps in milliseconds"},
 	}
 	for _, tt := range tests {
@@ -234,6 +234,7 @@ func TestExact(t *testing.T) {
 			}
 			r := Request{At: now.Sub(begin), Input: rapid.Int64Range(0, maxTokens).Draw(t, "input"), Output: rapid.Int64Range(0, maxTokens).Draw(t, "output"),
 				HashIDs: rapid.SliceOfN(rapid.Uint64(), 1, 3).Draw(t, "ids")}
+			r.Line = len(want) + 1
 			want = append(want, r)
 			whole, nano := now.Unix(), now.Nanosecond()
 			sign := ""
@@ -260,7 +261,7 @@ func TestExact(t *testing.T) {
 			}
 			for i, r := range want {
 				if !ids {
-					r.HashIDs = nil
+					r.HashIDs, r.Line = nil, r.Line+1 // after the header
 				}
 				if !cmp.Equal(r, got.Requests[i]) {
 					t.Fatalf("got %+v, want %+v\n%s", got.Requests[i], r, text)

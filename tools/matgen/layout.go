@@ -281,15 +281,11 @@ func (w *Workload) share(p Pattern, l load, bytes int64) []Cell {
 	return cells
 }
 
-// splitEven cuts total into n whole parts that differ by at most 1 and add up
-// to total: the largest-remainder method for equal shares.
+// splitEven cuts total into n whole parts: see [model.EvenPart].
 func splitEven(total int64, n int) []int64 {
 	parts := make([]int64, n)
 	for i := range parts {
-		parts[i] = total / int64(n)
-		if int64(i) < total%int64(n) {
-			parts[i]++
-		}
+		parts[i] = model.EvenPart(total, int64(n), int64(i))
 	}
 	return parts
 }

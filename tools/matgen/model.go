@@ -210,7 +210,7 @@ func (o *Options) sized(m *model.Model, choice model.Options) (Model, error) {
 		sized.Hidden = *o.HiddenSize
 	case m.Hidden == 0:
 		sized.hiddenGuessed = true
-		sized.Hidden = m.Heads * max(m.Groups[0].Key, 1)
+		sized.Hidden = m.HiddenSize()
 	}
 	return sized, nil
 }

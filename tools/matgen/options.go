@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"perigee/internal/fault"
+	"perigee/internal/model"
 	"perigee/internal/size"
 )
 
@@ -21,9 +22,7 @@ const (
 // (h100)".
 const originalFLOPS = 36e12
 
-// defaultFLOPS is about 40 % of an H100's dense peak in 16 bit, as
-// a good prefill reaches.
-const defaultFLOPS = 400e12
+const defaultFLOPS = model.PrefillFLOPS
 
 // What --kv-replicas can be; see the package comment.
 const (

@@ -12,7 +12,7 @@ import (
 	"perigee/nixl"
 )
 
-// Workers are the workers of one side: N of TP ranks each, as in 4xTP8.
+// Workers are the workers of one side: N of TP ranks each, as in 4xTP8. See [ParseWorkers].
 type Workers struct{ N, TP int }
 
 // Ranks is how many ranks the side has.
@@ -23,9 +23,12 @@ type Routing string
 
 // The ways of choosing workers.
 const (
-	RoundRobin  Routing = "round-robin"
-	LeastLoaded Routing = "least-loaded" // that would begin its prefill first
-	PrefixAware Routing = "prefix-aware" // that would end its prefill first, with what its cache has of the prompt
+	RoundRobin Routing = "round-robin"
+	// LeastLoaded is the prefill worker that would begin first, and the decode worker that has been sent the fewest tokens.
+	LeastLoaded Routing = "least-loaded"
+	// PrefixAware is the prefill worker that would end first, with what its cache has of the prompt, and the decode worker
+	// that would have been sent the fewest tokens after what its own cache lacks of the prompt.
+	PrefixAware Routing = "prefix-aware"
 )
 
 // Moved says which bytes of a request move.
@@ -55,10 +58,12 @@ type Options struct {
 	// prefills of a worker follow each other. 0: a request is prefilled when it comes.
 	FLOPS float64
 
-	From, To time.Duration // of the trace, both included; a To of 0 is the end
-	SpeedUp  float64       // all times are divided by it; 0: 1
-	Scale    float64       // all bytes are multiplied by it, as matgen's --scale; 0: 1
-	Spread   bool          // requests of one tick of the trace's grid are spread over the tick, drawn from Seed
+	// From and To select requests by their times in the trace, both included; a To of 0 is the end. Caches are empty and
+	// workers free at From.
+	From, To time.Duration
+	SpeedUp  float64 // all times are divided by it; 0: 1
+	Scale    float64 // all bytes are multiplied by it, as matgen's --scale; 0: 1
+	Spread   bool    // requests of one tick of the trace's grid are spread over the tick, drawn from Seed
 	Seed     uint64
 
 	Mem  nixl.Mem
@@ -71,9 +76,9 @@ type Request struct {
 	Index           int   // of the trace, from 0
 	DueNS           int64 // of its first transfer, after the schedule's zero
 	ArrivalNS       int64
-	PrefillNS       int64 // how long its prefill takes at FLOPS, or at model's default where that is 0
+	PrefillNS       int64 // how long its prefill takes at FLOPS, or at model.PrefillFLOPS where that is 0; sped up, too
 	Input, Cached   int64 // tokens of the prompt, and those that the prefill worker has
-	Moved           int64 // tokens whose cache moves
+	Moved           int64 // tokens whose cache moves, the last ones; with pages, from the beginning of a page
 	Bytes           int64 // that move, of all ranks, scaled
 	Prefill, Decode int   // workers, from 0
 }
@@ -83,12 +88,14 @@ type Schedule struct {
 	Options
 	Requests  []Request
 	Transfers []Transfer // by the time at which they are due
-	SpanNS    int64      // of the window, which begins at the schedule's zero
+	SpanNS    int64      // from the schedule's zero, which is From, until the last transfer is due
 	Bytes     int64      // of all requests
 
 	Outside, Empty int           // requests outside of From and To, and those of which nothing moves
 	Grid           time.Duration // of the trace's timestamps; 0: none
 	Notes          []string      // what users must know of it, a sentence each
+
+	geometry geometry
 }
 
 // Transfer is a request's cache, or a run of its layers, on its way.
@@ -106,6 +113,3 @@ func (s *Schedule) Load() load.Schedule {
 	}
 	return load.Schedule{Name: "replay", Mem: s.Mem, Op: s.Op, Due: due, Parts: s.Parts, Pool: s.Pool}
 }
-
-// Parts appends what a transfer moves between which ranks to a list. It is called often.
-func (s *Schedule) Parts(list []load.Part, transfer int) []load.Part { return list }

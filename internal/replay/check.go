@@ -1,0 +1,159 @@
+package replay
+
+import (
+	"math"
+	"strings"
+
+	"perigee/internal/fault"
+	"perigee/internal/model"
+	"perigee/internal/trace"
+)
+
+// Limits, beyond which a number is a typing error.
+const (
+	maxPage      = 1 << 20 // tokens of a page
+	maxTransfers = 1 << 27
+)
+
+func usage(format string, args ...any) *fault.Error { return fault.New(fault.Usage, format, args...) }
+
+// check refuses options that no trace can be replayed with, and completes those that are not given.
+func (o *Options) check() error {
+	if o.Model == nil {
+		return usage("--model: wanted the model whose caches move, got none").
+			WithHint("perigee kvbench models lists those that are part of perigee")
+	}
+	if o.Routing == "" {
+		o.Routing = RoundRobin
+	}
+	if o.Moved == "" {
+		o.Moved = WholePrompt
+	}
+	switch {
+	case o.Routing != RoundRobin && o.Routing != LeastLoaded && o.Routing != PrefixAware:
+		return usage("--routing: wanted %s, %s or %s, got %q", RoundRobin, LeastLoaded, PrefixAware, o.Routing)
+	case o.Moved != WholePrompt && o.Moved != Missing:
+		return usage("--moved: wanted %s or %s, got %q", WholePrompt, Missing, o.Moved)
+	}
+	if err := o.checkNumbers(); err != nil {
+		return err
+	}
+	if o.LayerRuns > 1 && o.FLOPS == 0 {
+		return usage("--layer-runs %d: runs of layers leave while the prompt is prefilled, and without --flops that takes no time",
+			o.LayerRuns).WithHint("--flops %g is about what a good prefill reaches on an H100", float64(model.PrefillFLOPS))
+	}
+	return o.checkWorkers()
+}
+
+func (o *Options) checkNumbers() error {
+	if o.SpeedUp == 0 {
+		o.SpeedUp = 1
+	}
+	if o.Scale == 0 {
+		o.Scale = 1
+	}
+	for _, n := range []struct {
+		flag        string
+		value, most int64
+	}{
+		{"cache", int64(o.CacheBlocks), math.MaxInt32},
+		{"block-size", o.BlockTokens, maxPage},
+		{"page-size", o.PageTokens, maxPage},
+		{"layer-runs", int64(o.LayerRuns), o.Model.Model.Layers},
+	} {
+		if n.value < 0 || n.value > n.most {
+			return usage("--%s: wanted a whole number from 1 to %d, got %d", n.flag, n.most, n.value)
+		}
+	}
+	for _, n := range []struct {
+		flag        string
+		value, most float64
+	}{{"flops", o.FLOPS, math.MaxFloat64}, {"speed-up", o.SpeedUp, math.MaxFloat64}, {"scale", o.Scale, 1}} {
+		switch {
+		case math.IsNaN(n.value) || math.IsInf(n.value, 0) || n.value < 0:
+			return usage("--%s: wanted a number above 0, got %v", n.flag, n.value)
+		case n.value > n.most:
+			return usage("--%s: wanted at most %v, got %v", n.flag, n.most, n.value)
+		}
+	}
+	switch {
+	case o.From < 0:
+		return usage("--from: wanted a time of the trace, from 0, got %s", o.From)
+	case o.To < 0:
+		return usage("--to: wanted a time of the trace, from 0, got %s", o.To)
+	case o.To > 0 && o.To < o.From:
+		return usage("--to %s is before --from %s: wanted a later time of the trace", o.To, o.From)
+	}
+	return nil
+}
+
+// checkWorkers refuses sides among whose ranks the cache cannot be cut.
+func (o *Options) checkWorkers() error {
+	fits := func(tp int) error { return o.Model.Model.CheckCut(int64(tp)) }
+	for _, side := range []struct {
+		flag string
+		w    Workers
+	}{{"prefill", o.Prefill}, {"decode", o.Decode}} {
+		if side.w.N < 1 || side.w.TP < 1 {
+			return usage("--%s: wanted at least one worker of one rank, got %s", side.flag, side.w)
+		}
+		if err := fits(side.w.TP); err != nil {
+			return usage("--%s %s: %w", side.flag, side.w, err).WithHint("--%s can have %s", side.flag, possible(64, fits))
+		}
+	}
+	a, b := o.Prefill.TP, o.Decode.TP
+	if a%b != 0 && b%a != 0 {
+		divides := func(tp int) error {
+			if b%tp != 0 {
+				return fault.New(fault.Usage, "no divisor")
+			}
+			return fits(tp)
+		}
+		return usage("--prefill %s, --decode %s: of TP %d and %d one must be a multiple of the other", o.Prefill, o.Decode, a, b).
+			WithHint("with --decode %s, --prefill can have %s, or a multiple of %d", o.Decode, possible(b, divides), b)
+	}
+	return nil
+}
+
+// possible lists the numbers of ranks up to one that a worker can have: "TP1, TP2".
+func possible(most int, fits func(tp int) error) string {
+	var all []string
+	for tp := 1; tp <= most; tp++ {
+		if fits(tp) == nil {
+			all = append(all, Workers{1, tp}.String()[len("1x"):])
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// checkIDs refuses what needs hash ids of a trace that has none, and a size of blocks that is not theirs.
+func (o *Options) checkIDs(t *trace.Trace) error {
+	has := false
+	for _, r := range t.Requests {
+		has = has || len(r.HashIDs) > 0
+		if o.BlockTokens > 0 && r.HashIDs != nil && int64(len(r.HashIDs)) != (r.Input+o.BlockTokens-1)/o.BlockTokens {
+			return usage("--block-size %d: line %d has %d hash ids for %d tokens, wanted %d", o.BlockTokens, r.Line,
+				len(r.HashIDs), r.Input, (r.Input+o.BlockTokens-1)/o.BlockTokens).
+				WithHint("Mooncake's traces have blocks of 512 tokens, Bailian's of 16")
+		}
+	}
+	for _, x := range []struct {
+		flag  string
+		given bool
+	}{
+		{"--moved " + string(Missing), o.Moved == Missing}, {"--routing " + string(PrefixAware), o.Routing == PrefixAware},
+		{"--cache", o.CacheBlocks > 0}, {"--block-size", o.BlockTokens > 0},
+	} {
+		if x.given && !has {
+			return usage("%s: the trace (%s) has no hash ids, so nothing says which prompts begin alike", x.flag, t.Format).
+				WithHint("leave it out, or take a trace with hash_ids, such as Mooncake's")
+		}
+	}
+	if o.BlockTokens == 0 {
+		o.BlockTokens = t.BlockTokens
+	}
+	if has && o.BlockTokens == 0 {
+		return usage("--block-size: wanted the tokens of a hash id, which the trace (%s) does not say", t.Format)
+	}
+	return nil
+}

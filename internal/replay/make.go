@@ -1,0 +1,204 @@
+package replay
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"perigee/internal/fault"
+	"perigee/internal/trace"
+	"perigee/internal/trace/grid"
+	"perigee/internal/traffic/load"
+)
+
+// maker makes a schedule.
+type maker struct {
+	*Schedule
+	trace           *trace.Trace
+	grid            grid.Grid
+	prefill, decode side
+	flops           float64 // of a prefill worker
+	busy            float64 // nanoseconds of prefill, of all workers
+	largest         int64   // part
+	ranks           []int64 // bytes that each sends or receives
+}
+
+// Make derives the schedule of a trace. It has no side effects, and the same arguments give the same schedule. Options
+// that make no sense, or not with this trace, are an error of the kind Usage that names their flags.
+func Make(t *trace.Trace, o Options) (*Schedule, error) {
+	if err := cmp.Or(o.check(), o.checkIDs(t)); err != nil {
+		return nil, err
+	}
+	m := &maker{Schedule: &Schedule{Options: o}, trace: t}
+	var err error
+	if m.geometry, err = newGeometry(&o); err != nil {
+		return nil, fault.Wrap(err, "--page-size %d", o.PageTokens)
+	}
+	requests, err := m.window()
+	if err != nil {
+		return nil, err
+	}
+	times := make([]time.Duration, len(t.Requests))
+	for i, r := range t.Requests {
+		times[i] = r.At
+	}
+	var found bool
+	if m.grid, found = grid.Find(times); found {
+		m.Grid = m.grid.Period
+	}
+	if o.Spread {
+		if !found {
+			return nil, usage("--spread: the timestamps of the trace stand on no grid, so there are no ticks to spread").
+				WithHint("leave --spread out: the trace is replayed at its own times")
+		}
+		m.spread(times)
+	}
+	m.makeWorkers()
+	if err := m.fill(requests, times); err != nil {
+		return nil, err
+	}
+	if m.Pool == 0 {
+		const most = 256 << 20 // larger than the caches of CPUs
+		m.Pool = max(m.largest, min(slices.Max(m.ranks), most))
+	}
+	m.notes()
+	return m.Schedule, nil
+}
+
+// window returns the first request from From on, and the end of those up to To.
+func (m *maker) window() (w [2]int, err error) {
+	all := m.trace.Requests
+	at := func(r trace.Request, t time.Duration) int { return cmp.Compare(r.At, t) }
+	w[0], _ = slices.BinarySearchFunc(all, m.From, at)
+	w[1] = len(all)
+	if m.To > 0 {
+		w[1], _ = slices.BinarySearchFunc(all, m.To+1, at)
+	}
+	if w[0] >= w[1] {
+		return w, usage("--from %v, --to %v: no request comes then", m.From, m.To).
+			WithHint("the requests of the trace come from 0 s to %v", all[len(all)-1].At)
+	}
+	m.Outside = len(all) - (w[1] - w[0])
+	longest := slices.MaxFunc(all[w[0]:w[1]], func(a, b trace.Request) int { return cmp.Compare(a.Input, b.Input) })
+	_, _, err = m.geometry.cache.Bytes(longest.Input + m.PageTokens) // so that no product overflows
+	return w, err
+}
+
+// spread draws times uniformly between a tick and the next one, and gives them to the tick's requests in their order.
+// Each tick has a generator of its own, so that a request's time does not depend on the window.
+func (m *maker) spread(times []time.Duration) {
+	var draws []time.Duration
+	for first := 0; first < len(times); first += len(draws) {
+		tick, n := m.grid.Tick(times[first]), 1
+		for first+n < len(times) && m.grid.Tick(times[first+n]) == tick {
+			n++
+		}
+		rng := rand.New(rand.NewPCG(m.Seed, uint64(tick)))
+		draws = draws[:0]
+		for range n {
+			draw := m.grid.Phase + time.Duration(tick)*m.grid.Period + time.Duration(rng.Int64N(int64(m.grid.Period)))
+			draws = append(draws, max(draw, 0))
+		}
+		slices.Sort(draws)
+		copy(times[first:], draws)
+	}
+}
+
+// fill makes the requests of a window and their transfers.
+func (m *maker) fill(window [2]int, times []time.Duration) error {
+	n, runs := window[1]-window[0], len(m.geometry.layers)
+	if n > maxTransfers/runs {
+		return usage("--layer-runs %d of %d requests are too many transfers: wanted at most %d", runs, n, maxTransfers).
+			WithHint("replay fewer requests, with --from and --to")
+	}
+	m.Requests, m.Transfers = make([]Request, 0, n), make([]Transfer, 0, n*runs)
+	for k := range n {
+		i := window[0] + k
+		if err := m.add(k, i, max(0, float64(times[i]-m.From))); err != nil {
+			return err
+		}
+	}
+	if len(m.Requests) == 0 {
+		return usage("nothing moves of any of the %d requests: their prompts are empty, or cached", n)
+	}
+	byDue := func(a, b Transfer) int { return cmp.Compare(a.DueNS, b.DueNS) }
+	if !slices.IsSortedFunc(m.Transfers, byDue) {
+		slices.SortStableFunc(m.Transfers, byDue)
+	}
+	m.SpanNS = m.Transfers[len(m.Transfers)-1].DueNS
+	return nil
+}
+
+// add takes the k-th request of the window, which is the i-th of the trace.
+func (m *maker) add(k, i int, at float64) error {
+	r := &m.trace.Requests[i]
+	p, d := m.route(k, r, at)
+	from, to := &m.prefill.workers[p], &m.decode.workers[d]
+	q := Request{Index: i, Input: r.Input, Prefill: p, Decode: d, Moved: r.Input}
+	q.Cached = m.tokens(m.prefill.touch(p, r.HashIDs), r)
+	prefill, begin := m.prefillNS(r, q.Cached), max(at, from.free)
+	from.free = begin + prefill
+	m.busy += prefill
+	if from.free/m.SpeedUp > math.MaxInt64/2 {
+		return usage("--speed-up %v, --flops %v: the schedule would last for more than a century", m.SpeedUp, m.FLOPS)
+	}
+	q.ArrivalNS, q.PrefillNS = int64(at/m.SpeedUp), int64(prefill/m.SpeedUp)
+	if found := m.tokens(m.decode.touch(d, r.HashIDs), r); m.Moved == Missing {
+		q.Moved -= m.kept(found, r.Input)
+	}
+	to.sent += q.Moved
+	if m.FLOPS == 0 {
+		begin, prefill = at, 0
+	}
+	m.Requests = append(m.Requests, q)
+	return m.addTransfers(begin, prefill)
+}
+
+// addTransfers takes the transfers of the last request, whose prefill begins at a time and takes so long.
+func (m *maker) addTransfers(begin, prefill float64) error {
+	last, runs := len(m.Requests)-1, len(m.geometry.layers)
+	r := &m.Requests[last]
+	for run := range runs {
+		bytes, ok := m.count(r, run)
+		if !ok || bytes > math.MaxInt64-m.Bytes {
+			return usage("the bytes of all requests do not fit 63 bits").WithHint("--scale shrinks them")
+		}
+		if bytes == 0 {
+			continue
+		}
+		due := int64((begin + prefill*float64(run+1)/float64(runs)) / m.SpeedUp)
+		if r.Bytes == 0 {
+			r.DueNS = due
+		}
+		r.Bytes += bytes
+		m.Bytes += bytes
+		m.Transfers = append(m.Transfers, Transfer{Request: last, Run: run, DueNS: due})
+	}
+	if r.Bytes == 0 {
+		m.Empty++
+		m.Requests = m.Requests[:last]
+	}
+	return nil
+}
+
+// count returns the bytes of a run of layers of a request, and whether they fit.
+func (m *maker) count(r *Request, run int) (sum int64, ok bool) {
+	g := &m.geometry
+	var some [8]amount
+	var room [16]load.Run
+	amounts := g.amounts(some[:0], run, r.Input-r.Moved, r.Input)
+	from, to := int64(r.Prefill)*g.a, int64(m.Prefill.Ranks())+int64(r.Decode)*g.b
+	for pair := range g.pairs {
+		var part int64
+		for _, x := range g.descriptors(room[:0], amounts, pair) {
+			part += x.Count * x.Bytes
+		}
+		sum += part
+		m.largest = max(m.largest, part)
+		m.ranks[from+pair*g.a/g.pairs] += part
+		m.ranks[to+pair*g.b/g.pairs] += part
+	}
+	return sum, sum >= 0
+}

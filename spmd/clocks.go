@@ -27,12 +27,13 @@ type ClockState struct {
 
 // Clocks returns the state of each host's clock, in the order of Hosts.
 func (w *World) Clocks() []ClockState {
-	states := make([]ClockState, len(w.clocks))
-	for h := range w.clocks {
-		last := w.clocks[h].Last()
+	lines := w.lines()
+	states := make([]ClockState, len(lines))
+	for h, line := range lines {
+		last := line.Last()
 		states[h] = ClockState{
 			OffsetNS: last.OffsetNS, UncertaintyNS: last.UncertaintyNS,
-			DriftPPM: w.clocks[h].DriftPPM(), Samples: w.clocks[h].Len(),
+			DriftPPM: line.DriftPPM(), Samples: line.Len(),
 		}
 	}
 	return states
@@ -42,9 +43,17 @@ func (w *World) Clocks() []ClockState {
 func (w *World) Now() int64 { return w.ToCommon(w.rank, w.localNow()) }
 
 // ToCommon turns a stamp of the monotonic clock of a rank's host into the time
-// line of rank 0's. It is best for stamps between two calls of SyncClocks.
+// line of rank 0's. It is best for stamps between two calls of SyncClocks, and may be called while that runs.
 func (w *World) ToCommon(rank int, ns int64) int64 {
-	return ns + w.clocks[w.roster.hostOf(rank)].OffsetAt(ns)
+	return ns + w.lines()[w.roster.hostOf(rank)].OffsetAt(ns)
+}
+
+// lines are the clocks by host, as far as they have been compared. Each comparison replaces them.
+func (w *World) lines() []clock.Line {
+	if lines := w.clocks.Load(); lines != nil {
+		return *lines
+	}
+	return nil
 }
 
 // Uncertainty is how far, in nanoseconds, two stamps of different ranks of
@@ -62,13 +71,15 @@ func (w *World) Uncertainty(ranks []int) int64 {
 }
 
 // ClockUncertainty is how far, in nanoseconds, recent stamps of a host may be off the common time line.
-func (w *World) ClockUncertainty(host int) int64 { return w.clocks[host].Recent() }
+func (w *World) ClockUncertainty(host int) int64 { return w.lines()[host].Recent() }
 
 // SyncClocks measures all clocks once more, so that drift since the last time can
 // be put right. All ranks call it. In a world of one host it does nothing.
 func (w *World) SyncClocks() error {
-	if w.clocks == nil {
-		w.clocks = make([]clock.Line, len(w.roster.hosts))
+	before := w.lines()
+	if before == nil {
+		before = make([]clock.Line, len(w.roster.hosts))
+		w.clocks.Store(&before)
 	}
 	if len(w.roster.hosts) == 1 {
 		return nil
@@ -85,10 +96,11 @@ func (w *World) SyncClocks() error {
 		return err
 	}
 	w.syncs++
-	w.clocks, err = shareValue(w.shared, fmt.Sprint("clocks ", w.syncs), func() ([]clock.Line, error) {
-		return addSamples(w.clocks, data)
+	lines, err := shareValue(w.shared, fmt.Sprint("clocks ", w.syncs), func() ([]clock.Line, error) {
+		return addSamples(before, data)
 	})
 	if err == nil {
+		w.clocks.Store(&lines)
 		w.logClocks()
 	}
 	return err

@@ -52,6 +52,6 @@ func (w *World) logWorld() {
 
 // logClocks logs how far the clock of this rank's host is off rank 0's, and how well that is known.
 func (w *World) logClocks() {
-	c := w.clocks[w.roster.hostOf(w.rank)].Last()
+	c := w.lines()[w.roster.hostOf(w.rank)].Last()
 	w.log.Info("measured the clocks", "offset_ns", c.OffsetNS, "uncertainty_ns", c.UncertaintyNS)
 }

@@ -17,9 +17,10 @@ import (
 type Plan struct {
 	*session.Reserved
 	s        *session.Session
-	parts    []*part // that this rank posts, one per lane
-	clocked  bool    // the initiators agree on an instant, and start at it
-	gap      bool    // in the time since the last run, which is no part of any
+	parts    []*part   // that this rank posts, one per lane
+	requests *requests // of a schedule, which has no parts; nil of other loads
+	clocked  bool      // the initiators agree on an instant, and start at it
+	gap      bool      // in the time since the last run, which is no part of any
 	posted   bool
 	released bool
 }
@@ -112,6 +113,11 @@ func New(s *session.Session, l load.Load) (*Plan, error) {
 func newPlan(s *session.Session, r *session.Reserved) (*Plan, error) {
 	p := &Plan{Reserved: r, s: s}
 	_, p.clocked = r.Load.(load.Clocked)
+	if schedule, ok := r.Load.(load.Schedule); ok {
+		k := r.Lanes[0]
+		p.requests = newRequests(schedule.Own(s.World().Rank()), k.BatchHeld)
+		return p, nil
+	}
 	for _, b := range r.Lanes {
 		posts := r.Posts(nil, s.World().Rank(), b.Number)
 		if len(posts) == 0 {
@@ -161,7 +167,7 @@ func (p *Plan) Session() *session.Session { return p.s }
 func (p *Plan) TakesPart() bool { return contains(p.Ranks, p.s.World().Rank()) }
 
 // Initiates reports whether this rank posts transfers or has a storage operation.
-func (p *Plan) Initiates() bool { return len(p.parts) > 0 }
+func (p *Plan) Initiates() bool { return contains(p.Actors, p.s.World().Rank()) }
 
 func contains(ranks []int, r int) bool {
 	_, ok := slices.BinarySearch(ranks, r)
@@ -247,6 +253,12 @@ func (p *Plan) Release() error {
 		}
 		if err := k.Use(k.batch.Release); err != nil {
 			errs = append(errs, session.Explain(p.s.World(), p.what(k), err))
+		}
+	}
+	if p.requests != nil {
+		k := p.Reserved.Lanes[0]
+		if err := k.Use(p.requests.release); err != nil {
+			errs = append(errs, session.Explain(p.s.World(), p.Label(), err))
 		}
 	}
 	p.released, p.posted = true, false

@@ -42,6 +42,7 @@ import (
 	"perigee/tools/run"
 	"perigee/tools/simulate"
 	"perigee/tools/sweep"
+	"perigee/tools/trace"
 )
 
 func main() {
@@ -67,6 +68,7 @@ type commands struct {
 	Rerun                rerun.Cmd     `cmd:"" group:"measure" help:"Repeat the run of a result, and compare the two."`
 	Matgen               matgen.Cmd    `cmd:"" group:"prepare" help:"Make workload matrices of an inference system."`
 	Simulate             simulate.Cmd  `cmd:"" group:"prepare" help:"Count what thousands of ranks would send each other."`
+	Trace                trace.Cmd     `cmd:"" group:"prepare" help:"Describe serving traces: arrivals, lengths, hit ratios, load."`
 	Report               report.Cmd    `cmd:"" group:"read" help:"Make a page, a summary or JSON of results."`
 	Compare              compare.Cmd   `cmd:"" group:"read" help:"Show what has changed between results, and whether it is more than chance."`
 	Result               inspect.Cmd   `cmd:"" group:"read" help:"Look into results, and turn them into other formats."`

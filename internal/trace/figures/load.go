@@ -1,0 +1,70 @@
+package figures
+
+import (
+	"math"
+	"slices"
+
+	"perigee/internal/fault"
+	"perigee/internal/model"
+	"perigee/internal/trace"
+	"perigee/internal/trace/grid"
+)
+
+// offered is the load of the requests' caches, by the sizes that the model's layers keep. hits are tokens of each
+// request that need not move, or nil.
+func offered(requests []trace.Request, hits []int64, ticks grid.Grid, c *model.Cache) (*Load, error) {
+	l := &Load{CacheDType: c.DType.Name}
+	span := seconds(requests[len(requests)-1].At)
+	none := make([]int64, len(requests))
+	bytes, err := bytesOf(requests, none, c)
+	if err != nil {
+		return nil, err
+	}
+	l.Prompt = rate(bytes, span)
+	if hits != nil {
+		missing, err := bytesOf(requests, hits, c)
+		if err != nil {
+			return nil, err
+		}
+		l.Miss = new(rate(missing, span))
+	}
+	sized := slices.Clone(requests)
+	for i := range sized {
+		sized[i].Input = bytes[i]
+	}
+	of := func(r trace.Request) int64 { return r.Input }
+	for _, w := range windows(sized, of) {
+		l.Windows = append(l.Windows, ByteWindow{w.length, w.start, w.sum, float64(w.sum) / w.length / 1e9, w.peakToMean})
+	}
+	if ticks.Period > 0 {
+		l.MaxTick = slices.Max(sums(sized, ticks, of))
+	}
+	return l, nil
+}
+
+// bytesOf are those of each request's cache without its first tokens.
+func bytesOf(requests []trace.Request, without []int64, c *model.Cache) ([]int64, error) {
+	list, all := make([]int64, len(requests)), int64(0)
+	for i, r := range requests {
+		for g := range c.Model.Groups {
+			n, ok := c.GroupBytes(g, without[i], r.Input, r.Input)
+			if !ok || n > math.MaxInt64-all {
+				return nil, fault.New(fault.Input, "the caches that %s keeps of the requests up to line %d do not fit 63 bits",
+					c.Model.Name, r.Line)
+			}
+			list[i], all = list[i]+n, all+n
+		}
+	}
+	return list, nil
+}
+
+// rate is a load over a time in seconds.
+func rate(bytes []int64, span float64) (o Offered) {
+	for _, n := range bytes {
+		o.Bytes += n
+	}
+	if span > 0 {
+		o.GBPerS = new(float64(o.Bytes) / span / 1e9)
+	}
+	return o
+}

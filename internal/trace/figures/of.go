@@ -1,0 +1,273 @@
+package figures
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"perigee/internal/fault"
+	"perigee/internal/model"
+	"perigee/internal/trace"
+	"perigee/internal/trace/grid"
+)
+
+// Options say what of a trace is described, and for which model.
+type Options struct {
+	Name        string         // of the trace
+	From        time.Duration  // after the first request; earlier requests are left out
+	To          *time.Duration // requests after it are left out; nil: none
+	BlockTokens int64          // of a hash id; 0: as the trace has them
+	Cache       *model.Cache   // of the model whose load is asked for; nil: none
+	Model       string         // what the model is called; empty: as its file has it
+}
+
+// Of describes a trace. What is left out counts for nothing, as if the file had not got it: times count from the first
+// request that is left, and caches are empty then. No request left is an error of the kind Input, as are bytes that do
+// not fit 63 bits.
+func Of(t *trace.Trace, o Options) (*Figures, error) {
+	requests, err := within(t.Requests, o)
+	if err != nil {
+		return nil, err
+	}
+	n := len(requests)
+	f := &Figures{Name: o.Name, Format: t.Format, Unit: t.Unit, UnitAssumed: !t.UnitFound, Requests: n,
+		Outside: len(t.Requests) - n, SpanS: seconds(requests[n-1].At)}
+	if f.Unit == "" {
+		f.Unit = "date"
+	}
+	if o.From > 0 {
+		f.FromS = new(seconds(o.From))
+	}
+	if o.To != nil {
+		f.ToS = new(seconds(*o.To))
+	}
+	input := func(r trace.Request) int64 { return r.Input }
+	f.Input = lengths(requests, input)
+	if output := lengths(requests, func(r trace.Request) int64 { return r.Output }); output.Max > 0 {
+		f.Output = &output
+	}
+	times := make([]time.Duration, n)
+	for i, r := range requests {
+		times[i] = r.At
+	}
+	f.Arrivals = arrivals(requests)
+	ticks, found := grid.Find(times)
+	if found {
+		f.Arrivals.Grid = describe(requests, ticks)
+	}
+	f.Arrivals.Bins = series(requests, ticks)
+	for _, w := range windows(requests, input) {
+		f.Windows = append(f.Windows, Window{w.length, w.start, w.sum, w.peakToMean})
+	}
+	var hits []int64
+	if blockTokens := cmp.Or(o.BlockTokens, t.BlockTokens); blockTokens > 0 && slices.ContainsFunc(requests, hasIDs) {
+		f.Blocks, f.Hits, hits = blocksAndHits(requests, blockTokens)
+	}
+	if o.Cache != nil {
+		if f.Load, err = offered(requests, hits, ticks, o.Cache); err != nil {
+			return nil, fault.Wrap(err, "%s", o.Name)
+		}
+		f.Load.Model = cmp.Or(o.Model, o.Cache.Model.Name)
+	}
+	return f, nil
+}
+
+func hasIDs(r trace.Request) bool { return len(r.HashIDs) > 0 }
+
+func seconds(d time.Duration) float64 { return float64(d) / 1e9 } // Seconds would round twice
+
+// within returns the requests that count, with times from the first of them.
+func within(all []trace.Request, o Options) ([]trace.Request, error) {
+	var list []trace.Request
+	for _, r := range all {
+		if r.At >= o.From && (o.To == nil || r.At <= *o.To) {
+			list = append(list, r)
+		}
+	}
+	if list == nil {
+		return nil, fault.New(fault.Input, "%s: none of %d requests is within --from and --to: the last one comes after %v",
+			o.Name, len(all), all[len(all)-1].At)
+	}
+	first := list[0].At
+	for i := range list {
+		list[i].At -= first
+	}
+	return list, nil
+}
+
+// arrivals are those of figures, without grid and bins.
+func arrivals(requests []trace.Request) Arrivals {
+	n := len(requests)
+	a := Arrivals{Distinct: 1}
+	for i := range n - 1 {
+		if requests[i+1].At == requests[i].At {
+			a.Equal++
+		} else {
+			a.Distinct++
+		}
+	}
+	span := seconds(requests[n-1].At)
+	if span == 0 {
+		return a
+	}
+	a.RatePerS = float64(n-1) / span
+	mean, squares := span/float64(n-1), 0.0
+	for i := range n - 1 {
+		d := seconds(requests[i+1].At-requests[i].At) - mean
+		squares += d * d
+	}
+	a.GapCV = new(math.Sqrt(squares/float64(n-1)) / mean)
+	full := int(requests[n-1].At / time.Minute)
+	if full == 0 {
+		return a
+	}
+	counts := make([]int64, full)
+	m := &Minutes{Full: full}
+	for _, r := range requests {
+		if i := int(r.At / time.Minute); i < full {
+			counts[i]++
+		} else {
+			m.Rest++
+		}
+	}
+	slices.Sort(counts)
+	m.Mean, m.Min, m.Max = float64(n-m.Rest)/float64(full), counts[0], counts[full-1]
+	m.P50, m.P99 = nearestRank(counts, 50), nearestRank(counts, 99)
+	a.Minutes = m
+	return a
+}
+
+// nearestRank is a percentile of sorted values, as the value of which rank it is: percent / 100 x their number, rounded
+// up.
+func nearestRank(sorted []int64, percent int) int64 {
+	return sorted[max(0, (len(sorted)*percent+99)/100-1)]
+}
+
+// series cuts the time into at most about 400 bins of 1, 2 or 5 x 10^k s, or of so many ticks.
+func series(requests []trace.Request, g grid.Grid) Series {
+	const most = 400
+	span := requests[len(requests)-1].At
+	unit := max(g.Period, time.Millisecond)
+	width := unit
+	for i := 0; span/width >= most; i++ {
+		width = unit * time.Duration([]int64{1, 2, 5}[i%3]) * time.Duration(math.Pow10(i/3))
+	}
+	begin := time.Duration(0)
+	if g.Period > 0 { // no tick is on an edge
+		begin = g.Phase - g.Period/2
+	}
+	s := Series{WidthS: seconds(width)}
+	for _, r := range requests {
+		for int(max(0, r.At-begin)/width) >= len(s.Requests) {
+			s.Requests, s.Tokens = append(s.Requests, 0), append(s.Tokens, 0)
+		}
+		last := int(max(0, r.At-begin) / width)
+		s.Requests[last]++
+		s.Tokens[last] += r.Input
+	}
+	return s
+}
+
+// describe counts what stands on the ticks of a grid.
+func describe(requests []trace.Request, g grid.Grid) *Grid {
+	counts := sums(requests, g, func(trace.Request) int64 { return 1 })
+	tokens := sums(requests, g, func(r trace.Request) int64 { return r.Input })
+	d := &Grid{PeriodMS: float64(g.Period) / 1e6, OffMS: float64(g.Off) / 1e6,
+		Ticks: int(g.Tick(requests[len(requests)-1].At)-g.Tick(0)) + 1}
+	d.Empty = d.Ticks - len(counts)
+	d.Mean = float64(len(requests)) / float64(d.Ticks)
+	squares := d.Mean * d.Mean * float64(d.Empty)
+	for _, c := range counts {
+		squares += (float64(c) - d.Mean) * (float64(c) - d.Mean)
+	}
+	d.Dispersion = squares / float64(d.Ticks) / d.Mean
+	d.Max, d.MaxTokens = slices.Max(counts), slices.Max(tokens)
+	for _, n := range tokens {
+		d.MeanTokens += float64(n) / float64(d.Ticks)
+	}
+	tokens = append(make([]int64, d.Empty), slices.Sorted(slices.Values(tokens))...)
+	d.P99Tokens = nearestRank(tokens, 99)
+	return d
+}
+
+// sums adds up what requests have on each tick that has any.
+func sums(requests []trace.Request, g grid.Grid, of func(trace.Request) int64) (list []int64) {
+	for i, r := range requests {
+		if i == 0 || g.Tick(r.At) != g.Tick(requests[i-1].At) {
+			list = append(list, 0)
+		}
+		list[len(list)-1] += of(r)
+	}
+	return list
+}
+
+// lengths describe the tokens of requests.
+func lengths(requests []trace.Request, of func(trace.Request) int64) Lengths {
+	sorted := make([]int64, len(requests))
+	var l Lengths
+	for i, r := range requests {
+		sorted[i] = of(r)
+		l.Sum += sorted[i]
+	}
+	slices.Sort(sorted)
+	l.Mean = float64(l.Sum) / float64(len(sorted))
+	l.P50, l.P90, l.P99 = nearestRank(sorted, 50), nearestRank(sorted, 90), nearestRank(sorted, 99)
+	l.Max = sorted[len(sorted)-1]
+	for half, i := 0, 0; i < len(sorted); half++ { // half octaves
+		b := Bin{From: edge(half), To: edge(half + 1)}
+		for ; i < len(sorted) && sorted[i] < b.To; i++ {
+			b.Requests++
+		}
+		if b.To > b.From && (b.Requests > 0 || l.Bins != nil) {
+			l.Bins = append(l.Bins, b)
+		}
+	}
+	return l
+}
+
+// edge is where a bin of lengths begins: 0, 1, 2, 3, 4, 6, 8, 12, 16 and so on, at every half of an octave.
+func edge(half int) int64 {
+	if half == 0 {
+		return 0
+	}
+	octave := int64(1) << ((half - 1) / 2)
+	return octave + octave/2*int64((half-1)%2)
+}
+
+// busiest is the window of a length with the largest sum.
+type busiest struct {
+	length, start float64 // seconds
+	sum           int64
+	peakToMean    float64
+}
+
+// WindowLengths are those of [Figures.Windows], of which a trace has those that are not longer than its span.
+var WindowLengths = []time.Duration{100 * time.Millisecond, time.Second, 10 * time.Second, time.Minute}
+
+// windows finds the busiest ones, of those lengths that the trace has.
+func windows(requests []trace.Request, of func(trace.Request) int64) (list []busiest) {
+	span := requests[len(requests)-1].At
+	for _, length := range WindowLengths {
+		if span < length {
+			break
+		}
+		var all, sum int64
+		at, b := time.Duration(0), busiest{length: seconds(length)}
+		for _, r := range requests {
+			if i := r.At / length; i != at {
+				at, sum = i, 0
+			}
+			sum += of(r)
+			all += of(r)
+			if sum > b.sum {
+				b.sum, b.start = sum, seconds(at*length)
+			}
+		}
+		if all > 0 {
+			b.peakToMean = float64(b.sum) / (float64(all) / seconds(span) * b.length)
+		}
+		list = append(list, b)
+	}
+	return list
+}

@@ -1,0 +1,112 @@
+// Package trace is the command perigee trace: it describes serving traces before they are replayed.
+package trace
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/model"
+	"perigee/internal/trace"
+	"perigee/internal/trace/figures"
+	"perigee/internal/version"
+)
+
+// Cmd is the command perigee trace.
+type Cmd struct {
+	Show showCmd `cmd:"" help:"Say how many requests came when, how long they are, what caches find, and the load on a network."`
+}
+
+type showCmd struct {
+	Files        []string       `arg:"" name:"file" help:"Traces: Mooncake, Bailian, BurstGPT, Azure, other CSV and JSON lines; several stand side by side."`
+	Model        string         `placeholder:"NAME|FILE" completes:"models" help:"Show the load of this model's KV caches: a name that perigee knows, or a model's config.json."`
+	KVCacheDType string         `name:"kv-cache-dtype" placeholder:"NAME" help:"Precision of the cache: bf16 (the default), fp8, nvfp4, fp8_ds_mla and others; auto for that of the model's file."`
+	BlockSize    int64          `name:"block-size" placeholder:"TOKENS" help:"Tokens of a hash id, where they are not those of the format: 512 of Mooncake's traces, 16 of Bailian's."`
+	TraceUnit    string         `name:"trace-unit" placeholder:"s|ms" help:"Unit of the timestamps, s or ms, where the trace does not say it."`
+	From         time.Duration  `placeholder:"TIME" help:"Leave out the requests of so much time after the first one, such as 10m."`
+	To           *time.Duration `placeholder:"TIME" help:"Leave out the requests that came later after the first one than this."`
+	Format       string         `enum:"text,json" default:"text" help:"text or json (default ${default})."`
+}
+
+// Help adds to the flags in perigee trace show --help.
+func (showCmd) Help() string {
+	return "Hit ratios stand side by side by what they weigh, load by how long one looks at it. docs/replay.md explains the figures."
+}
+
+// report is the document of --format json.
+type report struct {
+	Schema  string             `json:"schema"`
+	Perigee version.Build      `json:"perigee"`
+	Traces  []*figures.Figures `json:"traces"`
+}
+
+func (c *showCmd) Run(s cli.Streams) error {
+	cache, err := c.check()
+	if err != nil {
+		return err
+	}
+	r := report{Schema: "perigee.trace/1", Perigee: version.Get()}
+	for _, file := range c.Files {
+		f, err := c.describe(file, cache)
+		if err != nil {
+			return err
+		}
+		r.Traces = append(r.Traces, f)
+	}
+	hasBlocks := func(f *figures.Figures) bool { return f.Blocks != nil }
+	if c.BlockSize > 0 && !slices.ContainsFunc(r.Traces, hasBlocks) {
+		return fault.New(fault.Usage, "--block-size without effect: there are no hash ids")
+	}
+	if c.Format == "json" {
+		e := json.NewEncoder(s.Out)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
+	}
+	return print(s.Out, r.Traces)
+}
+
+// check looks at what was asked for, and returns the cache of the model, if there is one.
+func (c *showCmd) check() (*model.Cache, error) {
+	for i, file := range c.Files {
+		if slices.Contains(c.Files[:i], file) {
+			return nil, fault.New(fault.Usage, "%s is there twice: wanted each trace once", file)
+		}
+	}
+	switch {
+	case c.BlockSize < 0:
+		return nil, fault.New(fault.Usage, "--block-size: wanted at least 1 token, got %d", c.BlockSize)
+	case c.From < 0:
+		return nil, fault.New(fault.Usage, "--from: wanted at least 0s, got %v", c.From)
+	case c.To != nil && *c.To < c.From:
+		return nil, fault.New(fault.Usage, "--to: wanted at least %v, that of --from, got %v", c.From, *c.To)
+	case c.Model == "" && c.KVCacheDType != "":
+		return nil, fault.New(fault.Usage, "--kv-cache-dtype without effect: there is no --model")
+	case c.Model == "":
+		return nil, nil
+	}
+	m, err := model.Load(c.Model)
+	if err != nil {
+		return nil, fault.Wrap(err, "--model")
+	}
+	var o model.Options
+	if o.DType, err = m.ParseDType(cmp.Or(c.KVCacheDType, "bf16")); err != nil {
+		return nil, fault.New(fault.Usage, "--kv-cache-dtype: %w", err)
+	}
+	return m.Cache(o)
+}
+
+// describe reads a trace and describes it.
+func (c *showCmd) describe(file string, cache *model.Cache) (*figures.Figures, error) {
+	t, err := trace.Load(file, trace.Options{Unit: c.TraceUnit})
+	if err != nil {
+		return nil, err
+	}
+	o := figures.Options{Name: file, From: c.From, To: c.To, BlockTokens: c.BlockSize, Cache: cache}
+	if _, err := model.Named(c.Model); err == nil {
+		o.Model = c.Model
+	}
+	return figures.Of(t, o)
+}

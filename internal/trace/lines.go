@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -15,15 +16,18 @@ import (
 
 // The formats that say the unit of their timestamps, and the others.
 const (
-	mooncake = "Mooncake JSON lines"
-	bailian  = "Bailian JSON lines"
-	burstGPT = "BurstGPT CSV"
-	azure    = "Azure CSV"
-	otherCSV = "CSV"
+	mooncake  = "Mooncake JSON lines"
+	sessions  = "Mooncake JSON lines with sessions"
+	bailian   = "Bailian JSON lines"
+	dynamo    = dynamoSchema + " JSON lines"
+	burstGPT  = "BurstGPT CSV"
+	azure     = "Azure CSV"
+	otherCSV  = "CSV"
+	otherJSON = "JSON lines"
 )
 
 // blockTokens are the tokens of a hash id, but for the last one of a prompt.
-var blockTokens = map[string]int64{mooncake: 512, bailian: 16}
+var blockTokens = map[string]int64{mooncake: 512, sessions: 512, bailian: 16}
 
 // addLine takes a line that is not blank. The first one decides the format.
 func (c *collector) addLine(text []byte) error {
@@ -36,38 +40,106 @@ func (c *collector) addLine(text []byte) error {
 	return c.addObject(text)
 }
 
-// object is a line of JSON. The values are read from their text, which is exact.
-type object struct {
-	Timestamp    json.RawMessage `json:"timestamp"`
-	InputLength  json.RawMessage `json:"input_length"`
-	OutputLength json.RawMessage `json:"output_length"`
-	HashIDs      json.RawMessage `json:"hash_ids"`
-	ChatID       json.RawMessage `json:"chat_id"`
-}
-
+// addObject takes a line of JSON. The values are read from their text, which is exact.
 func (c *collector) addObject(text []byte) error {
-	var l object
-	if err := json.Unmarshal(text, &l); err != nil {
-		return fault.New(fault.Input, "wanted a JSON object: %w", err)
+	if c.format == dynamo || c.format == "" && isDynamo(text) {
+		return c.addDynamo(text)
 	}
+	clear(c.object)
+	if err := json.Unmarshal(text, &c.object); err != nil {
+		return notObject(err)
+	}
+	_, bailians := c.object["chat_id"]
+	session := value(c.object["session_id"])
 	switch {
 	case c.format != "":
-	case l.ChatID != nil:
+	case bailians:
 		c.format, c.unit = bailian, "s"
-	default:
+	case c.object["timestamp"] != nil && c.object["input_length"] != nil:
 		c.format, c.unit = mooncake, "ms"
+	default:
+		c.format = otherJSON
 	}
-	at, input := field{"timestamp", value(l.Timestamp)}, field{"input_length", value(l.InputLength)}
-	for _, f := range []field{at, input} {
-		if f.text == "" {
-			return fault.New(fault.Input, "the key %s is missing", f.name)
+	c.anyOrder = c.anyOrder || c.format == mooncake && session != ""
+	var values [contents]field
+	for content := range contents {
+		var err error
+		if values[content], err = c.value(content); err != nil {
+			return err
 		}
 	}
-	ids, err := parseIDs(value(l.HashIDs))
+	ids, err := parseIDs("hash_ids", value(c.object["hash_ids"]))
 	if err != nil {
 		return err
 	}
-	return c.add(at, input, field{"output_length", value(l.OutputLength)}, ids)
+	if c.anyOrder && session != "" {
+		return c.addTurn(session, values, ids)
+	}
+	if values[timestamps].text == "" {
+		return missing(values[timestamps].name)
+	}
+	return c.add(values[timestamps], values[inputs], values[outputs], ids)
+}
+
+// notObject is the error of a line that encoding/json does not take.
+func notObject(err error) error {
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fault.New(fault.Input, "wanted a JSON object of a request, got %s%s", e.Value,
+			strings.TrimSuffix(" as "+e.Field, " as "))
+	}
+	return fault.New(fault.Input, "wanted a JSON object: %w", err).WithHint("wanted each request as an object on one line")
+}
+
+func missing(key string) error { return fault.New(fault.Input, "the key %s is missing", key) }
+
+// value finds what counts in an object. The first key that holds it holds it in all lines, and those of Mooncake come
+// before others. Only outputs, and timestamps of turns, may be missing.
+func (c *collector) value(content int) (field, error) {
+	if c.keys[content] == "" {
+		key, unit, err := c.findKey(content)
+		if err != nil {
+			return field{}, err
+		}
+		c.keys[content] = key
+		if content == timestamps && c.format == otherJSON {
+			c.unit = unit
+		}
+	}
+	f := field{cmp.Or(c.keys[content], plainKeys[content]), value(c.object[c.keys[content]])}
+	if f.text == "" && content == inputs {
+		return f, missing(f.name)
+	}
+	if content == timestamps && strings.HasPrefix(f.text, `"`) {
+		var date string
+		if err := json.Unmarshal([]byte(f.text), &date); err == nil {
+			if _, ok := parseDate(date); ok {
+				f.text = date
+			}
+		}
+	}
+	return f, nil
+}
+
+// plainKeys are those of Mooncake.
+var plainKeys = [contents]string{timestamps: "timestamp", inputs: "input_length", outputs: "output_length"}
+
+// findKey finds the key of a line that holds a content, and the unit that it names; "" if there is none.
+func (c *collector) findKey(content int) (key, unit string, err error) {
+	if c.object[plainKeys[content]] != nil {
+		return plainKeys[content], "", nil
+	}
+	for name := range c.object {
+		plain, u := splitName(name)
+		switch {
+		case !strings.Contains(columns[content], " "+plain+" "):
+		case key != "":
+			return "", "", fault.New(fault.Input, "the keys %s and %s hold the same: wanted one of them", min(key, name),
+				max(key, name))
+		default:
+			key, unit = name, u
+		}
+	}
+	return key, unit, nil
 }
 
 // value is the text of a value, or "" of one that is not there.
@@ -79,7 +151,7 @@ func value(raw json.RawMessage) string {
 }
 
 // parseIDs reads a JSON list of numbers. encoding/json would take null for 0, which is the id of a block.
-func parseIDs(text string) ([]uint64, error) {
+func parseIDs(key, text string) ([]uint64, error) {
 	if text == "" {
 		return nil, nil
 	}
@@ -92,7 +164,8 @@ func parseIDs(text string) ([]uint64, error) {
 		id = strings.TrimSpace(id)
 		n, err := strconv.ParseUint(id, 10, 64)
 		if err != nil || !isList {
-			return nil, fault.New(fault.Input, "hash_ids: wanted a list of whole numbers from 0 to 2^64-1, got %s", short(id))
+			return nil, fault.New(fault.Input, "%s: wanted a list of whole numbers from 0 to 2^64-1, got %s", key,
+				short(id))
 		}
 		ids = append(ids, n)
 	}
@@ -109,7 +182,7 @@ const (
 
 // columns are the names that columns have, in small letters and without what stands between their words.
 var columns = [contents]string{
-	timestamps: " timestamp time ts arrival arrivaltime arrivaltimestamp arrivedat ",
+	timestamps: " timestamp time createdtime ts arrival arrivaltime arrivaltimestamp arrivedat ",
 	inputs: " inputlength inputlen inputtokens promptlength promptlen prompttokens contexttokens requesttokens " +
 		"numprefilltokens isl ",
 	outputs: " outputlength outputlen outputtokens responselength responsetokens completiontokens generatedtokens " +

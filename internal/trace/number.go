@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -12,8 +13,19 @@ var unitOf = map[string]time.Duration{"s": time.Second, "ms": time.Millisecond}
 // stamp is a number to the last billionth: a float64 has no nanoseconds of a time since 1970.
 type stamp struct{ whole, billionths int64 } // billionths: 0 to 999,999,999
 
-func (s stamp) before(other stamp) bool {
-	return s.whole < other.whole || s.whole == other.whole && s.billionths < other.billionths
+func (s stamp) compare(other stamp) int {
+	return cmp.Or(cmp.Compare(s.whole, other.whole), cmp.Compare(s.billionths, other.billionths))
+}
+
+func (s stamp) before(other stamp) bool { return s.compare(other) < 0 }
+
+// plus is the sum of two stamps. It is before s where it does not fit.
+func (s stamp) plus(other stamp) stamp {
+	sum := stamp{s.whole + other.whole, s.billionths + other.billionths}
+	if sum.billionths >= 1e9 {
+		sum.whole, sum.billionths = sum.whole+1, sum.billionths-1e9
+	}
+	return sum
 }
 
 // minus is the difference to an earlier stamp.

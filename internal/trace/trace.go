@@ -4,13 +4,18 @@
 //
 //   - Mooncake: a JSON object a line with timestamp, input_length and, if known, output_length and hash_ids. Other keys
 //     count for nothing. Lines with chat_id are of the Bailian traces, which have the same keys.
+//   - Mooncake with sessions: lines with the same session_id are turns of one session, and a turn has a timestamp, or a
+//     delay (delay_ms) in milliseconds after the turn before; see [collector.joinTurns].
+//   - dynamo.request.trace.v1: a JSON object a line, whose request_end has request.request_received_ms,
+//     request.output_tokens and request.replay. Lines of other events are counted in a note.
+//   - JSON lines whose keys are names as in [columns].
 //   - Azure: CSV with the columns TIMESTAMP,ContextTokens,GeneratedTokens.
 //   - BurstGPT: CSV with the columns Timestamp and Request tokens, and Response tokens if known.
 //   - any other CSV whose header names a column of timestamps and one of input tokens, see [columns].
 //
 // Blank lines and lines that begin with # count for nothing. Timestamps of CSV are numbers, or dates such as
 // 2023-11-16 18:17:03.97 and 2023-11-16T18:17:03Z, in UTC where they name no zone. Timestamps never fall, and count
-// from the first.
+// from the first; only sessions and dynamo.request.trace.v1, which is written as requests end, are sorted by arrival.
 //
 // # Seconds or milliseconds
 //
@@ -18,24 +23,32 @@
 //
 //   - the caller ([Options])
 //   - the header of a CSV: timestamp_ms, "time (s)"
-//   - the format: Bailian and BurstGPT have seconds; Mooncake milliseconds, if all of them are whole and do not mean
-//     more than 1000 requests a second
+//   - the format: Bailian and BurstGPT have seconds; dynamo.request.trace.v1 and sessions with delays milliseconds;
+//     Mooncake milliseconds, if all of them are whole and do not mean more than 1000 requests a second
 //   - the mean rate: seconds, if milliseconds would mean more than 100 requests a second, otherwise milliseconds.
 //     Most serving systems get between 0.1 and 100 requests a second, and the other unit is 1000 times beyond.
 //
 // The last is an assumption, as [Summary.String] says. It is also for Mooncake's keys with fractions: some tools write
 // fractions of milliseconds, others seconds.
+//
+// # Hash ids
+//
+// They are whole 64-bit numbers, each of which stands for [Trace.BlockTokens] tokens. Reading does not ask that they
+// fit the lengths, since not every caller uses them: [Trace.CheckBlocks] does.
 package trace
 
 import (
 	"bufio"
 	"bytes"
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -53,7 +66,8 @@ const (
 
 // Options say what a trace itself may not.
 type Options struct {
-	Unit string // of timestamps that are numbers: "s", "ms", or "" to find it out
+	Unit        string // of timestamps that are numbers: "s", "ms", or "" to find it out
+	BlockTokens int64  // of a hash id; 0: as the format says
 }
 
 // Request is a request of a trace.
@@ -70,8 +84,10 @@ type Trace struct {
 	Requests []Request
 	Summary
 	// BlockTokens are those of a hash id, but for the last one of a prompt: 512 in Mooncake's traces, 16 in
-	// Bailian's; 0 without ids.
+	// Bailian's, trace_block_size in Dynamo's, if the caller does not say it; 0 without ids.
 	BlockTokens int64
+
+	blocks blocks
 }
 
 // Summary describes the requests of a trace.
@@ -79,9 +95,10 @@ type Summary struct {
 	Format    string // such as "Azure CSV"
 	Count     int    // of requests
 	Span      time.Duration
-	Rate      float64 // requests per second: 1 / the mean gap between two, or 0 if all came at once
-	Unit      string  // of the timestamps: "s", "ms", or "" of dates
-	UnitFound bool    // or asked for; false where Unit is an assumption
+	Rate      float64  // requests per second: 1 / the mean gap between two, or 0 if all came at once
+	Unit      string   // of the timestamps: "s", "ms", or "" of dates
+	UnitFound bool     // or asked for; false where Unit is an assumption
+	Notes     []string // what else was assumed, counted or left out
 }
 
 // String says in words what was understood.
@@ -91,8 +108,9 @@ func (s Summary) String() string {
 		unit += " (assumed; --trace-unit says it)"
 	}
 	span := strconv.FormatFloat(float64(s.Span)/1e9, 'f', -1, 64) // Seconds would round twice
-	return fmt.Sprintf("%s, %s s, %s, mean %.4g/s, timestamps %s", s.Format, span, cli.Count(s.Count, "request"), s.Rate,
+	text := fmt.Sprintf("%s, %s s, %s, mean %.4g/s, timestamps %s", s.Format, span, cli.Count(s.Count, "request"), s.Rate,
 		unit)
+	return strings.Join(append([]string{text}, s.Notes...), "; ")
 }
 
 // Load reads a file.
@@ -109,6 +127,9 @@ func Load(path string, o Options) (*Trace, error) {
 func Read(name string, r io.Reader, o Options) (*Trace, error) {
 	if o.Unit != "" && unitOf[o.Unit] == 0 {
 		return nil, fault.New(fault.Usage, "--trace-unit: wanted s or ms, got %q", o.Unit)
+	}
+	if o.BlockTokens < 0 || o.BlockTokens > maxTokens {
+		return nil, fault.New(fault.Usage, "--block-size: wanted 1 to %d tokens, got %d", int64(maxTokens), o.BlockTokens)
 	}
 	in, err := unpack(r)
 	if err != nil {
@@ -133,7 +154,11 @@ func Read(name string, r io.Reader, o Options) (*Trace, error) {
 	} else if err != nil {
 		return nil, fault.New(fault.Input, "%s: %w", name, err)
 	}
+	c.line = 0
 	t, err := c.trace(o)
+	if c.line > 0 {
+		name += ":" + strconv.Itoa(c.line)
+	}
 	if err != nil {
 		return nil, fault.Wrap(err, "%s", name)
 	}
@@ -149,7 +174,7 @@ func unpack(r io.Reader) (io.Reader, error) {
 	return gzip.NewReader(in)
 }
 
-// collector gathers requests. Their times wait in stamps for the unit, which may depend on all of them.
+// collector gathers requests. Their times wait for the unit, which may depend on all of them.
 type collector struct {
 	format string
 	unit   string // that format and header say, or ""
@@ -158,11 +183,27 @@ type collector struct {
 	place  [contents]int // of what counts in a record; -1: nowhere
 	text   bufio.Reader  // of one line
 
-	line     int // of the file, from 1
-	requests []Request
-	stamps   []stamp
+	object map[string]json.RawMessage // of one line of JSON
+	keys   [contents]string           // of what counts in an object; "": not seen yet
+
+	sessions map[string]int // the last request of each session
+	before   map[int]int    // the request of the turn before, of those that have one
+	anyOrder bool           // lines need not be in the order of their timestamps
+	delays   int            // turns whose time is a delay
+	others   int            // lines that are no requests
+
+	blocks blocks
+
+	line     int // of the file, from 1; 0: an error is of all of it
+	arrivals []arrival
 	dates    bool   // the timestamps are dates
 	last     string // the last timestamp as it was written
+}
+
+// arrival is a request whose time waits for its unit.
+type arrival struct {
+	Request
+	at stamp
 }
 
 // field is a value as it was written, and its name in the file.
@@ -174,6 +215,10 @@ func (c *collector) add(at, input, output field, ids []uint64) error {
 	if err != nil {
 		return err
 	}
+	return c.addAt(s, input, output, ids)
+}
+
+func (c *collector) addAt(s stamp, input, output field, ids []uint64) (err error) {
 	r := Request{HashIDs: ids, Line: c.line}
 	if r.Input, err = tokens(input); err != nil {
 		return err
@@ -183,13 +228,16 @@ func (c *collector) add(at, input, output field, ids []uint64) error {
 			return err
 		}
 	}
-	c.requests, c.stamps = append(c.requests, r), append(c.stamps, s)
+	if ids != nil {
+		c.blocks.add(r.Input, int64(len(ids)))
+	}
+	c.arrivals = append(c.arrivals, arrival{r, s})
 	return nil
 }
 
 // stamp reads a timestamp. The first one decides whether they are dates.
 func (c *collector) stamp(at field) (stamp, error) {
-	first := len(c.stamps) == 0
+	first := len(c.arrivals) == 0
 	if first {
 		_, c.dates = parseDate(at.text)
 	}
@@ -201,7 +249,7 @@ func (c *collector) stamp(at field) (stamp, error) {
 	if !ok {
 		return s, fault.New(fault.Input, "%s: wanted %s, got %s", at.name, wanted, short(at.text))
 	}
-	if !first && s.before(c.stamps[len(c.stamps)-1]) {
+	if !first && !c.anyOrder && s.before(c.arrivals[len(c.arrivals)-1].at) {
 		return s, fault.New(fault.Input, "%s: wanted at least %s, that of the line before, got %s", at.name, short(c.last),
 			short(at.text)).WithHint("sort the requests by their timestamps")
 	}
@@ -221,15 +269,22 @@ func tokens(f field) (int64, error) {
 
 // trace makes the trace of all requests.
 func (c *collector) trace(o Options) (*Trace, error) {
-	n := len(c.requests)
+	n := len(c.arrivals)
 	switch {
 	case n == 0:
 		return nil, fault.New(fault.Input, "wanted a request a line, got none")
 	case c.dates && o.Unit != "":
 		return nil, fault.New(fault.Usage, "its timestamps are dates: wanted no --trace-unit, got %s", o.Unit)
+	case c.delays > 0 && o.Unit == "s":
+		return nil, fault.New(fault.Usage, "its delays are milliseconds: wanted no --trace-unit, got s")
 	}
-	first, units := c.stamps[0], c.stamps[n-1].minus(c.stamps[0])
-	s := Summary{Format: c.format, Count: n, UnitFound: true}
+	notes, err := c.finish(o)
+	if err != nil {
+		return nil, err
+	}
+	first := c.arrivals[0].at
+	units := c.arrivals[n-1].at.minus(first)
+	s := Summary{Format: c.format, Count: n, UnitFound: true, Notes: notes}
 	unit := time.Second
 	if !c.dates {
 		s.Unit, s.UnitFound = c.decide(o, float64(n-1)/units)
@@ -239,28 +294,51 @@ func (c *collector) trace(o Options) (*Trace, error) {
 	if units > most*365.25*24*float64(time.Hour)/float64(unit) {
 		return nil, fault.New(fault.Input, "wanted timestamps within %d years, got %s last", most, short(c.last))
 	}
-	for i, at := range c.stamps {
-		c.requests[i].At = at.since(first, unit)
+	t := &Trace{Requests: make([]Request, n), blocks: c.blocks}
+	for i, a := range c.arrivals {
+		t.Requests[i] = a.Request
+		t.Requests[i].At = a.at.since(first, unit)
 	}
-	if s.Span = c.requests[n-1].At; s.Span > 0 {
+	if s.Span = t.Requests[n-1].At; s.Span > 0 {
 		s.Rate = float64(n-1) / s.Span.Seconds()
 	}
-	return &Trace{Requests: c.requests, Summary: s, BlockTokens: c.blockTokens()}, nil
+	if t.Summary = s; c.blocks.lines > 0 {
+		t.BlockTokens = c.blocks.tokens
+	}
+	return t, nil
 }
 
-// blockTokens are the tokens of a hash id, or 0 without ids.
-func (c *collector) blockTokens() int64 {
-	if !slices.ContainsFunc(c.requests, func(r Request) bool { return len(r.HashIDs) > 0 }) {
-		return 0
+// finish does what needs all lines. It returns what users must know of it.
+func (c *collector) finish(o Options) (notes []string, err error) {
+	if said := c.blocks.tokens; said != 0 && o.BlockTokens != 0 && o.BlockTokens != said {
+		return nil, fault.New(fault.Usage, "--block-size: wanted %d, as its lines say, got %d", said, o.BlockTokens)
 	}
-	return blockTokens[c.format]
+	c.blocks.tokens = cmp.Or(o.BlockTokens, c.blocks.tokens, blockTokens[c.format])
+	if c.format == sessions {
+		note, err := c.joinTurns()
+		if err != nil {
+			return nil, err
+		}
+		notes = append(notes, note, "a delay counts from the arrival of the turn before, since the time of its answer is not known")
+	}
+	if c.others > 0 {
+		notes = append(notes, cli.Count(c.others, "line")+" of other events left out")
+	}
+	if n := len(c.arrivals) - c.blocks.lines; n > 0 && c.blocks.lines > 0 {
+		notes = append(notes, cli.Count(n, "request")+" without hash ids")
+	}
+	if c.anyOrder {
+		slices.SortStableFunc(c.arrivals, func(a, b arrival) int { return a.at.compare(b.at) })
+		c.last = fmt.Sprintf("that of line %d", c.arrivals[len(c.arrivals)-1].Line)
+	}
+	return notes, nil
 }
 
 // decide returns the unit of timestamps that are numbers, and whether that is more than an assumption. The rate is that
 // of requests per unit.
 func (c *collector) decide(o Options, rate float64) (unit string, found bool) {
 	fractions := func() bool {
-		return slices.ContainsFunc(c.stamps, func(s stamp) bool { return s.billionths != 0 })
+		return slices.ContainsFunc(c.arrivals, func(a arrival) bool { return a.at.billionths != 0 })
 	}
 	if math.IsInf(rate, 1) { // all at once
 		rate = 0
@@ -268,7 +346,7 @@ func (c *collector) decide(o Options, rate float64) (unit string, found bool) {
 	switch {
 	case o.Unit != "":
 		return o.Unit, true
-	case c.unit != "" && !(c.format == mooncake && (len(c.stamps) > 100 && rate > 1 || fractions())):
+	case c.unit != "" && !(c.format == mooncake && (len(c.arrivals) > 100 && rate > 1 || fractions())):
 		return c.unit, true
 	case rate*1000 > 100:
 		return "s", false

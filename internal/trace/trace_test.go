@@ -45,7 +45,7 @@ func TestFormats(t *testing.T) {
 			{3053 * time.Millisecond, 6472, 0, []uint64{1<<32 + 46, 1<<53 + 1, math.MaxUint64}, 4},
 			{3053 * time.Millisecond, 7, 0, nil, 5},
 			{3054 * time.Millisecond, 0, 0, []uint64{}, 6},
-		}, "Mooncake JSON lines, 3.054 s, 4 requests, mean 0.9823/s, timestamps in milliseconds"},
+		}, "Mooncake JSON lines, 3.054 s, 4 requests, mean 0.9823/s, timestamps in milliseconds; 1 request without hash ids"},
 		{"Bailian", `{"chat_id": 1, "parent_chat_id": -1, "timestamp": 61.114, "input_length": 521, "output_length": 132, "turn": 1}
 {"chat_id": 2, "timestamp": 62, "input_length": 20}`,
 			[]Request{{0, 521, 132, nil, 1}, {886 * time.Millisecond, 20, 0, nil, 2}},
@@ -59,12 +59,57 @@ func TestFormats(t *testing.T) {
 		{"BurstGPT", "\ufeffTimestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,472,18,490,Conversation log\n45.0,GPT-4,1087,0,1087,API log\n",
 			[]Request{{0, 472, 18, nil, 2}, {40 * time.Second, 1087, 0, nil, 3}},
 			"BurstGPT CSV, 40 s, 2 requests, mean 0.025/s, timestamps in seconds"},
+		{"BurstGPT with sessions", "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,7,1.5,GPT-4,472,18,490,API log",
+			[]Request{{0, 472, 18, nil, 2}}, "BurstGPT CSV, 0 s, 1 request, mean 0/s, timestamps in seconds"},
 		{"CSV", "# of a log\nid, \"arrival_time (ms)\", input_tokens\n\na, -1.5, \"20\"\nb, 0.000001, 30\n",
 			[]Request{{0, 20, 0, nil, 4}, {1500001 * time.Nanosecond, 30, 0, nil, 5}},
 			"CSV, 0.001500001 s, 2 requests, mean 666.7/s, timestamps in milliseconds"},
 		{"CSV in words", "num_prefill_tokens,num_decode_tokens,arrived_at\n1,2,1700000000.123456789\n3,4,1700000001.123456790\n",
 			[]Request{{0, 1, 2, nil, 2}, {1000000001, 3, 4, nil, 3}},
 			"CSV, 1.000000001 s, 2 requests, mean 1/s, timestamps in seconds (assumed; --trace-unit says it)"},
+		{"JSON lines", "{\"ts_ms\": 0.5, \"prompt_tokens\": 20, \"x\": [1]}\n{\"ts_ms\": 1, \"prompt_tokens\": 30, \"completion_tokens\": 4}",
+			[]Request{{0, 20, 0, nil, 1}, {500 * time.Microsecond, 30, 4, nil, 2}},
+			"JSON lines, 0.0005 s, 2 requests, mean 2000/s, timestamps in milliseconds"},
+		{"JSON lines with dates", `{"timestamp": "2023-11-16T18:17:03.9799600Z", "isl": 20, "osl": 1, "hash_ids": [7]}` + "\n" + `{"timestamp": "2023-11-16 18:17:04", "isl": 30}`,
+			[]Request{{0, 20, 1, []uint64{7}, 1}, {20040 * time.Microsecond, 30, 0, nil, 2}},
+			"JSON lines, 0.02004 s, 2 requests, mean 49.9/s, timestamps are dates; 1 request without hash ids"},
+		{"JSON lines without a unit", "{\"created_time\": 10, \"input_tokens\": 20}\n{\"created_time\": 20, \"input_tokens\": 20}",
+			[]Request{{0, 20, 0, nil, 1}, {10 * time.Millisecond, 20, 0, nil, 2}},
+			"JSON lines, 0.01 s, 2 requests, mean 100/s, timestamps in milliseconds (assumed; --trace-unit says it)"},
+		{"Mooncake's keys before others", "{\"time\": 5, \"timestamp\": 10, \"isl\": 3, \"input_length\": 20}", []Request{{0, 20, 0, nil, 1}},
+			"Mooncake JSON lines, 0 s, 1 request, mean 0/s, timestamps in milliseconds"},
+		{"Dynamo, by their ends", dynamoLine(1777312800250, 100, 7, 64, "1, 18446744073709551615") + `{"schema": "dynamo.request.trace.v1", "event_type": "tool_end", "tool": {}}
+` + `{"timestamp": 9, "event": ` + strings.TrimSpace(dynamoLine(1777312800000, 64, 0, 64, "14879255164371896291")) + "}\n",
+			[]Request{{0, 64, 0, []uint64{14879255164371896291}, 3}, {250 * time.Millisecond, 100, 7, []uint64{1, math.MaxUint64}, 1}},
+			"dynamo.request.trace.v1 JSON lines, 0.25 s, 2 requests, mean 4/s, timestamps in milliseconds; 1 line of other events left out"},
+		{"sessions with whole prompts", `{"session_id": "a", "timestamp": 1000, "input_length": 600, "output_length": 10, "hash_ids": [1, 2]}
+{"session_id": "a", "delay": 50.5, "input_length": 1100, "output_length": 128, "hash_ids": [1, 3, 4]}
+{"session_id": 7, "timestamp": 1020, "input_length": 5}
+{"session_id": "a", "delay_ms": 0, "input_length": 1200, "hash_ids": [1, 3, 5]}`,
+			[]Request{{0, 600, 10, []uint64{1, 2}, 1}, {20 * time.Millisecond, 5, 0, nil, 3},
+				{50500 * time.Microsecond, 1100, 128, []uint64{1, 3, 4}, 2}, {50500 * time.Microsecond, 1200, 0, []uint64{1, 3, 5}, 4}},
+			"Mooncake JSON lines with sessions, 0.0505 s, 4 requests, mean 59.41/s, timestamps in milliseconds; " +
+				"turns that begin with the turn before: 2 of 2, so every line has the whole prompt; " +
+				"a delay counts from the arrival of the turn before, since the time of its answer is not known; 1 request without hash ids"},
+		{"sessions with new tokens", `{"session_id": "a", "timestamp": 0, "input_length": 1000, "output_length": 24, "hash_ids": [1, 2]}
+{"session_id": "a", "delay": 50, "input_length": 512, "output_length": 1, "hash_ids": [3]}
+{"session_id": "a", "delay": 50, "input_length": 10, "output_length": 1, "hash_ids": [18446744073709551615]}`,
+			[]Request{{0, 1000, 24, []uint64{1, 2}, 1}, {50 * time.Millisecond, 1536, 1, []uint64{1, 9028298810162744625, 3}, 2},
+				{100 * time.Millisecond, 1547, 1, []uint64{1, 9028298810162744625, 3, 9881031077986813108}, 3}},
+			"Mooncake JSON lines with sessions, 0.1 s, 3 requests, mean 20/s, timestamps in milliseconds; " +
+				"turns that begin with the turn before: 0 of 2, so lines have only new tokens, here joined with the prompts and outputs of the turns before; " +
+				"a delay counts from the arrival of the turn before, since the time of its answer is not known"},
+		{"sessions without ids", `{"session_id": "a", "timestamp": 0, "input_length": 10, "output_length": 5}
+{"session_id": "a", "delay": 50, "input_length": 7}`,
+			[]Request{{0, 10, 5, nil, 1}, {50 * time.Millisecond, 22, 0, nil, 2}},
+			"Mooncake JSON lines with sessions, 0.05 s, 2 requests, mean 20/s, timestamps in milliseconds; " +
+				"turns that begin with the turn before: 0 of 1, so lines have only new tokens, here joined with the prompts and outputs of the turns before; " +
+				"a delay counts from the arrival of the turn before, since the time of its answer is not known"},
+		{"sessions with timestamps", `{"timestamp": 5, "input_length": 10}
+{"session_id": "a", "timestamp": 9, "input_length": 10}
+{"session_id": "b", "timestamp": 7, "input_length": 10}`,
+			[]Request{{0, 10, 0, nil, 1}, {2 * time.Millisecond, 10, 0, nil, 3}, {4 * time.Millisecond, 10, 0, nil, 2}},
+			"Mooncake JSON lines, 0.004 s, 3 requests, mean 500/s, timestamps in milliseconds"},
 		{"one", `{"timestamp": 1e17, "input_length": 1}`, []Request{{0, 1, 0, nil, 1}},
 			"Mooncake JSON lines, 0 s, 1 request, mean 0/s, timestamps in milliseconds"},
 	}
@@ -88,6 +133,13 @@ func TestFormats(t *testing.T) {
 			}
 		})
 	}
+}
+
+// dynamoLine is a request_end of Dynamo's request tracing.
+func dynamoLine(at, input, output, size int64, hashes string) string {
+	return fmt.Sprintf(`{"schema": "dynamo.request.trace.v1", "event_type": "request_end", "event_time_unix_ms": %d, "agent_context": {"session_id": "a"}, `+
+		`"request": {"request_id": "r", "request_received_ms": %d, "output_tokens": %d, "replay": {"trace_block_size": %d, "input_length": %d, `+
+		`"input_sequence_hashes": [%s]}}}`+"\n", at+1000, at, output, size, input, hashes)
 }
 
 // TestUnit decides between seconds and milliseconds. The gap is that between 200 requests.
@@ -150,10 +202,11 @@ func TestUnit(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	const azure = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:04,1,1\n"
+	const turn = `{"session_id": "a", "timestamp": 9, "input_length": 100}` + "\n"
 	tests := []struct{ text, says string }{
 		{"", "f: wanted a request a line, got none"},
 		{"\n# only\n", "f: wanted a request a line, got none"},
-		{"[1, 2]", "f:1: wanted a JSON object"},
+		{"[1, 2]", "f:1: wanted a JSON object of a request, got array"},
 		{`{"timestamp": 1, "input_length": 1`, "f:1: wanted a JSON object: unexpected end"},
 		{`{"timestamp": 1, "input_length": 1} {}`, "f:1: wanted a JSON object"},
 		{"{\"timestamp\": 1, \"input_length\": 1}\n12", "f:2: wanted a JSON object"},
@@ -176,6 +229,32 @@ func TestErrors(t *testing.T) {
 		{"{\"timestamp\": 2, \"input_length\": 1}\n{\"timestamp\": 1, \"input_length\": 1}", "f:2: timestamp: wanted at least 2, that of the line before, got 1"},
 		{"{\"timestamp\": 0, \"input_length\": 1}\n{\"timestamp\": 9e15, \"input_length\": 1}", "f: wanted timestamps within 290 years, got 9e15 last"},
 		{"{\"timestamp\": 0, \"input_length\": 1}\n\n" + strings.Repeat("x", maxLine+1), "f:3: wanted a line of at most 16777216 characters"},
+		{`{"ts": 1, "time": 2, "isl": 1}`, "f:1: the keys time and ts hold the same: wanted one of them"},
+		{`{"ts": 1, "osl": 1}`, "f:1: the key input_length is missing"},
+		{"{\"ts\": 1, \"isl\": 1}\n{\"timestamp\": 1, \"isl\": 1}", "f:2: the key ts is missing"},
+		{`{"timestamp": "2023-13-16T18:17:03Z", "isl": 1}`, "f:1: timestamp: wanted a number that fits"},
+		{turn + `{"session_id": "a", "input_length": 1}`, "f:2: the keys timestamp and delay are missing: wanted one of them"},
+		{turn + `{"session_id": "a", "input_length": 1, "delay": -1}`, "f:2: delay: wanted milliseconds from 0 that fit, got -1"},
+		{turn + `{"session_id": "a", "input_length": 1, "delay_ms": 9223372036854775807}`, "f:2: delay_ms: wanted milliseconds from 0 that fit"},
+		{turn + `{"session_id": "a", "input_length": 1, "delay": 9e15}`, "f: wanted timestamps within 290 years, got that of line 2 last"},
+		{turn + `{"session_id": "a", "input_length": 1, "timestamp": 8}`, "f:2: timestamp: wanted at least that of the turn before, in line 1, got 8"},
+		{turn + `{"session_id": "b", "input_length": 1, "delay": 8}`, "f:2: the key timestamp is missing: the first turn of a session wants it"},
+		{turn + `{"input_length": 1, "delay": 8}`, "f:2: the key timestamp is missing"},
+		{`{"session_id": "a", "timestamp": 9, "input_length": 16777216}` + "\n\n" + `{"session_id": "a", "input_length": 5, "delay": 8}`,
+			"f:3: wanted at most 16777216 tokens in the prompt with the turns before, got 16777221"},
+		{`{"session_id": "a", "timestamp": 9, "input_length": 600, "output_length": 1099511627776, "hash_ids": [1, 2]}` + "\n" +
+			`{"session_id": "a", "input_length": 5, "delay": 8, "hash_ids": [3]}`, "f:2: wanted at most 16777216 tokens"},
+		{`{"session_id": "a", "timestamp": "2023-11-16 18:17:03", "input_length": 100}` + "\n" + `{"session_id": "a", "input_length": 1, "delay": 8}`,
+			"f:2: delay: wanted it with timestamps in milliseconds, got it with dates"},
+		{dynamoLine(5, 1, 1, 16, "1") + dynamoLine(5, 1, 1, 32, "1"), "f:2: request.replay.trace_block_size: wanted one size from 1 in all lines, got 32 after 16"},
+		{dynamoLine(5, 1, 1, 0, "1"), "f:1: request.replay.trace_block_size: wanted one size from 1 in all lines, got 0"},
+		{dynamoLine(5, 1, 1, 16, "-1"), "f:1: request.replay.input_sequence_hashes: wanted a list of whole numbers"},
+		{dynamoLine(5, 1, 1, 16, "1") + "{}", "f:2: schema: wanted dynamo.request.trace.v1, got nothing"},
+		{dynamoLine(5, 1, 1, 16, "1") + "5", "f:2: wanted a JSON object"},
+		{dynamoLine(5, 1, 1, 16, "1") + `{"schema": 5}`, "f:2: wanted a JSON object of a request, got number as schema"},
+		{`{"schema": "dynamo.request.trace.v1", "event_type": "request_end", "request": {"request_received_ms": 5}}`,
+			"f:1: the key request.replay.trace_block_size is missing"},
+		{`{"schema": "dynamo.request.trace.v1", "event_type": "tool_end"}`, "f: wanted a request a line, got none"},
 		{"12", "f:1: wanted JSON objects, or a header with columns such as timestamp and input_length, got 12"},
 		{"timestamp,output_tokens\n1,1\n", "f:1: wanted JSON objects, or a header"},
 		{"timestamp_us,input_tokens\n1,1\n", "f:1: wanted JSON objects, or a header"},
@@ -202,6 +281,12 @@ func TestErrors(t *testing.T) {
 	wantFault(t, err, fault.Usage, "f: its timestamps are dates: wanted no --trace-unit, got s")
 	_, err = read(azure, Options{Unit: "us"})
 	wantFault(t, err, fault.Usage, `--trace-unit: wanted s or ms, got "us"`)
+	_, err = read(turn+`{"session_id": "a", "input_length": 1, "delay": 8}`, Options{Unit: "s"})
+	wantFault(t, err, fault.Usage, "f: its delays are milliseconds: wanted no --trace-unit, got s")
+	_, err = read(dynamoLine(5, 1, 1, 16, "1"), Options{BlockTokens: 32})
+	wantFault(t, err, fault.Usage, "f: --block-size: wanted 16, as its lines say, got 32")
+	_, err = read(azure, Options{BlockTokens: -1})
+	wantFault(t, err, fault.Usage, "--block-size: wanted 1 to 1099511627776 tokens, got -1")
 	_, err = Load("no/such/file", Options{})
 	wantFault(t, err, fault.Input, "no/such/file")
 }
@@ -280,11 +365,15 @@ func TestExact(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	for _, s := range []string{"", "{}", `{"timestamp": 0, "input_length": 6758, "output_length": 500, "hash_ids": [0, 1]}`,
 		"{\"timestamp\": 1, \"input_length\": 2}\n{\"timestamp\": 0.5, \"input_length\": 2}", `{"timestamp": -1e300, "input_length": 1e308}`,
+		`{"session_id": "a", "timestamp": 9, "input_length": 600, "output_length": 5, "hash_ids": [1, 2]}` + "\n" + `{"session_id": "a", "delay": 1, "input_length": 2, "hash_ids": [3]}`,
+		dynamoLine(5, 20, 1, 16, "1, 2") + dynamoLine(4, 20, 1, 16, "1"), `{"ts": "2023-11-16 18:17:03.97", "prompt_tokens": 5}`,
 		"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,4808,10\n2023-11-16T18:17:04Z,3180,8", "[", "\x00", "\x1f\x8b\x08",
 		"Timestamp,Model,Request tokens,Response tokens\n5,ChatGPT,472,18\n9.5,\"GPT,4\",1,", "time_ms,isl\n-9223372036854775808,1\n9223372036854775807.9,1"} {
 		f.Add(s)
 	}
 	fuzztest.Run(f, []string{"{\"timestamp\":", "\"input_length\":", "\"hash_ids\":", "[", "]", "}", ",", "1", "0", "-", "2.5", "e3", "\n", "null", "\"x\"",
+		"\"session_id\":", "\"delay\":", "{\"session_id\":1,\"timestamp\":1,\"input_length\":600,\"hash_ids\":[1,2],\"output_length\":9}\n",
+		"{\"session_id\":1,\"delay\":1,\"input_length\":2,\"hash_ids\":[3]}\n", dynamoLine(5, 20, 1, 16, "1, 2"), dynamoLine(4, 40, 1, 16, "1, 2"),
 		"{\"timestamp\":1,\"input_length\":2", "time,isl\n", "time_ms,isl,osl\n", "1,2\n", "2023-11-16 18:17:03,1\n"}, func(t *testing.T, text string) {
 		got, err := read(text, Options{})
 		if err != nil {
@@ -299,6 +388,9 @@ func FuzzRead(f *testing.F) {
 				t.Errorf("%q: request %+v after %v", text, r, last)
 			}
 			last = r.At
+		}
+		if err := got.CheckBlocks(0, "f"); err != nil && !strings.HasPrefix(err.Error(), "f:") || err == nil && got.blocks.lines > 0 && got.blocks.fits() == 0 {
+			t.Errorf("%q: blocks %+v: %v", text, got.blocks, err)
 		}
 		if got.Count == 0 || got.Count != len(got.Requests) || got.Requests[0].At != 0 || got.Span != last || math.IsNaN(got.Rate) || math.IsInf(got.Rate, 0) {
 			t.Errorf("%q: %+v", text, got)

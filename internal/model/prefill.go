@@ -1,7 +1,7 @@
 package model
 
-// PrefillFLOPS are the operations per second that a GPU is taken to reach in prefill: about 40 % of an H100's dense peak
-// in 16 bit.
+// PrefillFLOPS are the operations per second that a GPU is taken to reach in prefill: about 40 % of an H100's dense
+// peak in 16 bit.
 const PrefillFLOPS = 400e12
 
 // HiddenSize is the size of the hidden state. Where the file does not say it, it is that of all query heads together.

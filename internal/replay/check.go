@@ -2,6 +2,7 @@ package replay
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"perigee/internal/fault"
@@ -39,7 +40,7 @@ func (o *Options) check() error {
 		return err
 	}
 	if o.LayerRuns > 1 && o.FLOPS == 0 {
-		return usage("--layer-runs %d: runs of layers leave while the prompt is prefilled, and without --flops that takes no time",
+		return usage("--layer-runs %d: runs of layers leave while the prompt is prefilled, which takes no time without --flops",
 			o.LayerRuns).WithHint("--flops %g is about what a good prefill reaches on an H100", float64(model.PrefillFLOPS))
 	}
 	return o.checkWorkers()
@@ -109,8 +110,8 @@ func (o *Options) checkWorkers() error {
 			}
 			return fits(tp)
 		}
-		return usage("--prefill %s, --decode %s: of TP %d and %d one must be a multiple of the other", o.Prefill, o.Decode, a, b).
-			WithHint("with --decode %s, --prefill can have %s, or a multiple of %d", o.Decode, possible(b, divides), b)
+		return usage("--prefill %s, --decode %s: of TP %d and %d one must be a multiple of the other", o.Prefill, o.Decode,
+			a, b).WithHint("with --decode %s, --prefill can have %s, or a multiple of %d", o.Decode, possible(b, divides), b)
 	}
 	return nil
 }
@@ -128,15 +129,8 @@ func possible(most int, fits func(tp int) error) string {
 
 // checkIDs refuses what needs hash ids of a trace that has none, and a size of blocks that is not theirs.
 func (o *Options) checkIDs(t *trace.Trace) error {
-	has := false
-	for _, r := range t.Requests {
-		has = has || len(r.HashIDs) > 0
-		if o.BlockTokens > 0 && r.HashIDs != nil && int64(len(r.HashIDs)) != (r.Input+o.BlockTokens-1)/o.BlockTokens {
-			return usage("--block-size %d: line %d has %d hash ids for %d tokens, wanted %d", o.BlockTokens, r.Line,
-				len(r.HashIDs), r.Input, (r.Input+o.BlockTokens-1)/o.BlockTokens).
-				WithHint("Mooncake's traces have blocks of 512 tokens, Bailian's of 16")
-		}
-	}
+	has := slices.ContainsFunc(t.Requests, func(r trace.Request) bool { return len(r.HashIDs) > 0 })
+	needs := false
 	for _, x := range []struct {
 		flag  string
 		given bool
@@ -148,12 +142,13 @@ func (o *Options) checkIDs(t *trace.Trace) error {
 			return usage("%s: the trace (%s) has no hash ids, so nothing says which prompts begin alike", x.flag, t.Format).
 				WithHint("leave it out, or take a trace with hash_ids, such as Mooncake's")
 		}
+		needs = needs || x.given
 	}
 	if o.BlockTokens == 0 {
 		o.BlockTokens = t.BlockTokens
 	}
-	if has && o.BlockTokens == 0 {
-		return usage("--block-size: wanted the tokens of a hash id, which the trace (%s) does not say", t.Format)
+	if !needs && o.BlockTokens == 0 {
+		return nil
 	}
-	return nil
+	return t.CheckBlocks(o.BlockTokens, "the trace")
 }

@@ -5,12 +5,12 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sort"
 	"time"
 
 	"perigee/internal/fault"
 	"perigee/internal/trace"
 	"perigee/internal/trace/grid"
-	"perigee/internal/traffic/load"
 )
 
 // maker makes a schedule.
@@ -21,8 +21,6 @@ type maker struct {
 	prefill, decode side
 	flops           float64 // of a prefill worker
 	busy            float64 // nanoseconds of prefill, of all workers
-	largest         int64   // part
-	ranks           []int64 // bytes that each sends or receives
 }
 
 // Make derives the schedule of a trace. It has no side effects, and the same arguments give the same schedule. Options
@@ -59,10 +57,6 @@ func Make(t *trace.Trace, o Options) (*Schedule, error) {
 	if err := m.fill(requests, times); err != nil {
 		return nil, err
 	}
-	if m.Pool == 0 {
-		const most = 256 << 20 // larger than the caches of CPUs
-		m.Pool = max(m.largest, min(slices.Max(m.ranks), most))
-	}
 	m.notes()
 	return m.Schedule, nil
 }
@@ -70,12 +64,8 @@ func Make(t *trace.Trace, o Options) (*Schedule, error) {
 // window returns the first request from From on, and the end of those up to To.
 func (m *maker) window() (w [2]int, err error) {
 	all := m.trace.Requests
-	at := func(r trace.Request, t time.Duration) int { return cmp.Compare(r.At, t) }
-	w[0], _ = slices.BinarySearchFunc(all, m.From, at)
-	w[1] = len(all)
-	if m.To > 0 {
-		w[1], _ = slices.BinarySearchFunc(all, m.To+1, at)
-	}
+	w[0] = sort.Search(len(all), func(i int) bool { return all[i].At >= m.From })
+	w[1] = sort.Search(len(all), func(i int) bool { return m.To > 0 && all[i].At > m.To })
 	if w[0] >= w[1] {
 		return w, usage("--from %v, --to %v: no request comes then", m.From, m.To).
 			WithHint("the requests of the trace come from 0 s to %v", all[len(all)-1].At)
@@ -87,7 +77,7 @@ func (m *maker) window() (w [2]int, err error) {
 }
 
 // spread draws times uniformly between a tick and the next one, and gives them to the tick's requests in their order.
-// Each tick has a generator of its own, so that a request's time does not depend on the window.
+// Each tick has a generator, so that a request's time does not depend on the window.
 func (m *maker) spread(times []time.Duration) {
 	var draws []time.Duration
 	for first := 0; first < len(times); first += len(draws) {
@@ -161,9 +151,12 @@ func (m *maker) addTransfers(begin, prefill float64) error {
 	last, runs := len(m.Requests)-1, len(m.geometry.layers)
 	r := &m.Requests[last]
 	for run := range runs {
-		bytes, ok := m.count(r, run)
-		if !ok || bytes > math.MaxInt64-m.Bytes {
-			return usage("the bytes of all requests do not fit 63 bits").WithHint("--scale shrinks them")
+		bytes, err := m.geometry.count(run, r.Input-r.Moved, r.Input)
+		if err == nil && bytes > math.MaxInt64-m.Bytes {
+			err = usage("the bytes of all requests do not fit 63 bits").WithHint("--scale shrinks them")
+		}
+		if err != nil {
+			return fault.Wrap(err, "line %d of the trace", m.trace.Requests[r.Index].Line)
 		}
 		if bytes == 0 {
 			continue
@@ -181,24 +174,4 @@ func (m *maker) addTransfers(begin, prefill float64) error {
 		m.Requests = m.Requests[:last]
 	}
 	return nil
-}
-
-// count returns the bytes of a run of layers of a request, and whether they fit.
-func (m *maker) count(r *Request, run int) (sum int64, ok bool) {
-	g := &m.geometry
-	var some [8]amount
-	var room [16]load.Run
-	amounts := g.amounts(some[:0], run, r.Input-r.Moved, r.Input)
-	from, to := int64(r.Prefill)*g.a, int64(m.Prefill.Ranks())+int64(r.Decode)*g.b
-	for pair := range g.pairs {
-		var part int64
-		for _, x := range g.descriptors(room[:0], amounts, pair) {
-			part += x.Count * x.Bytes
-		}
-		sum += part
-		m.largest = max(m.largest, part)
-		m.ranks[from+pair*g.a/g.pairs] += part
-		m.ranks[to+pair*g.b/g.pairs] += part
-	}
-	return sum, sum >= 0
 }

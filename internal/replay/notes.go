@@ -2,11 +2,13 @@ package replay
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"perigee/internal/cli"
 	"perigee/internal/model"
 	"perigee/internal/size"
+	"perigee/internal/trace"
 )
 
 // notes says what users must know of the schedule.
@@ -35,6 +37,9 @@ func (m *maker) notes() {
 	if m.Model.Model.Hidden == 0 && (m.FLOPS > 0 || m.Routing != RoundRobin) {
 		note("the model's file does not say its hidden size, which decides how long prefill takes: %d is assumed, that of all "+
 			"query heads", m.Model.Model.HiddenSize())
+	}
+	if m.BlockTokens == 0 && slices.ContainsFunc(m.trace.Requests, func(r trace.Request) bool { return r.HashIDs != nil }) {
+		note("prefill computes every prompt as a whole: --block-size says the tokens of a hash id, which the trace does not")
 	}
 	if m.From > 0 && (m.Moved == Missing || m.Routing == PrefixAware) {
 		note("caches are empty at --from %v: what came before is not in them", m.From)

@@ -144,6 +144,25 @@ func add(list []load.Run, count, bytes int64) []load.Run {
 	return list
 }
 
+// count returns the bytes that all pairs of ranks move of a run of layers.
+func (g *geometry) count(run int, from, tokens int64) (bytes int64, err error) {
+	var some [8]amount
+	var room [16]load.Run
+	amounts := g.amounts(some[:0], run, from, tokens)
+	for pair := range g.pairs {
+		var pieces int64
+		for _, x := range g.descriptors(room[:0], amounts, pair) {
+			bytes += x.Count * x.Bytes
+			pieces += x.Count
+		}
+		if pieces > load.MaxPieces {
+			return 0, usage("%d descriptors from one rank to another: wanted at most %d", pieces, load.MaxPieces).
+				WithHint("choose a larger --page-size, more --layer-runs, or a higher TP")
+		}
+	}
+	return bytes, nil
+}
+
 // Parts appends what a transfer moves between which ranks to a list. It is called often.
 func (s *Schedule) Parts(list []load.Part, transfer int) []load.Part {
 	t := s.Transfers[transfer]
@@ -157,7 +176,8 @@ func (s *Schedule) Parts(list []load.Part, transfer int) []load.Part {
 	for pair := range g.pairs {
 		runs := g.descriptors(room[:0:most], amounts, pair)
 		if len(runs) > 0 {
-			list = append(list, load.Part{From: int(from + pair*g.a/g.pairs), To: int(to + pair*g.b/g.pairs), Runs: runs})
+			sender, receiver := from+pair*g.a/g.pairs, to+pair*g.b/g.pairs
+			list = append(list, load.Part{From: int(sender), To: int(receiver), Runs: runs})
 		}
 		room = room[most:]
 	}

@@ -24,10 +24,11 @@ type Routing string
 // The ways of choosing workers.
 const (
 	RoundRobin Routing = "round-robin"
-	// LeastLoaded is the prefill worker that would begin first, and the decode worker that has been sent the fewest tokens.
+	// LeastLoaded is the prefill worker that would begin first, and the decode worker that has been sent the fewest
+	// tokens.
 	LeastLoaded Routing = "least-loaded"
-	// PrefixAware is the prefill worker that would end first, with what its cache has of the prompt, and the decode worker
-	// that would have been sent the fewest tokens after what its own cache lacks of the prompt.
+	// PrefixAware is the prefill worker that would end first, with what its cache has of the prompt, and the decode
+	// worker that would have been sent the fewest tokens after what its own cache lacks of the prompt.
 	PrefixAware Routing = "prefix-aware"
 )
 
@@ -52,14 +53,17 @@ type Options struct {
 	CacheBlocks int
 	BlockTokens int64 // of a hash id; 0: as the trace says
 
-	PageTokens int64 // tokens of a page, each of which is a descriptor a layer; 0: one descriptor a group of layers and peer
-	LayerRuns  int   // runs of layers that leave one after the other while the prompt is prefilled; 0 and 1: all at once
+	// PageTokens are the tokens of a page. Each page is a descriptor a layer and moves whole, also the last one, which
+	// need not be full. 0: exact bytes, one descriptor a group of layers and peer.
+	PageTokens int64
+	// LayerRuns are runs of layers that leave one after the other while the prompt is prefilled. 0 and 1: all at once.
+	LayerRuns int
 	// FLOPS are the operations per second that a GPU reaches in prefill: a transfer then waits for its prefill, and
 	// prefills of a worker follow each other. 0: a request is prefilled when it comes.
 	FLOPS float64
 
-	// From and To select requests by their times in the trace, both included; a To of 0 is the end. Caches are empty and
-	// workers free at From.
+	// From and To select requests by their times in the trace, both included; a To of 0 is the end. Caches are empty
+	// and workers free at From.
 	From, To time.Duration
 	SpeedUp  float64 // all times are divided by it; 0: 1
 	Scale    float64 // all bytes are multiplied by it, as matgen's --scale; 0: 1
@@ -68,7 +72,7 @@ type Options struct {
 
 	Mem  nixl.Mem
 	Op   nixl.Op // Read: decode ranks fetch; Write: prefill ranks send
-	Pool int64   // bytes of a rank in which what it sends or receives lies, one after the other and from the beginning again; 0: chosen
+	Pool int64   // as load.Schedule has it
 }
 
 // Request is a request as it is replayed.
@@ -76,7 +80,7 @@ type Request struct {
 	Index           int   // of the trace, from 0
 	DueNS           int64 // of its first transfer, after the schedule's zero
 	ArrivalNS       int64
-	PrefillNS       int64 // how long its prefill takes at FLOPS, or at model.PrefillFLOPS where that is 0; sped up, too
+	PrefillNS       int64 // of its prefill at FLOPS, or at model.PrefillFLOPS where that is 0; sped up, too
 	Input, Cached   int64 // tokens of the prompt, and those that the prefill worker has
 	Moved           int64 // tokens whose cache moves, the last ones; with pages, from the beginning of a page
 	Bytes           int64 // that move, of all ranks, scaled

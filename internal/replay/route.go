@@ -21,7 +21,7 @@ type worker struct {
 type side struct {
 	workers []worker
 	bounded bool               // their caches drop blocks
-	holders map[uint64][]int32 // workers that have, or had, a block; nil where nobody looks
+	holders map[uint64][]int32 // workers that have, or had, a block; nil without look
 }
 
 func (m *maker) makeWorkers() {
@@ -29,7 +29,6 @@ func (m *maker) makeWorkers() {
 	m.prefill = newSide(m.Prefill.N, m.BlockTokens > 0, aware, m.CacheBlocks)
 	m.decode = newSide(m.Decode.N, m.Moved == Missing || aware, aware, m.CacheBlocks)
 	m.flops = cmp.Or(m.FLOPS, model.PrefillFLOPS) * float64(m.Prefill.TP)
-	m.ranks = make([]int64, m.Prefill.Ranks()+m.Decode.Ranks())
 }
 
 func newSide(n int, keeps, aware bool, blocks int) side {

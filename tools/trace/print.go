@@ -83,7 +83,7 @@ func answer(f *figures.Figures) string {
 	}
 	b.WriteString(".")
 	if l := f.Load; l != nil && l.Prompt.GBPerS != nil {
-		fmt.Fprintf(&b, " Their caches in %s (%s) are %.3f GB/s on average", l.Model, l.CacheDType, *l.Prompt.GBPerS)
+		fmt.Fprintf(&b, " Their KV caches in %s (%s) are %.3f GB/s on average", l.Model, l.CacheDType, *l.Prompt.GBPerS)
 		if n := len(l.Windows); n > 0 {
 			peaks := each(byteWindows, func(w figures.ByteWindow) string { return three(w.GBPerS) })(f)
 			fmt.Fprintf(&b, ", and %s GB/s in the busiest %s s", peaks, scales(n))
@@ -99,9 +99,12 @@ func answer(f *figures.Figures) string {
 	if f.UnitAssumed {
 		fmt.Fprintf(&b, " The timestamps are assumed to be in %s: --trace-unit says it.", f.Unit)
 	}
+	for _, note := range f.Notes {
+		fmt.Fprintf(&b, "\nNote: %s.", note)
+	}
 	if g := f.Arrivals.Grid; g != nil && bunched(g) {
-		fmt.Fprintf(&b, "\nWARNING: its timestamps stand on a %s: whoever recorded it kept no times in between, and a replay as it is plays "+
-			"bursts of %.1f requests on average, %d at most. perigee replay --spread draws times within the ticks.",
+		fmt.Fprintf(&b, "\nWARNING: the timestamps stand on a %s: times in between were not recorded, and a replay as they are "+
+			"plays bursts of %.1f requests on average, %d at most. perigee replay --spread draws times within the ticks.",
 			gridText(g), g.Mean, g.Max)
 	}
 	return b.String()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"perigee/internal/cli"
 	"perigee/internal/trace/figures"
 )
 
@@ -28,7 +29,7 @@ var arrivals = section{"Arrivals", []row{
 	{"format", func(f *all) string { return f.Format }},
 	{"timestamps in", func(f *all) string { return f.Unit }},
 	{"span (s)", func(f *all) string { return number(f.SpanS) }},
-	{"requests per second", func(f *all) string { return four(f.Arrivals.RatePerS) }},
+	{"requests per second", func(f *all) string { return optional(f.Arrivals.RatePerS, four) }},
 	{"distinct timestamps", func(f *all) string { return whole(f.Arrivals.Distinct) }},
 	{"equal neighbours", func(f *all) string { return whole(f.Arrivals.Equal) }},
 	{"gaps: standard deviation / mean (population)", func(f *all) string { return optional(f.Arrivals.GapCV, four) }},
@@ -80,7 +81,7 @@ func checkRows() (rows []row) {
 			if c.Broken == 0 {
 				return "holds"
 			}
-			return fmt.Sprintf("not in %d requests, from line %d on", c.Broken, c.Line)
+			return fmt.Sprintf("broken by %s, first in line %d", cli.Count(c.Broken, "request"), c.Line)
 		}))
 	}
 	return rows
@@ -152,7 +153,7 @@ func scales(n int) string {
 	for i, length := range figures.WindowLengths[:n] {
 		texts[i] = number(length.Seconds())
 	}
-	return strings.Join(texts, " ")
+	return strings.Join(texts, " / ")
 }
 
 // each is the text of a list, of which a short trace has fewer elements.
@@ -162,6 +163,6 @@ func each[T any](list func(*all) []T, text func(T) string) func(*all) string {
 		for _, element := range list(f) {
 			texts = append(texts, text(element))
 		}
-		return strings.Join(texts, " ")
+		return strings.Join(texts, " / ")
 	}
 }

@@ -24,7 +24,7 @@ type showCmd struct {
 	Files        []string       `arg:"" name:"file" help:"Traces: Mooncake, Bailian, BurstGPT, Azure, other CSV and JSON lines; several stand side by side."`
 	Model        string         `placeholder:"NAME|FILE" completes:"models" help:"Show the load of this model's KV caches: a name that perigee knows, or a model's config.json."`
 	KVCacheDType string         `name:"kv-cache-dtype" placeholder:"NAME" help:"Precision of the cache: bf16 (the default), fp8, nvfp4, fp8_ds_mla and others; auto for that of the model's file."`
-	BlockSize    int64          `name:"block-size" placeholder:"TOKENS" help:"Tokens of a hash id, where they are not those of the format: 512 of Mooncake's traces, 16 of Bailian's."`
+	BlockSize    *int64         `name:"block-size" placeholder:"TOKENS" help:"Tokens of a hash id, where they are not those of the format: 512 of Mooncake's traces, 16 of Bailian's."`
 	TraceUnit    string         `name:"trace-unit" placeholder:"s|ms" help:"Unit of the timestamps, s or ms, where the trace does not say it."`
 	From         time.Duration  `placeholder:"TIME" help:"Leave out the requests of so much time after the first one, such as 10m."`
 	To           *time.Duration `placeholder:"TIME" help:"Leave out the requests that came later after the first one than this."`
@@ -57,7 +57,7 @@ func (c *showCmd) Run(s cli.Streams) error {
 		r.Traces = append(r.Traces, f)
 	}
 	hasBlocks := func(f *figures.Figures) bool { return f.Blocks != nil }
-	if c.BlockSize > 0 && !slices.ContainsFunc(r.Traces, hasBlocks) {
+	if c.BlockSize != nil && !slices.ContainsFunc(r.Traces, hasBlocks) {
 		return fault.New(fault.Usage, "--block-size without effect: there are no hash ids")
 	}
 	if c.Format == "json" {
@@ -76,8 +76,8 @@ func (c *showCmd) check() (*model.Cache, error) {
 		}
 	}
 	switch {
-	case c.BlockSize < 0:
-		return nil, fault.New(fault.Usage, "--block-size: wanted at least 1 token, got %d", c.BlockSize)
+	case c.BlockSize != nil && (*c.BlockSize < 1 || *c.BlockSize > 1<<20):
+		return nil, fault.New(fault.Usage, "--block-size: wanted 1 to %d tokens, got %d", 1<<20, *c.BlockSize)
 	case c.From < 0:
 		return nil, fault.New(fault.Usage, "--from: wanted at least 0s, got %v", c.From)
 	case c.To != nil && *c.To < c.From:
@@ -100,11 +100,14 @@ func (c *showCmd) check() (*model.Cache, error) {
 
 // describe reads a trace and describes it.
 func (c *showCmd) describe(file string, cache *model.Cache) (*figures.Figures, error) {
-	t, err := trace.Load(file, trace.Options{Unit: c.TraceUnit})
+	t, err := trace.Load(file, trace.Options{Unit: c.TraceUnit, BlockTokens: cli.Given(c.BlockSize, 0)})
 	if err != nil {
 		return nil, err
 	}
-	o := figures.Options{Name: file, From: c.From, To: c.To, BlockTokens: c.BlockSize, Cache: cache}
+	if err := t.CheckBlocks(0, file); err != nil {
+		return nil, err
+	}
+	o := figures.Options{Name: file, From: c.From, To: c.To, Cache: cache}
 	if _, err := model.Named(c.Model); err == nil {
 		o.Model = c.Model
 	}

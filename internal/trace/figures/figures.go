@@ -10,7 +10,8 @@ type Figures struct {
 	Format string `json:"format"`
 	Unit   string `json:"timestamp_unit"` // "s", "ms", or "date"
 	// UnitAssumed: neither the file nor the user says the unit.
-	UnitAssumed bool `json:"timestamp_unit_assumed,omitempty"`
+	UnitAssumed bool     `json:"timestamp_unit_assumed,omitempty"`
+	Notes       []string `json:"notes,omitempty"` // what else the reader assumed, counted or left out
 
 	Requests int `json:"requests"`
 	// Outside of --from and --to, and not in any other figure.
@@ -30,9 +31,9 @@ type Figures struct {
 
 // Arrivals say when requests came.
 type Arrivals struct {
-	Distinct int     `json:"distinct_timestamps"`
-	Equal    int     `json:"equal_neighbours"` // requests with the timestamp of the one before
-	RatePerS float64 `json:"rate_per_s"`       // 1 / the mean gap; 0 if all came at once
+	Distinct int      `json:"distinct_timestamps"`
+	Equal    int      `json:"equal_neighbours"`     // requests with the timestamp of the one before
+	RatePerS *float64 `json:"rate_per_s,omitempty"` // 1 / the mean gap; nil if all came at once
 	// GapCV is the coefficient of variation of the gaps between requests: their standard deviation, as that of a whole
 	// population, over their mean. It is 1 of a Poisson process; nil if all came at once.
 	GapCV   *float64 `json:"gap_cv,omitempty"`

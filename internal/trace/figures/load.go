@@ -30,14 +30,13 @@ func offered(requests []trace.Request, hits []int64, ticks grid.Grid, c *model.C
 	}
 	sized := slices.Clone(requests)
 	for i := range sized {
-		sized[i].Input = bytes[i]
+		sized[i].Input = bytes[i] // so that they are summed as tokens are
 	}
-	of := func(r trace.Request) int64 { return r.Input }
-	for _, w := range windows(sized, of) {
+	for _, w := range windows(sized, input) {
 		l.Windows = append(l.Windows, ByteWindow{w.length, w.start, w.sum, float64(w.sum) / w.length / 1e9, w.peakToMean})
 	}
 	if ticks.Period > 0 {
-		l.MaxTick = slices.Max(sums(sized, ticks, of))
+		l.MaxTick = slices.Max(sums(sized, ticks.Tick, input))
 	}
 	return l, nil
 }

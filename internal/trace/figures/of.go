@@ -14,25 +14,24 @@ import (
 
 // Options say what of a trace is described, and for which model.
 type Options struct {
-	Name        string         // of the trace
-	From        time.Duration  // after the first request; earlier requests are left out
-	To          *time.Duration // requests after it are left out; nil: none
-	BlockTokens int64          // of a hash id; 0: as the trace has them
-	Cache       *model.Cache   // of the model whose load is asked for; nil: none
-	Model       string         // what the model is called; empty: as its file has it
+	Name  string         // of the trace
+	From  time.Duration  // after the first request; earlier requests are left out
+	To    *time.Duration // requests after it are left out; nil: none
+	Cache *model.Cache   // of the model whose load is asked for; nil: none
+	Model string         // what the model is called; empty: as its file has it
 }
 
 // Of describes a trace. What is left out counts for nothing, as if the file had not got it: times count from the first
 // request that is left, and caches are empty then. No request left is an error of the kind Input, as are bytes that do
-// not fit 63 bits.
+// not fit 63 bits. Where the trace has hash ids, [trace.Trace.CheckBlocks] comes before.
 func Of(t *trace.Trace, o Options) (*Figures, error) {
 	requests, err := within(t.Requests, o)
 	if err != nil {
 		return nil, err
 	}
 	n := len(requests)
-	f := &Figures{Name: o.Name, Format: t.Format, Unit: t.Unit, UnitAssumed: !t.UnitFound, Requests: n,
-		Outside: len(t.Requests) - n, SpanS: seconds(requests[n-1].At)}
+	f := &Figures{Name: o.Name, Format: t.Format, Unit: t.Unit, UnitAssumed: !t.UnitFound, Notes: t.Notes,
+		Requests: n, Outside: len(t.Requests) - n, SpanS: seconds(requests[n-1].At)}
 	if f.Unit == "" {
 		f.Unit = "date"
 	}
@@ -42,7 +41,6 @@ func Of(t *trace.Trace, o Options) (*Figures, error) {
 	if o.To != nil {
 		f.ToS = new(seconds(*o.To))
 	}
-	input := func(r trace.Request) int64 { return r.Input }
 	f.Input = lengths(requests, input)
 	if output := lengths(requests, func(r trace.Request) int64 { return r.Output }); output.Max > 0 {
 		f.Output = &output
@@ -61,8 +59,8 @@ func Of(t *trace.Trace, o Options) (*Figures, error) {
 		f.Windows = append(f.Windows, Window{w.length, w.start, w.sum, w.peakToMean})
 	}
 	var hits []int64
-	if blockTokens := cmp.Or(o.BlockTokens, t.BlockTokens); blockTokens > 0 && slices.ContainsFunc(requests, hasIDs) {
-		f.Blocks, f.Hits, hits = blocksAndHits(requests, blockTokens)
+	if t.BlockTokens > 0 && slices.ContainsFunc(requests, hasIDs) {
+		f.Blocks, f.Hits, hits = blocksAndHits(requests, t.BlockTokens)
 	}
 	if o.Cache != nil {
 		if f.Load, err = offered(requests, hits, ticks, o.Cache); err != nil {
@@ -89,9 +87,13 @@ func within(all []trace.Request, o Options) ([]trace.Request, error) {
 		return nil, fault.New(fault.Input, "%s: none of %d requests is within --from and --to: the last one comes after %v",
 			o.Name, len(all), all[len(all)-1].At)
 	}
-	first := list[0].At
-	for i := range list {
+	first, tokens := list[0].At, int64(0)
+	for i, r := range list {
 		list[i].At -= first
+		if tokens > math.MaxInt64-r.Input-r.Output {
+			return nil, fault.New(fault.Input, "%s:%d: the tokens up to here do not fit 63 bits", o.Name, r.Line)
+		}
+		tokens += r.Input + r.Output
 	}
 	return list, nil
 }
@@ -111,7 +113,7 @@ func arrivals(requests []trace.Request) Arrivals {
 	if span == 0 {
 		return a
 	}
-	a.RatePerS = float64(n-1) / span
+	a.RatePerS = new(float64(n-1) / span)
 	mean, squares := span/float64(n-1), 0.0
 	for i := range n - 1 {
 		d := seconds(requests[i+1].At-requests[i].At) - mean
@@ -122,26 +124,30 @@ func arrivals(requests []trace.Request) Arrivals {
 	if full == 0 {
 		return a
 	}
-	counts := make([]int64, full)
-	m := &Minutes{Full: full}
-	for _, r := range requests {
-		if i := int(r.At / time.Minute); i < full {
-			counts[i]++
-		} else {
-			m.Rest++
-		}
-	}
+	minute := func(at time.Duration) int64 { return int64(at / time.Minute) }
+	counts := sums(requests, minute, one)
+	m := &Minutes{Full: full, Rest: int(counts[len(counts)-1])}
+	counts = counts[:len(counts)-1] // the last request is in the rest
 	slices.Sort(counts)
-	m.Mean, m.Min, m.Max = float64(n-m.Rest)/float64(full), counts[0], counts[full-1]
-	m.P50, m.P99 = nearestRank(counts, 50), nearestRank(counts, 99)
+	empty := full - len(counts)
+	m.Mean = float64(n-m.Rest) / float64(full)
+	m.Min, m.Max = nearestRank(empty, counts, 0), nearestRank(empty, counts, 100)
+	m.P50, m.P99 = nearestRank(empty, counts, 50), nearestRank(empty, counts, 99)
 	a.Minutes = m
 	return a
 }
 
-// nearestRank is a percentile of sorted values, as the value of which rank it is: percent / 100 x their number, rounded
-// up.
-func nearestRank(sorted []int64, percent int) int64 {
-	return sorted[max(0, (len(sorted)*percent+99)/100-1)]
+func one(trace.Request) int64     { return 1 }
+func input(r trace.Request) int64 { return r.Input }
+
+// nearestRank is a percentile of so many zeros and then sorted values: the one of rank percent / 100 x their number,
+// rounded up.
+func nearestRank(zeros int, sorted []int64, percent int) int64 {
+	rank := max(1, ((zeros+len(sorted))*percent+99)/100)
+	if rank <= zeros {
+		return 0
+	}
+	return sorted[rank-zeros-1]
 }
 
 // series cuts the time into at most about 400 bins of 1, 2 or 5 x 10^k s, or of so many ticks.
@@ -171,30 +177,26 @@ func series(requests []trace.Request, g grid.Grid) Series {
 
 // describe counts what stands on the ticks of a grid.
 func describe(requests []trace.Request, g grid.Grid) *Grid {
-	counts := sums(requests, g, func(trace.Request) int64 { return 1 })
-	tokens := sums(requests, g, func(r trace.Request) int64 { return r.Input })
-	d := &Grid{PeriodMS: float64(g.Period) / 1e6, OffMS: float64(g.Off) / 1e6,
+	counts, tokens := sums(requests, g.Tick, one), sums(requests, g.Tick, input)
+	d := &Grid{PeriodMS: float64(g.Period) / 1e6, OffMS: float64(g.Off) / 1e6, Max: slices.Max(counts),
 		Ticks: int(g.Tick(requests[len(requests)-1].At)-g.Tick(0)) + 1}
 	d.Empty = d.Ticks - len(counts)
 	d.Mean = float64(len(requests)) / float64(d.Ticks)
 	squares := d.Mean * d.Mean * float64(d.Empty)
-	for _, c := range counts {
+	for i, c := range counts {
 		squares += (float64(c) - d.Mean) * (float64(c) - d.Mean)
+		d.MeanTokens += float64(tokens[i]) / float64(d.Ticks)
 	}
 	d.Dispersion = squares / float64(d.Ticks) / d.Mean
-	d.Max, d.MaxTokens = slices.Max(counts), slices.Max(tokens)
-	for _, n := range tokens {
-		d.MeanTokens += float64(n) / float64(d.Ticks)
-	}
-	tokens = append(make([]int64, d.Empty), slices.Sorted(slices.Values(tokens))...)
-	d.P99Tokens = nearestRank(tokens, 99)
+	slices.Sort(tokens)
+	d.P99Tokens, d.MaxTokens = nearestRank(d.Empty, tokens, 99), nearestRank(d.Empty, tokens, 100)
 	return d
 }
 
-// sums adds up what requests have on each tick that has any.
-func sums(requests []trace.Request, g grid.Grid, of func(trace.Request) int64) (list []int64) {
+// sums adds up what requests have in each period that has any; period numbers those.
+func sums(requests []trace.Request, period func(time.Duration) int64, of func(trace.Request) int64) (list []int64) {
 	for i, r := range requests {
-		if i == 0 || g.Tick(r.At) != g.Tick(requests[i-1].At) {
+		if i == 0 || period(r.At) != period(requests[i-1].At) {
 			list = append(list, 0)
 		}
 		list[len(list)-1] += of(r)
@@ -212,7 +214,7 @@ func lengths(requests []trace.Request, of func(trace.Request) int64) Lengths {
 	}
 	slices.Sort(sorted)
 	l.Mean = float64(l.Sum) / float64(len(sorted))
-	l.P50, l.P90, l.P99 = nearestRank(sorted, 50), nearestRank(sorted, 90), nearestRank(sorted, 99)
+	l.P50, l.P90, l.P99 = nearestRank(0, sorted, 50), nearestRank(0, sorted, 90), nearestRank(0, sorted, 99)
 	l.Max = sorted[len(sorted)-1]
 	for half, i := 0, 0; i < len(sorted); half++ { // half octaves
 		b := Bin{From: edge(half), To: edge(half + 1)}

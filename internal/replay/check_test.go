@@ -1,0 +1,88 @@
+package replay
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"perigee/internal/fault"
+	"perigee/internal/trace"
+)
+
+// Each wrong option is refused with its flag, what was wanted and what was got.
+func TestRefused(t *testing.T) {
+	ids := shared(t)
+	plain, err := trace.Read("made.csv", strings.NewReader("time_s,input_length\n0,10\n1,20\n"), trace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := traceOf(t, line(0, 9000))
+	empty := traceOf(t, line(0, 0), line(1, 0))
+	for _, tt := range []struct {
+		name   string
+		trace  *trace.Trace
+		change func(*Options)
+		want   []string
+	}{
+		{"no model", ids, func(o *Options) { o.Model = nil }, []string{"--model", "kvbench models"}},
+		{"no prefill", ids, func(o *Options) { o.Prefill = Workers{} }, []string{"--prefill", "got 0xTP0"}},
+		{"no decode", ids, func(o *Options) { o.Decode = Workers{2, 0} }, []string{"--decode", "got 2xTP0"}},
+		{"heads", ids, func(o *Options) { o.Prefill = Workers{2, 3} },
+			[]string{"--prefill 2xTP3", "8 KV heads", "--prefill can have TP1, TP2, TP4, TP8, TP16"}},
+		{"TPs", ids, func(o *Options) { o.Model = cacheOf(t, "deepseek-v3", "bf16"); o.Prefill.TP, o.Decode.TP = 6, 4 },
+			[]string{"--prefill 1xTP6, --decode 1xTP4", "multiple", "TP1, TP2, TP4, or a multiple of 4"}},
+		{"routing", ids, func(o *Options) { o.Routing = "random" }, []string{"--routing", `"random"`, "round-robin"}},
+		{"moved", ids, func(o *Options) { o.Moved = "half" }, []string{"--moved", `"half"`, "prompt or miss"}},
+		{"flops", ids, func(o *Options) { o.FLOPS = -1 }, []string{"--flops", "above 0", "-1"}},
+		{"endless flops", ids, func(o *Options) { o.FLOPS = math.Inf(1) }, []string{"--flops", "+Inf"}},
+		{"few flops", ids, func(o *Options) { o.FLOPS = 1e-9 }, []string{"--flops 1e-09", "century"}},
+		{"slow", ids, func(o *Options) { o.SpeedUp = 1e-12 }, []string{"--speed-up 1e-12", "century"}},
+		{"speed-up", ids, func(o *Options) { o.SpeedUp = math.NaN() }, []string{"--speed-up", "NaN"}},
+		{"scale", ids, func(o *Options) { o.Scale = 2 }, []string{"--scale", "at most 1, got 2"}},
+		{"layer runs", ids, func(o *Options) { o.LayerRuns = 4 }, []string{"--layer-runs 4", "--flops 4e+14"}},
+		{"more runs than layers", ids, func(o *Options) { o.FLOPS, o.LayerRuns = 1e12, 33 }, []string{"--layer-runs", "1 to 32, got 33"}},
+		{"page", ids, func(o *Options) { o.PageTokens = -16 }, []string{"--page-size", "got -16"}},
+		{"cache", ids, func(o *Options) { o.CacheBlocks = -1 }, []string{"--cache", "got -1"}},
+		{"from", ids, func(o *Options) { o.From = -time.Second }, []string{"--from", "got -1s"}},
+		{"to", ids, func(o *Options) { o.To = -time.Second }, []string{"--to", "got -1s"}},
+		{"to before from", ids, func(o *Options) { o.From, o.To = 2*time.Second, time.Second }, []string{"--to 1s", "--from 2s"}},
+		{"block size", ids, func(o *Options) { o.BlockTokens = 16 },
+			[]string{"trace:1: wanted ceil(1500 tokens / 16 of a block) = 94 hash ids", "--block-size 512"}},
+		{"pages", long, func(o *Options) { o.Model, o.PageTokens = cacheOf(t, "llama3.1-405b", "bf16"), 1 },
+			[]string{"line 1 of the trace", "1134000 descriptors from one rank", "larger --page-size"}},
+		{"spread", ids, func(o *Options) { o.Spread = true }, []string{"--spread", "no grid", "leave --spread out"}},
+		{"miss without ids", plain, func(o *Options) { o.Moved = Missing }, []string{"--moved miss", "no hash ids", "CSV"}},
+		{"prefixes without ids", plain, func(o *Options) { o.Routing = PrefixAware },
+			[]string{"--routing prefix-aware", "no hash ids"}},
+		{"cache without ids", plain, func(o *Options) { o.CacheBlocks = 5 }, []string{"--cache", "no hash ids"}},
+		{"blocks without ids", plain, func(o *Options) { o.BlockTokens = 5 }, []string{"--block-size", "no hash ids"}},
+		{"nothing moves", empty, func(*Options) {}, []string{"nothing moves", "2 requests"}},
+	} {
+		o := options(cacheOf(t, "llama3.1-8b", "bf16"))
+		tt.change(&o)
+		s, err := Make(tt.trace, o)
+		text := ""
+		if err != nil {
+			text = err.Error() + " " + fault.HintOf(err)
+		}
+		for _, want := range tt.want {
+			kind := fault.KindOf(err)
+			if s != nil || kind != fault.Usage && kind != fault.Input || !strings.Contains(text, want) {
+				t.Errorf("%s: got %q (%v), want %q", tt.name, text, kind, want)
+			}
+		}
+	}
+}
+
+func TestNotes(t *testing.T) {
+	o := options(cacheOf(t, "llama3.1-8b", "bf16"))
+	if s := mustMake(t, shared(t), o); s.Notes != nil {
+		t.Errorf("nothing is odd: got %q", s.Notes)
+	}
+	o.Routing, o.From = PrefixAware, 100*time.Millisecond
+	s := mustMake(t, shared(t), o)
+	if len(s.Notes) != 2 || !strings.Contains(s.Notes[0], "4e+14") || !strings.Contains(s.Notes[1], "--from 100ms") {
+		t.Errorf("got %q", s.Notes)
+	}
+}

@@ -327,10 +327,8 @@ func (f *follower) idle() error {
 		return nil
 	case f.next == f.end:
 		return nil
-	case left > longestSleep:
-		return clock.SleepUntil(f.p.s.World().Context(), now+longestSleep)
 	}
-	return f.await(until)
+	return f.await(min(until, now+longestSleep))
 }
 
 // yield leaves the processor to others that want it, unless a transfer is due.

@@ -52,7 +52,8 @@ var arrivals = section{"Arrivals", []row{
 	of("  p99, max", gridOf, func(g *figures.Grid) string { return fmt.Sprint(g.P99Tokens, " ", g.MaxTokens) }),
 }}
 
-var lengths = section{"Lengths (tokens, nearest rank)", append(lengthRows("prompts", input), lengthRows("answers", output)...)}
+var lengths = section{"Lengths (tokens, nearest rank)",
+	append(lengthRows("prompts", input), lengthRows("answers", output)...)}
 
 func lengthRows(what string, part func(*all) *figures.Lengths) []row {
 	return []row{
@@ -88,11 +89,15 @@ func checkRows() (rows []row) {
 }
 
 var hits = section{"Hit ratio of a prefix cache", append([]row{
-	of("infinite: hit tokens, partial last blocks included", hitsOf, func(h *figures.Hits) string { return whole(h.HitTokens) }),
-	of("  token-weighted: hit tokens / prompt tokens", hitsOf, func(h *figures.Hits) string { return ratio(h.Token) }),
-	of("  full blocks only: their hit tokens / prompt tokens", hitsOf, func(h *figures.Hits) string { return ratio(h.FullBlocks) }),
+	of("infinite: hit tokens, partial last blocks included", hitsOf,
+		func(h *figures.Hits) string { return whole(h.HitTokens) }),
+	of("  token-weighted: hit tokens / prompt tokens", hitsOf,
+		func(h *figures.Hits) string { return ratio(h.Token) }),
+	of("  full blocks only: their hit tokens / prompt tokens", hitsOf,
+		func(h *figures.Hits) string { return ratio(h.FullBlocks) }),
 	of("  block-weighted: hit blocks / references", hitsOf, func(h *figures.Hits) string { return ratio(h.Block) }),
-	of("  request-weighted: mean of each request's token ratio", hitsOf, func(h *figures.Hits) string { return ratio(h.Request) }),
+	of("  request-weighted: mean of each request's token ratio", hitsOf,
+		func(h *figures.Hits) string { return ratio(h.Request) }),
 	of("  requests with a hit", hitsOf, func(h *figures.Hits) string { return whole(h.RequestsWithHit) }),
 	of("  requests fully hit", hitsOf, func(h *figures.Hits) string { return whole(h.RequestsFully) }),
 }, lruRows()...)}
@@ -103,8 +108,10 @@ func lruRows() (rows []row) {
 		rows = append(rows,
 			of(fmt.Sprintf("LRU of %d blocks: token-weighted, a prompt's tail used last", blocks), hitsOf,
 				func(h *figures.Hits) string { return ratio(at(h).TailLast) }),
-			of("  token-weighted, its head used last", hitsOf, func(h *figures.Hits) string { return ratio(at(h).HeadLast) }),
-			of("  request-weighted, its tail used last", hitsOf, func(h *figures.Hits) string { return ratio(at(h).Request) }))
+			of("  token-weighted, its head used last", hitsOf,
+				func(h *figures.Hits) string { return ratio(at(h).HeadLast) }),
+			of("  request-weighted, its tail used last", hitsOf,
+				func(h *figures.Hits) string { return ratio(at(h).Request) }))
 	}
 	return rows
 }
@@ -116,13 +123,17 @@ var load = section{"Load of the prompts, each at its arrival", []row{
 	{"  begin at (s)", each(windows, func(w figures.Window) string { return number(w.StartS) })},
 	of("KV caches: model, precision", loadOf, func(l *figures.Load) string { return l.Model + ", " + l.CacheDType }),
 	of("  all prompts: bytes", loadOf, func(l *figures.Load) string { return whole(l.Prompt.Bytes) }),
-	of("    GB/s (10^9 B) over the span", loadOf, func(l *figures.Load) string { return optional(l.Prompt.GBPerS, ratio) }),
-	of("  missing in an infinite prefix cache: bytes", missOf, func(o *figures.Offered) string { return whole(o.Bytes) }),
-	of("    GB/s (10^9 B) over the span", missOf, func(o *figures.Offered) string { return optional(o.GBPerS, ratio) }),
+	of("    GB/s (10^9 B) over the span", loadOf,
+		func(l *figures.Load) string { return optional(l.Prompt.GBPerS, ratio) }),
+	of("  missing in an infinite prefix cache: bytes", missOf,
+		func(o *figures.Offered) string { return whole(o.Bytes) }),
+	of("    GB/s (10^9 B) over the span", missOf,
+		func(o *figures.Offered) string { return optional(o.GBPerS, ratio) }),
 	{"  busiest " + scales(len(figures.WindowLengths)) + " s, all prompts: bytes", each(byteWindows,
 		func(w figures.ByteWindow) string { return whole(w.Bytes) })},
 	{"    GB/s", each(byteWindows, func(w figures.ByteWindow) string { return three(w.GBPerS) })},
-	{"    peak / mean over the span", each(byteWindows, func(w figures.ByteWindow) string { return three(w.PeakToMean) })},
+	{"    peak / mean over the span", each(byteWindows,
+		func(w figures.ByteWindow) string { return three(w.PeakToMean) })},
 	of("  busiest tick, all prompts: bytes", loadOf, func(l *figures.Load) string {
 		if l.MaxTick == 0 {
 			return ""

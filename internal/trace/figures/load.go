@@ -33,7 +33,8 @@ func offered(requests []trace.Request, hits []int64, ticks grid.Grid, c *model.C
 		sized[i].Input = bytes[i] // so that they are summed as tokens are
 	}
 	for _, w := range windows(sized, input) {
-		l.Windows = append(l.Windows, ByteWindow{w.length, w.start, w.sum, float64(w.sum) / w.length / 1e9, w.peakToMean})
+		gb := float64(w.sum) / 1e9
+		l.Windows = append(l.Windows, ByteWindow{w.length, w.start, w.sum, gb / w.length, w.peakToMean})
 	}
 	if ticks.Period > 0 {
 		l.MaxTick = slices.Max(sums(sized, ticks.Tick, input))
@@ -48,8 +49,8 @@ func bytesOf(requests []trace.Request, without []int64, c *model.Cache) ([]int64
 		for g := range c.Model.Groups {
 			n, ok := c.GroupBytes(g, without[i], r.Input, r.Input)
 			if !ok || n > math.MaxInt64-all {
-				return nil, fault.New(fault.Input, "the caches that %s keeps of the requests up to line %d do not fit 63 bits",
-					c.Model.Name, r.Line)
+				return nil, fault.New(fault.Input,
+					"the caches that %s keeps of the requests up to line %d do not fit 63 bits", c.Model.Name, r.Line)
 			}
 			list[i], all = list[i]+n, all+n
 		}

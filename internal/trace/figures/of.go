@@ -45,13 +45,10 @@ func Of(t *trace.Trace, o Options) (*Figures, error) {
 	if output := lengths(requests, func(r trace.Request) int64 { return r.Output }); output.Max > 0 {
 		f.Output = &output
 	}
-	times := make([]time.Duration, n)
-	for i, r := range requests {
-		times[i] = r.At
-	}
 	f.Arrivals = arrivals(requests)
-	ticks, found := grid.Find(times)
+	ticks, found := GridOf(t)
 	if found {
+		ticks.Phase -= t.Requests[slices.IndexFunc(t.Requests, func(r trace.Request) bool { return r.At >= o.From })].At
 		f.Arrivals.Grid = describe(requests, ticks)
 	}
 	f.Arrivals.Bins = series(requests, ticks)
@@ -69,6 +66,15 @@ func Of(t *trace.Trace, o Options) (*Figures, error) {
 		f.Load.Model = cmp.Or(o.Model, o.Cache.Model.Name)
 	}
 	return f, nil
+}
+
+// GridOf finds the grid on which all timestamps of a trace stand.
+func GridOf(t *trace.Trace) (grid.Grid, bool) {
+	times := make([]time.Duration, len(t.Requests))
+	for i, r := range t.Requests {
+		times[i] = r.At
+	}
+	return grid.Find(times)
 }
 
 func hasIDs(r trace.Request) bool { return len(r.HashIDs) > 0 }

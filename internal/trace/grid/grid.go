@@ -1,4 +1,4 @@
-// Package grid finds the ticks on which a trace's timestamps stand, where whoever recorded it rounded or batched them.
+// Package grid finds the ticks on which a trace's timestamps stand, where its recorder rounded or batched them.
 // Requests of a tick come at once when such a trace is replayed as it is.
 package grid
 
@@ -37,7 +37,8 @@ func Find(times []time.Duration) (Grid, bool) {
 	for i, t := range distinct[min(1, len(distinct)):] {
 		gaps = append(gaps, t-distinct[i])
 	}
-	sorted := slices.DeleteFunc(slices.Sorted(slices.Values(gaps)), func(gap time.Duration) bool { return gap < shortest })
+	sorted := slices.Sorted(slices.Values(gaps))
+	sorted = slices.DeleteFunc(sorted, func(gap time.Duration) bool { return gap < shortest })
 	// Most gaps are a period where few ticks are empty, and the shortest ones where many are.
 	for _, quantile := range []int{2, 10, 100} {
 		if len(sorted) < fewest-1 {

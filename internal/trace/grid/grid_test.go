@@ -27,7 +27,7 @@ func TestFind(t *testing.T) {
 	cut := func(to time.Duration) func(time.Duration) time.Duration {
 		return func(at time.Duration) time.Duration { return at.Truncate(to) }
 	}
-	jitter := map[time.Duration]time.Duration{} // of each tick, as whoever batched read a clock once
+	jitter := map[time.Duration]time.Duration{} // of each tick, whose clock was read once
 	ticked := func(at time.Duration) time.Duration {
 		tick := at.Truncate(3000 * ms)
 		if _, ok := jitter[tick]; !ok {

@@ -62,6 +62,7 @@ type commands struct {
 	Run                  run.Cmd       `cmd:"" group:"measure" help:"Run a scenario on N ranks."`
 	SequentialCtPerftest run.Shipped   `cmd:"" passthrough:"" scenario:"sequential-ct-perftest" group:"measure" name:"sequential-ct-perftest" help:"Run a list of traffic patterns, each alone and then one after the other."`
 	CtPerftest           run.Shipped   `cmd:"" passthrough:"" scenario:"ct-perftest" group:"measure" name:"ct-perftest" help:"Run one traffic pattern many times."`
+	Replay               run.Shipped   `cmd:"" passthrough:"" scenario:"replay" group:"measure" help:"Replay a serving trace as transfers of KV caches, each at its time."`
 	Kvbench              kvbench.Cmd   `cmd:"" group:"measure" help:"Plan and run benchmarks of moving a model's KV cache."`
 	Ep                   ep.Cmd        `cmd:"" group:"measure" help:"Count, place and measure the traffic of expert parallelism."`
 	Disagg               disagg.Cmd    `cmd:"" group:"measure" help:"Run batches of disaggregated-serving benchmarks on Slurm, and judge them."`

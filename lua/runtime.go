@@ -46,6 +46,7 @@ import (
 	"perigee/lua/modules/matrix"
 	"perigee/lua/modules/moe"
 	"perigee/lua/modules/options"
+	"perigee/lua/modules/replay"
 	results "perigee/lua/modules/result"
 	"perigee/lua/modules/transfer"
 	"perigee/lua/modules/world"
@@ -86,6 +87,7 @@ var all = []struct {
 	{"clock", clock.Module{}},
 	{"transfer", transfer.Module{}},
 	{"moe", moe.Module{}},
+	{"replay", replay.Module{}},
 	{"result", results.Module{}},
 }
 

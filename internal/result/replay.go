@@ -1,5 +1,13 @@
 package result
 
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"perigee/internal/size"
+)
+
 // Replay is what became of a serving trace that was replayed as transfers. Times are nanoseconds; those of requests
 // count from ZeroNS.
 type Replay struct {
@@ -47,6 +55,7 @@ type Replay struct {
 // ReplayTrace is where the requests come from.
 type ReplayTrace struct {
 	File     string  `json:"file"`
+	SHA256   string  `json:"sha256,omitempty"` // of its text
 	Format   string  `json:"format"`
 	Requests int     `json:"requests"` // of the file
 	Outside  int     `json:"outside"`  // the window
@@ -130,4 +139,84 @@ type ReplayAlone struct {
 	Bytes   int64 `json:"bytes"`
 	NS      int64 `json:"ns"` // the median of its runs
 	Runs    int   `json:"runs"`
+}
+
+// How much of the capacity may be offered for a verdict. Between the two repeated runs may disagree.
+const (
+	surelyBelow = 0.8
+	surelyAbove = 1.25
+)
+
+// Answer says in sentences what came out: first whether it counts, then what was offered and carried, then the peaks.
+func (r *Replay) Answer() (lines []string) {
+	l := r.Lateness
+	if l.Posts == 0 {
+		return []string{"nothing was played"}
+	}
+	if !l.Valid {
+		lines = append(lines, fmt.Sprintf("INVALID: posts came too late: p99 %v of %d, wanted at most %v (--max-late); at most %v, in %d stalls. "+
+			"This was not the trace's load: use fewer ranks for each CPU, a lower --speed-up or larger pages, or accept it with --max-late",
+			rounded(l.P99NS), l.Posts, rounded(l.LimitNS), rounded(l.MaxNS), l.Stalls))
+	}
+	if r.SpanNS == 0 {
+		return append(lines, fmt.Sprintf("%s were due at once, which is no rate; all was done after %v", size.Decimal(r.Bytes), rounded(r.DrainNS)))
+	}
+	text := "offered " + rate(r.Offered) + ", carried " + rate(r.Carried)
+	if r.Capacity != nil {
+		text += ", capacity " + rate(*r.Capacity)
+	}
+	if words := r.verdict(); words != "" && l.Valid {
+		text += ": " + words
+	}
+	return append(append(lines, text), r.peaks()...)
+}
+
+// verdict says whether the network was saturated on average; empty where the capacity is not known.
+func (r *Replay) verdict() string {
+	if r.Capacity == nil || *r.Capacity <= 0 {
+		return ""
+	}
+	part := r.Offered / *r.Capacity
+	held := r.DrainNS > r.SpanNS/10 && r.Carried < 0.9*r.Offered
+	switch {
+	case part > surelyAbove:
+		return fmt.Sprintf("saturated, %.3g x the capacity on average", part)
+	case part >= surelyBelow:
+		return fmt.Sprintf("near its capacity, %.2f of it on average", part)
+	case held:
+		return fmt.Sprintf("the network has room, %.2g of the capacity is asked for on average, but single ranks or --in-flight hold transfers back: %v of drain",
+			part, rounded(r.DrainNS))
+	}
+	return fmt.Sprintf("not saturated, %.2g of the capacity on average", part)
+}
+
+// peaks say what short windows offered at most: of the capacity, or where that is not known of the mean.
+func (r *Replay) peaks() []string {
+	if len(r.Scales) == 0 || r.Offered <= 0 {
+		return nil
+	}
+	of, unit := r.Offered, "the mean"
+	if r.Capacity != nil && *r.Capacity > 0 {
+		of, unit = *r.Capacity, "the capacity"
+	}
+	var parts []string
+	for _, x := range r.Scales {
+		text := fmt.Sprintf("%.2g x %s in %g s", x.Offered/of, unit, x.WindowS)
+		if x.Over > 0 {
+			text += fmt.Sprintf(" (%d of %d windows are beyond it)", x.Over, x.Windows)
+		}
+		parts = append(parts, text)
+	}
+	return []string{"peaks ask for " + strings.Join(parts, ", ")}
+}
+
+func rate(bytesPerSecond float64) string { return size.Decimal(bytesPerSecond) + "/s" }
+
+// rounded is a time with three digits or so.
+func rounded(ns int64) time.Duration {
+	unit := time.Nanosecond
+	for time.Duration(ns)/unit >= 1000 {
+		unit *= 10
+	}
+	return time.Duration(ns).Round(unit)
 }

@@ -247,7 +247,7 @@ func (d *Document) AddSample(name string, value float64, timeNS int64) {
 
 // Measured reports whether the document holds anything that the run found out.
 func (d *Document) Measured() bool {
-	return len(d.Measurements)+len(d.Storage)+len(d.Lanes)+len(d.Tables)+len(d.Values) > 0 ||
+	return len(d.Measurements)+len(d.Storage)+len(d.Lanes)+len(d.Tables)+len(d.Values) > 0 || d.Replay != nil ||
 		slices.ContainsFunc(d.Metrics, func(m Metric) bool { return len(m.Values) > 0 })
 }
 

@@ -101,6 +101,7 @@ func full(t testing.TB) *result.Document {
 	n := int64(3)
 	account := result.Account{Phase: "work", Plan: 1, Between: 1, Unwatched: 1, Library: &n, Lost: &n, Sent: &n, Received: &n, Messages: 1, Resent: 1, Verdict: "headers"}
 	d.Accounts = &result.Accounts{Library: "prometheus_mp", Total: account, Phases: []result.Account{account}}
+	d.Replay = fullReplay()
 	d.Finish(&result.Failure{Rank: -1, Kind: fault.Timeout, Cause: "too late", Hint: "hurry"})
 	return d
 }

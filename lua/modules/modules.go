@@ -8,6 +8,7 @@
 package modules
 
 import (
+	"encoding/json"
 	"io"
 	"unicode/utf8"
 
@@ -16,6 +17,7 @@ import (
 	"perigee/internal/conf"
 	"perigee/internal/experiment"
 	"perigee/internal/fault"
+	"perigee/internal/model"
 	"perigee/internal/result"
 	"perigee/internal/traffic/session"
 	"perigee/lua/files"
@@ -129,6 +131,35 @@ func Read[T any](
 		note(env.Doc, path, v)
 	}
 	return v, nil
+}
+
+// ModelText reads the file of a model, as ReadText does; nil where name is that of a model that perigee knows.
+func ModelText(h Host, name string) ([]byte, error) {
+	if !conf.Readable(name) {
+		return nil, nil
+	}
+	return ReadText(h, name)
+}
+
+// ModelFrom is a model that perigee knows, or what ModelText has read of it.
+func ModelFrom(name string, text []byte) (*model.Model, error) {
+	if !conf.Readable(name) {
+		return model.Named(name)
+	}
+	v, err := conf.Parse(name, text)
+	if err != nil {
+		return nil, err
+	}
+	return model.Parse(v)
+}
+
+// PlainOf makes plain data of a struct, a map, or of several, a list, by way of JSON.
+func PlainOf[T any](v any) (plain T, err error) {
+	data, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(data, &plain)
+	}
+	return plain, err
 }
 
 // CheckName refuses a name that results do not take. what says which one it is.

@@ -76,8 +76,10 @@ type Plan interface {
 	Prepared() *play.Plan
 }
 
-// Progress is a progress bar that counts MiB.
+// Progress is a progress bar. Its methods are safe for several goroutines.
 type Progress interface {
-	// AddBytes is safe for several goroutines.
+	// AddBytes counts MiB.
 	AddBytes(n int64)
+	// Add counts units that are done, and seconds of those known beforehand that are over.
+	Add(units int, seconds float64)
 }

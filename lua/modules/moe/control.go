@@ -10,6 +10,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/moe"
 	"perigee/internal/size"
+	"perigee/lua/modules"
 	"perigee/lua/vm"
 	"perigee/nixl"
 	"perigee/spmd"
@@ -44,7 +45,7 @@ func (r base) control(L *glua.LState, w *spmd.World) (int, error) {
 	if record := L.CheckTable(1).RawGetString("record") != glua.LFalse; r.Env().Doc != nil && record {
 		c.Each = func(figures []experts.PhaseFigures) error {
 			first := list == nil
-			if list, err = plainOf[[]any](figures); err != nil {
+			if list, err = modules.PlainOf[[]any](figures); err != nil {
 				return err
 			}
 			about["phases"], about["rounds"] = list, int64(len(figures[0].Rounds))

@@ -101,7 +101,7 @@ func (r base) elastic(L *glua.LState, w *spmd.World) (_ int, err error) {
 			value["mem"] = e.Spec.Mem.String()
 		}
 		e.Each = func(o experts.Outcome) error {
-			phase, err := plainOf[map[string]any](o)
+			phase, err := modules.PlainOf[map[string]any](o)
 			if err != nil {
 				return err
 			}

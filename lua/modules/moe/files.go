@@ -5,9 +5,7 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/conf"
 	"perigee/internal/fault"
-	"perigee/internal/model"
 	"perigee/internal/moe"
 	"perigee/lua/modules"
 	"perigee/lua/vm"
@@ -18,7 +16,11 @@ import (
 func (r base) modelSizes(L *glua.LState) (int, error) {
 	name := L.CheckString(1)
 	plain, err := r.AtRankZero("moe.model of "+name, func() (any, error) {
-		a, err := r.modelOf(name)
+		text, err := modules.ModelText(r, name)
+		if err != nil {
+			return nil, err
+		}
+		a, err := modules.ModelFrom(name, text)
 		if err != nil {
 			return nil, err
 		}
@@ -33,22 +35,6 @@ func (r base) modelSizes(L *glua.LState) (int, error) {
 		return 0, err
 	}
 	return vm.Return(L, vm.ToLua(L, plain))
-}
-
-// modelOf returns a model that perigee knows, or that of a file.
-func (r base) modelOf(name string) (*model.Model, error) {
-	if !conf.Readable(name) {
-		return model.Named(name)
-	}
-	text, err := modules.ReadText(r, name)
-	if err != nil {
-		return nil, err
-	}
-	v, err := conf.Parse(name, text)
-	if err != nil {
-		return nil, err
-	}
-	return model.Parse(v)
 }
 
 // loads: loads(path, layer) reads a row of loads.

@@ -12,6 +12,7 @@ import (
 	"perigee/internal/experts"
 	"perigee/internal/fault"
 	"perigee/internal/size"
+	"perigee/lua/modules"
 	"perigee/lua/objects"
 	"perigee/lua/vm"
 	"perigee/nixl"
@@ -27,7 +28,7 @@ type plane struct {
 
 // plainOf makes plain data of figures, with what the result says of the plane.
 func (p *plane) plainOf(figures *experts.Figures) (map[string]any, error) {
-	plain, err := plainOf[map[string]any](figures)
+	plain, err := modules.PlainOf[map[string]any](figures)
 	if err == nil {
 		maps.Copy(plain, p.about)
 	}

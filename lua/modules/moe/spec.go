@@ -1,7 +1,6 @@
 package moe
 
 import (
-	"encoding/json"
 	"slices"
 
 	glua "github.com/yuin/gopher-lua"
@@ -254,15 +253,6 @@ func (r base) alike(function, asked string) error {
 	}
 	return fault.New(fault.Script, "%s: rank 0 asks for %s; rank %d asks for %s", function, leading, rank, other).
 		WithHint("every rank must give it the same values")
-}
-
-// plainOf makes plain data of a struct, a map, or of several, a list, by way of JSON.
-func plainOf[T any](v any) (plain T, err error) {
-	data, err := json.Marshal(v)
-	if err == nil {
-		err = json.Unmarshal(data, &plain)
-	}
-	return plain, err
 }
 
 // addValue appends to a list among the result's values, and saves the result.

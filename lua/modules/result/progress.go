@@ -34,7 +34,7 @@ func (r *bars) class() vm.Class[*progressBar] {
 			if err != nil {
 				return 0, err
 			}
-			b.add(n, float64(L.OptNumber(3, 0)))
+			b.Add(n, float64(L.OptNumber(3, 0)))
 			return 0, nil
 		}),
 		"expect": vm.On(what, func(L *glua.LState, b *progressBar) (int, error) {
@@ -129,8 +129,8 @@ type progressBar struct {
 	bytes int64         // of the unit that is not full yet
 }
 
-// add counts n units that are done, and seconds of known that are over with them.
-func (b *progressBar) add(n int, seconds float64) {
+// Add counts n units that are done, and seconds of known that are over with them.
+func (b *progressBar) Add(n int, seconds float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.done += n
@@ -138,7 +138,7 @@ func (b *progressBar) add(n int, seconds float64) {
 	b.at = time.Since(b.started)
 }
 
-// AddBytes is add for a bar that counts MiB. The lanes of a rank call it side by side.
+// AddBytes is Add for a bar that counts MiB. The lanes of a rank call it side by side.
 func (b *progressBar) AddBytes(n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -32,7 +32,7 @@ func TestProgressLines(t *testing.T) {
 	if got, want := bar.line(20*time.Second), "perigee: 10 of 40 MiB (25 %) after 20 s, about 60 s left"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	bar.add(30, 0)
+	bar.Add(30, 0)
 	if got, want := bar.line(80*time.Second), "perigee: 40 of 40 MiB (100 %) after 80 s"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -58,21 +58,21 @@ func TestProgressKnowsPauses(t *testing.T) {
 		bar.started = time.Now()
 		for range 30 {
 			time.Sleep(100 * time.Millisecond)
-			bar.add(1, 0.005)
+			bar.Add(1, 0.005)
 		}
 		check("perigee: 30 of 32 runs (2 %) after 3 s, about 100 s left") // by runs it would be 93 %
 		time.Sleep(48600 * time.Millisecond)                              // half of 103.19 s
 		check("perigee: 30 of 32 runs (50 %) after 52 s, about 52 s left")
 		time.Sleep(100 * time.Second) // it takes longer than expected
 		check("perigee: 30 of 32 runs (99 %) after 152 s, about 0 s left")
-		bar.add(2, 100)
+		bar.Add(2, 100)
 		check("perigee: 32 of 32 runs (99 %) after 152 s, about 0 s left")
 		bar.total, bar.known = 64, 200.15 // another iteration, as slow as the last: 51.45 s for 32 runs besides the pauses
 		check("perigee: 32 of 64 runs (50 %) after 152 s, about 151 s left")
 
 		bar = &progressBar{label: "iterations", known: 30, started: time.Now()} // of which the number is not known
 		time.Sleep(12 * time.Second)
-		bar.add(700, 0)
+		bar.Add(700, 0)
 		check("perigee: 700 iterations (40 %) after 12 s, about 18 s left")
 	})
 }

@@ -1,0 +1,426 @@
+package experiment
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"perigee/internal/fault"
+	"perigee/internal/pack"
+	"perigee/internal/replay"
+	"perigee/internal/replay/outcome"
+	"perigee/internal/result"
+	"perigee/internal/traffic/load"
+	"perigee/internal/traffic/matrix"
+	"perigee/internal/traffic/play"
+	"perigee/nixl"
+	"perigee/spmd"
+)
+
+// Replay is a schedule whose transfers are prepared at all ranks. All of them call its methods alike.
+type Replay struct {
+	*replay.Schedule
+	e    *Experiment
+	plan *play.Plan
+	log  *outcome.Log   // at rank 0, as is
+	doc  *result.Replay // what is known so far
+}
+
+// OpenReplay prepares a schedule. about says of it what the result holds besides, at rank 0.
+func (e *Experiment) OpenReplay(s *replay.Schedule, about result.Replay) (*Replay, error) {
+	session, err := e.Session()
+	if err != nil {
+		return nil, err
+	}
+	placed, err := load.NewSchedule(s.Load(), e.World.Size())
+	if err != nil {
+		return nil, err
+	}
+	r := &Replay{Schedule: s, e: e}
+	if r.plan, err = play.New(session, placed); fault.KindOf(err) == fault.Resource {
+		return nil, fault.Wrap(err, "replay").
+			WithHint("--pool SIZE bounds the buffers of a rank, --scale X shrinks all bytes, such as --scale 0.01")
+	}
+	if err != nil {
+		return nil, err
+	}
+	e.Prepared(r.plan.Reserved)
+	if e.Doc == nil {
+		return r, nil
+	}
+	r.doc, r.log = &about, outcome.New(s)
+	r.log.Fill(r.doc)
+	m := matrix.New(e.World.Size())
+	for pair, bytes := range r.log.Sent() {
+		if err := m.Set(pair[0], pair[1], bytes); err != nil {
+			return nil, err
+		}
+	}
+	e.Doc.Patterns = append(e.Doc.Patterns, result.Pattern{
+		Name: placed.Name, Kind: "replay", Matrix: e.Doc.AddMatrix(m, ""), Mem: placed.Mem.String(), Op: placed.Op.String(),
+		Senders: len(m.Senders()),
+	})
+	return r, nil
+}
+
+// Verify plays the whole schedule as fast as it can and checks every byte.
+func (r *Replay) Verify() error { return play.VerifySchedule(r.plan) }
+
+const (
+	aloneSizes = 7 // transfers that are played alone
+	aloneTurns = 3 // of each of them, at least
+	// mostTurns bounds what is kept of small ones.
+	mostTurns = 1000
+	// busyDepth is how many transfers of a rank are under way while the capacity is measured, and busyPieces in how many
+	// stretches, after one that is not measured.
+	busyDepth  = 8
+	busyPieces = 3
+)
+
+// Isolated plays transfers of several sizes alone, in turn, for some seconds.
+func (r *Replay) Isolated(seconds float64) error {
+	w := r.e.World
+	chosen, err := spmd.BroadcastValue(w.All(), 0, r.sizes())
+	if err != nil {
+		return err
+	}
+	var mine []play.Timed
+	began := time.Now()
+	for turn := 0; ; turn++ {
+		more := turn <= aloneTurns || turn <= mostTurns && time.Since(began).Seconds() < seconds
+		if more, err = spmd.BroadcastValue(w.All(), 0, more); err != nil || !more {
+			break
+		}
+		for _, t := range chosen {
+			if err := w.All().Barrier(); err != nil {
+				return err
+			}
+			err := r.plan.Follow(play.Pace{First: t, End: t + 1, AtOnce: true}, func(done []play.Timed) {
+				if turn > 0 { // the first is a warm-up
+					mine = append(mine, done...)
+				}
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	if err != nil {
+		return err
+	}
+	all, err := r.gather(mine)
+	if err != nil || all == nil {
+		return err
+	}
+	defer r.e.store()()
+	outcome.Alone(r.doc, r.aloneTimes(chosen, all))
+	r.save()
+	return nil
+}
+
+// sizes chooses transfers from the smallest to the largest, no two of one size, at rank 0.
+func (r *Replay) sizes() (list []int) {
+	if r.log == nil {
+		return nil
+	}
+	order := make([]int, len(r.Transfers))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return int(min(max(r.log.Bytes(a)-r.log.Bytes(b), -1), 1)) })
+	for k := range aloneSizes {
+		t := order[k*(len(order)-1)/(aloneSizes-1)]
+		if n := len(list); n == 0 || r.log.Bytes(list[n-1]) < r.log.Bytes(t) {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// aloneTimes joins the records of all ranks: the k-th of a transfer at each of them is of its k-th turn.
+func (r *Replay) aloneTimes(chosen []int, all [][]play.Timed) (list []result.ReplayAlone) {
+	type span struct{ from, to int64 }
+	turns := map[int][]span{}
+	for _, of := range all {
+		seen := map[int]int{}
+		for _, p := range of {
+			k := seen[p.Transfer]
+			if seen[p.Transfer]++; k == len(turns[p.Transfer]) {
+				turns[p.Transfer] = append(turns[p.Transfer], span{p.Posted, p.End})
+			}
+			s := &turns[p.Transfer][k]
+			s.from, s.to = min(s.from, p.Posted), max(s.to, p.End)
+		}
+	}
+	for _, t := range chosen {
+		var took []int64
+		for _, s := range turns[t] {
+			took = append(took, s.to-s.from)
+		}
+		if slices.Sort(took); len(took) > 0 {
+			list = append(list, result.ReplayAlone{Request: r.Transfers[t].Request, Bytes: r.log.Bytes(t), NS: took[len(took)/2], Runs: len(took)})
+		}
+	}
+	return list
+}
+
+// stretch is part of a schedule that is played a number of times.
+type stretch struct{ First, End, Times int }
+
+// Capacity lets all ranks move the schedule's transfers as fast as they can for about so many seconds.
+func (r *Replay) Capacity(seconds float64) error {
+	w := r.e.World
+	var rates []float64
+	next := stretch{0, min(len(r.Transfers), 2*busyDepth*max(r.Decode.N, r.Prefill.N)), 1}
+	for piece := 0; piece <= busyPieces; piece++ {
+		next, err := spmd.BroadcastValue(w.All(), 0, next)
+		if err != nil {
+			return err
+		}
+		if err := w.All().Barrier(); err != nil {
+			return err
+		}
+		var mine []play.Timed
+		for range next.Times {
+			err := r.plan.Follow(play.Pace{First: next.First, End: next.End, InFlight: busyDepth, AtOnce: true},
+				func(done []play.Timed) { mine = append(mine, done...) })
+			if err != nil {
+				return err
+			}
+		}
+		all, err := r.gather(mine)
+		if err != nil {
+			return err
+		}
+		if all == nil {
+			continue
+		}
+		if rate := together(all); piece > 0 {
+			rates = append(rates, rate)
+		}
+		next = r.stretch(next.End, together(all)*seconds/busyPieces)
+	}
+	if r.doc == nil {
+		return nil
+	}
+	defer r.e.store()()
+	slices.Sort(rates)
+	r.doc.Capacity = &rates[len(rates)/2]
+	r.save()
+	return nil
+}
+
+// stretch is so many bytes of the schedule, from a transfer on.
+func (r *Replay) stretch(first int, bytes float64) stretch {
+	if first == len(r.Transfers) {
+		first = 0
+	}
+	s, sum := stretch{first, first, 1}, 0.0
+	for ; s.End < len(r.Transfers) && sum < bytes; s.End++ {
+		sum += float64(r.log.Bytes(s.End))
+	}
+	if sum < bytes/2 { // the end came soon
+		if first > 0 {
+			return r.stretch(0, bytes)
+		}
+		s.Times = int(min(max(math.Round(bytes/sum), 1), 1e6))
+	}
+	return s
+}
+
+// together is what ranks carry while each of them has work: from when the last has begun until the first has ended.
+// Bytes count evenly from their post until their end.
+func together(all [][]play.Timed) (bytesPerSecond float64) {
+	begin, end := int64(math.MinInt64), int64(math.MaxInt64)
+	first, last := int64(math.MaxInt64), int64(math.MinInt64)
+	for _, of := range all {
+		if len(of) == 0 {
+			continue
+		}
+		from, to := int64(math.MaxInt64), int64(math.MinInt64)
+		for _, p := range of {
+			from, to = min(from, p.Posted), max(to, p.End)
+		}
+		begin, end = max(begin, from), min(end, to)
+		first, last = min(first, from), max(last, to)
+	}
+	if end <= begin { // too short for that: all of it
+		begin, end = first, last
+	}
+	var bytes float64
+	for _, of := range all {
+		for _, p := range of {
+			took := max(p.End-p.Posted, 1)
+			bytes += float64(p.Bytes) * float64(max(min(p.End, end)-max(p.Posted, begin), 0)) / float64(took)
+		}
+	}
+	return bytes / float64(max(end-begin, 1)) * 1e9
+}
+
+// Played says how a schedule is played.
+type Played struct {
+	InFlight int           // transfers of a decode rank under way; 0: all that are due
+	MaxLate  time.Duration // of 99 % of all posts
+	// Progress gets at rank 0, from time to time, how many requests are complete and how much of the schedule is over.
+	Progress func(requests int, over time.Duration)
+}
+
+// lead is when the schedule's zero comes: until then all ranks know it, and have prepared the first requests.
+const lead = time.Second
+
+// Play plays the schedule: each transfer at its time, whatever is under way. What has been measured is in the result
+// every few seconds. The figures are at rank 0.
+func (r *Replay) Play(o Played) (*result.Replay, error) {
+	if o.InFlight > 0 && r.Op != nixl.Read {
+		return nil, fault.New(fault.Usage, "--in-flight %d with --op WRITE: prefill ranks post then, and do not know what a decode rank has under way", o.InFlight).
+			WithHint("--op READ, with which decode ranks fetch")
+	}
+	w := r.e.World
+	zero, err := spmd.BroadcastValue(w.All(), 0, w.Now()+int64(lead))
+	if err != nil {
+		return nil, err
+	}
+	if r.doc != nil {
+		r.doc.InFlight, r.doc.Lateness.LimitNS = o.InFlight, int64(o.MaxLate)
+		r.log.Begin(zero)
+	}
+	g := &gathering{Replay: r, played: o, zero: zero, done: make(chan struct{}), ended: make(chan error, 1)}
+	go func() { g.ended <- g.run() }()
+	err = r.plan.Follow(play.Pace{End: len(r.Transfers), InFlight: o.InFlight, Zero: zero}, g.take)
+	if err != nil {
+		w.Fail(err) // or the others would gather for ever
+	}
+	close(g.done)
+	if e := <-g.ended; err == nil {
+		err = e
+	}
+	return r.doc, err
+}
+
+// gathering brings records to rank 0 while a schedule is played.
+type gathering struct {
+	*Replay
+	played Played
+	zero   int64
+	done   chan struct{} // this rank has posted all
+	ended  chan error
+
+	mu   sync.Mutex
+	mine []play.Timed
+}
+
+// take keeps what this rank's posting thread has seen complete.
+func (g *gathering) take(list []play.Timed) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mine = append(g.mine, list...)
+}
+
+// run gathers until all ranks are through.
+func (g *gathering) run() error {
+	w, all := g.e.World, g.e.World.All()
+	every := spmd.SaveEvery
+	if t := w.Timeout(); t > 0 {
+		every = min(every, t/4) // the others wait so long for a rank that still plays
+	}
+	through := 0 // ranks
+	for through < w.Size() {
+		last := 0
+		select {
+		case <-g.done:
+			last = 1
+		case <-time.After(every):
+		case <-w.Context().Done():
+		}
+		g.mu.Lock()
+		mine := g.mine
+		g.mine = nil
+		g.mu.Unlock()
+		lists, err := g.gather(mine)
+		if err == nil {
+			err = g.keep(lists)
+		}
+		if err != nil {
+			return w.Fail(err)
+		}
+		sums, err := spmd.AllReduce(all, []int{last}, spmd.Sum)
+		if err != nil {
+			return err
+		}
+		through = sums[0]
+	}
+	if g.doc != nil {
+		g.save()
+	}
+	return nil
+}
+
+// keep adds what was gathered to the result, at rank 0.
+func (g *gathering) keep(lists [][]play.Timed) error {
+	if lists == nil {
+		return nil
+	}
+	defer g.e.store()()
+	for rank, list := range lists {
+		if !g.log.Add(rank, list) {
+			return fault.New(fault.Internal, "replay: rank %d has posted what is not in the schedule", rank)
+		}
+	}
+	g.log.Fill(g.doc)
+	g.e.Doc.Replay = g.doc
+	g.e.CheckpointSparingly()
+	if g.played.Progress != nil {
+		g.played.Progress(g.log.Done(), time.Duration(g.e.World.Now()-g.zero))
+	}
+	return g.e.Sampled()
+}
+
+// save puts what is known into the result, at rank 0.
+func (r *Replay) save() {
+	r.log.Fill(r.doc)
+	r.e.Doc.Replay = r.doc
+	r.e.Checkpoint()
+}
+
+// gather compares the clocks and brings the records of all ranks to rank 0; nil at the others.
+func (r *Replay) gather(mine []play.Timed) ([][]play.Timed, error) {
+	w := r.e.World
+	if err := w.SyncClocks(); err != nil {
+		return nil, err
+	}
+	packed, err := w.All().Gather(0, packTimed(mine))
+	if err != nil || packed == nil {
+		return nil, err
+	}
+	lists := make([][]play.Timed, len(packed))
+	for rank, data := range packed {
+		if lists[rank], err = readTimed(data); err != nil {
+			return nil, fault.New(fault.Internal, "replay: records of rank %d: %w", rank, err)
+		}
+	}
+	return lists, nil
+}
+
+func packTimed(list []play.Timed) []byte {
+	b := binary.AppendUvarint(nil, uint64(len(list)))
+	for _, p := range list {
+		for _, n := range []int64{int64(p.Transfer), p.Due, p.Admitted - p.Due, p.Posted - p.Due, p.End - p.Due, p.Bytes} {
+			b = binary.AppendVarint(b, n)
+		}
+	}
+	return b
+}
+
+func readTimed(data []byte) ([]play.Timed, error) {
+	p := pack.Read(data)
+	list := make([]play.Timed, p.Count())
+	for i := range list {
+		t := play.Timed{Transfer: int(p.Signed()), Due: p.Signed()}
+		t.Admitted, t.Posted, t.End, t.Bytes = t.Due+p.Signed(), t.Due+p.Signed(), t.Due+p.Signed(), p.Signed()
+		list[i] = t
+	}
+	return list, p.End(fmt.Sprintf("a list of %d", len(list)))
+}

@@ -1,0 +1,180 @@
+package outcome
+
+import (
+	"cmp"
+	"slices"
+
+	"perigee/internal/moe"
+	"perigee/internal/result"
+	"perigee/internal/stats"
+)
+
+// fillRates fills in what was offered and carried, as a mean and by windows. Of a schedule that is still played what
+// was carried counts until the last post that is done.
+func (l *Log) fillRates(r *result.Replay) {
+	span := l.schedule.SpanNS
+	r.Offered, r.Carried, r.Scales = 0, 0, []result.ReplayScale{}
+	if span == 0 {
+		return // all at once is no rate
+	}
+	until, moved := span, 0.0
+	if r.Done < int64(len(l.requests)) {
+		until = min(l.end, span)
+	}
+	for _, bytes := range l.moved {
+		moved += bytes
+	}
+	r.Offered = perSecond(float64(r.Bytes), span)
+	if until > 0 {
+		r.Carried = perSecond(moved, until)
+	}
+	for k, bins := range windows {
+		length := bins * bin
+		if length > span {
+			break
+		}
+		x := result.ReplayScale{
+			WindowS: float64(length) / 1e9, PerRank: l.perRank[k], Windows: int(span/length) + 1,
+		}
+		for at := int64(0); at < int64(len(l.offered)); at += bins {
+			next := min(at+bins, int64(len(l.offered)))
+			var offered int64
+			var carried float64
+			for i := at; i < next; i++ {
+				offered, carried = offered+l.offered[i], carried+l.moved[i]
+			}
+			rate := perSecond(float64(offered), length)
+			x.Offered, x.Carried = max(x.Offered, rate), max(x.Carried, perSecond(carried, length))
+			if r.Capacity != nil && rate > *r.Capacity {
+				x.Over++
+			}
+		}
+		if r.Capacity != nil && *r.Capacity > 0 {
+			x.Capacity = x.Offered / *r.Capacity
+		}
+		r.Scales = append(r.Scales, x)
+	}
+}
+
+func perSecond(bytes float64, ns int64) float64 { return bytes / float64(ns) * 1e9 }
+
+// fillLateness judges all posts by the limit that is there.
+func (l *Log) fillLateness(r *result.ReplayLateness) {
+	*r = result.ReplayLateness{LimitNS: r.LimitNS, Posts: int64(len(l.posts)), Valid: true}
+	if len(l.posts) == 0 {
+		return
+	}
+	slices.SortFunc(l.posts, func(a, b post) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.posted, b.posted))
+	})
+	late := make([]int64, len(l.posts))
+	ranks, before := 0, post{rank: -1}
+	for i, p := range l.posts {
+		late[i] = p.late
+		if p.rank != before.rank {
+			ranks, before = ranks+1, post{}
+		}
+		if p.late > r.LimitNS {
+			r.Late++
+			if before.late <= r.LimitNS {
+				r.Stalls++
+			}
+		}
+		before = p
+	}
+	t := timesOf(late)
+	r.P50NS, r.P99NS, r.MaxNS = t.P50NS, t.P99NS, t.MaxNS
+	r.Valid = r.P99NS <= r.LimitNS
+	if l.schedule.SpanNS > 0 {
+		r.OfGap = float64(r.P99NS) / (float64(l.schedule.SpanNS) * float64(ranks) / float64(len(l.posts)))
+	}
+}
+
+// fillTimes fills in the times of requests that are complete, and what they are shares of.
+func (l *Log) fillTimes(r *result.Replay) {
+	var queue, latency, transfer []int64
+	var share, slowdown []float64
+	rows := r.Requests
+	for i, done := range rows.Done {
+		if done < 0 {
+			continue
+		}
+		of := l.requests[i]
+		first, last := l.transfer[of.first], l.schedule.Transfers[of.last].DueNS
+		queue = append(queue, first.admitted-rows.Due[i])
+		latency = append(latency, done-rows.Due[i])
+		transfer = append(transfer, done-first.first)
+		// Layers that leave while the prompt is prefilled cost no time: what is left begins at the prefill's end.
+		if exposed := max(done-last, 0); exposed+rows.PrefillNS[i] > 0 {
+			share = append(share, float64(exposed)/float64(exposed+rows.PrefillNS[i]))
+		}
+	}
+	r.Queue, r.Latency, r.Transfer, r.Share, r.Slowdown = nil, nil, nil, nil, nil
+	if len(latency) == 0 {
+		return
+	}
+	if r.InFlight > 0 {
+		r.Queue = timesOf(queue)
+	}
+	r.Latency, r.Transfer, r.Share = timesOf(latency), timesOf(transfer), sharesOf(share)
+	if len(r.Isolated) == 0 {
+		return
+	}
+	for _, t := range l.transfer {
+		if t.bytes > 0 && t.left == 0 {
+			slowdown = append(slowdown, float64(t.done-t.first)/alone(r.Isolated, t.bytes))
+		}
+	}
+	r.Slowdown = sharesOf(slowdown)
+}
+
+// alone is how long so many bytes take alone, in nanoseconds: between two sizes that were played, by the line through
+// both. list ascends.
+func alone(list []result.ReplayAlone, bytes int64) float64 {
+	k, _ := slices.BinarySearchFunc(list, bytes, func(a result.ReplayAlone, b int64) int { return cmp.Compare(a.Bytes, b) })
+	if k == len(list) {
+		k--
+	}
+	to := list[k]
+	if k == 0 || to.Bytes <= bytes {
+		return float64(to.NS)
+	}
+	from := list[k-1]
+	return float64(from.NS) + float64(to.NS-from.NS)*float64(bytes-from.Bytes)/float64(to.Bytes-from.Bytes)
+}
+
+// Alone notes transfers that were played alone, by size, and what follows from them.
+func Alone(r *result.Replay, list []result.ReplayAlone) {
+	slices.SortFunc(list, func(a, b result.ReplayAlone) int { return cmp.Compare(a.Bytes, b.Bytes) })
+	r.Isolated, r.Fit, r.Alone = list, nil, nil
+	points := make([]moe.Point, len(list))
+	for i, a := range list {
+		points[i] = moe.Point{Bytes: float64(a.Bytes), Seconds: float64(a.NS) / 1e9}
+	}
+	if n := len(list); n > 0 {
+		rate := perSecond(float64(list[n-1].Bytes), max(list[n-1].NS, 1))
+		r.Alone = &rate
+	}
+	if line := moe.FitLine(points); line.Refused == "" {
+		r.Fit = &result.ReplayFit{AlphaNS: line.Alpha * 1e9, Rate: line.Rate, R2: line.R2}
+	}
+}
+
+// timesOf sorts values, of which there is at least one.
+func timesOf(values []int64) *result.ReplayTimes {
+	slices.Sort(values)
+	at := func(q float64) int64 {
+		return int64(stats.QuantileOf(int64(len(values)), q, func(i int64) float64 { return float64(values[i]) }))
+	}
+	return &result.ReplayTimes{P50NS: at(0.5), P90NS: at(0.9), P99NS: at(0.99), MaxNS: values[len(values)-1]}
+}
+
+// sharesOf sorts values; nil where there are none.
+func sharesOf(values []float64) *result.ReplayShares {
+	if len(values) == 0 {
+		return nil
+	}
+	slices.Sort(values)
+	return &result.ReplayShares{P50: stats.Quantile(values, 0.5), P90: stats.Quantile(values, 0.9),
+		P99: stats.Quantile(values, 0.99), Max: values[len(values)-1]}
+}

@@ -1,0 +1,61 @@
+package result_test
+
+import (
+	"strings"
+	"testing"
+
+	"perigee/internal/result"
+)
+
+// fullReplay returns a replay in which every field is set.
+func fullReplay() *result.Replay {
+	rate, times, shares := 2e9, &result.ReplayTimes{1, 2, 3, 4}, &result.ReplayShares{0.1, 0.2, 0.3, 0.4}
+	return &result.Replay{
+		Trace:   result.ReplayTrace{File: "t.jsonl", SHA256: strings.Repeat("0a", 32), Format: "Mooncake JSON lines", Requests: 2, Outside: 1, Empty: 1, GridNS: 3e9, FromS: 1, ToS: 9},
+		Prefill: result.ReplayWorkers{N: 4, TP: 8}, Decode: result.ReplayWorkers{N: 4, TP: 8}, Model: "m", DType: "bf16", Routing: "round-robin", Moved: "miss",
+		SpeedUp: 2, Scale: 0.5, Spread: true, FLOPS: 4e14, Waits: true, Op: "READ", InFlight: 3,
+		ZeroNS: 5, SpanNS: 10e9, DrainNS: 1e6, Bytes: 20e9, Done: 1, Offered: 2e9, Carried: 1.9e9, Alone: &rate, Capacity: &rate,
+		Scales:   []result.ReplayScale{{WindowS: 0.1, Offered: 1, Carried: 1, PerRank: 1, Capacity: 0.5, Over: 1, Windows: 2}},
+		Lateness: result.ReplayLateness{P50NS: 1, P99NS: 2, MaxNS: 3, LimitNS: 1e6, Posts: 4, Late: 1, Stalls: 1, OfGap: 0.1, Valid: true},
+		Queue:    times, Latency: times, Transfer: times, Share: shares, Slowdown: shares, Fit: &result.ReplayFit{AlphaNS: 1, Rate: 1, R2: 1},
+		Requests: result.ReplayRequests{Index: []int{0}, Prefill: []int{0}, Decode: []int{1}, Tokens: []int64{5}, Bytes: []int64{7}, Due: []int64{0}, Admitted: []int64{1}, Posted: []int64{1}, Done: []int64{-1}, PrefillNS: []int64{9}},
+		Isolated: []result.ReplayAlone{{Request: 0, Bytes: 7, NS: 3, Runs: 2}},
+	}
+}
+
+// The answer begins with whether it counts, and has no verdict on an invalid run, or near the capacity.
+func TestReplayAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(r *result.Replay)
+		want   []string
+	}{
+		"not saturated": {func(r *result.Replay) { *r.Capacity = 40e9 }, []string{
+			"offered 2.00 GB/s, carried 1.90 GB/s, capacity 40.0 GB/s: not saturated, 0.05 of the capacity on average",
+			"peaks ask for 3 x the capacity in 0.1 s (1 of 2 windows are beyond it), 0.5 x the capacity in 1 s"}},
+		"near": {func(r *result.Replay) {}, []string{
+			"offered 2.00 GB/s, carried 1.90 GB/s, capacity 2.00 GB/s: near its capacity, 1.00 of it on average"}},
+		"saturated": {func(r *result.Replay) { r.Offered = 5e9 }, []string{
+			"offered 5.00 GB/s, carried 1.90 GB/s, capacity 2.00 GB/s: saturated, 2.5 x the capacity on average"}},
+		"held back": {func(r *result.Replay) { *r.Capacity, r.Carried, r.DrainNS = 40e9, 1e9, 2e9 }, []string{
+			"offered 2.00 GB/s, carried 1.00 GB/s, capacity 40.0 GB/s: the network has room, 0.05 of the capacity is asked for on average, but single ranks or --in-flight hold transfers back: 2s of drain"}},
+		"no capacity": {func(r *result.Replay) { r.Capacity = nil; r.Scales[0].Over = 0 }, []string{
+			"offered 2.00 GB/s, carried 1.90 GB/s", "peaks ask for 60 x the mean in 0.1 s, 10 x the mean in 1 s"}},
+		"invalid": {func(r *result.Replay) { r.Lateness.Valid, r.Lateness.P99NS = false, 12345678 }, []string{
+			"INVALID: posts came too late: p99 12.3ms of 4, wanted at most 1ms (--max-late); at most 3ns, in 1 stalls. ",
+			"offered 2.00 GB/s, carried 1.90 GB/s, capacity 2.00 GB/s"}},
+		"at once": {func(r *result.Replay) { r.SpanNS = 0 }, []string{"20.0 GB were due at once, which is no rate; all was done after 1ms"}},
+		"nothing": {func(r *result.Replay) { r.Lateness = result.ReplayLateness{Valid: true} }, []string{"nothing was played"}},
+	} {
+		r := fullReplay()
+		r.Scales = []result.ReplayScale{{WindowS: 0.1, Offered: 120e9, Over: 1, Windows: 2}, {WindowS: 1, Offered: 20e9, Windows: 1}}
+		c.change(r)
+		got := r.Answer()
+		for i, want := range c.want {
+			exact := i > 0 || name != "invalid" // whose line has advice as well
+			if i >= len(got) || exact && got[i] != want || !strings.HasPrefix(got[i], want) {
+				t.Errorf("%s: got %q, want %q", name, got, c.want)
+				break
+			}
+		}
+	}
+}

@@ -1,0 +1,206 @@
+package replay
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/klauspost/compress/gzip"
+	glua "github.com/yuin/gopher-lua"
+
+	"perigee/internal/cli"
+	"perigee/internal/experiment"
+	"perigee/internal/fault"
+	"perigee/internal/file"
+	"perigee/internal/model"
+	"perigee/internal/replay"
+	"perigee/internal/result"
+	"perigee/internal/size"
+	"perigee/internal/trace"
+	"perigee/lua/modules"
+	"perigee/lua/vm"
+	"perigee/nixl"
+)
+
+// spec is what a script says of a replay.
+type spec struct {
+	replay.Options
+	trace, unit  string
+	model, dtype string
+	inFlight     int
+}
+
+// specFrom reads a table. In a world all ranks agree on the memory.
+func (r *instance) specFrom(what string, t *glua.LTable, world bool) (s spec, err error) {
+	f := vm.NewFields(what, t)
+	s.trace, s.unit, s.model, s.dtype = f.Text("trace", ""), f.Text("trace_unit", ""), f.Text("model", ""), f.Text("kv_cache_dtype", "bf16")
+	prefill, decode := f.Text("prefill", ""), f.Text("decode", "")
+	s.Routing, s.Moved = replay.Routing(f.Text("routing", "")), replay.Moved(f.Text("moved", ""))
+	s.CacheBlocks, s.BlockTokens, s.PageTokens = f.Int("cache", 0, 1), f.Integer("block_size", 0, 1), f.Integer("page_size", 0, 1)
+	s.FLOPS, s.LayerRuns, s.inFlight = f.Number("flops", 0), f.Int("layer_runs", 0, 1), f.Int("in_flight", 0, 1)
+	s.From, s.To = duration(f.Seconds("from")), duration(f.Seconds("to"))
+	s.SpeedUp, s.Scale, s.Spread = f.Number("speed_up", 1), f.Number("scale", 1), f.Bool("spread", false)
+	s.Pool, s.Seed = f.Size("pool", 0), uint64(f.Integer("seed", int64(r.Env().Seed), 0))
+	mem, op := f.Text("mem", ""), f.Text("op", "READ")
+	if err := f.Err(); err != nil {
+		return s, err
+	}
+	for _, x := range []struct{ flag, value, such string }{
+		{"trace", s.trace, "FILE"}, {"model", s.model, "--model qwen3-32b"}, {"prefill", prefill, "--prefill 2xTP2"}, {"decode", decode, "--decode 2xTP2"},
+	} {
+		if x.value == "" {
+			return s, fault.New(fault.Usage, "the replay has no %s: wanted one such as %s", x.flag, x.such).
+				WithHint("perigee replay FILE --model qwen3-32b --prefill 2xTP2 --decode 2xTP2; perigee kvbench models lists models")
+		}
+	}
+	if s.Prefill, err = replay.ParseWorkers(prefill); err != nil {
+		return s, fault.Wrap(err, "--prefill")
+	}
+	if s.Decode, err = replay.ParseWorkers(decode); err != nil {
+		return s, fault.Wrap(err, "--decode")
+	}
+	if s.Op, err = nixl.ParseOp(op); err != nil {
+		return s, fault.New(fault.Usage, "--op: %w", err)
+	}
+	if s.inFlight > 0 && s.Op != nixl.Read {
+		return s, fault.New(fault.Usage, "--in-flight %d with --op WRITE: prefill ranks post then, and do not know what a decode rank has under way",
+			s.inFlight).WithHint("--op READ, with which decode ranks fetch")
+	}
+	switch {
+	case mem != "":
+		if s.Mem, err = nixl.ParseMem(mem); err != nil {
+			err = fault.New(fault.Usage, "--mem-type: %w", err)
+		}
+	case world:
+		s.Mem, err = r.Env().DefaultMem()
+	}
+	return s, err
+}
+
+func duration(seconds float64) time.Duration {
+	return time.Duration(math.Round(min(seconds*1e9, math.MaxInt64/2)))
+}
+
+// made is a schedule with what it was made of.
+type made struct {
+	*replay.Schedule
+	trace  *trace.Trace
+	sha256 string
+	cache  *model.Cache
+}
+
+// scheduleOf makes the schedule: of the same bytes at all ranks.
+func (r *instance) scheduleOf(s spec) (*made, error) {
+	plain, err := r.AtRankZero("replay of "+s.trace, func() (any, error) {
+		text, err := modules.Read(r, s.trace, (*result.Document).Text, load, keep)
+		if err != nil {
+			return nil, err
+		}
+		ofModel, err := modules.ModelText(r, s.model)
+		return []any{string(text), string(ofModel)}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	texts, _ := plain.([]any)
+	text, _ := texts[0].(string)
+	ofModel, _ := texts[1].(string)
+	t, err := trace.Read(s.trace, strings.NewReader(text), trace.Options{Unit: s.unit})
+	if err != nil {
+		return nil, err
+	}
+	m, err := modules.ModelFrom(s.model, []byte(ofModel))
+	if err != nil {
+		return nil, fault.Wrap(err, "--model")
+	}
+	dtype, err := m.ParseDType(s.dtype)
+	if err != nil {
+		return nil, fault.Wrap(err, "--kv-cache-dtype")
+	}
+	if s.Model, err = m.Cache(model.Options{DType: dtype, Page: s.PageTokens}); err != nil {
+		return nil, err
+	}
+	x := &made{trace: t, sha256: fmt.Sprintf("%x", sha256.Sum256([]byte(text))), cache: s.Model}
+	x.Schedule, err = replay.Make(t, s.Options)
+	return x, err
+}
+
+const (
+	// largest bounds a trace in bytes, since every rank holds it.
+	largest = 1 << 30
+	// mostKept bounds what a result holds of it. A repetition of the run reads the file of a larger one again.
+	mostKept = 64 << 20
+)
+
+// load reads a trace as text.
+func load(path string) ([]byte, error) {
+	data, err := file.Read(path, largest)
+	if err != nil {
+		return nil, fault.New(fault.Input, "%w", err)
+	}
+	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
+		return data, nil
+	}
+	z, err := gzip.NewReader(bytes.NewReader(data))
+	if err == nil {
+		data, err = io.ReadAll(io.LimitReader(z, largest+1))
+	}
+	if err == nil && len(data) > largest {
+		err = fmt.Errorf("it has more than %d bytes when unpacked", largest)
+	}
+	if err != nil {
+		return nil, fault.New(fault.Input, "%s: %w", path, err)
+	}
+	return data, nil
+}
+
+func keep(d *result.Document, path string, text []byte) {
+	if len(text) <= mostKept && utf8.Valid(text) {
+		d.AddText(path, text)
+	}
+}
+
+// flops are those by which prefill is reckoned.
+func (s spec) flops() float64 { return cmp.Or(s.FLOPS, model.PrefillFLOPS) }
+
+// note says what is replayed.
+func (x *made) note(e *experiment.Experiment, s spec) {
+	e.Note("trace: " + x.trace.String())
+	token, once, state := x.cache.TokenBytes()
+	text := fmt.Sprintf("model: %s, %s cache, %s a token", x.cache.Model.Name, x.cache.DType.Name, size.Decimal(token))
+	if once+state > 0 {
+		text += fmt.Sprintf(" and %s a request", size.Decimal(once+state))
+	}
+	e.Note(fmt.Sprintf("%s; %s move %s, scale %g, from %s to %s", text, cli.Count(len(x.Requests), "request"), size.Decimal(x.Bytes), x.Scale,
+		s.Prefill, s.Decode))
+	if x.Outside+x.Empty > 0 {
+		e.Note(fmt.Sprintf("left out: %s outside of --from and --to, %d of which nothing moves", cli.Count(x.Outside, "request"), x.Empty))
+	}
+	for _, text := range x.Notes {
+		e.Note(text)
+	}
+}
+
+// about is what the result says of the schedule.
+func (x *made) about(s spec) result.Replay {
+	to := s.To
+	if to == 0 {
+		to = x.trace.Requests[len(x.trace.Requests)-1].At
+	}
+	return result.Replay{
+		Trace: result.ReplayTrace{
+			File: s.trace, SHA256: x.sha256, Format: x.trace.Format, Requests: len(x.trace.Requests), Outside: x.Outside, Empty: x.Empty,
+			GridNS: int64(x.Grid), FromS: s.From.Seconds(), ToS: to.Seconds(),
+		},
+		Prefill: result.ReplayWorkers{N: s.Prefill.N, TP: s.Prefill.TP}, Decode: result.ReplayWorkers{N: s.Decode.N, TP: s.Decode.TP},
+		Model: x.cache.Model.Name, DType: x.cache.DType.Name, Routing: string(x.Routing), Moved: string(x.Moved),
+		SpeedUp: x.SpeedUp, Scale: x.Scale, Spread: x.Spread, FLOPS: s.flops(), Waits: s.FLOPS > 0,
+		Op: s.Op.String(), InFlight: s.inFlight,
+	}
+}

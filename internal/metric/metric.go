@@ -24,6 +24,10 @@ type Def struct {
 	revised bool
 	// labels are those of its samples, if they have any.
 	labels []string
+	// atEnd says that it is known at the end of a run, ofReplay that it is of a trace that was replayed.
+	atEnd, ofReplay bool
+	// percentiles says that its samples are the percentiles of what is not in the result.
+	percentiles bool
 }
 
 // Revised reports whether runs that come later may change the samples of a metric that are there: they may have been
@@ -58,7 +62,7 @@ type Sample struct {
 }
 
 // all are the metrics of every result, in the order of the documentation.
-var all = slices.Concat(known, blocks, network, []Def{utilisation})
+var all = slices.Concat(known, blocks, network, []Def{utilisation}, replayed)
 
 // Find returns a metric of every result.
 func Find(name string) (Def, bool) {

@@ -59,7 +59,7 @@ func counted(name string, better expr.Better, help string, labels []string,
 			})
 		}
 	})
-	d.labels = labels
+	d.labels, d.atEnd = labels, true
 	return d
 }
 
@@ -89,6 +89,9 @@ func (t Threshold) worst(d *result.Document) string {
 
 // uncounted says which counters and phases a result has where none of those that were asked for is there.
 func uncounted(d *result.Document, name string) string {
+	if def, _ := Find(name); def.ofReplay {
+		return unreplayed(d, name)
+	}
 	if name == utilisation.Name {
 		text := fmt.Sprintf(": no such NIC with a known speed in a phase of at least %v", result.ShortestUse)
 		if len(d.World.Hosts) > 1 {

@@ -2,6 +2,7 @@ package metric
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -38,8 +39,12 @@ func parse(text string) (t Threshold, err error) {
 		return t, s.Err()
 	}
 	s.Want(".", "a dot and an aggregate, as in latency_ms.p99 < 40")
-	t.aggregated(s)
 	at := s.Next()
+	t.aggregated(s)
+	if def, _ := Find(t.Metric); def.percentiles && !slices.Contains(percentiles, t.part()) {
+		s.Wrong(at, "%s has no %s: a result has its %s", t.Metric, t.Aggregate, list(percentiles))
+	}
+	at = s.Next()
 	t.Bound, t.Of = s.BoundOf(t.unit(), result.References, expr.Bounds...)
 	if t.Of != "" && t.unit() != "GB/s" {
 		s.Wrong(at, "the %s is a limit of metrics in GB/s, such as pair_bw_gb_per_s.p50, not of %s.%s", t.Of, t.Metric,
@@ -123,7 +128,7 @@ func (t *Threshold) Abortable() error {
 		return nil
 	case t.Of == result.ByCeiling:
 		return fault.New(fault.Usage, "the ceiling is measured after the run, too late for abort")
-	case t.Transport != nil || def.labels != nil:
+	case t.Transport != nil || def.atEnd:
 		return fault.New(fault.Usage, "%s is known at the end of a run, too late for abort", t.Metric)
 	}
 	return nil

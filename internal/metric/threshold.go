@@ -83,6 +83,9 @@ func (t Threshold) admits(d *result.Document, s Sample) bool {
 	if s.Phase == Isolated && t.Metric != "isolated_latency_ms" && (t.Where == nil || !t.Where.Names("phase")) {
 		return false
 	}
+	if def, _ := Find(t.Metric); def.percentiles && s.Labels["aggregate"] != t.part() {
+		return false
+	}
 	return !t.ofCeiling(d, s) && t.matches(d, s)
 }
 
@@ -174,7 +177,7 @@ func (t Threshold) Judge(d *result.Document) Outcome {
 			o.Others = " with the label " + label + cmp.Or(strings.TrimPrefix(o.Others, " with these labels"), ", and none with labels")
 		}
 	}
-	if def, _ := Find(t.Metric); o.Samples == 0 && def.labels != nil { // what no host has counted is not 0
+	if def, _ := Find(t.Metric); o.Samples == 0 && def.atEnd { // what no host has counted is not 0
 		o.Value, o.Passed, o.Others = math.NaN(), false, uncounted(d, t.Metric)
 	} else if def.labels != nil && !o.Passed {
 		o.Note = t.worst(d)

@@ -42,6 +42,9 @@ func (d *Document) check() error {
 			return fmt.Errorf("network.windows[%d]: there is no host %d", i, w.Host)
 		}
 	}
+	if err := d.Replay.check(); err != nil {
+		return fmt.Errorf("replay: %w", err)
+	}
 	return nil
 }
 

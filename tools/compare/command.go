@@ -158,7 +158,7 @@ func (j Judging) Judge(s cli.Streams, sides Sides) error {
 	if err != nil {
 		return err
 	}
-	if !r.Judged {
+	if !r.Judged && !r.unlike {
 		r.Advice += ". To make them: " + sides.Advice(RunsNeeded(j.Alpha)+1)
 	}
 	if j.Sort != "" {

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -55,6 +56,7 @@ type Row struct {
 	Warning     string // why there is no verdict, or what to think of it
 	better      expr.Better
 	values      []float64 // one of each run, the old ones in front; NaN where a run has none
+	replay      bool      // it is of a trace that was replayed
 	log         bool      // the test is on the logarithms of the values
 	control     string    // of contention: what to think of the groups that it is against
 }
@@ -98,6 +100,7 @@ type Report struct {
 	What        []string // was measured, in words; OLD and NEW where they differ
 	OldN, NewN  int      // runs of each side
 	Judged      bool     // there are enough runs for verdicts
+	unlike      bool     // more runs would give none either
 	Headline    string   // the settings that differ, or that none does
 	Differences []string // the settings that differ, of what was measured
 	Paths       []string // changed, in words, which may explain a change
@@ -206,9 +209,16 @@ func Compare(old, fresh []*result.Document, o Options) (*Report, error) {
 	r.sayDifferences(old, fresh)
 	cut := ""
 	if !o.Force {
-		old, fresh, cut = r.leaveOutPartial(old, fresh)
-	} else if !slices.ContainsFunc(slices.Concat(old, fresh), isPartial) {
+		old, fresh, cut = r.leaveOut(old, fresh, isPartial, "partial", "may have measured another part of the work")
+		var late string
+		old, fresh, late = r.leaveOut(old, fresh, isInvalid, "invalid (lateness)", "replayed another load than the trace's")
+		cut = cmp.Or(cut, late)
+	} else if all := slices.Concat(old, fresh); !slices.ContainsFunc(all, isPartial) && !slices.ContainsFunc(all, isInvalid) {
 		r.Remarks = append(r.Remarks, "--force has no effect: all runs are complete, and any two results are compared")
+	}
+	if other := otherSchedule(slices.Concat(old, fresh)); other != "" {
+		cut, r.unlike = other, true
+		r.Remarks = append(r.Remarks, other+", so none is better than the other")
 	}
 	r.numbers, r.names = result.Pairing(slices.Concat(old, fresh))
 	r.OldN, r.NewN = len(old), len(fresh)
@@ -224,6 +234,7 @@ func Compare(old, fresh []*result.Document, o Options) (*Report, error) {
 			r.gather(old, fresh, name)
 		}
 	}
+	r.gatherReplays(old, fresh)
 	for _, name := range ownMetrics(old, fresh) {
 		r.gather(old, fresh, name)
 	}
@@ -246,19 +257,18 @@ func Compare(old, fresh []*result.Document, o Options) (*Report, error) {
 
 func isPartial(d *result.Document) bool { return d.Status != result.Complete }
 
-// leaveOutPartial takes the runs that did not end out of both sides: what they measured until then may be another
-// part of the work. Of a side that has no other they stay, for the figures alone, and why says that there is no
-// verdict.
-func (r *Report) leaveOutPartial(old, fresh []*result.Document) (_, _ []*result.Document, why string) {
+// leaveOut takes runs that do not count out of both sides: what words they are, and why. Of a side that has no other
+// they stay, for the figures alone, and why says that there is no verdict.
+func (r *Report) leaveOut(old, fresh []*result.Document, out func(*result.Document) bool, words, because string) (_, _ []*result.Document, why string) {
 	sides := [][]*result.Document{old, fresh}
 	for i, name := range []string{"OLD", "NEW"} {
-		complete := slices.DeleteFunc(slices.Clone(sides[i]), isPartial)
+		complete := slices.DeleteFunc(slices.Clone(sides[i]), out)
 		switch n := len(sides[i]) - len(complete); {
 		case n == 0:
 		case len(complete) == 0:
-			why = "all runs of " + name + " are partial, and may have measured another part of the work"
+			why = "all runs of " + name + " are " + words + ", and " + because
 		default:
-			r.Remarks = append(r.Remarks, fmt.Sprintf("%s of %s left out: partial", cli.Count(n, "run"), name))
+			r.Remarks = append(r.Remarks, fmt.Sprintf("%s of %s left out: %s", cli.Count(n, "run"), name, words))
 			sides[i] = complete
 		}
 	}

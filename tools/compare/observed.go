@@ -47,6 +47,12 @@ func (r *Report) observe(old, fresh []*result.Document) {
 		}
 		return d.Line.Ceiling.Rate, true
 	}, rate)
+	add("offered by the trace", func(d *result.Document) (float64, bool) {
+		if d.Replay == nil {
+			return 0, false
+		}
+		return d.Replay.Offered, true
+	}, rate)
 	totals, rose := map[*result.Document]map[string]int64{}, map[string]int{} // by the counter's place
 	for _, d := range slices.Concat(old, fresh) {
 		totals[d] = d.CongestionTotals()

@@ -198,7 +198,8 @@ func (r *Report) interval(row *Row) string {
 // unit is that of a row's values; empty where it is not known. A scenario's own metric has the one that its name ends
 // with.
 func (r Row) unit() string {
-	if def, ok := metric.Find(r.Metric); ok {
+	name, _, _ := strings.Cut(r.Metric, ".")
+	if def, ok := metric.Find(name); ok {
 		return def.Unit
 	}
 	if strings.HasSuffix(r.Metric, "_gb_per_s") {

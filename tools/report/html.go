@@ -59,7 +59,10 @@ const mostHostPairs = 1000
 var panels = sync.OnceValue(func() *template.Template {
 	return template.Must(template.Must(template.New("").Funcs(template.FuncMap{
 		"columnsOfShares": columnsOfShares, "rowsOfShares": rowsOfShares, "sumOfShares": sumOfShares,
+		"scaleColumns": scaleColumns, "scaleRows": scaleRows, "requestColumns": requestColumns, "requestRows": requestRows,
 		"sheets":      sheetsOf,
+		"load":        loadText,
+		"firstCharts": firstCharts,
 		"kv":          kvText,
 		"number":      numberText,
 		"bytes":       func(n int64) string { return size.Decimal(n) },
@@ -73,7 +76,7 @@ var panels = sync.OnceValue(func() *template.Template {
 		"sorted":      violatedFirst,
 		"verdict":     verdictChip,
 		"measured":    measuredText,
-	}).Parse(panelHTML)).Parse(expertsHTML + sharesHTML + movedHTML))
+	}).Parse(panelHTML)).Parse(expertsHTML + sharesHTML + movedHTML + replayHTML))
 })
 
 // durationText is a time for a table; a dash if it is missing.
@@ -181,7 +184,8 @@ func writeHTML(w io.Writer, list []input) error {
 		id, title string
 		there     bool
 	}{
-		{"summary", "Summary", true}, {"thresholds", "Thresholds", len(views[0].D.Thresholds) > 0},
+		{"summary", "Summary", true}, {"replay", "Replay", views[0].F.Replay != nil},
+		{"thresholds", "Thresholds", len(views[0].D.Thresholds) > 0},
 		{"metrics", "Metrics", views[0].MetricsFirst}, {"experts", "Experts", views[0].Experts.There()},
 		{"table", "Table", len(views[0].Tables) > 0}, {"blocks", "Blocks", len(views[0].F.Blocks.List) > 0},
 		{"timeline", "Timeline", views[0].HasSpans},
@@ -314,7 +318,7 @@ func newView(id string, in input) *view {
 	}
 	v.Patterns = f.Patterns[:min(len(f.Patterns), mostPatterns)]
 	v.describePatterns()
-	v.Patterned = len(f.Patterns) > 0 && (v.HasLatencies || d.Values["ep_beside"] == nil)
+	v.Patterned = len(f.Patterns) > 0 && (f.Runs > 0 || f.Replay == nil) && (v.HasLatencies || d.Values["ep_beside"] == nil)
 	v.describeEngine()
 	v.describeClocks()
 	rows := mostRows

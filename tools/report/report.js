@@ -19,11 +19,11 @@
     const units = { ns: fmt.ns, bytes: fmt.bytes, "bytes/s": fmt.rate, ratio: fmt.ratio };
     const show = x.words ? (v) => x.words[v] ?? "" : whole ? binary : units[x.unit] || fmt.number, value = units[y.unit] || fmt.number;
     const series = chart.series.map((s, i) => ({
-      name: s.name, color: i, shape: i, line: !x.words && !s.points.some((p) => p.name),
+      name: s.name, color: i, shape: i, line: !x.words && !s.points.some((p) => p.name), marks: x.unit !== "ns", dash: chart.wide && i ? [6, 4] : undefined,
       points: s.points.map((p) => [p.x, p.y, { name: p.name, range: p.low !== null && p.high !== null ? [p.low, p.high] : undefined }]),
     }));
     const host = h("div");
-    const figure = h("figure", {}, h("figcaption", {}, chart.title), host);
+    const figure = h("figure", chart.wide ? { class: "wide" } : {}, h("figcaption", {}, chart.title), host);
     return [figure, () => perigee.plot(host, {
       label: chart.title, height: 270, series, bars: Boolean(x.words) && !y.log, beside: series.some((s) => s.points.some((p) => p[2].range)) ? 6 : 0,
       x: { label: x.label, fmt: show, log: x.log, words: x.words, base: x.log && (whole || twos) ? 2 : undefined, ...(x.words ? { min: -0.5, max: x.words.length - 0.5 } : {}) },
@@ -38,7 +38,7 @@
     host.append(figure);
     return plot();
   });
-  const first = 3; // pictures that stand above the facts
+  const first = (list) => (list.length && list[0].wide ? 4 : 3); // pictures that stand above the facts
 
   const patternsChart = (host, controls, data) => {
     const points = (pick, range) => data.patterns.map((p, i) => [i, pick(p), { i, range: range && range(p) }]).filter((p) => p[1] !== null);
@@ -261,7 +261,7 @@
   };
 
   // The answer's pictures stand in the panel as they are: they are drawn before the page has loaded, as previews want.
-  const answers = { answer: pictures((l) => l.slice(0, first)), more: pictures((l) => l.slice(first)) };
+  const answers = { answer: pictures((l) => l.slice(0, first(l))), more: pictures((l) => l.slice(first(l))) };
   const charts = { timeline: perigee.timeline, patterns: patternsChart, matrix: matrixChart, latency: latencyChart };
   const made = new Map();
   const make = async (panel) => {

@@ -147,7 +147,7 @@ func writeHeader(p *printer, in input, l look) {
 		p.line("# %s of block transfers%s", cli.Count(n, "measurement"), plaintext.Escape(f.Blocks.OfFiles()))
 	}
 	// Without runs, what was measured stands elsewhere.
-	if f.Runs > 0 || len(f.Blocks.List)+len(d.Values)+len(d.Tables)+len(d.Metrics) == 0 {
+	if f.Runs > 0 || len(f.Blocks.List)+len(d.Values)+len(d.Tables)+len(d.Metrics) == 0 && f.Replay == nil {
 		p.line("# %s, %s, %s moved in the workload", cli.Count(len(f.Patterns), "pattern"), cli.Count(f.Runs, "run"),
 			size.Decimal(f.Bytes))
 	}
@@ -176,7 +176,11 @@ func writeSummary(p *printer, in input, l look) {
 		p.finding(l, figures.Finding{Level: "detail", Text: f.Answer.Path})
 	}
 	if l.bars && len(f.Answer.Charts) > 0 {
-		writeBars(p, f.Answer.Charts[0], l)
+		first := f.Answer.Charts[0]
+		if f.Replay != nil {
+			first = f.Replay.Timeline(mostBarLines / 2)
+		}
+		writeBars(p, first, l)
 	}
 	if l.full && len(f.Answer.Judged) > 0 {
 		p.line("")
@@ -225,6 +229,12 @@ func writeMain(p *printer, f *figures.Figures, l look) {
 	d, own, planes := f.Document, f.OwnMetrics(), expertsOf(f.Document).Planes
 	first := false // the tables are the first figures
 	switch {
+	case f.Replay != nil:
+		writeReplay(p, f.Replay, l)
+		if !l.full {
+			p.leaveTables(d)
+			return
+		}
 	case len(own) > 0:
 		writeMetrics(p, own, l)
 	case len(planes) > 0 && d.Values["ep_beside"] == nil:

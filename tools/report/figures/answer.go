@@ -19,6 +19,7 @@ type Answer struct {
 // Chart is a picture of values over one axis, such as bandwidth over bytes.
 type Chart struct {
 	Title  string   `json:"title"`
+	Wide   bool     `json:"wide,omitempty"` // it has a line of a page for itself
 	X      Axis     `json:"x"`
 	Y      Axis     `json:"y"`
 	Series []Series `json:"series"`
@@ -66,7 +67,7 @@ func answerOf(f *Figures) Answer {
 		a.Path = f.Moved.Path
 	}
 	experts, sizes := expertsCharts(f), sizesCharts(f)
-	a.Charts = append(a.Charts, slices.Concat(experts, blocksCharts(f), scriptCharts(f), trafficCharts(f), sizes)...)
+	a.Charts = append(a.Charts, slices.Concat(replayCharts(f.Replay), experts, blocksCharts(f), scriptCharts(f), trafficCharts(f), sizes)...)
 	switch {
 	case a.Why != "":
 	case len(f.Blocks.List) > 0 && len(a.Judged) > 0: // from which size on the best is nearly reached
@@ -81,12 +82,12 @@ func answerOf(f *Figures) Answer {
 	threads := f.Document.World.Size > 2 ||
 		slices.ContainsFunc(f.Blocks.List, func(b Block) bool { return b.Threads > 1 })
 	for i := range a.Charts { // else a limit far above would press the rest onto the axis
-		if c := &a.Charts[i]; c.X.Words == nil && c.Y.Unit == "bytes/s" {
+		if c := &a.Charts[i]; c.X.Words == nil && c.X.Unit != "ns" && c.Y.Unit == "bytes/s" {
 			c.Y.Log = c.wide(func(p Point) Num { return p.Y })
 		}
 	}
 	limited := slices.ContainsFunc(a.Charts, func(c Chart) bool { return len(c.Limits) > 0 })
-	limited = limited && len(f.Document.World.Hosts) == 1
+	limited = limited && f.Replay == nil && len(f.Document.World.Hosts) == 1
 	if threads && limited {
 		a.Why = strings.TrimSpace(a.Why + " Several threads together may exceed memcpy of one.")
 	}

@@ -344,6 +344,7 @@ func (b *builder) finish(d *result.Document) (*Figures, error) {
 	f.Contention.Slower, f.Contention.Open = b.contention.Slower()
 	f.judgeContention()
 	f.Moved = movedOf(f, &b.flows)
+	f.Replay = replayOf(d)
 	f.Findings = findings(f)
 	f.Answer = answerOf(f)
 	return f, nil

@@ -60,6 +60,7 @@ type Figures struct {
 	Starts     Starts     `json:"starts"`           // by the clock
 	Shares     *Shares    `json:"shares,omitempty"` // see Share
 	Moved      *Moved     `json:"moved,omitempty"`  // nil where nothing was looked at
+	Replay     *Replay    `json:"replay,omitempty"`
 	Timeline   Timeline   `json:"-"`
 
 	runs []result.Latencies // of each pattern

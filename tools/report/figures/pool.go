@@ -27,6 +27,10 @@ func Pool(paths []string) (*Figures, error) {
 		if err != nil {
 			return nil, err
 		}
+		if d.Replay != nil {
+			return nil, fault.New(fault.Usage, "%s is a replay: --pool takes runs of patterns together", path).
+				WithHint("perigee compare takes several replays of one schedule")
+		}
 		b.later = i > 0
 		for k := range b.patterns {
 			b.patterns[k].row.Cut()

@@ -1,0 +1,319 @@
+package figures
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"perigee/internal/cli"
+	"perigee/internal/result"
+	"perigee/internal/size"
+	"perigee/internal/stats"
+)
+
+// Replay are the figures of a trace that was replayed: those of the result, with the number of the requests in place of
+// their columns.
+type Replay struct {
+	*result.Replay
+	Requests int `json:"requests"` // of the schedule
+}
+
+// replayOf are the figures of a replay; nil where there was none.
+func replayOf(d *result.Document) *Replay {
+	if d.Replay == nil || len(d.Replay.Requests.Index) == 0 {
+		return nil
+	}
+	return &Replay{Replay: d.Replay, Requests: len(d.Replay.Requests.Index)}
+}
+
+// level is how good the news is.
+func (r *Replay) level() string {
+	over := slices.ContainsFunc(r.Scales, func(s result.ReplayScale) bool { return s.Over > 0 })
+	switch {
+	case !r.Lateness.Valid:
+		return "bad"
+	case r.Capacity == nil || r.Lateness.Posts == 0:
+		return "note"
+	case r.Offered > *r.Capacity:
+		return "bad"
+	case over || r.Carried < 0.9*r.Offered || r.Offered > 0.8**r.Capacity:
+		return "note"
+	}
+	return "good"
+}
+
+// sayReplay says what the result says of itself: whether it counts comes first, or else what was carried of what was
+// offered; peaks follow.
+func sayReplay(r *Replay, list *[]Finding) {
+	if r == nil {
+		return
+	}
+	lines := r.Answer()
+	first, rest, _ := strings.Cut(lines[0], ". ")
+	if rest != "" {
+		lines = append([]string{rest}, lines[1:]...)
+	} else {
+		lines = lines[1:]
+	}
+	why := ""
+	for _, line := range append(lines, r.what()...) {
+		why += " " + sentence(line)
+	}
+	why = strings.TrimSpace(why)
+	*list = append(*list, Finding{r.level(), sentence(first) + " " + why, why})
+	r.sayMore(func(level, format string, args ...any) {
+		*list = append(*list, Finding{Level: level, Text: fmt.Sprintf(format, args...)})
+	})
+}
+
+// sentence makes a text one.
+func sentence(text string) string {
+	return strings.ToUpper(text[:1]) + strings.TrimSuffix(text[1:], ".") + "."
+}
+
+// sayMore says how the figures came about.
+func (r *Replay) sayMore(say sayer) {
+	l, t := r.Lateness, r.Trace
+	say("note", "Lateness is posted - due on the clock that all ranks share, over %d posts: p50 %s, p99 %s, at most %s. %s beyond the limit of %s, in %s one after the other. The p99 is %.3g of the mean time between posts of a rank, which is not judged.",
+		l.Posts, Duration(Num(l.P50NS)), Duration(Num(l.P99NS)), Duration(Num(l.MaxNS)), plural(int(l.Late), "post is", "posts are"),
+		Duration(Num(l.LimitNS)), plural(int(l.Stalls), "stretch", "stretches"), l.OfGap)
+	left := fmt.Sprintf("%d of %d requests of %s are replayed", r.Requests, t.Requests, t.File)
+	if t.Outside+t.Empty > 0 {
+		left += fmt.Sprintf("; %d lie outside the window of %g to %g s, and of %d nothing moves", t.Outside, t.FromS, t.ToS, t.Empty)
+	}
+	say("note", "%s.", left)
+	switch {
+	case t.GridNS > 0 && r.Spread:
+		say("note", "The times of the trace stand on a grid of %s: requests are spread within each step.", Duration(Num(t.GridNS)))
+	case t.GridNS > 0:
+		say("note", "The times of the trace stand on a grid of %s, so that requests come in bursts, which are replayed as they are.",
+			Duration(Num(t.GridNS)))
+	}
+	prefill := "at their arrival; prefill is reckoned without queueing"
+	if r.Waits {
+		prefill = "at the end of their prefill"
+	}
+	say("note", "Transfers are due %s, with %.4g TFLOP/s of a GPU.", prefill, r.FLOPS/1e12)
+}
+
+// what says what was replayed, and what is left.
+func (r *Replay) what() []string {
+	text := fmt.Sprintf("%s of %s, %s, in %s at %g times the speed; lateness p99 %s", cli.Count(r.Requests, "request"),
+		size.Decimal(r.Bytes), r.Path(), Duration(Num(r.SpanNS)), r.SpeedUp, Duration(Num(r.Lateness.P99NS)))
+	list := []string{text}
+	if r.DrainNS > 0 {
+		list = append(list, fmt.Sprintf("after the last was due it took %s until all were done, which counts apart", Duration(Num(r.DrainNS))))
+	}
+	if missing := r.Requests - int(r.Done); missing > 0 {
+		list = append(list, plural(missing, "request is not complete", "requests are not complete"))
+	}
+	return list
+}
+
+// Path is between which workers what is moved, in words.
+func (r *Replay) Path() string {
+	return fmt.Sprintf("%s from %dxTP%d to %dxTP%d", r.Model, r.Prefill.N, r.Prefill.TP, r.Decode.N, r.Decode.TP)
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// mostBins is how many bins a picture over the time of a replay has.
+const mostBins = 150
+
+// bins divide the time of a replay. Where it is long enough they are whole steps of the grid of its trace: other lengths
+// would have more steps in some bins than in others.
+type bins struct {
+	width, end int64 // nanoseconds
+	n          int
+}
+
+func (r *Replay) bins(most int) bins {
+	q, b := &r.Replay.Requests, bins{end: max(r.SpanNS, 1)}
+	for i := range q.Due {
+		b.end = max(b.end, q.Due[i], q.Done[i], q.Posted[i])
+	}
+	step := 1.0
+	if grid := float64(r.Trace.GridNS) / max(r.SpeedUp, 1e-9); grid >= 1 && !r.Spread && float64(b.end) >= 20*grid {
+		step = grid
+	}
+	k := 1.0
+	for i := 0; math.Ceil((float64(b.end)+1)/(k*step)) > float64(most); i++ {
+		k *= []float64{2, 2.5, 2}[i%3] // 1, 2, 5, 10
+	}
+	b.width = max(int64(math.Round(k*step)), 1)
+	b.n = int(b.end/b.width) + 1
+	return b
+}
+
+// at is the bin of a time.
+func (b bins) at(ns int64) int { return int(min(max(ns, 0), b.end) / b.width) }
+
+// axis is that of the bins.
+func (b bins) axis() Axis {
+	return Axis{Label: fmt.Sprintf("time of the replay, in bins of %s", Duration(Num(b.width))), Unit: "ns"}
+}
+
+// series makes a series of a value for each bin; None is no point.
+func (b bins) series(name string, of func(i int) Num) Series {
+	s := Series{Name: name}
+	for i := range b.n {
+		if v := of(i); v.Known() {
+			s.Points = append(s.Points, Point{X: Num(int64(i) * b.width), Y: v, Low: None, High: None})
+		}
+	}
+	return s
+}
+
+// farAbove is from how many times the largest value on a limit would press the rest of a picture onto its axis.
+const farAbove = 8
+
+// Timeline draws what was due and what was carried over the time of the replay, in at most so many bins. The bytes of a
+// request that is done are spread over the time of its transfer.
+func (r *Replay) Timeline(most int) Chart {
+	b, q := r.bins(most), &r.Replay.Requests
+	due, done := make([]float64, b.n), make([]float64, b.n)
+	for i, bytes := range q.Bytes {
+		due[b.at(q.Due[i])] += float64(bytes)
+		if from, to := q.Posted[i], max(q.Done[i], q.Posted[i]+1); from >= 0 && q.Done[i] >= 0 {
+			for k := b.at(from); k <= b.at(to); k++ {
+				part := min(to, int64(k+1)*b.width) - max(from, int64(k)*b.width)
+				done[k] += float64(bytes) * float64(part) / float64(to-from)
+			}
+		}
+	}
+	rate := func(of []float64) func(int) Num {
+		return func(i int) Num { return Num(of[i] * 1e9 / float64(b.width)) }
+	}
+	c := Chart{Title: "Load over the time of the replay", Wide: true, X: b.axis(), Y: Axis{Label: "bytes / time", Unit: "bytes/s"},
+		Series: []Series{b.series("offered: due in the bin", rate(due)), b.series("carried: in transfer in the bin", rate(done))}}
+	if r.Capacity != nil && *r.Capacity > farAbove*max(slices.Max(due), slices.Max(done))*1e9/float64(b.width) {
+		c.Title += fmt.Sprintf(" (the capacity of %s/s is far above)", size.Decimal(*r.Capacity))
+	} else if r.Capacity != nil {
+		c.Limits = []Limit{{Name: "capacity", Points: []Point{{Y: Num(*r.Capacity), Low: None, High: None}}}}
+	}
+	return c
+}
+
+// most counts how many spans of time are open at a time, at most in each bin. Spans without a beginning count for
+// nothing, those without an end stay open.
+func (b bins) most(from, to []int64) func(int) Num {
+	type event struct {
+		at   int64
+		step int
+	}
+	var events []event
+	for i := range from {
+		if from[i] >= 0 && to[i] != from[i] {
+			events = append(events, event{from[i], 1})
+		}
+		if from[i] >= 0 && to[i] > from[i] {
+			events = append(events, event{to[i], -1})
+		}
+	}
+	slices.SortFunc(events, func(a, b event) int { return cmp.Or(cmp.Compare(a.at, b.at), a.step-b.step) })
+	open, bin, most := 0, 0, make([]int, b.n)
+	for _, e := range events {
+		for ; bin < b.at(e.at); bin++ {
+			most[bin+1] = open
+		}
+		open += e.step
+		most[bin] = max(most[bin], open)
+	}
+	for ; bin+1 < b.n; bin++ {
+		most[bin+1] = open
+	}
+	return func(i int) Num { return Num(most[i]) }
+}
+
+// underWay draws how many requests are in transfer, and how many wait for their admission.
+func (r *Replay) underWay(b bins) Chart {
+	q := &r.Replay.Requests
+	c := Chart{Title: "Requests under way, at most in each bin", X: b.axis(), Y: Axis{Label: "requests"},
+		Series: []Series{b.series("in transfer", b.most(q.Posted, q.Done))}}
+	if r.InFlight > 0 {
+		c.Series = append(c.Series, b.series("waiting for admission", b.most(q.Due, q.Admitted)))
+	}
+	return c
+}
+
+// lateness draws how late requests were posted, with the limit of its p99.
+func (r *Replay) lateness(b bins) Chart {
+	list := make([][]float64, b.n)
+	for i, due := range r.Replay.Requests.Due {
+		if late := r.LateNS(i); !math.IsNaN(late) {
+			list[b.at(due)] = append(list[b.at(due)], late)
+		}
+	}
+	at := func(q float64) func(int) Num {
+		return func(i int) Num {
+			slices.Sort(list[i])
+			return Num(stats.Quantile(list[i], q))
+		}
+	}
+	c := Chart{Title: "Lateness of requests", X: b.axis(), Y: Axis{Label: "posted - due", Unit: "ns"},
+		Series: []Series{b.series("median", at(0.5)), b.series("latest", at(1))},
+		Limits: []Limit{{Name: "limit of the p99", Points: []Point{{Y: Num(r.Lateness.LimitNS), Low: None, High: None}}}}}
+	c.Y.Log = c.wide(func(p Point) Num { return p.Y })
+	return c
+}
+
+// mostSizes is how many sizes a picture over the bytes of requests has.
+const mostSizes = 24
+
+// bySize draws the latency of requests over their bytes, with what they would take alone.
+func (r *Replay) bySize() Chart {
+	q := &r.Replay.Requests
+	least, most := math.Inf(1), 0.0
+	for _, bytes := range q.Bytes {
+		least, most = min(least, max(float64(bytes), 1)), max(most, float64(bytes))
+	}
+	step := max(math.Log(most/least)/mostSizes, 1e-9)
+	sizes, times := make([][]float64, mostSizes+1), make([][]float64, mostSizes+1)
+	for i, bytes := range q.Bytes {
+		if ns := r.LatencyNS(i); !math.IsNaN(ns) {
+			k := min(max(int(math.Log(max(float64(bytes), 1)/least)/step), 0), mostSizes)
+			sizes[k], times[k] = append(sizes[k], float64(bytes)), append(times[k], ns)
+		}
+	}
+	c := Chart{Title: "Latency of requests, by their bytes", X: Axis{Label: "bytes of a request", Unit: "bytes", Log: true},
+		Y: Axis{Label: "due to done; median, p10 to p90", Unit: "ns", Log: true}}
+	line := Limit{Name: "alone"}
+	for k := range sizes {
+		if len(sizes[k]) == 0 {
+			continue
+		}
+		x := Num(stats.Median(sizes[k]))
+		p := pointOf(x, times[k])
+		c.add("median of requests of a size", p)
+		c.add("slowest", Point{X: x, Y: Num(slices.Max(times[k])), Low: None, High: None})
+		if alone := r.AloneNS(int64(x)); !math.IsNaN(alone) {
+			line.Points = append(line.Points, Point{X: x, Y: Num(alone), Low: None, High: None})
+		}
+	}
+	if len(line.Points) > 1 {
+		line.Name = fmt.Sprintf("alone: %s + bytes / (%s/s)", Duration(Num(r.Fit.AlphaNS)), size.Decimal(r.Fit.Rate))
+		c.Limits = []Limit{line}
+	}
+	return c
+}
+
+// replayCharts draws a replay over its time, and its requests by their bytes.
+func replayCharts(r *Replay) (list []Chart) {
+	if r == nil {
+		return nil
+	}
+	b := r.bins(mostBins)
+	for _, c := range []Chart{r.Timeline(mostBins), r.underWay(b), r.lateness(b), r.bySize()} {
+		if len(c.Series) > 0 && len(c.Series[0].Points) > 0 {
+			list = append(list, c)
+		}
+	}
+	return list
+}

@@ -25,6 +25,7 @@ import (
 
 	"perigee/e2e/bench/barrier"
 	"perigee/e2e/bench/job"
+	"perigee/e2e/bench/replay"
 	"perigee/e2e/bench/transfer"
 	"perigee/e2e/bench/truth"
 	"perigee/internal/traffic/matrix"
@@ -35,8 +36,11 @@ func main() {
 	transfer.Child() // does not return in the processes that this benchmark starts
 	job.Child()      // nor this
 	measure := run
-	if barrier.IsRank() {
+	switch {
+	case barrier.IsRank():
 		measure = barrier.Rank
+	case replay.IsRank():
+		measure = replay.Rank
 	}
 	if err := measure(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -61,6 +65,7 @@ var sections = []section{
 	{"connect", func(w io.Writer, c *job.Command) error { return c.Connect(w) }},
 	{"barrier", func(w io.Writer, _ *job.Command) error { return barrier.Run(w) }},
 	{"proofs", func(w io.Writer, _ *job.Command) error { return barrier.Proofs(w) }},
+	{"replay", func(w io.Writer, _ *job.Command) error { return replay.Run(w) }},
 	{"prepare", func(w io.Writer, c *job.Command) error { return c.Prepare(w) }},
 	{"runs", func(w io.Writer, c *job.Command) error { return c.WholeRuns(w) }},
 	{"start", func(w io.Writer, c *job.Command) error { return c.Start(w) }},

@@ -53,37 +53,22 @@ func (o *Options) checkNumbers() error {
 	if o.Scale == 0 {
 		o.Scale = 1
 	}
-	for _, n := range []struct {
-		flag        string
-		value, most int64
-	}{
-		{"cache", int64(o.CacheBlocks), math.MaxInt32},
-		{"block-size", o.BlockTokens, maxPage},
-		{"page-size", o.PageTokens, maxPage},
-		{"layer-runs", int64(o.LayerRuns), o.Model.Model.Layers},
-	} {
-		if n.value < 0 || n.value > n.most {
-			return usage("--%s: wanted a whole number from 1 to %d, got %d", n.flag, n.most, n.value)
-		}
-	}
+	const far = 1e30 // beyond any machine
 	for _, n := range []struct {
 		flag        string
 		value, most float64
-	}{{"flops", o.FLOPS, math.MaxFloat64}, {"speed-up", o.SpeedUp, math.MaxFloat64}, {"scale", o.Scale, 1}} {
-		switch {
-		case math.IsNaN(n.value) || math.IsInf(n.value, 0) || n.value < 0:
-			return usage("--%s: wanted a number above 0, got %v", n.flag, n.value)
-		case n.value > n.most:
-			return usage("--%s: wanted at most %v, got %v", n.flag, n.most, n.value)
+	}{
+		{"cache", float64(o.CacheBlocks), math.MaxInt32}, {"block-size", float64(o.BlockTokens), maxPage},
+		{"page-size", float64(o.PageTokens), maxPage},
+		{"layer-runs", float64(o.LayerRuns), float64(o.Model.Model.Layers)}, {"flops", o.FLOPS, far}, {"speed-up", o.SpeedUp, far}, {"scale", o.Scale, 1},
+		{"from", o.From.Seconds(), far}, {"to", o.To.Seconds(), far},
+	} {
+		if !(n.value >= 0 && n.value <= n.most) { // also not a number
+			return usage("--%s: wanted a number above 0 and at most %.10g, got %v", n.flag, n.most, n.value)
 		}
 	}
-	switch {
-	case o.From < 0:
-		return usage("--from: wanted a time of the trace, from 0, got %s", o.From)
-	case o.To < 0:
-		return usage("--to: wanted a time of the trace, from 0, got %s", o.To)
-	case o.To > 0 && o.To < o.From:
-		return usage("--to %s is before --from %s: wanted a later time of the trace", o.To, o.From)
+	if o.To > 0 && o.To < o.From {
+		return usage("--to %v is before --from %v: wanted a later time of the trace", o.To, o.From)
 	}
 	return nil
 }
@@ -99,7 +84,8 @@ func (o *Options) checkWorkers() error {
 			return usage("--%s: wanted at least one worker of one rank, got %s", side.flag, side.w)
 		}
 		if err := fits(side.w.TP); err != nil {
-			return usage("--%s %s: %w", side.flag, side.w, err).WithHint("--%s can have %s", side.flag, possible(64, fits))
+			return usage("--%s %s: %w", side.flag, side.w, err).
+				WithHint("--%s can have %s", side.flag, possible(64, fits))
 		}
 	}
 	a, b := o.Prefill.TP, o.Decode.TP
@@ -111,7 +97,8 @@ func (o *Options) checkWorkers() error {
 			return fits(tp)
 		}
 		return usage("--prefill %s, --decode %s: of TP %d and %d one must be a multiple of the other", o.Prefill, o.Decode,
-			a, b).WithHint("with --decode %s, --prefill can have %s, or a multiple of %d", o.Decode, possible(b, divides), b)
+			a, b).WithHint("with --decode %s, --prefill can have %s, or a multiple of %d", o.Decode,
+			possible(b, divides), b)
 	}
 	return nil
 }

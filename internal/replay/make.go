@@ -24,7 +24,8 @@ type maker struct {
 }
 
 // Make derives the schedule of a trace. It has no side effects, and the same arguments give the same schedule. Options
-// that make no sense, or not with this trace, are an error of the kind Usage that names their flags.
+// that make no sense, or not with this trace, are an error of the kind Usage that names their flags; hash ids that do
+// not fit the tokens of their prompt are one of the kind Input that names the line.
 func Make(t *trace.Trace, o Options) (*Schedule, error) {
 	if err := cmp.Or(o.check(), o.checkIDs(t)); err != nil {
 		return nil, err
@@ -67,8 +68,9 @@ func (m *maker) window() (w [2]int, err error) {
 	w[0] = sort.Search(len(all), func(i int) bool { return all[i].At >= m.From })
 	w[1] = sort.Search(len(all), func(i int) bool { return m.To > 0 && all[i].At > m.To })
 	if w[0] >= w[1] {
-		return w, usage("--from %v, --to %v: no request comes then", m.From, m.To).
-			WithHint("the requests of the trace come from 0 s to %v", all[len(all)-1].At)
+		last := all[len(all)-1].At
+		return w, usage("no request comes from --from %v to --to %v", m.From, cmp.Or(m.To, last)).
+			WithHint("the requests of the trace come from 0s to %v", last)
 	}
 	m.Outside = len(all) - (w[1] - w[0])
 	longest := slices.MaxFunc(all[w[0]:w[1]], func(a, b trace.Request) int { return cmp.Compare(a.Input, b.Input) })

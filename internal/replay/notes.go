@@ -38,7 +38,8 @@ func (m *maker) notes() {
 		note("the model's file does not say its hidden size, which decides how long prefill takes: %d is assumed, that of all "+
 			"query heads", m.Model.Model.HiddenSize())
 	}
-	if m.BlockTokens == 0 && slices.ContainsFunc(m.trace.Requests, func(r trace.Request) bool { return r.HashIDs != nil }) {
+	hasIDs := func(r trace.Request) bool { return r.HashIDs != nil }
+	if m.BlockTokens == 0 && slices.ContainsFunc(m.trace.Requests, hasIDs) {
 		note("prefill computes every prompt as a whole: --block-size says the tokens of a hash id, which the trace does not")
 	}
 	if m.From > 0 && (m.Moved == Missing || m.Routing == PrefixAware) {

@@ -2,6 +2,10 @@
 // decodes it, how many bytes of its cache move between which ranks in how many pieces, and when.
 //
 // Everything is a pure function of the trace and the [Options], so every rank derives the same schedule by itself.
+//
+// Workers are chosen, and their caches change, request by request in the order of arrival: a worker has the blocks of a
+// prompt as soon as it is given the request. Every byte of a cache crosses once, as with matgen's --kv-replicas split:
+// ranks that hold the same share it evenly.
 package replay
 
 import (

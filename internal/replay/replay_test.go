@@ -154,6 +154,15 @@ func TestMissingByWorker(t *testing.T) {
 	}
 }
 
+// Ids that differ above bit 31 alone are different blocks.
+func TestLongIDs(t *testing.T) {
+	o := options(cacheOf(t, "llama3.1-8b", "bf16"))
+	o.Moved = Missing
+	if s := mustMake(t, traceOf(t, line(0, 512, 1), line(1, 512, 1<<32+1)), o); s.Bytes != 2*512*131072 {
+		t.Errorf("got %d bytes", s.Bytes)
+	}
+}
+
 // T3: handoffs of Kimi K2.5 in fp8, with 61 x 576 = 35,136 B a token.
 func TestHandoff(t *testing.T) {
 	s := mustMake(t, traceOf(t, line(0, 8150), line(1, 9174)), options(cacheOf(t, "kimi-k2.5", "fp8")))
@@ -198,7 +207,7 @@ func TestWindow(t *testing.T) {
 	}
 	o.From, o.To = 401*time.Millisecond, 999*time.Millisecond
 	_, err := Make(shared(t), o)
-	if fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "--from 401ms, --to 999ms") ||
+	if fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "--from 401ms to --to 999ms") ||
 		!strings.Contains(fault.HintOf(err), "2s") {
 		t.Errorf("an empty window: got %v (%s)", err, fault.HintOf(err))
 	}

@@ -46,7 +46,7 @@ func TestEveryFormatIsJSON(t *testing.T) {
 		return path
 	}
 	dir := harness.Files(t, map[string]string{
-		"m.txt": "0 1K\n0 0\n", "loads.txt": "1 2 3 4 5 6 7 8\n",
+		"m.txt": "0 1K\n0 0\n", "t.csv": "time_s,isl\n0,10\n1,20\n", "loads.txt": "1 2 3 4 5 6 7 8\n",
 		"c.yaml": "iters: 2\nisolation_iters: 2\ntraffic_patterns:\n- {matrix_file: m.txt, mem_type: cpu, sleep_before_launch_sec: 0.001}\n",
 	})
 	harness.MustRun(t, dir, "sequential-ct-perftest", "c.yaml", "--engine", "shm", "--result", "r.json")
@@ -74,6 +74,7 @@ func TestEveryFormatIsJSON(t *testing.T) {
 		"sweep table":     {sweep},
 		"sweep scenarios": {sweep},
 		"sweep columns":   nil,
+		"trace show":      {"t.csv"},
 	}
 	for _, name := range commandsWith(t, dir) {
 		args, ok := runs[name]

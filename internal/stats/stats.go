@@ -8,7 +8,8 @@ import (
 // Quantile returns the q-quantile (0 to 1) of ascending values by linear
 // interpolation between the two nearest (type 7 of Hyndman and Fan 1996, the default of numpy
 // and R), and NaN where there are none. It is the one definition of quantiles, percentiles and
-// medians in perigee: every table, report, threshold and comparison uses it or [QuantileOf].
+// medians in perigee: every table, report, threshold and comparison uses it or [QuantileOf]; figures
+// of serving traces alone have nearest ranks, as published ones do.
 func Quantile(sorted []float64, q float64) float64 {
 	return QuantileOf(int64(len(sorted)), q, func(i int64) float64 { return sorted[i] })
 }

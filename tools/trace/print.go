@@ -94,7 +94,7 @@ func answer(f *figures.Figures) string {
 		fmt.Fprintf(&b, " The busiest %s s have %s times the tokens of the mean.", scales(n), peaks)
 	}
 	if f.Hits != nil {
-		fmt.Fprintf(&b, " An infinite prefix cache has %.6f of the tokens.", f.Hits.Token)
+		fmt.Fprintf(&b, " An infinite prefix cache finds %.6f of the tokens.", f.Hits.Token)
 	}
 	if f.UnitAssumed {
 		fmt.Fprintf(&b, " The timestamps are assumed to be in %s: --trace-unit says it.", f.Unit)

@@ -96,6 +96,8 @@ var hits = section{"Hit ratio of a prefix cache", append([]row{
 	of("  full blocks only: their hit tokens / prompt tokens", hitsOf,
 		func(h *figures.Hits) string { return ratio(h.FullBlocks) }),
 	of("  block-weighted: hit blocks / references", hitsOf, func(h *figures.Hits) string { return ratio(h.Block) }),
+	of("  blocks seen before at any position / references", hitsOf,
+		func(h *figures.Hits) string { return ratio(h.AnyPosition) }),
 	of("  request-weighted: mean of each request's token ratio", hitsOf,
 		func(h *figures.Hits) string { return ratio(h.Request) }),
 	of("  requests with a hit", hitsOf, func(h *figures.Hits) string { return whole(h.RequestsWithHit) }),

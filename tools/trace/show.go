@@ -26,7 +26,7 @@ type showCmd struct {
 	KVCacheDType string         `name:"kv-cache-dtype" placeholder:"NAME" help:"Precision of the cache: bf16 (the default), fp8, nvfp4, fp8_ds_mla and others; auto for that of the model's file."`
 	BlockSize    *int64         `name:"block-size" placeholder:"TOKENS" help:"Tokens of a hash id, where they are not those of the format: 512 of Mooncake's traces, 16 of Bailian's."`
 	TraceUnit    string         `name:"trace-unit" placeholder:"s|ms" help:"Unit of the timestamps, s or ms, where the trace does not say it."`
-	From         time.Duration  `placeholder:"TIME" help:"Leave out the requests of so much time after the first one, such as 10m."`
+	From         time.Duration  `placeholder:"TIME" help:"Leave out the requests that came earlier after the first one than this, such as 10m. Caches are empty then."`
 	To           *time.Duration `placeholder:"TIME" help:"Leave out the requests that came later after the first one than this."`
 	Format       string         `enum:"text,json" default:"text" help:"text or json (default ${default})."`
 }

@@ -53,7 +53,7 @@ func TestText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `A: 2 requests in 3.053 s, 13427 tokens of prompts. Their KV caches in llama3.1-8b (bf16) are 0.576 GB/s on average, and 9.116 / 0.912 GB/s in the busiest 0.1 / 1 s. An infinite prefix cache has 0.457585 of the tokens.
+	want := `A: 2 requests in 3.053 s, 13427 tokens of prompts. Their KV caches in llama3.1-8b (bf16) are 0.576 GB/s on average, and 9.116 / 0.912 GB/s in the busiest 0.1 / 1 s. An infinite prefix cache finds 0.457585 of the tokens.
 B: 2 requests in 0.052 s, 7988 tokens of prompts. Their KV caches in llama3.1-8b (bf16) are 20.135 GB/s on average.
 
 Arrivals a.jsonl b.csv
@@ -93,6 +93,7 @@ infinite: hit tokens, partial last blocks included 6144 -
 token-weighted: hit tokens / prompt tokens 0.457585 -
 full blocks only: their hit tokens / prompt tokens 0.457585 -
 block-weighted: hit blocks / references 0.444444 -
+blocks seen before at any position / references 0.444444 -
 request-weighted: mean of each request's token ratio 0.474660 -
 requests with a hit 1 -
 requests fully hit 0 -

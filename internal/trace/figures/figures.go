@@ -121,6 +121,7 @@ type Hits struct {
 	Token           float64 `json:"token_weighted"`      // HitTokens of all tokens of prompts
 	FullBlocks      float64 `json:"full_blocks_only"`    // tokens of hit blocks that are full, of all tokens of prompts
 	Block           float64 `json:"block_weighted"`      // hit blocks of all references
+	AnyPosition     float64 `json:"any_position"`        // blocks seen before, whether those before them were, of all references
 	Request         float64 `json:"request_weighted"`    // the mean over requests of hit tokens / tokens
 	RequestsWithHit int     `json:"requests_with_hit"`   //
 	RequestsFully   int     `json:"requests_fully_hit"`  //

@@ -70,8 +70,8 @@ func TestSmall(t *testing.T) {
 	h := f.Hits
 	h.LRU, h.Curve = nil, nil
 	// The second request has 20 tokens in two full blocks, the third one all of its 25, of which 20 are in full blocks.
-	// The last one has block 1 behind a new one.
-	equal(t, h, &Hits{HitTokens: 45, Token: 0.45, FullBlocks: 0.4, Block: 5 / 12.0, Request: (20/30.0 + 1) / 5,
+	// The last one has block 1 behind a new one, so only at any position.
+	equal(t, h, &Hits{HitTokens: 45, Token: 0.45, FullBlocks: 0.4, Block: 5 / 12.0, AnyPosition: 6 / 12.0, Request: (20/30.0 + 1) / 5,
 		RequestsWithHit: 2, RequestsFully: 1})
 	if f.Load != nil || f.Arrivals.Grid != nil {
 		t.Errorf("load %v, grid %v; want none", f.Load, f.Arrivals.Grid)

@@ -49,6 +49,7 @@ func blocksAndHits(requests []trace.Request, blockTokens int64) (b *Blocks, h *H
 		h.Token, h.FullBlocks = float64(h.HitTokens)/float64(all), float64(full)/float64(all)
 	}
 	h.Block = float64(blocks) / float64(b.References)
+	h.AnyPosition = float64(b.References-b.Distinct) / float64(b.References)
 	h.Request = tail.at(p.distinct).Request
 	for _, blocks := range LRUBlocks {
 		point := tail.at(blocks)

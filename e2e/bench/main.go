@@ -3,7 +3,8 @@
 // compare with, stands next to its target.
 //
 // Package transfer holds the engines against loops in C, barrier the meeting of ranks against MPI, job whole commands
-// against fio, MPI and bare library calls, and truth what perigee reports against experiments whose outcome is known.
+// against fio, MPI and bare library calls, replay what a schedule posts against its times, and truth what perigee
+// reports against experiments whose outcome is known.
 // main.go lists the sections. Turns alternate so that a disturbance of the machine meets both sides; the ratio of a
 // comparison is the median of the turns' ratios, and its quartiles are printed beside it.
 //

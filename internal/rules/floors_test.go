@@ -20,7 +20,7 @@ var floors = []string{
 	tools/sweep/runs`,
 	`e2e/bench/transfer e2e/internal/harness internal/experts internal/metric internal/traffic/play
 	lua/files tools/disagg/judge tools/disagg/plan tools/report/figures tools/sweep/plot`,
-	`e2e/bench/barrier e2e/bench/job e2e/bench/truth internal/experiment lua/objects tools/compare
+	`e2e/bench/barrier e2e/bench/job e2e/bench/replay e2e/bench/truth internal/experiment lua/objects tools/compare
 	tools/disagg/batch tools/disagg/report tools/inspect tools/report tools/simulate tools/sweep tools/trace`,
 	`lua/modules tools/disagg`,
 	// One floor, so that no module imports another.

@@ -33,7 +33,8 @@ const (
 	places, bytesEach = 64, 8
 )
 
-// envRank marks a process as a rank of this benchmark. Its value is the engine and the messages per second.
+// envRank marks a process as a rank of this benchmark. Its value is the engine, the messages per second, and for how
+// long they are posted.
 const envRank = "PERIGEE_BENCH_REPLAY"
 
 // IsRank reports whether this process was started as a rank of the benchmark. The program that calls Run must then call
@@ -49,22 +50,22 @@ func Run(w io.Writer) error {
 	var errs []error
 	for _, engine := range []string{"shm", "nixl"} {
 		for _, rate := range []int{5_000, 20_000} {
-			errs = append(errs, one(w, engine, rate))
+			errs = append(errs, one(w, engine, rate, lasts))
 		}
 	}
 	return errors.Join(errs...)
 }
 
 // one lets two ranks of this program measure; rank 0 prints the line.
-func one(w io.Writer, engine string, rate int) error {
+func one(w io.Writer, engine string, rate int, lasts time.Duration) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	var complaints bytes.Buffer
 	err = launch.Run(context.Background(), launch.Job{
-		Ranks: 2, Path: self, Env: append(os.Environ(), fmt.Sprintf("%s=%s %d", envRank, engine, rate)), Stdout: w,
-		Stderr: &complaints,
+		Ranks: 2, Path: self, Env: append(os.Environ(), fmt.Sprintf("%s=%s %d %d", envRank, engine, rate, lasts)),
+		Stdout: w, Stderr: &complaints,
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w\n%s", engine, err, complaints.Bytes())
@@ -75,8 +76,8 @@ func one(w io.Writer, engine string, rate int) error {
 // Rank joins the other rank, and measures.
 func Rank() error {
 	var engine string
-	var rate int
-	if _, err := fmt.Sscan(os.Getenv(envRank), &engine, &rate); err != nil {
+	var rate, ns int
+	if _, err := fmt.Sscan(os.Getenv(envRank), &engine, &rate, &ns); err != nil {
 		return fmt.Errorf("%s: %w", envRank, err)
 	}
 	ctx := context.Background()
@@ -89,7 +90,7 @@ func Rank() error {
 		return err
 	}
 	launch.Punctual()
-	if err := measure(w, engine, rate); err != nil {
+	if err := measure(w, engine, rate, time.Duration(ns)); err != nil {
 		w.Fail(err)
 		w.Close()
 		return err
@@ -97,7 +98,7 @@ func Rank() error {
 	return w.Close()
 }
 
-func measure(w *spmd.World, name string, rate int) error {
+func measure(w *spmd.World, name string, rate int, lasts time.Duration) error {
 	engine, _, err := engines.Open(name, "", true, "", nixl.Backend{})
 	if err != nil {
 		return err
@@ -106,13 +107,14 @@ func measure(w *spmd.World, name string, rate int) error {
 	if err != nil {
 		return err
 	}
-	due := make([]int64, rate*int(lasts.Seconds()))
+	due := make([]int64, int(float64(rate)*lasts.Seconds()))
 	for k := range due {
 		due[k] = int64(k) * int64(time.Second) / int64(rate)
 	}
-	parts := []load.Part{{From: 0, To: 1, Runs: []load.Run{{Count: 1, Bytes: bytesEach}}}}
+	part := load.Part{From: 0, To: 1, Runs: []load.Run{{Count: 1, Bytes: bytesEach}}}
 	schedule, err := load.NewSchedule(load.Schedule{
-		Due: due, Pool: places * bytesEach, Parts: func(list []load.Part, _ int) []load.Part { return append(list, parts...) },
+		Due: due, Pool: places * bytesEach,
+		Parts: func(list []load.Part, _ int) []load.Part { return append(list, part) },
 	}, w.Size())
 	if err != nil {
 		return err

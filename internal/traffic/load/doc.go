@@ -8,11 +8,12 @@
 // Read load.go first: it has the interface and the vocabulary. A Lane numbers an agent of each rank. Needs counts the
 // bytes and files that a lane of a rank must hold. A Post is one transfer as readers of results see it, a Transfer the
 // same as the engine takes it, with a descriptor for each piece. A Message is a run of known bytes at one end, for
-// verification. Then come the three loads:
+// verification. Then come the four loads:
 //
 //	Pattern   (pattern.go, storage.go)  a matrix of bytes, as one run of a scenario plays it, and files beside it
 //	Blocks    (blocks.go)               batches of equal blocks between pairs or with files, as kvbench measures them
 //	Exchange  (exchange.go)             an all-to-all with a place for each piece, as expert parallelism does it
+//	Schedule  (schedule.go)             transfers that are each due at a time, as a serving trace has them
 //
 // Clocked (clocked.go) wraps a load whose initiators start at an agreed instant instead of after a barrier.
 //

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash"
 	"slices"
+	"sort"
 
 	"perigee/internal/fault"
 	"perigee/nixl"
@@ -259,8 +260,7 @@ func (s Schedule) of(rank int) []placed {
 
 // search is the first part of a transfer, or behind it, in what a rank posts.
 func search(list []placed, transfer int) int {
-	k, _ := slices.BinarySearchFunc(list, transfer, func(p placed, t int) int { return cmp.Compare(int(p.transfer), t) })
-	return k
+	return sort.Search(len(list), func(k int) bool { return int(list[k].transfer) >= transfer })
 }
 
 // Posts are the parts that a rank posts.

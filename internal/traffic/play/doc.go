@@ -14,6 +14,13 @@
 // engine's own loop in pieces. A piece is bounded by the memory for its stamps and, where there is a timeout, by the
 // time that it takes: the timeout is meant for one run.
 //
+// # Following
+//
+// A plan of a load.Schedule has no parts: its transfers are due one by one, and Follow (follow.go) posts each at its
+// time, whatever is under way. Requests are prepared while there is time, and used again where the same bytes go to the
+// same places (requests.go). A post that is late stays late: the schedule has one zero on the common time line, and all
+// stamps are on that line.
+//
 // # Verifying
 //
 // Fill writes known bytes where a plan sends from and their opposite where it receives, and Check compares every byte
@@ -21,7 +28,7 @@
 // and the place (verify_stream.go), so a byte of another message, place or round is found. The bytes beside the
 // messages are checked, too (verify_guard.go): an engine that writes a little too far harms what lies there. The error
 // of a rank with wrong bytes has a *Corruption as its cause. Plans that share buffers overwrite each other; Apart
-// makes copies of plans that do not.
+// makes copies of plans that do not. VerifySchedule verifies a schedule lap by lap.
 //
 // # Recording
 //

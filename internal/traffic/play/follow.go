@@ -43,7 +43,7 @@ type Timed struct {
 // Follow posts this rank's transfers of a schedule when they are due, whatever is under way then, and returns when all
 // are complete. Nothing is sent between ranks but the transfers, so each rank calls it by itself; one that posts
 // nothing returns at once. What is overdue is posted as soon as can be, completions being looked at in between: the
-// schedule is never moved.
+// schedule is never moved. The world's timeout bounds each transfer.
 //
 // The posting thread calls take from time to time with what is done since. take must be quick, and must not keep the
 // slice. Meanwhile other goroutines may use the world, for collectives and to compare clocks, but not the session.
@@ -157,8 +157,9 @@ func (f *follower) run() error {
 		if did, err := f.prepare(math.MaxInt64); err != nil {
 			return f.explain(err)
 		} else if !did {
-			f.look(f.now())
-			f.Zero = f.compared + f.offset
+			now := f.now()
+			f.look(now)
+			f.Zero = now + f.offset
 		}
 	}
 	w := f.p.s.World()
@@ -342,8 +343,8 @@ func (f *follower) yield(left int64) {
 	}
 }
 
-// spinning is how long the thread keeps a processor of its own before a transfer is due: a process that it were left
-// to keeps it for about as long.
+// spinning is how long the thread keeps its processor before a transfer is due: a process that it were left to keeps it
+// for about as long.
 const spinning = int64(time.Millisecond)
 
 // prepare prepares the requests of the next transfer that has none, if there is time for it, and reports whether it did

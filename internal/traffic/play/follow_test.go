@@ -456,6 +456,7 @@ func TestFollowRefuses(t *testing.T) {
 			"hour: follow transfers 0 to 5":            plans[0].Follow(Pace{End: 5}, nil),
 			"traffic pattern: follow transfers 0 to 1": plans[1].Follow(Pace{End: 1}, nil),
 			"traffic pattern is no schedule":           VerifySchedule(plans[1]),
+			"hour: a schedule is followed":             plans[0].Run(1, false),
 		} {
 			if fault.KindOf(err) != fault.Script || !strings.Contains(err.Error(), want) {
 				return fmt.Errorf("got %w, want %s", err, want)

@@ -46,7 +46,7 @@ func (p *Plan) measureOwn(r Repeat) (*series.Distribution, error) {
 	if err := r.check(); err != nil {
 		return nil, err
 	}
-	if err := p.Usable(); err != nil {
+	if err := p.runnable(); err != nil {
 		return nil, err
 	}
 	w := p.s.World()

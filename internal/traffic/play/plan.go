@@ -213,6 +213,14 @@ func (p *Plan) checkRuns(n int) error {
 	if n < 0 {
 		return fault.New(fault.Script, "%s: %d runs, want at least 0", p.Label(), n)
 	}
+	return p.runnable()
+}
+
+// runnable is Usable for what moves all transfers at once.
+func (p *Plan) runnable() error {
+	if p.requests != nil {
+		return fault.New(fault.Script, "%s: a schedule is followed (Plan.Follow), not run", p.Label())
+	}
 	return p.Usable()
 }
 

@@ -187,7 +187,7 @@ func (k *part) inline() bool { return k.Number.Given() == 0 }
 // moved one after the other, as the engine likes. What is posted on lane 0 may have ended when Post returns; on other
 // lanes it overlaps with what is posted next.
 func (p *Plan) Post() error {
-	if err := p.Usable(); err != nil {
+	if err := p.runnable(); err != nil {
 		return err
 	}
 	if len(p.parts) == 0 {

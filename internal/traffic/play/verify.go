@@ -64,6 +64,9 @@ const (
 // cause. No plan may be posted and not waited for. Files that the plan writes
 // are written.
 func Verify(p *Plan) error {
+	if p.requests != nil {
+		return VerifySchedule(p)
+	}
 	if err := Fill(p, 0); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"perigee/internal/cli"
@@ -11,55 +12,43 @@ import (
 	"perigee/internal/trace/figures"
 )
 
-// row is a figure: its name and its text, or "" where a trace has not got it.
-type row struct {
-	name string
-	text func(f *figures.Figures) string
-}
-
-// section is a part of the text, under a heading.
-type section struct {
-	name string
-	rows []row
-}
-
-// print writes the answers, and below them all figures, with a column for each trace.
+// print writes the answers, and below them a table for each section, with a column for each trace.
 func print(w io.Writer, all []*figures.Figures) error {
 	for _, f := range all {
 		fmt.Fprintln(w, answer(f))
 	}
-	for _, s := range []section{arrivals, lengths, blocks, hits, load} {
-		if err := s.write(w, all); err != nil {
+	var places []place
+	var cells [][]any // of each place
+	for i, f := range all {
+		next := 0 // place: traces have theirs in the same order
+		for _, r := range rowsOf(f) {
+			k := slices.Index(places[next:], r.place)
+			if k < 0 {
+				k = 0
+				places = slices.Insert(places, next, r.place)
+				cells = slices.Insert(cells, next, make([]any, len(all)))
+			}
+			cells[next+k][i] = r.text
+			next += k + 1
+		}
+	}
+	for len(places) > 0 {
+		var t table.Table
+		section := places[0].section
+		t.AddColumn(section, table.Left, "%s")
+		for _, f := range all {
+			t.AddColumn(short(f.Name, all), table.Right, "%s")
+		}
+		for len(places) > 0 && places[0].section == section {
+			t.AddRow(append([]any{places[0].name}, cells[0]...)...)
+			places, cells = places[1:], cells[1:]
+		}
+		fmt.Fprintln(w)
+		if err := t.WriteText(w); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// write writes a section without the rows that no trace has, and nothing if none is left.
-func (s section) write(w io.Writer, all []*figures.Figures) error {
-	var t table.Table
-	t.AddColumn(s.name, table.Left, "%s")
-	for _, f := range all {
-		t.AddColumn(short(f.Name, all), table.Right, "%s")
-	}
-	for _, r := range s.rows {
-		cells, any := []any{r.name}, false
-		for _, f := range all {
-			cells = append(cells, nil)
-			if text := r.text(f); text != "" {
-				cells[len(cells)-1], any = text, true
-			}
-		}
-		if any {
-			t.AddRow(cells...)
-		}
-	}
-	if t.Len() == 0 {
-		return nil
-	}
-	fmt.Fprintln(w)
-	return t.WriteText(w)
 }
 
 // short is the last part of a trace's name, if no other trace has the same.
@@ -82,16 +71,24 @@ func answer(f *figures.Figures) string {
 		fmt.Fprintf(&b, " (%d of %d requests are outside of --from and --to)", f.Outside, f.Outside+f.Requests)
 	}
 	b.WriteString(".")
+	var scales, peaks []string
+	for i, w := range f.Windows {
+		scales = append(scales, number(w.LengthS))
+		if f.Load == nil {
+			peaks = append(peaks, fmt.Sprintf("%.1f", w.PeakToMean))
+		} else {
+			peaks = append(peaks, three(f.Load.Windows[i].GBPerS))
+		}
+	}
+	scale, peak := strings.Join(scales, " / "), strings.Join(peaks, " / ")
 	if l := f.Load; l != nil && l.Prompt.GBPerS != nil {
 		fmt.Fprintf(&b, " Their KV caches in %s (%s) are %.3f GB/s on average", l.Model, l.CacheDType, *l.Prompt.GBPerS)
-		if n := len(l.Windows); n > 0 {
-			peaks := each(byteWindows, func(w figures.ByteWindow) string { return three(w.GBPerS) })(f)
-			fmt.Fprintf(&b, ", and %s GB/s in the busiest %s s", peaks, scales(n))
+		if scales != nil {
+			fmt.Fprintf(&b, ", and %s GB/s in the busiest %s s", peak, scale)
 		}
 		b.WriteString(".")
-	} else if n := len(f.Windows); n > 0 {
-		peaks := each(windows, func(w figures.Window) string { return fmt.Sprintf("%.1f", w.PeakToMean) })(f)
-		fmt.Fprintf(&b, " The busiest %s s have %s times the tokens of the mean.", scales(n), peaks)
+	} else if scales != nil {
+		fmt.Fprintf(&b, " The busiest %s s have %s times the tokens of the mean.", scale, peak)
 	}
 	if f.Hits != nil {
 		fmt.Fprintf(&b, " An infinite prefix cache finds %.6f of the tokens.", f.Hits.Token)
@@ -123,23 +120,7 @@ func number(x float64) string {
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
-// of is a row of a part of the figures, which may not be there.
-func of[T any](name string, part func(f *figures.Figures) *T, text func(p *T) string) row {
-	return row{name, func(f *figures.Figures) string {
-		if p := part(f); p != nil {
-			return text(p)
-		}
-		return ""
-	}}
-}
-
 func whole[N int | int64 | uint64](n N) string { return fmt.Sprint(n) }
 func ratio(x float64) string                   { return fmt.Sprintf("%.6f", x) }
 func four(x float64) string                    { return fmt.Sprintf("%.4f", x) }
 func three(x float64) string                   { return fmt.Sprintf("%.3f", x) }
-func optional(x *float64, text func(float64) string) string {
-	if x == nil {
-		return ""
-	}
-	return text(*x)
-}

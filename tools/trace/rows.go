@@ -8,174 +8,156 @@ import (
 	"perigee/internal/trace/figures"
 )
 
-type all = figures.Figures
+// rows are the figures of a trace as text. A trace has no rows of what it has not got.
+type rows struct {
+	list []row
+	last place
+}
 
-func minutes(f *all) *figures.Minutes { return f.Arrivals.Minutes }
-func gridOf(f *all) *figures.Grid     { return f.Arrivals.Grid }
-func input(f *all) *figures.Lengths   { return &f.Input }
-func output(f *all) *figures.Lengths  { return f.Output }
-func blocksOf(f *all) *figures.Blocks { return f.Blocks }
-func hitsOf(f *all) *figures.Hits     { return f.Hits }
-func loadOf(f *all) *figures.Load     { return f.Load }
+// row is a figure at its place.
+type row struct {
+	place
+	text string
+}
 
-var arrivals = section{"Arrivals", []row{
-	{"requests", func(f *all) string { return whole(f.Requests) }},
-	{"outside of --from and --to, not counted", func(f *all) string {
-		if f.Outside == 0 {
-			return ""
+// place is where a figure stands: the heading of its section, the name above it that is not indented, and its name.
+type place struct{ section, above, name string }
+
+func (r *rows) section(name string) { r.last = place{section: name} }
+
+// add adds a figure below the last one.
+func (r *rows) add(name, text string) {
+	if r.last.name = name; !strings.HasPrefix(name, " ") {
+		r.last.above = name
+	}
+	r.list = append(r.list, row{r.last, text})
+}
+
+// rowsOf writes all figures of a trace.
+func rowsOf(f *figures.Figures) []row {
+	var r rows
+	r.addArrivals(f)
+	r.section("Lengths (tokens, nearest rank)")
+	r.addLengths("prompts", f.Input)
+	if f.Output != nil {
+		r.addLengths("answers", *f.Output)
+	}
+	if f.Blocks != nil {
+		r.addBlocks(f.Blocks)
+		r.addHits(f.Hits)
+	}
+	r.addLoad(f)
+	return r.list
+}
+
+func (r *rows) addArrivals(f *figures.Figures) {
+	r.section("Arrivals")
+	r.add("requests", whole(f.Requests))
+	if f.Outside > 0 {
+		r.add("outside of --from and --to, not counted", fmt.Sprintf("%d of %d", f.Outside, f.Outside+f.Requests))
+	}
+	r.add("format", f.Format)
+	r.add("timestamps in", f.Unit)
+	r.add("span (s)", number(f.SpanS))
+	a := f.Arrivals
+	if a.RatePerS != nil {
+		r.add("requests per second", four(*a.RatePerS))
+	}
+	r.add("distinct timestamps", whole(a.Distinct))
+	r.add("equal neighbours", whole(a.Equal))
+	if a.GapCV != nil {
+		r.add("gaps: standard deviation / mean (population)", four(*a.GapCV))
+	}
+	if m := a.Minutes; m != nil {
+		r.add("full minutes", whole(m.Full))
+		r.add("  requests in each: mean", fmt.Sprintf("%.2f", m.Mean))
+		r.add("  min, max, p50, p99", fmt.Sprintf("%d %d %d %d", m.Min, m.Max, m.P50, m.P99))
+		r.add("  requests after the last one", whole(m.Rest))
+	}
+	g := a.Grid
+	if g == nil {
+		r.add("grid of timestamps", "none")
+		return
+	}
+	r.add("grid of timestamps", gridText(g))
+	r.add("  the farthest off its tick (ms)", number(g.OffMS))
+	r.add("  requests of a tick: mean", four(g.Mean))
+	r.add("  their variance / mean (1: as Poisson's)", four(g.Dispersion))
+	r.add("  prompt tokens of a tick: mean", four(g.MeanTokens))
+	r.add("  p99, max", fmt.Sprintf("%d %d", g.P99Tokens, g.MaxTokens))
+}
+
+func (r *rows) addLengths(what string, l figures.Lengths) {
+	r.add(what+": sum", whole(l.Sum))
+	r.add("  mean", four(l.Mean))
+	r.add("  p50, p90, p99, max", fmt.Sprintf("%d %d %d %d", l.P50, l.P90, l.P99, l.Max))
+}
+
+func (r *rows) addBlocks(b *figures.Blocks) {
+	r.section("Blocks of prompts (hash ids)")
+	r.add("tokens of a block", whole(b.Tokens))
+	r.add("references", whole(b.References))
+	r.add("distinct", whole(b.Distinct))
+	r.add("used once", whole(b.UsedOnce))
+	r.add("  of the distinct ones", ratio(b.UsedOnceShare))
+	r.add("hottest: id", whole(b.Hottest))
+	r.add("  requests that have it", whole(b.HottestRequests))
+	for _, c := range b.Checks {
+		if c.Broken == 0 {
+			r.add(c.Rule, "holds")
+		} else {
+			r.add(c.Rule, fmt.Sprintf("broken by %s, first in line %d", cli.Count(c.Broken, "request"), c.Line))
 		}
-		return fmt.Sprintf("%d of %d", f.Outside, f.Outside+f.Requests)
-	}},
-	{"format", func(f *all) string { return f.Format }},
-	{"timestamps in", func(f *all) string { return f.Unit }},
-	{"span (s)", func(f *all) string { return number(f.SpanS) }},
-	{"requests per second", func(f *all) string { return optional(f.Arrivals.RatePerS, four) }},
-	{"distinct timestamps", func(f *all) string { return whole(f.Arrivals.Distinct) }},
-	{"equal neighbours", func(f *all) string { return whole(f.Arrivals.Equal) }},
-	{"gaps: standard deviation / mean (population)", func(f *all) string { return optional(f.Arrivals.GapCV, four) }},
-	of("full minutes", minutes, func(m *figures.Minutes) string { return whole(m.Full) }),
-	of("requests in each: mean", minutes, func(m *figures.Minutes) string { return fmt.Sprintf("%.2f", m.Mean) }),
-	of("  min, max, p50, p99", minutes, func(m *figures.Minutes) string {
-		return fmt.Sprint(m.Min, " ", m.Max, " ", m.P50, " ", m.P99)
-	}),
-	of("  after the last full minute", minutes, func(m *figures.Minutes) string { return whole(m.Rest) }),
-	{"grid of timestamps", func(f *all) string {
-		if g := f.Arrivals.Grid; g != nil {
-			return gridText(g)
-		}
-		return "none"
-	}},
-	of("  the farthest off its tick (ms)", gridOf, func(g *figures.Grid) string { return number(g.OffMS) }),
-	of("  requests of a tick: mean", gridOf, func(g *figures.Grid) string { return four(g.Mean) }),
-	of("  variance / mean (1: as Poisson's)", gridOf, func(g *figures.Grid) string { return four(g.Dispersion) }),
-	of("  prompt tokens of a tick: mean", gridOf, func(g *figures.Grid) string { return four(g.MeanTokens) }),
-	of("  p99, max", gridOf, func(g *figures.Grid) string { return fmt.Sprint(g.P99Tokens, " ", g.MaxTokens) }),
-}}
-
-var lengths = section{"Lengths (tokens, nearest rank)",
-	append(lengthRows("prompts", input), lengthRows("answers", output)...)}
-
-func lengthRows(what string, part func(*all) *figures.Lengths) []row {
-	return []row{
-		of(what+": sum", part, func(l *figures.Lengths) string { return whole(l.Sum) }),
-		of("  mean", part, func(l *figures.Lengths) string { return four(l.Mean) }),
-		of("  p50, p90, p99, max", part, func(l *figures.Lengths) string {
-			return fmt.Sprint(l.P50, " ", l.P90, " ", l.P99, " ", l.Max)
-		}),
 	}
 }
 
-var blocks = section{"Blocks of prompts (hash ids)", append([]row{
-	of("tokens of a block", blocksOf, func(b *figures.Blocks) string { return whole(b.Tokens) }),
-	of("references", blocksOf, func(b *figures.Blocks) string { return whole(b.References) }),
-	of("distinct", blocksOf, func(b *figures.Blocks) string { return whole(b.Distinct) }),
-	of("used once", blocksOf, func(b *figures.Blocks) string { return whole(b.UsedOnce) }),
-	of("  of the distinct ones", blocksOf, func(b *figures.Blocks) string { return ratio(b.UsedOnceShare) }),
-	of("hottest: id", blocksOf, func(b *figures.Blocks) string { return whole(b.Hottest) }),
-	of("  requests that have it", blocksOf, func(b *figures.Blocks) string { return whole(b.HottestRequests) }),
-}, checkRows()...)}
-
-func checkRows() (rows []row) {
-	for i, rule := range figures.Rules {
-		rows = append(rows, of(rule, blocksOf, func(b *figures.Blocks) string {
-			c := b.Checks[i]
-			if c.Broken == 0 {
-				return "holds"
-			}
-			return fmt.Sprintf("broken by %s, first in line %d", cli.Count(c.Broken, "request"), c.Line)
-		}))
+func (r *rows) addHits(h *figures.Hits) {
+	r.section("Hit ratio of a prefix cache")
+	r.add("infinite: hit tokens, partial last blocks included", whole(h.HitTokens))
+	r.add("  token-weighted: hit tokens / prompt tokens", ratio(h.Token))
+	r.add("  full blocks only: their hit tokens / prompt tokens", ratio(h.FullBlocks))
+	r.add("  block-weighted: hit blocks / references", ratio(h.Block))
+	r.add("  blocks seen before at any position / references", ratio(h.AnyPosition))
+	r.add("  request-weighted: mean of each request's token ratio", ratio(h.Request))
+	r.add("  requests with a hit", whole(h.RequestsWithHit))
+	r.add("  requests fully hit", whole(h.RequestsFully))
+	for _, l := range h.LRU {
+		r.add(fmt.Sprintf("LRU of %d blocks: token-weighted, a prompt's tail used last", l.Blocks), ratio(l.TailLast))
+		r.add("  token-weighted, its head used last", ratio(l.HeadLast))
+		r.add("  request-weighted, its tail used last", ratio(l.Request))
 	}
-	return rows
 }
 
-var hits = section{"Hit ratio of a prefix cache", append([]row{
-	of("infinite: hit tokens, partial last blocks included", hitsOf,
-		func(h *figures.Hits) string { return whole(h.HitTokens) }),
-	of("  token-weighted: hit tokens / prompt tokens", hitsOf,
-		func(h *figures.Hits) string { return ratio(h.Token) }),
-	of("  full blocks only: their hit tokens / prompt tokens", hitsOf,
-		func(h *figures.Hits) string { return ratio(h.FullBlocks) }),
-	of("  block-weighted: hit blocks / references", hitsOf, func(h *figures.Hits) string { return ratio(h.Block) }),
-	of("  blocks seen before at any position / references", hitsOf,
-		func(h *figures.Hits) string { return ratio(h.AnyPosition) }),
-	of("  request-weighted: mean of each request's token ratio", hitsOf,
-		func(h *figures.Hits) string { return ratio(h.Request) }),
-	of("  requests with a hit", hitsOf, func(h *figures.Hits) string { return whole(h.RequestsWithHit) }),
-	of("  requests fully hit", hitsOf, func(h *figures.Hits) string { return whole(h.RequestsFully) }),
-}, lruRows()...)}
-
-func lruRows() (rows []row) {
-	for i, blocks := range figures.LRUBlocks {
-		at := func(h *figures.Hits) figures.LRU { return h.LRU[i] }
-		rows = append(rows,
-			of(fmt.Sprintf("LRU of %d blocks: token-weighted, a prompt's tail used last", blocks), hitsOf,
-				func(h *figures.Hits) string { return ratio(at(h).TailLast) }),
-			of("  token-weighted, its head used last", hitsOf,
-				func(h *figures.Hits) string { return ratio(at(h).HeadLast) }),
-			of("  request-weighted, its tail used last", hitsOf,
-				func(h *figures.Hits) string { return ratio(at(h).Request) }))
+func (r *rows) addLoad(f *figures.Figures) {
+	r.section("Load of the prompts, each at its arrival")
+	for _, w := range f.Windows {
+		r.add(fmt.Sprintf("busiest %s s from the start: prompt tokens", number(w.LengthS)), whole(w.Tokens))
+		r.add("  peak / mean over the span", three(w.PeakToMean))
+		r.add("  begins at (s)", number(w.StartS))
 	}
-	return rows
+	l := f.Load
+	if l == nil {
+		return
+	}
+	r.add("KV caches: model, precision", fmt.Sprintf("%s, %s", l.Model, l.CacheDType))
+	r.addOffered("  all prompts", l.Prompt)
+	if l.Miss != nil {
+		r.addOffered("  missing in an infinite prefix cache", *l.Miss)
+	}
+	for _, w := range l.Windows {
+		name := fmt.Sprintf("  all prompts, busiest %s s", number(w.LengthS))
+		r.add(name+": bytes", whole(w.Bytes))
+		r.add(name+": GB/s", three(w.GBPerS))
+		r.add(name+": peak / mean over the span", three(w.PeakToMean))
+	}
+	if l.MaxTick > 0 {
+		r.add("  all prompts, busiest tick: bytes", whole(l.MaxTick))
+	}
 }
 
-var load = section{"Load of the prompts, each at its arrival", []row{
-	{"busiest " + scales(len(figures.WindowLengths)) + " s from the start: prompt tokens", each(windows,
-		func(w figures.Window) string { return whole(w.Tokens) })},
-	{"  peak / mean over the span", each(windows, func(w figures.Window) string { return three(w.PeakToMean) })},
-	{"  begin at (s)", each(windows, func(w figures.Window) string { return number(w.StartS) })},
-	of("KV caches: model, precision", loadOf, func(l *figures.Load) string { return l.Model + ", " + l.CacheDType }),
-	of("  all prompts: bytes", loadOf, func(l *figures.Load) string { return whole(l.Prompt.Bytes) }),
-	of("    GB/s (10^9 B) over the span", loadOf,
-		func(l *figures.Load) string { return optional(l.Prompt.GBPerS, ratio) }),
-	of("  missing in an infinite prefix cache: bytes", missOf,
-		func(o *figures.Offered) string { return whole(o.Bytes) }),
-	of("    GB/s (10^9 B) over the span", missOf,
-		func(o *figures.Offered) string { return optional(o.GBPerS, ratio) }),
-	{"  busiest " + scales(len(figures.WindowLengths)) + " s, all prompts: bytes", each(byteWindows,
-		func(w figures.ByteWindow) string { return whole(w.Bytes) })},
-	{"    GB/s", each(byteWindows, func(w figures.ByteWindow) string { return three(w.GBPerS) })},
-	{"    peak / mean over the span", each(byteWindows,
-		func(w figures.ByteWindow) string { return three(w.PeakToMean) })},
-	of("  busiest tick, all prompts: bytes", loadOf, func(l *figures.Load) string {
-		if l.MaxTick == 0 {
-			return ""
-		}
-		return whole(l.MaxTick)
-	}),
-}}
-
-func missOf(f *all) *figures.Offered {
-	if f.Load == nil {
-		return nil
-	}
-	return f.Load.Miss
-}
-
-func windows(f *all) []figures.Window { return f.Windows }
-
-func byteWindows(f *all) []figures.ByteWindow {
-	if f.Load == nil {
-		return nil
-	}
-	return f.Load.Windows
-}
-
-// scales are the lengths of the first n windows in seconds.
-func scales(n int) string {
-	texts := make([]string, n)
-	for i, length := range figures.WindowLengths[:n] {
-		texts[i] = number(length.Seconds())
-	}
-	return strings.Join(texts, " / ")
-}
-
-// each is the text of a list, of which a short trace has fewer elements.
-func each[T any](list func(*all) []T, text func(T) string) func(*all) string {
-	return func(f *all) string {
-		var texts []string
-		for _, element := range list(f) {
-			texts = append(texts, text(element))
-		}
-		return strings.Join(texts, " / ")
+func (r *rows) addOffered(name string, o figures.Offered) {
+	r.add(name+": bytes", whole(o.Bytes))
+	if o.GBPerS != nil {
+		r.add(name+": GB/s (10^9 B) over the span", ratio(*o.GBPerS))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,20 +109,42 @@ token-weighted, its head used last 0.457585 -
 request-weighted, its tail used last 0.474660 -
 
 Load of the prompts, each at its arrival a.jsonl b.csv
-busiest 0.1 / 1 / 10 / 60 s from the start: prompt tokens 6955 / 6955 -
-peak / mean over the span 15.814 / 1.581 -
-begin at (s) 0 / 0 -
+busiest 0.1 s from the start: prompt tokens 6955 -
+peak / mean over the span 15.814 -
+begins at (s) 0 -
+busiest 1 s from the start: prompt tokens 6955 -
+peak / mean over the span 1.581 -
+begins at (s) 0 -
 KV caches: model, precision llama3.1-8b, bf16 llama3.1-8b, bf16
 all prompts: bytes 1759903744 1047003136
-GB/s (10^9 B) over the span 0.576451 20.134676
+all prompts: GB/s (10^9 B) over the span 0.576451 20.134676
 missing in an infinite prefix cache: bytes 954597376 -
-GB/s (10^9 B) over the span 0.312675 -
-busiest 0.1 / 1 / 10 / 60 s, all prompts: bytes 911605760 / 911605760 -
-GB/s 9.116 / 0.912 -
-peak / mean over the span 15.814 / 1.581 -
+missing in an infinite prefix cache: GB/s (10^9 B) over the span 0.312675 -
+all prompts, busiest 0.1 s: bytes 911605760 -
+all prompts, busiest 0.1 s: GB/s 9.116 -
+all prompts, busiest 0.1 s: peak / mean over the span 15.814 -
+all prompts, busiest 1 s: bytes 911605760 -
+all prompts, busiest 1 s: GB/s 0.912 -
+all prompts, busiest 1 s: peak / mean over the span 1.581 -
 `
 	if diff := cmp.Diff(want, squeeze(strings.NewReplacer(a, "A", b, "B").Replace(got))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestOrder has a section that the first trace has not got between those that it has.
+func TestOrder(t *testing.T) {
+	got, err := show(t, write(t, "b.csv", "time_s,isl\n0,10\n100,20\n"), write(t, "a.jsonl", readme))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var places []int
+	for _, text := range []string{"\nArrivals", "\nfull minutes", "\ngrid", "\nLengths", "\nanswers: sum - 78\n", "\nBlocks",
+		"\nHit ratio", "\nLoad", "\nbusiest 60 s from the start: prompt tokens 20 -\n"} {
+		places = append(places, strings.Index(squeeze(got), text))
+	}
+	if places[0] < 0 || !slices.IsSorted(places) {
+		t.Errorf("places %v in\n%s", places, got)
 	}
 }
 

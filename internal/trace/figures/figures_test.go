@@ -66,7 +66,7 @@ func TestSmall(t *testing.T) {
 	// 55 tokens come in the first 0.1 s and second, 80 in the first 10 s and minute; the mean is 100 / 64 s.
 	equal(t, f.Windows, []Window{{0.1, 0, 55, 352}, {1, 0, 55, 35.2}, {10, 0, 80, 5.12}, {60, 0, 80, 80 / (60 * 100 / 64.0)}})
 	equal(t, f.Blocks, &Blocks{Tokens: 10, References: 12, Distinct: 6, UsedOnce: 3, UsedOnceShare: 0.5, Hottest: 1,
-		HottestRequests: 4, Checks: []Check{{Rule: Rules[0]}, {Rules[1], 1, 5}, {Rule: Rules[2]}, {Rules[3], 1, 5}}})
+		HottestRequests: 4, Checks: []Check{{Rule: rules[0]}, {rules[1], 1, 5}, {Rule: rules[2]}, {rules[3], 1, 5}}})
 	h := f.Hits
 	h.LRU, h.Curve = nil, nil
 	// The second request has 20 tokens in two full blocks, the third one all of its 25, of which 20 are in full blocks.
@@ -287,4 +287,50 @@ func TestNearestRank(t *testing.T) {
 			t.Errorf("%+v: %d", tt, got)
 		}
 	}
+}
+
+// TestAny describes any trace without a fault: ratios are shares, and what is counted twice is the same.
+func TestAny(t *testing.T) {
+	c := cache(t, "gpt-oss-120b")
+	rapid.Check(t, func(t *rapid.T) {
+		blockTokens := rapid.Int64Range(0, 20).Draw(t, "block")
+		step := rapid.SampledFrom([]time.Duration{1, time.Millisecond, time.Second, 100 * 365 * 24 * time.Hour}).Draw(t, "step")
+		tr := &trace.Trace{BlockTokens: blockTokens}
+		at := time.Duration(0)
+		for range rapid.IntRange(1, 60).Draw(t, "requests") {
+			r := trace.Request{At: at, Input: rapid.Int64Range(0, 100).Draw(t, "input"), Output: rapid.Int64Range(0, 1).Draw(t, "output")}
+			if blockTokens > 0 {
+				ids := rapid.SliceOfN(rapid.Uint64Range(0, 9), 0, 5)
+				r.HashIDs = ids.Draw(t, "ids")
+			}
+			tr.Requests = append(tr.Requests, r)
+			if gap := time.Duration(rapid.IntRange(0, 2).Draw(t, "gap")) * step; at < math.MaxInt64/2-gap {
+				at += gap
+			}
+		}
+		f, err := Of(tr, Options{Name: "f", Cache: c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		binned, inBins := 0, int64(0)
+		for _, b := range f.Input.Bins {
+			binned += b.Requests
+		}
+		for _, n := range f.Arrivals.Bins.Requests {
+			inBins += n
+		}
+		if n := len(tr.Requests); binned != n || int(inBins) != n || f.Arrivals.Distinct+f.Arrivals.Equal != n {
+			t.Fatalf("%d requests: %d in bins of lengths, %d in bins of time, %+v", n, binned, inBins, f.Arrivals)
+		}
+		if h := f.Hits; h != nil {
+			for _, x := range []float64{h.Token, h.FullBlocks, h.Block, h.Request, h.AnyPosition} {
+				if !(x >= 0 && x <= 1+1e-12) || h.FullBlocks > h.Token || h.LRU[2].TailLast != h.Token {
+					t.Fatalf("%+v", h)
+				}
+			}
+		}
+		if f.Load.Miss != nil && f.Load.Miss.Bytes > f.Load.Prompt.Bytes {
+			t.Fatalf("%+v", f.Load)
+		}
+	})
 }

@@ -6,8 +6,8 @@ import (
 	"perigee/internal/trace"
 )
 
-// LRUBlocks are the sizes of the caches of [Hits.LRU].
-var LRUBlocks = []int{1000, 10_000, 50_000}
+// lruBlocks are the sizes of the caches of [Hits.LRU].
+var lruBlocks = []int{1000, 10_000, 50_000}
 
 // prompts are the hash ids of requests, numbered by their first use.
 type prompts struct {
@@ -51,7 +51,7 @@ func blocksAndHits(requests []trace.Request, blockTokens int64) (b *Blocks, h *H
 	h.Block = float64(blocks) / float64(b.References)
 	h.AnyPosition = float64(b.References-b.Distinct) / float64(b.References)
 	h.Request = tail.at(p.distinct).Request
-	for _, blocks := range LRUBlocks {
+	for _, blocks := range lruBlocks {
 		point := tail.at(blocks)
 		h.LRU = append(h.LRU, LRU{blocks, point.Token, head.at(blocks).Token, point.Request})
 	}
@@ -81,8 +81,8 @@ func (p *prompts) number() (ids []uint64) {
 	return ids
 }
 
-// Rules are those that the hash ids of Mooncake's traces follow, and those of [Blocks.Checks].
-var Rules = []string{
+// rules are those that the hash ids of Mooncake's traces follow, and those of [Blocks.Checks].
+var rules = []string{
 	"ids count from 0 in the order of first use",
 	"an id always has the same index, and the same id before it",
 	"a prompt has as many ids as blocks",
@@ -94,7 +94,7 @@ func (p *prompts) describe(ids []uint64) *Blocks {
 	type place struct{ index, parent int32 }
 	b := &Blocks{Tokens: p.blockTokens, Distinct: int64(p.distinct)}
 	uses, places, last := make([]int64, p.distinct), make([]place, p.distinct), make([]int, p.distinct)
-	for _, rule := range Rules {
+	for _, rule := range rules {
 		b.Checks = append(b.Checks, Check{Rule: rule})
 	}
 	requests := make([]int64, p.distinct) // that have the block

@@ -32,9 +32,9 @@ func offered(requests []trace.Request, hits []int64, ticks grid.Grid, c *model.C
 	for i := range sized {
 		sized[i].Input = bytes[i] // so that they are summed as tokens are
 	}
-	for _, w := range windows(sized, input) {
-		gb := float64(w.sum) / 1e9
-		l.Windows = append(l.Windows, ByteWindow{w.length, w.start, w.sum, gb / w.length, w.peakToMean})
+	for _, w := range windows(sized) {
+		gb := float64(w.Tokens) / 1e9
+		l.Windows = append(l.Windows, ByteWindow{w.LengthS, w.StartS, w.Tokens, gb / w.LengthS, w.PeakToMean})
 	}
 	if ticks.Period > 0 {
 		l.MaxTick = slices.Max(sums(sized, ticks.Tick, input))

@@ -52,9 +52,7 @@ func Of(t *trace.Trace, o Options) (*Figures, error) {
 		f.Arrivals.Grid = describe(requests, ticks)
 	}
 	f.Arrivals.Bins = series(requests, ticks)
-	for _, w := range windows(requests, input) {
-		f.Windows = append(f.Windows, Window{w.length, w.start, w.sum, w.peakToMean})
-	}
+	f.Windows = windows(requests)
 	var hits []int64
 	if t.BlockTokens > 0 && slices.ContainsFunc(requests, hasIDs) {
 		f.Blocks, f.Hits, hits = blocksAndHits(requests, t.BlockTokens)
@@ -243,39 +241,32 @@ func edge(half int) int64 {
 	return octave + octave/2*int64((half-1)%2)
 }
 
-// busiest is the window of a length with the largest sum.
-type busiest struct {
-	length, start float64 // seconds
-	sum           int64
-	peakToMean    float64
-}
-
-// WindowLengths are those of [Figures.Windows], of which a trace has those that are not longer than its span.
-var WindowLengths = []time.Duration{100 * time.Millisecond, time.Second, 10 * time.Second, time.Minute}
+// windowLengths are those of [Figures.Windows], of which a trace has those that are not longer than its span.
+var windowLengths = []time.Duration{100 * time.Millisecond, time.Second, 10 * time.Second, time.Minute}
 
 // windows finds the busiest ones, of those lengths that the trace has.
-func windows(requests []trace.Request, of func(trace.Request) int64) (list []busiest) {
+func windows(requests []trace.Request) (list []Window) {
 	span := requests[len(requests)-1].At
-	for _, length := range WindowLengths {
+	for _, length := range windowLengths {
 		if span < length {
 			break
 		}
 		var all, sum int64
-		at, b := time.Duration(0), busiest{length: seconds(length)}
+		at, w := time.Duration(0), Window{LengthS: seconds(length)}
 		for _, r := range requests {
 			if i := r.At / length; i != at {
 				at, sum = i, 0
 			}
-			sum += of(r)
-			all += of(r)
-			if sum > b.sum {
-				b.sum, b.start = sum, seconds(at*length)
+			sum += r.Input
+			all += r.Input
+			if sum > w.Tokens {
+				w.Tokens, w.StartS = sum, seconds(at*length)
 			}
 		}
 		if all > 0 {
-			b.peakToMean = float64(b.sum) / (float64(all) / seconds(span) * b.length)
+			w.PeakToMean = float64(w.Tokens) / (float64(all) / seconds(span) * w.LengthS)
 		}
-		list = append(list, b)
+		list = append(list, w)
 	}
 	return list
 }

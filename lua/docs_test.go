@@ -78,7 +78,7 @@ func TestEverythingIsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects := map[string]string{"Matrix": "m:", "Plan": "plan:", "Lanes": "lanes:", "Plane": "plane:", "ProgressBar": "bar:", "ResultTable": "t:", globals: ""}
+	objects := map[string]string{"Matrix": "m:", "Plan": "plan:", "Lanes": "lanes:", "Plane": "plane:", "Replay": "r:", "ProgressBar": "bar:", "ResultTable": "t:", globals: ""}
 	for name, s := range readStubs(t) {
 		prefix, isObject := objects[name]
 		if !isObject {

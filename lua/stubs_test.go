@@ -114,6 +114,7 @@ func TestStubs(t *testing.T) {
 		"Plan":        {functions: keysOf(methodsOf(r, "perigee.plan"))},
 		"Lanes":       {functions: keysOf(methodsOf(r, "perigee.lanes"))},
 		"ProgressBar": {functions: keysOf(methodsOf(r, "perigee.progress"))},
+		"Replay":      {functions: keysOf(methodsOf(r, "perigee.replay")), fields: []string{"bytes", "requests", "seconds", "transfers"}},
 		"OptionSpec":  {fields: []string{"arg", "choices", "default", "help", "instead_of", "max", "min", "name", "short"}},
 	}
 	if state(r).GetGlobal("threshold").Type() != glua.LTFunction {
@@ -185,6 +186,7 @@ func TestStubsOfTables(t *testing.T) {
 		"TransferSpec":    `transfer.prepare { matrix = matrix.new(1), unknown = 1 }`,
 		"ExchangeMessage": `transfer.prepare { exchange = { { from = 0, to = 0, bytes = 1, unknown = 1 } } }`,
 		"LanesSpec":       `transfer.lanes { unknown = 1 }`,
+		"ReplaySpec":      `replay.open { unknown = 1 }`,
 		"LanesCase":       `transfer.lanes { peers = { [0] = { 0 } }, block = 1 }:measure { unknown = 1 }`,
 	} {
 		p = playScript(t, 1, body(call), nil)

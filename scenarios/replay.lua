@@ -67,7 +67,8 @@ local function report(f)
   result.note(string.format("%d requests in %.3f s, and %.3f s of drain; offered: all bytes / %.3f s; carried: what moved within them", f.done,
     f.span_ns / 1e9, f.drain_ns / 1e9, f.span_ns / 1e9))
   if f.alone_fit then
-    result.note(string.format("alone: %.1f us + bytes / %.3f GB/s (r2 %.3f)", f.alone_fit.alpha_ns / 1e3, f.alone_fit.bytes_per_s / 1e9, f.alone_fit.r2))
+    local alpha = f.alone_fit.alpha_ns > 0 and string.format("%.1f us + ", f.alone_fit.alpha_ns / 1e3) or ""
+    result.note(string.format("alone: %sbytes / %.3f GB/s (r2 %.3f)", alpha, f.alone_fit.bytes_per_s / 1e9, f.alone_fit.r2))
   end
   result.note(string.format("TTFT: prefill at %g operations per second of a GPU%s, and the transfer after it", f.flops,
     f.waits_for_prefill and "" or ", without queues"))

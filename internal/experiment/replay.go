@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -16,7 +17,6 @@ import (
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/matrix"
 	"perigee/internal/traffic/play"
-	"perigee/nixl"
 	"perigee/spmd"
 )
 
@@ -60,8 +60,8 @@ func (e *Experiment) OpenReplay(s *replay.Schedule, about result.Replay) (*Repla
 		}
 	}
 	e.Doc.Patterns = append(e.Doc.Patterns, result.Pattern{
-		Name: placed.Name, Kind: "replay", Matrix: e.Doc.AddMatrix(m, ""), Mem: placed.Mem.String(), Op: placed.Op.String(),
-		Senders: len(m.Senders()),
+		Name: placed.Name, Kind: "replay", Matrix: e.Doc.AddMatrix(m, ""), Senders: len(m.Senders()),
+		Mem: placed.Mem.String(), Op: placed.Op.String(),
 	})
 	return r, nil
 }
@@ -74,7 +74,7 @@ const (
 	aloneTurns = 3 // of each of them, at least
 	// mostTurns bounds what is kept of small ones.
 	mostTurns = 1000
-	// busyDepth is how many transfers of a rank are under way while the capacity is measured, and busyPieces in how many
+	// busyDepth is how many transfers of a rank are under way while the capacity is measured, busyPieces in how many
 	// stretches, after one that is not measured.
 	busyDepth  = 8
 	busyPieces = 3
@@ -130,7 +130,7 @@ func (r *Replay) sizes() (list []int) {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return int(min(max(r.log.Bytes(a)-r.log.Bytes(b), -1), 1)) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(r.log.Bytes(a), r.log.Bytes(b)) })
 	for k := range aloneSizes {
 		t := order[k*(len(order)-1)/(aloneSizes-1)]
 		if n := len(list); n == 0 || r.log.Bytes(list[n-1]) < r.log.Bytes(t) {
@@ -161,7 +161,9 @@ func (r *Replay) aloneTimes(chosen []int, all [][]play.Timed) (list []result.Rep
 			took = append(took, s.to-s.from)
 		}
 		if slices.Sort(took); len(took) > 0 {
-			list = append(list, result.ReplayAlone{Request: r.Transfers[t].Request, Bytes: r.log.Bytes(t), NS: took[len(took)/2], Runs: len(took)})
+			list = append(list, result.ReplayAlone{
+				Request: r.Transfers[t].Request, Bytes: r.log.Bytes(t), NS: took[len(took)/2], Runs: len(took),
+			})
 		}
 	}
 	return list
@@ -176,8 +178,8 @@ func (r *Replay) Capacity(seconds float64) error {
 	var rates []float64
 	next := stretch{0, min(len(r.Transfers), 2*busyDepth*max(r.Decode.N, r.Prefill.N)), 1}
 	for piece := 0; piece <= busyPieces; piece++ {
-		next, err := spmd.BroadcastValue(w.All(), 0, next)
-		if err != nil {
+		var err error
+		if next, err = spmd.BroadcastValue(w.All(), 0, next); err != nil {
 			return err
 		}
 		if err := w.All().Barrier(); err != nil {
@@ -198,10 +200,11 @@ func (r *Replay) Capacity(seconds float64) error {
 		if all == nil {
 			continue
 		}
-		if rate := together(all); piece > 0 {
+		rate := together(all)
+		if piece > 0 {
 			rates = append(rates, rate)
 		}
-		next = r.stretch(next.End, together(all)*seconds/busyPieces)
+		next = r.stretch(next.End, rate*seconds/busyPieces)
 	}
 	if r.doc == nil {
 		return nil
@@ -274,10 +277,6 @@ const lead = time.Second
 // Play plays the schedule: each transfer at its time, whatever is under way. What has been measured is in the result
 // every few seconds. The figures are at rank 0.
 func (r *Replay) Play(o Played) (*result.Replay, error) {
-	if o.InFlight > 0 && r.Op != nixl.Read {
-		return nil, fault.New(fault.Usage, "--in-flight %d with --op WRITE: prefill ranks post then, and do not know what a decode rank has under way", o.InFlight).
-			WithHint("--op READ, with which decode ranks fetch")
-	}
 	w := r.e.World
 	zero, err := spmd.BroadcastValue(w.All(), 0, w.Now()+int64(lead))
 	if err != nil {
@@ -407,7 +406,8 @@ func (r *Replay) gather(mine []play.Timed) ([][]play.Timed, error) {
 func packTimed(list []play.Timed) []byte {
 	b := binary.AppendUvarint(nil, uint64(len(list)))
 	for _, p := range list {
-		for _, n := range []int64{int64(p.Transfer), p.Due, p.Admitted - p.Due, p.Posted - p.Due, p.End - p.Due, p.Bytes} {
+		since := []int64{p.Admitted - p.Due, p.Posted - p.Due, p.End - p.Due}
+		for _, n := range append([]int64{int64(p.Transfer), p.Due, p.Bytes}, since...) {
 			b = binary.AppendVarint(b, n)
 		}
 	}
@@ -418,8 +418,8 @@ func readTimed(data []byte) ([]play.Timed, error) {
 	p := pack.Read(data)
 	list := make([]play.Timed, p.Count())
 	for i := range list {
-		t := play.Timed{Transfer: int(p.Signed()), Due: p.Signed()}
-		t.Admitted, t.Posted, t.End, t.Bytes = t.Due+p.Signed(), t.Due+p.Signed(), t.Due+p.Signed(), p.Signed()
+		t := play.Timed{Transfer: int(p.Signed()), Due: p.Signed(), Bytes: p.Signed()}
+		t.Admitted, t.Posted, t.End = t.Due+p.Signed(), t.Due+p.Signed(), t.Due+p.Signed()
 		list[i] = t
 	}
 	return list, p.End(fmt.Sprintf("a list of %d", len(list)))

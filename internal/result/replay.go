@@ -154,9 +154,9 @@ func (r *Replay) Answer() (lines []string) {
 		return []string{"nothing was played"}
 	}
 	if !l.Valid {
-		lines = append(lines, fmt.Sprintf("INVALID: posts came too late: p99 %v of %d, wanted at most %v (--max-late); at most %v, in %d stalls. "+
+		lines = append(lines, fmt.Sprintf("INVALID: posts came too late: p99 %v of %d, wanted at most %v (--max-late); at most %v, %s. "+
 			"This was not the trace's load: use fewer ranks for each CPU, a lower --speed-up or larger pages, or accept it with --max-late",
-			rounded(l.P99NS), l.Posts, rounded(l.LimitNS), rounded(l.MaxNS), l.Stalls))
+			rounded(l.P99NS), l.Posts, rounded(l.LimitNS), rounded(l.MaxNS), stalls(l.Stalls)))
 	}
 	if r.SpanNS == 0 {
 		return append(lines, fmt.Sprintf("%s were due at once, which is no rate; all was done after %v", size.Decimal(r.Bytes), rounded(r.DrainNS)))
@@ -176,18 +176,24 @@ func (r *Replay) verdict() string {
 	if r.Capacity == nil || *r.Capacity <= 0 {
 		return ""
 	}
+	for _, x := range r.Scales {
+		if x.Carried > surelyAbove**r.Capacity {
+			return fmt.Sprintf("no verdict, since in %g s up to %s were carried, more than the capacity as it was measured before: the machine is busy with other things",
+				x.WindowS, rate(x.Carried))
+		}
+	}
 	part := r.Offered / *r.Capacity
 	held := r.DrainNS > r.SpanNS/10 && r.Carried < 0.9*r.Offered
 	switch {
 	case part > surelyAbove:
-		return fmt.Sprintf("saturated, %.3g x the capacity on average", part)
+		return fmt.Sprintf("saturated, %s x the capacity on average", few(part))
 	case part >= surelyBelow:
 		return fmt.Sprintf("near its capacity, %.2f of it on average", part)
 	case held:
-		return fmt.Sprintf("the network has room, %.2g of the capacity is asked for on average, but single ranks or --in-flight hold transfers back: %v of drain",
-			part, rounded(r.DrainNS))
+		return fmt.Sprintf("the network has room, %s of the capacity is asked for on average, but single ranks or --in-flight hold transfers back: %v of drain",
+			few(part), rounded(r.DrainNS))
 	}
-	return fmt.Sprintf("not saturated, %.2g of the capacity on average", part)
+	return fmt.Sprintf("not saturated, %s of the capacity on average", few(part))
 }
 
 // peaks say what short windows offered at most: of the capacity, or where that is not known of the mean.
@@ -201,13 +207,28 @@ func (r *Replay) peaks() []string {
 	}
 	var parts []string
 	for _, x := range r.Scales {
-		text := fmt.Sprintf("%.2g x %s in %g s", x.Offered/of, unit, x.WindowS)
+		text := fmt.Sprintf("%s x %s in %g s", few(x.Offered/of), unit, x.WindowS)
 		if x.Over > 0 {
 			text += fmt.Sprintf(" (%d of %d windows are beyond it)", x.Over, x.Windows)
 		}
 		parts = append(parts, text)
 	}
 	return []string{"peaks ask for " + strings.Join(parts, ", ")}
+}
+
+// few writes a number with two digits, or all of those before the point.
+func few(x float64) string {
+	if x >= 10 {
+		return fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf("%.2g", x)
+}
+
+func stalls(n int64) string {
+	if n == 1 {
+		return "in one stall"
+	}
+	return fmt.Sprintf("in %d stalls", n)
 }
 
 func rate(bytesPerSecond float64) string { return size.Decimal(bytesPerSecond) + "/s" }

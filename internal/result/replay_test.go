@@ -38,10 +38,12 @@ func TestReplayAnswer(t *testing.T) {
 			"offered 5.00 GB/s, carried 1.90 GB/s, capacity 2.00 GB/s: saturated, 2.5 x the capacity on average"}},
 		"held back": {func(r *result.Replay) { *r.Capacity, r.Carried, r.DrainNS = 40e9, 1e9, 2e9 }, []string{
 			"offered 2.00 GB/s, carried 1.00 GB/s, capacity 40.0 GB/s: the network has room, 0.05 of the capacity is asked for on average, but single ranks or --in-flight hold transfers back: 2s of drain"}},
-		"no capacity": {func(r *result.Replay) { r.Capacity = nil; r.Scales[0].Over = 0 }, []string{
-			"offered 2.00 GB/s, carried 1.90 GB/s", "peaks ask for 60 x the mean in 0.1 s, 10 x the mean in 1 s"}},
+		"no capacity": {func(r *result.Replay) { r.Capacity = nil; r.Scales[0].Over = 0; r.Scales[0].Offered = 240e9 }, []string{
+			"offered 2.00 GB/s, carried 1.90 GB/s", "peaks ask for 120 x the mean in 0.1 s, 10 x the mean in 1 s"}},
+		"carried more": {func(r *result.Replay) { r.Scales[0].Carried = 2.6e9 }, []string{
+			"offered 2.00 GB/s, carried 1.90 GB/s, capacity 2.00 GB/s: no verdict, since in 0.1 s up to 2.60 GB/s were carried, more than the capacity as it was measured before: the machine is busy with other things"}},
 		"invalid": {func(r *result.Replay) { r.Lateness.Valid, r.Lateness.P99NS = false, 12345678 }, []string{
-			"INVALID: posts came too late: p99 12.3ms of 4, wanted at most 1ms (--max-late); at most 3ns, in 1 stalls. ",
+			"INVALID: posts came too late: p99 12.3ms of 4, wanted at most 1ms (--max-late); at most 3ns, in one stall. ",
 			"offered 2.00 GB/s, carried 1.90 GB/s, capacity 2.00 GB/s"}},
 		"at once": {func(r *result.Replay) { r.SpanNS = 0 }, []string{"20.0 GB were due at once, which is no rate; all was done after 1ms"}},
 		"nothing": {func(r *result.Replay) { r.Lateness = result.ReplayLateness{Valid: true} }, []string{"nothing was played"}},

@@ -4,28 +4,31 @@ package rules
 // the floors below its own; a new package goes on the lowest floor that is above
 // everything it imports.
 var floors = []string{
-	`docs e2e e2e/disagg e2e/dist e2e/hosts e2e/launchers internal/clock internal/fuzztest internal/lazyre
-	internal/memory internal/moe/numeric internal/pack internal/page/pagetest internal/plaintext
-	internal/procfs internal/rules internal/sbom internal/secret internal/size internal/slurm
-	internal/stats internal/trace/blockcache internal/trace/grid internal/traffic internal/version
-	nixl/device/devicetest spmd/boot/pmix spmd/spmdtest spmd/wire tools/laws`,
+	`docs e2e e2e/disagg e2e/dist e2e/hosts e2e/launchers internal/clock internal/fuzztest
+	internal/lazyre internal/memory internal/moe/numeric internal/pack internal/page/pagetest
+	internal/plaintext internal/procfs internal/rules internal/sbom internal/secret internal/size
+	internal/slurm internal/stats internal/trace/blockcache internal/trace/grid internal/traffic
+	internal/version nixl/device/devicetest spmd/boot/pmix spmd/spmdtest spmd/wire tools/laws`,
 	`internal/fault internal/page internal/table internal/traffic/series nixl spmd/host
 	tools/disagg/benchlog`,
 	`internal/expr internal/file internal/traffic/overlap nixl/internal/kernel spmd/boot/watch`,
-	`internal/cli internal/conf internal/junit internal/traffic/matrix nixl/device nixl/nixltest scenarios spmd/boot`,
+	`internal/cli internal/conf internal/junit internal/traffic/matrix nixl/device nixl/nixltest
+	scenarios spmd/boot`,
 	`internal/model internal/moe internal/result internal/trace internal/traffic/load lua/vm nixl/capi
 	nixl/shm spmd spmd/launch tools/disagg/config`,
-	`internal/contention internal/dashboard internal/result/resulttest internal/traffic/session internal/traffic/traffictest
-	internal/replay internal/trace/figures lua/option nixl/engines tools/disagg/probe tools/doctor tools/matgen
-	tools/sweep/runs`,
+	`internal/contention internal/dashboard internal/replay internal/result/resulttest
+	internal/trace/figures internal/traffic/session internal/traffic/traffictest lua/option nixl/engines
+	tools/disagg/probe tools/doctor tools/matgen tools/sweep/runs`,
 	`e2e/bench/transfer e2e/internal/harness internal/experts internal/metric internal/traffic/play
-	lua/files tools/disagg/judge tools/disagg/plan tools/report/figures tools/sweep/plot`,
-	`e2e/bench/barrier e2e/bench/job e2e/bench/replay e2e/bench/truth internal/experiment lua/objects tools/compare
-	tools/disagg/batch tools/disagg/report tools/inspect tools/report tools/simulate tools/sweep tools/trace`,
-	`lua/modules tools/disagg`,
+	lua/files tools/disagg/judge tools/disagg/plan tools/report/figures tools/sweep/plot tools/trace`,
+	`e2e/bench/barrier e2e/bench/job e2e/bench/replay e2e/bench/truth internal/replay/outcome lua/objects
+	tools/compare tools/disagg/batch tools/disagg/report tools/inspect tools/report tools/simulate
+	tools/sweep`,
+	`internal/experiment tools/disagg`,
+	`lua/modules`,
 	// One floor, so that no module imports another.
 	`lua/modules/clock lua/modules/config lua/modules/matrix lua/modules/moe lua/modules/options
-	lua/modules/result lua/modules/transfer lua/modules/world`,
+	lua/modules/replay lua/modules/result lua/modules/transfer lua/modules/world`,
 	`lua`,
 	`tools/run`,
 	`tools/ep tools/kvbench tools/rerun`,

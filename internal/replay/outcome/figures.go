@@ -85,8 +85,8 @@ func (l *Log) fillLateness(r *result.ReplayLateness) {
 	t := timesOf(late)
 	r.P50NS, r.P99NS, r.MaxNS = t.P50NS, t.P99NS, t.MaxNS
 	r.Valid = r.P99NS <= r.LimitNS
-	if l.schedule.SpanNS > 0 {
-		r.OfGap = float64(r.P99NS) / (float64(l.schedule.SpanNS) * float64(ranks) / float64(len(l.posts)))
+	if played := min(l.end, l.schedule.SpanNS); played > 0 {
+		r.OfGap = float64(r.P99NS) / (float64(played) * float64(ranks) / float64(len(l.posts)))
 	}
 }
 
@@ -131,7 +131,8 @@ func (l *Log) fillTimes(r *result.Replay) {
 // alone is how long so many bytes take alone, in nanoseconds: between two sizes that were played, by the line through
 // both. list ascends.
 func alone(list []result.ReplayAlone, bytes int64) float64 {
-	k, _ := slices.BinarySearchFunc(list, bytes, func(a result.ReplayAlone, b int64) int { return cmp.Compare(a.Bytes, b) })
+	bySize := func(a result.ReplayAlone, b int64) int { return cmp.Compare(a.Bytes, b) }
+	k, _ := slices.BinarySearchFunc(list, bytes, bySize)
 	if k == len(list) {
 		k--
 	}

@@ -199,7 +199,8 @@ func (l *Log) fillRows(r *result.Replay) {
 		if of.left == 0 {
 			done = l.doneAt(i)
 		}
-		rows.Admitted, rows.Posted, rows.Done = append(rows.Admitted, admitted), append(rows.Posted, posted), append(rows.Done, done)
+		rows.Admitted, rows.Posted = append(rows.Admitted, admitted), append(rows.Posted, posted)
+		rows.Done = append(rows.Done, done)
 	}
 	r.Requests = rows
 }

@@ -13,7 +13,6 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/experiment"
-	"perigee/internal/fault"
 	"perigee/lua/modules"
 	"perigee/lua/objects"
 	"perigee/lua/vm"
@@ -82,7 +81,7 @@ func field(_ *glua.LState, o *opened, key glua.LValue) (glua.LValue, error) {
 // ranks: ranks(spec), how many ranks a replay needs. The trace is read and the schedule made, so that what is wrong is
 // found here.
 func (r *instance) ranks(L *glua.LState) (int, error) {
-	s, err := r.specFrom("replay.ranks", L.CheckTable(1), false)
+	s, err := r.specFrom("replay.ranks", L.CheckTable(1), nil)
 	if err != nil {
 		return 0, err
 	}
@@ -98,13 +97,9 @@ func (r *instance) open(L *glua.LState) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	s, err := r.specFrom("replay.open", L.CheckTable(1), true)
+	s, err := r.specFrom("replay.open", L.CheckTable(1), w)
 	if err != nil {
 		return 0, err
-	}
-	if want := s.Prefill.Ranks() + s.Decode.Ranks(); want != w.Size() {
-		return 0, fault.New(fault.Usage, "prefill %s and decode %s are %d ranks, and there are %d", s.Prefill, s.Decode, want, w.Size()).
-			WithHint("start %d ranks: perigee run -n %d, srun -n %d, or without -n on this machine", want, want, want)
 	}
 	x, err := r.scheduleOf(s)
 	if err != nil {

@@ -26,6 +26,7 @@ import (
 	"perigee/lua/modules"
 	"perigee/lua/vm"
 	"perigee/nixl"
+	"perigee/spmd"
 )
 
 // spec is what a script says of a replay.
@@ -36,14 +37,16 @@ type spec struct {
 	inFlight     int
 }
 
-// specFrom reads a table. In a world all ranks agree on the memory.
-func (r *instance) specFrom(what string, t *glua.LTable, world bool) (s spec, err error) {
+// specFrom reads a table. In a world, which may be nil, there must be as many ranks, and all agree on the memory.
+func (r *instance) specFrom(what string, t *glua.LTable, w *spmd.World) (s spec, err error) {
 	f := vm.NewFields(what, t)
-	s.trace, s.unit, s.model, s.dtype = f.Text("trace", ""), f.Text("trace_unit", ""), f.Text("model", ""), f.Text("kv_cache_dtype", "bf16")
+	s.trace, s.unit = f.Text("trace", ""), f.Text("trace_unit", "")
+	s.model, s.dtype = f.Text("model", ""), f.Text("kv_cache_dtype", "bf16")
 	prefill, decode := f.Text("prefill", ""), f.Text("decode", "")
 	s.Routing, s.Moved = replay.Routing(f.Text("routing", "")), replay.Moved(f.Text("moved", ""))
-	s.CacheBlocks, s.BlockTokens, s.PageTokens = f.Int("cache", 0, 1), f.Integer("block_size", 0, 1), f.Integer("page_size", 0, 1)
-	s.FLOPS, s.LayerRuns, s.inFlight = f.Number("flops", 0), f.Int("layer_runs", 0, 1), f.Int("in_flight", 0, 1)
+	s.CacheBlocks, s.BlockTokens = f.Int("cache", 0, 1), f.Integer("block_size", 0, 1)
+	s.PageTokens, s.LayerRuns = f.Integer("page_size", 0, 1), f.Int("layer_runs", 0, 1)
+	s.FLOPS, s.inFlight = f.Number("flops", 0), f.Int("in_flight", 0, 1)
 	s.From, s.To = duration(f.Seconds("from")), duration(f.Seconds("to"))
 	s.SpeedUp, s.Scale, s.Spread = f.Number("speed_up", 1), f.Number("scale", 1), f.Bool("spread", false)
 	s.Pool, s.Seed = f.Size("pool", 0), uint64(f.Integer("seed", int64(r.Env().Seed), 0))
@@ -52,7 +55,8 @@ func (r *instance) specFrom(what string, t *glua.LTable, world bool) (s spec, er
 		return s, err
 	}
 	for _, x := range []struct{ flag, value, such string }{
-		{"trace", s.trace, "FILE"}, {"model", s.model, "--model qwen3-32b"}, {"prefill", prefill, "--prefill 2xTP2"}, {"decode", decode, "--decode 2xTP2"},
+		{"trace", s.trace, "FILE"}, {"model", s.model, "--model qwen3-32b"}, {"prefill", prefill, "--prefill 2xTP2"},
+		{"decode", decode, "--decode 2xTP2"},
 	} {
 		if x.value == "" {
 			return s, fault.New(fault.Usage, "the replay has no %s: wanted one such as %s", x.flag, x.such).
@@ -72,12 +76,16 @@ func (r *instance) specFrom(what string, t *glua.LTable, world bool) (s spec, er
 		return s, fault.New(fault.Usage, "--in-flight %d with --op WRITE: prefill ranks post then, and do not know what a decode rank has under way",
 			s.inFlight).WithHint("--op READ, with which decode ranks fetch")
 	}
+	want := s.Prefill.Ranks() + s.Decode.Ranks()
 	switch {
+	case w != nil && w.Size() != want:
+		return s, fault.New(fault.Usage, "prefill %s and decode %s are %d ranks, and there are %d", s.Prefill, s.Decode,
+			want, w.Size()).WithHint("start %d ranks, such as by srun -n %d, or on this machine without -n", want, want)
 	case mem != "":
 		if s.Mem, err = nixl.ParseMem(mem); err != nil {
 			err = fault.New(fault.Usage, "--mem-type: %w", err)
 		}
-	case world:
+	case w != nil:
 		s.Mem, err = r.Env().DefaultMem()
 	}
 	return s, err
@@ -87,7 +95,7 @@ func duration(seconds float64) time.Duration {
 	return time.Duration(math.Round(min(seconds*1e9, math.MaxInt64/2)))
 }
 
-// made is a schedule with what it was made of.
+// made is a schedule with what it follows from.
 type made struct {
 	*replay.Schedule
 	trace  *trace.Trace
@@ -177,10 +185,11 @@ func (x *made) note(e *experiment.Experiment, s spec) {
 	if once+state > 0 {
 		text += fmt.Sprintf(" and %s a request", size.Decimal(once+state))
 	}
-	e.Note(fmt.Sprintf("%s; %s move %s, scale %g, from %s to %s", text, cli.Count(len(x.Requests), "request"), size.Decimal(x.Bytes), x.Scale,
-		s.Prefill, s.Decode))
+	e.Note(fmt.Sprintf("%s; %s move %s, scale %g, from %s to %s", text, cli.Count(len(x.Requests), "request"),
+		size.Decimal(x.Bytes), x.Scale, s.Prefill, s.Decode))
 	if x.Outside+x.Empty > 0 {
-		e.Note(fmt.Sprintf("left out: %s outside of --from and --to, %d of which nothing moves", cli.Count(x.Outside, "request"), x.Empty))
+		e.Note(fmt.Sprintf("left out: %s outside of --from and --to, %d of which nothing moves",
+			cli.Count(x.Outside, "request"), x.Empty))
 	}
 	for _, text := range x.Notes {
 		e.Note(text)
@@ -195,11 +204,13 @@ func (x *made) about(s spec) result.Replay {
 	}
 	return result.Replay{
 		Trace: result.ReplayTrace{
-			File: s.trace, SHA256: x.sha256, Format: x.trace.Format, Requests: len(x.trace.Requests), Outside: x.Outside, Empty: x.Empty,
-			GridNS: int64(x.Grid), FromS: s.From.Seconds(), ToS: to.Seconds(),
+			File: s.trace, SHA256: x.sha256, Format: x.trace.Format, GridNS: int64(x.Grid),
+			Requests: len(x.trace.Requests), Outside: x.Outside, Empty: x.Empty,
+			FromS: s.From.Seconds(), ToS: to.Seconds(),
 		},
-		Prefill: result.ReplayWorkers{N: s.Prefill.N, TP: s.Prefill.TP}, Decode: result.ReplayWorkers{N: s.Decode.N, TP: s.Decode.TP},
-		Model: x.cache.Model.Name, DType: x.cache.DType.Name, Routing: string(x.Routing), Moved: string(x.Moved),
+		Prefill: result.ReplayWorkers{N: s.Prefill.N, TP: s.Prefill.TP},
+		Decode:  result.ReplayWorkers{N: s.Decode.N, TP: s.Decode.TP},
+		Model:   x.cache.Model.Name, DType: x.cache.DType.Name, Routing: string(x.Routing), Moved: string(x.Moved),
 		SpeedUp: x.SpeedUp, Scale: x.Scale, Spread: x.Spread, FLOPS: s.flops(), Waits: s.FLOPS > 0,
 		Op: s.Op.String(), InFlight: s.inFlight,
 	}

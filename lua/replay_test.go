@@ -1,0 +1,148 @@
+package lua
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"perigee/internal/fault"
+	"perigee/scenarios"
+)
+
+// traceOf writes a trace of requests every so many milliseconds, each of 600 tokens more than the one before.
+func traceOf(t testing.TB, requests, every int) string {
+	t.Helper()
+	var text strings.Builder
+	text.WriteString("timestamp_ms,input_length\n")
+	for i := range requests {
+		text.WriteString(strings.Join([]string{strconv.Itoa(i * every), strconv.Itoa(600 * (i + 1))}, ",") + "\n")
+	}
+	path := filepath.Join(t.TempDir(), "t.csv")
+	if err := os.WriteFile(path, []byte(text.String()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// playReplay plays the shipped scenario on ranks of this process.
+func playReplay(t *testing.T, n int, options map[string]any, change func(env *Env)) played {
+	t.Helper()
+	_, source, _ := scenarios.Source("replay")
+	return playWith(t, n, source, options, change)
+}
+
+// The shipped scenario moves every byte of every request, checks them, and says what came of it.
+func TestReplay(t *testing.T) {
+	for _, op := range []string{"READ", "WRITE"} {
+		p := playReplay(t, 6, map[string]any{
+			"trace": traceOf(t, 8, 25), "model": "llama3.1-8b", "prefill": "1xTP2", "decode": "2xTP2", "scale": 0.001, "op": op,
+			"verify": true, "isolated": 0.05, "capacity": 0.05, "max_late": 60.0, "mem_type": "dram",
+		}, func(*Env) {})
+		if err := p.failed(); err != nil {
+			t.Fatal(err)
+		}
+		r := p.doc.Replay
+		// 131072 bytes a token, shrunk: 78643 and a part for 600 tokens, in 2 parts of equal shares.
+		if r == nil || r.Done != 8 || r.SpanNS != 175e6 || r.Bytes < 36*78643 || r.Bytes > 36*78643+8*64 || r.Trace.Requests != 8 || r.Op != op {
+			t.Fatalf("%s: %+v", op, r)
+		}
+		if r.Lateness.Posts != 16 || !r.Lateness.Valid || r.Capacity == nil || *r.Capacity <= 0 || len(r.Isolated) < 5 || r.Slowdown == nil ||
+			len(r.Scales) != 1 || r.Scales[0].Windows != 2 {
+			t.Errorf("%s: %+v", op, r)
+		}
+		for i, done := range r.Requests.Done {
+			if r.Requests.Decode[i] != i%2 || done < r.Requests.Posted[i] || r.Requests.Posted[i] < r.Requests.Due[i] || r.Requests.Due[i] != int64(i)*25e6 {
+				t.Errorf("%s: request %d: %+v", op, i, r.Requests)
+			}
+		}
+		if m := p.doc.Matrices[p.doc.Patterns[0].Matrix]; m.Bytes != r.Bytes {
+			t.Errorf("%s: a matrix of %d bytes, want %d", op, m.Bytes, r.Bytes)
+		}
+		if lines := strings.Split(p.out[0], "\n"); !strings.Contains(p.out[0], "\noffered ") || !strings.Contains(p.out[0], "verified: every byte of 8 transfers") {
+			t.Errorf("%s: %q", op, lines)
+		}
+	}
+}
+
+// A rank that ends in the middle leaves the requests that were complete.
+func TestReplayThatEnds(t *testing.T) {
+	gone := errors.New("gone")
+	p := playReplay(t, 2, map[string]any{
+		"trace": traceOf(t, 100, 100), "model": "llama3.1-8b", "prefill": "TP1", "decode": "TP1", "scale": 0.0001, "isolated": 0.0, "capacity": 0.0,
+	}, func(env *Env) {
+		if env.World.Rank() == 1 {
+			time.AfterFunc(4*time.Second, func() { env.World.Fail(gone) })
+		}
+	})
+	if err := p.failed(); err == nil || !strings.Contains(err.Error(), "gone") {
+		t.Fatal(err)
+	}
+	if r := p.doc.Replay; r == nil || r.Done == 0 || r.Done == 100 || len(r.Requests.Done) != 100 || r.Requests.Done[99] != -1 || r.Requests.Done[0] < 0 || r.Latency == nil {
+		t.Errorf("%+v", p.doc.Replay)
+	}
+}
+
+// What cannot be replayed is refused with what to do.
+func TestReplayRefuses(t *testing.T) {
+	good := map[string]any{"trace": traceOf(t, 2, 100), "model": "llama3.1-8b", "prefill": "TP1", "decode": "TP1"}
+	for name, c := range map[string]struct {
+		with      map[string]any
+		kind      fault.Kind
+		want, how string
+	}{
+		"no model":         {map[string]any{"model": nil}, fault.Usage, "the replay has no model: wanted one such as --model qwen3-32b", "--prefill 2xTP2"},
+		"no workers":       {map[string]any{"decode": nil}, fault.Usage, "the replay has no decode: wanted one such as --decode 2xTP2", ""},
+		"unknown workers":  {map[string]any{"decode": "2x2"}, fault.Usage, `--decode: wanted workers such as 4xTP8, which are 4 of 8 ranks each, got "2x2"`, ""},
+		"other ranks":      {map[string]any{"decode": "3xTP4"}, fault.Usage, "prefill 1xTP1 and decode 3xTP4 are 13 ranks, and there are 2", "start 13 ranks"},
+		"a queue of WRITE": {map[string]any{"op": "WRITE", "in_flight": int64(2)}, fault.Usage, "--in-flight 2 with --op WRITE", "--op READ"},
+		"layers at once":   {map[string]any{"layer_runs": int64(2)}, fault.Usage, "--layer-runs 2: runs of layers leave while the prompt is prefilled", "--flops"},
+		"no ids":           {map[string]any{"moved": "miss"}, fault.Usage, "--moved miss: the trace", "hash_ids"},
+		"unknown model":    {map[string]any{"model": "llama-9000"}, fault.Usage, "llama-9000", ""},
+		"unknown dtype":    {map[string]any{"kv_cache_dtype": "fp3"}, fault.Usage, "--kv-cache-dtype", ""},
+		"no file":          {map[string]any{"trace": "/nowhere/t.jsonl"}, fault.Input, "/nowhere/t.jsonl", ""},
+		"an empty window":  {map[string]any{"from": 3600.0}, fault.Usage, "no request comes", "100ms"},
+		"a small pool":     {map[string]any{"pool": int64(1000)}, fault.Input, "1000", ""},
+	} {
+		options := map[string]any{}
+		for k, v := range good {
+			options[k] = v
+		}
+		for k, v := range c.with {
+			options[k] = v
+			if v == nil {
+				delete(options, k)
+			}
+		}
+		err := playReplay(t, 2, options, func(*Env) {}).failed()
+		if err == nil || fault.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.want) || !strings.Contains(fault.HintOf(err), c.how) {
+			t.Errorf("%s: %v (kind %v, hint %s)", name, err, fault.KindOf(err), fault.HintOf(err))
+		}
+	}
+}
+
+// A run is repeated with the trace that its result holds, without the file.
+func TestReplayAgain(t *testing.T) {
+	path := traceOf(t, 3, 20)
+	options := map[string]any{
+		"trace": path, "model": "llama3.1-8b", "prefill": "TP1", "decode": "TP1", "scale": 0.0001, "isolated": 0.0, "capacity": 0.0,
+	}
+	first := playReplay(t, 2, options, func(*Env) {})
+	if err := errors.Join(first.failed(), os.Remove(path)); err != nil {
+		t.Fatal(err)
+	}
+	again := playReplay(t, 2, options, func(env *Env) {
+		if env.World.Rank() == 0 {
+			env.Repeat = first.doc
+		}
+	})
+	if err := again.failed(); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := first.doc.Replay, again.doc.Replay; a.Bytes != b.Bytes || a.Trace != b.Trace || a.Capacity != nil || a.Fit != nil || a.Scales == nil {
+		t.Errorf("%+v, %+v", a, b)
+	}
+}

@@ -28,8 +28,8 @@ var replayed = []Def{
 	ofPercentiles("replay_transfer_ms", "ms", "done - first posted, over requests; p50, p90, p99 and max",
 		func(r *result.Replay) map[string]float64 {
 			if t := r.Transfer; t != nil {
-				return map[string]float64{"p50": float64(t.P50NS) / 1e6, "p90": float64(t.P90NS) / 1e6, "p99": float64(t.P99NS) / 1e6,
-					"max": float64(t.MaxNS) / 1e6}
+				return map[string]float64{"p50": float64(t.P50NS) / 1e6, "p90": float64(t.P90NS) / 1e6,
+					"p99": float64(t.P99NS) / 1e6, "max": float64(t.MaxNS) / 1e6}
 			}
 			return nil
 		}),
@@ -39,9 +39,10 @@ var replayed = []Def{
 		func(r *result.Replay) map[string]float64 { return shares(r.Share) }),
 	ofReplay("replay_offered_gb_per_s", "GB/s", expr.Neither, "bytes of all requests / steady window; the replay",
 		func(r *result.Replay) float64 { return r.Offered / 1e9 }),
-	ofReplay("replay_carried_gb_per_s", "GB/s", expr.Higher, "bytes done within the steady window / its length; the replay",
+	ofReplay("replay_carried_gb_per_s", "GB/s", expr.Higher, "bytes moved within the steady window / its length; the replay",
 		func(r *result.Replay) float64 { return r.Carried / 1e9 }),
-	ofReplay("replay_capacity_gb_per_s", "GB/s", expr.Higher, "what the workers carry together when each always has work; the replay",
+	ofReplay("replay_capacity_gb_per_s", "GB/s", expr.Higher,
+		"what all ranks move together when each always has work; the replay",
 		func(r *result.Replay) float64 { return positive(r.Capacity) / 1e9 }),
 	ofReplay("replay_offered_of_capacity", "", expr.Neither, "offered / capacity over the steady window; the replay",
 		func(r *result.Replay) float64 { return r.Offered / positive(r.Capacity) }),

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// check makes sure that the columns of requests have as many rows each, and that those that were played alone are there.
+// check makes sure that the columns of requests have as many rows each, and that those played alone are there.
 func (r *Replay) check() error {
 	if r == nil {
 		return nil
@@ -14,8 +14,9 @@ func (r *Replay) check() error {
 	for i, rows := range []int{len(q.Prefill), len(q.Decode), len(q.Tokens), len(q.Bytes), len(q.Due), len(q.Admitted),
 		len(q.Posted), len(q.Done), len(q.PrefillNS)} {
 		if rows != n {
-			name := []string{"prefill", "decode", "tokens", "bytes", "due_ns", "admitted_ns", "posted_ns", "done_ns", "prefill_ns"}[i]
-			return fmt.Errorf("requests: %d rows of index, but %d of %s", n, rows, name)
+			names := []string{"prefill", "decode", "tokens", "bytes", "due_ns", "admitted_ns", "posted_ns", "done_ns",
+				"prefill_ns"}
+			return fmt.Errorf("requests: %d rows of index, but %d of %s", n, rows, names[i])
 		}
 	}
 	for i, a := range r.Isolated {

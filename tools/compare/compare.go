@@ -211,9 +211,12 @@ func Compare(old, fresh []*result.Document, o Options) (*Report, error) {
 	if !o.Force {
 		old, fresh, cut = r.leaveOut(old, fresh, isPartial, "partial", "may have measured another part of the work")
 		var late string
-		old, fresh, late = r.leaveOut(old, fresh, isInvalid, "invalid (lateness)", "replayed another load than the trace's")
+		old, fresh, late = r.leaveOut(old, fresh, isInvalid, "invalid (lateness)",
+			"replayed another load than the trace's")
 		cut = cmp.Or(cut, late)
-	} else if all := slices.Concat(old, fresh); !slices.ContainsFunc(all, isPartial) && !slices.ContainsFunc(all, isInvalid) {
+	} else if !slices.ContainsFunc(slices.Concat(old, fresh), func(d *result.Document) bool {
+		return isPartial(d) || isInvalid(d)
+	}) {
 		r.Remarks = append(r.Remarks, "--force has no effect: all runs are complete, and any two results are compared")
 	}
 	if other := otherSchedule(slices.Concat(old, fresh)); other != "" {
@@ -259,7 +262,8 @@ func isPartial(d *result.Document) bool { return d.Status != result.Complete }
 
 // leaveOut takes runs that do not count out of both sides: what words they are, and why. Of a side that has no other
 // they stay, for the figures alone, and why says that there is no verdict.
-func (r *Report) leaveOut(old, fresh []*result.Document, out func(*result.Document) bool, words, because string) (_, _ []*result.Document, why string) {
+func (r *Report) leaveOut(old, fresh []*result.Document, out func(*result.Document) bool, words, because string) (
+	_, _ []*result.Document, why string) {
 	sides := [][]*result.Document{old, fresh}
 	for i, name := range []string{"OLD", "NEW"} {
 		complete := slices.DeleteFunc(slices.Clone(sides[i]), out)

@@ -222,7 +222,8 @@ var kinds = []struct {
 	{"block transfers", func(r Row) bool { return r.Block > 0 || r.of == "sizes" }},
 	{"the replay", func(r Row) bool { return r.replay }},
 	{"metrics of the scenario", func(r Row) bool {
-		return r.Pattern < 0 && !r.replay && r.Block == 0 && (r.Of == 0 || r.of == "series") && r.Metric != contentionMetric
+		return r.Pattern < 0 && !r.replay && r.Block == 0 &&
+			(r.Of == 0 || r.of == "series") && r.Metric != contentionMetric
 	}},
 	{"contention that changed", func(r Row) bool { return r.Metric == contentionMetric && r.changed() }},
 }

@@ -11,7 +11,7 @@ import (
 	"perigee/internal/size"
 )
 
-// replayFigures are the metrics of a replay that are compared, and the aggregates that make one number of a run of each.
+// replayFigures are the metrics of a replay that are compared, each with the aggregate that makes one number of a run.
 // The first one stands for the comparison.
 var replayFigures = [][2]string{
 	{"replay_latency_ms", "p50"}, {"replay_latency_ms", "p99"}, {"replay_slowdown", "p50"}, {"replay_slowdown", "p99"},
@@ -67,9 +67,10 @@ func settingsDiffer(a, b *result.Replay) (list []string) {
 		if a.Trace.SHA256 != "" && b.Trace.SHA256 != "" { // a copy has another name
 			trace += fmt.Sprintf(" (SHA-256 %.8s)", r.Trace.SHA256)
 		}
+		workers := fmt.Sprintf("%dxTP%d to %dxTP%d", r.Prefill.N, r.Prefill.TP, r.Decode.N, r.Decode.TP)
 		return [][2]string{{"trace", trace}, {"window", fmt.Sprintf("%g to %g s", r.Trace.FromS, r.Trace.ToS)},
-			{"model", r.Model + " " + r.DType}, {"workers", fmt.Sprintf("%dxTP%d to %dxTP%d", r.Prefill.N, r.Prefill.TP, r.Decode.N, r.Decode.TP)},
-			{"speed", fmt.Sprintf("%g", r.SpeedUp)}, {"scale", fmt.Sprintf("%g", r.Scale)}, {"routing", r.Routing}, {"moved", r.Moved},
+			{"model", r.Model + " " + r.DType}, {"workers", workers}, {"speed", fmt.Sprintf("%g", r.SpeedUp)},
+			{"scale", fmt.Sprintf("%g", r.Scale)}, {"routing", r.Routing}, {"moved", r.Moved},
 			{"spread", fmt.Sprint(r.Spread)}, {"prefill", fmt.Sprintf("%g FLOP/s, waited for: %t", r.FLOPS, r.Waits)}}
 	}
 	x, y := settings(a), settings(b)

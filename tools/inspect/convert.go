@@ -24,7 +24,7 @@ import (
 type convertCmd struct {
 	In   string `arg:"" help:"The result."`
 	Out  string `arg:"" help:"The file to write: .json (the whole result), .jsonl or .csv (its measurements), each with .gz or .zst if wanted; - is standard output, as --format says."`
-	Rows string `enum:"auto,iteration,pair,pattern,block,storage,metric,table" default:"auto" help:"What a line of .jsonl and .csv is; see docs/report.md. auto: iteration, block, storage, metric or table."`
+	Rows string `enum:"auto,iteration,pair,pattern,block,storage,request,metric,table" default:"auto" help:"What a line of .jsonl and .csv is; see docs/report.md. auto: iteration, block, storage, request, metric or table."`
 	// Table counts from 1, as people do.
 	Table int `placeholder:"N" help:"With --rows table: the Nth table that the run printed, if there are several."`
 	// Format is needed where no name says it.
@@ -291,6 +291,8 @@ func columnsOf(kind string) []string {
 		return blockRow(&result.Lanes{}).names
 	case "storage":
 		return storageRow(&result.Storage{}, head).names
+	case "request":
+		return requestColumns
 	case "metric":
 		return metricRow(metric.Sample{}, "", nil).names
 	case "pair":

@@ -42,7 +42,7 @@ func TestExamplesRun(t *testing.T) {
 		t.Errorf("only %d examples found", ran)
 	}
 	// The columns are those of the tool.
-	for _, kind := range []string{"iteration", "pair", "pattern", "block", "storage", "metric"} {
+	for _, kind := range []string{"iteration", "pair", "pattern", "block", "storage", "request", "metric"} {
 		for _, name := range columnsOf(kind) {
 			short := name
 			if before, ok := strings.CutSuffix(name, "latency_ms"); ok && name != "mean_latency_ms" {

@@ -178,6 +178,11 @@ func showHead(w io.Writer, d *result.Document) {
 		line("engine", "%s %s, backend %s", d.Engine.Name, d.Engine.Version, d.Engine.Backend)
 	}
 	showObserved(d, line)
+	if d.Replay != nil {
+		for _, text := range d.Replay.Answer() {
+			line("replay", "%s", text)
+		}
+	}
 	line("holds", "%s", holds(d))
 	for _, n := range d.Notes {
 		line("note", "%s", n)

@@ -313,7 +313,7 @@ func TestConvertOtherKinds(t *testing.T) {
 	if got := mustCall(t, "convert", path, "-", "--format", "jsonl"); strings.Count(got, "\n") != 2 || !strings.Contains(got, `"latency_p99_ns":500`) {
 		t.Errorf("blocks as JSON Lines:\n%s", got)
 	}
-	for _, rows := range []string{"iteration", "pair", "pattern", "storage", "metric"} {
+	for _, rows := range []string{"iteration", "pair", "pattern", "storage", "request", "metric"} {
 		out := filepath.Join(t.TempDir(), "x.csv")
 		if _, err := call(t, "convert", path, out, "--rows", rows); fault.KindOf(err) != fault.Input || fault.HintOf(err) != "it has rows of the kinds block" {
 			t.Errorf("%s: %v (%s)", rows, err, fault.HintOf(err))
@@ -717,5 +717,24 @@ func TestShowObserved(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("lacks %q:\n%s", want, text)
 		}
+	}
+}
+
+// Each request of a replay is a row; what did not happen has no time.
+func TestRequests(t *testing.T) {
+	d := resulttest.Replayed(20)
+	q := &d.Replay.Requests
+	q.Admitted[19], q.Posted[19], q.Done[19] = -1, -1, -1
+	path := write(t, d, "replay.json")
+	lines := strings.Split(mustCall(t, "convert", path, "-", "--format", "csv"), "\n")
+	if len(lines) != 22 || lines[0] != strings.Join(columnsOf("request"), ",") || !strings.HasPrefix(lines[20], "19,1,1,") ||
+		!strings.Contains(lines[20], fmt.Sprintf(",%d,30000000,,,,%d", q.Bytes[19], q.PrefillNS[19])) {
+		t.Errorf("%d lines: %q, %q", len(lines), lines[0], lines[20])
+	}
+	if got := mustCall(t, "convert", path, "-", "--format", "jsonl", "--rows", "request"); !strings.Contains(got, `"posted_ns":null,"done_ns":null`) {
+		t.Error(got)
+	}
+	if got := mustCall(t, "show", path); !strings.Contains(got, "replay:     offered ") {
+		t.Error(got)
 	}
 }

@@ -41,7 +41,7 @@ func (o *rowWriter) emit(r row) error {
 	}
 	cells := make([]string, len(r.values))
 	for i, v := range r.values {
-		if v != "" { // labels that a sample has not
+		if v != "" && v != nil { // labels that a sample has not, times of what did not happen
 			cells[i] = plaintext.Cell(fmt.Sprint(v))
 		}
 	}
@@ -91,10 +91,11 @@ func writeRows(path, kind, format string, number int, w io.Writer) error {
 		return err
 	}
 	has["block"], has["storage"], has["metric"] = len(d.Lanes) > 0, len(d.Storage) > 0, hasSamples(d)
+	has["request"] = d.Replay != nil
 	has["table"] = len(d.Tables) > 0
 	// With auto, iterations were written while the document flowed by; where there are none, the first other kind is.
 	if kind == "auto" {
-		kind = first(has, "iteration", "block", "storage", "metric", "table")
+		kind = first(has, "iteration", "block", "storage", "request", "metric", "table")
 	}
 	switch kind {
 	case "pattern":
@@ -103,7 +104,7 @@ func writeRows(path, kind, format string, number int, w io.Writer) error {
 				break
 			}
 		}
-	case "block", "storage", "metric":
+	case "block", "storage", "request", "metric":
 		err = eachOther(d, kind, out.emit)
 	case "table":
 		err = tableRows(path, d.Tables, number, out.emit)
@@ -128,7 +129,7 @@ func first(has map[string]bool, kinds ...string) string {
 }
 
 func kindsOf(has map[string]bool) (list []string) {
-	for _, k := range []string{"iteration", "pair", "pattern", "block", "storage", "metric"} {
+	for _, k := range []string{"iteration", "pair", "pattern", "block", "storage", "request", "metric"} {
 		if has[k] {
 			list = append(list, k)
 		}
@@ -160,6 +161,13 @@ func eachOther(d *result.Document, kind string, emit func(row) error) (err error
 	case "storage":
 		for i := range d.Storage {
 			keep(storageRow(&d.Storage[i], d))
+		}
+	case "request":
+		if d.Replay == nil {
+			return nil
+		}
+		for i := range d.Replay.Requests.Index {
+			keep(requestRow(&d.Replay.Requests, i))
 		}
 	case "metric":
 		labels := labelKeys(d)
@@ -243,6 +251,21 @@ func storageRow(m *result.Storage, d *result.Document) row {
 	line.add("end_ns", m.EndNS)
 	line.add("latency_ns", m.EndNS-m.StartNS)
 	return line
+}
+
+var requestColumns = []string{"request", "prefill_worker", "decode_worker", "tokens", "bytes", "due_ns", "admitted_ns",
+	"posted_ns", "done_ns", "prefill_ns"}
+
+// requestRow is a request of a replay; what did not happen has no value.
+func requestRow(q *result.ReplayRequests, i int) row {
+	known := func(ns int64) any {
+		if ns < 0 {
+			return nil
+		}
+		return ns
+	}
+	return row{requestColumns, []any{q.Index[i], q.Prefill[i], q.Decode[i], q.Tokens[i], q.Bytes[i], q.Due[i],
+		known(q.Admitted[i]), known(q.Posted[i]), known(q.Done[i]), q.PrefillNS[i]}}
 }
 
 // labelKeys are the labels that any sample of a result has.

@@ -59,7 +59,8 @@ const mostHostPairs = 1000
 var panels = sync.OnceValue(func() *template.Template {
 	return template.Must(template.Must(template.New("").Funcs(template.FuncMap{
 		"columnsOfShares": columnsOfShares, "rowsOfShares": rowsOfShares, "sumOfShares": sumOfShares,
-		"scaleColumns": scaleColumns, "scaleRows": scaleRows, "requestColumns": requestColumns, "requestRows": requestRows,
+		"scaleColumns": scaleColumns, "scaleRows": scaleRows,
+		"requestColumns": requestColumns, "requestRows": requestRows,
 		"sheets":      sheetsOf,
 		"load":        loadText,
 		"firstCharts": firstCharts,
@@ -318,7 +319,8 @@ func newView(id string, in input) *view {
 	}
 	v.Patterns = f.Patterns[:min(len(f.Patterns), mostPatterns)]
 	v.describePatterns()
-	v.Patterned = len(f.Patterns) > 0 && (f.Runs > 0 || f.Replay == nil) && (v.HasLatencies || d.Values["ep_beside"] == nil)
+	v.Patterned = len(f.Patterns) > 0 && (f.Runs > 0 || f.Replay == nil) &&
+		(v.HasLatencies || d.Values["ep_beside"] == nil)
 	v.describeEngine()
 	v.describeClocks()
 	rows := mostRows
@@ -338,8 +340,9 @@ func newView(id string, in input) *view {
 	v.Metrics, v.MetricsOf = metricViews(d.Metrics)
 	v.MetricsFirst = len(f.OwnMetrics()) > 0
 	v.Experts = expertsOf(d)
-	for i := range v.Tables { // the section on experts has their figures, but for those beside other traffic
-		v.Tables[i].Folded = v.Tables[i].Folded || v.Experts.There() && d.Values["ep_beside"] == nil
+	for i := range v.Tables { // sections on experts and replays have their figures, but for those beside other traffic
+		v.Tables[i].Folded = v.Tables[i].Folded || v.Experts.There() && d.Values["ep_beside"] == nil ||
+			f.Replay != nil && f.Shipped()
 	}
 	v.describePhases()
 	return v

@@ -12,6 +12,7 @@ import (
 
 	"perigee/internal/page/pagetest"
 	"perigee/internal/result"
+	"perigee/internal/result/resulttest"
 	"perigee/tools/report/figures"
 )
 
@@ -128,6 +129,16 @@ var oddResults = map[string]func(*result.Document){
 			{Threshold: "latency: p99 < 5ms", From: "--threshold", Value: &v, Samples: 8, Passed: &no}, {Threshold: "bandwidth: min > 1GB/s", From: "x.lua:3", Value: &v, Samples: 1, Passed: &yes},
 			{Threshold: "retries: count == 0", From: "x.lua:4"},
 		}
+	},
+	"replay": func(d *result.Document) { *d = *resulttest.Replayed(400) },
+	"replay that was killed": func(d *result.Document) {
+		*d = *resulttest.Replayed(400)
+		d.Status, d.Finished, d.Replay.Capacity, d.Replay.Fit, d.Replay.Isolated, d.Replay.InFlight = result.Partial, nil, nil, nil, nil, 2
+		q := &d.Replay.Requests
+		for i := 150; i < 400; i++ {
+			q.Admitted[i], q.Posted[i], q.Done[i] = -1, -1, -1
+		}
+		resulttest.SumUp(d.Replay, 1000)
 	},
 	"killed": func(d *result.Document) { d.Status, d.Finished = result.Partial, nil },
 	"long names": func(d *result.Document) {

@@ -32,11 +32,11 @@ func scaleRows(r *figures.Replay) (rows [][]string) {
 		if r.Capacity != nil {
 			over = strconv.Itoa(s.Over)
 		}
-		rows = append(rows, []string{fmt.Sprintf("%g s", s.WindowS), strconv.Itoa(s.Windows), rate(s.Offered), share(s.Offered),
-			over, rate(s.Carried), rate(s.PerRank)})
+		rows = append(rows, []string{fmt.Sprintf("%g s", s.WindowS), strconv.Itoa(s.Windows), rate(s.Offered),
+			share(s.Offered), over, rate(s.Carried), rate(s.PerRank)})
 	}
-	return append(rows, []string{"all, " + figures.Duration(figures.Num(r.SpanNS)), "1", rate(r.Offered), share(r.Offered), "-",
-		rate(r.Carried), "-"})
+	return append(rows, []string{"all, " + figures.Duration(figures.Num(r.SpanNS)), "1", rate(r.Offered),
+		share(r.Offered), "-", rate(r.Carried), "-"})
 }
 
 // requestColumns are the headers of the table of percentiles, of which requestRows has a row for each figure of

@@ -232,7 +232,9 @@ func writeMain(p *printer, f *figures.Figures, l look) {
 	case f.Replay != nil:
 		writeReplay(p, f.Replay, l)
 		if !l.full {
-			p.leaveTables(d)
+			if !f.Shipped() { // its own tables repeat these
+				p.leaveTables(d)
+			}
 			return
 		}
 	case len(own) > 0:

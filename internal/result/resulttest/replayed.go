@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"perigee/internal/result"
 	"perigee/internal/stats"
@@ -15,15 +16,17 @@ func Replayed(requests int) *result.Document {
 	const tick, perTick, rate, alpha = 30e6, 10, 1e9, 20_000.0
 	d := Synthetic{Ranks: 8, Hosts: 1}.Document()
 	d.Scenario.Name, d.Scenario.Options = "replay.lua", map[string]any{"trace": "conversation.jsonl"}
-	d.Command = []string{"perigee", "replay", "conversation.jsonl", "--model", "Qwen3-32B", "--speed-up", "100", "--scale", "0.001"}
-	d.Phases = []result.Phase{{Name: "isolated", StartNS: 1e9}, {Name: "capacity", StartNS: 2e9}, {Name: "replay", StartNS: 4e9}}
+	d.Command = strings.Fields("perigee replay conversation.jsonl --model Qwen3-32B --speed-up 100 --scale 0.001")
+	d.Phases = []result.Phase{{Name: "isolated", StartNS: 1e9}, {Name: "capacity", StartNS: 2e9},
+		{Name: "replay", StartNS: 4e9}}
 	capacity, alone := 1.8*rate, rate
 	r := &result.Replay{
-		Trace: result.ReplayTrace{File: "conversation.jsonl", Format: "mooncake", Requests: requests + 7, Outside: 4, Empty: 3,
-			GridNS: tick * 100, ToS: float64(requests) / perTick * 3},
+		Trace: result.ReplayTrace{File: "conversation.jsonl", Format: "mooncake", Requests: requests + 7,
+			Outside: 4, Empty: 3, GridNS: tick * 100, ToS: float64(requests) / perTick * 3},
 		Prefill: result.ReplayWorkers{N: 2, TP: 2}, Decode: result.ReplayWorkers{N: 2, TP: 2},
-		Model: "Qwen3-32B", DType: "bf16", Routing: "round-robin", Moved: "prompt", SpeedUp: 100, Scale: 0.001, FLOPS: 400e12,
-		Op: "READ", ZeroNS: 4e9, Alone: &alone, Capacity: &capacity, Fit: &result.ReplayFit{AlphaNS: alpha, Rate: rate, R2: 0.999},
+		Model: "Qwen3-32B", DType: "bf16", Routing: "round-robin", Moved: "prompt", SpeedUp: 100,
+		Scale: 0.001, FLOPS: 400e12, Op: "READ", ZeroNS: 4e9, Alone: &alone, Capacity: &capacity,
+		Fit: &result.ReplayFit{AlphaNS: alpha, Rate: rate, R2: 0.999},
 	}
 	random, free, q := rand.New(rand.NewPCG(1, 2)), [2]float64{}, &r.Requests
 	for i := range requests {
@@ -33,10 +36,12 @@ func Replayed(requests int) *result.Document {
 		free[i%2] = max(free[i%2], float64(posted)) + alpha + float64(bytes)*1e9/rate
 		q.Index, q.Prefill, q.Decode = append(q.Index, i), append(q.Prefill, i/2%2), append(q.Decode, i%2)
 		q.Tokens, q.Bytes = append(q.Tokens, bytes/262), append(q.Bytes, bytes)
-		q.Due, q.Admitted, q.Posted = append(q.Due, due), append(q.Admitted, due), append(q.Posted, posted)
-		q.Done, q.PrefillNS = append(q.Done, int64(free[i%2])), append(q.PrefillNS, bytes*4)
+		q.Due, q.Admitted = append(q.Due, due), append(q.Admitted, due)
+		q.Posted, q.Done = append(q.Posted, posted), append(q.Done, int64(free[i%2]))
+		q.PrefillNS = append(q.PrefillNS, bytes*4)
 		if i < 5 {
-			r.Isolated = append(r.Isolated, result.ReplayAlone{Request: i, Bytes: bytes, NS: int64(alpha) + bytes, Runs: 5})
+			alone := result.ReplayAlone{Request: i, Bytes: bytes, NS: int64(alpha) + bytes, Runs: 5}
+			r.Isolated = append(r.Isolated, alone)
 		}
 	}
 	d.Replay = r
@@ -66,6 +71,9 @@ func SumUp(r *result.Replay, limit int64) {
 	}
 	shares := func(at func(int) float64) *result.ReplayShares {
 		s := of(at)
+		if s == nil {
+			return nil
+		}
 		p := func(x float64) float64 { return stats.Quantile(s, x) }
 		return &result.ReplayShares{P50: p(0.5), P90: p(0.9), P99: p(0.99), Max: p(1)}
 	}
@@ -74,8 +82,8 @@ func SumUp(r *result.Replay, limit int64) {
 	r.Share = shares(func(i int) float64 { return r.LatencyNS(i) / (r.LatencyNS(i) + float64(q.PrefillNS[i])) })
 	late := of(r.LateNS)
 	l := times(r.LateNS)
-	r.Lateness = result.ReplayLateness{P50NS: l.P50NS, P99NS: l.P99NS, MaxNS: l.MaxNS, LimitNS: limit, Posts: int64(len(late)),
-		Valid: l.P99NS <= limit, OfGap: 0.01}
+	r.Lateness = result.ReplayLateness{P50NS: l.P50NS, P99NS: l.P99NS, MaxNS: l.MaxNS, LimitNS: limit,
+		Posts: int64(len(late)), Valid: l.P99NS <= limit, OfGap: 0.01}
 	for _, v := range late {
 		if v > float64(limit) {
 			r.Lateness.Late++

@@ -67,7 +67,8 @@ func answerOf(f *Figures) Answer {
 		a.Path = f.Moved.Path
 	}
 	experts, sizes := expertsCharts(f), sizesCharts(f)
-	a.Charts = append(a.Charts, slices.Concat(replayCharts(f.Replay), experts, blocksCharts(f), scriptCharts(f), trafficCharts(f), sizes)...)
+	a.Charts = append(a.Charts, replayCharts(f.Replay)...)
+	a.Charts = append(a.Charts, slices.Concat(experts, blocksCharts(f), scriptCharts(f), trafficCharts(f), sizes)...)
 	switch {
 	case a.Why != "":
 	case len(f.Blocks.List) > 0 && len(a.Judged) > 0: // from which size on the best is nearly reached

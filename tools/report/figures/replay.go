@@ -76,9 +76,11 @@ func sentence(text string) string {
 // sayMore says how the figures came about.
 func (r *Replay) sayMore(say sayer) {
 	l, t := r.Lateness, r.Trace
-	say("note", "Lateness is posted - due on the clock that all ranks share, over %d posts: p50 %s, p99 %s, at most %s. %s beyond the limit of %s, in %s one after the other. The p99 is %.3g of the mean time between posts of a rank, which is not judged.",
-		l.Posts, Duration(Num(l.P50NS)), Duration(Num(l.P99NS)), Duration(Num(l.MaxNS)), plural(int(l.Late), "post is", "posts are"),
-		Duration(Num(l.LimitNS)), plural(int(l.Stalls), "stretch", "stretches"), l.OfGap)
+	say("note", "Lateness is posted - due on the clock that all ranks share, over %d posts: p50 %s, p99 %s, at most %s. "+
+		"%s beyond the limit of %s, in %s one after the other. The p99 is %.3g of the mean time between posts of a rank, "+
+		"which is not judged.",
+		l.Posts, Duration(Num(l.P50NS)), Duration(Num(l.P99NS)), Duration(Num(l.MaxNS)),
+		plural(int(l.Late), "post is", "posts are"), Duration(Num(l.LimitNS)), plural(int(l.Stalls), "stretch", "stretches"), l.OfGap)
 	left := fmt.Sprintf("%d of %d requests of %s are replayed", r.Requests, t.Requests, t.File)
 	if t.Outside+t.Empty > 0 {
 		left += fmt.Sprintf("; %d lie outside the window of %g to %g s, and of %d nothing moves", t.Outside, t.FromS, t.ToS, t.Empty)
@@ -127,17 +129,22 @@ func plural(n int, one, many string) string {
 // mostBins is how many bins a picture over the time of a replay has.
 const mostBins = 150
 
-// bins divide the time of a replay. Where it is long enough they are whole steps of the grid of its trace: other lengths
-// would have more steps in some bins than in others.
+// bins divide the time of a replay. Where it is long enough they are whole steps of the grid of its trace: others would
+// have more steps in some bins than in others.
 type bins struct {
 	width, end int64 // nanoseconds
+	played     int64 // until when it is known what was played: of a run that was cut off, not to the end
 	n          int
 }
 
 func (r *Replay) bins(most int) bins {
 	q, b := &r.Replay.Requests, bins{end: max(r.SpanNS, 1)}
 	for i := range q.Due {
-		b.end = max(b.end, q.Due[i], q.Done[i], q.Posted[i])
+		b.played = max(b.played, q.Done[i], q.Posted[i])
+		b.end = max(b.end, q.Due[i], b.played)
+	}
+	if int(r.Done) == r.Requests {
+		b.played = b.end
 	}
 	step := 1.0
 	if grid := float64(r.Trace.GridNS) / max(r.SpeedUp, 1e-9); grid >= 1 && !r.Spread && float64(b.end) >= 20*grid {
@@ -160,15 +167,20 @@ func (b bins) axis() Axis {
 	return Axis{Label: fmt.Sprintf("time of the replay, in bins of %s", Duration(Num(b.width))), Unit: "ns"}
 }
 
-// series makes a series of a value for each bin; None is no point.
-func (b bins) series(name string, of func(i int) Num) Series {
+// series makes a series of a value for each bin until a time; None is no point.
+func (b bins) series(name string, until int64, of func(i int) Num) Series {
 	s := Series{Name: name}
-	for i := range b.n {
+	for i := range b.at(until) + 1 {
 		if v := of(i); v.Known() {
 			s.Points = append(s.Points, Point{X: Num(int64(i) * b.width), Y: v, Low: None, High: None})
 		}
 	}
 	return s
+}
+
+// level is a limit that is the same everywhere.
+func level(name string, y float64) Limit {
+	return Limit{Name: name, Points: []Point{{Y: Num(y), Low: None, High: None}}}
 }
 
 // farAbove is from how many times the largest value on a limit would press the rest of a picture onto its axis.
@@ -192,11 +204,12 @@ func (r *Replay) Timeline(most int) Chart {
 		return func(i int) Num { return Num(of[i] * 1e9 / float64(b.width)) }
 	}
 	c := Chart{Title: "Load over the time of the replay", Wide: true, X: b.axis(), Y: Axis{Label: "bytes / time", Unit: "bytes/s"},
-		Series: []Series{b.series("offered: due in the bin", rate(due)), b.series("carried: in transfer in the bin", rate(done))}}
+		Series: []Series{b.series("offered: due in the bin", b.end, rate(due)),
+			b.series("carried: in transfer in the bin", b.played, rate(done))}}
 	if r.Capacity != nil && *r.Capacity > farAbove*max(slices.Max(due), slices.Max(done))*1e9/float64(b.width) {
 		c.Title += fmt.Sprintf(" (the capacity of %s/s is far above)", size.Decimal(*r.Capacity))
 	} else if r.Capacity != nil {
-		c.Limits = []Limit{{Name: "capacity", Points: []Point{{Y: Num(*r.Capacity), Low: None, High: None}}}}
+		c.Limits = []Limit{level("capacity", *r.Capacity)}
 	}
 	return c
 }
@@ -236,9 +249,9 @@ func (b bins) most(from, to []int64) func(int) Num {
 func (r *Replay) underWay(b bins) Chart {
 	q := &r.Replay.Requests
 	c := Chart{Title: "Requests under way, at most in each bin", X: b.axis(), Y: Axis{Label: "requests"},
-		Series: []Series{b.series("in transfer", b.most(q.Posted, q.Done))}}
+		Series: []Series{b.series("in transfer", b.played, b.most(q.Posted, q.Done))}}
 	if r.InFlight > 0 {
-		c.Series = append(c.Series, b.series("waiting for admission", b.most(q.Due, q.Admitted)))
+		c.Series = append(c.Series, b.series("waiting for admission", b.played, b.most(q.Due, q.Admitted)))
 	}
 	return c
 }
@@ -258,8 +271,8 @@ func (r *Replay) lateness(b bins) Chart {
 		}
 	}
 	c := Chart{Title: "Lateness of requests", X: b.axis(), Y: Axis{Label: "posted - due", Unit: "ns"},
-		Series: []Series{b.series("median", at(0.5)), b.series("latest", at(1))},
-		Limits: []Limit{{Name: "limit of the p99", Points: []Point{{Y: Num(r.Lateness.LimitNS), Low: None, High: None}}}}}
+		Series: []Series{b.series("median", b.end, at(0.5)), b.series("latest", b.end, at(1))},
+		Limits: []Limit{level("limit of the p99", float64(r.Lateness.LimitNS))}}
 	c.Y.Log = c.wide(func(p Point) Num { return p.Y })
 	return c
 }
@@ -282,7 +295,8 @@ func (r *Replay) bySize() Chart {
 			sizes[k], times[k] = append(sizes[k], float64(bytes)), append(times[k], ns)
 		}
 	}
-	c := Chart{Title: "Latency of requests, by their bytes", X: Axis{Label: "bytes of a request", Unit: "bytes", Log: true},
+	c := Chart{Title: "Latency of requests, by their bytes",
+		X: Axis{Label: "bytes of a request", Unit: "bytes", Log: true},
 		Y: Axis{Label: "due to done; median, p10 to p90", Unit: "ns", Log: true}}
 	line := Limit{Name: "alone"}
 	for k := range sizes {

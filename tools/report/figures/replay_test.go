@@ -103,7 +103,7 @@ func three(r *result.Replay) {
 // Queue, transfers under way and lateness are those of the columns; what did not happen is in none of them.
 func TestReplayOverTime(t *testing.T) {
 	r := replayed(t, 10, three).Replay
-	b := bins{width: 100, end: 310, n: 4}
+	b := bins{width: 100, end: 310, played: 310, n: 4}
 	values := func(s Series) (list []Num) {
 		for _, p := range s.Points {
 			list = append(list, p.Y)
@@ -121,6 +121,25 @@ func TestReplayOverTime(t *testing.T) {
 	}
 	if s := r.bySize().Series[1].Points; len(s) != 1 || s[0].X != 100 || s[0].Y != 250 {
 		t.Errorf("slowest: %+v", s)
+	}
+}
+
+// What a run that was cut off has not played is offered, and neither carried nor waited for.
+func TestReplayThatWasCutOff(t *testing.T) {
+	f := replayed(t, 400, func(r *result.Replay) {
+		r.InFlight = 2
+		for i := 150; i < 400; i++ {
+			r.Requests.Admitted[i], r.Requests.Posted[i], r.Requests.Done[i] = -1, -1, -1
+		}
+		resulttest.SumUp(r, 1e6)
+	})
+	for _, c := range f.Answer.Charts[:2] {
+		for _, s := range c.Series {
+			last := s.Points[len(s.Points)-1]
+			if known := last.X < 0.5e9; known == strings.HasPrefix(s.Name, "offered") || known && s.Name == "waiting for admission" && last.Y > 10 {
+				t.Errorf("%s ends at %g with %g", s.Name, last.X, last.Y)
+			}
+		}
 	}
 }
 

@@ -28,7 +28,8 @@ const (
 // scenario's metrics are among them only where nothing else was measured, since they repeat what else there is.
 func (f *Figures) OwnMetrics() []result.Metric {
 	d := f.Document
-	if d == nil || f.Shipped() && (f.Runs > 0 || d.Replay != nil || len(f.Blocks.List) > 0 || len(expertsCharts(f)) > 0) {
+	if d == nil || f.Shipped() && (f.Runs > 0 || d.Replay != nil || len(f.Blocks.List) > 0 ||
+		len(expertsCharts(f)) > 0) {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(d.Metrics), func(m result.Metric) bool { return len(m.Values) == 0 })

@@ -1,0 +1,54 @@
+package report
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"perigee/internal/fault"
+	"perigee/internal/result/resulttest"
+)
+
+// The text has the answer, the load by time scale and the percentiles, on a page's worth of lines.
+func TestReplayText(t *testing.T) {
+	path := write(t, resulttest.Replayed(12000), "r.json.zst")
+	out, _, err := report(t, Cmd{Results: []string{path}, Text: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"= Offered 832 MB/s, carried 831 MB/s, capacity 1.80 GB/s: not saturated", "# load by time scale\n",
+		"        1 s         36        923 MB/s          0.513          0        915 MB/s          234 MB/s\n",
+		"all, 36.0 s          1        832 MB/s          0.462          -        831 MB/s                 -\n",
+		"                      lateness of all posts  18.9 µs        -  99.1 µs   206 µs\n",
+		"   slowdown: transfer / as many bytes alone    2.86x   10.30x   29.33x   89.95x\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("lacks %q", want)
+		}
+	}
+	if n := strings.Count(out, "\n"); n > mostLines || strings.Contains(out, "0 patterns") || t.Failed() {
+		t.Errorf("%d lines:\n%s", n, out)
+	}
+	bars, _, err := report(t, Cmd{Results: []string{path}, Text: true, Full: true})
+	if err != nil || !strings.Contains(bars, "on a grid of 3.00 s, so that requests come in bursts") {
+		t.Errorf("%v\n%s", err, bars)
+	}
+}
+
+// A page does not grow with the number of requests.
+func TestReplayPageIsSmall(t *testing.T) {
+	page := pageOf(t, write(t, resulttest.Replayed(100_000), "r.json.zst"))
+	if info, err := os.Stat(page); err != nil || info.Size() > 200_000 {
+		t.Errorf("%v, %d bytes", err, info.Size())
+	}
+}
+
+// Replays are no runs of patterns that could be taken together.
+func TestReplaysAreNotPooled(t *testing.T) {
+	a, b := write(t, resulttest.Replayed(400), "a.json"), write(t, resulttest.Replayed(401), "b.json")
+	_, _, err := report(t, Cmd{Results: []string{a, b}, Pool: true, Text: true})
+	if fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "a.json is a replay") {
+		t.Error(err)
+	}
+}

@@ -28,6 +28,8 @@ type replayFlags struct {
 	Routing   string         `enum:"round-robin,least-loaded,prefix-aware" default:"round-robin" group:"Replay" help:"How workers are chosen: round-robin, least-loaded or prefix-aware."`
 	Moved     string         `enum:"prompt,miss" default:"prompt" group:"Replay" help:"What moves: prompt, or what the decode worker has not got (miss)."`
 	Cache     int            `placeholder:"BLOCKS" group:"Replay" help:"Blocks of prompts that each worker keeps (default: all)."`
+	BlockSize int64          `name:"block-size" placeholder:"TOKENS" group:"Replay" help:"Tokens of a hash id (default: as the trace says)."`
+	TraceUnit string         `name:"trace-unit" placeholder:"s|ms" group:"Replay" help:"Unit of the trace's timestamps, where it does not say it."`
 	PageSize  int64          `name:"page-size" placeholder:"TOKENS" group:"Replay" help:"Tokens of a page, each a descriptor (default: one for each group of layers and peer)."`
 	FLOPS     float64        `name:"flops" placeholder:"N" group:"Replay" help:"Operations per second of a GPU in prefill, after which transfers are due."`
 	LayerRuns int            `name:"layer-runs" placeholder:"N" group:"Replay" help:"Runs of layers that leave during the prefill."`
@@ -104,14 +106,16 @@ func (f *replayFlags) schedule() (*replay.Schedule, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := trace.Load(f.Replay, trace.Options{})
+	t, err := trace.Load(f.Replay, trace.Options{Unit: f.TraceUnit, BlockTokens: f.BlockSize})
 	if err != nil {
 		return nil, err
 	}
 	return replay.Make(t, replay.Options{
-		Model: cache, Prefill: f.Prefill, Decode: f.Decode, Routing: replay.Routing(f.Routing), Moved: replay.Moved(f.Moved),
-		CacheBlocks: f.Cache, PageTokens: f.PageSize, FLOPS: f.FLOPS, LayerRuns: f.LayerRuns, From: f.From, To: f.To,
-		SpeedUp: f.SpeedUp, Scale: f.Scale, Spread: f.Spread, Seed: f.Seed, Op: op,
+		Model: cache, Prefill: f.Prefill, Decode: f.Decode, Op: op,
+		Routing: replay.Routing(f.Routing), Moved: replay.Moved(f.Moved),
+		CacheBlocks: f.Cache, BlockTokens: f.BlockSize, PageTokens: f.PageSize,
+		FLOPS: f.FLOPS, LayerRuns: f.LayerRuns,
+		From: f.From, To: f.To, SpeedUp: f.SpeedUp, Scale: f.Scale, Spread: f.Spread, Seed: f.Seed,
 	})
 }
 
@@ -160,8 +164,8 @@ type OfferedWindow struct {
 func offered(s *replay.Schedule) *Offered {
 	_, mean, _ := s.OfferedBy(time.Second)
 	o := &Offered{
-		Requests: len(s.Requests), Transfers: len(s.Transfers), Bytes: s.Bytes, SpanS: float64(s.SpanNS) / 1e9, Mean: mean,
-		Gathers: int(time.Duration(s.SpanNS)/spmd.SaveEvery) + 1, Notes: s.Notes,
+		Requests: len(s.Requests), Transfers: len(s.Transfers), Bytes: s.Bytes, SpanS: float64(s.SpanNS) / 1e9,
+		Mean: mean, Gathers: int(time.Duration(s.SpanNS)/spmd.SaveEvery) + 1, Notes: s.Notes,
 	}
 	for _, length := range []time.Duration{time.Second / 10, time.Second, 10 * time.Second, time.Minute} {
 		if peak, _, windows := s.OfferedBy(length); windows > 0 {

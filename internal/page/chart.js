@@ -181,7 +181,7 @@
   // plot(host, spec) is a chart of points and lines with a legend, a tooltip and the arrow keys.
   // spec: {label, height, x, y: {label, fmt, log, base (2: ticks at powers of two), min, max, zero, date}, series: [{name, points: [[x, y, info]] (info.range: [low, high] is drawn), line, step, marks,
   // color (token or index), dash, faint}], link (of two series, by x), lines: [{y or x, label}], tip(series, point) -> [title, rows], select(series, point)}
-  // x.words names 0, 1, ...; bars draws bars instead of marks; beside is how many pixels series stand apart; lines may have points.
+  // x.words names 0, 1, ...; bars draws bars instead of marks, as wide as info.span: [from, to] where points have one; beside is how many pixels series stand apart; lines may have points.
   // Returns {redraw, set(changes)}; set changes parts of spec, such as {x: {log: true}}.
   perigee.plot = (host, spec) => {
     let placed = [], hovered = null;
@@ -231,7 +231,13 @@
         const base = y.scale(Math.max(0, ys[0]));
         ctx.fillStyle = ctx.strokeStyle = colour(s);
         ctx.globalAlpha = s.faint ? 0.55 : 1;
-        if (spec.bars) for (const p of at) ctx.fillRect(p.x - wide * 0.46, Math.min(p.y, base), wide * 0.92, Math.abs(base - p.y));
+        if (spec.bars) {
+          for (const p of at) {
+            const [from, to] = p.p[2]?.span?.map((v) => Math.round(x.scale(v))) || [p.x - wide * 0.46, p.x + wide * 0.46];
+            const gap = p.p[2]?.span && to - from > 4 ? 1 : 0;
+            ctx.fillRect(from, Math.min(p.y, base), Math.max(to - from - gap, 1), Math.abs(base - p.y));
+          }
+        }
         if (s.line) {
           ctx.lineWidth = 2;
           ctx.setLineDash(s.dash || []);
@@ -269,7 +275,7 @@
         const [at, v] = l.points ? l.points.reduce((a, b) => (b[1] > a[1] ? b : a)) : [l.x, l.y];
         const px = at === undefined ? box.right : x.scale(at);
         let py = v === undefined ? box.top + 8 : Math.max(y.scale(v) - 9, box.top + 4);
-        if (labels.some((other) => Math.abs(other - py) < 14)) py += 18; // below its line
+        while (labels.some((other) => Math.abs(other - py) < 14)) py += 18; // below its line, and other labels
         labels.push(py);
         const left = l.points && px < (box.left + box.right) / 2;
         ctx.textAlign = left ? "left" : "right";

@@ -71,7 +71,7 @@ func (r *rows) addArrivals(f *figures.Figures) {
 	if m := a.Minutes; m != nil {
 		r.add("full minutes", whole(m.Full))
 		r.add("  requests in each: mean", fmt.Sprintf("%.2f", m.Mean))
-		r.add("  min, max, p50, p99", fmt.Sprintf("%d %d %d %d", m.Min, m.Max, m.P50, m.P99))
+		r.add("  min / max / p50 / p99", fmt.Sprintf("%d / %d / %d / %d", m.Min, m.Max, m.P50, m.P99))
 		r.add("  requests after the last one", whole(m.Rest))
 	}
 	g := a.Grid
@@ -84,13 +84,13 @@ func (r *rows) addArrivals(f *figures.Figures) {
 	r.add("  requests of a tick: mean", four(g.Mean))
 	r.add("  their variance / mean (1: as Poisson's)", four(g.Dispersion))
 	r.add("  prompt tokens of a tick: mean", four(g.MeanTokens))
-	r.add("  p99, max", fmt.Sprintf("%d %d", g.P99Tokens, g.MaxTokens))
+	r.add("  p99 / max", fmt.Sprintf("%d / %d", g.P99Tokens, g.MaxTokens))
 }
 
 func (r *rows) addLengths(what string, l figures.Lengths) {
 	r.add(what+": sum", whole(l.Sum))
 	r.add("  mean", four(l.Mean))
-	r.add("  p50, p90, p99, max", fmt.Sprintf("%d %d %d %d", l.P50, l.P90, l.P99, l.Max))
+	r.add("  p50 / p90 / p99 / max", fmt.Sprintf("%d / %d / %d / %d", l.P50, l.P90, l.P99, l.Max))
 }
 
 func (r *rows) addBlocks(b *figures.Blocks) {

@@ -4,11 +4,13 @@ package trace
 import (
 	"cmp"
 	"encoding/json"
+	"io"
 	"slices"
 	"time"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/file"
 	"perigee/internal/model"
 	"perigee/internal/trace"
 	"perigee/internal/trace/figures"
@@ -28,6 +30,7 @@ type showCmd struct {
 	TraceUnit    string         `name:"trace-unit" placeholder:"s|ms" help:"Unit of the timestamps, s or ms, where the trace does not say it."`
 	From         time.Duration  `placeholder:"TIME" help:"Leave out the requests that came earlier after the first one than this, such as 10m. Caches are empty then."`
 	To           *time.Duration `placeholder:"TIME" help:"Leave out the requests that came later after the first one than this."`
+	HTML         string         `name:"html" placeholder:"FILE" help:"Also write a page with pictures: arrivals, lengths, hit ratio by size of cache, load by time scale."`
 	Format       string         `enum:"text,json" default:"text" help:"text or json (default ${default})."`
 }
 
@@ -49,16 +52,23 @@ func (c *showCmd) Run(s cli.Streams) error {
 		return err
 	}
 	r := report{Schema: "perigee.trace/1", Perigee: version.Get()}
+	var closeUps []*closeUp
 	for _, file := range c.Files {
-		f, err := c.describe(file, cache)
+		f, near, err := c.describe(file, cache)
 		if err != nil {
 			return err
 		}
-		r.Traces = append(r.Traces, f)
+		r.Traces, closeUps = append(r.Traces, f), append(closeUps, near)
 	}
 	hasBlocks := func(f *figures.Figures) bool { return f.Blocks != nil }
 	if c.BlockSize != nil && !slices.ContainsFunc(r.Traces, hasBlocks) {
 		return fault.New(fault.Usage, "--block-size without effect: there are no hash ids")
+	}
+	if c.HTML != "" {
+		write := func(w io.Writer) error { return writePage(w, r.Traces, closeUps) }
+		if err := file.Write(c.HTML, write); err != nil {
+			return err
+		}
 	}
 	if c.Format == "json" {
 		e := json.NewEncoder(s.Out)
@@ -74,6 +84,9 @@ func (c *showCmd) check() (*model.Cache, error) {
 		if slices.Contains(c.Files[:i], file) {
 			return nil, fault.New(fault.Usage, "%s is there twice: wanted each trace once", file)
 		}
+	}
+	if err := cli.NotOver(c.HTML, c.Files...); err != nil {
+		return nil, err
 	}
 	switch {
 	case c.BlockSize != nil && (*c.BlockSize < 1 || *c.BlockSize > 1<<20):
@@ -99,17 +112,21 @@ func (c *showCmd) check() (*model.Cache, error) {
 }
 
 // describe reads a trace and describes it.
-func (c *showCmd) describe(file string, cache *model.Cache) (*figures.Figures, error) {
+func (c *showCmd) describe(file string, cache *model.Cache) (*figures.Figures, *closeUp, error) {
 	t, err := trace.Load(file, trace.Options{Unit: c.TraceUnit, BlockTokens: cli.Given(c.BlockSize, 0)})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := t.CheckBlocks(0, file); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	o := figures.Options{Name: file, From: c.From, To: c.To, Cache: cache}
 	if _, err := model.Named(c.Model); err == nil {
 		o.Model = c.Model
 	}
-	return figures.Of(t, o)
+	f, err := figures.Of(t, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	return f, newCloseUp(f, t.Requests), nil
 }

@@ -71,10 +71,10 @@ grid of timestamps none none
 Lengths (tokens, nearest rank) a.jsonl b.csv
 prompts: sum 13427 7988
 mean 6713.5000 3994.0000
-p50, p90, p99, max 6472 6955 6955 6955 3180 4808 4808 4808
+p50 / p90 / p99 / max 6472 / 6955 / 6955 / 6955 3180 / 4808 / 4808 / 4808
 answers: sum 78 18
 mean 39.0000 9.0000
-p50, p90, p99, max 26 52 52 52 8 10 10 10
+p50 / p90 / p99 / max 26 / 52 / 52 / 52 8 / 10 / 10 / 10
 
 Blocks of prompts (hash ids) a.jsonl b.csv
 tokens of a block 512 -

@@ -69,8 +69,10 @@ type Grid struct {
 	MaxTokens  int64   `json:"max_input_tokens"`
 }
 
-// Series are the requests over time, in bins of equal width from the first request on.
+// Series are the requests over time, in bins of equal width. They begin at the first request, or half a grid's period
+// before a tick, so that no tick is on an edge.
 type Series struct {
+	BeginS   float64 `json:"begin_s"`
 	WidthS   float64 `json:"width_s"` // a multiple of the grid's period, where there is a grid
 	Requests []int64 `json:"requests"`
 	Tokens   []int64 `json:"input_tokens"`

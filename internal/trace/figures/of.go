@@ -167,7 +167,7 @@ func series(requests []trace.Request, g grid.Grid) Series {
 	if g.Period > 0 { // no tick is on an edge
 		begin = g.Phase - g.Period/2
 	}
-	s := Series{WidthS: seconds(width)}
+	s := Series{BeginS: seconds(begin), WidthS: seconds(width)}
 	for _, r := range requests {
 		for int(max(0, r.At-begin)/width) >= len(s.Requests) {
 			s.Requests, s.Tokens = append(s.Requests, 0), append(s.Tokens, 0)

@@ -72,6 +72,8 @@ func (r *Replay) Verify() error { return play.VerifySchedule(r.plan) }
 const (
 	aloneSizes = 7 // transfers that are played alone
 	aloneTurns = 3 // of each of them, at least
+	// aloneLead is when they start, so that all ranks know of it.
+	aloneLead = 2 * time.Millisecond
 	// mostTurns bounds what is kept of small ones.
 	mostTurns = 1000
 	// busyDepth is how many transfers of a rank are under way while the capacity is measured, busyPieces in how many
@@ -95,10 +97,12 @@ func (r *Replay) Isolated(seconds float64) error {
 			break
 		}
 		for _, t := range chosen {
-			if err := w.All().Barrier(); err != nil {
+			// At an instant, as in the replay: ranks leave a barrier one after the other.
+			zero, err := spmd.BroadcastValue(w.All(), 0, w.Now()+int64(aloneLead))
+			if err != nil {
 				return err
 			}
-			err := r.plan.Follow(play.Pace{First: t, End: t + 1, AtOnce: true}, func(done []play.Timed) {
+			err = r.plan.Follow(play.Pace{First: t, End: t + 1, AtOnce: true, Zero: zero}, func(done []play.Timed) {
 				if turn > 0 { // the first is a warm-up
 					mine = append(mine, done...)
 				}

@@ -187,9 +187,11 @@ func (x *made) note(e *experiment.Experiment, s spec) {
 	}
 	e.Note(fmt.Sprintf("%s; %s move %s, scale %g, from %s to %s", text, cli.Count(len(x.Requests), "request"),
 		size.Decimal(x.Bytes), x.Scale, s.Prefill, s.Decode))
-	if x.Outside+x.Empty > 0 {
-		e.Note(fmt.Sprintf("left out: %s outside of --from and --to, %d of which nothing moves",
-			cli.Count(x.Outside, "request"), x.Empty))
+	if x.Outside > 0 {
+		e.Note(fmt.Sprintf("left out: %s outside of --from and --to", cli.Count(x.Outside, "request")))
+	}
+	if x.Empty > 0 {
+		e.Note(fmt.Sprintf("left out: %s of which nothing moves", cli.Count(x.Empty, "request")))
 	}
 	for _, text := range x.Notes {
 		e.Note(text)

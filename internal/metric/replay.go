@@ -19,17 +19,16 @@ var replayed = []Def{
 	ofRequests("replay_queue_ms", "admitted - due; each request that was admitted, with --in-flight", (*result.Replay).WaitNS),
 	ofPercentiles("replay_lateness_ms", "ms", "posted - due or admitted, over all posts; p50, p99 and max",
 		func(r *result.Replay) map[string]float64 {
-			if r.Lateness.Posts == 0 {
+			l := r.Lateness
+			if l.Posts == 0 {
 				return nil
 			}
-			return map[string]float64{"p50": float64(r.Lateness.P50NS) / 1e6, "p99": float64(r.Lateness.P99NS) / 1e6,
-				"max": float64(r.Lateness.MaxNS) / 1e6}
+			return ms(map[string]int64{"p50": l.P50NS, "p99": l.P99NS, "max": l.MaxNS})
 		}),
 	ofPercentiles("replay_transfer_ms", "ms", "done - first posted, over requests; p50, p90, p99 and max",
 		func(r *result.Replay) map[string]float64 {
 			if t := r.Transfer; t != nil {
-				return map[string]float64{"p50": float64(t.P50NS) / 1e6, "p90": float64(t.P90NS) / 1e6,
-					"p99": float64(t.P99NS) / 1e6, "max": float64(t.MaxNS) / 1e6}
+				return ms(map[string]int64{"p50": t.P50NS, "p90": t.P90NS, "p99": t.P99NS, "max": t.MaxNS})
 			}
 			return nil
 		}),
@@ -112,6 +111,14 @@ func ofPercentiles(name, unit, help string, all func(r *result.Replay) map[strin
 
 // percentiles are those that a result has of metrics without samples.
 var percentiles = []string{"p50", "p90", "p99", "max"}
+
+func ms(ns map[string]int64) map[string]float64 {
+	list := map[string]float64{}
+	for name, v := range ns {
+		list[name] = float64(v) / 1e6
+	}
+	return list
+}
 
 func shares(s *result.ReplayShares) map[string]float64 {
 	if s == nil {

@@ -30,9 +30,9 @@ func TestReplayText(t *testing.T) {
 	if n := strings.Count(out, "\n"); n > mostLines || strings.Contains(out, "0 patterns") || t.Failed() {
 		t.Errorf("%d lines:\n%s", n, out)
 	}
-	bars, _, err := report(t, Cmd{Results: []string{path}, Text: true, Full: true})
-	if err != nil || !strings.Contains(bars, "on a grid of 3.00 s, so that requests come in bursts") {
-		t.Errorf("%v\n%s", err, bars)
+	full, _, err := report(t, Cmd{Results: []string{path}, Text: true, Full: true})
+	if err != nil || !strings.Contains(full, "- Lateness is posted - due on the clock") || !strings.Contains(full, "- the trace stands on a grid\n") {
+		t.Errorf("%v\n%s", err, full)
 	}
 }
 

@@ -17,6 +17,7 @@ func Replayed(requests int) *result.Document {
 	d := Synthetic{Ranks: 8, Hosts: 1}.Document()
 	d.Scenario.Name, d.Scenario.Options = "replay.lua", map[string]any{"trace": "conversation.jsonl"}
 	d.Command = strings.Fields("perigee replay conversation.jsonl --model Qwen3-32B --speed-up 100 --scale 0.001")
+	d.Notes = []string{"the trace stands on a grid"}
 	d.Phases = []result.Phase{{Name: "isolated", StartNS: 1e9}, {Name: "capacity", StartNS: 2e9},
 		{Name: "replay", StartNS: 4e9}}
 	capacity, alone := 1.8*rate, rate

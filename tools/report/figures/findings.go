@@ -24,7 +24,7 @@ func findings(f *Figures) []Finding {
 	say := func(level, format string, args ...any) {
 		list = append(list, Finding{Level: level, Text: fmt.Sprintf(format, args...)})
 	}
-	sayReplay(f.Replay, &list)
+	sayReplay(f, &list)
 	sayBlocks(f.Blocks, say)
 	sayExperts(f, say)
 	sayScript(f, say)

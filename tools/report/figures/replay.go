@@ -28,95 +28,71 @@ func replayOf(d *result.Document) *Replay {
 	return &Replay{Replay: d.Replay, Requests: len(d.Replay.Requests.Index)}
 }
 
-// level is how good the news is.
-func (r *Replay) level() string {
+// tone is how good the news of an answer is.
+func (r *Replay) tone(answer string) string {
 	over := slices.ContainsFunc(r.Scales, func(s result.ReplayScale) bool { return s.Over > 0 })
 	switch {
-	case !r.Lateness.Valid:
+	case !r.Lateness.Valid, strings.Contains(answer, ": saturated"):
 		return "bad"
-	case r.Capacity == nil || r.Lateness.Posts == 0:
-		return "note"
-	case r.Offered > *r.Capacity:
-		return "bad"
-	case over || r.Carried < 0.9*r.Offered || r.Offered > 0.8**r.Capacity:
-		return "note"
+	case strings.Contains(answer, ": not saturated") && !over && int(r.Done) == r.Requests:
+		return "good"
 	}
-	return "good"
+	return "note"
 }
 
+// mostReplayNotes is how many of the notes of a run stand with the judgement of a replay.
+const mostReplayNotes = 20
+
 // sayReplay says what the result says of itself: whether it counts comes first, or else what was carried of what was
-// offered; peaks follow.
-func sayReplay(r *Replay, list *[]Finding) {
+// offered; peaks follow. How it came about is what the run has noted.
+func sayReplay(f *Figures, list *[]Finding) {
+	r := f.Replay
 	if r == nil {
 		return
 	}
 	lines := r.Answer()
-	first, rest, _ := strings.Cut(lines[0], ". ")
-	if rest != "" {
-		lines = append([]string{rest}, lines[1:]...)
-	} else {
-		lines = lines[1:]
+	first, rest, long := strings.Cut(lines[0], ". ")
+	if lines = lines[1:]; long {
+		lines = slices.Insert(lines, 0, rest)
 	}
 	why := ""
 	for _, line := range append(lines, r.what()...) {
 		why += " " + sentence(line)
 	}
 	why = strings.TrimSpace(why)
-	*list = append(*list, Finding{r.level(), sentence(first) + " " + why, why})
-	r.sayMore(func(level, format string, args ...any) {
-		*list = append(*list, Finding{Level: level, Text: fmt.Sprintf(format, args...)})
-	})
+	*list = append(*list, Finding{r.tone(first), sentence(first) + " " + why, why})
+	l := r.Lateness
+	judged := []string{fmt.Sprintf("Lateness is posted - due on the clock that all ranks share, over %d posts: p50 %s, p99 %s, "+
+		"at most %s; %s beyond the limit of %s, in %s one after the other; the p99 is %.3g of the mean time between posts "+
+		"of a rank, which is not judged.", l.Posts, Duration(Num(l.P50NS)), Duration(Num(l.P99NS)), Duration(Num(l.MaxNS)),
+		plural(int(l.Late), "post is", "posts are"), Duration(Num(l.LimitNS)),
+		plural(int(l.Stalls), "stretch", "stretches"), l.OfGap)}
+	for _, text := range append(judged, f.Document.Notes[:min(len(f.Document.Notes), mostReplayNotes)]...) {
+		*list = append(*list, Finding{Level: "note", Text: text})
+	}
 }
 
 // sentence makes a text one.
 func sentence(text string) string {
+	if text == "" {
+		return text
+	}
 	return strings.ToUpper(text[:1]) + strings.TrimSuffix(text[1:], ".") + "."
-}
-
-// sayMore says how the figures came about.
-func (r *Replay) sayMore(say sayer) {
-	l, t := r.Lateness, r.Trace
-	say("note", "Lateness is posted - due on the clock that all ranks share, over %d posts: p50 %s, p99 %s, at most %s. "+
-		"%s beyond the limit of %s, in %s one after the other. The p99 is %.3g of the mean time between posts of a rank, "+
-		"which is not judged.",
-		l.Posts, Duration(Num(l.P50NS)), Duration(Num(l.P99NS)), Duration(Num(l.MaxNS)),
-		plural(int(l.Late), "post is", "posts are"), Duration(Num(l.LimitNS)), plural(int(l.Stalls), "stretch", "stretches"), l.OfGap)
-	left := fmt.Sprintf("%d of %d requests of %s are replayed", r.Requests, t.Requests, t.File)
-	if t.Outside+t.Empty > 0 {
-		left += fmt.Sprintf("; %d lie outside the window of %g to %g s, and of %d nothing moves", t.Outside, t.FromS, t.ToS, t.Empty)
-	}
-	say("note", "%s.", left)
-	switch {
-	case t.GridNS > 0 && r.Spread:
-		say("note", "The times of the trace stand on a grid of %s: requests are spread within each step.", Duration(Num(t.GridNS)))
-	case t.GridNS > 0:
-		say("note", "The times of the trace stand on a grid of %s, so that requests come in bursts, which are replayed as they are.",
-			Duration(Num(t.GridNS)))
-	}
-	prefill := "at their arrival; prefill is reckoned without queueing"
-	if r.Waits {
-		prefill = "at the end of their prefill"
-	}
-	say("note", "Transfers are due %s, with %.4g TFLOP/s of a GPU.", prefill, r.FLOPS/1e12)
 }
 
 // what says what was replayed, and what is left.
 func (r *Replay) what() []string {
-	text := fmt.Sprintf("%s of %s, %s, in %s at %g times the speed; lateness p99 %s", cli.Count(r.Requests, "request"),
-		size.Decimal(r.Bytes), r.Path(), Duration(Num(r.SpanNS)), r.SpeedUp, Duration(Num(r.Lateness.P99NS)))
-	list := []string{text}
+	list := []string{fmt.Sprintf("%s of %s, %s from %dxTP%d to %dxTP%d, in %s at %g times the speed; lateness p99 %s",
+		cli.Count(r.Requests, "request"), size.Decimal(r.Bytes), r.Model, r.Prefill.N, r.Prefill.TP, r.Decode.N, r.Decode.TP,
+		Duration(Num(r.SpanNS)), r.SpeedUp, Duration(Num(r.Lateness.P99NS)))}
 	if r.DrainNS > 0 {
-		list = append(list, fmt.Sprintf("after the last was due it took %s until all were done, which counts apart", Duration(Num(r.DrainNS))))
+		list = append(list, fmt.Sprintf("after the last was due it took %s until all were done, which counts apart",
+			Duration(Num(r.DrainNS))))
 	}
 	if missing := r.Requests - int(r.Done); missing > 0 {
 		list = append(list, plural(missing, "request is not complete", "requests are not complete"))
 	}
 	return list
-}
-
-// Path is between which workers what is moved, in words.
-func (r *Replay) Path() string {
-	return fmt.Sprintf("%s from %dxTP%d to %dxTP%d", r.Model, r.Prefill.N, r.Prefill.TP, r.Decode.N, r.Decode.TP)
 }
 
 func plural(n int, one, many string) string {

@@ -27,6 +27,9 @@ func capacity(v float64) func(*result.Replay) {
 	return func(r *result.Replay) {
 		r.Capacity = &v
 		resulttest.SumUp(r, r.Lateness.LimitNS)
+		for i := range r.Scales {
+			r.Scales[i].Carried = min(r.Scales[i].Carried, v)
+		}
 	}
 }
 
@@ -39,7 +42,7 @@ func TestReplayAnswer(t *testing.T) {
 		{nil, "good", "Offered 832 MB/s, carried 831 MB/s, capacity 1.80 GB/s: not saturated, 0.46 of the capacity on average.",
 			"Peaks ask for 0.81 x the capacity in 0.1 s, 0.51 x the capacity in 1 s, 0.47 x the capacity in 10 s. 12000 requests of 29.9 GB, Qwen3-32B from 2xTP2 to 2xTP2, in 36.0 s at 100 times the speed; lateness p99 99.1 µs. After the last was due it took 15.3 ms until all were done, which counts apart."},
 		{capacity(1.1e9), "note", "not saturated, 0.76", " windows are beyond it)"},
-		{capacity(400e6), "bad", "saturated, 2.08 x the capacity on average.", "Peaks ask for 3.6 x"},
+		{capacity(400e6), "bad", ": saturated, 2.1 x the capacity on average.", "Peaks ask for 3.6 x"},
 		{func(r *result.Replay) { r.Capacity = nil }, "note", "Offered 832 MB/s, carried 831 MB/s.", "x the mean in 0.1 s"},
 		{func(r *result.Replay) { resulttest.SumUp(r, 50_000) }, "bad", "INVALID: posts came too late: p99 99.1µs of 12000, wanted at most 50µs (--max-late); at most ",
 			"This was not the trace's load: "},

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/fault"
@@ -53,7 +54,7 @@ func TestReplayPage(t *testing.T) {
 func TestReplay(t *testing.T) {
 	harness.ForEngines(t, func(t *testing.T, engine string) {
 		dir := minute(t)
-		harness.MustRun(t, dir, replaying(engine, "--speed-up", "30", "--verify", "--isolated", "0.3", "--capacity", "0.3")...)
+		o := harness.MustRun(t, dir, replaying(engine, "--speed-up", "30", "--verify", "--isolated", "0.3", "--capacity", "0.3")...)
 		doc, err := result.Read(filepath.Join(dir, "r.json"))
 		if err != nil || doc.Status != result.Complete || doc.Replay == nil {
 			t.Fatalf("%v: status %s", err, doc.Status)
@@ -78,6 +79,13 @@ func TestReplay(t *testing.T) {
 		}
 		if r.Lateness.Posts == 0 || r.Lateness.Valid != (r.Lateness.P99NS <= r.Lateness.LimitNS) || r.Capacity == nil {
 			t.Errorf("%+v, capacity %v", r.Lateness, r.Capacity)
+		}
+		var alone int64 // at least half of the runs take their median, and no two overlap
+		for _, a := range r.Isolated {
+			alone += a.NS * int64(a.Runs) / 2
+		}
+		if len(r.Isolated) < 3 || alone > int64(o.Took) {
+			t.Errorf("a run of %v has transfers alone of %v: %+v", o.Took, time.Duration(alone), r.Isolated)
 		}
 		out := harness.MustRun(t, dir, "report", "r.json", "--format", "text").Stdout
 		harness.Contains(t, "report", out, "ffered", "carried", "294 requests", "latency: due to done")

@@ -97,7 +97,11 @@ func (r *Replay) Isolated(seconds float64) error {
 			break
 		}
 		for _, t := range chosen {
-			// At an instant, as in the replay: ranks leave a barrier one after the other.
+			// At an instant, as in the replay: ranks leave a barrier one after the other. Without one rank 0, which
+			// waits for no transfer of others, would be far ahead of them.
+			if err := w.All().Barrier(); err != nil {
+				return err
+			}
 			zero, err := spmd.BroadcastValue(w.All(), 0, w.Now()+int64(aloneLead))
 			if err != nil {
 				return err

@@ -135,6 +135,21 @@ func TestReplayThatEnds(t *testing.T) {
 	})
 }
 
+// So it is where all posts are overdue from the beginning, and no rank has time for anything else.
+func TestReplayThatEndsLate(t *testing.T) {
+	dir := minute(t)
+	p := harness.Start(t, harness.Command{Dir: dir, Args: replaying("shm", "--isolated", "0", "--capacity", "0", "--speed-up", "1e6", "--page-size", "1")})
+	p.Until("requests in the result", func() bool {
+		doc, err := result.Read(filepath.Join(dir, "r.json"))
+		return err == nil && doc.Replay != nil && doc.Replay.Done > 0
+	})
+	harness.Signal(t, p.Rank(5), syscall.SIGKILL)
+	failed(t, p, fault.RankLost, "rank 5 on ")
+	if r := partial(t, p, fault.RankLost, 5, "replay").Replay; r == nil || r.Done == 0 || r.Done == 294 || r.Lateness.Valid {
+		t.Errorf("%+v", r)
+	}
+}
+
 // What is wrong in a trace is named with its line before any rank starts, as is what cannot be together.
 func TestReplayOfWrongInput(t *testing.T) {
 	const first = `{"timestamp": 0, "input_length": 10, "output_length": 1, "hash_ids": [0]}` + "\n"

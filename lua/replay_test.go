@@ -54,6 +54,12 @@ func TestReplay(t *testing.T) {
 			len(r.Scales) != 1 || r.Scales[0].Windows != 2 {
 			t.Errorf("%s: %+v", op, r)
 		}
+		// Each waits for an instant 2 ms after all have come: so many fit into 50 ms, and no two are at the same time.
+		for _, a := range r.Isolated {
+			if a.Runs < 3 || a.Runs > 4 {
+				t.Errorf("%s: %+v", op, r.Isolated)
+			}
+		}
 		for i, done := range r.Requests.Done {
 			if r.Requests.Decode[i] != i%2 || done < r.Requests.Posted[i] || r.Requests.Posted[i] < r.Requests.Due[i] || r.Requests.Due[i] != int64(i)*25e6 {
 				t.Errorf("%s: request %d: %+v", op, i, r.Requests)

@@ -97,12 +97,7 @@ func (r *Replay) Isolated(seconds float64) error {
 			break
 		}
 		for _, t := range chosen {
-			// At an instant, as in the replay: ranks leave a barrier one after the other. Without one rank 0, which
-			// waits for no transfer of others, would be far ahead of them.
-			if err := w.All().Barrier(); err != nil {
-				return err
-			}
-			zero, err := spmd.BroadcastValue(w.All(), 0, w.Now()+int64(aloneLead))
+			zero, err := r.meet(aloneLead)
 			if err != nil {
 				return err
 			}
@@ -127,6 +122,13 @@ func (r *Replay) Isolated(seconds float64) error {
 	outcome.Alone(r.doc, r.aloneTimes(chosen, all))
 	r.save()
 	return nil
+}
+
+// meet lets all ranks meet, and returns the instant that comes so long after the last of them: a barrier they would leave
+// one after the other.
+func (r *Replay) meet(lead time.Duration) (instant int64, err error) {
+	latest, err := r.e.World.All().Latest([2]int64{r.e.World.Now(), int64(lead)})
+	return latest[0] + latest[1], err
 }
 
 // sizes chooses transfers from the smallest to the largest, no two of one size, at rank 0.
@@ -286,7 +288,7 @@ const lead = time.Second
 // every few seconds. The figures are at rank 0.
 func (r *Replay) Play(o Played) (*result.Replay, error) {
 	w := r.e.World
-	zero, err := spmd.BroadcastValue(w.All(), 0, w.Now()+int64(lead))
+	zero, err := r.meet(lead)
 	if err != nil {
 		return nil, err
 	}

@@ -103,7 +103,7 @@ func SumUp(r *result.Replay, limit int64) {
 		}
 	}
 	seconds := float64(r.SpanNS) / 1e9
-	r.Offered, r.Carried, r.Scales = float64(r.Bytes)/seconds, float64(carried)/seconds, nil
+	r.Offered, r.Carried, r.Scales = float64(r.Bytes)/seconds, float64(carried)/seconds, []result.ReplayScale{}
 	for _, window := range []float64{0.1, 1, 10, 60} {
 		if window <= seconds {
 			r.Scales = append(r.Scales, scaleOf(r, window))

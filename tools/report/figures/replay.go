@@ -64,8 +64,8 @@ func sayReplay(f *Figures, list *[]Finding) {
 	l := r.Lateness
 	judged := []string{fmt.Sprintf("Lateness is posted - due on the clock that all ranks share, over %d posts: p50 %s, p99 %s, "+
 		"at most %s; %s beyond the limit of %s, in %s one after the other; the p99 is %.3g of the mean time between posts "+
-		"of a rank, which is not judged.", l.Posts, Duration(Num(l.P50NS)), Duration(Num(l.P99NS)), Duration(Num(l.MaxNS)),
-		plural(int(l.Late), "post is", "posts are"), Duration(Num(l.LimitNS)),
+		"of a rank, which is not judged.", l.Posts, Duration(Num(l.P50NS)), Duration(Num(l.P99NS)),
+		Duration(Num(l.MaxNS)), plural(int(l.Late), "post is", "posts are"), Duration(Num(l.LimitNS)),
 		plural(int(l.Stalls), "stretch", "stretches"), l.OfGap)}
 	for _, text := range append(judged, f.Document.Notes[:min(len(f.Document.Notes), mostReplayNotes)]...) {
 		*list = append(*list, Finding{Level: "note", Text: text})
@@ -83,8 +83,8 @@ func sentence(text string) string {
 // what says what was replayed, and what is left.
 func (r *Replay) what() []string {
 	list := []string{fmt.Sprintf("%s of %s, %s from %dxTP%d to %dxTP%d, in %s at %g times the speed; lateness p99 %s",
-		cli.Count(r.Requests, "request"), size.Decimal(r.Bytes), r.Model, r.Prefill.N, r.Prefill.TP, r.Decode.N, r.Decode.TP,
-		Duration(Num(r.SpanNS)), r.SpeedUp, Duration(Num(r.Lateness.P99NS)))}
+		cli.Count(r.Requests, "request"), size.Decimal(r.Bytes), r.Model, r.Prefill.N, r.Prefill.TP, r.Decode.N,
+		r.Decode.TP, Duration(Num(r.SpanNS)), r.SpeedUp, Duration(Num(r.Lateness.P99NS)))}
 	if r.DrainNS > 0 {
 		list = append(list, fmt.Sprintf("after the last was due it took %s until all were done, which counts apart",
 			Duration(Num(r.DrainNS))))

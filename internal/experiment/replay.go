@@ -124,8 +124,8 @@ func (r *Replay) Isolated(seconds float64) error {
 	return nil
 }
 
-// meet lets all ranks meet, and returns the instant that comes so long after the last of them: they would leave a barrier
-// one after the other.
+// meet lets all ranks meet, and returns the instant that comes so long after the last of them: they would leave a
+// barrier one after the other.
 func (r *Replay) meet(lead time.Duration) (instant int64, err error) {
 	latest, err := r.e.World.All().Latest([2]int64{r.e.World.Now(), int64(lead)})
 	return latest[0] + latest[1], err

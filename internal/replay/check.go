@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -137,5 +138,5 @@ func (o *Options) checkIDs(t *trace.Trace) error {
 	if !needs && o.BlockTokens == 0 {
 		return nil
 	}
-	return t.CheckBlocks(o.BlockTokens, "the trace")
+	return t.CheckBlocks(o.BlockTokens, cmp.Or(t.Name, "the trace"))
 }

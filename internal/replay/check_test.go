@@ -49,7 +49,7 @@ func TestRefused(t *testing.T) {
 		{"from the end", ids, func(o *Options) { o.From = time.Hour }, []string{"--from 1h0m0s to --to 2s", "from 0s to 2s"}},
 		{"to before from", ids, func(o *Options) { o.From, o.To = 2*time.Second, time.Second }, []string{"--to 1s", "--from 2s"}},
 		{"block size", ids, func(o *Options) { o.BlockTokens = 16 },
-			[]string{"trace:1: wanted ceil(1500 tokens / 16 of a block) = 94 hash ids", "--block-size 512"}},
+			[]string{"made.jsonl:1: wanted ceil(1500 tokens / 16 of a block) = 94 hash ids", "--block-size 512"}},
 		{"pages", long, func(o *Options) { o.Model, o.PageTokens = cacheOf(t, "llama3.1-405b", "bf16"), 1 },
 			[]string{"line 1 of the trace", "1134000 descriptors from one rank", "larger --page-size"}},
 		{"spread", ids, func(o *Options) { o.Spread = true }, []string{"--spread", "no grid", "leave --spread out"}},

@@ -81,6 +81,7 @@ type Request struct {
 
 // Trace is a trace with at least one request, in the order in which they came.
 type Trace struct {
+	Name     string // of the file, for messages
 	Requests []Request
 	Summary
 	// BlockTokens are those of a hash id, but for the last one of a prompt: 512 in Mooncake's traces, 16 in
@@ -156,12 +157,13 @@ func Read(name string, r io.Reader, o Options) (*Trace, error) {
 	}
 	c.line = 0
 	t, err := c.trace(o)
-	if c.line > 0 {
-		name += ":" + strconv.Itoa(c.line)
+	if err != nil && c.line > 0 {
+		return nil, fault.Wrap(err, "%s:%d", name, c.line)
 	}
 	if err != nil {
 		return nil, fault.Wrap(err, "%s", name)
 	}
+	t.Name = name
 	return t, nil
 }
 

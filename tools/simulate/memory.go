@@ -23,13 +23,18 @@ const (
 	pairBytes    = 250
 	cellBytes    = 200 // of each pattern
 	patternBytes = 400 // at each rank
+	partBytes    = 100 // of a replay: where a part lies, and what its pair of ranks sends
 )
 
 // estimate returns the bytes that a simulation of n ranks may take. Pairs of ranks count once, however many patterns
 // have them.
 func (w *Workload) estimate(n int) int64 {
 	ranks, patterns := int64(n), int64(len(w.Patterns))
-	var cells, pairs int64
+	var cells, pairs, parts int64
+	if s := w.Replay; s != nil {
+		peers := int64(max(s.Prefill.TP, s.Decode.TP)) // pairs of ranks of a request
+		pairs, parts = peers*int64(min(len(s.Requests), s.Prefill.N*s.Decode.N)), peers*int64(len(s.Transfers))
+	}
 	seen := map[*matrix.Matrix]bool{}
 	for _, p := range w.Patterns {
 		k := int64(p.Matrix.Cells())
@@ -39,7 +44,7 @@ func (w *Workload) estimate(n int) int64 {
 		}
 	}
 	return anyBytes + rankBytes*ranks + gatherBytes*ranks*ranks + pairBytes*min(pairs, ranks*ranks) + cellBytes*cells +
-		patternBytes*patterns*ranks
+		patternBytes*patterns*ranks + partBytes*parts
 }
 
 // checkMemory refuses simulations that this machine has no room for: the kernel would end them, or others.

@@ -42,8 +42,9 @@ type Outcome struct {
 	Seconds      float64 `json:"seconds"`
 	PeakMemory   int64   `json:"peak_memory_bytes"` // of this process, resident; 0 if unknown
 	Phases       []Phase `json:"phases"`
-	// Workload is how one iteration is played, by the pauses alone.
-	Workload Played `json:"workload"`
+	// Workload is how one iteration is played, by the pauses alone; Replay is there instead where a trace is replayed.
+	Workload *Played  `json:"workload,omitempty"`
+	Replay   *Offered `json:"replay,omitempty"`
 }
 
 // Played is an iteration of a workload.
@@ -89,22 +90,16 @@ const (
 // Simulate lets n ranks meet, perHost on each simulated host, and do what the ranks
 // of a job do, but for moving bytes.
 func Simulate(ctx context.Context, n, perHost int, work *Workload) (*Outcome, error) {
-	loads := make([]load.Load, len(work.Patterns))
-	for i, p := range work.Patterns {
-		if err := p.Check(n); err != nil {
-			return nil, err
-		}
-		p.Shards = 1 // descriptors stay at their rank: no message depends on them, and they filled the memory
-		if loads[i] = (shared{p, sync.OnceValue(p.sum)}); work.Start == startClock {
-			loads[i] = load.Clocked{Load: loads[i]}
-		}
+	loads, err := work.loads(n)
+	if err != nil {
+		return nil, err
 	}
 	perHost = min(perHost, n)
 	resetPeak()
 	began := time.Now()
 	c := &crowd{n: n, worlds: make([]*spmd.World, n), plans: make([]*session.Session, n), up: make([]tally, n),
 		down: make([]tally, n), played: make([][]*play.Plan, n)}
-	out := &Outcome{Ranks: n, Hosts: (n + perHost - 1) / perHost, RanksPerHost: perHost, Patterns: len(loads)}
+	out := &Outcome{Ranks: n, Hosts: (n + perHost - 1) / perHost, RanksPerHost: perHost, Patterns: len(work.Patterns)}
 	coordinator := watch.NewCoordinator(n, nil)
 	defer coordinator.Close()
 	defer c.close()
@@ -112,10 +107,7 @@ func Simulate(ctx context.Context, n, perHost int, work *Workload) (*Outcome, er
 	all := func(body func(w *spmd.World) error) func(int) error {
 		return func(r int) error { return body(c.worlds[r]) }
 	}
-	steps := []struct {
-		name string
-		body func(rank int) error
-	}{
+	steps := []step{
 		{"start", func(r int) (err error) {
 			c.worlds[r], err = c.join(ctx, hosts, coordinator, r)
 			return err
@@ -146,13 +138,9 @@ func Simulate(ctx context.Context, n, perHost int, work *Workload) (*Outcome, er
 			c.played[r], err = play.Prepare(c.plans[r], loads)
 			return err
 		}},
-		{"workload", func(r int) error { return c.iterate(r, work.Meet) }},
-		{"collect", func(r int) error {
-			_, err := play.Collect(c.plans[r], nil)
-			return err
-		}},
-		{"end", all(func(w *spmd.World) error { return w.All().End() })},
 	}
+	steps = append(steps, c.playing(work, loads)...)
+	steps = append(steps, step{"end", all(func(w *spmd.World) error { return w.All().End() })})
 	before := make([]wire.Counts, n)
 	for _, s := range steps {
 		start := time.Now()
@@ -172,16 +160,45 @@ func Simulate(ctx context.Context, n, perHost int, work *Workload) (*Outcome, er
 			out.Phases = append(out.Phases, launcherPhase("launcher", c.up), launcherPhase("launcher-replies", c.down))
 		}
 	}
-	who := make([][]int, len(loads))
+	if work.Replay != nil {
+		out.Replay = offered(work.Replay)
+	} else {
+		out.Workload = c.iteration(work)
+	}
+	out.PeakMemory = peakMemory()
+	out.Seconds = time.Since(began).Seconds()
+	return out, nil
+}
+
+// iteration is when the patterns of a workload start.
+func (c *crowd) iteration(work *Workload) *Played {
+	who := make([][]int, len(work.Patterns))
 	for i, p := range c.played[0] {
 		if who[i] = p.Actors; work.Meet == meetAll {
 			who[i] = p.Ranks
 		}
 	}
-	out.Workload = Played{work.Meet, work.Start, timeline(*work, n, who)}
-	out.PeakMemory = peakMemory()
-	out.Seconds = time.Since(began).Seconds()
-	return out, nil
+	return &Played{work.Meet, work.Start, timeline(*work, c.n, who)}
+}
+
+// step is one of a job.
+type step struct {
+	name string
+	body func(rank int) error
+}
+
+// playing are the steps in which what is prepared is played, and what was measured is collected.
+func (c *crowd) playing(work *Workload, loads []load.Load) []step {
+	if work.Replay != nil {
+		return c.replaying(loads[0].(load.Schedule))
+	}
+	return []step{
+		{"workload", func(r int) error { return c.iterate(r, work.Meet) }},
+		{"collect", func(r int) error {
+			_, err := play.Collect(c.plans[r], nil)
+			return err
+		}},
+	}
 }
 
 // iterate lets a rank play the list once, as sequential-ct-perftest does, but for the pauses, which send nothing.

@@ -24,6 +24,7 @@ type Cmd struct {
 	Meet         string `enum:",initiators,all" default:"" help:"Who meets and sleeps before a pattern: initiators or all (config, else initiators)."`
 	Start        string `enum:",barrier,clock" default:"" help:"How the initiators of a pattern start: barrier or clock (config, else barrier)."`
 	Format       string `enum:"text,json,csv" default:"text" help:"text, json or csv."`
+	replayFlags
 }
 
 // The sizes of worlds that can be simulated.
@@ -97,6 +98,13 @@ func (c *Cmd) run(s cli.Streams, available func() (int64, error)) error {
 // plan checks what was asked for.
 func (c *Cmd) plan(available func() (int64, error)) (sizes []int, work *Workload, err error) {
 	sizes = c.Ranks
+	schedule, err := c.replayFlags.plan(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	if schedule != nil {
+		sizes, work = []int{schedule.Prefill.Ranks() + schedule.Decode.Ranks()}, &Workload{Replay: schedule}
+	}
 	if c.Config != "" {
 		if work, err = loadWorkload(c.Config, available); err != nil {
 			return nil, nil, err
@@ -112,7 +120,7 @@ func (c *Cmd) plan(available func() (int64, error)) (sizes []int, work *Workload
 		if n < MinRanks || n > MaxRanks {
 			return nil, nil, fault.New(fault.Usage, "cannot simulate %d ranks: want %d to %d", n, MinRanks, MaxRanks)
 		}
-		if work != nil && work.Patterns[0].Matrix.Size() != n {
+		if c.Config != "" && work.Patterns[0].Matrix.Size() != n {
 			return nil, nil, fault.New(fault.Usage, "%s is for %d ranks, not for %d", c.Config,
 				work.Patterns[0].Matrix.Size(), n).
 				WithHint("leave out the number of ranks")
@@ -147,15 +155,25 @@ func (r report) print(w io.Writer, format string) error {
 	if format == "csv" {
 		return t.WriteCSV(w)
 	}
-	fmt.Fprintf(w, "# perigee %s, simulated in one process: what ranks send each other to coordinate, frames and headers included; "+
-		"the bytes of the matrices move besides (perigee matgen says how many)\n",
-		r.Perigee.Version)
+	besides := "the bytes of the matrices move besides (perigee matgen says how many)"
+	if r.Runs[0].Replay != nil {
+		besides = "the caches of the requests move besides"
+	}
+	fmt.Fprintf(w, "# perigee %s, simulated in one process: what ranks send each other to coordinate, frames and headers included; %s\n",
+		r.Perigee.Version, besides)
 	for _, o := range r.Runs {
-		fmt.Fprintf(w, "# %d ranks on %s, %s: %.1f s, %.2f GiB of memory\n", o.Ranks, cli.Count(o.Hosts, "host"),
-			cli.Count(o.Patterns, "pattern"), o.Seconds, float64(o.PeakMemory)/(1<<30))
+		played := cli.Count(o.Patterns, "pattern")
+		if o.Replay != nil {
+			played = "a replay"
+		}
+		fmt.Fprintf(w, "# %d ranks on %s, %s: %.1f s, %.2f GiB of memory\n", o.Ranks, cli.Count(o.Hosts, "host"), played, o.Seconds,
+			float64(o.PeakMemory)/(1<<30))
 	}
 	if err := t.WriteText(w); err != nil {
 		return err
+	}
+	if o := r.Runs[0].Replay; o != nil {
+		return o.print(w)
 	}
 	return r.printStarts(w)
 }

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"strconv"
+	"sync"
 
 	"perigee/internal/conf"
 	"perigee/internal/fault"
+	"perigee/internal/replay"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/matrix"
 	"perigee/nixl"
@@ -18,11 +20,31 @@ const (
 	startBarrier, startClock = "barrier", "clock"
 )
 
-// Workload is a list of patterns and how it is played.
+// Workload is a list of patterns and how it is played, or a replay.
 type Workload struct {
 	Patterns []Pattern
 	Meet     string // meetInitiators or meetAll
 	Start    string // startBarrier or startClock
+	Replay   *replay.Schedule
+}
+
+// loads are what n ranks prepare, one for all of them.
+func (w *Workload) loads(n int) ([]load.Load, error) {
+	if w.Replay != nil {
+		placed, err := load.NewSchedule(w.Replay.Load(), n)
+		return []load.Load{placed}, err
+	}
+	loads := make([]load.Load, len(w.Patterns))
+	for i, p := range w.Patterns {
+		if err := p.Check(n); err != nil {
+			return nil, err
+		}
+		p.Shards = 1 // descriptors stay at their rank: no message depends on them, and they filled the memory
+		if loads[i] = (shared{p, sync.OnceValue(p.sum)}); w.Start == startClock {
+			loads[i] = load.Clocked{Load: loads[i]}
+		}
+	}
+	return loads, nil
 }
 
 // Pattern is a traffic pattern with the pauses around it, in seconds.

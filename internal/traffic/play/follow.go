@@ -175,6 +175,8 @@ func (f *follower) run() error {
 		}
 		if err == nil && all {
 			err = f.idle()
+		} else if len(f.done) > 0 && now-f.gave > longestDone {
+			f.give() // a rank that is late all the time is never idle
 		}
 		if err != nil {
 			return err

@@ -119,7 +119,7 @@ func (r *instance) scheduleOf(s spec) (*made, error) {
 	texts, _ := plain.([]any)
 	text, _ := texts[0].(string)
 	ofModel, _ := texts[1].(string)
-	t, err := trace.Read(s.trace, strings.NewReader(text), trace.Options{Unit: s.unit})
+	t, err := trace.Read(s.trace, strings.NewReader(text), trace.Options{Unit: s.unit, BlockTokens: s.BlockTokens})
 	if err != nil {
 		return nil, err
 	}

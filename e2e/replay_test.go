@@ -1,0 +1,176 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"perigee/e2e/internal/harness"
+	"perigee/internal/fault"
+	"perigee/internal/result"
+)
+
+// minute returns a fresh folder with the trace of docs/replay.md.
+func minute(t *testing.T) (dir string) {
+	t.Helper()
+	text, err := os.ReadFile("../docs/minute.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return harness.Files(t, map[string]string{"minute.jsonl": string(text)})
+}
+
+// replaying are the words of a replay on 8 ranks, whose bytes are 131,072 a token, shrunk to a thousandth.
+func replaying(engine string, more ...string) []string {
+	return append([]string{"replay", "minute.jsonl", "--model", "llama3.1-8b", "--prefill", "2xTP2", "--decode", "2xTP2", "--scale", "0.001",
+		"--engine", engine, "--result", "r.json"}, more...)
+}
+
+// Every command of docs/replay.md runs as it stands there.
+func TestReplayPage(t *testing.T) {
+	text, err := os.ReadFile("../docs/replay.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := "set -e\n"
+	for _, m := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+		commands += m[1]
+	}
+	if strings.Count(commands, "perigee ") < 3 {
+		t.Fatalf("too few commands:\n%s", commands)
+	}
+	o := harness.Start(t, harness.Command{Dir: minute(t), Argv: []string{"bash", "-c", commands},
+		Env: []string{"PATH=" + filepath.Dir(harness.Program) + ":" + os.Getenv("PATH")}}).MustEnd()
+	harness.Contains(t, "stdout", o.Stdout, "294 requests in 59.309 s", "offered", ", carried ", ", capacity ")
+}
+
+// All requests of a trace move their bytes, each after it was due, and the result says so by its requests.
+func TestReplay(t *testing.T) {
+	harness.ForEngines(t, func(t *testing.T, engine string) {
+		dir := minute(t)
+		o := harness.MustRun(t, dir, replaying(engine, "--speed-up", "30", "--verify", "--isolated", "0.3", "--capacity", "0.3")...)
+		doc, err := result.Read(filepath.Join(dir, "r.json"))
+		if err != nil || doc.Status != result.Complete || doc.Replay == nil {
+			t.Fatalf("%v: status %s", err, doc.Status)
+		}
+		r := doc.Replay
+		var bytes, tokens int64
+		q := r.Requests
+		for i := range q.Index {
+			bytes += q.Bytes[i]
+			tokens += q.Tokens[i]
+			if q.Posted[i] < q.Due[i] || q.Done[i] < q.Posted[i] {
+				t.Errorf("request %d was due at %d, posted at %d, done at %d", q.Index[i], q.Due[i], q.Posted[i], q.Done[i])
+			}
+		}
+		const want = 1621932 // tokens of the trace
+		if len(q.Index) != 294 || r.Done != 294 || tokens != want || bytes != r.Bytes ||
+			bytes < want*131 || bytes > want*132+294*8*32 {
+			t.Errorf("%d requests, %d done, %d tokens, %d bytes of %d", len(q.Index), r.Done, tokens, bytes, r.Bytes)
+		}
+		if span := int64(59309) * 1e6 / 30; r.SpanNS < span-1 || r.SpanNS > span+1 {
+			t.Errorf("a span of %d ns, want %d", r.SpanNS, span)
+		}
+		if r.Lateness.Posts == 0 || r.Lateness.Valid != (r.Lateness.P99NS <= r.Lateness.LimitNS) || r.Capacity == nil {
+			t.Errorf("%+v, capacity %v", r.Lateness, r.Capacity)
+		}
+		var alone int64 // at least half of the runs take their median, and no two overlap
+		for _, a := range r.Isolated {
+			alone += a.NS * int64(a.Runs) / 2
+		}
+		if len(r.Isolated) < 3 || alone > int64(o.Took) {
+			t.Errorf("a run of %v has transfers alone of %v: %+v", o.Took, time.Duration(alone), r.Isolated)
+		}
+		out := harness.MustRun(t, dir, "report", "r.json", "--format", "text").Stdout
+		harness.Contains(t, "report", out, "ffered", "carried", "294 requests", "latency: due to done")
+		harness.MustRun(t, dir, "report", "r.json", "-o", "r.html")
+	})
+}
+
+// The requests that were done when a rank dies, or the user ends the job, are in the result.
+func TestReplayThatEnds(t *testing.T) {
+	const rank = 6
+	ends := map[string]func(*testing.T, *harness.Process) harness.Outcome{
+		"killed rank": func(t *testing.T, p *harness.Process) harness.Outcome {
+			harness.Signal(t, p.Rank(rank), syscall.SIGKILL)
+			o := failed(t, p, fault.RankLost, fmt.Sprintf("perigee: rank %d on %s, phase replay: its process was killed by signal 9", rank, harness.Hostname(t)))
+			partial(t, p, fault.RankLost, rank, "replay")
+			return o
+		},
+		"Ctrl-C": func(t *testing.T, p *harness.Process) harness.Outcome {
+			harness.Signal(t, -p.Cmd.Process.Pid, syscall.SIGINT)
+			o := failed(t, p, fault.Interrupt, "ended by signal: interrupt")
+			partial(t, p, fault.Interrupt, -1, "")
+			return o
+		},
+	}
+	harness.ForEngines(t, func(t *testing.T, engine string) {
+		for name, end := range ends {
+			t.Run(name, func(t *testing.T) {
+				dir := minute(t)
+				p := harness.Start(t, harness.Command{Dir: dir, Args: replaying(engine, "--isolated", "0", "--capacity", "0"), Group: true})
+				p.Until("requests in the result", func() bool {
+					doc, err := result.Read(filepath.Join(dir, "r.json"))
+					return err == nil && doc.Replay != nil && doc.Replay.Done > 0
+				})
+				o := end(t, p)
+				harness.Contains(t, "stderr", o.Stderr, "perigee: partial result: r.json\n")
+				doc, err := result.Read(filepath.Join(dir, "r.json"))
+				if err != nil || doc.Replay == nil || doc.Replay.Done == 0 || doc.Replay.Done == 294 {
+					t.Fatalf("%v: %+v", err, doc.Replay)
+				}
+				q := doc.Replay.Requests
+				if done := slices.IndexFunc(q.Done, func(ns int64) bool { return ns < 0 }); int64(done) > doc.Replay.Done {
+					t.Errorf("%d requests are done, and request %d is not", doc.Replay.Done, done)
+				}
+				harness.MustRun(t, dir, "report", "r.json", "-o", "r.html")
+			})
+		}
+	})
+}
+
+// So it is where all posts are overdue from the beginning, and no rank has time for anything else.
+func TestReplayThatEndsLate(t *testing.T) {
+	dir := minute(t)
+	p := harness.Start(t, harness.Command{Dir: dir, Args: replaying("shm", "--isolated", "0", "--capacity", "0", "--speed-up", "1e6", "--page-size", "1")})
+	p.Until("requests in the result", func() bool {
+		doc, err := result.Read(filepath.Join(dir, "r.json"))
+		return err == nil && doc.Replay != nil && doc.Replay.Done > 0
+	})
+	harness.Signal(t, p.Rank(5), syscall.SIGKILL)
+	failed(t, p, fault.RankLost, "rank 5 on ")
+	if r := partial(t, p, fault.RankLost, 5, "replay").Replay; r == nil || r.Done == 0 || r.Done == 294 || r.Lateness.Valid {
+		t.Errorf("%+v", r)
+	}
+}
+
+// What is wrong in a trace is named with its line before any rank starts, as is what cannot be together.
+func TestReplayOfWrongInput(t *testing.T) {
+	const first = `{"timestamp": 0, "input_length": 10, "output_length": 1, "hash_ids": [0]}` + "\n"
+	for name, c := range map[string]struct {
+		trace  string
+		more   []string
+		kind   fault.Kind
+		wanted []string
+	}{
+		"ids that do not fit": {first + `{"timestamp": 5, "input_length": 10, "output_length": 1, "hash_ids": [0, 1]}` + "\n", nil, fault.Input,
+			[]string{"minute.jsonl:2: "}},
+		"no JSON":         {first + "{\"timestamp\": 1, \n", nil, fault.Input, []string{"minute.jsonl:2: "}},
+		"no trace":        {"", nil, fault.Input, []string{"minute.jsonl"}},
+		"another world":   {first, []string{"-n", "4"}, fault.Usage, []string{"8", "4"}},
+		"unknown workers": {first, []string{"--decode", "2x2"}, fault.Usage, []string{"--decode", "2x2", "4xTP8"}},
+		"a queue of WRITE": {first, []string{"--op", "WRITE", "--in-flight", "2"}, fault.Usage,
+			[]string{"--in-flight", "READ"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := harness.Files(t, map[string]string{"minute.jsonl": c.trace})
+			checkComplaint(t, harness.Run(t, dir, replaying("shm", c.more...)...), c.kind, c.wanted...)
+		})
+	}
+}

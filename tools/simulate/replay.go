@@ -1,0 +1,198 @@
+package simulate
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/model"
+	"perigee/internal/replay"
+	"perigee/internal/size"
+	"perigee/internal/table"
+	"perigee/internal/trace"
+	"perigee/internal/traffic/load"
+	"perigee/nixl"
+	"perigee/spmd"
+)
+
+// replayFlags are those of a replay, with the names and meanings of perigee replay. What decides about neither messages
+// nor offered load is not among them.
+type replayFlags struct {
+	Replay    string         `placeholder:"FILE" group:"Replay" help:"Prepare the replay of this serving trace (perigee replay --help explains the options below)."`
+	Model     string         `completes:"models" placeholder:"NAME|FILE" group:"Replay" help:"The model whose caches move (perigee kvbench models)."`
+	DType     string         `name:"kv-cache-dtype" default:"bf16" placeholder:"NAME" group:"Replay" help:"Precision of the cache (default ${default})."`
+	Prefill   replay.Workers `placeholder:"NxTPk" group:"Replay" help:"Workers that prefill, such as 1024xTP8."`
+	Decode    replay.Workers `placeholder:"NxTPk" group:"Replay" help:"Workers that decode."`
+	Routing   string         `enum:"round-robin,least-loaded,prefix-aware" default:"round-robin" group:"Replay" help:"How workers are chosen: round-robin, least-loaded or prefix-aware."`
+	Moved     string         `enum:"prompt,miss" default:"prompt" group:"Replay" help:"What moves: prompt, or what the decode worker has not got (miss)."`
+	Cache     int            `placeholder:"BLOCKS" group:"Replay" help:"Blocks of prompts that each worker keeps (default: all)."`
+	BlockSize int64          `name:"block-size" placeholder:"TOKENS" group:"Replay" help:"Tokens of a hash id (default: as the trace says)."`
+	TraceUnit string         `name:"trace-unit" placeholder:"s|ms" group:"Replay" help:"Unit of the trace's timestamps, where it does not say it."`
+	PageSize  int64          `name:"page-size" placeholder:"TOKENS" group:"Replay" help:"Tokens of a page, each a descriptor (default: one for each group of layers and peer)."`
+	FLOPS     float64        `name:"flops" placeholder:"N" group:"Replay" help:"Operations per second of a GPU in prefill, after which transfers are due."`
+	LayerRuns int            `name:"layer-runs" placeholder:"N" group:"Replay" help:"Runs of layers that leave during the prefill."`
+	From      time.Duration  `placeholder:"T" group:"Replay" help:"From when on requests of the trace count, such as 10m."`
+	To        time.Duration  `placeholder:"T" group:"Replay" help:"Until when they count."`
+	SpeedUp   float64        `name:"speed-up" default:"1" placeholder:"X" group:"Replay" help:"Divide all times by X."`
+	Scale     float64        `default:"1" placeholder:"X" group:"Replay" help:"Shrink all bytes by this factor."`
+	Spread    bool           `group:"Replay" help:"Spread the requests of a tick of the trace's grid over the tick."`
+	Seed      uint64         `group:"Replay" help:"Seed of --spread."`
+	Op        string         `enum:"READ,WRITE" default:"READ" group:"Replay" help:"READ: decode ranks fetch; WRITE: prefill ranks send."`
+}
+
+// plan checks what is given together and makes the schedule, nil where no trace is given.
+func (f *replayFlags) plan(c *Cmd) (*replay.Schedule, error) {
+	if *f == (replayFlags{}) { // not from a command line
+		return nil, nil
+	}
+	if f.Replay == "" {
+		words, err := cli.Words(f)
+		if err == nil && len(words) > 0 {
+			err = fault.New(fault.Usage, "%s has no effect without --replay FILE", words[0])
+		}
+		return nil, err
+	}
+	for _, other := range []struct {
+		flag  string
+		given bool
+	}{{"--config", c.Config != ""}, {"--meet", c.Meet != ""}, {"--start", c.Start != ""}} {
+		if other.given {
+			return nil, fault.New(fault.Usage, "%s has no effect with --replay, which has no patterns", other.flag)
+		}
+	}
+	if f.Seed > 0 && !f.Spread {
+		return nil, fault.New(fault.Usage, "--seed has no effect without --spread")
+	}
+	if f.Model == "" || f.Prefill.N == 0 || f.Decode.N == 0 {
+		return nil, fault.New(fault.Usage, "--replay: wanted --model, --prefill and --decode, too").
+			WithHint("such as --model llama3.1-8b --prefill 4xTP8 --decode 4xTP8")
+	}
+	for _, x := range []struct {
+		flag  string
+		value float64
+	}{{"speed-up", f.SpeedUp}, {"scale", f.Scale}} {
+		if !(x.value > 0) {
+			return nil, fault.New(fault.Usage, "--%s: wanted a number above 0, got %v", x.flag, x.value)
+		}
+	}
+	n := f.Prefill.Ranks() + f.Decode.Ranks()
+	if n > MaxRanks {
+		return nil, fault.New(fault.Usage, "cannot simulate %d ranks of --prefill %s and --decode %s: want at most %d", n,
+			f.Prefill, f.Decode, MaxRanks)
+	}
+	if len(c.Ranks) > 0 {
+		return nil, fault.New(fault.Usage, "--prefill %s and --decode %s have %d ranks: wanted no other number, got %d",
+			f.Prefill, f.Decode, n, c.Ranks[0]).WithHint("leave out the number of ranks")
+	}
+	return f.schedule()
+}
+
+func (f *replayFlags) schedule() (*replay.Schedule, error) {
+	m, err := model.Load(f.Model)
+	if err != nil {
+		return nil, fault.Wrap(err, "--model")
+	}
+	dtype, err := m.ParseDType(f.DType)
+	if err != nil {
+		return nil, fault.Wrap(err, "--kv-cache-dtype")
+	}
+	cache, err := m.Cache(model.Options{DType: dtype})
+	if err != nil {
+		return nil, err
+	}
+	op, err := nixl.ParseOp(f.Op)
+	if err != nil {
+		return nil, err
+	}
+	t, err := trace.Load(f.Replay, trace.Options{Unit: f.TraceUnit, BlockTokens: f.BlockSize})
+	if err != nil {
+		return nil, err
+	}
+	return replay.Make(t, replay.Options{
+		Model: cache, Prefill: f.Prefill, Decode: f.Decode, Op: op,
+		Routing: replay.Routing(f.Routing), Moved: replay.Moved(f.Moved),
+		CacheBlocks: f.Cache, BlockTokens: f.BlockSize, PageTokens: f.PageSize,
+		FLOPS: f.FLOPS, LayerRuns: f.LayerRuns,
+		From: f.From, To: f.To, SpeedUp: f.SpeedUp, Scale: f.Scale, Spread: f.Spread, Seed: f.Seed,
+	})
+}
+
+// recordBytes is what a rank sends of a transfer that is done, at most: its number, its bytes and four times.
+const recordBytes = 40
+
+// replaying are the steps of a replay: rank 0 says when it begins, and gathers records while it is played. These are
+// gathered all at once here, where a job does it bit by bit.
+func (c *crowd) replaying(s load.Schedule) []step {
+	return []step{
+		{"zero", func(r int) error {
+			_, err := spmd.BroadcastValue(c.worlds[r].All(), 0, int64(0))
+			return err
+		}},
+		{"records", func(r int) error {
+			all := c.worlds[r].All()
+			if _, err := all.Gather(0, make([]byte, recordBytes*s.Own(r).Len())); err != nil {
+				return err
+			}
+			_, err := spmd.AllReduce(all, []int{1}, spmd.Sum)
+			return err
+		}},
+	}
+}
+
+// Offered is the load that a replay's schedule offers, whatever carries it.
+type Offered struct {
+	Requests  int             `json:"requests"`
+	Transfers int             `json:"transfers"`
+	Bytes     int64           `json:"bytes"`
+	SpanS     float64         `json:"span_s"`
+	Mean      float64         `json:"offered_bytes_per_s"`
+	Gathers   int             `json:"gathers"` // of records and clocks, while it is played
+	Windows   []OfferedWindow `json:"windows"`
+	Notes     []string        `json:"notes,omitempty"` // of the schedule
+}
+
+// OfferedWindow is the most that is offered in a window of a length, in bytes per second.
+type OfferedWindow struct {
+	Seconds float64 `json:"window_s"`
+	Peak    float64 `json:"peak_offered_bytes_per_s"`
+	PerRank float64 `json:"peak_offered_to_a_decode_rank_bytes_per_s"`
+}
+
+// offered is the load of a schedule.
+func offered(s *replay.Schedule) *Offered {
+	_, mean, _ := s.OfferedBy(time.Second)
+	o := &Offered{
+		Requests: len(s.Requests), Transfers: len(s.Transfers), Bytes: s.Bytes, SpanS: float64(s.SpanNS) / 1e9,
+		Mean: mean, Gathers: int(time.Duration(s.SpanNS)/spmd.SaveEvery) + 1, Notes: s.Notes,
+	}
+	for _, length := range []time.Duration{time.Second / 10, time.Second, 10 * time.Second, time.Minute} {
+		if peak, _, windows := s.OfferedBy(length); windows > 0 {
+			rank, _, _ := s.OfferedToRank(length)
+			o.Windows = append(o.Windows, OfferedWindow{length.Seconds(), peak, rank})
+		}
+	}
+	return o
+}
+
+// print writes the load by time scale.
+func (o *Offered) print(w io.Writer) error {
+	fmt.Fprintf(w, "# %s, %s, %s in %.3f s: offered %s/s; records and clocks are gathered %s\n", cli.Count(o.Requests, "request"),
+		cli.Count(o.Transfers, "transfer"), size.Decimal(o.Bytes), o.SpanS, size.Decimal(o.Mean), cli.Count(o.Gathers, "time"))
+	for _, note := range o.Notes {
+		fmt.Fprintf(w, "# note: %s\n", note)
+	}
+	if len(o.Windows) == 0 {
+		return nil
+	}
+	var t table.Table
+	t.AddColumn("Window (s)", table.Right, "%g")
+	t.AddColumn("Peak offered", table.Right, "%s/s")
+	t.AddColumn("Peak to mean", table.Right, "%.3f")
+	t.AddColumn("Peak to a decode rank", table.Right, "%s/s")
+	for _, x := range o.Windows {
+		t.AddRow(x.Seconds, size.Decimal(x.Peak), x.Peak/o.Mean, size.Decimal(x.PerRank))
+	}
+	return t.WriteText(w)
+}

@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -132,11 +131,8 @@ func (o *Options) checkIDs(t *trace.Trace) error {
 		}
 		needs = needs || x.given
 	}
-	if o.BlockTokens == 0 {
-		o.BlockTokens = t.BlockTokens
-	}
-	if !needs && o.BlockTokens == 0 {
+	if o.BlockTokens = t.BlockTokens; !needs && o.BlockTokens == 0 {
 		return nil
 	}
-	return t.CheckBlocks(o.BlockTokens, cmp.Or(t.Name, "the trace"))
+	return t.CheckBlocks()
 }

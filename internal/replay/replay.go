@@ -55,7 +55,7 @@ type Options struct {
 	// CacheBlocks are the blocks of prompts that each worker of either side keeps, the least recently used going first;
 	// 0: all of them.
 	CacheBlocks int
-	BlockTokens int64 // of a hash id; 0: as the trace says
+	BlockTokens int64 // of a hash id, where [trace.Options] had it, too
 
 	// PageTokens are the tokens of a page. Each page is a descriptor a layer and moves whole, also the last one, which
 	// need not be full. 0: exact bytes, one descriptor a group of layers and peer.

@@ -117,7 +117,7 @@ func (c *showCmd) describe(file string, cache *model.Cache) (*figures.Figures, *
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := t.CheckBlocks(0, file); err != nil {
+	if err := t.CheckBlocks(); err != nil {
 		return nil, nil, err
 	}
 	o := figures.Options{Name: file, From: c.From, To: c.To, Cache: cache}

@@ -165,7 +165,7 @@ func series(requests []trace.Request, g grid.Grid) Series {
 	}
 	begin := time.Duration(0)
 	if g.Period > 0 { // no tick is on an edge
-		begin = g.Phase - g.Period/2
+		begin = g.Phase + time.Duration(g.Tick(0))*g.Period - g.Period/2
 	}
 	s := Series{BeginS: seconds(begin), WidthS: seconds(width)}
 	for _, r := range requests {

@@ -39,6 +39,7 @@ func TestRefused(t *testing.T) {
 		{"few flops", ids, func(o *Options) { o.FLOPS = 1e-9 }, []string{"--flops 1e-09", "century"}},
 		{"slow", ids, func(o *Options) { o.SpeedUp = 1e-12 }, []string{"--speed-up 1e-12", "century"}},
 		{"speed-up", ids, func(o *Options) { o.SpeedUp = math.NaN() }, []string{"--speed-up", "NaN"}},
+		{"no speed", ids, func(o *Options) { o.SpeedUp = 0 }, []string{"--speed-up: wanted a number above 0", "got 0"}},
 		{"scale", ids, func(o *Options) { o.Scale = 2 }, []string{"--scale", "at most 1, got 2"}},
 		{"layer runs", ids, func(o *Options) { o.LayerRuns = 4 }, []string{"--layer-runs 4", "--flops 4e+14"}},
 		{"more runs than layers", ids, func(o *Options) { o.FLOPS, o.LayerRuns = 1e12, 33 }, []string{"--layer-runs", "at most 32, got 33"}},

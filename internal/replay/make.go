@@ -39,10 +39,7 @@ func Make(t *trace.Trace, o Options) (*Schedule, error) {
 	if err != nil {
 		return nil, err
 	}
-	times := make([]time.Duration, len(t.Requests))
-	for i, r := range t.Requests {
-		times[i] = r.At
-	}
+	times := t.Times()
 	var found bool
 	if m.grid, found = grid.Find(times); found {
 		m.Grid = m.grid.Period

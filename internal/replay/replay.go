@@ -69,8 +69,8 @@ type Options struct {
 	// From and To select requests by their times in the trace, both included; a To of 0 is the end. Caches are empty
 	// and workers free at From.
 	From, To time.Duration
-	SpeedUp  float64 // all times are divided by it; 0: 1
-	Scale    float64 // all bytes are multiplied by it, as matgen's --scale; 0: 1
+	SpeedUp  float64 // all times are divided by it
+	Scale    float64 // all bytes are multiplied by it, as matgen's --scale
 	Spread   bool    // requests of one tick of the trace's grid are spread over the tick, drawn from Seed
 	Seed     uint64
 

@@ -115,6 +115,15 @@ func (s Summary) String() string {
 	return strings.Join(append([]string{text}, s.Notes...), "; ")
 }
 
+// Times are when the requests came.
+func (t *Trace) Times() []time.Duration {
+	times := make([]time.Duration, len(t.Requests))
+	for i, r := range t.Requests {
+		times[i] = r.At
+	}
+	return times
+}
+
 // Load reads a file.
 func Load(path string, o Options) (*Trace, error) {
 	f, err := file.Open(path)

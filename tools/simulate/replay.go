@@ -63,8 +63,6 @@ func (f *replayFlags) plan(c *Cmd) (*replay.Schedule, error) {
 	case f.Model == "" || f.Prefill.N == 0 || f.Decode.N == 0:
 		return nil, fault.New(fault.Usage, "--replay: wanted --model, --prefill and --decode, too").
 			WithHint("such as --model llama3.1-8b --prefill 4xTP8 --decode 4xTP8")
-	case f.SpeedUp == 0 || f.Scale == 0:
-		return nil, fault.New(fault.Usage, "--speed-up, --scale: wanted numbers above 0, got %v and %v", f.SpeedUp, f.Scale)
 	case len(c.Ranks) > 0:
 		return nil, fault.New(fault.Usage, "--prefill %s and --decode %s have %d ranks: wanted no other number, got %d",
 			f.Prefill, f.Decode, ranks, c.Ranks[0]).WithHint("leave out the number of ranks")

@@ -42,7 +42,7 @@ func sums(t *testing.T, s *Schedule) (bytes, descriptors map[int]int64) {
 				}
 				descriptors[x.Request] += run.Count
 			}
-			bytes[x.Request] += bytesOf(p)
+			bytes[x.Request] += p.Bytes()
 		}
 	}
 	return bytes, descriptors
@@ -186,9 +186,9 @@ func TestAgreesWithMatgen(t *testing.T) {
 					s := mustMake(t, traceOf(t, line(0, tokens)), o)
 					parts := s.Parts(nil, 0)
 					for _, p := range parts {
-						if off := bytesOf(p) - want[[2]int{p.From, p.To}]; max(off, -off) >= matrices {
+						if off := p.Bytes() - want[[2]int{p.From, p.To}]; max(off, -off) >= matrices {
 							t.Fatalf("%s of %s to %s, scale %v: from %d to %d %d bytes, %d more than matgen", name, prefill, decode, scale,
-								p.From, p.To, bytesOf(p), off)
+								p.From, p.To, p.Bytes(), off)
 						}
 					}
 					if len(parts) != len(want) {

@@ -107,12 +107,11 @@ func TestOffered(t *testing.T) {
 	if want := int64((1500 + 1024 + 1400 + 1500) * token); s.Bytes != want {
 		t.Errorf("all prompts have %d bytes, want %d", s.Bytes, want)
 	}
-	peak, mean, n := s.OfferedBy(time.Second)
-	if mean != float64(s.Bytes)/2 || peak != (1500+1024)*token || n != 3 {
-		t.Errorf("got %v, %v by %d windows", peak, mean, n)
+	if all, _ := s.PeakOffered(time.Second); s.MeanOffered() != float64(s.Bytes)/2 || all != (1500+1024)*token {
+		t.Errorf("got %v, mean %v", all, s.MeanOffered())
 	}
-	if peak, mean, n := s.OfferedBy(3 * time.Second); peak != 0 || n != 0 || mean != float64(s.Bytes)/2 {
-		t.Errorf("a window longer than the span: got %v, %v by %d windows", peak, mean, n)
+	if all, rank := s.PeakOffered(3 * time.Second); all != 0 || rank != 0 {
+		t.Errorf("a window longer than the span: got %v, %v", all, rank)
 	}
 
 	o := options(cacheOf(t, "llama3.1-8b", "bf16"))
@@ -124,9 +123,8 @@ func TestOffered(t *testing.T) {
 	if r := s.Requests[2]; r.Index != 2 || r.Cached != 1024 || r.Moved != 376 || r.Bytes != 376*token {
 		t.Errorf("got %+v", r)
 	}
-	if peak, mean, n := s.OfferedToRank(500 * time.Millisecond); peak != (1500+1024)*token || n != 3 ||
-		mean != float64(s.Bytes)/2 {
-		t.Errorf("of a rank: got %v, %v by %d windows", peak, mean, n)
+	if _, rank := s.PeakOffered(500 * time.Millisecond); rank != (1500+1024)*token {
+		t.Errorf("of a rank: got %v", rank)
 	}
 }
 

@@ -162,15 +162,13 @@ type OfferedWindow struct {
 
 // offered is the load of a schedule.
 func offered(s *replay.Schedule) *Offered {
-	_, mean, _ := s.OfferedBy(time.Second)
 	o := &Offered{
 		Requests: len(s.Requests), Transfers: len(s.Transfers), Bytes: s.Bytes, SpanS: float64(s.SpanNS) / 1e9,
-		Mean: mean, Gathers: int(time.Duration(s.SpanNS)/spmd.SaveEvery) + 1, Notes: s.Notes,
+		Mean: s.MeanOffered(), Gathers: int(time.Duration(s.SpanNS)/spmd.SaveEvery) + 1, Notes: s.Notes,
 	}
 	for _, length := range []time.Duration{time.Second / 10, time.Second, 10 * time.Second, time.Minute} {
-		if peak, _, windows := s.OfferedBy(length); windows > 0 {
-			rank, _, _ := s.OfferedToRank(length)
-			o.Windows = append(o.Windows, OfferedWindow{length.Seconds(), peak, rank})
+		if all, rank := s.PeakOffered(length); all > 0 {
+			o.Windows = append(o.Windows, OfferedWindow{length.Seconds(), all, rank})
 		}
 	}
 	return o

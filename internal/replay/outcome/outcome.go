@@ -64,7 +64,7 @@ func New(s *replay.Schedule) *Log {
 		l.requests[i].first = -1
 	}
 	for _, bins := range windows {
-		peak, _, _ := s.OfferedToRank(time.Duration(bins * bin))
+		_, peak := s.PeakOffered(time.Duration(bins * bin))
 		l.perRank = append(l.perRank, peak)
 	}
 	var parts []load.Part
@@ -76,7 +76,7 @@ func New(s *replay.Schedule) *Log {
 		q.last, q.left = i, q.left+1
 		parts = s.Parts(parts[:0], i)
 		for _, p := range parts {
-			bytes := bytesOf(p)
+			bytes := p.Bytes()
 			l.transfer[i].bytes += bytes
 			l.sent[[2]int{p.From, p.To}] += bytes
 		}
@@ -101,13 +101,6 @@ func (l *Log) Begin(zero int64) {
 	for _, t := range l.schedule.Transfers {
 		l.requests[t.Request].left++
 	}
-}
-
-func bytesOf(p load.Part) (n int64) {
-	for _, r := range p.Runs {
-		n += r.Count * r.Bytes
-	}
-	return n
 }
 
 // Bytes are those of a transfer, of all its ranks.

@@ -152,7 +152,7 @@ func (s Schedule) place(parts []Part, free [2][]int64) (at [][2]int64, fits bool
 	for k, p := range parts {
 		for side, rank := range [2]int{Send: p.From, Recv: p.To} {
 			start := free[side][rank]
-			if p.bytes() >= Guard {
+			if p.Bytes() >= Guard {
 				start = pages(start)
 			}
 			end := p.lay(start, func(Run, int64, int64) {})
@@ -169,7 +169,7 @@ func (s Schedule) keep(t int, p Part, at [2]int64, free [2][]int64) {
 		s.needs[side][rank] = max(s.needs[side][rank], free[side][rank])
 	}
 	poster, peer := s.ends(p)
-	s.posts[poster] = append(s.posts[poster], placed{at, p.bytes(), int32(t), int32(peer)})
+	s.posts[poster] = append(s.posts[poster], placed{at, p.Bytes(), int32(t), int32(peer)})
 }
 
 // ends are the rank that posts a part, and its peer.
@@ -180,7 +180,8 @@ func (s Schedule) ends(p Part) (poster, peer int) {
 	return p.From, p.To
 }
 
-func (p Part) bytes() (n int64) {
+// Bytes are those of all descriptors of a part.
+func (p Part) Bytes() (n int64) {
 	for _, r := range p.Runs {
 		n += r.Count * r.Bytes
 	}

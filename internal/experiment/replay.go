@@ -331,8 +331,10 @@ func (g *gathering) run() error {
 	if t := w.Timeout(); t > 0 {
 		every = min(every, t/4) // the others wait so long for a rank that still plays
 	}
-	through := 0 // ranks
-	for through < w.Size() {
+	if g.doc != nil {
+		defer g.save()
+	}
+	for through := 0; through < w.Size(); { // ranks
 		last := 0
 		select {
 		case <-g.done:
@@ -348,17 +350,14 @@ func (g *gathering) run() error {
 		if err == nil {
 			err = g.keep(lists)
 		}
+		sums := []int{0}
+		if err == nil {
+			sums, err = spmd.AllReduce(all, []int{last}, spmd.Sum)
+		}
 		if err != nil {
 			return w.Fail(err)
 		}
-		sums, err := spmd.AllReduce(all, []int{last}, spmd.Sum)
-		if err != nil {
-			return err
-		}
 		through = sums[0]
-	}
-	if g.doc != nil {
-		g.save()
 	}
 	return nil
 }

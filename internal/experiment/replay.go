@@ -89,39 +89,57 @@ func (r *Replay) Isolated(seconds float64) error {
 	if err != nil {
 		return err
 	}
-	var mine []play.Timed
+	took := make([][]int64, len(chosen))
 	began := time.Now()
 	for turn := 0; ; turn++ {
 		more := turn <= aloneTurns || turn <= mostTurns && time.Since(began).Seconds() < seconds
 		if more, err = spmd.BroadcastValue(w.All(), 0, more); err != nil || !more {
 			break
 		}
-		for _, t := range chosen {
-			zero, err := r.meet(aloneLead)
+		if err := w.SyncClocks(); err != nil {
+			return err
+		}
+		for i, t := range chosen {
+			ns, err := r.alone(t)
 			if err != nil {
 				return err
 			}
-			err = r.plan.Follow(play.Pace{First: t, End: t + 1, AtOnce: true, Zero: zero}, func(done []play.Timed) {
-				if turn > 0 { // the first is a warm-up
-					mine = append(mine, done...)
-				}
-			})
-			if err != nil {
-				return err
+			if turn > 0 { // the first is a warm-up
+				took[i] = append(took[i], ns)
 			}
 		}
 	}
-	if err != nil {
+	if err != nil || r.doc == nil {
 		return err
 	}
-	all, err := r.gather(mine)
-	if err != nil || all == nil {
-		return err
+	list := make([]result.ReplayAlone, len(chosen))
+	for i, t := range chosen {
+		slices.Sort(took[i])
+		list[i] = result.ReplayAlone{
+			Request: r.Transfers[t].Request, Bytes: r.log.Bytes(t), NS: took[i][len(took[i])/2], Runs: len(took[i]),
+		}
 	}
-	defer r.e.store()()
-	outcome.Alone(r.doc, r.aloneTimes(chosen, all))
+	outcome.Alone(r.doc, list)
 	r.save()
 	return nil
+}
+
+// alone plays a transfer alone, and returns at all ranks how long it took, from its first post until its last end.
+func (r *Replay) alone(transfer int) (ns int64, err error) {
+	zero, err := r.meet(aloneLead)
+	if err != nil {
+		return 0, err
+	}
+	const far = int64(1) << 62
+	var latest [2]int64 // end after zero; and far less the first post, so that the latest is of the first
+	err = r.plan.Follow(play.Pace{First: transfer, End: transfer + 1, AtOnce: true, Zero: zero}, func(done []play.Timed) {
+		latest = [2]int64{done[0].End - zero, far - (done[0].Posted - zero)}
+	})
+	if err != nil {
+		return 0, err
+	}
+	latest, err = r.e.World.All().Latest(latest)
+	return latest[0] - (far - latest[1]), err
 }
 
 // meet lets all ranks meet, and returns the instant that comes so long after the last of them: they would leave a
@@ -145,35 +163,6 @@ func (r *Replay) sizes() (list []int) {
 		t := order[k*(len(order)-1)/(aloneSizes-1)]
 		if n := len(list); n == 0 || r.log.Bytes(list[n-1]) < r.log.Bytes(t) {
 			list = append(list, t)
-		}
-	}
-	return list
-}
-
-// aloneTimes joins the records of all ranks: the k-th of a transfer at each of them is of its k-th turn.
-func (r *Replay) aloneTimes(chosen []int, all [][]play.Timed) (list []result.ReplayAlone) {
-	type span struct{ from, to int64 }
-	turns := map[int][]span{}
-	for _, of := range all {
-		seen := map[int]int{}
-		for _, p := range of {
-			k := seen[p.Transfer]
-			if seen[p.Transfer]++; k == len(turns[p.Transfer]) {
-				turns[p.Transfer] = append(turns[p.Transfer], span{p.Posted, p.End})
-			}
-			s := &turns[p.Transfer][k]
-			s.from, s.to = min(s.from, p.Posted), max(s.to, p.End)
-		}
-	}
-	for _, t := range chosen {
-		var took []int64
-		for _, s := range turns[t] {
-			took = append(took, s.to-s.from)
-		}
-		if slices.Sort(took); len(took) > 0 {
-			list = append(list, result.ReplayAlone{
-				Request: r.Transfers[t].Request, Bytes: r.log.Bytes(t), NS: took[len(took)/2], Runs: len(took),
-			})
 		}
 	}
 	return list
@@ -219,7 +208,6 @@ func (r *Replay) Capacity(seconds float64) error {
 	if r.doc == nil {
 		return nil
 	}
-	defer r.e.store()()
 	slices.Sort(rates)
 	r.doc.Capacity = &rates[len(rates)/2]
 	r.save()
@@ -293,7 +281,7 @@ func (r *Replay) Play(o Played) (*result.Replay, error) {
 		return nil, err
 	}
 	if r.doc != nil {
-		r.doc.InFlight, r.doc.Lateness.LimitNS = o.InFlight, int64(o.MaxLate)
+		r.doc.Lateness.LimitNS = int64(o.MaxLate)
 		r.log.Begin(zero)
 	}
 	g := &gathering{Replay: r, played: o, zero: zero, done: make(chan struct{}), ended: make(chan error, 1)}
@@ -319,7 +307,15 @@ type gathering struct {
 
 	mu   sync.Mutex
 	mine []play.Timed
+
+	// At rank 0: when the figures were worked out, and how long that took. Of very many posts it takes long, and ranks
+	// of this host post meanwhile.
+	filled time.Time
+	took   time.Duration
 }
+
+// sparing is how many times as long as it took passes before figures are worked out again.
+const sparing = 50
 
 // take keeps what this rank's posting thread has seen complete.
 func (g *gathering) take(list []play.Timed) {
@@ -335,8 +331,10 @@ func (g *gathering) run() error {
 	if t := w.Timeout(); t > 0 {
 		every = min(every, t/4) // the others wait so long for a rank that still plays
 	}
-	through := 0 // ranks
-	for through < w.Size() {
+	if g.doc != nil {
+		defer g.save()
+	}
+	for through := 0; through < w.Size(); { // ranks
 		last := 0
 		select {
 		case <-g.done:
@@ -352,17 +350,14 @@ func (g *gathering) run() error {
 		if err == nil {
 			err = g.keep(lists)
 		}
+		sums := []int{0}
+		if err == nil {
+			sums, err = spmd.AllReduce(all, []int{last}, spmd.Sum)
+		}
 		if err != nil {
 			return w.Fail(err)
 		}
-		sums, err := spmd.AllReduce(all, []int{last}, spmd.Sum)
-		if err != nil {
-			return err
-		}
 		through = sums[0]
-	}
-	if g.doc != nil {
-		g.save()
 	}
 	return nil
 }
@@ -378,9 +373,12 @@ func (g *gathering) keep(lists [][]play.Timed) error {
 			return fault.New(fault.Internal, "replay: rank %d has posted what is not in the schedule", rank)
 		}
 	}
-	g.log.Fill(g.doc)
-	g.e.Doc.Replay = g.doc
-	g.e.CheckpointSparingly()
+	if began := time.Now(); began.Sub(g.filled) >= sparing*g.took {
+		g.log.Fill(g.doc)
+		g.filled, g.took = time.Now(), time.Since(began)
+		g.e.Doc.Replay = g.doc
+		g.e.CheckpointSparingly()
+	}
 	if g.played.Progress != nil {
 		g.played.Progress(g.log.Done(), time.Duration(g.e.World.Now()-g.zero))
 	}
@@ -389,6 +387,7 @@ func (g *gathering) keep(lists [][]play.Timed) error {
 
 // save puts what is known into the result, at rank 0.
 func (r *Replay) save() {
+	defer r.e.store()()
 	r.log.Fill(r.doc)
 	r.e.Doc.Replay = r.doc
 	r.e.Checkpoint()

@@ -17,25 +17,14 @@ const ReplayPhase = "replay"
 var replayed = []Def{
 	ofRequests("replay_latency_ms", "done - due; each request that is complete", (*result.Replay).LatencyNS),
 	ofRequests("replay_queue_ms", "admitted - due; each request that was admitted, with --in-flight", (*result.Replay).WaitNS),
-	ofPercentiles("replay_lateness_ms", "ms", "posted - due or admitted, over all posts; p50, p99 and max",
-		func(r *result.Replay) map[string]float64 {
-			l := r.Lateness
-			if l.Posts == 0 {
-				return nil
-			}
-			return ms(map[string]int64{"p50": l.P50NS, "p99": l.P99NS, "max": l.MaxNS})
-		}),
-	ofPercentiles("replay_transfer_ms", "ms", "done - first posted, over requests; p50, p90, p99 and max",
-		func(r *result.Replay) map[string]float64 {
-			if t := r.Transfer; t != nil {
-				return ms(map[string]int64{"p50": t.P50NS, "p90": t.P90NS, "p99": t.P99NS, "max": t.MaxNS})
-			}
-			return nil
-		}),
-	ofPercentiles("replay_slowdown", "", "time of transfer / that of as many bytes alone, over transfers; p50, p90, p99 and max",
-		func(r *result.Replay) map[string]float64 { return shares(r.Slowdown) }),
-	ofPercentiles("replay_ttft_share", "", "part of prefill and transfer that the transfer is, over requests; p50, p90, p99 and max",
-		func(r *result.Replay) map[string]float64 { return shares(r.Share) }),
+	ofPercentiles("replay_lateness_ms", "ms", "posted - due or admitted, over all posts; p50, p99 and max", 1e6,
+		func(r *result.Replay) [4]float64 { return r.Lateness.List() }),
+	ofPercentiles("replay_transfer_ms", "ms", "done - first posted, over requests; p50, p90, p99 and max", 1e6,
+		func(r *result.Replay) [4]float64 { return r.Transfer.List() }),
+	ofPercentiles("replay_slowdown", "", "time of transfer / that of as many bytes alone, over transfers; p50, p90, p99 and max", 1,
+		func(r *result.Replay) [4]float64 { return r.Slowdown.List() }),
+	ofPercentiles("replay_ttft_share", "", "part of prefill and transfer that the transfer is, over requests; p50, p90, p99 and max", 1,
+		func(r *result.Replay) [4]float64 { return r.Share.List() }),
 	ofReplay("replay_offered_gb_per_s", "GB/s", expr.Neither, "bytes of all requests / steady window; the replay",
 		func(r *result.Replay) float64 { return r.Offered / 1e9 }),
 	ofReplay("replay_carried_gb_per_s", "GB/s", expr.Higher, "bytes moved within the steady window / its length; the replay",
@@ -47,14 +36,23 @@ var replayed = []Def{
 		func(r *result.Replay) float64 { return r.Offered / positive(r.Capacity) }),
 	ofScales(),
 	ofReplay("replay_late_posts", "", expr.Lower, "posts beyond the limit of lateness, --max-late; the replay",
-		func(r *result.Replay) float64 { return float64(r.Lateness.Late) }),
+		func(r *result.Replay) float64 { return played(r, float64(r.Lateness.Late)) }),
 	ofReplay("replay_valid", "", expr.Higher, "1 where lateness kept its limit, else 0; the replay",
 		func(r *result.Replay) float64 {
+			v := 0.0
 			if r.Lateness.Valid {
-				return 1
+				v = 1
 			}
-			return 0
+			return played(r, v)
 		}),
+}
+
+// played is a figure, NaN where nothing was posted, as of a run that ended before.
+func played(r *result.Replay, v float64) float64 {
+	if r.Lateness.Posts == 0 {
+		return math.NaN()
+	}
+	return v
 }
 
 // positive is a figure, NaN where it is not known.
@@ -92,16 +90,13 @@ func ofRequests(name, help string, ns func(r *result.Replay, i int) float64) Def
 	})
 }
 
-// ofPercentiles makes a metric of which the result has only some percentiles: a sample for each, which a threshold with
-// this aggregate takes.
-func ofPercentiles(name, unit, help string, all func(r *result.Replay) map[string]float64) Def {
+// ofPercentiles makes a metric of which the result has only some percentiles, in a unit of which per make the metric's: a
+// sample for each, which a threshold with this aggregate takes.
+func ofPercentiles(name, unit, help string, per float64, all func(r *result.Replay) [4]float64) Def {
 	d := eachReplay(name, unit, expr.Lower, help, nil, func(r *result.Replay, yield func(Sample)) {
-		for i, q := range percentiles {
-			s := ofPattern(-1, ReplayPhase, math.NaN())
-			if v, ok := all(r)[q]; ok {
-				s.Value = v
-			}
-			s.StartNS, s.EndNS, s.Labels, s.LabelSet = r.ZeroNS, r.ZeroNS+r.SpanNS, result.Labels{"aggregate": q}, i
+		for i, v := range all(r) {
+			s := ofWhole(r, v/per)
+			s.Labels, s.LabelSet = result.Labels{"aggregate": percentiles[i]}, i
 			yield(s)
 		}
 	})
@@ -112,19 +107,11 @@ func ofPercentiles(name, unit, help string, all func(r *result.Replay) map[strin
 // percentiles are those that a result has of metrics without samples.
 var percentiles = []string{"p50", "p90", "p99", "max"}
 
-func ms(ns map[string]int64) map[string]float64 {
-	list := map[string]float64{}
-	for name, v := range ns {
-		list[name] = float64(v) / 1e6
-	}
-	return list
-}
-
-func shares(s *result.ReplayShares) map[string]float64 {
-	if s == nil {
-		return nil
-	}
-	return map[string]float64{"p50": s.P50, "p90": s.P90, "p99": s.P99, "max": s.Max}
+// ofWhole is a sample of the steady window.
+func ofWhole(r *result.Replay, value float64) Sample {
+	s := ofPattern(-1, ReplayPhase, value)
+	s.StartNS, s.EndNS = r.ZeroNS, r.ZeroNS+r.SpanNS
+	return s
 }
 
 // part is the aggregate of a sample of a metric of which only percentiles are there.
@@ -147,9 +134,7 @@ func Value(d *result.Document, name, aggregate string) float64 {
 // ofReplay makes a metric with one sample for all of the replay.
 func ofReplay(name, unit string, better expr.Better, help string, value func(r *result.Replay) float64) Def {
 	return eachReplay(name, unit, better, help, nil, func(r *result.Replay, yield func(Sample)) {
-		s := ofPattern(-1, ReplayPhase, value(r))
-		s.StartNS, s.EndNS = r.ZeroNS, r.ZeroNS+r.SpanNS
-		yield(s)
+		yield(ofWhole(r, value(r)))
 	})
 }
 
@@ -159,8 +144,7 @@ func ofScales() Def {
 		"bytes due in the busiest window / its length / capacity; each length of windows", []string{"window_s"},
 		func(r *result.Replay, yield func(Sample)) {
 			for i, x := range r.Scales {
-				s := ofPattern(-1, ReplayPhase, x.Offered/positive(r.Capacity))
-				s.StartNS, s.EndNS = r.ZeroNS, r.ZeroNS+r.SpanNS
+				s := ofWhole(r, x.Offered/positive(r.Capacity))
 				s.Labels, s.LabelSet = result.Labels{"window_s": strconv.FormatFloat(x.WindowS, 'g', -1, 64)}, i
 				yield(s)
 			}

@@ -48,7 +48,8 @@ func TestReplayThresholds(t *testing.T) {
 
 // A threshold on what is not there is violated, and says why, also where it would hold of nothing.
 func TestReplayThresholdsOfNothing(t *testing.T) {
-	none, short := &result.Document{}, resulttest.Replayed(400)
+	none, short, unplayed := &result.Document{}, resulttest.Replayed(400), resulttest.Replayed(400)
+	unplayed.Replay.Lateness = result.ReplayLateness{Valid: true}
 	for _, c := range []struct {
 		d          *result.Document
 		text, want string
@@ -57,6 +58,8 @@ func TestReplayThresholdsOfNothing(t *testing.T) {
 		{none, "replay_latency_ms.p99 < 40", "this run has replayed no trace"},
 		{short, "replay_peak_of_capacity{window_s=60}.max < 2", `there are no samples: there is only window_s=0.1, window_s=1`},
 		{short, "replay_queue_ms.p99 < 2", "there are no samples: the replay has no such figure"},
+		{unplayed, "replay_late_posts.max == 0", "there are no samples: the replay has no such figure"},
+		{unplayed, "replay_valid.min == 1", "there are no samples: the replay has no such figure"},
 		{short, "replay_lateness_ms.p90 < 2", "there are no samples: there is only "},
 	} {
 		th, err := ReadThreshold(c.text, nil)

@@ -11,12 +11,16 @@ func (r *Replay) check() error {
 		return nil
 	}
 	q, n := &r.Requests, len(r.Requests.Index)
-	for i, rows := range []int{len(q.Prefill), len(q.Decode), len(q.Tokens), len(q.Bytes), len(q.Due), len(q.Admitted),
-		len(q.Posted), len(q.Done), len(q.PrefillNS)} {
-		if rows != n {
-			names := []string{"prefill", "decode", "tokens", "bytes", "due_ns", "admitted_ns", "posted_ns", "done_ns",
-				"prefill_ns"}
-			return fmt.Errorf("requests: %d rows of index, but %d of %s", n, rows, names[i])
+	for _, c := range []struct {
+		name string
+		rows int
+	}{
+		{"prefill", len(q.Prefill)}, {"decode", len(q.Decode)}, {"tokens", len(q.Tokens)}, {"bytes", len(q.Bytes)},
+		{"due_ns", len(q.Due)}, {"admitted_ns", len(q.Admitted)}, {"posted_ns", len(q.Posted)}, {"done_ns", len(q.Done)},
+		{"prefill_ns", len(q.PrefillNS)},
+	} {
+		if c.rows != n {
+			return fmt.Errorf("requests: %d rows of index, but %d of %s", n, c.rows, c.name)
 		}
 	}
 	for i, a := range r.Isolated {
@@ -26,6 +30,32 @@ func (r *Replay) check() error {
 	}
 	return nil
 }
+
+// List are the percentiles in their order, in nanoseconds; NaN where there are none.
+func (t *ReplayTimes) List() [4]float64 {
+	if t == nil {
+		return unknown
+	}
+	return [4]float64{float64(t.P50NS), float64(t.P90NS), float64(t.P99NS), float64(t.MaxNS)}
+}
+
+// List are the percentiles in their order; NaN where there are none.
+func (s *ReplayShares) List() [4]float64 {
+	if s == nil {
+		return unknown
+	}
+	return [4]float64{s.P50, s.P90, s.P99, s.Max}
+}
+
+// List are the percentiles in their order, in nanoseconds: NaN for the 90th, which is not known, and for all of no posts.
+func (l *ReplayLateness) List() [4]float64 {
+	if l.Posts == 0 {
+		return unknown
+	}
+	return [4]float64{float64(l.P50NS), math.NaN(), float64(l.P99NS), float64(l.MaxNS)}
+}
+
+var unknown = [4]float64{math.NaN(), math.NaN(), math.NaN(), math.NaN()}
 
 // between is the time between two stamps in nanoseconds, NaN where one of them is missing.
 func between(from, to int64) float64 {
@@ -55,9 +85,6 @@ func (r *Replay) LateNS(i int) float64 {
 
 // LatencyNS is the time from when request i was due until it was done, in nanoseconds; NaN where it was not.
 func (r *Replay) LatencyNS(i int) float64 { return between(r.Requests.Due[i], r.Requests.Done[i]) }
-
-// TransferNS is the time from the post of request i until it was done, in nanoseconds; NaN where it was not.
-func (r *Replay) TransferNS(i int) float64 { return between(r.Requests.Posted[i], r.Requests.Done[i]) }
 
 // AloneNS is what so many bytes take alone by the line through the isolated requests, in nanoseconds; NaN without one.
 func (r *Replay) AloneNS(bytes int64) float64 {

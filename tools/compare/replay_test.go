@@ -62,19 +62,19 @@ func TestReplays(t *testing.T) {
 	}
 }
 
-// Another schedule gives figures and no verdict, and says in what it is another; how it was played does not count.
+// Another schedule gives figures and no verdict, and says of which trace it is; how it was played does not count.
 func TestReplaysOfOtherSchedules(t *testing.T) {
-	shift := func(r *result.Replay) { r.Requests.Due[17]++ }
+	const old = "400 requests of 952 MB in 1.170 s of conversation.jsonl (SHA-256 ); "
 	for want, change := range map[string]func(*result.Replay){
-		"":                 func(r *result.Replay) { r.Op, r.InFlight = "WRITE", 4 },
-		"speed 100 and 50": func(r *result.Replay) { r.SpeedUp = 50; shift(r) },
-		"model Qwen3-32B bf16 and Llama-3.1-8B bf16": func(r *result.Replay) { r.Model = "Llama-3.1-8B"; shift(r) },
-		"workers 2xTP2 to 2xTP2 and 2xTP2 to 4xTP1; scale 0.001 and 0.002": func(r *result.Replay) {
-			r.Decode, r.Scale = result.ReplayWorkers{N: 4, TP: 1}, 0.002
-			shift(r)
+		"": func(r *result.Replay) { r.Op, r.InFlight = "WRITE", 4 },
+		old + "400 requests of 952 MB in 1.170 s of other.jsonl (SHA-256 0a0a0a0a)": func(r *result.Replay) {
+			r.Trace.File, r.Trace.SHA256 = "other.jsonl", strings.Repeat("0a", 32)
+			r.Requests.Due[17]++
 		},
-		"trace conversation.jsonl and other.jsonl":         func(r *result.Replay) { r.Trace.File = "other.jsonl"; shift(r) },
-		"400 requests of 952 MB and 400 of 952 MB, though": shift,
+		old + "400 requests of 952 MB in 2.000 s of conversation.jsonl": func(r *result.Replay) {
+			r.SpanNS = 2e9
+			r.Requests.Decode[17]++
+		},
 	} {
 		r, text := compared(t, replays(5, 1, nil), replays(5, 1.5, change))
 		said := strings.Contains(text, "# no verdicts: not the same schedule: "+want)

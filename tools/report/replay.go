@@ -3,9 +3,9 @@ package report
 import (
 	_ "embed"
 	"fmt"
+	"math"
 	"strconv"
 
-	"perigee/internal/result"
 	"perigee/internal/size"
 	"perigee/tools/report/figures"
 )
@@ -20,7 +20,6 @@ func scaleColumns() []string {
 }
 
 func scaleRows(r *figures.Replay) (rows [][]string) {
-	rate := func(v float64) string { return size.Decimal(v) + "/s" }
 	share := func(v float64) string {
 		if r.Capacity == nil || !(*r.Capacity > 0) {
 			return "-"
@@ -32,11 +31,11 @@ func scaleRows(r *figures.Replay) (rows [][]string) {
 		if r.Capacity != nil {
 			over = strconv.Itoa(s.Over)
 		}
-		rows = append(rows, []string{fmt.Sprintf("%g s", s.WindowS), strconv.Itoa(s.Windows), rate(s.Offered),
-			share(s.Offered), over, rate(s.Carried), rate(s.PerRank)})
+		rows = append(rows, []string{fmt.Sprintf("%g s", s.WindowS), strconv.Itoa(s.Windows), loadText(s.Offered),
+			share(s.Offered), over, loadText(s.Carried), loadText(s.PerRank)})
 	}
-	return append(rows, []string{"all, " + figures.Duration(figures.Num(r.SpanNS)), "1", rate(r.Offered),
-		share(r.Offered), "-", rate(r.Carried), "-"})
+	return append(rows, []string{"all, " + figures.Duration(figures.Num(r.SpanNS)), "1", loadText(r.Offered),
+		share(r.Offered), "-", loadText(r.Carried), "-"})
 }
 
 // requestColumns are the headers of the table of percentiles, of which requestRows has a row for each figure of
@@ -44,27 +43,25 @@ func scaleRows(r *figures.Replay) (rows [][]string) {
 func requestColumns() []string { return []string{"Of requests", "P50", "P90", "P99", "Max"} }
 
 func requestRows(r *figures.Replay) [][]string {
-	ns := func(v int64) string { return figures.Duration(figures.Num(v)) }
-	rows := [][]string{{"lateness of all posts", ns(r.Lateness.P50NS), "-", ns(r.Lateness.P99NS), ns(r.Lateness.MaxNS)}}
-	times := func(name string, t *result.ReplayTimes) {
-		if t != nil {
-			rows = append(rows, []string{name, ns(t.P50NS), ns(t.P90NS), ns(t.P99NS), ns(t.MaxNS)})
+	ns := func(v float64) string { return figures.Duration(figures.Num(v)) }
+	var rows [][]string
+	for _, x := range []struct {
+		name string
+		list [4]float64
+		text func(float64) string
+	}{
+		{"lateness of all posts", r.Lateness.List(), ns}, {"queue: due to admitted", r.Queue.List(), ns},
+		{"latency: due to done", r.Latency.List(), ns}, {"transfer: posted to done", r.Transfer.List(), ns},
+		{"slowdown: transfer / as many bytes alone", r.Slowdown.List(),
+			func(v float64) string { return fmt.Sprintf("%.2fx", v) }},
+		{"transfer's share of the time to first token", r.Share.List(),
+			func(v float64) string { return fmt.Sprintf("%.3g %%", 100*v) }},
+	} {
+		if math.IsNaN(x.list[0]) {
+			continue
 		}
+		rows = append(rows, []string{x.name, x.text(x.list[0]), x.text(x.list[1]), x.text(x.list[2]), x.text(x.list[3])})
 	}
-	shares := func(name, format string, by float64, s *result.ReplayShares) {
-		if s != nil {
-			row := []string{name}
-			for _, v := range []float64{s.P50, s.P90, s.P99, s.Max} {
-				row = append(row, fmt.Sprintf(format, by*v))
-			}
-			rows = append(rows, row)
-		}
-	}
-	times("queue: due to admitted", r.Queue)
-	times("latency: due to done", r.Latency)
-	times("transfer: posted to done", r.Transfer)
-	shares("slowdown: transfer / as many bytes alone", "%.2fx", 1, r.Slowdown)
-	shares("transfer's share of the time to first token", "%.3g %%", 100, r.Share)
 	return rows
 }
 
@@ -73,16 +70,8 @@ func writeReplay(p *printer, r *figures.Replay, l look) {
 	p.grid(l, "requests", requestColumns(), requestRows(r))
 }
 
-// loadText is a rate of a replay, which may be absent.
-func loadText(v any) string {
-	switch v := v.(type) {
-	case float64:
-		return size.Decimal(v) + "/s"
-	case *float64:
-		return size.Decimal(*v) + "/s"
-	}
-	return "-"
-}
+// loadText is a rate of a replay.
+func loadText(v float64) string { return size.Decimal(v) + "/s" }
 
 // firstCharts is how many pictures stand above the facts, as report.js has it: one of the whole width counts for none.
 func firstCharts(a figures.Answer) int {

@@ -100,12 +100,12 @@ func (l *Log) fillTimes(r *result.Replay) {
 			continue
 		}
 		of := l.requests[i]
-		first, last := l.transfer[of.first], l.schedule.Transfers[of.last].DueNS
-		queue = append(queue, first.admitted-rows.Due[i])
+		queue = append(queue, rows.Admitted[i]-rows.Due[i])
 		latency = append(latency, done-rows.Due[i])
-		transfer = append(transfer, done-first.first)
+		transfer = append(transfer, done-l.transfer[of.first].first)
 		// Layers that leave while the prompt is prefilled cost no time: what is left begins at the prefill's end.
-		if exposed := max(done-last, 0); exposed+rows.PrefillNS[i] > 0 {
+		exposed := max(done-l.schedule.Transfers[of.last].DueNS, 0)
+		if exposed+rows.PrefillNS[i] > 0 {
 			share = append(share, float64(exposed)/float64(exposed+rows.PrefillNS[i]))
 		}
 	}

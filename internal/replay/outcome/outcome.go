@@ -23,6 +23,7 @@ var windows = []int64{1, 10, 100, 600}
 // Log has what is known of a schedule's transfers.
 type Log struct {
 	schedule *replay.Schedule
+	rows     result.ReplayRequests
 	transfer []transfer
 	requests []request
 	posts    []post
@@ -36,15 +37,15 @@ type Log struct {
 
 // transfer is one transfer of the schedule, over all of its ranks. Times count from zero.
 type transfer struct {
-	bytes, left            int64 // left: not done
-	first, posted          int64 // by the first and by the last of its ranks
-	admitted, done, ranked int64 // by the last of its ranks; ranked: posts so far
+	bytes, left int64 // left: not done
+	first, done int64 // posted by the first of its ranks, done by the last
 }
 
 // request adds up its transfers.
 type request struct {
-	first, last int // its first transfer and its last one
-	left        int // transfers that are not done
+	first, last int   // its first transfer and its last one
+	left        int   // transfers that are not done
+	done        int64 // the last of those that are
 }
 
 // post is when a rank posted a transfer.
@@ -53,15 +54,22 @@ type post struct {
 	posted, late int64
 }
 
-// New makes the log of a schedule, in which nothing is done. It looks at every part of every transfer once.
+// New makes the log of a schedule, in which nothing is done. It looks at every part of every transfer.
 func New(s *replay.Schedule) *Log {
+	n := len(s.Requests)
 	l := &Log{
-		schedule: s, transfer: make([]transfer, len(s.Transfers)), requests: make([]request, len(s.Requests)),
+		schedule: s, transfer: make([]transfer, len(s.Transfers)), requests: make([]request, n),
 		offered: make([]int64, s.SpanNS/bin+1), sent: map[[2]int]int64{},
+		rows: result.ReplayRequests{Admitted: make([]int64, n), Posted: make([]int64, n), Done: make([]int64, n)},
 	}
 	l.moved = make([]float64, len(l.offered))
-	for i := range l.requests {
+	rows := &l.rows
+	for i, q := range s.Requests {
 		l.requests[i].first = -1
+		rows.Index = append(rows.Index, q.Index)
+		rows.Prefill, rows.Decode = append(rows.Prefill, q.Prefill), append(rows.Decode, q.Decode)
+		rows.Tokens, rows.Bytes = append(rows.Tokens, q.Moved), append(rows.Bytes, q.Bytes)
+		rows.Due, rows.PrefillNS = append(rows.Due, q.DueNS), append(rows.PrefillNS, q.PrefillNS)
 	}
 	for _, bins := range windows {
 		_, peak := s.PeakOffered(time.Duration(bins * bin))
@@ -73,14 +81,13 @@ func New(s *replay.Schedule) *Log {
 		if q.first < 0 {
 			q.first = i
 		}
-		q.last, q.left = i, q.left+1
+		q.last = i
 		parts = s.Parts(parts[:0], i)
 		for _, p := range parts {
 			bytes := p.Bytes()
 			l.transfer[i].bytes += bytes
 			l.sent[[2]int{p.From, p.To}] += bytes
 		}
-		l.transfer[i].left = l.transfer[i].bytes
 		l.offered[t.DueNS/bin] += l.transfer[i].bytes
 	}
 	l.Begin(0)
@@ -91,15 +98,13 @@ func New(s *replay.Schedule) *Log {
 func (l *Log) Begin(zero int64) {
 	l.zero, l.end, l.posts = zero, 0, l.posts[:0]
 	clear(l.moved)
-	for i := range l.transfer {
-		t := &l.transfer[i]
-		*t = transfer{bytes: t.bytes, left: t.bytes, first: -1, posted: -1, admitted: -1, done: -1}
-	}
 	for i := range l.requests {
-		l.requests[i].left = 0
+		l.requests[i].left, l.requests[i].done = 0, 0
+		l.rows.Admitted[i], l.rows.Posted[i], l.rows.Done[i] = -1, -1, -1
 	}
-	for _, t := range l.schedule.Transfers {
+	for i, t := range l.schedule.Transfers {
 		l.requests[t.Request].left++
+		l.transfer[i] = transfer{bytes: l.transfer[i].bytes, left: l.transfer[i].bytes}
 	}
 }
 
@@ -125,16 +130,22 @@ func (l *Log) Add(rank int, list []play.Timed) bool {
 		if p.Transfer < 0 || p.Transfer >= len(l.transfer) || l.transfer[p.Transfer].left < p.Bytes {
 			return false
 		}
-		t := &l.transfer[p.Transfer]
-		posted, admitted, end := p.Posted-l.zero, p.Admitted-l.zero, p.End-l.zero
-		if t.ranked == 0 || posted < t.first {
+		t, i := &l.transfer[p.Transfer], l.schedule.Transfers[p.Transfer].Request
+		q := &l.requests[i]
+		posted, end := p.Posted-l.zero, p.End-l.zero
+		if t.left == t.bytes || posted < t.first {
 			t.first = posted
 		}
-		t.ranked++
-		t.posted, t.admitted, t.done = max(t.posted, posted), max(t.admitted, admitted), max(t.done, end)
-		t.left -= p.Bytes
-		if t.left == 0 {
-			l.requests[l.schedule.Transfers[p.Transfer].Request].left--
+		if p.Transfer == q.first {
+			l.rows.Admitted[i] = max(l.rows.Admitted[i], p.Admitted-l.zero)
+			l.rows.Posted[i] = max(l.rows.Posted[i], posted)
+		}
+		t.done, q.done = max(t.done, end), max(q.done, end)
+		if t.left -= p.Bytes; t.left == 0 {
+			q.left--
+		}
+		if q.left == 0 {
+			l.rows.Done[i] = q.done
 		}
 		l.posts = append(l.posts, post{rank, posted, p.Posted - p.Admitted})
 		l.end = max(l.end, end)
@@ -158,53 +169,12 @@ func (l *Log) move(from, to, bytes int64) {
 // requests alone, whether transfers waited for their prefill.
 func (l *Log) Fill(r *result.Replay) {
 	s := l.schedule
-	r.ZeroNS, r.SpanNS, r.Bytes = l.zero, s.SpanNS, 0
-	for _, t := range l.transfer {
-		r.Bytes += t.bytes
-	}
-	r.Done = int64(l.Done())
-	r.DrainNS = 0
+	r.ZeroNS, r.SpanNS, r.Bytes, r.Requests = l.zero, s.SpanNS, s.Bytes, l.rows
+	r.Done, r.DrainNS = int64(l.Done()), 0
 	if r.Done == int64(len(l.requests)) {
 		r.DrainNS = max(l.end-s.SpanNS, 0)
 	}
-	l.fillRows(r)
 	l.fillRates(r)
 	l.fillLateness(&r.Lateness)
 	l.fillTimes(r)
-}
-
-// fillRows fills in the requests by column.
-func (l *Log) fillRows(r *result.Replay) {
-	rows := result.ReplayRequests{}
-	for i, q := range l.schedule.Requests {
-		of := l.requests[i]
-		rows.Index = append(rows.Index, q.Index)
-		rows.Prefill = append(rows.Prefill, q.Prefill)
-		rows.Decode = append(rows.Decode, q.Decode)
-		rows.Tokens = append(rows.Tokens, q.Moved)
-		rows.Bytes = append(rows.Bytes, q.Bytes)
-		rows.Due = append(rows.Due, q.DueNS)
-		rows.PrefillNS = append(rows.PrefillNS, q.PrefillNS)
-		admitted, posted, done := int64(-1), int64(-1), int64(-1)
-		if of.first >= 0 {
-			admitted, posted = l.transfer[of.first].admitted, l.transfer[of.first].posted
-		}
-		if of.left == 0 {
-			done = l.doneAt(i)
-		}
-		rows.Admitted, rows.Posted = append(rows.Admitted, admitted), append(rows.Posted, posted)
-		rows.Done = append(rows.Done, done)
-	}
-	r.Requests = rows
-}
-
-// doneAt is when the last transfer of a request was done.
-func (l *Log) doneAt(request int) int64 {
-	q, done := l.requests[request], int64(-1)
-	for i := q.first; i <= q.last; i++ {
-		if l.schedule.Transfers[i].Request == request {
-			done = max(done, l.transfer[i].done)
-		}
-	}
-	return done
 }

@@ -53,43 +53,21 @@ func Replayed(requests int) *result.Document {
 // SumUp works out the figures of the whole from the columns of the requests; limit is that of lateness, in nanoseconds.
 func SumUp(r *result.Replay, limit int64) {
 	q, n := &r.Requests, len(r.Requests.Index)
-	of := func(at func(int) float64) (sorted []float64) {
-		for i := range n {
-			if v := at(i); !math.IsNaN(v) {
-				sorted = append(sorted, v)
-			}
+	transfer := func(i int) float64 {
+		if q.Done[i] < 0 {
+			return math.NaN()
 		}
-		slices.Sort(sorted)
-		return sorted
+		return float64(q.Done[i] - q.Posted[i])
 	}
-	times := func(at func(int) float64) *result.ReplayTimes {
-		s := of(at)
-		if s == nil {
-			return nil
-		}
-		p := func(x float64) int64 { return int64(stats.Quantile(s, x)) }
-		return &result.ReplayTimes{P50NS: p(0.5), P90NS: p(0.9), P99NS: p(0.99), MaxNS: p(1)}
-	}
-	shares := func(at func(int) float64) *result.ReplayShares {
-		s := of(at)
-		if s == nil {
-			return nil
-		}
-		p := func(x float64) float64 { return stats.Quantile(s, x) }
-		return &result.ReplayShares{P50: p(0.5), P90: p(0.9), P99: p(0.99), Max: p(1)}
-	}
-	r.Latency, r.Transfer, r.Queue = times(r.LatencyNS), times(r.TransferNS), times(r.WaitNS)
-	r.Slowdown = shares(func(i int) float64 { return r.TransferNS(i) / r.AloneNS(q.Bytes[i]) })
-	r.Share = shares(func(i int) float64 { return r.LatencyNS(i) / (r.LatencyNS(i) + float64(q.PrefillNS[i])) })
-	late := of(r.LateNS)
-	l := times(r.LateNS)
+	r.Latency, r.Transfer, r.Queue = times(n, r.LatencyNS), times(n, transfer), times(n, r.WaitNS)
+	r.Slowdown = shares(n, func(i int) float64 { return transfer(i) / r.AloneNS(q.Bytes[i]) })
+	r.Share = shares(n, func(i int) float64 { return r.LatencyNS(i) / (r.LatencyNS(i) + float64(q.PrefillNS[i])) })
+	late := sorted(n, r.LateNS)
+	l := times(n, r.LateNS)
 	r.Lateness = result.ReplayLateness{P50NS: l.P50NS, P99NS: l.P99NS, MaxNS: l.MaxNS, LimitNS: limit,
 		Posts: int64(len(late)), Valid: l.P99NS <= limit, OfGap: 0.01}
-	for _, v := range late {
-		if v > float64(limit) {
-			r.Lateness.Late++
-		}
-	}
+	kept, _ := slices.BinarySearch(late, float64(limit+1))
+	r.Lateness.Late = int64(len(late) - kept)
 	r.Lateness.Stalls = min(r.Lateness.Late, 1)
 	r.SpanNS, r.DrainNS, r.Bytes, r.Done = q.Due[n-1], 0, 0, 0
 	var carried int64
@@ -111,7 +89,35 @@ func SumUp(r *result.Replay, limit int64) {
 	}
 }
 
-// scaleOf sums up windows of one length.
+// sorted are the values of so many requests that are known.
+func sorted(n int, at func(int) float64) (list []float64) {
+	for i := range n {
+		if v := at(i); !math.IsNaN(v) {
+			list = append(list, v)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+func times(n int, at func(int) float64) *result.ReplayTimes {
+	s := shares(n, at)
+	if s == nil {
+		return nil
+	}
+	return &result.ReplayTimes{P50NS: int64(s.P50), P90NS: int64(s.P90), P99NS: int64(s.P99), MaxNS: int64(s.Max)}
+}
+
+func shares(n int, at func(int) float64) *result.ReplayShares {
+	s := sorted(n, at)
+	if s == nil {
+		return nil
+	}
+	p := func(x float64) float64 { return stats.Quantile(s, x) }
+	return &result.ReplayShares{P50: p(0.5), P90: p(0.9), P99: p(0.99), Max: p(1)}
+}
+
+// scaleOf sums up windows of one length, of which the last begins before the span ends.
 func scaleOf(r *result.Replay, window float64) result.ReplayScale {
 	s := result.ReplayScale{WindowS: window, Windows: int(math.Ceil(float64(r.SpanNS) / 1e9 / window))}
 	due, done, rank := make([]float64, s.Windows+1), make([]float64, s.Windows+1), make([]float64, s.Windows+1)

@@ -366,9 +366,6 @@ func (f *follower) prepare(left int64) (did bool, err error) {
 		return false, nil
 	}
 	if g.all == 0 {
-		if err := f.requests.trim(g.weight); err != nil {
-			return true, err
-		}
 		if err := f.requests.add(g, f.ahead); err != nil {
 			return true, err
 		}

@@ -278,11 +278,13 @@ func TestFollowPreparesFewRequests(t *testing.T) {
 	if _, err := v.follow(t, every(50_000, 20_000), constant(1<<14), Pace{Zero: 2e9}); err != nil || v.made > 70 {
 		t.Errorf("%d requests for 64 places, %v", v.made, err)
 	}
-	v = newVirtual()
-	size := func(k int) int64 { return int64(k + 1) }
-	list, err := v.follow(t, every(50_000, 30_000), size, Pace{Zero: 2e9})
-	if most := 2*horizon/handle + 100; err != nil || len(list) != 30_000 || v.made != 30_000 || v.mostHeld > most {
-		t.Errorf("%d transfers with %d requests, %d at a time, %v", len(list), v.made, v.mostHeld, err)
+	for _, apart := range []int64{50_000, 1} { // in time, and late all the time
+		v = newVirtual()
+		size := func(k int) int64 { return int64(k + 1) }
+		list, err := v.follow(t, every(apart, 30_000), size, Pace{Zero: 2e9})
+		if most := 2*horizon/handle + 100; err != nil || len(list) != 30_000 || v.made != 30_000 || v.mostHeld > most {
+			t.Errorf("%d ns: %d transfers with %d requests, %d at a time, %v", apart, len(list), v.made, v.mostHeld, err)
+		}
 	}
 }
 

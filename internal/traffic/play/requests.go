@@ -62,6 +62,9 @@ func (r *requests) takes(g *geometry) int64 { return g.weight * r.cost }
 
 // add prepares a batch for the k-th transfer, and for others like it.
 func (r *requests) add(g *geometry, k int) error {
+	if err := r.trim(g.weight); err != nil {
+		return err
+	}
 	began := clock.Now()
 	b, err := r.prepare(r.own.Transfers(k))
 	if err != nil {

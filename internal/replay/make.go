@@ -11,6 +11,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/trace"
 	"perigee/internal/trace/grid"
+	"perigee/internal/traffic/load"
 )
 
 // maker makes a schedule.
@@ -150,13 +151,15 @@ func (m *maker) addTransfers(begin, prefill float64) error {
 	last, runs := len(m.Requests)-1, len(m.geometry.layers)
 	r := &m.Requests[last]
 	for run := range runs {
-		bytes, err := m.geometry.count(run, r.Input-r.Moved, r.Input)
-		if err == nil && bytes > math.MaxInt64-m.Bytes {
-			err = usage("the bytes of all requests do not fit 63 bits").WithHint("--scale shrinks them")
+		bytes, pieces := m.geometry.count(run, r.Input-r.Moved, r.Input)
+		whole := bytes
+		if r.Moved < r.Input {
+			whole, _ = m.geometry.count(run, 0, r.Input)
 		}
-		if err != nil {
+		if err := m.checkTransfer(pieces, whole); err != nil {
 			return fault.Wrap(err, "line %d of the trace", m.trace.Requests[r.Index].Line)
 		}
+		m.Whole += whole
 		if bytes == 0 {
 			continue
 		}
@@ -171,6 +174,18 @@ func (m *maker) addTransfers(begin, prefill float64) error {
 	if r.Bytes == 0 {
 		m.Empty++
 		m.Requests = m.Requests[:last]
+	}
+	return nil
+}
+
+// checkTransfer refuses too many descriptors, and bytes that do not fit those of all requests.
+func (m *maker) checkTransfer(pieces, whole int64) error {
+	switch {
+	case pieces > load.MaxPieces:
+		return usage("%d descriptors from one rank to another: wanted at most %d", pieces, load.MaxPieces).
+			WithHint("choose a larger --page-size, more --layer-runs, or a higher TP")
+	case whole > math.MaxInt64-m.Whole:
+		return usage("the bytes of all requests do not fit 63 bits").WithHint("--scale shrinks them")
 	}
 	return nil
 }

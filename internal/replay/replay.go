@@ -98,6 +98,9 @@ type Schedule struct {
 	Transfers []Transfer // by the time at which they are due
 	SpanNS    int64      // from the schedule's zero, which is From, until the last transfer is due
 	Bytes     int64      // of all requests
+	// Whole are the bytes, scaled, of the whole prompts of all requests from From to To, also of those of which nothing
+	// moves: what Missing saves is Whole - Bytes.
+	Whole int64
 
 	Outside, Empty int           // requests outside of From and To, and those of which nothing moves
 	Grid           time.Duration // of the trace's timestamps; 0: none

@@ -107,6 +107,9 @@ func TestOffered(t *testing.T) {
 	if want := int64((1500 + 1024 + 1400 + 1500) * token); s.Bytes != want {
 		t.Errorf("all prompts have %d bytes, want %d", s.Bytes, want)
 	}
+	if s.Whole != s.Bytes {
+		t.Errorf("all prompts are %d bytes, of which %d move", s.Whole, s.Bytes)
+	}
 	if all, _ := s.PeakOffered(time.Second); s.MeanOffered() != float64(s.Bytes)/2 || all != (1500+1024)*token {
 		t.Errorf("got %v, mean %v", all, s.MeanOffered())
 	}
@@ -119,6 +122,14 @@ func TestOffered(t *testing.T) {
 	s = mustMake(t, shared(t), o)
 	if want := int64((1500 + 1024 + 376) * token); s.Bytes != want || s.Empty != 1 || len(s.Requests) != 3 {
 		t.Errorf("missing are %d bytes of %d requests, %d empty, want %d", s.Bytes, len(s.Requests), s.Empty, want)
+	}
+	if want := int64((1500 + 1024 + 1400 + 1500) * token); s.Whole != want { // with the one that is empty
+		t.Errorf("whole prompts have %d bytes, want %d", s.Whole, want)
+	}
+	o.LayerRuns, o.FLOPS, o.Scale, o.PageTokens = 3, 1e15, 0.5, 16
+	paged := mustMake(t, shared(t), o)
+	if want := int64((1504+1024+1408+1504)*token) / 2; paged.Whole != want { // whole pages of 16 tokens
+		t.Errorf("whole prompts have %d bytes in pages at half the scale, want %d", paged.Whole, want)
 	}
 	if r := s.Requests[2]; r.Index != 2 || r.Cached != 1024 || r.Moved != 376 || r.Bytes != 376*token {
 		t.Errorf("got %+v", r)

@@ -27,6 +27,7 @@ type Routing string
 
 // The ways of choosing workers.
 const (
+	// RoundRobin takes the workers of either side in turn, so that all pairs of them come equally often.
 	RoundRobin Routing = "round-robin"
 	// LeastLoaded is the prefill worker that would begin first, and the decode worker that has been sent the fewest
 	// tokens.

@@ -261,7 +261,7 @@ func TestRouting(t *testing.T) {
 		moved           Moved
 		prefill, decode []int
 	}{
-		{RoundRobin, WholePrompt, []int{0, 1, 0, 1, 0}, []int{0, 1, 0, 1, 0}},
+		{RoundRobin, WholePrompt, []int{0, 1, 0, 1, 0}, []int{0, 1, 1, 0, 0}},
 		// 4096 tokens take worker 0 longer than all others take worker 1; decode counts tokens.
 		{LeastLoaded, WholePrompt, []int{0, 1, 1, 1, 0}, []int{0, 1, 1, 1, 0}},
 		{PrefixAware, Missing, []int{0, 1, 1, 0, 1}, []int{0, 1, 1, 0, 1}},
@@ -279,6 +279,32 @@ func TestRouting(t *testing.T) {
 		again := mustMake(t, tr, o)
 		if fmt.Sprint(again.Requests, again.Transfers) != fmt.Sprint(s.Requests, s.Transfers) {
 			t.Errorf("%s: two schedules of the same options differ", tt.routing)
+		}
+	}
+}
+
+// Workers in turn: all pairs come equally often, and neither side has a worker that waits for long.
+func TestInTurn(t *testing.T) {
+	for _, n := range [][2]int{{1, 1}, {2, 2}, {1, 4}, {4, 1}, {3, 5}, {4, 6}, {6, 4}, {8, 2}} {
+		pairs, last := map[[2]int]int{}, map[int]int{}
+		for k := range 3 * n[0] * n[1] {
+			p, d := inTurn(k, n[0], n[1])
+			if p != k%n[0] {
+				t.Errorf("%v: request %d has prefill worker %d", n, k, p)
+			}
+			if at, ok := last[d]; ok && k-at > 2*n[1]-1 {
+				t.Errorf("%v: decode worker %d has waited for %d requests", n, d, k-at)
+			}
+			last[d] = k
+			pairs[[2]int{p, d}]++
+		}
+		if len(pairs) != n[0]*n[1] {
+			t.Errorf("%v: %d pairs", n, len(pairs))
+		}
+		for pair, times := range pairs {
+			if times != 3 {
+				t.Errorf("%v: pair %v comes %d times, want 3", n, pair, times)
+			}
 		}
 	}
 }

@@ -127,5 +127,16 @@ func (m *maker) route(k int, r *trace.Request, at float64) (prefill, decode int)
 		}
 		return m.prefill.choose(end), m.decode.choose(sent)
 	}
-	return k % m.Prefill.N, k % m.Decode.N
+	return inTurn(k, m.Prefill.N, m.Decode.N)
+}
+
+// inTurn takes the workers of either side in turn. Both sides begin again together after a lap of as many requests as
+// the least common multiple of their numbers: then the decode side is shifted by one, or some pairs would never meet.
+func inTurn(k, prefill, decode int) (p, d int) {
+	common, rest := prefill, decode
+	for rest > 0 {
+		common, rest = rest, common%rest
+	}
+	lap := k / (prefill / common * decode)
+	return k % prefill, (k + lap%common) % decode
 }

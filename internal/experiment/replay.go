@@ -17,6 +17,7 @@ import (
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/matrix"
 	"perigee/internal/traffic/play"
+	"perigee/nixl"
 	"perigee/spmd"
 )
 
@@ -35,14 +36,17 @@ func (e *Experiment) OpenReplay(s *replay.Schedule, about result.Replay) (*Repla
 	if err != nil {
 		return nil, err
 	}
-	placed, err := load.NewSchedule(s.Load(), e.World.Size())
+	placed, err := s.Place()
 	if err != nil {
 		return nil, err
 	}
 	r := &Replay{Schedule: s, e: e}
 	if r.plan, err = play.New(session, placed); fault.KindOf(err) == fault.Resource {
-		return nil, fault.Wrap(err, "replay").
-			WithHint("--pool SIZE bounds the buffers of a rank, --scale X shrinks all bytes, such as --scale 0.01")
+		hint := "--pool SIZE bounds the buffers of a rank, --scale X shrinks all bytes, such as --scale 0.01"
+		if s.Mem == nixl.DRAM { // of a GPU it is not known what fits
+			hint = s.Fitting(func(l load.Schedule) bool { return session.HasRoom([]load.Load{l}) })
+		}
+		return nil, fault.Wrap(err, "replay").WithHint("%s", hint)
 	}
 	if err != nil {
 		return nil, err

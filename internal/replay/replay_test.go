@@ -396,6 +396,40 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// Where buffers do not fit, the pool and the scale that are named do, and are no smaller than they need be.
+func TestFitting(t *testing.T) {
+	const token = 131072
+	tr := traceOf(t, line(0, 100), line(7, 50), line(9, 100))
+	o := options(cacheOf(t, "llama3.1-8b", "bf16"))
+	o.Pool = 30 * token
+	_, err := mustMake(t, tr, o).Place()
+	if want := "--pool 13107200, the least that holds the largest transfer, or --scale 0.2"; fault.KindOf(err) != fault.Input ||
+		fault.HintOf(err) != want || !strings.Contains(err.Error(), "a pool of 3932160 bytes cannot hold transfer 0 at a rank: wanted at least 13107200") {
+		t.Fatalf("got %v\n%s", err, fault.HintOf(err))
+	}
+	for _, change := range []func(*Options){
+		func(o *Options) { o.Pool = 100 * token }, func(o *Options) { o.Scale = 0.2 },
+	} {
+		mended := o
+		change(&mended)
+		if _, err := mustMake(t, tr, mended).Place(); err != nil {
+			t.Error(err)
+		}
+	}
+	// The default pool holds all three transfers; a host has room for so many bytes in either buffer.
+	o.Pool = 0
+	for room, want := range map[int64]string{
+		100 * token: "--pool 13107200, the least that holds the largest transfer, or --scale 0.2", // 250 tokens at 0.2 are 50
+		99 * token:  "--scale 0.2; no --pool is small enough, since the largest transfer needs 13107200 bytes of a rank's buffer",
+		0:           "fewer ranks on a host, or more hosts: the largest transfer needs 13107200 bytes of a rank's buffer",
+	} {
+		got := mustMake(t, tr, o).Fitting(func(l load.Schedule) bool { return l.Needs(2, 0)[0].Send[l.Mem] <= room })
+		if got != want {
+			t.Errorf("room for %d bytes: got %q, want %q", room, got, want)
+		}
+	}
+}
+
 func TestLoad(t *testing.T) {
 	o := options(cacheOf(t, "llama3.1-8b", "bf16"))
 	o.Pool = 1 << 30

@@ -53,10 +53,10 @@ func (o *Options) checkNumbers() error {
 		flag        string
 		value, most float64
 	}{
-		{"cache", float64(o.CacheBlocks), math.MaxInt32}, {"block-size", float64(o.BlockTokens), maxPage},
-		{"page-size", float64(o.PageTokens), maxPage},
+		{"cache", float64(o.CacheBlocks), math.MaxInt32}, {"page-size", float64(o.PageTokens), maxPage},
 		{"layer-runs", float64(o.LayerRuns), float64(o.Model.Model.Layers)}, {"flops", o.FLOPS, far},
-		{"speed-up", o.SpeedUp, far}, {"scale", o.Scale, 1}, {"from", o.From.Seconds(), far}, {"to", o.To.Seconds(), far},
+		{"speed-up", o.SpeedUp, far}, {"scale", o.Scale, 1},
+		{"from", o.From.Seconds(), far}, {"to", o.To.Seconds(), far},
 	} {
 		isOff := n.value == 0 && n.flag != "speed-up" && n.flag != "scale"
 		if !isOff && !(n.value > 0 && n.value <= n.most) { // also not a number

@@ -73,7 +73,8 @@ func newDrawn(id, name string, f *figures.Figures) drawn {
 	}
 	for _, r := range rowsOf(f) {
 		if n := len(d.Sections); n == 0 || d.Sections[n-1].Title != r.section {
-			d.Sections = append(d.Sections, section{ID: fmt.Sprintf("%s-%d", id, n), Title: r.section, Chart: charts[r.section]})
+			s := section{ID: fmt.Sprintf("%s-%d", id, n), Title: r.section, Chart: charts[r.section]}
+			d.Sections = append(d.Sections, s)
 		}
 		last := &d.Sections[len(d.Sections)-1]
 		last.Rows = append(last.Rows, [2]string{r.name, r.text})

@@ -22,8 +22,9 @@ type Options struct {
 }
 
 // Of describes a trace. What is left out counts for nothing, as if the file had not got it: times count from the first
-// request that is left, and caches are empty then. Only the grid is that of all timestamps. No request left is an error of the kind Input, as are bytes that do
-// not fit 63 bits. Where the trace has hash ids, [trace.Trace.CheckBlocks] comes before.
+// request that is left, and caches are empty then. Only the grid is that of all timestamps. No request left is an error
+// of the kind Input, as are bytes that do not fit 63 bits. Where the trace has hash ids, [trace.Trace.CheckBlocks]
+// comes before.
 func Of(t *trace.Trace, o Options) (*Figures, error) {
 	requests, err := within(t.Requests, o)
 	if err != nil {

@@ -4,21 +4,11 @@ import (
 	"fmt"
 	"math"
 
-	"perigee/internal/fault"
 	"perigee/internal/traffic/load"
 )
 
-// Place gives all transfers their places in the buffers of ranks. The error of a Pool that cannot hold one of them says
-// what would.
-func (s *Schedule) Place() (load.Schedule, error) {
-	placed, err := s.place()
-	if fault.KindOf(err) == fault.Input {
-		return placed, fault.Wrap(err, "--pool").WithHint("%s", s.Fitting(func(load.Schedule) bool { return true }))
-	}
-	return placed, err
-}
-
-func (s *Schedule) place() (load.Schedule, error) { return load.NewSchedule(s.Load(), s.ranks()) }
+// Place gives all transfers their places in the buffers of ranks.
+func (s *Schedule) Place() (load.Schedule, error) { return load.NewSchedule(s.Load(), s.ranks()) }
 
 func (s *Schedule) ranks() int { return s.Prefill.Ranks() + s.Decode.Ranks() }
 
@@ -28,11 +18,10 @@ func (s *Schedule) Fitting(fits func(load.Schedule) bool) string {
 		other := *s
 		other.Options = o
 		other.geometry.num, other.geometry.den = fraction(o.Scale)
-		placed, err := other.place()
+		placed, err := other.Place()
 		return err == nil && fits(placed)
 	}
-	least := s.Load().Least(s.ranks())
-	pooled := s.Options
+	least, pooled := s.Load().Least(s.ranks()), s.Options
 	pooled.Pool = least
 	scale := s.lowerScale(try)
 	switch isPool := try(pooled); {

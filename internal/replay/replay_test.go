@@ -402,10 +402,12 @@ func TestFitting(t *testing.T) {
 	tr := traceOf(t, line(0, 100), line(7, 50), line(9, 100))
 	o := options(cacheOf(t, "llama3.1-8b", "bf16"))
 	o.Pool = 30 * token
-	_, err := mustMake(t, tr, o).Place()
+	s := mustMake(t, tr, o)
+	_, err := s.Place()
+	hint := s.Fitting(func(load.Schedule) bool { return true })
 	if want := "--pool 13107200, the least that holds the largest transfer, or --scale 0.2"; fault.KindOf(err) != fault.Input ||
-		fault.HintOf(err) != want || !strings.Contains(err.Error(), "a pool of 3932160 bytes cannot hold transfer 0 at a rank: wanted at least 13107200") {
-		t.Fatalf("got %v\n%s", err, fault.HintOf(err))
+		hint != want || !strings.Contains(err.Error(), "a pool of 3932160 bytes cannot hold transfer 0 at a rank: wanted at least 13107200") {
+		t.Fatalf("got %v\n%s", err, hint)
 	}
 	for _, change := range []func(*Options){
 		func(o *Options) { o.Pool = 100 * token }, func(o *Options) { o.Scale = 0.2 },

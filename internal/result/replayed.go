@@ -85,11 +85,3 @@ func (r *Replay) LateNS(i int) float64 {
 
 // LatencyNS is the time from when request i was due until it was done, in nanoseconds; NaN where it was not.
 func (r *Replay) LatencyNS(i int) float64 { return between(r.Requests.Due[i], r.Requests.Done[i]) }
-
-// AloneNS is what so many bytes take alone by the line through the isolated requests, in nanoseconds; NaN without one.
-func (r *Replay) AloneNS(bytes int64) float64 {
-	if r.Fit == nil || !(r.Fit.Rate > 0) {
-		return math.NaN()
-	}
-	return r.Fit.AlphaNS + float64(bytes)*1e9/r.Fit.Rate
-}

@@ -72,11 +72,3 @@ func writeReplay(p *printer, r *figures.Replay, l look) {
 
 // loadText is a rate of a replay.
 func loadText(v float64) string { return size.Decimal(v) + "/s" }
-
-// firstCharts is how many pictures stand above the facts, as report.js has it: one of the whole width counts for none.
-func firstCharts(a figures.Answer) int {
-	if len(a.Charts) > 0 && a.Charts[0].Wide {
-		return 4
-	}
-	return 3
-}

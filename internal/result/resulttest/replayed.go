@@ -60,7 +60,11 @@ func SumUp(r *result.Replay, limit int64) {
 		return float64(q.Done[i] - q.Posted[i])
 	}
 	r.Latency, r.Transfer, r.Queue = times(n, r.LatencyNS), times(n, transfer), times(n, r.WaitNS)
-	r.Slowdown = shares(n, func(i int) float64 { return transfer(i) / r.AloneNS(q.Bytes[i]) })
+	r.Slowdown = nil
+	if r.Fit != nil {
+		alone := func(i int) float64 { return r.Fit.AlphaNS + float64(q.Bytes[i])*1e9/r.Fit.Rate }
+		r.Slowdown = shares(n, func(i int) float64 { return transfer(i) / alone(i) })
+	}
 	r.Share = shares(n, func(i int) float64 { return r.LatencyNS(i) / (r.LatencyNS(i) + float64(q.PrefillNS[i])) })
 	late := sorted(n, r.LateNS)
 	l := times(n, r.LateNS)

@@ -159,7 +159,11 @@ func (r *Replay) Answer() (lines []string) {
 			rounded(l.P99NS), l.Posts, rounded(l.LimitNS), rounded(l.MaxNS), stalls(l.Stalls)))
 	}
 	if r.SpanNS == 0 {
-		return append(lines, fmt.Sprintf("%s were due at once, which is no rate; all was done after %v", size.Decimal(r.Bytes), rounded(r.DrainNS)))
+		text := fmt.Sprintf("%s were due at once, which is no rate; ", size.Decimal(r.Bytes))
+		if n := len(r.Requests.Index); int(r.Done) < n {
+			return append(lines, fmt.Sprintf("%s%d of %d requests were done", text, r.Done, n))
+		}
+		return append(lines, fmt.Sprintf("%sall was done after %v", text, rounded(r.DrainNS)))
 	}
 	text := "offered " + rate(r.Offered) + ", carried " + rate(r.Carried)
 	if r.Capacity != nil {

@@ -46,6 +46,8 @@ func TestReplayAnswer(t *testing.T) {
 			"INVALID: posts came too late: p99 12.3ms of 4, wanted at most 1ms (--max-late); at most 3ns, in one stall. ",
 			"offered 2.00 GB/s, carried 1.90 GB/s, capacity 2.00 GB/s"}},
 		"at once": {func(r *result.Replay) { r.SpanNS = 0 }, []string{"20.0 GB were due at once, which is no rate; all was done after 1ms"}},
+		"at once, cut off": {func(r *result.Replay) { r.SpanNS, r.DrainNS, r.Done = 0, 0, 0 }, []string{
+			"20.0 GB were due at once, which is no rate; 0 of 1 requests were done"}},
 		"nothing": {func(r *result.Replay) { r.Lateness = result.ReplayLateness{Valid: true} }, []string{"nothing was played"}},
 	} {
 		r := fullReplay()

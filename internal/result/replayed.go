@@ -3,6 +3,9 @@ package result
 import (
 	"fmt"
 	"math"
+	"slices"
+
+	"perigee/internal/stats"
 )
 
 // check makes sure that the columns of requests have as many rows each, and that those played alone are there.
@@ -29,6 +32,25 @@ func (r *Replay) check() error {
 		}
 	}
 	return nil
+}
+
+// ReplaySharesOf are the percentiles of values, which it sorts; nil of none.
+func ReplaySharesOf(values []float64) *ReplayShares {
+	if len(values) == 0 {
+		return nil
+	}
+	slices.Sort(values)
+	at := func(q float64) float64 { return stats.Quantile(values, q) }
+	return &ReplayShares{P50: at(0.5), P90: at(0.9), P99: at(0.99), Max: at(1)}
+}
+
+// ReplayTimesOf are the percentiles of nanoseconds, which it sorts; nil of none.
+func ReplayTimesOf(values []float64) *ReplayTimes {
+	s := ReplaySharesOf(values)
+	if s == nil {
+		return nil
+	}
+	return &ReplayTimes{P50NS: int64(s.P50), P90NS: int64(s.P90), P99NS: int64(s.P99), MaxNS: int64(s.Max)}
 }
 
 // List are the percentiles in their order, in nanoseconds; NaN where there are none.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"perigee/internal/cli"
 	"perigee/internal/size"
 )
 
@@ -154,9 +155,9 @@ func (r *Replay) Answer() (lines []string) {
 		return []string{"nothing was played"}
 	}
 	if !l.Valid {
-		lines = append(lines, fmt.Sprintf("INVALID: posts came too late: p99 %v of %d, wanted at most %v (--max-late); at most %v, %s. "+
+		lines = append(lines, fmt.Sprintf("INVALID: posts came too late: p99 %v of %d, wanted at most %v (--max-late); at most %v, in %s. "+
 			"This was not the trace's load: use fewer ranks for each CPU, a lower --speed-up or larger pages, or accept it with --max-late",
-			rounded(l.P99NS), l.Posts, rounded(l.LimitNS), rounded(l.MaxNS), stalls(l.Stalls)))
+			rounded(l.P99NS), l.Posts, rounded(l.LimitNS), rounded(l.MaxNS), cli.Count(l.Stalls, "stall")))
 	}
 	if r.SpanNS == 0 {
 		text := fmt.Sprintf("%s were due at once, which is no rate; ", size.Decimal(r.Bytes))
@@ -226,13 +227,6 @@ func few(x float64) string {
 		return fmt.Sprintf("%.0f", x)
 	}
 	return fmt.Sprintf("%.2g", x)
-}
-
-func stalls(n int64) string {
-	if n == 1 {
-		return "in one stall"
-	}
-	return fmt.Sprintf("in %d stalls", n)
 }
 
 func rate(bytesPerSecond float64) string { return size.Decimal(bytesPerSecond) + "/s" }

@@ -134,7 +134,8 @@ func (r *Replay) alone(transfer int) (ns int64, err error) {
 	}
 	const far = int64(1) << 62
 	var latest [2]int64 // end after zero; and far less the first post, so that the latest is of the first
-	err = r.plan.Follow(play.Pace{First: transfer, End: transfer + 1, AtOnce: true, Zero: zero}, func(done []play.Timed) {
+	pace := play.Pace{First: transfer, End: transfer + 1, AtOnce: true, Zero: zero}
+	err = r.plan.Follow(pace, func(done []play.Timed) {
 		latest = [2]int64{done[0].End - zero, far - (done[0].Posted - zero)}
 	})
 	if err != nil {

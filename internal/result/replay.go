@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/cli"
 	"perigee/internal/size"
 )
 
@@ -155,9 +154,9 @@ func (r *Replay) Answer() (lines []string) {
 		return []string{"nothing was played"}
 	}
 	if !l.Valid {
-		lines = append(lines, fmt.Sprintf("INVALID: posts came too late: p99 %v of %d, wanted at most %v (--max-late); at most %v, in %s. "+
+		lines = append(lines, fmt.Sprintf("INVALID: posts came too late: p99 %v of %d, wanted at most %v (--max-late); at most %v; stalls: %d. "+
 			"This was not the trace's load: use fewer ranks for each CPU, a lower --speed-up or larger pages, or accept it with --max-late",
-			rounded(l.P99NS), l.Posts, rounded(l.LimitNS), rounded(l.MaxNS), cli.Count(l.Stalls, "stall")))
+			rounded(l.P99NS), l.Posts, rounded(l.LimitNS), rounded(l.MaxNS), l.Stalls))
 	}
 	if r.SpanNS == 0 {
 		text := fmt.Sprintf("%s were due at once, which is no rate; ", size.Decimal(r.Bytes))

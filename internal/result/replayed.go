@@ -19,8 +19,8 @@ func (r *Replay) check() error {
 		rows int
 	}{
 		{"prefill", len(q.Prefill)}, {"decode", len(q.Decode)}, {"tokens", len(q.Tokens)}, {"bytes", len(q.Bytes)},
-		{"due_ns", len(q.Due)}, {"admitted_ns", len(q.Admitted)}, {"posted_ns", len(q.Posted)}, {"done_ns", len(q.Done)},
-		{"prefill_ns", len(q.PrefillNS)},
+		{"due_ns", len(q.Due)}, {"admitted_ns", len(q.Admitted)}, {"posted_ns", len(q.Posted)},
+		{"done_ns", len(q.Done)}, {"prefill_ns", len(q.PrefillNS)},
 	} {
 		if c.rows != n {
 			return fmt.Errorf("requests: %d rows of index, but %d of %s", n, c.rows, c.name)
@@ -69,7 +69,8 @@ func (s *ReplayShares) List() [4]float64 {
 	return [4]float64{s.P50, s.P90, s.P99, s.Max}
 }
 
-// List are the percentiles in their order, in nanoseconds: NaN for the 90th, which is not known, and for all of no posts.
+// List are the percentiles in their order, in nanoseconds. The 90th, which is not known, is NaN, and so are all of no
+// posts.
 func (l *ReplayLateness) List() [4]float64 {
 	if l.Posts == 0 {
 		return unknown

@@ -60,7 +60,8 @@ func requestRows(r *figures.Replay) [][]string {
 		if math.IsNaN(x.list[0]) {
 			continue
 		}
-		rows = append(rows, []string{x.name, x.text(x.list[0]), x.text(x.list[1]), x.text(x.list[2]), x.text(x.list[3])})
+		p := x.list
+		rows = append(rows, []string{x.name, x.text(p[0]), x.text(p[1]), x.text(p[2]), x.text(p[3])})
 	}
 	return rows
 }

@@ -39,26 +39,29 @@ func (r *instance) Exports() modules.Exports {
 	}}
 }
 
+// replayed is a replay as scripts see it.
+type replayed = experiment.Replay
+
 const (
 	replayType = "perigee.replay"
 	replayWhat = "a replay; methods are called with a colon: r:play{...}"
 )
 
 // class describes replays to scripts.
-func (r *instance) class() vm.Class[*experiment.Replay] {
-	on := func(f func(L *glua.LState, o *experiment.Replay) (int, error)) vm.Function {
+func (r *instance) class() vm.Class[*replayed] {
+	on := func(f func(L *glua.LState, o *replayed) (int, error)) vm.Function {
 		return r.Collective(vm.On(replayWhat, f))
 	}
-	return vm.Class[*experiment.Replay]{Type: replayType, Name: "replay", What: replayWhat, Methods: map[string]vm.Function{
+	return vm.Class[*replayed]{Type: replayType, Name: "replay", What: replayWhat, Methods: map[string]vm.Function{
 		"verify":   on(r.verify),
-		"isolated": on(timed("isolated", (*experiment.Replay).Isolated)),
-		"capacity": on(timed("capacity", (*experiment.Replay).Capacity)),
+		"isolated": on(timed("isolated", (*replayed).Isolated)),
+		"capacity": on(timed("capacity", (*replayed).Capacity)),
 		"play":     on(r.play),
 	}, Field: field}
 }
 
 // field returns what a replay holds.
-func field(_ *glua.LState, o *experiment.Replay, key glua.LValue) (glua.LValue, error) {
+func field(_ *glua.LState, o *replayed, key glua.LValue) (glua.LValue, error) {
 	switch key.String() {
 	case "requests":
 		return glua.LNumber(len(o.Requests)), nil
@@ -113,7 +116,7 @@ func (r *instance) open(L *glua.LState) (int, error) {
 }
 
 // verify: verify() moves all transfers and checks every byte.
-func (r *instance) verify(_ *glua.LState, o *experiment.Replay) (int, error) {
+func (r *instance) verify(_ *glua.LState, o *replayed) (int, error) {
 	if err := o.Verify(); err != nil {
 		return 0, err
 	}
@@ -122,8 +125,8 @@ func (r *instance) verify(_ *glua.LState, o *experiment.Replay) (int, error) {
 }
 
 // timed makes a method of what plays for some seconds: NAME{seconds =}.
-func timed(name string, play func(*experiment.Replay, float64) error) func(L *glua.LState, o *experiment.Replay) (int, error) {
-	return func(L *glua.LState, o *experiment.Replay) (int, error) {
+func timed(name string, play func(*replayed, float64) error) func(L *glua.LState, o *replayed) (int, error) {
+	return func(L *glua.LState, o *replayed) (int, error) {
 		t, _ := L.Get(2).(*glua.LTable)
 		f := vm.NewFields("r:"+name, t)
 		seconds := f.Number("seconds", 3)
@@ -135,7 +138,7 @@ func timed(name string, play func(*experiment.Replay, float64) error) func(L *gl
 }
 
 // play: play{max_late =, progress =}, the figures at rank 0, nil elsewhere.
-func (r *instance) play(L *glua.LState, o *experiment.Replay) (int, error) {
+func (r *instance) play(L *glua.LState, o *replayed) (int, error) {
 	t, _ := L.Get(2).(*glua.LTable)
 	f := vm.NewFields("r:play", t)
 	played := experiment.Played{MaxLate: time.Duration(f.Number("max_late", 0.001) * 1e9)}

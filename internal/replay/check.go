@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -48,12 +47,6 @@ func (o *Options) check() error {
 }
 
 func (o *Options) checkNumbers() error {
-	if o.SpeedUp == 0 {
-		o.SpeedUp = 1
-	}
-	if o.Scale == 0 {
-		o.Scale = 1
-	}
 	const far = 1e30 // beyond any machine
 	for _, n := range []struct {
 		flag        string
@@ -61,10 +54,11 @@ func (o *Options) checkNumbers() error {
 	}{
 		{"cache", float64(o.CacheBlocks), math.MaxInt32}, {"block-size", float64(o.BlockTokens), maxPage},
 		{"page-size", float64(o.PageTokens), maxPage},
-		{"layer-runs", float64(o.LayerRuns), float64(o.Model.Model.Layers)}, {"flops", o.FLOPS, far}, {"speed-up", o.SpeedUp, far}, {"scale", o.Scale, 1},
-		{"from", o.From.Seconds(), far}, {"to", o.To.Seconds(), far},
+		{"layer-runs", float64(o.LayerRuns), float64(o.Model.Model.Layers)}, {"flops", o.FLOPS, far},
+		{"speed-up", o.SpeedUp, far}, {"scale", o.Scale, 1}, {"from", o.From.Seconds(), far}, {"to", o.To.Seconds(), far},
 	} {
-		if !(n.value >= 0 && n.value <= n.most) { // also not a number
+		isOff := n.value == 0 && n.flag != "speed-up" && n.flag != "scale"
+		if !isOff && !(n.value > 0 && n.value <= n.most) { // also not a number
 			return usage("--%s: wanted a number above 0 and at most %.10g, got %v", n.flag, n.most, n.value)
 		}
 	}
@@ -132,11 +126,8 @@ func (o *Options) checkIDs(t *trace.Trace) error {
 		}
 		needs = needs || x.given
 	}
-	if o.BlockTokens == 0 {
-		o.BlockTokens = t.BlockTokens
-	}
-	if !needs && o.BlockTokens == 0 {
+	if o.BlockTokens = t.BlockTokens; !needs && o.BlockTokens == 0 {
 		return nil
 	}
-	return t.CheckBlocks(o.BlockTokens, cmp.Or(t.Name, "the trace"))
+	return t.CheckBlocks()
 }

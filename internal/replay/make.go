@@ -18,7 +18,7 @@ type maker struct {
 	*Schedule
 	trace           *trace.Trace
 	grid            grid.Grid
-	prefill, decode side
+	prefill, decode []worker
 	flops           float64 // of a prefill worker
 	busy            float64 // nanoseconds of prefill, of all workers
 }
@@ -39,10 +39,7 @@ func Make(t *trace.Trace, o Options) (*Schedule, error) {
 	if err != nil {
 		return nil, err
 	}
-	times := make([]time.Duration, len(t.Requests))
-	for i, r := range t.Requests {
-		times[i] = r.At
-	}
+	times := t.Times()
 	var found bool
 	if m.grid, found = grid.Find(times); found {
 		m.Grid = m.grid.Period
@@ -127,9 +124,9 @@ func (m *maker) fill(window [2]int, times []time.Duration) error {
 func (m *maker) add(k, i int, at float64) error {
 	r := &m.trace.Requests[i]
 	p, d := m.route(k, r, at)
-	from, to := &m.prefill.workers[p], &m.decode.workers[d]
+	from, to := &m.prefill[p], &m.decode[d]
 	q := Request{Index: i, Input: r.Input, Prefill: p, Decode: d, Moved: r.Input}
-	q.Cached = m.tokens(m.prefill.touch(p, r.HashIDs), r)
+	q.Cached = m.touch(from, r)
 	prefill, begin := m.prefillNS(r, q.Cached), max(at, from.free)
 	from.free = begin + prefill
 	m.busy += prefill
@@ -137,7 +134,7 @@ func (m *maker) add(k, i int, at float64) error {
 		return usage("--speed-up %v, --flops %v: the schedule would last for more than a century", m.SpeedUp, m.FLOPS)
 	}
 	q.ArrivalNS, q.PrefillNS = int64(at/m.SpeedUp), int64(prefill/m.SpeedUp)
-	if found := m.tokens(m.decode.touch(d, r.HashIDs), r); m.Moved == Missing {
+	if found := m.touch(to, r); m.Moved == Missing {
 		q.Moved -= m.kept(found, r.Input)
 	}
 	to.sent += q.Moved

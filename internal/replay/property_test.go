@@ -1,14 +1,10 @@
 package replay
 
 import (
-	"math/rand/v2"
 	"testing"
-
-	"pgregory.net/rapid"
 
 	"perigee/internal/model"
 	"perigee/internal/trace"
-	"perigee/internal/trace/blockcache"
 	"perigee/tools/matgen"
 )
 
@@ -56,7 +52,7 @@ func TestEveryByteOnce(t *testing.T) {
 		c := cacheOf(t, name, "bf16")
 		for _, a := range tps {
 			for _, b := range tps {
-				o := Options{Model: c}
+				o := options(c)
 				var ok bool
 				if o.Prefill, o.Decode, ok = workersOf(c, a, b); ok {
 					checkEveryByte(t, tr, o)
@@ -88,7 +84,7 @@ func checkEveryByte(t *testing.T, tr *trace.Trace, o Options) {
 				o.Prefill, o.Decode, same[i], r.Bytes, small[i], descriptors[i], want)
 		}
 	}
-	o.Scale, o.FLOPS, o.LayerRuns = 0, 1e15, int(min(o.Model.Model.Layers, 7))
+	o.Scale, o.FLOPS, o.LayerRuns = 1, 1e15, int(min(o.Model.Model.Layers, 7))
 	runs := mustMake(t, tr, o)
 	if bytes, _ = sums(t, runs); runs.Bytes != whole.Bytes || len(bytes) != len(whole.Requests) {
 		t.Fatalf("%s in %d runs of layers: %d bytes of %d requests, want %d of %d", o.Model.Model.Name, o.LayerRuns, runs.Bytes,
@@ -107,7 +103,8 @@ func TestEveryPageOnce(t *testing.T) {
 	tr := traceOf(t, line(0, 5001), line(1, 1), line(2, 131))
 	for _, name := range model.Names() {
 		for _, page := range []int64{16, 256} {
-			o := Options{Model: cacheOf(t, name, "bf16"), Prefill: Workers{1, 1}, Decode: Workers{1, 1}, PageTokens: page}
+			o := options(cacheOf(t, name, "bf16"))
+			o.PageTokens = page
 			choice := o.Model.Options
 			choice.Page = page
 			paged, err := o.Model.Model.Cache(choice)
@@ -181,7 +178,7 @@ func TestAgreesWithMatgen(t *testing.T) {
 					continue
 				}
 				for _, scale := range []float64{1, 0.3} {
-					o := Options{Model: c, Prefill: prefill, Decode: decode, Scale: scale}
+					o := Options{Model: c, Prefill: prefill, Decode: decode, SpeedUp: 1, Scale: scale}
 					want, matrices := cells(t, o, name, tokens)
 					s := mustMake(t, traceOf(t, line(0, tokens)), o)
 					parts := s.Parts(nil, 0)
@@ -217,34 +214,4 @@ func cells(t *testing.T, o Options, name string, tokens int) (bytes map[[2]int]i
 		}
 	}
 	return bytes, int64(len(w.Patterns))
-}
-
-// What an index finds in the caches of all workers is what each cache finds.
-func TestLook(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		capacity := rapid.SampledFrom([]int{0, 3, 8}).Draw(t, "capacity")
-		s := newSide(4, true, true, capacity)
-		caches := make([]*blockcache.Cache, len(s.workers))
-		for i := range caches {
-			caches[i] = blockcache.New(capacity)
-		}
-		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
-		for range 40 {
-			var ids []uint64
-			for k := range rng.IntN(6) {
-				ids = append(ids, uint64(10*k+rng.IntN(2)))
-			}
-			s.look(ids)
-			for i, c := range caches {
-				if got, want := s.workers[i].found, c.Prefix(ids); got != want {
-					t.Fatalf("worker %d: %v: got %d, want %d", i, ids, got, want)
-				}
-			}
-			i := rng.IntN(len(caches))
-			if got, want := s.touch(i, ids), caches[i].Prefix(ids); got != want {
-				t.Fatalf("worker %d: %v: found %d, want %d", i, ids, got, want)
-			}
-			caches[i].Touch(ids)
-		}
-	})
 }

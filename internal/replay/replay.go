@@ -55,7 +55,7 @@ type Options struct {
 	// CacheBlocks are the blocks of prompts that each worker of either side keeps, the least recently used going first;
 	// 0: all of them.
 	CacheBlocks int
-	BlockTokens int64 // of a hash id; 0: as the trace says
+	BlockTokens int64 // of a hash id, where [trace.Options] had it, too
 
 	// PageTokens are the tokens of a page. Each page is a descriptor a layer and moves whole, also the last one, which
 	// need not be full. 0: exact bytes, one descriptor a group of layers and peer.
@@ -69,8 +69,8 @@ type Options struct {
 	// From and To select requests by their times in the trace, both included; a To of 0 is the end. Caches are empty
 	// and workers free at From.
 	From, To time.Duration
-	SpeedUp  float64 // all times are divided by it; 0: 1
-	Scale    float64 // all bytes are multiplied by it, as matgen's --scale; 0: 1
+	SpeedUp  float64 // all times are divided by it
+	Scale    float64 // all bytes are multiplied by it, as matgen's --scale
 	Spread   bool    // requests of one tick of the trace's grid are spread over the tick, drawn from Seed
 	Seed     uint64
 

@@ -61,7 +61,7 @@ func mustMake(t *testing.T, tr *trace.Trace, o Options) *Schedule {
 
 // options are those of one worker of one rank on either side.
 func options(c *model.Cache) Options {
-	return Options{Model: c, Prefill: Workers{1, 1}, Decode: Workers{1, 1}}
+	return Options{Model: c, Prefill: Workers{1, 1}, Decode: Workers{1, 1}, SpeedUp: 1, Scale: 1}
 }
 
 // shared is four prompts, of which two begin with blocks of earlier ones.

@@ -65,11 +65,11 @@ func (c *collector) addDynamo(text []byte) error {
 	switch {
 	case err != nil:
 		return err
-	case size == 0, c.blocks.tokens != 0 && size != c.blocks.tokens:
+	case size == 0, c.blockTokens != 0 && size != c.blockTokens:
 		return fault.New(fault.Input, "%s: wanted one size from 1 in all lines, got %d after %d", block.name, size,
-			c.blocks.tokens)
+			c.blockTokens)
 	}
-	c.blocks.tokens = size
+	c.blockTokens = size
 	ids, err := parseIDs(hashes.name, hashes.text)
 	if err != nil {
 		return err

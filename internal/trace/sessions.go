@@ -72,43 +72,36 @@ func (c *collector) delayed(before int) (stamp, error) {
 // most turns begin with the first block of the turn before or, where no prompt has a whole block, have at least as many
 // tokens as the turn before and its output. It returns a note on which it is.
 //
-// Blocks of a joined prompt that are not a block of a line get new ids, the same for the same tokens after the same
-// blocks.
+// A joined prompt begins with the full blocks of the turn before. Its other blocks get new ids: no other session has the
+// same output before them.
 func (c *collector) joinTurns() (note string, err error) {
 	whole, of := c.wholePrompts()
 	note = fmt.Sprintf("turns that begin with the turn before: %d of %d, so ", whole, of)
 	if 2*whole >= of {
 		return note + "every line has the whole prompt", nil
 	}
-	note += "lines have only new tokens, here joined with the prompts and outputs of the turns before"
-	size := c.blocks.tokens
-	prompts := make(map[int]*prompt) // of the last turn of each session
 	for turn := range c.arrivals {
 		before, later := c.before[turn]
 		if !later {
 			continue
 		}
 		r, last := &c.arrivals[turn].Request, &c.arrivals[before].Request
-		tokens := last.Input + last.Output + r.Input
-		if tokens > maxPrompt {
-			c.line = r.Line
-			return "", fault.New(fault.Input, "wanted at most %d tokens in the prompt with the turns before, got %d", maxPrompt,
-				tokens)
+		if r.Input += last.Input + last.Output; r.Input > maxPrompt {
+			return "", fault.New(fault.Input, "line %d: wanted at most %d tokens in the prompt with the turns before, got %d", r.Line,
+				maxPrompt, r.Input)
 		}
-		known := last.HashIDs != nil && r.HashIDs != nil
-		p := prompts[before]
-		if p == nil {
-			p = new(prompt)
-			p.add(size, c.pieces(last, known)...)
+		if last.HashIDs == nil || r.HashIDs == nil || c.blockTokens == 0 {
+			r.HashIDs = nil
+			continue
 		}
-		p.add(size, piece{id: uint64(before), output: true, n: last.Output})
-		p.add(size, c.pieces(r, known)...)
-		r.Input, r.HashIDs = tokens, nil
-		if known && c.blocks.broken == nil {
-			r.HashIDs, prompts[turn] = slices.Clone(p.all()), p
+		full := min(int(last.Input/c.blockTokens), len(last.HashIDs))
+		r.HashIDs = slices.Clone(last.HashIDs[:full])
+		for block := full; block < int(ceil(r.Input, c.blockTokens)); block++ {
+			sum := sha256.Sum256(fmt.Append(nil, r.Line, block))
+			r.HashIDs = append(r.HashIDs, binary.BigEndian.Uint64(sum[:]))
 		}
 	}
-	return note, nil
+	return note + "lines have only new tokens, here joined with the prompts and outputs of the turns before", nil
 }
 
 // wholePrompts counts the later turns that begin with the turn before, and those of which that is known.
@@ -119,7 +112,7 @@ func (c *collector) wholePrompts() (whole, of int) {
 		if r.Input >= last.Input+last.Output {
 			byLength++
 		}
-		if len(r.HashIDs) > 0 && len(last.HashIDs) > 0 && last.Input >= c.blocks.tokens {
+		if len(r.HashIDs) > 0 && len(last.HashIDs) > 0 && last.Input >= c.blockTokens {
 			if of++; r.HashIDs[0] == last.HashIDs[0] {
 				whole++
 			}
@@ -129,75 +122,4 @@ func (c *collector) wholePrompts() (whole, of int) {
 		return byLength, len(c.before)
 	}
 	return whole, of
-}
-
-// piece is a run of tokens of a prompt: n of a block from token from on, or of the output of a request.
-type piece struct {
-	id      uint64 // of the block, or index of the request
-	output  bool
-	from, n int64
-}
-
-// pieces are the blocks of a line. The first line whose ids do not fit its tokens is kept for CheckBlocks.
-func (c *collector) pieces(r *Request, known bool) []piece {
-	size := c.blocks.tokens
-	if !known {
-		return nil
-	}
-	if int64(len(r.HashIDs)) != ceil(r.Input, size) {
-		if c.blocks.broken == nil {
-			c.blocks.broken, c.blocks.brokenLine = c.blocks.wrongIDs(size, r.Input, len(r.HashIDs)), r.Line
-		}
-		return nil
-	}
-	list := make([]piece, len(r.HashIDs))
-	for i, id := range r.HashIDs {
-		list[i] = piece{id: id, n: min(size, r.Input-int64(i)*size)}
-	}
-	return list
-}
-
-// prompt is one in blocks.
-type prompt struct {
-	ids  []uint64 // of whole blocks
-	rest []piece  // after them
-	room int64    // that the rest leaves in its block
-}
-
-// add appends tokens.
-func (p *prompt) add(size int64, more ...piece) {
-	for _, m := range more {
-		for m.n > 0 {
-			if p.room == 0 {
-				p.rest, p.room = nil, size
-			}
-			n := min(m.n, p.room)
-			p.rest = append(p.rest, piece{m.id, m.output, m.from, n})
-			m.from, m.n, p.room = m.from+n, m.n-n, p.room-n
-			if p.room == 0 {
-				p.ids, p.rest = p.all(), nil
-			}
-		}
-	}
-}
-
-// all returns the ids of all blocks.
-func (p *prompt) all() []uint64 {
-	if len(p.rest) == 0 {
-		return p.ids
-	}
-	parent := uint64(0)
-	if n := len(p.ids); n > 0 {
-		parent = p.ids[n-1]
-	}
-	return append(p.ids, blockID(parent, p.rest))
-}
-
-// blockID is the id of the line where the block is one of a line, otherwise the first 64 bits of a SHA-256.
-func blockID(parent uint64, block []piece) uint64 {
-	if p := block[0]; len(block) == 1 && !p.output && p.from == 0 {
-		return p.id
-	}
-	sum := sha256.Sum256(fmt.Append(nil, parent, block))
-	return binary.BigEndian.Uint64(sum[:])
 }

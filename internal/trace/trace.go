@@ -34,7 +34,7 @@
 // # Hash ids
 //
 // They are whole 64-bit numbers, each of which stands for [Trace.BlockTokens] tokens. Reading does not ask that they
-// fit the lengths, since not every caller uses them: [Trace.CheckBlocks] does.
+// fit the lengths, since not every caller uses them: see [Trace.CheckBlocks].
 package trace
 
 import (
@@ -62,6 +62,7 @@ import (
 const (
 	maxLine   = 16 << 20 // bytes: a long request has many hash_ids
 	maxTokens = 1 << 40  // of a request
+	maxBlock  = 1 << 20  // tokens of a hash id
 )
 
 // Options say what a trace itself may not.
@@ -88,7 +89,7 @@ type Trace struct {
 	// Bailian's, trace_block_size in Dynamo's, if the caller does not say it; 0 without ids.
 	BlockTokens int64
 
-	blocks blocks
+	wrongBlocks error
 }
 
 // Summary describes the requests of a trace.
@@ -114,6 +115,15 @@ func (s Summary) String() string {
 	return strings.Join(append([]string{text}, s.Notes...), "; ")
 }
 
+// Times are when the requests came.
+func (t *Trace) Times() []time.Duration {
+	times := make([]time.Duration, len(t.Requests))
+	for i, r := range t.Requests {
+		times[i] = r.At
+	}
+	return times
+}
+
 // Load reads a file.
 func Load(path string, o Options) (*Trace, error) {
 	f, err := file.Open(path)
@@ -129,14 +139,14 @@ func Read(name string, r io.Reader, o Options) (*Trace, error) {
 	if o.Unit != "" && unitOf[o.Unit] == 0 {
 		return nil, fault.New(fault.Usage, "--trace-unit: wanted s or ms, got %q", o.Unit)
 	}
-	if o.BlockTokens < 0 || o.BlockTokens > maxTokens {
-		return nil, fault.New(fault.Usage, "--block-size: wanted 1 to %d tokens, got %d", int64(maxTokens), o.BlockTokens)
+	if o.BlockTokens < 0 || o.BlockTokens > maxBlock {
+		return nil, fault.New(fault.Usage, "--block-size: wanted 1 to %d tokens, got %d", maxBlock, o.BlockTokens)
 	}
 	in, err := Unpack(r)
 	if err != nil {
 		return nil, fault.New(fault.Input, "%s: %w", name, err)
 	}
-	var c collector
+	c := collector{name: name}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 0, 1<<16), maxLine)
 	n := 1
@@ -155,15 +165,10 @@ func Read(name string, r io.Reader, o Options) (*Trace, error) {
 	} else if err != nil {
 		return nil, fault.New(fault.Input, "%s: %w", name, err)
 	}
-	c.line = 0
 	t, err := c.trace(o)
-	if err != nil && c.line > 0 {
-		return nil, fault.Wrap(err, "%s:%d", name, c.line)
-	}
 	if err != nil {
 		return nil, fault.Wrap(err, "%s", name)
 	}
-	t.Name = name
 	return t, nil
 }
 
@@ -178,6 +183,7 @@ func Unpack(r io.Reader) (io.Reader, error) {
 
 // collector gathers requests. Their times wait for the unit, which may depend on all of them.
 type collector struct {
+	name   string // of the file
 	format string
 	unit   string // that format and header say, or ""
 
@@ -194,9 +200,10 @@ type collector struct {
 	delays   int            // turns whose time is a delay
 	others   int            // lines that are no requests
 
-	blocks blocks
+	blockTokens int64 // of a hash id, as the lines say; 0: not known
+	withIDs     int   // requests
 
-	line     int // of the file, from 1; 0: an error is of all of it
+	line     int // of the file, from 1
 	arrivals []arrival
 	dates    bool   // the timestamps are dates
 	last     string // the last timestamp as it was written
@@ -231,7 +238,7 @@ func (c *collector) addAt(s stamp, input, output field, ids []uint64) (err error
 		}
 	}
 	if ids != nil {
-		c.blocks.add(r.Input, int64(len(ids)))
+		c.withIDs++
 	}
 	c.arrivals = append(c.arrivals, arrival{r, s})
 	return nil
@@ -280,7 +287,12 @@ func (c *collector) trace(o Options) (*Trace, error) {
 	case c.delays > 0 && o.Unit == "s":
 		return nil, fault.New(fault.Usage, "its delays are milliseconds: wanted no --trace-unit, got s")
 	}
-	notes, err := c.finish(o)
+	if said := c.blockTokens; said != 0 && o.BlockTokens != 0 && o.BlockTokens != said {
+		return nil, fault.New(fault.Usage, "--block-size: wanted %d, as its lines say, got %d", said, o.BlockTokens)
+	}
+	c.blockTokens = cmp.Or(o.BlockTokens, c.blockTokens, blockTokens[c.format])
+	wrong := c.wrongBlocks() // of the lines, before they are joined
+	notes, err := c.finish()
 	if err != nil {
 		return nil, err
 	}
@@ -296,7 +308,7 @@ func (c *collector) trace(o Options) (*Trace, error) {
 	if units > most*365.25*24*float64(time.Hour)/float64(unit) {
 		return nil, fault.New(fault.Input, "wanted timestamps within %d years, got %s last", most, short(c.last))
 	}
-	t := &Trace{Requests: make([]Request, n), blocks: c.blocks}
+	t := &Trace{Name: c.name, Requests: make([]Request, n), wrongBlocks: wrong}
 	for i, a := range c.arrivals {
 		t.Requests[i] = a.Request
 		t.Requests[i].At = a.at.since(first, unit)
@@ -304,18 +316,14 @@ func (c *collector) trace(o Options) (*Trace, error) {
 	if s.Span = t.Requests[n-1].At; s.Span > 0 {
 		s.Rate = float64(n-1) / s.Span.Seconds()
 	}
-	if t.Summary = s; c.blocks.lines > 0 {
-		t.BlockTokens = c.blocks.tokens
+	if t.Summary = s; c.withIDs > 0 {
+		t.BlockTokens = c.blockTokens
 	}
 	return t, nil
 }
 
 // finish does what needs all lines. It returns what users must know of it.
-func (c *collector) finish(o Options) (notes []string, err error) {
-	if said := c.blocks.tokens; said != 0 && o.BlockTokens != 0 && o.BlockTokens != said {
-		return nil, fault.New(fault.Usage, "--block-size: wanted %d, as its lines say, got %d", said, o.BlockTokens)
-	}
-	c.blocks.tokens = cmp.Or(o.BlockTokens, c.blocks.tokens, blockTokens[c.format])
+func (c *collector) finish() (notes []string, err error) {
 	if c.format == sessions {
 		note, err := c.joinTurns()
 		if err != nil {
@@ -326,8 +334,14 @@ func (c *collector) finish(o Options) (notes []string, err error) {
 	if c.others > 0 {
 		notes = append(notes, cli.Count(c.others, "line")+" of other events left out")
 	}
-	if n := len(c.arrivals) - c.blocks.lines; n > 0 && c.blocks.lines > 0 {
-		notes = append(notes, cli.Count(n, "request")+" without hash ids")
+	without := 0
+	for _, a := range c.arrivals {
+		if a.HashIDs == nil {
+			without++
+		}
+	}
+	if without > 0 && c.withIDs > 0 {
+		notes = append(notes, cli.Count(without, "request")+" without hash ids")
 	}
 	if c.anyOrder {
 		slices.SortStableFunc(c.arrivals, func(a, b arrival) int { return a.at.compare(b.at) })

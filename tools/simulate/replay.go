@@ -54,37 +54,18 @@ func (f *replayFlags) plan(c *Cmd) (*replay.Schedule, error) {
 		}
 		return nil, err
 	}
-	for _, other := range []struct {
-		flag  string
-		given bool
-	}{{"--config", c.Config != ""}, {"--meet", c.Meet != ""}, {"--start", c.Start != ""}} {
-		if other.given {
-			return nil, fault.New(fault.Usage, "%s has no effect with --replay, which has no patterns", other.flag)
-		}
-	}
-	if f.Seed > 0 && !f.Spread {
+	ranks := f.Prefill.Ranks() + f.Decode.Ranks()
+	switch {
+	case c.Config != "" || c.Meet != "" || c.Start != "":
+		return nil, fault.New(fault.Usage, "--config, --meet and --start have no effect with --replay, which has no patterns")
+	case f.Seed > 0 && !f.Spread:
 		return nil, fault.New(fault.Usage, "--seed has no effect without --spread")
-	}
-	if f.Model == "" || f.Prefill.N == 0 || f.Decode.N == 0 {
+	case f.Model == "" || f.Prefill.N == 0 || f.Decode.N == 0:
 		return nil, fault.New(fault.Usage, "--replay: wanted --model, --prefill and --decode, too").
 			WithHint("such as --model llama3.1-8b --prefill 4xTP8 --decode 4xTP8")
-	}
-	for _, x := range []struct {
-		flag  string
-		value float64
-	}{{"speed-up", f.SpeedUp}, {"scale", f.Scale}} {
-		if !(x.value > 0) {
-			return nil, fault.New(fault.Usage, "--%s: wanted a number above 0, got %v", x.flag, x.value)
-		}
-	}
-	n := f.Prefill.Ranks() + f.Decode.Ranks()
-	if n > MaxRanks {
-		return nil, fault.New(fault.Usage, "cannot simulate %d ranks of --prefill %s and --decode %s: want at most %d", n,
-			f.Prefill, f.Decode, MaxRanks)
-	}
-	if len(c.Ranks) > 0 {
+	case len(c.Ranks) > 0:
 		return nil, fault.New(fault.Usage, "--prefill %s and --decode %s have %d ranks: wanted no other number, got %d",
-			f.Prefill, f.Decode, n, c.Ranks[0]).WithHint("leave out the number of ranks")
+			f.Prefill, f.Decode, ranks, c.Ranks[0]).WithHint("leave out the number of ranks")
 	}
 	return f.schedule()
 }
@@ -113,8 +94,7 @@ func (f *replayFlags) schedule() (*replay.Schedule, error) {
 	return replay.Make(t, replay.Options{
 		Model: cache, Prefill: f.Prefill, Decode: f.Decode, Op: op,
 		Routing: replay.Routing(f.Routing), Moved: replay.Moved(f.Moved),
-		CacheBlocks: f.Cache, BlockTokens: f.BlockSize, PageTokens: f.PageSize,
-		FLOPS: f.FLOPS, LayerRuns: f.LayerRuns,
+		CacheBlocks: f.Cache, BlockTokens: f.BlockSize, PageTokens: f.PageSize, FLOPS: f.FLOPS, LayerRuns: f.LayerRuns,
 		From: f.From, To: f.To, SpeedUp: f.SpeedUp, Scale: f.Scale, Spread: f.Spread, Seed: f.Seed,
 	})
 }

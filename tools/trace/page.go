@@ -6,12 +6,9 @@ import (
 	"html/template"
 	"io"
 	"strings"
-	"time"
 
-	"perigee/internal/cli"
 	"perigee/internal/page"
 	"perigee/internal/size"
-	"perigee/internal/trace"
 	"perigee/internal/trace/figures"
 	"perigee/internal/version"
 )
@@ -43,9 +40,6 @@ type drawn struct {
 	Ratios   []definition
 }
 
-// note is what readers must know before they use the figures. Level is "warn", or "" where nothing is at stake.
-type note struct{ Level, Text string }
-
 type fact struct{ Name, Value, More string }
 
 // definition is one of the hit ratio, with its values: of an infinite cache, then of each size of LRU cache.
@@ -55,17 +49,8 @@ type definition struct {
 	Words  string
 }
 
-// closeUp holds the requests of a short window, at each instant that has any.
-type closeUp struct {
-	StartS   float64   `json:"start_s"`
-	LengthS  float64   `json:"length_s"`
-	AtS      []float64 `json:"at_s"`
-	Requests []int64   `json:"requests"`
-	Tokens   []int64   `json:"input_tokens"`
-}
-
-// writePage writes one page for all traces, which stand below each other, each with its close-up.
-func writePage(w io.Writer, all []*figures.Figures, closeUps []*closeUp) error {
+// writePage writes one page for all traces, which stand below each other, under its name.
+func writePage(w io.Writer, all []*figures.Figures) error {
 	p := page.Page{
 		Title: fmt.Sprintf("%d traces - perigee", len(all)), Generator: "perigee " + version.Get().Version,
 		Styles: []string{pageCSS}, Scripts: []string{pageJS},
@@ -75,10 +60,7 @@ func writePage(w io.Writer, all []*figures.Figures, closeUps []*closeUp) error {
 	for i, f := range all {
 		d := newDrawn(fmt.Sprintf("t%d", i), short(f.Name, all), f)
 		list = append(list, d)
-		p.Data = append(p.Data, page.Data{ID: d.ID, Value: struct {
-			*figures.Figures
-			Close *closeUp `json:"close"`
-		}{f, closeUps[i]}})
+		p.Data = append(p.Data, page.Data{ID: d.ID, Value: f})
 		if len(all) > 1 {
 			p.Sections = append(p.Sections, page.Section{ID: d.ID + "-answer", Title: d.Name})
 		}
@@ -99,49 +81,6 @@ func writePage(w io.Writer, all []*figures.Figures, closeUps []*closeUp) error {
 	return p.Write(w)
 }
 
-// newCloseUp takes the busiest minute, or the longest window that the trace has, from the requests of its file. It is
-// nil if there is no window, and ends early where it has too many instants for a picture.
-func newCloseUp(f *figures.Figures, requests []trace.Request) *closeUp {
-	if len(f.Windows) == 0 {
-		return nil
-	}
-	const most = 4000
-	longest := f.Windows[len(f.Windows)-1]
-	c := &closeUp{StartS: longest.StartS, LengthS: longest.LengthS}
-	from, first := time.Duration(0), time.Duration(-1)
-	if f.FromS != nil {
-		from = duration(*f.FromS)
-	}
-	for _, r := range requests {
-		if r.At < from {
-			continue
-		}
-		if first < 0 {
-			first = r.At
-		}
-		at := (r.At - first).Seconds()
-		if f.ToS != nil && r.At > duration(*f.ToS) || at >= c.StartS+c.LengthS {
-			break
-		}
-		if at < c.StartS {
-			continue
-		}
-		n := len(c.AtS)
-		if n == 0 || c.AtS[n-1] != at {
-			if n == most {
-				c.LengthS = at - c.StartS
-				break
-			}
-			c.AtS, c.Requests, c.Tokens, n = append(c.AtS, at), append(c.Requests, 0), append(c.Tokens, 0), n+1
-		}
-		c.Requests[n-1]++
-		c.Tokens[n-1] += r.Input
-	}
-	return c
-}
-
-func duration(seconds float64) time.Duration { return time.Duration(seconds*1e9 + 0.5) }
-
 func newDrawn(id, name string, f *figures.Figures) drawn {
 	d := drawn{ID: id, Name: name, F: f, About: f.Format, Sentence: sentence(f), Notes: notes(f),
 		Ratios: definitions(f.Hits)}
@@ -152,16 +91,7 @@ func newDrawn(id, name string, f *figures.Figures) drawn {
 	if r := f.Arrivals.RatePerS; r != nil {
 		rate = fmt.Sprintf("%.4g per second", *r)
 	}
-	d.Facts = []fact{
-		{"Requests", counted(f.Requests), rate},
-		{"Span", number(f.SpanS) + " s", "from the first request to the last"},
-		{"Instants", counted(f.Arrivals.Distinct), "distinct timestamps"},
-		{"Input tokens", counted(f.Input.Sum), fmt.Sprintf("mean %.2f, p50 %s", f.Input.Mean, counted(f.Input.P50))},
-	}
-	if f.Output != nil {
-		d.Facts = append(d.Facts, fact{"Output tokens", counted(f.Output.Sum),
-			fmt.Sprintf("mean %.2f, p50 %s", f.Output.Mean, counted(f.Output.P50))})
-	}
+	d.Facts = []fact{{"Rate", rate, "over the span"}, {"Instants", counted(f.Arrivals.Distinct), "distinct timestamps"}}
 	if cv := f.Arrivals.GapCV; cv != nil {
 		d.Facts = append(d.Facts, fact{"Gap CV", four(*cv), "deviation / mean of gaps; Poisson: 1"})
 	}
@@ -192,63 +122,6 @@ func (d drawn) LoadWords() string {
 			"comes.", l.Model, l.CacheDType)
 	}
 	return text + "--model NAME counts in bytes of its KV cache."
-}
-
-// BlockWords says how large a block is.
-func (d drawn) BlockWords() string {
-	text := fmt.Sprintf("A block has %d tokens", d.F.Blocks.Tokens)
-	if l := d.F.Load; l != nil && d.F.Input.Sum > 0 {
-		perToken := float64(l.Prompt.Bytes) / float64(d.F.Input.Sum)
-		text += fmt.Sprintf(", which are %s of %s (%s a token, the mean of all prompts)",
-			size.Decimal(perToken*float64(d.F.Blocks.Tokens)), l.Model, fmt.Sprintf("%.0f B", perToken))
-	}
-	return text + "."
-}
-
-// sentence is the trace in a few words.
-func sentence(f *figures.Figures) string {
-	requests := strings.Replace(cli.Count(f.Requests, "request"), fmt.Sprint(f.Requests), counted(f.Requests), 1)
-	text := fmt.Sprintf("%s in %s, %s input tokens", requests, spanText(f.SpanS), rounded(f.Input.Sum))
-	if f.Hits != nil {
-		text += fmt.Sprintf(", of which an infinite prefix cache finds %.1f %%", 100*f.Hits.Token)
-	}
-	l := f.Load
-	if l != nil && l.Prompt.GBPerS != nil {
-		text += fmt.Sprintf("; as KV caches of %s they are %.4g GB/s on average", l.Model, *l.Prompt.GBPerS)
-	}
-	switch {
-	case len(f.Windows) < 2:
-		return text + "."
-	case l == nil:
-		return text + fmt.Sprintf("; the busiest second has %.3g times the mean.", f.Windows[1].PeakToMean)
-	}
-	second := l.Windows[1]
-	return text + fmt.Sprintf(", and %.4g GB/s in the busiest second, %.3g times as much.", second.GBPerS, second.PeakToMean)
-}
-
-// notes are what a reader of the figures must know of the file.
-func notes(f *figures.Figures) (list []note) {
-	if g := f.Arrivals.Grid; g != nil {
-		n := note{"", fmt.Sprintf("Timestamps stand on a %s.", gridText(g))}
-		if bunched(g) {
-			n.Level = "warn"
-			n.Text += fmt.Sprintf(" A replay of them as they are sends all requests of a tick at once, up to %s input tokens; "+
-				"when they came within it was not recorded. perigee replay --spread draws times within the ticks.", counted(g.MaxTokens))
-		}
-		list = append(list, n)
-	}
-	if f.UnitAssumed {
-		list = append(list, note{"warn", fmt.Sprintf("The unit of the timestamps, %s, is an assumption from their rate; "+
-			"--trace-unit sets it.", f.Unit)})
-	}
-	for _, text := range f.Notes {
-		list = append(list, note{"", text + "."})
-	}
-	if f.Outside > 0 {
-		list = append(list, note{"", fmt.Sprintf("%s requests outside of --from and --to count for nothing on this page.",
-			counted(f.Outside))})
-	}
-	return list
 }
 
 // definitions are seven hit ratios, each of which people call the hit ratio.
@@ -294,30 +167,6 @@ func offeredText(o figures.Offered) string {
 		return counted(o.Bytes) + " B"
 	}
 	return fmt.Sprintf("%.6f GB/s (%s B)", *o.GBPerS, counted(o.Bytes))
-}
-
-// spanText is a time as people say it.
-func spanText(seconds float64) string {
-	switch {
-	case seconds >= 2*3600:
-		return fmt.Sprintf("%.3g hours", seconds/3600)
-	case seconds >= 120:
-		return fmt.Sprintf("%.3g minutes", seconds/60)
-	}
-	return fmt.Sprintf("%.4g s", seconds)
-}
-
-// rounded is a number of tokens with three digits: "145 million".
-func rounded(n int64) string {
-	for _, unit := range []struct {
-		factor float64
-		name   string
-	}{{1e12, "trillion"}, {1e9, "billion"}, {1e6, "million"}} {
-		if float64(n) >= unit.factor {
-			return fmt.Sprintf("%.4g %s", float64(n)/unit.factor, unit.name)
-		}
-	}
-	return counted(n)
 }
 
 // counted writes all digits of a whole number, in groups of three.

@@ -16,36 +16,17 @@
     return perigee.plot(frame, { label: title, height: 240, ...spec });
   };
 
-  // arrivals draws requests and tokens over time: bins of the whole trace, or each instant of its busiest window.
-  const arrivals = (host, controls, { arrivals: { bins, grid }, span_s: span, close }) => {
+  // arrivals draws requests and tokens over time.
+  const arrivals = (host, _, { arrivals: { bins }, span_s: span }) => {
     const [unit, name] = span > 7200 ? [3600, "h"] : span > 300 ? [60, "min"] : [1, "s"];
-    const shown = [["requests", "Requests", "requests", 0], ["input_tokens", "Input tokens", "tokens", 1]];
-    const rows = (from, i) => shown.map(([key, , label]) => [label, whole(from[key][i])]);
+    const shown = [["requests", "Requests", "requests"], ["input_tokens", "Input tokens", "tokens"]];
     const edge = (i) => bins.begin_s + i * bins.width_s;
-    const views = ([key, , label, color]) => ({
-      all: {
-        bars: true,
-        series: [{ name: label, color, points: bins[key].map((v, i) => [edge(i + 0.5) / unit, v, { i, span: [edge(i) / unit, edge(i + 1) / unit] }]) }],
-        x: { label: "time since the first request", fmt: (v) => +v.toPrecision(6) + "\u202f" + name, min: bins.begin_s / unit, max: edge(bins[key].length) / unit },
-        y: { label: `${label} per ${seconds(bins.width_s)}`, fmt: count },
-        tip: (s, [, , { i }]) => [`${seconds(edge(i))} to ${seconds(edge(i + 1))}`, rows(bins, i)],
-      },
-      close: close && {
-        bars: false,
-        series: [{ name: label, color, radius: 2.5, points: close.at_s.map((at, i) => [at, close[key][i], { i, range: [0, close[key][i]] }]) }],
-        x: { label: "time since the first request", fmt: seconds, min: close.start_s, max: close.start_s + close.length_s },
-        y: { label: label + " at one instant", fmt: count },
-        tip: (s, [at, , { i }]) => ["at " + seconds(at), rows(close, i)],
-      },
-    });
-    const plots = shown.map((s) => {
-      const view = views(s), plot = figure(host, s[1], view.all);
-      return (which) => plot.set(view[which]);
-    });
-    if (!close) return;
-    const parts = [["all", "the whole trace"], ["close", `its busiest ${seconds(close.length_s)}, instant by instant`]];
-    controls.append(h("label", {}, "Show", perigee.choice("Part of the trace", parts, "all", (which) => plots.forEach((set) => set(which)))));
-    if (grid) controls.append(h("span", { class: "muted" }, `Close up, the grid shows: requests come on ticks ${grid.period_ms} ms apart.`));
+    shown.forEach(([key, title, label], color) => figure(host, title, {
+      bars: true, series: [{ name: label, color, points: bins[key].map((v, i) => [edge(i + 0.5) / unit, v, { i, span: [edge(i) / unit, edge(i + 1) / unit] }]) }],
+      x: { label: "time since the first request", fmt: (v) => +v.toPrecision(6) + "\u202f" + name, min: bins.begin_s / unit, max: edge(bins[key].length) / unit },
+      y: { label: `${label} per ${seconds(bins.width_s)}`, fmt: count },
+      tip: (s, [, , { i }]) => [`${seconds(edge(i))} to ${seconds(edge(i + 1))}`, shown.map(([key, , label]) => [label, whole(bins[key][i])])],
+    }));
   };
 
   // lengths draws histograms. Lengths of 0 stand left of those of 1, as a logarithm has no place for them.

@@ -36,7 +36,7 @@ func ticking() string {
 const seldom = "timestamp_ms,input_tokens\n0,10\n1000,20\n120000,30\n"
 
 // described reads a trace under a name, and describes it, for a model if there is a name of one.
-func described(t *testing.T, name, text, of string) (*figures.Figures, []trace.Request) {
+func described(t *testing.T, name, text, of string) *figures.Figures {
 	t.Helper()
 	read, err := trace.Read(name, strings.NewReader(text), trace.Options{})
 	if err != nil {
@@ -56,20 +56,18 @@ func described(t *testing.T, name, text, of string) (*figures.Figures, []trace.R
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f, read.Requests
+	return f
 }
 
 // written writes a page of traces, given as name, text and model.
 func written(t *testing.T, traces ...[3]string) (path, text string) {
 	t.Helper()
 	var all []*figures.Figures
-	var closeUps []*closeUp
 	for _, s := range traces {
-		f, r := described(t, s[0], s[1], s[2])
-		all, closeUps = append(all, f), append(closeUps, newCloseUp(f, r))
+		all = append(all, described(t, s[0], s[1], s[2]))
 	}
 	var page strings.Builder
-	if err := writePage(&page, all, closeUps); err != nil {
+	if err := writePage(&page, all); err != nil {
 		t.Fatal(err)
 	}
 	path = filepath.Join(t.TempDir(), "trace.html")
@@ -118,12 +116,8 @@ func TestPageInABrowser(t *testing.T) {
 					t.Errorf("%s, %s: got %q, want %q", c.chart, c.key, got, c.want)
 				}
 			}
-			tab.Click(`[data-controls="arrivals"] [data-value="close"]`)
-			if got := points("arrivals", 0, "ArrowRight"); !strings.HasPrefix(got, "at 0 s requests 4 tokens 15,000") {
-				t.Errorf("close up: got %q", got)
-			}
 			tab.Click(`[data-controls="hits"] [data-value="blocks"]`)
-			tab.Screenshot("trace-close-" + name)
+			tab.Screenshot("trace-blocks-" + name)
 		})
 	}
 }
@@ -136,7 +130,7 @@ func TestPageOfTheCommand(t *testing.T) {
 		t.Errorf("%v: %s", err, text)
 	}
 	page, err := os.ReadFile(to)
-	if want := "4 requests outside of --from and --to"; err != nil || !strings.Contains(string(page), want) {
+	if want := "(4 of 164 requests are outside of --from and --to)"; err != nil || !strings.Contains(string(page), want) {
 		t.Errorf("%v: the page lacks %q", err, want)
 	}
 	if _, err := show(t, from, "--html", from); err == nil || !strings.Contains(err.Error(), "written over") {
@@ -149,15 +143,15 @@ func TestPageOfTheCommand(t *testing.T) {
 
 // The page says the figures in words and tables, each with its unit, and what is to know of the file.
 func TestPageSaysTheFigures(t *testing.T) {
-	f, _ := described(t, "ticking.jsonl", ticking(), "llama3.1-8b")
+	f := described(t, "ticking.jsonl", ticking(), "llama3.1-8b")
 	_, text := written(t, [3]string{"ticking.jsonl", ticking(), "llama3.1-8b"})
 	for _, want := range []string{
-		"164 requests in 2 minutes, 615,000 input tokens, of which", "3000 ms grid, 41 ticks, 0 empty, max 4.",
-		">15,000 input tokens", "mean 3750.00", fmt.Sprintf("%.6f", f.Hits.Token), fmt.Sprintf("%.6f", f.Hits.FullBlocks),
+		"164 requests in 120 s, 615000 tokens of prompts.", "<b>WARNING:</b> the timestamps stand on a 3000 ms grid, 41 ticks, 0 empty, max 4:",
+		">3750.00</td>", fmt.Sprintf("%.6f", f.Hits.Token), fmt.Sprintf("%.6f", f.Hits.FullBlocks),
 		fmt.Sprintf("%.6f", f.Hits.Block), fmt.Sprintf("%.6f", f.Hits.AnyPosition), fmt.Sprintf("%.6f", f.Hits.Request), fmt.Sprintf("%.6f", f.Hits.LRU[0].HeadLast),
-		fmt.Sprintf("%.6f GB/s", *f.Load.Miss.GBPerS), "holds for all requests", "131072 B a token",
+		fmt.Sprintf("%.6f GB/s", *f.Load.Miss.GBPerS), "holds for all requests",
 	} {
-		if !strings.Contains(text, strings.TrimPrefix(want, ">")) {
+		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
@@ -171,7 +165,7 @@ func TestPageOfLittle(t *testing.T) {
 	path, text := written(t, [3]string{"seldom.csv", seldom}, [3]string{"one.csv", "timestamp_ms,input_tokens\n5,0\n"},
 		[3]string{"ticking.jsonl", ticking()})
 	for _, want := range []string{"3 traces", "The trace has no hash ids", "does not say how long answers were",
-		"3 requests in 2 minutes, 60 input tokens", "1 request in 0 s, 0 input tokens.", "all at once"} {
+		"3 requests in 120 s, 60 tokens of prompts", "1 request in 0 s, 0 tokens of prompts.", "all at once"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -187,31 +181,13 @@ func TestPageOfLittle(t *testing.T) {
 // Names that others chose stay text.
 func TestPageIsEscaped(t *testing.T) {
 	const hostile = `<img src=x onerror=alert(1)>`
-	f, requests := described(t, hostile, ticking(), "llama3.1-8b")
+	f := described(t, hostile, ticking(), "llama3.1-8b")
 	f.Load.Model, f.Format, f.Blocks.Checks[0].Rule, f.Notes = hostile, hostile, hostile, []string{hostile}
 	var page strings.Builder
-	if err := writePage(&page, []*figures.Figures{f}, []*closeUp{newCloseUp(f, requests)}); err != nil {
+	if err := writePage(&page, []*figures.Figures{f}); err != nil {
 		t.Fatal(err)
 	}
 	if text := page.String(); strings.Contains(text, "<img") || strings.Count(text, "&lt;img src=x") < 6 {
 		t.Error("a trace plays with the page")
-	}
-}
-
-// The close-up has the instants of the busiest window of what --from and --to leave.
-func TestCloseUp(t *testing.T) {
-	f, requests := described(t, "ticking.jsonl", ticking(), "")
-	c := newCloseUp(f, requests)
-	if len(c.AtS) != 20 || c.LengthS != 60 || c.AtS[1] != c.StartS+3 || c.Requests[19] != 4 || c.Tokens[0] != 15_000 {
-		t.Errorf("%+v", c)
-	}
-	from, to := 30.0, 99.0
-	f.FromS, f.ToS = &from, &to
-	f.Windows = []figures.Window{{LengthS: 10, StartS: 60}}
-	if c = newCloseUp(f, requests); len(c.AtS) != 4 || c.AtS[0] != 60 || c.AtS[3] != 69 { // 90 to 99 s of the file
-		t.Errorf("%+v", c)
-	}
-	if f.Windows = nil; newCloseUp(f, requests) != nil {
-		t.Error("a close-up of nothing")
 	}
 }

@@ -64,8 +64,17 @@ func short(name string, all []*figures.Figures) string {
 
 // answer says in plain words what matters most.
 func answer(f *figures.Figures) string {
+	text := f.Name + ": " + sentence(f)
+	for _, n := range notes(f) {
+		text += fmt.Sprintf("\n%s: %s", n.Level, n.Text)
+	}
+	return text
+}
+
+// sentence is the trace in a few words.
+func sentence(f *figures.Figures) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s in %s s, %s of prompts", f.Name, cli.Count(f.Requests, "request"), number(f.SpanS),
+	fmt.Fprintf(&b, "%s in %s s, %s of prompts", cli.Count(f.Requests, "request"), number(f.SpanS),
 		cli.Count(f.Input.Sum, "token"))
 	if f.Outside > 0 {
 		fmt.Fprintf(&b, " (%d of %d requests are outside of --from and --to)", f.Outside, f.Outside+f.Requests)
@@ -93,18 +102,28 @@ func answer(f *figures.Figures) string {
 	if f.Hits != nil {
 		fmt.Fprintf(&b, " An infinite prefix cache finds %.6f of the tokens.", f.Hits.Token)
 	}
+	return b.String()
+}
+
+// note is what readers must know before they use the figures. Level is WARNING, or Note where nothing is at stake.
+type note struct{ Level, Text string }
+
+func notes(f *figures.Figures) (list []note) {
 	if f.UnitAssumed {
-		fmt.Fprintf(&b, " The timestamps are assumed to be in %s: --trace-unit says it.", f.Unit)
+		list = append(list, note{"WARNING", fmt.Sprintf("the timestamps are assumed to be in %s, by their rate: --trace-unit says it.",
+			f.Unit)})
 	}
-	for _, note := range f.Notes {
-		fmt.Fprintf(&b, "\nNote: %s.", note)
+	for _, text := range f.Notes {
+		list = append(list, note{"Note", text + "."})
 	}
 	if g := f.Arrivals.Grid; g != nil && bunched(g) {
-		fmt.Fprintf(&b, "\nWARNING: the timestamps stand on a %s: times in between were not recorded, and a replay as they are "+
-			"plays bursts of %.1f requests on average, %d at most. perigee replay --spread draws times within the ticks.",
-			gridText(g), g.Mean, g.Max)
+		list = append(list, note{"WARNING", fmt.Sprintf("the timestamps stand on a %s: times in between were not recorded, and a "+
+			"replay as they are plays bursts of %.1f requests on average, %d at most. perigee replay --spread draws times within "+
+			"the ticks.", gridText(g), g.Mean, g.Max)})
+	} else if g != nil {
+		list = append(list, note{"Note", fmt.Sprintf("the timestamps stand on a %s.", gridText(g))})
 	}
-	return b.String()
+	return list
 }
 
 // bunched reports whether ticks with requests have two or more on average: then most bursts are the grid's.

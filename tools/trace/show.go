@@ -52,20 +52,19 @@ func (c *showCmd) Run(s cli.Streams) error {
 		return err
 	}
 	r := report{Schema: "perigee.trace/1", Perigee: version.Get()}
-	var closeUps []*closeUp
 	for _, file := range c.Files {
-		f, near, err := c.describe(file, cache)
+		f, err := c.describe(file, cache)
 		if err != nil {
 			return err
 		}
-		r.Traces, closeUps = append(r.Traces, f), append(closeUps, near)
+		r.Traces = append(r.Traces, f)
 	}
 	hasBlocks := func(f *figures.Figures) bool { return f.Blocks != nil }
 	if c.BlockSize != nil && !slices.ContainsFunc(r.Traces, hasBlocks) {
 		return fault.New(fault.Usage, "--block-size without effect: there are no hash ids")
 	}
 	if c.HTML != "" {
-		write := func(w io.Writer) error { return writePage(w, r.Traces, closeUps) }
+		write := func(w io.Writer) error { return writePage(w, r.Traces) }
 		if err := file.Write(c.HTML, write); err != nil {
 			return err
 		}
@@ -112,21 +111,17 @@ func (c *showCmd) check() (*model.Cache, error) {
 }
 
 // describe reads a trace and describes it.
-func (c *showCmd) describe(file string, cache *model.Cache) (*figures.Figures, *closeUp, error) {
+func (c *showCmd) describe(file string, cache *model.Cache) (*figures.Figures, error) {
 	t, err := trace.Load(file, trace.Options{Unit: c.TraceUnit, BlockTokens: cli.Given(c.BlockSize, 0)})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if err := t.CheckBlocks(0, file); err != nil {
-		return nil, nil, err
+	if err := t.CheckBlocks(); err != nil {
+		return nil, err
 	}
 	o := figures.Options{Name: file, From: c.From, To: c.To, Cache: cache}
 	if _, err := model.Named(c.Model); err == nil {
 		o.Model = c.Model
 	}
-	f, err := figures.Of(t, o)
-	if err != nil {
-		return nil, nil, err
-	}
-	return f, newCloseUp(f, t.Requests), nil
+	return figures.Of(t, o)
 }

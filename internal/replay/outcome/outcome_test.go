@@ -35,7 +35,8 @@ func scheduleOf(t *testing.T, text string, change func(o *replay.Options)) *repl
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := replay.Options{Model: cache, Prefill: replay.Workers{N: 1, TP: 1}, Decode: replay.Workers{N: 2, TP: 2}, Op: nixl.Read}
+	o := replay.Options{Model: cache, Prefill: replay.Workers{N: 1, TP: 1}, Decode: replay.Workers{N: 2, TP: 2}, Op: nixl.Read,
+		SpeedUp: 1, Scale: 1}
 	change(&o)
 	s, err := replay.Make(traced, o)
 	if err != nil {

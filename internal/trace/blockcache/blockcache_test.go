@@ -33,8 +33,8 @@ func TestOrder(t *testing.T) {
 			t.Errorf("step %d: of %v there are %d, want %d", i, s.ask, got, s.want)
 		}
 	}
-	if c.Len() != 3 {
-		t.Errorf("%d blocks, want 3", c.Len())
+	if len(c.place) != 3 {
+		t.Errorf("%d blocks, want 3", len(c.place))
 	}
 }
 
@@ -61,8 +61,8 @@ func TestAgainstList(t *testing.T) {
 			}
 			c.Touch(ids)
 		}
-		if c.Len() != len(list) {
-			t.Fatalf("%d blocks, want %d", c.Len(), len(list))
+		if len(c.place) != len(list) {
+			t.Fatalf("%d blocks, want %d", len(c.place), len(list))
 		}
 	})
 }

@@ -70,7 +70,7 @@ type Grid struct {
 }
 
 // Series are the requests over time, in bins of equal width. They begin at the first request, or half a grid's period
-// before a tick, so that no tick is on an edge.
+// before the tick of that request, so that no tick is on an edge.
 type Series struct {
 	BeginS   float64 `json:"begin_s"`
 	WidthS   float64 `json:"width_s"` // a multiple of the grid's period, where there is a grid

@@ -242,6 +242,18 @@ func TestWithin(t *testing.T) {
 	}
 }
 
+// TestBinsWithin begins the bins at the first request that is left, whose tick is not the trace's first one.
+func TestBinsWithin(t *testing.T) {
+	text := "timestamp_s,input_length\n"
+	for i := range 400 {
+		text += fmt.Sprintf("%d,10\n", i/4*3)
+	}
+	f := of(t, read(t, text, 0), Options{From: 240 * time.Second})
+	if b := f.Arrivals.Bins; b.BeginS != -1.5 || b.WidthS != 3 || len(b.Requests) != 20 || b.Requests[0] != 4 {
+		t.Errorf("%+v", b)
+	}
+}
+
 // TestFarApart has billions of empty minutes and ticks.
 func TestFarApart(t *testing.T) {
 	text := "timestamp_s,input_length\n"

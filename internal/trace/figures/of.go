@@ -46,7 +46,7 @@ func Of(t *trace.Trace, o Options) (*Figures, error) {
 		f.Output = &output
 	}
 	f.Arrivals = arrivals(requests)
-	ticks, found := GridOf(t)
+	ticks, found := grid.Find(t.Times())
 	if found {
 		ticks.Phase -= t.Requests[slices.IndexFunc(t.Requests, func(r trace.Request) bool { return r.At >= o.From })].At
 		f.Arrivals.Grid = describe(requests, ticks)
@@ -64,15 +64,6 @@ func Of(t *trace.Trace, o Options) (*Figures, error) {
 		f.Load.Model = cmp.Or(o.Model, o.Cache.Model.Name)
 	}
 	return f, nil
-}
-
-// GridOf finds the grid on which all timestamps of a trace stand.
-func GridOf(t *trace.Trace) (grid.Grid, bool) {
-	times := make([]time.Duration, len(t.Requests))
-	for i, r := range t.Requests {
-		times[i] = r.At
-	}
-	return grid.Find(times)
 }
 
 func hasIDs(r trace.Request) bool { return len(r.HashIDs) > 0 }
@@ -165,7 +156,7 @@ func series(requests []trace.Request, g grid.Grid) Series {
 	}
 	begin := time.Duration(0)
 	if g.Period > 0 { // no tick is on an edge
-		begin = g.Phase - g.Period/2
+		begin = g.Phase + time.Duration(g.Tick(0))*g.Period - g.Period/2
 	}
 	s := Series{BeginS: seconds(begin), WidthS: seconds(width)}
 	for _, r := range requests {

@@ -88,7 +88,15 @@ func TestReplaysOfOtherSchedules(t *testing.T) {
 func TestInvalidReplays(t *testing.T) {
 	late := func(r *result.Replay) { resulttest.SumUp(r, 1000) }
 	r, text := compared(t, replays(5, 1, nil), replays(5, 1.5, late))
-	if r.Judged || !strings.Contains(text, "# no verdicts: all runs of NEW are invalid (lateness), and replayed another load than the trace's") {
+	if r.Judged || !r.unlike || !strings.Contains(text, "# no verdicts: all runs of NEW are invalid (lateness), and replayed another load than the trace's") {
+		t.Error(text)
+	}
+	both := "all runs of OLD and of NEW are invalid (lateness), and replayed another load than the trace's"
+	if r, text = compared(t, replays(1, 1, late), replays(1, 1.5, late)); !r.unlike || !strings.Contains(text, "# no verdicts: "+both) {
+		t.Error(text)
+	}
+	other := func(r *result.Replay) { late(r); r.Requests.Due[17]++ }
+	if _, text = compared(t, replays(1, 1, late), replays(1, 1.5, other)); !strings.Contains(text, "# no verdicts: "+both+"; not the same schedule: ") {
 		t.Error(text)
 	}
 	r, text = compared(t, append(replays(5, 1, nil), replays(1, 1, late)...), replays(5, 1.5, nil))

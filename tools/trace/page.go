@@ -124,16 +124,13 @@ func (d drawn) LoadWords() string {
 	return text + "--model NAME counts in bytes of its KV cache."
 }
 
-// definitions are seven hit ratios, each of which people call the hit ratio.
+// definitions are hit ratios, each of which people call the hit ratio.
 func definitions(h *figures.Hits) []definition {
 	if h == nil {
 		return nil
 	}
 	row := func(name string, infinite float64, of func(figures.LRU) float64, words string) definition {
-		r := definition{Name: name, Words: words, Values: []string{"–"}}
-		if infinite >= 0 {
-			r.Values[0] = ratio(infinite)
-		}
+		r := definition{Name: name, Words: words, Values: []string{ratio(infinite)}}
 		for _, l := range h.LRU {
 			if of == nil {
 				r.Values = append(r.Values, "–")
@@ -143,9 +140,10 @@ func definitions(h *figures.Hits) []definition {
 		}
 		return r
 	}
+	tailLast := func(l figures.LRU) float64 { return l.TailLast }
 	return []definition{
-		row("Token-weighted", h.Token, nil, "Tokens of hit blocks / tokens of all prompts; a last block that is not full "+
-			"counts with the tokens it has."),
+		row("Token-weighted", h.Token, tailLast, "Tokens of hit blocks / tokens of all prompts; a last block that is not "+
+			"full counts with the tokens it has. LRU: tail last, so a prompt's head goes first."),
 		row("Full blocks only", h.FullBlocks, nil, "The same, but blocks that are not full never hit, as in engines that share "+
 			"whole blocks."),
 		row("Block-weighted", h.Block, nil, "Hit blocks / all references to blocks; a short last block weighs as much as a full "+
@@ -154,10 +152,8 @@ func definitions(h *figures.Hits) []definition {
 			"seen: what a store of pages finds, not a prefix cache."),
 		row("Request-weighted", h.Request, func(l figures.LRU) float64 { return l.Request }, "The mean over requests of hit "+
 			"tokens / tokens; short prompts weigh as much as long ones. LRU: tail last."),
-		row("LRU, tail last", -1, func(l figures.LRU) float64 { return l.TailLast }, "Token-weighted, of a cache of so many "+
-			"blocks; a prompt uses its blocks from the head, so its head goes first."),
-		row("LRU, head last", -1, func(l figures.LRU) float64 { return l.HeadLast }, "The same, but a prompt uses its blocks "+
-			"from the tail, so its tail goes first."),
+		row("Token-weighted, head last", h.Token, func(l figures.LRU) float64 { return l.HeadLast }, "As the first, but in an "+
+			"LRU cache a prompt uses its blocks from the tail, so its tail goes first."),
 	}
 }
 

@@ -155,8 +155,12 @@ func TestPageSaysTheFigures(t *testing.T) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	if n := strings.Count(text, "<small>") - strings.Count(text, "<dd>"); n != 7 {
-		t.Errorf("%d hit ratios have definitions, want 7", n)
+	if n := strings.Count(text, "<small>") - strings.Count(text, "<dd>"); n != 6 {
+		t.Errorf("%d hit ratios have definitions, want 6", n)
+	}
+	first := fmt.Sprintf(`<td class="num">%.6f</td><td class="num">%.6f</td>`, f.Hits.Token, f.Hits.LRU[0].TailLast)
+	if n, want := strings.Count(text, `<td class="num">–</td>`), 3*len(f.Hits.LRU); n != want || !strings.Contains(text, first) {
+		t.Errorf("%d cells without a value, want %d, and %q", n, want, first)
 	}
 }
 

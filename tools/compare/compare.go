@@ -218,6 +218,8 @@ func Compare(old, fresh []*result.Document, o Options) (*Report, error) {
 		return isPartial(d) || isInvalid(d)
 	}) {
 		r.Remarks = append(r.Remarks, "--force has no effect: all runs are complete, and any two results are compared")
+	} else {
+		r.sayForced(old, fresh)
 	}
 	if other := otherSchedule(slices.Concat(old, fresh)); other != "" {
 		cut, r.unlike = strings.TrimPrefix(cut+"; "+other, "; "), true

@@ -3,6 +3,7 @@ package compare
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -102,5 +103,9 @@ func TestInvalidReplays(t *testing.T) {
 	r, text = compared(t, append(replays(5, 1, nil), replays(1, 1, late)...), replays(5, 1.5, nil))
 	if !r.Judged || r.OldN != 5 || !strings.Contains(text, "1 run of OLD left out: invalid (lateness)") {
 		t.Error(fmt.Sprint(r.Judged, r.OldN), text)
+	}
+	forced, err := Compare(replays(5, 1, nil), replays(5, 1.5, late), Options{Alpha: 0.05, Metric: "latency_ms", Force: true})
+	if err != nil || !forced.Judged || !slices.Contains(forced.Remarks, "--force counts 5 runs of NEW: invalid (lateness)") {
+		t.Error(err, forced.Remarks)
 	}
 }

@@ -43,9 +43,11 @@ func TestReplayAnswer(t *testing.T) {
 		"carried more": {func(r *result.Replay) { r.Scales[0].Carried = 2.6e9 }, []string{
 			"offered 2.00 GB/s, carried 1.90 GB/s, capacity 2.00 GB/s: no verdict, since in 0.1 s up to 2.60 GB/s were carried, more than the capacity as it was measured before: the machine is busy with other things"}},
 		"invalid": {func(r *result.Replay) { r.Lateness.Valid, r.Lateness.P99NS = false, 12345678 }, []string{
-			"INVALID: posts came too late: p99 12.3ms of 4, wanted at most 1ms (--max-late); at most 3ns, in one stall. ",
+			"INVALID: posts came too late: p99 12.3ms of 4, wanted at most 1ms (--max-late); at most 3ns; stalls: 1. ",
 			"offered 2.00 GB/s, carried 1.90 GB/s, capacity 2.00 GB/s"}},
 		"at once": {func(r *result.Replay) { r.SpanNS = 0 }, []string{"20.0 GB were due at once, which is no rate; all was done after 1ms"}},
+		"at once, cut off": {func(r *result.Replay) { r.SpanNS, r.DrainNS, r.Done = 0, 0, 0 }, []string{
+			"20.0 GB were due at once, which is no rate; 0 of 1 requests were done"}},
 		"nothing": {func(r *result.Replay) { r.Lateness = result.ReplayLateness{Valid: true} }, []string{"nothing was played"}},
 	} {
 		r := fullReplay()

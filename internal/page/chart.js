@@ -180,7 +180,7 @@
 
   // plot(host, spec) is a chart of points and lines with a legend, a tooltip and the arrow keys.
   // spec: {label, height, x, y: {label, fmt, log, base (2: ticks at powers of two), min, max, zero, date}, series: [{name, points: [[x, y, info]] (info.range: [low, high] is drawn), line, step, marks,
-  // color (token or index), dash, faint}], link (of two series, by x), lines: [{y or x, label}], tip(series, point) -> [title, rows], select(series, point)}
+  // color (token or index), dash, faint}], link (of two series, by x), lines: [{y or x, label, legend (the label stands there)}], tip(series, point) -> [title, rows], select(series, point)}
   // x.words names 0, 1, ...; bars draws bars instead of marks, as wide as info.span: [from, to] where points have one; beside is how many pixels series stand apart; lines may have points.
   // Returns {redraw, set(changes)}; set changes parts of spec, such as {x: {log: true}}.
   perigee.plot = (host, spec) => {
@@ -270,7 +270,7 @@
       ctx.strokeStyle = perigee.color("surface");
       ctx.lineWidth = 4;
       const labels = [];
-      for (const l of (spec.lines || []).filter((l) => l.label)) {
+      for (const l of (spec.lines || []).filter((l) => l.label && !l.legend)) {
         ctx.fillStyle = perigee.color(l.color || "bad");
         const [at, v] = l.points ? l.points.reduce((a, b) => (b[1] > a[1] ? b : a)) : [l.x, l.y];
         const px = at === undefined ? box.right : x.scale(at);
@@ -326,7 +326,8 @@
     });
     const legend = h("ul", { class: "legend" });
     const list = () => {
-      legend.replaceChildren(...(spec.series.length < 2 ? [] : spec.series.map((s) => {
+      const named = (spec.lines || []).filter((l) => l.legend).map((l) => ({ name: l.label, color: l.color || "bad" }));
+      legend.replaceChildren(...(spec.series.length + named.length < 2 ? [] : [...spec.series, ...named].map((s) => {
         const i = h("i");
         i.style.color = colour(s);
         return h("li", {}, i, s.name);

@@ -144,7 +144,7 @@ func Read(name string, r io.Reader, o Options) (*Trace, error) {
 	}
 	in, err := Unpack(r)
 	if err != nil {
-		return nil, fault.New(fault.Input, "%s: %w", name, err)
+		return nil, unreadable(name, 1, err)
 	}
 	c := collector{name: name}
 	lines := bufio.NewScanner(in)
@@ -156,20 +156,31 @@ func Read(name string, r io.Reader, o Options) (*Trace, error) {
 			continue
 		}
 		c.line = n
-		if err := c.addLine(text); err != nil {
+		if err := c.addLine(text); err != nil && lines.Err() != nil {
+			break // the line may have been cut
+		} else if err != nil {
 			return nil, fault.Wrap(err, "%s:%d", name, n)
 		}
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
 		return nil, fault.New(fault.Input, "%s:%d: wanted a line of at most %d characters, got a longer one", name, n, maxLine)
 	} else if err != nil {
-		return nil, fault.New(fault.Input, "%s: %w", name, err)
+		return nil, unreadable(name, n, err)
 	}
 	t, err := c.trace(o)
 	if err != nil {
 		return nil, fault.Wrap(err, "%s", name)
 	}
 	return t, nil
+}
+
+// unreadable is the error of a file that cannot be read beyond a line.
+func unreadable(name string, line int, err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // plain text has no such end
+		return fault.New(fault.Input, "%s: the file is truncated: its gzip data ends within line %d", name, line).
+			WithHint("copy the file again")
+	}
+	return fault.New(fault.Input, "%s: %w", name, err)
 }
 
 // Unpack reads through gzip where there is one.

@@ -270,8 +270,8 @@ func TestErrors(t *testing.T) {
 		{azure + "5,1,1", "f:3: TIMESTAMP: wanted a date such as 2023-11-16 18:17:03.97, got 5"},
 		{azure + "2023-11-31 00:00:00,1,1", "f:3: TIMESTAMP: wanted a date"},
 		{azure + "2023-11-16 18:17:03.9999999,1,1", "f:3: TIMESTAMP: wanted at least 2023-11-16 18:17:04, that of the line before, got 2023-11-16 18:17:03.9999999"},
-		{"\x1f\x8b", "f: unexpected EOF"},
-		{"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff", "f: unexpected EOF"},
+		{"\x1f\x8b", "f: the file is truncated: its gzip data ends within line 1"},
+		{"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff", "f: the file is truncated: its gzip data ends within line 1"},
 	}
 	for _, tt := range tests {
 		_, err := read(tt.text, Options{})
@@ -401,4 +401,27 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("%q: %+v", text, got)
 		}
 	})
+}
+
+// A packed file that was cut is called so, whatever its last line looks like; a wrong line before is called wrong.
+func TestTruncatedGzip(t *testing.T) {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	for i := range 20_000 {
+		fmt.Fprintf(z, "{\"timestamp\": %d, \"input_length\": %d}\n", i, 1+i*i%7919)
+	}
+	z.Close()
+	for n := 2; n < packed.Len(); n += packed.Len() / 50 {
+		_, err := read(string(packed.Bytes()[:n]), Options{})
+		if fault.KindOf(err) != fault.Input || !strings.Contains(fmt.Sprint(err), "the file is truncated: its gzip data ends within line ") {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+	packed.Reset()
+	z = gzip.NewWriter(&packed)
+	fmt.Fprintln(z, "{\"timestamp\": 0, \"input_length\": 1}\nwrong")
+	z.Close()
+	if _, err := read(packed.String(), Options{}); !strings.Contains(fmt.Sprint(err), ":2: wanted a JSON object") {
+		t.Error(err)
+	}
 }

@@ -213,14 +213,16 @@ func Compare(old, fresh []*result.Document, o Options) (*Report, error) {
 		var late string
 		old, fresh, late = r.leaveOut(old, fresh, isInvalid, "invalid (lateness)",
 			"replayed another load than the trace's")
-		cut = cmp.Or(cut, late)
+		cut, r.unlike = cmp.Or(late, cut), late != ""
 	} else if !slices.ContainsFunc(slices.Concat(old, fresh), func(d *result.Document) bool {
 		return isPartial(d) || isInvalid(d)
 	}) {
 		r.Remarks = append(r.Remarks, "--force has no effect: all runs are complete, and any two results are compared")
+	} else {
+		r.sayForced(old, fresh)
 	}
 	if other := otherSchedule(slices.Concat(old, fresh)); other != "" {
-		cut, r.unlike = other, true
+		cut, r.unlike = strings.TrimPrefix(cut+"; "+other, "; "), true
 		r.Remarks = append(r.Remarks, other+", so none is better than the other")
 	}
 	r.numbers, r.names = result.Pairing(slices.Concat(old, fresh))
@@ -265,16 +267,20 @@ func isPartial(d *result.Document) bool { return d.Status != result.Complete }
 func (r *Report) leaveOut(old, fresh []*result.Document, out func(*result.Document) bool, words, because string) (
 	_, _ []*result.Document, why string) {
 	sides := [][]*result.Document{old, fresh}
+	var all []string
 	for i, name := range []string{"OLD", "NEW"} {
 		complete := slices.DeleteFunc(slices.Clone(sides[i]), out)
 		switch n := len(sides[i]) - len(complete); {
 		case n == 0:
 		case len(complete) == 0:
-			why = "all runs of " + name + " are " + words + ", and " + because
+			all = append(all, name)
 		default:
 			r.Remarks = append(r.Remarks, fmt.Sprintf("%s of %s left out: %s", cli.Count(n, "run"), name, words))
 			sides[i] = complete
 		}
+	}
+	if len(all) > 0 {
+		why = "all runs of " + strings.Join(all, " and of ") + " are " + words + ", and " + because
 	}
 	return sides[0], sides[1], why
 }

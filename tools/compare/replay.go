@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"perigee/internal/cli"
 	"perigee/internal/metric"
 	"perigee/internal/result"
 	"perigee/internal/size"
@@ -42,6 +43,16 @@ func (r *Report) gatherReplays(old, fresh []*result.Document) {
 // isInvalid reports whether a run replayed a trace too late: what it carried is that of another load.
 func isInvalid(d *result.Document) bool {
 	return d.Replay != nil && d.Replay.Lateness.Posts > 0 && !d.Replay.Lateness.Valid
+}
+
+// sayForced notes how many late runs count by force.
+func (r *Report) sayForced(sides ...[]*result.Document) {
+	for i, name := range []string{"OLD", "NEW"} {
+		n := len(sides[i]) - len(slices.DeleteFunc(slices.Clone(sides[i]), isInvalid))
+		if n > 0 {
+			r.Remarks = append(r.Remarks, fmt.Sprintf("--force counts %s of %s: invalid (lateness)", cli.Count(n, "run"), name))
+		}
+	}
 }
 
 // otherSchedule says of two replays that their schedules differ; empty where they are the same, or there are not two.

@@ -3,6 +3,7 @@ package compare
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,11 +89,23 @@ func TestReplaysOfOtherSchedules(t *testing.T) {
 func TestInvalidReplays(t *testing.T) {
 	late := func(r *result.Replay) { resulttest.SumUp(r, 1000) }
 	r, text := compared(t, replays(5, 1, nil), replays(5, 1.5, late))
-	if r.Judged || !strings.Contains(text, "# no verdicts: all runs of NEW are invalid (lateness), and replayed another load than the trace's") {
+	if r.Judged || !r.unlike || !strings.Contains(text, "# no verdicts: all runs of NEW are invalid (lateness), and replayed another load than the trace's") {
+		t.Error(text)
+	}
+	both := "all runs of OLD and of NEW are invalid (lateness), and replayed another load than the trace's"
+	if r, text = compared(t, replays(1, 1, late), replays(1, 1.5, late)); !r.unlike || !strings.Contains(text, "# no verdicts: "+both) {
+		t.Error(text)
+	}
+	other := func(r *result.Replay) { late(r); r.Requests.Due[17]++ }
+	if _, text = compared(t, replays(1, 1, late), replays(1, 1.5, other)); !strings.Contains(text, "# no verdicts: "+both+"; not the same schedule: ") {
 		t.Error(text)
 	}
 	r, text = compared(t, append(replays(5, 1, nil), replays(1, 1, late)...), replays(5, 1.5, nil))
 	if !r.Judged || r.OldN != 5 || !strings.Contains(text, "1 run of OLD left out: invalid (lateness)") {
 		t.Error(fmt.Sprint(r.Judged, r.OldN), text)
+	}
+	forced, err := Compare(replays(5, 1, nil), replays(5, 1.5, late), Options{Alpha: 0.05, Metric: "latency_ms", Force: true})
+	if err != nil || !forced.Judged || !slices.Contains(forced.Remarks, "--force counts 5 runs of NEW: invalid (lateness)") {
+		t.Error(err, forced.Remarks)
 	}
 }

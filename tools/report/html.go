@@ -226,6 +226,7 @@ type view struct {
 
 	OfRequests                  bool // the patterns are the traffic of requests whose tokens are known
 	Complete                    bool
+	Invalid                     bool // a replay whose posts came too late
 	Scenario, Started, Took     string
 	HostSummary, PatternSummary string
 	Engine, EngineDetail        string
@@ -301,6 +302,7 @@ func newView(id string, in input) *view {
 	d, f := in.figures.Document, in.figures
 	v := &view{
 		ID: id, Label: in.label, D: d, F: f, Complete: d.Status == result.Complete,
+		Invalid:  f.Replay != nil && f.Replay.Lateness.Posts > 0 && !f.Replay.Lateness.Valid,
 		Scenario: strings.TrimSuffix(d.Scenario.Name, ".lua"), Started: d.Started.Format("2006-01-02 15:04:05 MST"),
 		HasSpans: len(f.Timeline.Spans) > 0, HostNames: f.HostNames(), Command: cli.CommandLine(d.Command),
 	}
@@ -339,9 +341,11 @@ func newView(id string, in input) *view {
 	v.Metrics, v.MetricsOf = metricViews(d.Metrics)
 	v.MetricsFirst = len(f.OwnMetrics()) > 0
 	v.Experts = expertsOf(d)
-	for i := range v.Tables { // sections on experts and replays have their figures, but for those beside other traffic
-		v.Tables[i].Folded = v.Tables[i].Folded || v.Experts.There() && d.Values["ep_beside"] == nil ||
-			f.Replay != nil && f.Shipped()
+	if f.Replay != nil && f.Shipped() {
+		v.Tables = nil // the section on the replay has them
+	}
+	for i := range v.Tables { // the section on experts has their figures, but for those beside other traffic
+		v.Tables[i].Folded = v.Tables[i].Folded || v.Experts.There() && d.Values["ep_beside"] == nil
 	}
 	v.describePhases()
 	return v

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"perigee/internal/fault"
+	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 )
 
@@ -50,5 +51,22 @@ func TestReplaysAreNotPooled(t *testing.T) {
 	_, _, err := report(t, Cmd{Results: []string{a, b}, Pool: true, Text: true})
 	if fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "a.json is a replay") {
 		t.Error(err)
+	}
+}
+
+// A page whose replay came too late is not called complete, and has no table twice.
+func TestReplayPageOfALateRun(t *testing.T) {
+	d := resulttest.Replayed(400)
+	d.Scenario.Name = "replay.lua"
+	d.Tables = []result.Table{{Title: "as printed", Columns: []string{"Time"}, Rows: [][]any{{"latency"}}}}
+	for _, tt := range []struct {
+		limit      int64
+		has, lacks string
+	}{{1e6, `<span class="chip good">complete</span>`, "invalid</span>"}, {1000, `<span class="chip warn">invalid</span>`, "complete</span>"}} {
+		resulttest.SumUp(d.Replay, tt.limit)
+		text, err := os.ReadFile(pageOf(t, write(t, d, "r.json.zst")))
+		if page := string(text); err != nil || !strings.Contains(page, tt.has) || strings.Contains(page, tt.lacks) || strings.Contains(page, "as printed") {
+			t.Errorf("limit %d: %v", tt.limit, err)
+		}
 	}
 }

@@ -28,7 +28,7 @@
       label: chart.title, height: 270, series, bars: Boolean(x.words) && !y.log, beside: series.some((s) => s.points.some((p) => p[2].range)) ? 6 : 0,
       x: { label: x.label, fmt: show, log: x.log, words: x.words, base: x.log && (whole || twos) ? 2 : undefined, ...(x.words ? { min: -0.5, max: x.words.length - 0.5 } : {}) },
       y: { label: y.label, fmt: value, log: y.log },
-      lines: limits.map((l) => ({ label: l.name, color: "muted", ...(l.points.length > 1 ? { points: l.points.map((p) => [p.x, p.y]) } : { y: l.points[0].y }) })),
+      lines: limits.map((l) => ({ label: l.name, color: "muted", legend: limits.length === 1 && l.points.length > 1, ...(l.points.length > 1 ? { points: l.points.map((p) => [p.x, p.y]) } : { y: l.points[0].y }) })),
       tip: (s, [at, v, { name, range }]) => [name || show(at), [...(name ? [[x.label, show(at)]] : []), [s.name || y.label, value(v)],
         ...(range && range[1] > range[0] ? [["from", value(range[0])], ["to", value(range[1])]] : [])]],
     })];

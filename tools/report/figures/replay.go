@@ -154,6 +154,26 @@ func level(name string, y float64) Limit {
 // farAbove is from how many times the largest value on a limit would press the rest of a picture onto its axis.
 const farAbove = 8
 
+// shortWindow is the shortest window of the table, in nanoseconds.
+const shortWindow = 100_000_000
+
+// markPeaks gives the points of what was due the range up to the busiest short window that begins in their bin, and
+// returns the largest: in a longer bin the mean would contradict the peaks of the table.
+func (r *Replay) markPeaks(b bins, points []Point) (largest float64) {
+	windows := map[int64]float64{}
+	for i, bytes := range r.Replay.Requests.Bytes {
+		windows[max(r.Replay.Requests.Due[i], 0)/shortWindow] += float64(bytes) * 1e9 / shortWindow
+	}
+	for i := range points {
+		points[i].Low, points[i].High = points[i].Y, points[i].Y
+	}
+	for k, rate := range windows {
+		p := &points[b.at(k*shortWindow)]
+		p.High, largest = max(p.High, Num(rate)), max(largest, rate)
+	}
+	return largest
+}
+
 // Timeline draws what was due and what was carried over the time of the replay, in at most so many bins. The bytes of a
 // request that is done are spread over the time of its transfer.
 func (r *Replay) Timeline(most int) Chart {
@@ -174,7 +194,12 @@ func (r *Replay) Timeline(most int) Chart {
 	c := Chart{Title: "Load over the time of the replay", Wide: true, X: b.axis(), Y: Axis{Label: "bytes / time", Unit: "bytes/s"},
 		Series: []Series{b.series("offered: due in the bin", b.end, rate(due)),
 			b.series("carried: in transfer in the bin", b.played, rate(done))}}
-	if r.Capacity != nil && *r.Capacity > farAbove*max(slices.Max(due), slices.Max(done))*1e9/float64(b.width) {
+	peak := max(slices.Max(due), slices.Max(done)) * 1e9 / float64(b.width)
+	if b.width > shortWindow {
+		c.Y.Label = "bytes / time; bars: to the bin's busiest 0.1 s"
+		peak = max(peak, r.markPeaks(b, c.Series[0].Points)/2) // bars stay readable under a limit that lines do not
+	}
+	if r.Capacity != nil && *r.Capacity > farAbove*peak {
 		c.Title += fmt.Sprintf(" (the capacity of %s/s is far above)", size.Decimal(*r.Capacity))
 	} else if r.Capacity != nil {
 		c.Limits = []Limit{level("capacity", *r.Capacity)}
@@ -213,11 +238,11 @@ func (b bins) most(from, to []int64) func(int) Num {
 	return func(i int) Num { return Num(most[i]) }
 }
 
-// underWay draws how many requests are in transfer, and how many wait for their admission.
+// underWay draws how many requests are due and not done, and how many of them wait for their admission.
 func (r *Replay) underWay(b bins) Chart {
 	q := &r.Replay.Requests
-	c := Chart{Title: "Requests under way, at most in each bin", X: b.axis(), Y: Axis{Label: "requests"},
-		Series: []Series{b.series("in transfer", b.played, b.most(q.Posted, q.Done))}}
+	c := Chart{Title: "Requests that are due and not done, at most in each bin", X: b.axis(), Y: Axis{Label: "requests"},
+		Series: []Series{b.series("due and not done", b.played, b.most(q.Due, q.Done))}}
 	if r.InFlight > 0 {
 		c.Series = append(c.Series, b.series("waiting for admission", b.played, b.most(q.Due, q.Admitted)))
 	}

@@ -85,6 +85,15 @@ func TestReplayTimeline(t *testing.T) {
 				t.Errorf("%s: %g bytes, want %g", s.Name, got, want)
 			}
 		}
+		highest := Num(0)
+		for _, p := range c.Series[0].Points {
+			if highest = max(highest, p.High); p.Low != p.Y || p.High < p.Y {
+				t.Errorf("%+v", p)
+			}
+		}
+		if want := f.Replay.Scales[0].Offered; math.Abs(float64(highest)-want) > 1e-6*want {
+			t.Errorf("the highest bar is %g, the table has %g", highest, want)
+		}
 		if len(c.Limits) != 1 || c.Limits[0].Points[0].Y != 1.8e9 {
 			t.Errorf("%+v", c.Limits)
 		}
@@ -114,7 +123,7 @@ func TestReplayOverTime(t *testing.T) {
 		return list
 	}
 	c := r.underWay(b)
-	for i, want := range [][]Num{{1, 1, 1, 1}, {0, 1, 1, 0}} {
+	for i, want := range [][]Num{{1, 2, 2, 2}, {0, 1, 1, 0}} {
 		if got := values(c.Series[i]); len(got) != 4 || got[0] != want[0] || got[1] != want[1] || got[2] != want[2] || got[3] != want[3] {
 			t.Errorf("%s: %v, want %v", c.Series[i].Name, got, want)
 		}

@@ -27,12 +27,12 @@ type Replay struct {
 	InFlight int           `json:"in_flight,omitempty"` // transfers that a decode rank admits at a time; 0: all
 
 	ZeroNS  int64 `json:"zero_ns"`  // of the schedule, on the common time line
-	SpanNS  int64 `json:"span_ns"`  // steady window: from zero until the last transfer was due
+	SpanNS  int64 `json:"span_ns"`  // steady window: from zero until the last transfer was due, or as much as is known
 	DrainNS int64 `json:"drain_ns"` // from then until the last transfer was done
 	Bytes   int64 `json:"bytes"`    // of all requests of the schedule
 	Done    int64 `json:"done"`     // requests that are complete
 
-	// Bytes per second. Carried counts what was done within the steady window. Alone is what a request alone gets, by
+	// Bytes per second within the steady window. Carried counts what was done within the steady window. Alone is what a request alone gets, by
 	// the largest of the isolated ones; Capacity what all decode workers carry together when each always has work.
 	Offered  float64  `json:"offered_bytes_per_s"`
 	Carried  float64  `json:"carried_bytes_per_s"`
@@ -158,17 +158,46 @@ func (r *Replay) Answer() (lines []string) {
 			"This was not the trace's load: use fewer ranks for each CPU, a lower --speed-up or larger pages, or accept it with --max-late",
 			rounded(l.P99NS), l.Posts, rounded(l.LimitNS), rounded(l.MaxNS), stalls(l.Stalls)))
 	}
+	text, part := "", r.part()
+	if part != "" && r.SpanNS == 0 {
+		return append(lines, part+", too few for figures")
+	}
 	if r.SpanNS == 0 {
 		return append(lines, fmt.Sprintf("%s were due at once, which is no rate; all was done after %v", size.Decimal(r.Bytes), rounded(r.DrainNS)))
 	}
-	text := "offered " + rate(r.Offered) + ", carried " + rate(r.Carried)
+	if part != "" {
+		text = fmt.Sprintf("in the first %v ", rounded(r.SpanNS))
+	}
+	text += "offered " + rate(r.Offered) + ", carried " + rate(r.Carried)
 	if r.Capacity != nil {
 		text += ", capacity " + rate(*r.Capacity)
 	}
 	if words := r.verdict(); words != "" && l.Valid {
 		text += ": " + words
 	}
-	return append(append(lines, text), r.peaks()...)
+	if lines = append(lines, text); part != "" {
+		lines = append(lines, part)
+	}
+	return append(lines, r.peaks()...)
+}
+
+// part says how many requests are complete; empty where all of them are.
+func (r *Replay) part() string {
+	n := len(r.Requests.Done)
+	if r.Done == int64(n) {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d requests are complete (%s of %s)", r.Done, n, size.Decimal(r.doneBytes()), size.Decimal(r.Bytes))
+}
+
+// doneBytes are those of the requests that are complete.
+func (r *Replay) doneBytes() (sum int64) {
+	for i, done := range r.Requests.Done {
+		if done >= 0 {
+			sum += r.Requests.Bytes[i]
+		}
+	}
+	return sum
 }
 
 // verdict says whether the network was saturated on average; empty where the capacity is not known.

@@ -18,7 +18,7 @@ func fullReplay() *result.Replay {
 		Scales:   []result.ReplayScale{{WindowS: 0.1, Offered: 1, Carried: 1, PerRank: 1, Capacity: 0.5, Over: 1, Windows: 2}},
 		Lateness: result.ReplayLateness{P50NS: 1, P99NS: 2, MaxNS: 3, LimitNS: 1e6, Posts: 4, Late: 1, Stalls: 1, OfGap: 0.1, Valid: true},
 		Queue:    times, Latency: times, Transfer: times, Share: shares, Slowdown: shares, Fit: &result.ReplayFit{AlphaNS: 1, Rate: 1, R2: 1},
-		Requests: result.ReplayRequests{Index: []int{0}, Prefill: []int{0}, Decode: []int{1}, Tokens: []int64{5}, Bytes: []int64{7}, Due: []int64{0}, Admitted: []int64{1}, Posted: []int64{1}, Done: []int64{-1}, PrefillNS: []int64{9}},
+		Requests: result.ReplayRequests{Index: []int{0}, Prefill: []int{0}, Decode: []int{1}, Tokens: []int64{5}, Bytes: []int64{7}, Due: []int64{0}, Admitted: []int64{1}, Posted: []int64{1}, Done: []int64{9}, PrefillNS: []int64{9}},
 		Isolated: []result.ReplayAlone{{Request: 0, Bytes: 7, NS: 3, Runs: 2}},
 	}
 }
@@ -45,6 +45,11 @@ func TestReplayAnswer(t *testing.T) {
 		"invalid": {func(r *result.Replay) { r.Lateness.Valid, r.Lateness.P99NS = false, 12345678 }, []string{
 			"INVALID: posts came too late: p99 12.3ms of 4, wanted at most 1ms (--max-late); at most 3ns, in one stall. ",
 			"offered 2.00 GB/s, carried 1.90 GB/s, capacity 2.00 GB/s"}},
+		"part": {func(r *result.Replay) {
+			r.Done, r.Requests.Done, r.Requests.Bytes, r.Bytes = 1, []int64{7, -1, -1}, []int64{2e9, 3e9, 4e9}, 9e9
+		}, []string{"in the first 10s offered 2.00 GB/s, carried 1.90 GB/s, capacity 2.00 GB/s: near its capacity, 1.00 of it on average", "1 of 3 requests are complete (2.00 GB of 9.00 GB)"}},
+		"hardly begun": {func(r *result.Replay) { r.Done, r.SpanNS, r.Bytes, r.Requests.Done[0] = 0, 0, 7, -1 }, []string{
+			"0 of 1 requests are complete (0 B of 7 B), too few for figures"}},
 		"at once": {func(r *result.Replay) { r.SpanNS = 0 }, []string{"20.0 GB were due at once, which is no rate; all was done after 1ms"}},
 		"nothing": {func(r *result.Replay) { r.Lateness = result.ReplayLateness{Valid: true} }, []string{"nothing was played"}},
 	} {

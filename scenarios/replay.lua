@@ -36,7 +36,7 @@ local function report(f)
     }
   end
   result.table {
-    title = "load by windows of one length",
+    title = "load by windows of one length, in the replay's time" .. (f.speed_up ~= 1 and string.format(" (0.1 s are %.3g s of the trace)", 0.1 * f.speed_up) or ""),
     columns = {
       { "Window (s)", "%g" }, { "Peak offered (GB/s)", "%.6g" }, { "Peak carried (GB/s)", "%.6g" }, { "Offered/mean", "%.3f" }, { "Offered/capacity", "%.3f" },
       { "Beyond it", "%d" }, { "Windows", "%d" }, { "Peak to a rank (GB/s)", "%.6g" },

@@ -175,10 +175,26 @@ func (r *Replay) Answer() (lines []string) {
 	if words := r.verdict(); words != "" && l.Valid {
 		text += ": " + words
 	}
-	if lines = append(lines, text); part != "" {
-		lines = append(lines, part)
+	for _, more := range []string{text, part, r.inFull(), r.peaks()} {
+		if more != "" {
+			lines = append(lines, more)
+		}
 	}
-	return append(lines, r.peaks()...)
+	return lines
+}
+
+// inFull says what part of the trace's load was replayed, and what all of it would ask for; empty where it was all.
+func (r *Replay) inFull() string {
+	part := r.Scale * r.SpeedUp
+	if !(part > 0) || few(part) == "1" {
+		return ""
+	}
+	text := fmt.Sprintf("this replay is %s of the trace's load (scale %g, %g x its speed): in full it asks for %s", few(part), r.Scale,
+		r.SpeedUp, rate(r.Offered/part))
+	if r.Capacity == nil || *r.Capacity <= 0 {
+		return text + " on average"
+	}
+	return fmt.Sprintf("%s, %s x the capacity, on average", text, few(r.Offered/part / *r.Capacity))
 }
 
 // part says how many requests are complete; empty where all of them are.
@@ -222,13 +238,17 @@ func (r *Replay) verdict() string {
 		return fmt.Sprintf("the network has room, %s of the capacity is asked for on average, but single ranks or --in-flight hold transfers back: %v of drain",
 			few(part), rounded(r.DrainNS))
 	}
+	if r.inFull() != "" {
+		return fmt.Sprintf("not saturated by this replay, %s of the capacity on average", few(part))
+	}
 	return fmt.Sprintf("not saturated, %s of the capacity on average", few(part))
 }
 
-// peaks say what short windows offered at most: of the capacity, or where that is not known of the mean.
-func (r *Replay) peaks() []string {
+// peaks say what short windows offered at most: of the capacity, or where that is not known of the mean. Windows are of
+// the replay's time.
+func (r *Replay) peaks() string {
 	if len(r.Scales) == 0 || r.Offered <= 0 {
-		return nil
+		return ""
 	}
 	of, unit := r.Offered, "the mean"
 	if r.Capacity != nil && *r.Capacity > 0 {
@@ -242,7 +262,19 @@ func (r *Replay) peaks() []string {
 		}
 		parts = append(parts, text)
 	}
-	return []string{"peaks ask for " + strings.Join(parts, ", ")}
+	text := "peaks ask for "
+	if r.inFull() != "" {
+		text = "peaks of this replay ask for "
+	}
+	return text + strings.Join(parts, ", ") + r.traceTime()
+}
+
+// traceTime says how long a window is in the trace, where that is not as long as in the replay.
+func (r *Replay) traceTime() string {
+	if r.SpeedUp == 1 {
+		return ""
+	}
+	return fmt.Sprintf("; 0.1 s of the replay are %.3g s of the trace", 0.1*r.SpeedUp)
 }
 
 // few writes a number with two digits, or all of those before the point.

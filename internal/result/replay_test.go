@@ -32,6 +32,15 @@ func TestReplayAnswer(t *testing.T) {
 		"not saturated": {func(r *result.Replay) { *r.Capacity = 40e9 }, []string{
 			"offered 2.00 GB/s, carried 1.90 GB/s, capacity 40.0 GB/s: not saturated, 0.05 of the capacity on average",
 			"peaks ask for 3 x the capacity in 0.1 s (1 of 2 windows are beyond it), 0.5 x the capacity in 1 s"}},
+		"part of the load": {func(r *result.Replay) { *r.Capacity, r.Scale, r.SpeedUp = 40e9, 0.001, 100 }, []string{
+			"offered 2.00 GB/s, carried 1.90 GB/s, capacity 40.0 GB/s: not saturated by this replay, 0.05 of the capacity on average",
+			"this replay is 0.1 of the trace's load (scale 0.001, 100 x its speed): in full it asks for 20.0 GB/s, 0.5 x the capacity, on average",
+			"peaks of this replay ask for 3 x the capacity in 0.1 s (1 of 2 windows are beyond it), 0.5 x the capacity in 1 s; 0.1 s of the replay are 10 s of the trace"}},
+		"faster": {func(r *result.Replay) { r.Capacity, r.SpeedUp, r.Scales[0].Over = nil, 2.5, 0 }, []string{"offered 2.00 GB/s, carried 1.90 GB/s",
+			"this replay is 2.5 of the trace's load (scale 1, 2.5 x its speed): in full it asks for 800 MB/s on average",
+			"peaks of this replay ask for 60 x the mean in 0.1 s, 10 x the mean in 1 s; 0.1 s of the replay are 0.25 s of the trace"}},
+		"as much": {func(r *result.Replay) { r.Capacity, r.SpeedUp, r.Scale, r.Scales[0].Over = nil, 100, 0.01, 0 }, []string{
+			"offered 2.00 GB/s, carried 1.90 GB/s", "peaks ask for 60 x the mean in 0.1 s, 10 x the mean in 1 s; 0.1 s of the replay are 10 s of the trace"}},
 		"near": {func(r *result.Replay) {}, []string{
 			"offered 2.00 GB/s, carried 1.90 GB/s, capacity 2.00 GB/s: near its capacity, 1.00 of it on average"}},
 		"saturated": {func(r *result.Replay) { r.Offered = 5e9 }, []string{
@@ -55,6 +64,7 @@ func TestReplayAnswer(t *testing.T) {
 	} {
 		r := fullReplay()
 		r.Scales = []result.ReplayScale{{WindowS: 0.1, Offered: 120e9, Over: 1, Windows: 2}, {WindowS: 1, Offered: 20e9, Windows: 1}}
+		r.SpeedUp, r.Scale = 1, 1
 		c.change(r)
 		got := r.Answer()
 		for i, want := range c.want {

@@ -34,7 +34,7 @@ func (r *Replay) tone(answer string) string {
 	switch {
 	case !r.Lateness.Valid, strings.Contains(answer, ": saturated"):
 		return "bad"
-	case strings.Contains(answer, ": not saturated") && !over && int(r.Done) == r.Requests:
+	case strings.Contains(answer, ": not saturated, ") && !over && int(r.Done) == r.Requests:
 		return "good"
 	}
 	return "note"

@@ -208,7 +208,8 @@ func (r *Replay) Capacity(seconds float64) error {
 	if r.doc == nil {
 		return nil
 	}
-	slices.Sort(rates)
+	r.doc.Stretches = rates
+	rates = slices.Sorted(slices.Values(rates))
 	r.doc.Capacity = &rates[len(rates)/2]
 	r.save()
 	return nil

@@ -2,6 +2,7 @@ package result
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +39,8 @@ type Replay struct {
 	Carried  float64  `json:"carried_bytes_per_s"`
 	Alone    *float64 `json:"alone_bytes_per_s,omitempty"`
 	Capacity *float64 `json:"capacity_bytes_per_s,omitempty"`
+	// Stretches are the rates that Capacity is the median of, in their order.
+	Stretches []float64 `json:"capacity_stretches_bytes_per_s,omitempty"`
 
 	Scales   []ReplayScale  `json:"scales"`
 	Lateness ReplayLateness `json:"lateness"`
@@ -141,7 +144,8 @@ type ReplayAlone struct {
 	Runs    int   `json:"runs"`
 }
 
-// How much of the capacity may be offered for a verdict. Between the two repeated runs may disagree.
+// How much of the capacity, or of the least and the most of its stretches, may be offered for a verdict. Between the two
+// repeated runs may disagree.
 const (
 	surelyBelow = 0.8
 	surelyAbove = 1.25
@@ -170,12 +174,12 @@ func (r *Replay) Answer() (lines []string) {
 	}
 	text += "offered " + rate(r.Offered) + ", carried " + rate(r.Carried)
 	if r.Capacity != nil {
-		text += ", capacity " + rate(*r.Capacity)
+		text += ", capacity " + rate(*r.Capacity) + r.stretches()
 	}
 	if words := r.verdict(); words != "" && l.Valid {
 		text += ": " + words
 	}
-	for _, more := range []string{text, part, r.inFull(), r.peaks()} {
+	for _, more := range []string{text, part, r.beyond(), r.inFull(), r.peaks()} {
 		if more != "" {
 			lines = append(lines, more)
 		}
@@ -221,17 +225,20 @@ func (r *Replay) verdict() string {
 	if r.Capacity == nil || *r.Capacity <= 0 {
 		return ""
 	}
-	for _, x := range r.Scales {
-		if x.Carried > surelyAbove**r.Capacity {
-			return fmt.Sprintf("no verdict, since in %g s up to %s were carried, more than the capacity as it was measured before: the machine is busy with other things",
-				x.WindowS, rate(x.Carried))
-		}
+	if r.beyond() != "" {
+		return "no verdict"
+	}
+	least, most := *r.Capacity, *r.Capacity
+	for _, one := range r.Stretches {
+		least, most = min(least, one), max(most, one)
 	}
 	part := r.Offered / *r.Capacity
 	held := r.DrainNS > r.SpanNS/10 && r.Carried < 0.9*r.Offered
 	switch {
-	case part > surelyAbove:
+	case r.Offered > surelyAbove*most:
 		return fmt.Sprintf("saturated, %s x the capacity on average", few(part))
+	case r.Offered >= surelyBelow*least && (part < surelyBelow || part > surelyAbove):
+		return fmt.Sprintf("no verdict, since the capacity varies: %.2f of it on average", part)
 	case part >= surelyBelow:
 		return fmt.Sprintf("near its capacity, %.2f of it on average", part)
 	case held:
@@ -242,6 +249,30 @@ func (r *Replay) verdict() string {
 		return fmt.Sprintf("not saturated by this replay, %s of the capacity on average", few(part))
 	}
 	return fmt.Sprintf("not saturated, %s of the capacity on average", few(part))
+}
+
+// beyond says that more was carried than should have been possible; empty where it was not.
+func (r *Replay) beyond() string {
+	for _, x := range r.Scales {
+		if r.Capacity != nil && *r.Capacity > 0 && x.Carried > surelyAbove**r.Capacity {
+			return fmt.Sprintf("in %g s up to %s were carried, %s x the capacity as it was measured before, so that is too low: "+
+				"--capacity measures it for longer", x.WindowS, rate(x.Carried), few(x.Carried / *r.Capacity))
+		}
+	}
+	return ""
+}
+
+// stretches says how far the stretches are apart in which the capacity was measured.
+func (r *Replay) stretches() string {
+	if len(r.Stretches) < 2 {
+		return ""
+	}
+	least, most := rate(slices.Min(r.Stretches)), rate(slices.Max(r.Stretches))
+	number, unit, _ := strings.Cut(least, " ")
+	if strings.HasSuffix(most, " "+unit) {
+		least, most = number, strings.TrimSuffix(most, " "+unit)
+	}
+	return fmt.Sprintf(" (%s to %s in %d stretches)", least, most, len(r.Stretches))
 }
 
 // peaks say what short windows offered at most: of the capacity, or where that is not known of the mean. Windows are of

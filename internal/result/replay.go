@@ -131,7 +131,8 @@ type ReplayRequests struct {
 	Bytes     []int64 `json:"bytes"`
 	Due       []int64 `json:"due_ns"`
 	Admitted  []int64 `json:"admitted_ns"` // by the last of its ranks
-	Posted    []int64 `json:"posted_ns"`   // by the last of its ranks, of its first transfer
+	Posted    []int64 `json:"posted_ns"`   // by the first of its ranks
+	Late      []int64 `json:"late_ns"`     // of its latest post: after it was due, or admitted if that was later
 	Done      []int64 `json:"done_ns"`
 	PrefillNS []int64 `json:"prefill_ns"`
 }

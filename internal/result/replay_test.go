@@ -18,7 +18,7 @@ func fullReplay() *result.Replay {
 		Scales:   []result.ReplayScale{{WindowS: 0.1, Offered: 1, Carried: 1, PerRank: 1, Capacity: 0.5, Over: 1, Windows: 2}},
 		Lateness: result.ReplayLateness{P50NS: 1, P99NS: 2, MaxNS: 3, LimitNS: 1e6, Posts: 4, Late: 1, Stalls: 1, OfGap: 0.1, Valid: true},
 		Queue:    times, Latency: times, Transfer: times, Share: shares, Slowdown: shares, Fit: &result.ReplayFit{AlphaNS: 1, Rate: 1, R2: 1},
-		Requests: result.ReplayRequests{Index: []int{0}, Prefill: []int{0}, Decode: []int{1}, Tokens: []int64{5}, Bytes: []int64{7}, Due: []int64{0}, Admitted: []int64{1}, Posted: []int64{1}, Done: []int64{9}, PrefillNS: []int64{9}},
+		Requests: result.ReplayRequests{Index: []int{0}, Prefill: []int{0}, Decode: []int{1}, Tokens: []int64{5}, Bytes: []int64{7}, Due: []int64{0}, Admitted: []int64{1}, Posted: []int64{1}, Late: []int64{1}, Done: []int64{9}, PrefillNS: []int64{9}},
 		Isolated: []result.ReplayAlone{{Request: 0, Bytes: 7, NS: 3, Runs: 2}},
 	}
 }

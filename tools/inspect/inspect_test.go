@@ -731,7 +731,7 @@ func TestRequests(t *testing.T) {
 		!strings.Contains(lines[20], fmt.Sprintf(",%d,30000000,,,,%d", q.Bytes[19], q.PrefillNS[19])) {
 		t.Errorf("%d lines: %q, %q", len(lines), lines[0], lines[20])
 	}
-	if got := mustCall(t, "convert", path, "-", "--format", "jsonl", "--rows", "request"); !strings.Contains(got, `"posted_ns":null,"done_ns":null`) {
+	if got := mustCall(t, "convert", path, "-", "--format", "jsonl", "--rows", "request"); !strings.Contains(got, `"posted_ns":null,"late_ns":null,"done_ns":null`) {
 		t.Error(got)
 	}
 	if got := mustCall(t, "show", path); !strings.Contains(got, "replay:     offered ") {

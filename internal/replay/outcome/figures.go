@@ -99,7 +99,7 @@ func (l *Log) fillTimes(r *result.Replay) {
 		of := l.requests[i]
 		queue = append(queue, rows.Admitted[i]-rows.Due[i])
 		latency = append(latency, done-rows.Due[i])
-		transfer = append(transfer, done-l.transfer[of.first].first)
+		transfer = append(transfer, done-rows.Posted[i])
 		// Layers that leave while the prompt is prefilled cost no time: what is left begins at the prefill's end.
 		exposed := max(done-l.schedule.Transfers[of.last].DueNS, 0)
 		if exposed+rows.PrefillNS[i] > 0 {

@@ -62,7 +62,8 @@ func New(s *replay.Schedule) *Log {
 	l := &Log{
 		schedule: s, transfer: make([]transfer, len(s.Transfers)), requests: make([]request, n),
 		offered: make([]int64, s.SpanNS/bin+1), sent: map[[2]int]int64{},
-		rows: result.ReplayRequests{Admitted: make([]int64, n), Posted: make([]int64, n), Done: make([]int64, n)},
+		rows: result.ReplayRequests{Admitted: make([]int64, n), Posted: make([]int64, n), Late: make([]int64, n),
+			Done: make([]int64, n)},
 	}
 	l.moved = make([]float64, len(l.offered))
 	rows := &l.rows
@@ -110,7 +111,7 @@ func (l *Log) Begin(zero int64) {
 	clear(l.moved)
 	for i := range l.requests {
 		l.requests[i].left, l.requests[i].done = 0, 0
-		l.rows.Admitted[i], l.rows.Posted[i], l.rows.Done[i] = -1, -1, -1
+		l.rows.Admitted[i], l.rows.Posted[i], l.rows.Late[i], l.rows.Done[i] = -1, -1, -1, -1
 	}
 	for i, t := range l.schedule.Transfers {
 		l.requests[t.Request].left++
@@ -146,18 +147,22 @@ func (l *Log) Add(rank int, list []play.Timed) bool {
 		if t.left == t.bytes || posted < t.first {
 			t.first = posted
 		}
+		late, rows := p.Posted-p.Admitted, &l.rows
 		if p.Transfer == q.first {
-			l.rows.Admitted[i] = max(l.rows.Admitted[i], p.Admitted-l.zero)
-			l.rows.Posted[i] = max(l.rows.Posted[i], posted)
+			rows.Admitted[i] = max(rows.Admitted[i], p.Admitted-l.zero)
 		}
+		if rows.Posted[i] < 0 {
+			rows.Posted[i], rows.Late[i] = posted, late
+		}
+		rows.Posted[i], rows.Late[i] = min(rows.Posted[i], posted), max(rows.Late[i], late)
 		t.done, q.done = max(t.done, end), max(q.done, end)
 		if t.left -= p.Bytes; t.left == 0 {
 			q.left--
 		}
 		if q.left == 0 {
-			l.rows.Done[i] = q.done
+			rows.Done[i] = q.done
 		}
-		l.posts = append(l.posts, post{rank, posted, p.Posted - p.Admitted})
+		l.posts = append(l.posts, post{rank, posted, late})
 		l.end = max(l.end, end)
 		l.move(posted, end, p.Bytes)
 	}

@@ -100,7 +100,7 @@ func TestFigures(t *testing.T) {
 	wantRows := result.ReplayRequests{
 		Index: []int{0, 1, 2, 3}, Prefill: []int{0, 0, 0, 0}, Decode: []int{0, 1, 0, 1}, Tokens: []int64{1000, 3000, 500, 1500},
 		Bytes: []int64{8000, 24000, 4000, 12000}, Due: []int64{0, 100 * ms, 1250 * ms, 2000 * ms},
-		Admitted: []int64{0, 100 * ms, 1250 * ms, 2000 * ms}, Posted: []int64{0, 102 * ms, 1250 * ms, 2003 * ms},
+		Admitted: []int64{0, 100 * ms, 1250 * ms, 2000 * ms}, Posted: []int64{0, 100*ms + ms/2, 1250 * ms, 2000 * ms}, Late: []int64{0, 2 * ms, 0, 3 * ms},
 		Done: []int64{20 * ms, 202 * ms, 1260 * ms, 2053 * ms}, PrefillNS: r.Requests.PrefillNS,
 	}
 	if diff := cmp.Diff(wantRows, r.Requests); diff != "" {

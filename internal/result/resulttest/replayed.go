@@ -39,6 +39,7 @@ func Replayed(requests int) *result.Document {
 		q.Tokens, q.Bytes = append(q.Tokens, bytes/262), append(q.Bytes, bytes)
 		q.Due, q.Admitted = append(q.Due, due), append(q.Admitted, due)
 		q.Posted, q.Done = append(q.Posted, posted), append(q.Done, int64(free[i%2]))
+		q.Late = append(q.Late, posted-due)
 		q.PrefillNS = append(q.PrefillNS, bytes*4)
 		if i < 5 {
 			alone := result.ReplayAlone{Request: i, Bytes: bytes, NS: int64(alpha) + bytes, Runs: 5}

@@ -246,7 +246,7 @@ func (r *Replay) lateness(b bins) Chart {
 			return Num(stats.Quantile(list[i], q))
 		}
 	}
-	c := Chart{Title: "Lateness of requests", X: b.axis(), Y: Axis{Label: "posted - due", Unit: "ns"},
+	c := Chart{Title: "Lateness of requests", X: b.axis(), Y: Axis{Label: "latest post - due", Unit: "ns"},
 		Series: []Series{b.series("median", b.end, at(0.5)), b.series("latest", b.end, at(1))},
 		Limits: []Limit{level("limit of the p99", float64(r.Lateness.LimitNS))}}
 	c.Y.Log = c.wide(func(p Point) Num { return p.Y })

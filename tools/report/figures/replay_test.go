@@ -100,7 +100,7 @@ func TestReplayTimeline(t *testing.T) {
 func three(r *result.Replay) {
 	*r = result.Replay{SpeedUp: 1, Scale: 1, InFlight: 1, SpanNS: 300, Requests: result.ReplayRequests{
 		Index: []int{0, 1, 2}, Prefill: make([]int, 3), Decode: make([]int, 3), Tokens: make([]int64, 3), Bytes: []int64{100, 100, 100},
-		Due: []int64{0, 100, 300}, Admitted: []int64{0, 250, 300}, Posted: []int64{10, 260, -1}, Done: []int64{250, 310, -1}, PrefillNS: make([]int64, 3),
+		Due: []int64{0, 100, 300}, Admitted: []int64{0, 250, 300}, Posted: []int64{10, 260, -1}, Late: []int64{10, 10, -1}, Done: []int64{250, 310, -1}, PrefillNS: make([]int64, 3),
 	}}
 }
 

@@ -23,13 +23,15 @@ import (
 // Replay is a schedule whose transfers are prepared at all ranks. All of them call its methods alike.
 type Replay struct {
 	*replay.Schedule
-	e    *Experiment
-	plan *play.Plan
-	log  *outcome.Log   // at rank 0, as is
-	doc  *result.Replay // what is known so far
+	e        *Experiment
+	plan     *play.Plan
+	inFlight int            // transfers of a decode rank under way; 0: all that are due
+	log      *outcome.Log   // at rank 0, as is
+	doc      *result.Replay // what is known so far
 }
 
-// OpenReplay prepares a schedule. about says of it what the result holds besides, at rank 0.
+// OpenReplay prepares a schedule. about says of it what the result holds besides, and how many transfers may be under
+// way.
 func (e *Experiment) OpenReplay(s *replay.Schedule, about result.Replay) (*Replay, error) {
 	session, err := e.Session()
 	if err != nil {
@@ -39,7 +41,7 @@ func (e *Experiment) OpenReplay(s *replay.Schedule, about result.Replay) (*Repla
 	if err != nil {
 		return nil, err
 	}
-	r := &Replay{Schedule: s, e: e}
+	r := &Replay{Schedule: s, e: e, inFlight: about.InFlight}
 	if r.plan, err = play.New(session, placed); fault.KindOf(err) == fault.Resource {
 		return nil, fault.Wrap(err, "replay").
 			WithHint("--pool SIZE bounds the buffers of a rank, --scale X shrinks all bytes, such as --scale 0.01")
@@ -132,7 +134,8 @@ func (r *Replay) alone(transfer int) (ns int64, err error) {
 	}
 	const far = int64(1) << 62
 	var latest [2]int64 // end after zero; and far less the first post, so that the latest is of the first
-	err = r.plan.Follow(play.Pace{First: transfer, End: transfer + 1, AtOnce: true, Zero: zero}, func(done []play.Timed) {
+	pace := play.Pace{First: transfer, End: transfer + 1, AtOnce: true, Zero: zero}
+	err = r.plan.Follow(pace, func(done []play.Timed) {
 		latest = [2]int64{done[0].End - zero, far - (done[0].Posted - zero)}
 	})
 	if err != nil {
@@ -264,8 +267,7 @@ func together(all [][]play.Timed) (bytesPerSecond float64) {
 
 // Played says how a schedule is played.
 type Played struct {
-	InFlight int           // transfers of a decode rank under way; 0: all that are due
-	MaxLate  time.Duration // of 99 % of all posts
+	MaxLate time.Duration // of 99 % of all posts
 	// Progress gets at rank 0, from time to time, how many requests are complete and how much of the schedule is over.
 	Progress func(requests int, over time.Duration)
 }
@@ -287,7 +289,7 @@ func (r *Replay) Play(o Played) (*result.Replay, error) {
 	}
 	g := &gathering{Replay: r, played: o, zero: zero, done: make(chan struct{}), ended: make(chan error, 1)}
 	go func() { g.ended <- g.run() }()
-	err = r.plan.Follow(play.Pace{End: len(r.Transfers), InFlight: o.InFlight, Zero: zero}, g.take)
+	err = r.plan.Follow(play.Pace{End: len(r.Transfers), InFlight: r.inFlight, Zero: zero}, g.take)
 	if err != nil {
 		w.Fail(err) // or the others would gather for ever
 	}

@@ -90,7 +90,7 @@ func ofRequests(name, help string, ns func(r *result.Replay, i int) float64) Def
 	})
 }
 
-// ofPercentiles makes a metric of which the result has only some percentiles, in a unit of which per make the metric's: a
+// ofPercentiles makes a metric of which the result has only some percentiles, each per times the metric's unit: a
 // sample for each, which a threshold with this aggregate takes.
 func ofPercentiles(name, unit, help string, per float64, all func(r *result.Replay) [4]float64) Def {
 	d := eachReplay(name, unit, expr.Lower, help, nil, func(r *result.Replay, yield func(Sample)) {

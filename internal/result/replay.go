@@ -159,16 +159,20 @@ func (r *Replay) Answer() (lines []string) {
 		return []string{"nothing was played"}
 	}
 	if !l.Valid {
-		lines = append(lines, fmt.Sprintf("INVALID: posts came too late: p99 %v of %d, wanted at most %v (--max-late); at most %v, %s. "+
+		lines = append(lines, fmt.Sprintf("INVALID: posts came too late: p99 %v of %d, wanted at most %v (--max-late); at most %v; stalls: %d. "+
 			"This was not the trace's load: use fewer ranks for each CPU, a lower --speed-up or larger pages, or accept it with --max-late",
-			rounded(l.P99NS), l.Posts, rounded(l.LimitNS), rounded(l.MaxNS), stalls(l.Stalls)))
+			rounded(l.P99NS), l.Posts, rounded(l.LimitNS), rounded(l.MaxNS), l.Stalls))
 	}
 	text, part := "", r.part()
 	if part != "" && r.SpanNS == 0 {
 		return append(lines, part+", too few for figures")
 	}
 	if r.SpanNS == 0 {
-		return append(lines, fmt.Sprintf("%s were due at once, which is no rate; all was done after %v", size.Decimal(r.Bytes), rounded(r.DrainNS)))
+		text := fmt.Sprintf("%s were due at once, which is no rate; ", size.Decimal(r.Bytes))
+		if n := len(r.Requests.Index); int(r.Done) < n {
+			return append(lines, fmt.Sprintf("%s%d of %d requests were done", text, r.Done, n))
+		}
+		return append(lines, fmt.Sprintf("%sall was done after %v", text, rounded(r.DrainNS)))
 	}
 	if part != "" {
 		text = fmt.Sprintf("in the first %v ", rounded(r.SpanNS))
@@ -315,13 +319,6 @@ func few(x float64) string {
 		return fmt.Sprintf("%.0f", x)
 	}
 	return fmt.Sprintf("%.2g", x)
-}
-
-func stalls(n int64) string {
-	if n == 1 {
-		return "in one stall"
-	}
-	return fmt.Sprintf("in %d stalls", n)
 }
 
 func rate(bytesPerSecond float64) string { return size.Decimal(bytesPerSecond) + "/s" }

@@ -59,7 +59,7 @@ func TestReplayAnswer(t *testing.T) {
 		"low stretch": {func(r *result.Replay) { r.Offered, r.Stretches = 1e9, []float64{1.2e9, 2.5e9, 2e9} }, []string{
 			"offered 1.00 GB/s, carried 1.90 GB/s, capacity 2.00 GB/s (1.20 to 2.50 in 3 stretches): no verdict, since the capacity varies: 0.50 of it on average"}},
 		"invalid": {func(r *result.Replay) { r.Lateness.Valid, r.Lateness.P99NS = false, 12345678 }, []string{
-			"INVALID: posts came too late: p99 12.3ms of 4, wanted at most 1ms (--max-late); at most 3ns, in one stall. ",
+			"INVALID: posts came too late: p99 12.3ms of 4, wanted at most 1ms (--max-late); at most 3ns; stalls: 1. ",
 			"offered 2.00 GB/s, carried 1.90 GB/s, capacity 2.00 GB/s"}},
 		"part": {func(r *result.Replay) {
 			r.Done, r.Requests.Done, r.Requests.Bytes, r.Bytes = 1, []int64{7, -1, -1}, []int64{2e9, 3e9, 4e9}, 9e9
@@ -67,6 +67,8 @@ func TestReplayAnswer(t *testing.T) {
 		"hardly begun": {func(r *result.Replay) { r.Done, r.SpanNS, r.Bytes, r.Requests.Done[0] = 0, 0, 7, -1 }, []string{
 			"0 of 1 requests are complete (0 B of 7 B), too few for figures"}},
 		"at once": {func(r *result.Replay) { r.SpanNS = 0 }, []string{"20.0 GB were due at once, which is no rate; all was done after 1ms"}},
+		"at once, cut off": {func(r *result.Replay) { r.SpanNS, r.DrainNS, r.Done = 0, 0, 0 }, []string{
+			"20.0 GB were due at once, which is no rate; 0 of 1 requests were done"}},
 		"nothing": {func(r *result.Replay) { r.Lateness = result.ReplayLateness{Valid: true} }, []string{"nothing was played"}},
 	} {
 		r := fullReplay()

@@ -3,6 +3,9 @@ package result
 import (
 	"fmt"
 	"math"
+	"slices"
+
+	"perigee/internal/stats"
 )
 
 // check makes sure that the columns of requests have as many rows each, and that those played alone are there.
@@ -17,8 +20,7 @@ func (r *Replay) check() error {
 	}{
 		{"prefill", len(q.Prefill)}, {"decode", len(q.Decode)}, {"tokens", len(q.Tokens)}, {"bytes", len(q.Bytes)},
 		{"due_ns", len(q.Due)}, {"admitted_ns", len(q.Admitted)}, {"posted_ns", len(q.Posted)},
-		{"late_ns", len(q.Late)}, {"done_ns", len(q.Done)},
-		{"prefill_ns", len(q.PrefillNS)},
+		{"late_ns", len(q.Late)}, {"done_ns", len(q.Done)}, {"prefill_ns", len(q.PrefillNS)},
 	} {
 		if c.rows != n {
 			return fmt.Errorf("requests: %d rows of index, but %d of %s", n, c.rows, c.name)
@@ -30,6 +32,25 @@ func (r *Replay) check() error {
 		}
 	}
 	return nil
+}
+
+// ReplaySharesOf are the percentiles of values, which it sorts; nil of none.
+func ReplaySharesOf(values []float64) *ReplayShares {
+	if len(values) == 0 {
+		return nil
+	}
+	slices.Sort(values)
+	at := func(q float64) float64 { return stats.Quantile(values, q) }
+	return &ReplayShares{P50: at(0.5), P90: at(0.9), P99: at(0.99), Max: at(1)}
+}
+
+// ReplayTimesOf are the percentiles of nanoseconds, which it sorts; nil of none.
+func ReplayTimesOf(values []float64) *ReplayTimes {
+	s := ReplaySharesOf(values)
+	if s == nil {
+		return nil
+	}
+	return &ReplayTimes{P50NS: int64(s.P50), P90NS: int64(s.P90), P99NS: int64(s.P99), MaxNS: int64(s.Max)}
 }
 
 // List are the percentiles in their order, in nanoseconds; NaN where there are none.
@@ -48,7 +69,8 @@ func (s *ReplayShares) List() [4]float64 {
 	return [4]float64{s.P50, s.P90, s.P99, s.Max}
 }
 
-// List are the percentiles in their order, in nanoseconds: NaN for the 90th, which is not known, and for all of no posts.
+// List are the percentiles in their order, in nanoseconds. The 90th, which is not known, is NaN, and so are all of no
+// posts.
 func (l *ReplayLateness) List() [4]float64 {
 	if l.Posts == 0 {
 		return unknown
@@ -86,11 +108,3 @@ func (r *Replay) LateNS(i int) float64 {
 
 // LatencyNS is the time from when request i was due until it was done, in nanoseconds; NaN where it was not.
 func (r *Replay) LatencyNS(i int) float64 { return between(r.Requests.Due[i], r.Requests.Done[i]) }
-
-// AloneNS is what so many bytes take alone by the line through the isolated requests, in nanoseconds; NaN without one.
-func (r *Replay) AloneNS(bytes int64) float64 {
-	if r.Fit == nil || !(r.Fit.Rate > 0) {
-		return math.NaN()
-	}
-	return r.Fit.AlphaNS + float64(bytes)*1e9/r.Fit.Rate
-}

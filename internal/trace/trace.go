@@ -142,7 +142,7 @@ func Read(name string, r io.Reader, o Options) (*Trace, error) {
 	if o.BlockTokens < 0 || o.BlockTokens > maxBlock {
 		return nil, fault.New(fault.Usage, "--block-size: wanted 1 to %d tokens, got %d", maxBlock, o.BlockTokens)
 	}
-	in, err := unpack(r)
+	in, err := Unpack(r)
 	if err != nil {
 		return nil, fault.New(fault.Input, "%s: %w", name, err)
 	}
@@ -172,8 +172,8 @@ func Read(name string, r io.Reader, o Options) (*Trace, error) {
 	return t, nil
 }
 
-// unpack reads through gzip where there is one.
-func unpack(r io.Reader) (io.Reader, error) {
+// Unpack reads through gzip where there is one.
+func Unpack(r io.Reader) (io.Reader, error) {
 	in := bufio.NewReader(r)
 	if magic, _ := in.Peek(2); string(magic) != "\x1f\x8b" { // an error comes again
 		return in, nil

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -11,8 +12,8 @@ import (
 	"perigee/internal/size"
 )
 
-// replayFigures are the metrics of a replay that are compared, each with the aggregate that makes one number of a run.
-// The first one stands for the comparison.
+// replayFigures are the metrics of a replay that are compared, each with the aggregate that makes one number of a run,
+// where it is not one already. The first one stands for the comparison.
 var replayFigures = [][2]string{
 	{"replay_latency_ms", "p50"}, {"replay_latency_ms", "p99"}, {"replay_slowdown", "p50"}, {"replay_slowdown", "p99"},
 	{"replay_queue_ms", "p99"}, {"replay_ttft_share", "p50"}, {"replay_lateness_ms", "p99"},
@@ -26,9 +27,7 @@ func (r *Report) gatherReplays(old, fresh []*result.Document) {
 		name, aggregate := f[0], f[1]
 		c := collector{docs: docs, olds: len(old), numbers: r.numbers}
 		for i, d := range docs {
-			if aggregate == "" {
-				metric.Each(d, name, func(s metric.Sample) { c.add(i, s) })
-			} else if v := metric.Value(d, name, aggregate); !math.IsNaN(v) {
+			if v := metric.Value(d, name, cmp.Or(aggregate, "max")); !math.IsNaN(v) {
 				c.add(i, metric.Sample{Value: v, Pattern: -1, Phase: metric.ReplayPhase, Rank: -1, Peer: -1})
 			}
 		}

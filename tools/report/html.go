@@ -63,7 +63,6 @@ var panels = sync.OnceValue(func() *template.Template {
 		"requestColumns": requestColumns, "requestRows": requestRows,
 		"sheets":      sheetsOf,
 		"load":        loadText,
-		"firstCharts": firstCharts,
 		"kv":          kvText,
 		"number":      numberText,
 		"bytes":       func(n int64) string { return size.Decimal(n) },

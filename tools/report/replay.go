@@ -60,7 +60,8 @@ func requestRows(r *figures.Replay) [][]string {
 		if math.IsNaN(x.list[0]) {
 			continue
 		}
-		rows = append(rows, []string{x.name, x.text(x.list[0]), x.text(x.list[1]), x.text(x.list[2]), x.text(x.list[3])})
+		p := x.list
+		rows = append(rows, []string{x.name, x.text(p[0]), x.text(p[1]), x.text(p[2]), x.text(p[3])})
 	}
 	return rows
 }
@@ -72,11 +73,3 @@ func writeReplay(p *printer, r *figures.Replay, l look) {
 
 // loadText is a rate of a replay.
 func loadText(v float64) string { return size.Decimal(v) + "/s" }
-
-// firstCharts is how many pictures stand above the facts, as report.js has it: one of the whole width counts for none.
-func firstCharts(a figures.Answer) int {
-	if len(a.Charts) > 0 && a.Charts[0].Wide {
-		return 4
-	}
-	return 3
-}

@@ -38,7 +38,7 @@
     host.append(figure);
     return plot();
   });
-  const first = (list) => (list.length && list[0].wide ? 4 : 3); // pictures that stand above the facts
+  const first = 3; // pictures that stand above the facts
 
   const patternsChart = (host, controls, data) => {
     const points = (pick, range) => data.patterns.map((p, i) => [i, pick(p), { i, range: range && range(p) }]).filter((p) => p[1] !== null);
@@ -261,7 +261,7 @@
   };
 
   // The answer's pictures stand in the panel as they are: they are drawn before the page has loaded, as previews want.
-  const answers = { answer: pictures((l) => l.slice(0, first(l))), more: pictures((l) => l.slice(first(l))) };
+  const answers = { answer: pictures((l) => l.slice(0, first)), more: pictures((l) => l.slice(first)) };
   const charts = { timeline: perigee.timeline, patterns: patternsChart, matrix: matrixChart, latency: latencyChart };
   const made = new Map();
   const make = async (panel) => {

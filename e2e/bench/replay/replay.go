@@ -14,6 +14,7 @@ import (
 	"slices"
 	"time"
 
+	"perigee/internal/stats"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/play"
 	"perigee/internal/traffic/session"
@@ -145,17 +146,17 @@ func measure(w *spmd.World, name string, rate int, lasts time.Duration) error {
 func print(engine string, rate, wanted int, done []play.Timed) {
 	slices.SortFunc(done, func(a, b play.Timed) int { return cmp.Compare(a.Transfer, b.Transfer) })
 	done = slices.CompactFunc(done, func(a, b play.Timed) bool { return a.Transfer == b.Transfer })
-	late := make([]int64, len(done))
+	late := make([]float64, len(done)) // us
 	for k, t := range done {
-		late[k] = t.Posted - t.Due
+		late[k] = float64(t.Posted-t.Due) / 1e3
 	}
 	span := done[len(done)-1].Posted - done[0].Posted
 	slices.Sort(late)
-	us := func(ns int64) float64 { return float64(ns) / 1e3 }
-	p99, dropped, verdict := late[(len(late)*99+99)/100-1], wanted-len(done), "ok"
-	if p99 > int64(target) || dropped > 0 {
+	at := func(q float64) float64 { return stats.Quantile(late, q) }
+	dropped, verdict := wanted-len(done), "ok"
+	if at(0.99)*1e3 > float64(target) || dropped > 0 {
 		verdict = "MISSED"
 	}
 	fmt.Printf("%-6s %8d %8d %8d %8.4f %9.1f %9.1f %9.1f  %s\n", engine, rate, len(done), dropped, float64(span)/1e9,
-		us(late[len(late)/2]), us(p99), us(late[len(late)-1]), verdict)
+		at(0.5), at(0.99), at(1), verdict)
 }

@@ -6,7 +6,6 @@ import (
 
 	"perigee/internal/moe"
 	"perigee/internal/result"
-	"perigee/internal/stats"
 )
 
 // fillRates fills in what was offered and carried in the span of r, as a mean and by windows.
@@ -64,10 +63,10 @@ func (l *Log) fillLateness(r *result.ReplayLateness) {
 	slices.SortFunc(l.posts, func(a, b post) int {
 		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.posted, b.posted))
 	})
-	late := make([]int64, len(l.posts))
+	late := make([]float64, len(l.posts))
 	ranks, before := 0, post{rank: -1}
 	for i, p := range l.posts {
-		late[i] = p.late
+		late[i] = float64(p.late)
 		if p.rank != before.rank {
 			ranks, before = ranks+1, post{}
 		}
@@ -79,7 +78,7 @@ func (l *Log) fillLateness(r *result.ReplayLateness) {
 		}
 		before = p
 	}
-	t := timesOf(late)
+	t := result.ReplayTimesOf(late)
 	r.P50NS, r.P99NS, r.MaxNS = t.P50NS, t.P99NS, t.MaxNS
 	r.Valid = r.P99NS <= r.LimitNS
 	if played := min(l.end, l.schedule.SpanNS); played > 0 {
@@ -89,40 +88,37 @@ func (l *Log) fillLateness(r *result.ReplayLateness) {
 
 // fillTimes fills in the times of requests that are complete, and what they are shares of.
 func (l *Log) fillTimes(r *result.Replay) {
-	var queue, latency, transfer []int64
-	var share, slowdown []float64
+	var queue, latency, transfer, share, slowdown []float64
 	rows := r.Requests
 	for i, done := range rows.Done {
 		if done < 0 {
 			continue
 		}
 		of := l.requests[i]
-		queue = append(queue, rows.Admitted[i]-rows.Due[i])
-		latency = append(latency, done-rows.Due[i])
-		transfer = append(transfer, done-rows.Posted[i])
+		queue = append(queue, float64(rows.Admitted[i]-rows.Due[i]))
+		latency = append(latency, float64(done-rows.Due[i]))
+		transfer = append(transfer, float64(done-rows.Posted[i]))
 		// Layers that leave while the prompt is prefilled cost no time: what is left begins at the prefill's end.
 		exposed := max(done-l.schedule.Transfers[of.last].DueNS, 0)
 		if exposed+rows.PrefillNS[i] > 0 {
 			share = append(share, float64(exposed)/float64(exposed+rows.PrefillNS[i]))
 		}
 	}
-	r.Queue, r.Latency, r.Transfer, r.Share, r.Slowdown = nil, nil, nil, nil, nil
-	if len(latency) == 0 {
-		return
-	}
+	r.Queue = nil
 	if r.InFlight > 0 {
-		r.Queue = timesOf(queue)
+		r.Queue = result.ReplayTimesOf(queue)
 	}
-	r.Latency, r.Transfer, r.Share = timesOf(latency), timesOf(transfer), sharesOf(share)
+	r.Latency, r.Transfer = result.ReplayTimesOf(latency), result.ReplayTimesOf(transfer)
+	r.Share, r.Slowdown = result.ReplaySharesOf(share), nil
 	if len(r.Isolated) == 0 {
 		return
 	}
 	for _, t := range l.transfer {
-		if t.bytes > 0 && t.left == 0 {
+		if t.left == 0 {
 			slowdown = append(slowdown, float64(t.done-t.first)/alone(r.Isolated, t.bytes))
 		}
 	}
-	r.Slowdown = sharesOf(slowdown)
+	r.Slowdown = result.ReplaySharesOf(slowdown)
 }
 
 // alone is how long so many bytes take alone, in nanoseconds: between two sizes that were played, by the line through
@@ -156,23 +152,4 @@ func Alone(r *result.Replay, list []result.ReplayAlone) {
 	if line := moe.FitLine(points); line.Refused == "" {
 		r.Fit = &result.ReplayFit{AlphaNS: line.Alpha * 1e9, Rate: line.Rate, R2: line.R2}
 	}
-}
-
-// timesOf sorts values, of which there is at least one.
-func timesOf(values []int64) *result.ReplayTimes {
-	slices.Sort(values)
-	at := func(q float64) int64 {
-		return int64(stats.QuantileOf(int64(len(values)), q, func(i int64) float64 { return float64(values[i]) }))
-	}
-	return &result.ReplayTimes{P50NS: at(0.5), P90NS: at(0.9), P99NS: at(0.99), MaxNS: values[len(values)-1]}
-}
-
-// sharesOf sorts values; nil where there are none.
-func sharesOf(values []float64) *result.ReplayShares {
-	if len(values) == 0 {
-		return nil
-	}
-	slices.Sort(values)
-	return &result.ReplayShares{P50: stats.Quantile(values, 0.5), P90: stats.Quantile(values, 0.9),
-		P99: stats.Quantile(values, 0.99), Max: values[len(values)-1]}
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"perigee/internal/result"
-	"perigee/internal/stats"
 )
 
 // Replayed invents the result of a trace of so many requests that was replayed on 8 ranks, 2xTP2 to 2xTP2: ten or so at
@@ -60,14 +59,20 @@ func SumUp(r *result.Replay, limit int64) {
 		}
 		return float64(q.Done[i] - q.Posted[i])
 	}
-	r.Latency, r.Transfer, r.Queue = times(n, r.LatencyNS), times(n, transfer), times(n, r.WaitNS)
-	r.Slowdown = shares(n, func(i int) float64 { return transfer(i) / r.AloneNS(q.Bytes[i]) })
-	r.Share = shares(n, func(i int) float64 { return r.LatencyNS(i) / (r.LatencyNS(i) + float64(q.PrefillNS[i])) })
-	late := sorted(n, r.LateNS)
-	l := times(n, r.LateNS)
+	times := func(at func(int) float64) *result.ReplayTimes { return result.ReplayTimesOf(known(n, at)) }
+	shares := func(at func(int) float64) *result.ReplayShares { return result.ReplaySharesOf(known(n, at)) }
+	r.Latency, r.Transfer, r.Queue = times(r.LatencyNS), times(transfer), times(r.WaitNS)
+	r.Slowdown = nil
+	if r.Fit != nil {
+		alone := func(i int) float64 { return r.Fit.AlphaNS + float64(q.Bytes[i])*1e9/r.Fit.Rate }
+		r.Slowdown = shares(func(i int) float64 { return transfer(i) / alone(i) })
+	}
+	r.Share = shares(func(i int) float64 { return r.LatencyNS(i) / (r.LatencyNS(i) + float64(q.PrefillNS[i])) })
+	late := known(n, r.LateNS)
+	l := result.ReplayTimesOf(late)
 	r.Lateness = result.ReplayLateness{P50NS: l.P50NS, P99NS: l.P99NS, MaxNS: l.MaxNS, LimitNS: limit,
 		Posts: int64(len(late)), Valid: l.P99NS <= limit, OfGap: 0.01}
-	kept, _ := slices.BinarySearch(late, float64(limit+1))
+	kept, _ := slices.BinarySearch(late, float64(limit+1)) // sorted by now
 	r.Lateness.Late = int64(len(late) - kept)
 	r.Lateness.Stalls = min(r.Lateness.Late, 1)
 	r.SpanNS, r.DrainNS, r.Bytes, r.Done = q.Due[n-1], 0, 0, 0
@@ -90,32 +95,14 @@ func SumUp(r *result.Replay, limit int64) {
 	}
 }
 
-// sorted are the values of so many requests that are known.
-func sorted(n int, at func(int) float64) (list []float64) {
+// known are the values of so many requests that are known.
+func known(n int, at func(int) float64) (list []float64) {
 	for i := range n {
 		if v := at(i); !math.IsNaN(v) {
 			list = append(list, v)
 		}
 	}
-	slices.Sort(list)
 	return list
-}
-
-func times(n int, at func(int) float64) *result.ReplayTimes {
-	s := shares(n, at)
-	if s == nil {
-		return nil
-	}
-	return &result.ReplayTimes{P50NS: int64(s.P50), P90NS: int64(s.P90), P99NS: int64(s.P99), MaxNS: int64(s.Max)}
-}
-
-func shares(n int, at func(int) float64) *result.ReplayShares {
-	s := sorted(n, at)
-	if s == nil {
-		return nil
-	}
-	p := func(x float64) float64 { return stats.Quantile(s, x) }
-	return &result.ReplayShares{P50: p(0.5), P90: p(0.9), P99: p(0.99), Max: p(1)}
 }
 
 // scaleOf sums up windows of one length, of which the last begins before the span ends.

@@ -20,8 +20,8 @@ type Schedule struct {
 	Mem  nixl.Mem
 	Op   nixl.Op // Write: senders post; Read: receivers do
 	Due  []int64 // of each transfer, in nanoseconds after the schedule's zero, ascending
-	// Parts appends what a transfer moves to list: each pair of ranks at most once, in 1 to MaxPieces descriptors. It is
-	// called often, for any transfer, and must return the same on every rank.
+	// Parts appends what a transfer moves to list: each pair of ranks at most once, in 1 to MaxPieces descriptors. It
+	// is called often, for any transfer, and must return the same on every rank.
 	Parts func(list []Part, transfer int) []Part
 	// Pool bounds the bytes of each of a rank's two buffers. 0: DefaultPool, and more where one transfer needs more.
 	Pool int64

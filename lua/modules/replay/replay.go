@@ -39,11 +39,8 @@ func (r *instance) Exports() modules.Exports {
 	}}
 }
 
-// opened is a replay as scripts see it.
-type opened struct {
-	*experiment.Replay
-	inFlight int
-}
+// replayed is a replay as scripts see it.
+type replayed = experiment.Replay
 
 const (
 	replayType = "perigee.replay"
@@ -51,20 +48,20 @@ const (
 )
 
 // class describes replays to scripts.
-func (r *instance) class() vm.Class[*opened] {
-	on := func(f func(L *glua.LState, o *opened) (int, error)) vm.Function {
+func (r *instance) class() vm.Class[*replayed] {
+	on := func(f func(L *glua.LState, o *replayed) (int, error)) vm.Function {
 		return r.Collective(vm.On(replayWhat, f))
 	}
-	return vm.Class[*opened]{Type: replayType, Name: "replay", What: replayWhat, Methods: map[string]vm.Function{
+	return vm.Class[*replayed]{Type: replayType, Name: "replay", What: replayWhat, Methods: map[string]vm.Function{
 		"verify":   on(r.verify),
-		"isolated": on(timed("isolated", (*experiment.Replay).Isolated)),
-		"capacity": on(timed("capacity", (*experiment.Replay).Capacity)),
+		"isolated": on(timed("isolated", (*replayed).Isolated)),
+		"capacity": on(timed("capacity", (*replayed).Capacity)),
 		"play":     on(r.play),
 	}, Field: field}
 }
 
 // field returns what a replay holds.
-func field(_ *glua.LState, o *opened, key glua.LValue) (glua.LValue, error) {
+func field(_ *glua.LState, o *replayed, key glua.LValue) (glua.LValue, error) {
 	switch key.String() {
 	case "requests":
 		return glua.LNumber(len(o.Requests)), nil
@@ -115,11 +112,11 @@ func (r *instance) open(L *glua.LState) (int, error) {
 	} else if err := r.Env().NoteGPUs(); err != nil {
 		return 0, err
 	}
-	return vm.Return(L, vm.NewUserData(L, replayType, &opened{prepared, s.inFlight}))
+	return vm.Return(L, vm.NewUserData(L, replayType, prepared))
 }
 
 // verify: verify() moves all transfers and checks every byte.
-func (r *instance) verify(_ *glua.LState, o *opened) (int, error) {
+func (r *instance) verify(_ *glua.LState, o *replayed) (int, error) {
 	if err := o.Verify(); err != nil {
 		return 0, err
 	}
@@ -128,23 +125,23 @@ func (r *instance) verify(_ *glua.LState, o *opened) (int, error) {
 }
 
 // timed makes a method of what plays for some seconds: NAME{seconds =}.
-func timed(name string, play func(*experiment.Replay, float64) error) func(L *glua.LState, o *opened) (int, error) {
-	return func(L *glua.LState, o *opened) (int, error) {
+func timed(name string, play func(*replayed, float64) error) func(L *glua.LState, o *replayed) (int, error) {
+	return func(L *glua.LState, o *replayed) (int, error) {
 		t, _ := L.Get(2).(*glua.LTable)
 		f := vm.NewFields("r:"+name, t)
 		seconds := f.Number("seconds", 3)
 		if err := f.Err(); err != nil {
 			return 0, err
 		}
-		return 0, play(o.Replay, seconds)
+		return 0, play(o, seconds)
 	}
 }
 
 // play: play{max_late =, progress =}, the figures at rank 0, nil elsewhere.
-func (r *instance) play(L *glua.LState, o *opened) (int, error) {
+func (r *instance) play(L *glua.LState, o *replayed) (int, error) {
 	t, _ := L.Get(2).(*glua.LTable)
 	f := vm.NewFields("r:play", t)
-	played := experiment.Played{InFlight: o.inFlight, MaxLate: time.Duration(f.Number("max_late", 0.001) * 1e9)}
+	played := experiment.Played{MaxLate: time.Duration(f.Number("max_late", 0.001) * 1e9)}
 	if given := f.Get("progress"); given != glua.LNil {
 		bar, ok := vm.Object[objects.Progress](given)
 		if !ok {

@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/klauspost/compress/gzip"
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/cli"
@@ -147,20 +145,18 @@ const (
 )
 
 // load reads a trace as text.
-func load(path string) ([]byte, error) {
-	data, err := file.Read(path, largest)
+func load(path string) (data []byte, err error) {
+	f, err := file.Open(path)
 	if err != nil {
 		return nil, fault.New(fault.Input, "%w", err)
 	}
-	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
-		return data, nil
-	}
-	z, err := gzip.NewReader(bytes.NewReader(data))
+	defer f.Close()
+	in, err := trace.Unpack(f)
 	if err == nil {
-		data, err = io.ReadAll(io.LimitReader(z, largest+1))
+		data, err = io.ReadAll(io.LimitReader(in, largest+1))
 	}
 	if err == nil && len(data) > largest {
-		err = fmt.Errorf("it has more than %d bytes when unpacked", largest)
+		err = fmt.Errorf("it has more than %d bytes", largest)
 	}
 	if err != nil {
 		return nil, fault.New(fault.Input, "%s: %w", path, err)

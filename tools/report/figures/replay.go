@@ -63,10 +63,9 @@ func sayReplay(f *Figures, list *[]Finding) {
 	*list = append(*list, Finding{r.tone(first), sentence(first) + " " + why, why})
 	l := r.Lateness
 	judged := []string{fmt.Sprintf("Lateness is posted - due on the clock that all ranks share, over %d posts: p50 %s, p99 %s, "+
-		"at most %s; %s beyond the limit of %s, in %s one after the other; the p99 is %.3g of the mean time between posts "+
-		"of a rank, which is not judged.", l.Posts, Duration(Num(l.P50NS)), Duration(Num(l.P99NS)),
-		Duration(Num(l.MaxNS)), plural(int(l.Late), "post is", "posts are"), Duration(Num(l.LimitNS)),
-		plural(int(l.Stalls), "stretch", "stretches"), l.OfGap)}
+		"at most %s; %s beyond the limit of %s, in %s; the p99 is %.3g of the mean time between posts of a rank, which is "+
+		"not judged.", l.Posts, Duration(Num(l.P50NS)), Duration(Num(l.P99NS)), Duration(Num(l.MaxNS)),
+		cli.Count(l.Late, "post"), Duration(Num(l.LimitNS)), cli.Count(l.Stalls, "stall"), l.OfGap)}
 	for _, text := range append(judged, f.Document.Notes[:min(len(f.Document.Notes), mostReplayNotes)]...) {
 		*list = append(*list, Finding{Level: "note", Text: text})
 	}
@@ -90,16 +89,9 @@ func (r *Replay) what() []string {
 			Duration(Num(r.DrainNS))))
 	}
 	if missing := r.Requests - int(r.Done); missing > 0 {
-		list = append(list, plural(missing, "request is not complete", "requests are not complete"))
+		list = append(list, cli.Count(missing, "request")+" not complete")
 	}
 	return list
-}
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 // mostBins is how many bins a picture over the time of a replay has.
@@ -253,54 +245,13 @@ func (r *Replay) lateness(b bins) Chart {
 	return c
 }
 
-// mostSizes is how many sizes a picture over the bytes of requests has.
-const mostSizes = 24
-
-// bySize draws the latency of requests over their bytes, with what they would take alone.
-func (r *Replay) bySize() Chart {
-	q := &r.Replay.Requests
-	least, most := math.Inf(1), 0.0
-	for _, bytes := range q.Bytes {
-		least, most = min(least, max(float64(bytes), 1)), max(most, float64(bytes))
-	}
-	step := max(math.Log(most/least)/mostSizes, 1e-9)
-	sizes, times := make([][]float64, mostSizes+1), make([][]float64, mostSizes+1)
-	for i, bytes := range q.Bytes {
-		if ns := r.LatencyNS(i); !math.IsNaN(ns) {
-			k := min(max(int(math.Log(max(float64(bytes), 1)/least)/step), 0), mostSizes)
-			sizes[k], times[k] = append(sizes[k], float64(bytes)), append(times[k], ns)
-		}
-	}
-	c := Chart{Title: "Latency of requests, by their bytes",
-		X: Axis{Label: "bytes of a request", Unit: "bytes", Log: true},
-		Y: Axis{Label: "due to done; median, p10 to p90", Unit: "ns", Log: true}}
-	line := Limit{Name: "alone"}
-	for k := range sizes {
-		if len(sizes[k]) == 0 {
-			continue
-		}
-		x := Num(stats.Median(sizes[k]))
-		p := pointOf(x, times[k])
-		c.add("median of requests of a size", p)
-		c.add("slowest", Point{X: x, Y: Num(slices.Max(times[k])), Low: None, High: None})
-		if alone := r.AloneNS(int64(x)); !math.IsNaN(alone) {
-			line.Points = append(line.Points, Point{X: x, Y: Num(alone), Low: None, High: None})
-		}
-	}
-	if len(line.Points) > 1 {
-		line.Name = fmt.Sprintf("alone: %s + bytes / (%s/s)", Duration(Num(r.Fit.AlphaNS)), size.Decimal(r.Fit.Rate))
-		c.Limits = []Limit{line}
-	}
-	return c
-}
-
-// replayCharts draws a replay over its time, and its requests by their bytes.
+// replayCharts draws a replay over its time.
 func replayCharts(r *Replay) (list []Chart) {
 	if r == nil {
 		return nil
 	}
 	b := r.bins(mostBins)
-	for _, c := range []Chart{r.Timeline(mostBins), r.underWay(b), r.lateness(b), r.bySize()} {
+	for _, c := range []Chart{r.Timeline(mostBins), r.underWay(b), r.lateness(b)} {
 		if len(c.Series) > 0 && len(c.Series[0].Points) > 0 {
 			list = append(list, c)
 		}

@@ -70,7 +70,8 @@ local function report(f)
     local alpha = f.alone_fit.alpha_ns > 0 and string.format("%.1f us + ", f.alone_fit.alpha_ns / 1e3) or ""
     result.note(string.format("alone: %sbytes / %.3f GB/s (r2 %.3f)", alpha, f.alone_fit.bytes_per_s / 1e9, f.alone_fit.r2))
   end
-  result.note(string.format("TTFT: prefill at %g operations per second of a GPU%s, and the transfer after it", f.flops,
+  result.note(string.format("TTFT: prefill at %g operations per second of a GPU%s, and the transfer after it. " ..
+    "Prefill takes matgen's time, a lower bound for wide models, so the share is an upper bound there", f.flops,
     f.waits_for_prefill and "" or ", without queues"))
   if f.scale ~= 1 or f.speed_up ~= 1 then
     result.note("latency, slowdown and share of TTFT are those of scaled bytes and times, not of the system that the trace is of")

@@ -17,6 +17,7 @@ import (
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/matrix"
 	"perigee/internal/traffic/play"
+	"perigee/nixl"
 	"perigee/spmd"
 )
 
@@ -52,6 +53,10 @@ func (e *Experiment) OpenReplay(s *replay.Schedule, about result.Replay) (*Repla
 	e.Prepared(r.plan.Reserved)
 	if e.Doc == nil {
 		return r, nil
+	}
+	about.Copies = session.Info().Name == "nixl" && placed.Mem == nixl.DRAM && len(e.World.Hosts()) == 1
+	if about.Copies {
+		e.Note("all ranks are on one host, where UCX copies while it posts: a transfer delays the posts after it")
 	}
 	r.doc, r.log = &about, outcome.New(s)
 	r.log.Fill(r.doc)

@@ -25,7 +25,8 @@ type Replay struct {
 	FLOPS    float64       `json:"flops"`             // of a GPU in prefill, by which TTFT is reckoned
 	Waits    bool          `json:"waits_for_prefill"` // transfers began after their prefill, not at the arrival
 	Op       string        `json:"op"`
-	InFlight int           `json:"in_flight,omitempty"` // transfers that a decode rank admits at a time; 0: all
+	InFlight int           `json:"in_flight,omitempty"`  // transfers that a decode rank admits at a time; 0: all
+	Copies   bool          `json:"posts_copy,omitempty"` // NIXL in one host: a post may take as long as its transfer
 
 	ZeroNS  int64 `json:"zero_ns"`  // of the schedule, on the common time line
 	SpanNS  int64 `json:"span_ns"`  // steady window: from zero until the last transfer was due, or as much as is known
@@ -33,8 +34,8 @@ type Replay struct {
 	Bytes   int64 `json:"bytes"`    // of all requests of the schedule
 	Done    int64 `json:"done"`     // requests that are complete
 
-	// Bytes per second within the steady window. Carried counts what was done within the steady window. Alone is what a request alone gets, by
-	// the largest of the isolated ones; Capacity what all decode workers carry together when each always has work.
+	// Bytes per second within the steady window. Carried is what moved. Alone is what a request alone gets, by the
+	// largest of the isolated ones; Capacity what all decode workers carry together when each always has work.
 	Offered  float64  `json:"offered_bytes_per_s"`
 	Carried  float64  `json:"carried_bytes_per_s"`
 	Alone    *float64 `json:"alone_bytes_per_s,omitempty"`
@@ -145,8 +146,8 @@ type ReplayAlone struct {
 	Runs    int   `json:"runs"`
 }
 
-// How much of the capacity, or of the least and the most of its stretches, may be offered for a verdict. Between the two
-// repeated runs may disagree.
+// How much of the capacity, or of the least and the most of its stretches, may be offered for a verdict. Between the
+// two repeated runs may disagree.
 const (
 	surelyBelow = 0.8
 	surelyAbove = 1.25
@@ -159,12 +160,16 @@ func (r *Replay) Answer() (lines []string) {
 		return []string{"nothing was played"}
 	}
 	if !l.Valid {
+		advice := "use fewer ranks for each CPU, a lower --speed-up or larger pages, or accept it with --max-late"
+		if r.Copies {
+			advice = "UCX copies inside a host while it posts, so transfers delay the posts after them: use several hosts, " +
+				"fewer ranks for each CPU, a lower --speed-up or --scale, or accept it with --max-late"
+		}
 		lines = append(lines, fmt.Sprintf("INVALID: posts came too late: p99 %v of %d, wanted at most %v (--max-late); at most %v; stalls: %d. "+
-			"This was not the trace's load: use fewer ranks for each CPU, a lower --speed-up or larger pages, or accept it with --max-late",
-			rounded(l.P99NS), l.Posts, rounded(l.LimitNS), rounded(l.MaxNS), l.Stalls))
+			"This was not the trace's load: %s", rounded(l.P99NS), l.Posts, rounded(l.LimitNS), rounded(l.MaxNS), l.Stalls, advice))
 	}
 	text, part := "", r.part()
-	if part != "" && r.SpanNS == 0 {
+	if part != "" && r.SpanNS == 0 && slices.Max(r.Requests.Due) > 0 {
 		return append(lines, part+", too few for figures")
 	}
 	if r.SpanNS == 0 {

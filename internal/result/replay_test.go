@@ -13,7 +13,7 @@ func fullReplay() *result.Replay {
 	return &result.Replay{
 		Trace:   result.ReplayTrace{File: "t.jsonl", SHA256: strings.Repeat("0a", 32), Format: "Mooncake JSON lines", Requests: 2, Outside: 1, Empty: 1, GridNS: 3e9, FromS: 1, ToS: 9},
 		Prefill: result.ReplayWorkers{N: 4, TP: 8}, Decode: result.ReplayWorkers{N: 4, TP: 8}, Model: "m", DType: "bf16", Routing: "round-robin", Moved: "miss",
-		SpeedUp: 2, Scale: 0.5, Spread: true, FLOPS: 4e14, Waits: true, Op: "READ", InFlight: 3,
+		SpeedUp: 2, Scale: 0.5, Spread: true, FLOPS: 4e14, Waits: true, Op: "READ", InFlight: 3, Copies: true,
 		ZeroNS: 5, SpanNS: 10e9, DrainNS: 1e6, Bytes: 20e9, Done: 1, Offered: 2e9, Carried: 1.9e9, Alone: &rate, Capacity: &rate, Stretches: []float64{2e9},
 		Scales:   []result.ReplayScale{{WindowS: 0.1, Offered: 1, Carried: 1, PerRank: 1, Capacity: 0.5, Over: 1, Windows: 2}},
 		Lateness: result.ReplayLateness{P50NS: 1, P99NS: 2, MaxNS: 3, LimitNS: 1e6, Posts: 4, Late: 1, Stalls: 1, OfGap: 0.1, Valid: true},
@@ -64,8 +64,10 @@ func TestReplayAnswer(t *testing.T) {
 		"part": {func(r *result.Replay) {
 			r.Done, r.Requests.Done, r.Requests.Bytes, r.Bytes = 1, []int64{7, -1, -1}, []int64{2e9, 3e9, 4e9}, 9e9
 		}, []string{"in the first 10s offered 2.00 GB/s, carried 1.90 GB/s, capacity 2.00 GB/s: near its capacity, 1.00 of it on average", "1 of 3 requests are complete (2.00 GB of 9.00 GB)"}},
-		"hardly begun": {func(r *result.Replay) { r.Done, r.SpanNS, r.Bytes, r.Requests.Done[0] = 0, 0, 7, -1 }, []string{
-			"0 of 1 requests are complete (0 B of 7 B), too few for figures"}},
+		"hardly begun": {func(r *result.Replay) { r.Done, r.SpanNS, r.Bytes, r.Requests.Due[0] = 0, 0, 7, 5 }, []string{
+			"0 of 1 requests are complete (7 B of 7 B), too few for figures"}},
+		"invalid inside a host": {func(r *result.Replay) { r.Lateness.Valid, r.Lateness.P99NS, r.Copies = false, 12345678, true }, []string{
+			"INVALID: posts came too late: p99 12.3ms of 4, wanted at most 1ms (--max-late); at most 3ns; stalls: 1. This was not the trace's load: UCX copies inside a host"}},
 		"at once": {func(r *result.Replay) { r.SpanNS = 0 }, []string{"20.0 GB were due at once, which is no rate; all was done after 1ms"}},
 		"at once, cut off": {func(r *result.Replay) { r.SpanNS, r.DrainNS, r.Done = 0, 0, 0 }, []string{
 			"20.0 GB were due at once, which is no rate; 0 of 1 requests were done"}},
@@ -73,7 +75,7 @@ func TestReplayAnswer(t *testing.T) {
 	} {
 		r := fullReplay()
 		r.Scales = []result.ReplayScale{{WindowS: 0.1, Offered: 120e9, Over: 1, Windows: 2}, {WindowS: 1, Offered: 20e9, Windows: 1}}
-		r.SpeedUp, r.Scale, r.Stretches = 1, 1, nil
+		r.SpeedUp, r.Scale, r.Stretches, r.Copies = 1, 1, nil, false
 		c.change(r)
 		got := r.Answer()
 		for i, want := range c.want {

@@ -29,7 +29,8 @@ func (l *Log) fillRates(r *result.Replay) {
 		for at := int64(0); at < n; at += bins {
 			offered, carried := l.between(at, min(at+bins, n))
 			rate := perSecond(float64(offered), length)
-			x.Windows, x.Offered, x.Carried = x.Windows+1, max(x.Offered, rate), max(x.Carried, perSecond(carried, length))
+			x.Windows++
+			x.Offered, x.Carried = max(x.Offered, rate), max(x.Carried, perSecond(carried, length))
 			if at+bins <= n || n == int64(len(l.offered)) { // all of what is due in it counts
 				x.PerRank = max(x.PerRank, perSecond(float64(l.perRank[k][at/bins]), length))
 			}

@@ -81,9 +81,10 @@ func sentence(text string) string {
 
 // what says what was replayed, and what is left.
 func (r *Replay) what() []string {
+	span := max(r.SpanNS, slices.Max(r.Replay.Requests.Due)) // of the whole schedule
 	list := []string{fmt.Sprintf("%s of %s, %s from %dxTP%d to %dxTP%d, in %s at %g times the speed; lateness p99 %s",
 		cli.Count(r.Requests, "request"), size.Decimal(r.Bytes), r.Model, r.Prefill.N, r.Prefill.TP, r.Decode.N,
-		r.Decode.TP, Duration(Num(max(r.SpanNS, slices.Max(r.Replay.Requests.Due)))), r.SpeedUp, Duration(Num(r.Lateness.P99NS)))}
+		r.Decode.TP, Duration(Num(span)), r.SpeedUp, Duration(Num(r.Lateness.P99NS)))}
 	if r.DrainNS > 0 {
 		list = append(list, fmt.Sprintf("after the last was due it took %s until all were done, which counts apart",
 			Duration(Num(r.DrainNS))))

@@ -322,6 +322,9 @@ type gathering struct {
 	took   time.Duration
 }
 
+// ended is until when all is known of a rank that is through: it waits in the next gathering for the others.
+const ended = int64(1) << 62
+
 // sparing is how many times as long as it took passes before figures are worked out again.
 const sparing = 50
 
@@ -343,19 +346,19 @@ func (g *gathering) run() error {
 		defer g.save()
 	}
 	for through := 0; through < w.Size(); { // ranks
-		last := 0
+		last, until := 0, int64(0)
 		select {
 		case <-g.done:
-			last = 1
+			last, until = 1, ended
 		case <-time.After(every):
 		case <-w.Context().Done():
 		}
-		now := w.Now()
+		until = max(until, w.Now())
 		g.mu.Lock()
 		mine := g.mine
 		g.mine = nil
 		g.mu.Unlock()
-		lists, until, err := g.gather(mine, now)
+		lists, until, err := g.gather(mine, until)
 		if err == nil {
 			err = g.keep(lists, until)
 		}

@@ -165,8 +165,8 @@ func (r *Replay) Answer() (lines []string) {
 			advice = "UCX copies inside a host while it posts, so transfers delay the posts after them: use several hosts, " +
 				"fewer ranks for each CPU, a lower --speed-up or --scale, or accept it with --max-late"
 		}
-		lines = append(lines, fmt.Sprintf("INVALID: posts came too late: p99 %v of %d, wanted at most %v (--max-late); at most %v; stalls: %d. "+
-			"This was not the trace's load: %s", rounded(l.P99NS), l.Posts, rounded(l.LimitNS), rounded(l.MaxNS), l.Stalls, advice))
+		lines = append(lines, fmt.Sprintf("INVALID: posts came too late: p99 %v of %d, wanted at most %v (--max-late); "+
+			"at most %v; stalls: %d. This was not the trace's load: %s", rounded(l.P99NS), l.Posts, rounded(l.LimitNS), rounded(l.MaxNS), l.Stalls, advice))
 	}
 	text, part := "", r.part()
 	if part != "" && r.SpanNS == 0 && slices.Max(r.Requests.Due) > 0 {

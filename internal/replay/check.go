@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -52,10 +53,10 @@ func (o *Options) checkNumbers() error {
 		flag        string
 		value, most float64
 	}{
-		{"cache", float64(o.CacheBlocks), math.MaxInt32}, {"block-size", float64(o.BlockTokens), maxPage},
-		{"page-size", float64(o.PageTokens), maxPage},
+		{"cache", float64(o.CacheBlocks), math.MaxInt32}, {"page-size", float64(o.PageTokens), maxPage},
 		{"layer-runs", float64(o.LayerRuns), float64(o.Model.Model.Layers)}, {"flops", o.FLOPS, far},
-		{"speed-up", o.SpeedUp, far}, {"scale", o.Scale, 1}, {"from", o.From.Seconds(), far}, {"to", o.To.Seconds(), far},
+		{"speed-up", o.SpeedUp, far}, {"scale", o.Scale, 1},
+		{"from", o.From.Seconds(), far}, {"to", o.To.Seconds(), far},
 	} {
 		isOff := n.value == 0 && n.flag != "speed-up" && n.flag != "scale"
 		if !isOff && !(n.value > 0 && n.value <= n.most) { // also not a number
@@ -70,7 +71,7 @@ func (o *Options) checkNumbers() error {
 
 // checkWorkers refuses sides among whose ranks the cache cannot be cut.
 func (o *Options) checkWorkers() error {
-	fits := func(tp int) error { return o.Model.Model.CheckCut(int64(tp)) }
+	m := o.Model.Model
 	for _, side := range []struct {
 		flag string
 		w    Workers
@@ -78,35 +79,22 @@ func (o *Options) checkWorkers() error {
 		if side.w.N < 1 || side.w.TP < 1 {
 			return usage("--%s: wanted at least one worker of one rank, got %s", side.flag, side.w)
 		}
-		if err := fits(side.w.TP); err != nil {
+		if err := m.CheckCut(int64(side.w.TP)); err != nil {
+			var can []string
+			for tp := int64(1); tp <= 64; tp++ {
+				if m.CheckCut(tp) == nil {
+					can = append(can, fmt.Sprintf("TP%d", tp))
+				}
+			}
 			return usage("--%s %s: %w", side.flag, side.w, err).
-				WithHint("--%s can have %s", side.flag, possible(64, fits))
+				WithHint("--%s can have %s", side.flag, strings.Join(can, ", "))
 		}
 	}
 	a, b := o.Prefill.TP, o.Decode.TP
 	if a%b != 0 && b%a != 0 {
-		divides := func(tp int) error {
-			if b%tp != 0 {
-				return fault.New(fault.Usage, "no divisor")
-			}
-			return fits(tp)
-		}
-		return usage("--prefill %s, --decode %s: of TP %d and %d one must be a multiple of the other", o.Prefill, o.Decode,
-			a, b).WithHint("with --decode %s, --prefill can have %s, or a multiple of %d", o.Decode,
-			possible(b, divides), b)
+		return usage("--prefill %s, --decode %s: of TP %d and %d one must be a multiple of the other", o.Prefill, o.Decode, a, b)
 	}
 	return nil
-}
-
-// possible lists the numbers of ranks up to one that a worker can have: "TP1, TP2".
-func possible(most int, fits func(tp int) error) string {
-	var all []string
-	for tp := 1; tp <= most; tp++ {
-		if fits(tp) == nil {
-			all = append(all, Workers{1, tp}.String()[len("1x"):])
-		}
-	}
-	return strings.Join(all, ", ")
 }
 
 // checkIDs refuses what needs hash ids of a trace that has none, and a size of blocks that is not theirs.

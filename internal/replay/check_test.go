@@ -31,7 +31,7 @@ func TestRefused(t *testing.T) {
 		{"heads", ids, func(o *Options) { o.Prefill = Workers{2, 3} },
 			[]string{"--prefill 2xTP3", "8 KV heads", "--prefill can have TP1, TP2, TP4, TP8, TP16"}},
 		{"TPs", ids, func(o *Options) { o.Model = cacheOf(t, "deepseek-v3", "bf16"); o.Prefill.TP, o.Decode.TP = 6, 4 },
-			[]string{"--prefill 1xTP6, --decode 1xTP4", "multiple", "TP1, TP2, TP4, or a multiple of 4"}},
+			[]string{"--prefill 1xTP6, --decode 1xTP4", "of TP 6 and 4 one must be a multiple of the other"}},
 		{"routing", ids, func(o *Options) { o.Routing = "random" }, []string{"--routing", `"random"`, "round-robin"}},
 		{"moved", ids, func(o *Options) { o.Moved = "half" }, []string{"--moved", `"half"`, "prompt or miss"}},
 		{"flops", ids, func(o *Options) { o.FLOPS = -1 }, []string{"--flops", "above 0", "-1"}},

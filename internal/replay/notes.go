@@ -21,8 +21,8 @@ func (m *maker) notes() {
 		note("requests are spread over the ticks of the trace's grid of %v, drawn with seed %d: they are not due when the trace "+
 			"says", m.Grid, m.Seed)
 	case requests > 1:
-		note("the trace's timestamps stand on a grid of %v, and are replayed so: up to %s (%s) come at once; --spread draws "+
-			"their times from the tick, which makes that %s/s over %v", m.Grid, cli.Count(requests, "request"),
+		note("the trace's timestamps stand on a grid of %v, and are replayed so: %s (%s) come at once in the fullest tick; "+
+			"--spread draws their times from the tick, which makes that %s/s over %v", m.Grid, cli.Count(requests, "request"),
 			size.Decimal(bytes), size.Decimal(float64(bytes)/period.Seconds()), period)
 	}
 	if last := m.Requests[len(m.Requests)-1].ArrivalNS; m.FLOPS > 0 && last > 0 {

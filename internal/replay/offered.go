@@ -6,8 +6,9 @@ import (
 	"perigee/internal/traffic/load"
 )
 
-// PeakOffered returns the most that is due within a window of a length, in bytes per second: of all decode ranks, and of
-// the one that has the most. Windows follow each other from the schedule's zero. It is 0 of a span shorter than a window.
+// PeakOffered returns the most that is due within a window of a length, in bytes per second: of all decode ranks, and
+// of the one that has the most. Windows follow each other from the schedule's zero. A span that is shorter than a
+// window has 0.
 func (s *Schedule) PeakOffered(window time.Duration) (all, rank float64) {
 	if s.SpanNS < int64(window) {
 		return 0, 0

@@ -283,7 +283,7 @@ func TestSpread(t *testing.T) {
 	tr := traceOf(t, lines...)
 	o := options(cacheOf(t, "llama3.1-8b", "bf16"))
 	whole := mustMake(t, tr, o)
-	if whole.Grid != 3*time.Second || len(whole.Notes) != 1 || !strings.Contains(whole.Notes[0], "up to 5 requests") {
+	if whole.Grid != 3*time.Second || len(whole.Notes) != 1 || !strings.Contains(whole.Notes[0], "5 requests (") {
 		t.Fatalf("grid %v, notes %q", whole.Grid, whole.Notes)
 	}
 	o.Spread, o.Seed = true, 1

@@ -8,8 +8,8 @@ import (
 
 func ceil(n, divisor int64) int64 { return n/divisor + min(n%divisor, 1) }
 
-// wrongBlocks is the error of the first line whose hash ids are not one for each block of its prompt, or of all lines if
-// the size of a block is not known.
+// wrongBlocks is the error of the first line whose hash ids are not one for each block of its prompt, or of all lines
+// if the size of a block is not known.
 func (c *collector) wrongBlocks() error {
 	fits := func(a arrival, size int64) bool {
 		return a.HashIDs == nil || int64(len(a.HashIDs)) == ceil(a.Input, size)

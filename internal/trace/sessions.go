@@ -72,8 +72,8 @@ func (c *collector) delayed(before int) (stamp, error) {
 // most turns begin with the first block of the turn before or, where no prompt has a whole block, have at least as many
 // tokens as the turn before and its output. It returns a note on which it is.
 //
-// A joined prompt begins with the full blocks of the turn before. Its other blocks get new ids: no other session has the
-// same output before them.
+// A joined prompt begins with the full blocks of the turn before. Its other blocks get new ids: no other session has
+// the same output before them.
 func (c *collector) joinTurns() (note string, err error) {
 	whole, of := c.wholePrompts()
 	note = fmt.Sprintf("turns that begin with the turn before: %d of %d, so ", whole, of)

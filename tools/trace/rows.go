@@ -8,6 +8,14 @@ import (
 	"perigee/internal/trace/figures"
 )
 
+// The headings of sections that have a picture on the page.
+const (
+	arrivalsTitle = "Arrivals"
+	lengthsTitle  = "Lengths (tokens, nearest rank)"
+	hitsTitle     = "Hit ratio of a prefix cache"
+	loadTitle     = "Load of the prompts, each at its arrival"
+)
+
 // rows are the figures of a trace as text. A trace has no rows of what it has not got.
 type rows struct {
 	list []row
@@ -37,7 +45,7 @@ func (r *rows) add(name, text string) {
 func rowsOf(f *figures.Figures) []row {
 	var r rows
 	r.addArrivals(f)
-	r.section("Lengths (tokens, nearest rank)")
+	r.section(lengthsTitle)
 	r.addLengths("prompts", f.Input)
 	if f.Output != nil {
 		r.addLengths("answers", *f.Output)
@@ -51,7 +59,7 @@ func rowsOf(f *figures.Figures) []row {
 }
 
 func (r *rows) addArrivals(f *figures.Figures) {
-	r.section("Arrivals")
+	r.section(arrivalsTitle)
 	r.add("requests", whole(f.Requests))
 	if f.Outside > 0 {
 		r.add("outside of --from and --to, not counted", fmt.Sprintf("%d of %d", f.Outside, f.Outside+f.Requests))
@@ -112,7 +120,7 @@ func (r *rows) addBlocks(b *figures.Blocks) {
 }
 
 func (r *rows) addHits(h *figures.Hits) {
-	r.section("Hit ratio of a prefix cache")
+	r.section(hitsTitle)
 	r.add("infinite: hit tokens, partial last blocks included", whole(h.HitTokens))
 	r.add("  token-weighted: hit tokens / prompt tokens", ratio(h.Token))
 	r.add("  full blocks only: their hit tokens / prompt tokens", ratio(h.FullBlocks))
@@ -129,7 +137,7 @@ func (r *rows) addHits(h *figures.Hits) {
 }
 
 func (r *rows) addLoad(f *figures.Figures) {
-	r.section("Load of the prompts, each at its arrival")
+	r.section(loadTitle)
 	for _, w := range f.Windows {
 		r.add(fmt.Sprintf("busiest %s s from the start: prompt tokens", number(w.LengthS)), whole(w.Tokens))
 		r.add("  peak / mean over the span", three(w.PeakToMean))

@@ -249,6 +249,13 @@ func TestBinsWithin(t *testing.T) {
 		text += fmt.Sprintf("%d,10\n", i/4*3)
 	}
 	f := of(t, read(t, text, 0), Options{From: 240 * time.Second})
+	tr := read(t, text+"1200.01,10\n", 0)
+	if g := of(t, tr, Options{}).Arrivals.Grid; g.OffMS != 10 {
+		t.Errorf("of all: %+v", g)
+	}
+	if g := of(t, tr, Options{To: new(time.Minute)}).Arrivals.Grid; g.OffMS != 0 {
+		t.Errorf("of a minute, in which all stand on their tick: %+v", g)
+	}
 	if b := f.Arrivals.Bins; b.BeginS != -1.5 || b.WidthS != 3 || len(b.Requests) != 20 || b.Requests[0] != 4 {
 		t.Errorf("%+v", b)
 	}

@@ -22,8 +22,9 @@ type Options struct {
 }
 
 // Of describes a trace. What is left out counts for nothing, as if the file had not got it: times count from the first
-// request that is left, and caches are empty then. No request left is an error of the kind Input, as are bytes that do
-// not fit 63 bits. Where the trace has hash ids, [trace.Trace.CheckBlocks] comes before.
+// request that is left, and caches are empty then. Only the grid is that of all timestamps. No request left is an error
+// of the kind Input, as are bytes that do not fit 63 bits. Where the trace has hash ids, [trace.Trace.CheckBlocks]
+// comes before.
 func Of(t *trace.Trace, o Options) (*Figures, error) {
 	requests, err := within(t.Requests, o)
 	if err != nil {
@@ -173,7 +174,7 @@ func series(requests []trace.Request, g grid.Grid) Series {
 // describe counts what stands on the ticks of a grid.
 func describe(requests []trace.Request, g grid.Grid) *Grid {
 	counts, tokens := sums(requests, g.Tick, one), sums(requests, g.Tick, input)
-	d := &Grid{PeriodMS: float64(g.Period) / 1e6, OffMS: float64(g.Off) / 1e6, Max: slices.Max(counts),
+	d := &Grid{PeriodMS: float64(g.Period) / 1e6, Max: slices.Max(counts),
 		Ticks: int(g.Tick(requests[len(requests)-1].At)-g.Tick(0)) + 1}
 	d.Empty = d.Ticks - len(counts)
 	d.Mean = float64(len(requests)) / float64(d.Ticks)
@@ -181,6 +182,9 @@ func describe(requests []trace.Request, g grid.Grid) *Grid {
 	for i, c := range counts {
 		squares += (float64(c) - d.Mean) * (float64(c) - d.Mean)
 		d.MeanTokens += float64(tokens[i]) / float64(d.Ticks)
+	}
+	for _, r := range requests {
+		d.OffMS = max(d.OffMS, float64(g.Off(r.At))/1e6)
 	}
 	d.Dispersion = squares / float64(d.Ticks) / d.Mean
 	slices.Sort(tokens)

@@ -18,14 +18,16 @@ const (
 )
 
 // Grid is where ticks are: one each period, tick 0 at the phase.
-type Grid struct {
-	Period, Phase time.Duration
-	Off           time.Duration // the farthest that a timestamp is from its tick
-}
+type Grid struct{ Period, Phase time.Duration }
 
 // Tick returns the tick on which a time stands, which is the nearest one.
 func (g Grid) Tick(at time.Duration) int64 {
 	return int64(math.Floor(float64(at-g.Phase)/float64(g.Period) + 0.5))
+}
+
+// Off is how far a time is from its tick.
+func (g Grid) Off(at time.Duration) time.Duration {
+	return (at - g.Phase - time.Duration(g.Tick(at))*g.Period).Abs()
 }
 
 // Find looks for a grid of times, which must be sorted. It finds one of at least 10 ms if 99 % of the times are
@@ -88,9 +90,7 @@ func at(times []time.Duration, period time.Duration) (Grid, bool) {
 	far, ticks, last := 0, 0, int64(-1)
 	for _, t := range times {
 		tick := g.Tick(t)
-		d := (t - g.Phase - time.Duration(tick)*period).Abs()
-		g.Off = max(g.Off, d)
-		if d > limit {
+		if g.Off(t) > limit {
 			far++
 		}
 		if ticks == 0 || tick != last {

@@ -35,6 +35,25 @@ func playReplay(t *testing.T, n int, options map[string]any, change func(env *En
 	return playWith(t, n, source, options, change)
 }
 
+// A replay of what caches miss says how much whole prompts would be.
+func TestReplayOfMisses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.jsonl")
+	text := strings.Repeat(`{"timestamp": 0, "input_length": 1024, "hash_ids": [1, 2]}`+"\n", 4)
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	p := playReplay(t, 2, map[string]any{
+		"trace": path, "model": "llama3.1-8b", "prefill": "1xTP1", "decode": "1xTP1", "scale": 0.001, "moved": "miss",
+		"isolated": 0.0, "capacity": 0.0, "max_late": 60.0, "mem_type": "dram", "trace_unit": "ms",
+	}, func(*Env) {})
+	if err := p.failed(); err != nil {
+		t.Fatal(err)
+	}
+	if want := "caches: whole prompts of all requests are 537 kB, of which 25.0 % move"; !strings.Contains(p.out[0], want) {
+		t.Errorf("no %q in %s", want, p.out[0])
+	}
+}
+
 // The shipped scenario moves every byte of every request, checks them, and says what came of it.
 func TestReplay(t *testing.T) {
 	for _, op := range []string{"READ", "WRITE"} {

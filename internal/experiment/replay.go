@@ -38,14 +38,18 @@ func (e *Experiment) OpenReplay(s *replay.Schedule, about result.Replay) (*Repla
 	if err != nil {
 		return nil, err
 	}
-	placed, err := load.NewSchedule(s.Load(), e.World.Size())
+	// Of a GPU it is not known what fits.
+	fits := func(l load.Schedule) bool { return s.Mem != nixl.DRAM || session.HasRoom([]load.Load{l}) }
+	placed, err := s.Place()
+	if fault.KindOf(err) == fault.Input {
+		return nil, fault.Wrap(err, "--pool").WithHint("%s", s.Fitting(fits))
+	}
 	if err != nil {
 		return nil, err
 	}
 	r := &Replay{Schedule: s, e: e, inFlight: about.InFlight}
 	if r.plan, err = play.New(session, placed); fault.KindOf(err) == fault.Resource {
-		return nil, fault.Wrap(err, "replay").
-			WithHint("--pool SIZE bounds the buffers of a rank, --scale X shrinks all bytes, such as --scale 0.01")
+		return nil, fault.Wrap(err, "replay").WithHint("%s", s.Fitting(fits))
 	}
 	if err != nil {
 		return nil, err

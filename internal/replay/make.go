@@ -11,6 +11,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/trace"
 	"perigee/internal/trace/grid"
+	"perigee/internal/traffic/load"
 )
 
 // maker makes a schedule.
@@ -18,7 +19,7 @@ type maker struct {
 	*Schedule
 	trace           *trace.Trace
 	grid            grid.Grid
-	prefill, decode []worker
+	prefill, decode side
 	flops           float64 // of a prefill worker
 	busy            float64 // nanoseconds of prefill, of all workers
 }
@@ -124,9 +125,9 @@ func (m *maker) fill(window [2]int, times []time.Duration) error {
 func (m *maker) add(k, i int, at float64) error {
 	r := &m.trace.Requests[i]
 	p, d := m.route(k, r, at)
-	from, to := &m.prefill[p], &m.decode[d]
+	from, to := &m.prefill.workers[p], &m.decode.workers[d]
 	q := Request{Index: i, Input: r.Input, Prefill: p, Decode: d, Moved: r.Input}
-	q.Cached = m.touch(from, r)
+	q.Cached = m.tokens(m.prefill.touch(p, r.HashIDs), r)
 	prefill, begin := m.prefillNS(r, q.Cached), max(at, from.free)
 	from.free = begin + prefill
 	m.busy += prefill
@@ -134,7 +135,7 @@ func (m *maker) add(k, i int, at float64) error {
 		return usage("--speed-up %v, --flops %v: the schedule would last for more than a century", m.SpeedUp, m.FLOPS)
 	}
 	q.ArrivalNS, q.PrefillNS = int64(at/m.SpeedUp), int64(prefill/m.SpeedUp)
-	if found := m.touch(to, r); m.Moved == Missing {
+	if found := m.tokens(m.decode.touch(d, r.HashIDs), r); m.Moved == Missing {
 		q.Moved -= m.kept(found, r.Input)
 	}
 	to.sent += q.Moved
@@ -150,13 +151,15 @@ func (m *maker) addTransfers(begin, prefill float64) error {
 	last, runs := len(m.Requests)-1, len(m.geometry.layers)
 	r := &m.Requests[last]
 	for run := range runs {
-		bytes, err := m.geometry.count(run, r.Input-r.Moved, r.Input)
-		if err == nil && bytes > math.MaxInt64-m.Bytes {
-			err = usage("the bytes of all requests do not fit 63 bits").WithHint("--scale shrinks them")
+		bytes, pieces := m.geometry.count(run, r.Input-r.Moved, r.Input)
+		whole := bytes
+		if r.Moved < r.Input {
+			whole, _ = m.geometry.count(run, 0, r.Input)
 		}
-		if err != nil {
+		if err := m.checkTransfer(pieces, whole); err != nil {
 			return fault.Wrap(err, "line %d of the trace", m.trace.Requests[r.Index].Line)
 		}
+		m.Whole += whole
 		if bytes == 0 {
 			continue
 		}
@@ -171,6 +174,18 @@ func (m *maker) addTransfers(begin, prefill float64) error {
 	if r.Bytes == 0 {
 		m.Empty++
 		m.Requests = m.Requests[:last]
+	}
+	return nil
+}
+
+// checkTransfer refuses too many descriptors, and bytes that do not fit those of all requests.
+func (m *maker) checkTransfer(pieces, whole int64) error {
+	switch {
+	case pieces > load.MaxPieces:
+		return usage("%d descriptors from one rank to another: wanted at most %d", pieces, load.MaxPieces).
+			WithHint("choose a larger --page-size, more --layer-runs, or a higher TP")
+	case whole > math.MaxInt64-m.Whole:
+		return usage("the bytes of all requests do not fit 63 bits").WithHint("--scale shrinks them")
 	}
 	return nil
 }

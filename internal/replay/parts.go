@@ -144,23 +144,20 @@ func add(list []load.Run, count, bytes int64) []load.Run {
 	return list
 }
 
-// count returns the bytes that all pairs of ranks move of a run of layers.
-func (g *geometry) count(run int, from, tokens int64) (bytes int64, err error) {
+// count returns the bytes that all pairs of ranks move of a run of layers, and the most descriptors of a pair.
+func (g *geometry) count(run int, from, tokens int64) (bytes, pieces int64) {
 	var some [8]amount
 	var room [16]load.Run
 	amounts := g.amounts(some[:0], run, from, tokens)
 	for pair := range g.pairs {
-		var pieces int64
+		var n int64
 		for _, x := range g.descriptors(room[:0], amounts, pair) {
 			bytes += x.Count * x.Bytes
-			pieces += x.Count
+			n += x.Count
 		}
-		if pieces > load.MaxPieces {
-			return 0, usage("%d descriptors from one rank to another: wanted at most %d", pieces, load.MaxPieces).
-				WithHint("choose a larger --page-size, more --layer-runs, or a higher TP")
-		}
+		pieces = max(pieces, n)
 	}
-	return bytes, nil
+	return bytes, pieces
 }
 
 // Parts appends what a transfer moves between which ranks to a list. It is called often.

@@ -1,10 +1,14 @@
 package replay
 
 import (
+	"math/rand/v2"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"perigee/internal/model"
 	"perigee/internal/trace"
+	"perigee/internal/trace/blockcache"
 	"perigee/tools/matgen"
 )
 
@@ -214,4 +218,34 @@ func cells(t *testing.T, o Options, name string, tokens int) (bytes map[[2]int]i
 		}
 	}
 	return bytes, int64(len(w.Patterns))
+}
+
+// What an index finds in the caches of all workers is what each cache finds.
+func TestLook(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		capacity := rapid.SampledFrom([]int{0, 3, 8}).Draw(t, "capacity")
+		s := newSide(4, true, true, capacity)
+		caches := make([]*blockcache.Cache, len(s.workers))
+		for i := range caches {
+			caches[i] = blockcache.New(capacity)
+		}
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		for range 40 {
+			var ids []uint64
+			for k := range rng.IntN(6) {
+				ids = append(ids, uint64(10*k+rng.IntN(2)))
+			}
+			s.look(ids)
+			for i, c := range caches {
+				if got, want := s.workers[i].found, c.Prefix(ids); got != want {
+					t.Fatalf("worker %d: %v: got %d, want %d", i, ids, got, want)
+				}
+			}
+			i := rng.IntN(len(caches))
+			if got, want := s.touch(i, ids), caches[i].Prefix(ids); got != want {
+				t.Fatalf("worker %d: %v: found %d, want %d", i, ids, got, want)
+			}
+			caches[i].Touch(ids)
+		}
+	})
 }

@@ -27,6 +27,7 @@ type Routing string
 
 // The ways of choosing workers.
 const (
+	// RoundRobin takes the workers of either side in turn, so that all pairs of them come equally often.
 	RoundRobin Routing = "round-robin"
 	// LeastLoaded is the prefill worker that would begin first, and the decode worker that has been sent the fewest
 	// tokens.
@@ -98,6 +99,9 @@ type Schedule struct {
 	Transfers []Transfer // by the time at which they are due
 	SpanNS    int64      // from the schedule's zero, which is From, until the last transfer is due
 	Bytes     int64      // of all requests
+	// Whole are the bytes, scaled, of the whole prompts of all requests from From to To, also of those of which nothing
+	// moves: what Missing saves is Whole - Bytes.
+	Whole int64
 
 	Outside, Empty int           // requests outside of From and To, and those of which nothing moves
 	Grid           time.Duration // of the trace's timestamps; 0: none

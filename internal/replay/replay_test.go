@@ -107,6 +107,9 @@ func TestOffered(t *testing.T) {
 	if want := int64((1500 + 1024 + 1400 + 1500) * token); s.Bytes != want {
 		t.Errorf("all prompts have %d bytes, want %d", s.Bytes, want)
 	}
+	if s.Whole != s.Bytes {
+		t.Errorf("all prompts are %d bytes, of which %d move", s.Whole, s.Bytes)
+	}
 	if all, _ := s.PeakOffered(time.Second); s.MeanOffered() != float64(s.Bytes)/2 || all != (1500+1024)*token {
 		t.Errorf("got %v, mean %v", all, s.MeanOffered())
 	}
@@ -119,6 +122,14 @@ func TestOffered(t *testing.T) {
 	s = mustMake(t, shared(t), o)
 	if want := int64((1500 + 1024 + 376) * token); s.Bytes != want || s.Empty != 1 || len(s.Requests) != 3 {
 		t.Errorf("missing are %d bytes of %d requests, %d empty, want %d", s.Bytes, len(s.Requests), s.Empty, want)
+	}
+	if want := int64((1500 + 1024 + 1400 + 1500) * token); s.Whole != want { // with the one that is empty
+		t.Errorf("whole prompts have %d bytes, want %d", s.Whole, want)
+	}
+	o.LayerRuns, o.FLOPS, o.Scale, o.PageTokens = 3, 1e15, 0.5, 16
+	paged := mustMake(t, shared(t), o)
+	if want := int64((1504+1024+1408+1504)*token) / 2; paged.Whole != want { // whole pages of 16 tokens
+		t.Errorf("whole prompts have %d bytes in pages at half the scale, want %d", paged.Whole, want)
 	}
 	if r := s.Requests[2]; r.Index != 2 || r.Cached != 1024 || r.Moved != 376 || r.Bytes != 376*token {
 		t.Errorf("got %+v", r)
@@ -250,7 +261,7 @@ func TestRouting(t *testing.T) {
 		moved           Moved
 		prefill, decode []int
 	}{
-		{RoundRobin, WholePrompt, []int{0, 1, 0, 1, 0}, []int{0, 1, 0, 1, 0}},
+		{RoundRobin, WholePrompt, []int{0, 1, 0, 1, 0}, []int{0, 1, 1, 0, 0}},
 		// 4096 tokens take worker 0 longer than all others take worker 1; decode counts tokens.
 		{LeastLoaded, WholePrompt, []int{0, 1, 1, 1, 0}, []int{0, 1, 1, 1, 0}},
 		{PrefixAware, Missing, []int{0, 1, 1, 0, 1}, []int{0, 1, 1, 0, 1}},
@@ -268,6 +279,32 @@ func TestRouting(t *testing.T) {
 		again := mustMake(t, tr, o)
 		if fmt.Sprint(again.Requests, again.Transfers) != fmt.Sprint(s.Requests, s.Transfers) {
 			t.Errorf("%s: two schedules of the same options differ", tt.routing)
+		}
+	}
+}
+
+// Workers in turn: all pairs come equally often, and neither side has a worker that waits for long.
+func TestInTurn(t *testing.T) {
+	for _, n := range [][2]int{{1, 1}, {2, 2}, {1, 4}, {4, 1}, {3, 5}, {4, 6}, {6, 4}, {8, 2}} {
+		pairs, last := map[[2]int]int{}, map[int]int{}
+		for k := range 3 * n[0] * n[1] {
+			p, d := inTurn(k, n[0], n[1])
+			if p != k%n[0] {
+				t.Errorf("%v: request %d has prefill worker %d", n, k, p)
+			}
+			if at, ok := last[d]; ok && k-at > 2*n[1]-1 {
+				t.Errorf("%v: decode worker %d has waited for %d requests", n, d, k-at)
+			}
+			last[d] = k
+			pairs[[2]int{p, d}]++
+		}
+		if len(pairs) != n[0]*n[1] {
+			t.Errorf("%v: %d pairs", n, len(pairs))
+		}
+		for pair, times := range pairs {
+			if times != 3 {
+				t.Errorf("%v: pair %v comes %d times, want 3", n, pair, times)
+			}
 		}
 	}
 }
@@ -356,6 +393,42 @@ func TestPages(t *testing.T) {
 	s = mustMake(t, traceOf(t, line(0, 1024, 1, 2), line(1, 2000, 1, 2, 3, 4)), o)
 	if r := s.Requests[1]; r.Moved != 1000 || r.Bytes != 1000*131072 {
 		t.Errorf("got %+v", r)
+	}
+}
+
+// Where buffers do not fit, the pool and the scale that are named do, and are no smaller than they need be.
+func TestFitting(t *testing.T) {
+	const token = 131072
+	tr := traceOf(t, line(0, 100), line(7, 50), line(9, 100))
+	o := options(cacheOf(t, "llama3.1-8b", "bf16"))
+	o.Pool = 30 * token
+	s := mustMake(t, tr, o)
+	_, err := s.Place()
+	hint := s.Fitting(func(load.Schedule) bool { return true })
+	if want := "--pool 13107200, the least that holds the largest transfer, or --scale 0.2"; fault.KindOf(err) != fault.Input ||
+		hint != want || !strings.Contains(err.Error(), "a pool of 3932160 bytes cannot hold transfer 0 at a rank: wanted at least 13107200") {
+		t.Fatalf("got %v\n%s", err, hint)
+	}
+	for _, change := range []func(*Options){
+		func(o *Options) { o.Pool = 100 * token }, func(o *Options) { o.Scale = 0.2 },
+	} {
+		mended := o
+		change(&mended)
+		if _, err := mustMake(t, tr, mended).Place(); err != nil {
+			t.Error(err)
+		}
+	}
+	// The default pool holds all three transfers; a host has room for so many bytes in either buffer.
+	o.Pool = 0
+	for room, want := range map[int64]string{
+		100 * token: "--pool 13107200, the least that holds the largest transfer, or --scale 0.2", // 250 tokens at 0.2 are 50
+		99 * token:  "--scale 0.2; no --pool is small enough, since the largest transfer needs 13107200 bytes of a rank's buffer",
+		0:           "fewer ranks on a host, or more hosts: the largest transfer needs 13107200 bytes of a rank's buffer",
+	} {
+		got := mustMake(t, tr, o).Fitting(func(l load.Schedule) bool { return l.Needs(2, 0)[0].Send[l.Mem] <= room })
+		if got != want {
+			t.Errorf("room for %d bytes: got %q, want %q", room, got, want)
+		}
 	}
 }
 

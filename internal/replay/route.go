@@ -12,39 +12,77 @@ import (
 // worker is what routing knows of a worker.
 type worker struct {
 	cache *blockcache.Cache // or nil
+	found int               // leading blocks that look has found
 	free  float64           // when its prefills are done, in nanoseconds of the trace after From
 	sent  int64             // tokens, of a decode worker
 }
 
+// side is the workers of a side.
+type side struct {
+	workers []worker
+	bounded bool               // their caches drop blocks
+	holders map[uint64][]int32 // workers that have, or had, a block; nil without look
+}
+
 func (m *maker) makeWorkers() {
-	m.prefill = makeSide(m.Prefill.N, m.BlockTokens > 0, m.CacheBlocks)
-	m.decode = makeSide(m.Decode.N, m.Moved == Missing || m.Routing == PrefixAware, m.CacheBlocks)
+	aware := m.Routing == PrefixAware
+	m.prefill = newSide(m.Prefill.N, m.BlockTokens > 0, aware, m.CacheBlocks)
+	m.decode = newSide(m.Decode.N, m.Moved == Missing || aware, aware, m.CacheBlocks)
 	m.flops = cmp.Or(m.FLOPS, model.PrefillFLOPS) * float64(m.Prefill.TP)
 }
 
-func makeSide(n int, keeps bool, blocks int) []worker {
-	side := make([]worker, n)
-	for i := range side {
+func newSide(n int, keeps, aware bool, blocks int) side {
+	s := side{workers: make([]worker, n), bounded: blocks > 0}
+	for i := range s.workers {
 		if keeps {
-			side[i].cache = blockcache.New(blocks)
+			s.workers[i].cache = blockcache.New(blocks)
 		}
 	}
-	return side
+	if aware {
+		s.holders = map[uint64][]int32{}
+	}
+	return s
 }
 
-// touch puts a prompt into the cache of a worker, and returns how many of its leading tokens have been there.
-func (m *maker) touch(w *worker, r *trace.Request) (found int64) {
-	if w.cache == nil {
+// look finds how many leading blocks of a prompt each worker has. Few have more than the first ones, so it asks who has
+// a block instead of each worker for all.
+func (s *side) look(ids []uint64) {
+	for i := range s.workers {
+		s.workers[i].found = 0
+	}
+	for k, id := range ids {
+		any := false
+		for _, i := range s.holders[id] {
+			w := &s.workers[i]
+			if w.found == k && (!s.bounded || w.cache.Prefix(ids[k:k+1]) == 1) {
+				w.found, any = k+1, true
+			}
+		}
+		if !any {
+			return
+		}
+	}
+}
+
+// touch puts a prompt into the cache of a worker, and returns how many leading blocks have been there.
+func (s *side) touch(i int, ids []uint64) (found int) {
+	cache := s.workers[i].cache
+	if cache == nil || len(ids) == 0 {
 		return 0
 	}
-	found = m.found(w, r)
-	w.cache.Touch(r.HashIDs)
+	found = cache.Prefix(ids)
+	if s.holders != nil {
+		for _, id := range ids[found:] {
+			s.holders[id] = append(s.holders[id], int32(i))
+		}
+	}
+	cache.Touch(ids)
 	return found
 }
 
-// found are the leading tokens of a prompt that a worker has, of which the last block need not be full.
-func (m *maker) found(w *worker, r *trace.Request) int64 {
-	return min(int64(w.cache.Prefix(r.HashIDs))*m.BlockTokens, r.Input)
+// tokens are those of the first blocks of a prompt, of which the last one need not be full.
+func (m *maker) tokens(blocks int, r *trace.Request) int64 {
+	return min(int64(blocks)*m.BlockTokens, r.Input)
 }
 
 // kept is how many of the tokens that a decode worker has of a prompt need not move: whole pages, where pages count.
@@ -62,10 +100,10 @@ func (m *maker) prefillNS(r *trace.Request, cached int64) float64 {
 }
 
 // choose returns the worker with the lowest cost, of equals that with the lowest second one, of those the first.
-func choose(side []worker, costs func(*worker) (cost, second float64)) int {
+func (s *side) choose(costs func(*worker) (cost, second float64)) int {
 	best, lowest, second := 0, math.Inf(1), math.Inf(1)
-	for i := range side {
-		if c, s := costs(&side[i]); c < lowest || c == lowest && s < second {
+	for i := range s.workers {
+		if c, s := costs(&s.workers[i]); c < lowest || c == lowest && s < second {
 			best, lowest, second = i, c, s
 		}
 	}
@@ -76,16 +114,29 @@ func choose(side []worker, costs func(*worker) (cost, second float64)) int {
 func (m *maker) route(k int, r *trace.Request, at float64) (prefill, decode int) {
 	switch m.Routing {
 	case LeastLoaded:
-		return choose(m.prefill, func(w *worker) (float64, float64) { return w.free, 0 }),
-			choose(m.decode, func(w *worker) (float64, float64) { return float64(w.sent), 0 })
+		return m.prefill.choose(func(w *worker) (float64, float64) { return w.free, 0 }),
+			m.decode.choose(func(w *worker) (float64, float64) { return float64(w.sent), 0 })
 	case PrefixAware:
+		m.prefill.look(r.HashIDs)
+		m.decode.look(r.HashIDs)
 		end := func(w *worker) (float64, float64) {
-			return max(w.free, at) + m.prefillNS(r, m.found(w, r)), w.free
+			return max(w.free, at) + m.prefillNS(r, m.tokens(w.found, r)), w.free
 		}
 		sent := func(w *worker) (float64, float64) {
-			return float64(w.sent + r.Input - m.found(w, r)), float64(w.sent)
+			return float64(w.sent + r.Input - m.tokens(w.found, r)), float64(w.sent)
 		}
-		return choose(m.prefill, end), choose(m.decode, sent)
+		return m.prefill.choose(end), m.decode.choose(sent)
 	}
-	return k % m.Prefill.N, k % m.Decode.N
+	return inTurn(k, m.Prefill.N, m.Decode.N)
+}
+
+// inTurn takes the workers of either side in turn. Both sides begin again together after a lap of as many requests as
+// the least common multiple of their numbers: then the decode side is shifted by one, or some pairs would never meet.
+func inTurn(k, prefill, decode int) (p, d int) {
+	common, rest := prefill, decode
+	for rest > 0 {
+		common, rest = rest, common%rest
+	}
+	lap := k / (prefill / common * decode)
+	return k % prefill, (k + lap%common) % decode
 }

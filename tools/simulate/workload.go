@@ -31,7 +31,7 @@ type Workload struct {
 // loads are what n ranks prepare, one for all of them.
 func (w *Workload) loads(n int) ([]load.Load, error) {
 	if w.Replay != nil {
-		placed, err := load.NewSchedule(w.Replay.Load(), n)
+		placed, err := w.Replay.Place()
 		return []load.Load{placed}, err
 	}
 	loads := make([]load.Load, len(w.Patterns))

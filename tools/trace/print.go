@@ -81,7 +81,14 @@ func sentence(f *figures.Figures) string {
 	}
 	b.WriteString(".")
 	var scales, peaks []string
+	var tick float64 // in seconds: shorter windows have bursts of the grid, not of users
+	if g := f.Arrivals.Grid; g != nil && bunched(g) {
+		tick = g.PeriodMS / 1e3
+	}
 	for i, w := range f.Windows {
+		if w.LengthS < tick {
+			continue
+		}
 		scales = append(scales, number(w.LengthS))
 		if f.Load == nil {
 			peaks = append(peaks, fmt.Sprintf("%.1f", w.PeakToMean))
@@ -98,6 +105,9 @@ func sentence(f *figures.Figures) string {
 		b.WriteString(".")
 	} else if scales != nil {
 		fmt.Fprintf(&b, " The busiest %s s have %s times the tokens of the mean.", scale, peak)
+	}
+	if len(f.Windows) > 0 && f.Windows[0].LengthS < tick {
+		fmt.Fprintf(&b, " Windows shorter than %s s show the grid of the timestamps.", number(tick))
 	}
 	if f.Hits != nil {
 		fmt.Fprintf(&b, " An infinite prefix cache finds %.6f of the tokens.", f.Hits.Token)

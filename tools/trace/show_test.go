@@ -174,6 +174,18 @@ func TestWarning(t *testing.T) {
 	if err != nil || !strings.Contains(got, "WARNING: the timestamps stand on a 3000 ms grid, 20 ticks, 0 empty, max 3:") {
 		t.Errorf("%s\n%v", got, err)
 	}
+	// The answer leaves out windows in which the grid's bursts are seen; the table has them.
+	for _, part := range []string{"\nbusiest 0.1 s from the start: prompt tokens 300\n", "\nbusiest 1 s from the start: prompt tokens 300\n",
+		": 60 requests in 57 s, 6000 tokens of prompts. The busiest 10 s have 1.1 times the tokens of the mean. " +
+			"Windows shorter than 3 s show the grid of the timestamps.\n"} {
+		if !strings.Contains(squeeze(got), part) {
+			t.Errorf("no %q in\n%s", part, squeeze(got))
+		}
+	}
+	short, err := show(t, write(t, "a.jsonl", bursts()), "--to", "8s", "--model", "llama3.1-8b")
+	if err != nil || !strings.Contains(short, "GB/s on average. Windows shorter than 3 s show the grid of the timestamps.\n") {
+		t.Errorf("%s\n%v", short, err)
+	}
 	seconds := "Timestamp,Request tokens\n"
 	for i := range 60 {
 		seconds += fmt.Sprintf("%d,100\n", i/4*4+min(i%4, 2)) // 0, 1, 2, 2

@@ -80,8 +80,9 @@ func NewSchedule(s Schedule, ranks int) (Schedule, error) {
 			at, fits = s.place(parts, free)
 		}
 		if !fits && s.Pool > 0 {
-			return s, fault.New(fault.Input, "%s: a pool of %d bytes cannot hold transfer %d at a rank", s.Label(), s.Pool,
-				t).WithHint("give it a larger pool, or move fewer bytes")
+			return s, fault.New(fault.Input, "%s: a pool of %d bytes cannot hold transfer %d at a rank: wanted at least %d, "+
+				"which holds each of them", s.Label(), s.Pool, t, s.Least(ranks)).
+				WithHint("give it a larger pool, or move fewer bytes")
 		}
 		for k, p := range parts {
 			s.keep(t, p, at[k], free)
@@ -97,6 +98,23 @@ func NewSchedule(s Schedule, ranks int) (Schedule, error) {
 	s.digest = fmt.Sprintf("schedule of %d transfers, %s, %s, pool %d\x00%x", len(s.Due), s.Mem, s.Op, s.Pool,
 		sum.Sum(nil))
 	return s, nil
+}
+
+// Least is the least Pool that holds each of the transfers between so many ranks.
+func (s Schedule) Least(ranks int) (pool int64) {
+	free := [2][]int64{make([]int64, ranks), make([]int64, ranks)}
+	var parts []Part
+	for t := range s.Due {
+		parts = s.Parts(parts[:0], t)
+		s.place(parts, free)
+		for _, p := range parts {
+			pool = max(pool, free[Send][p.From], free[Recv][p.To])
+		}
+		for _, p := range parts {
+			free[Send][p.From], free[Recv][p.To] = 0, 0
+		}
+	}
+	return pool
 }
 
 func note(sum hash.Hash, values ...int64) {

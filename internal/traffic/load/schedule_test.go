@@ -209,7 +209,8 @@ func TestScheduleRefuses(t *testing.T) {
 	}
 	for _, parts := range [][]Part{{{0, 1, []Run{{10, 1}}}}, {{0, 1, []Run{{5, 1}}}, {1, 1, []Run{{5, 1}}}}} {
 		_, err := NewSchedule(Schedule{Due: []int64{0}, Pool: 9, Parts: one(parts...)}, 2)
-		if err == nil || fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "a pool of 9 bytes cannot hold transfer 0 at a rank") {
+		if err == nil || fault.KindOf(err) != fault.Input ||
+			!strings.Contains(err.Error(), "a pool of 9 bytes cannot hold transfer 0 at a rank: wanted at least 10,") {
 			t.Errorf("%v: %v", parts, err)
 		}
 	}
@@ -220,6 +221,25 @@ func TestScheduleRefuses(t *testing.T) {
 	if got := s.Needs(2, 0)[1].Recv[nixl.DRAM]; got != DefaultPool+1 {
 		t.Errorf("a transfer larger than the usual pool has %d bytes", got)
 	}
+}
+
+// The least pool holds every transfer, and one byte less does not.
+func TestLeast(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSchedule(t, 3)
+		s.Pool = s.Least(3)
+		if s.Pool == 0 {
+			t.Skip("nothing moves")
+		}
+		if _, err := NewSchedule(s, 3); err != nil {
+			t.Fatalf("of %d bytes: %v", s.Pool, err)
+		}
+		if s.Pool--; s.Pool > 0 {
+			if _, err := NewSchedule(s, 3); err == nil {
+				t.Fatalf("%d bytes are enough", s.Pool)
+			}
+		}
+	})
 }
 
 // Schedules that differ in a due time, a rank or a descriptor have different digests.

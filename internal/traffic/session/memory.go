@@ -111,18 +111,14 @@ func (d *need) on(ranks []int) (sum int64) {
 // GPU that does not say what is left has none. All ranks call it and get the same.
 func (s *Session) Fits(loads []load.Load) (bool, error) {
 	w := s.world
-	host := w.Hosts()[w.HostOf(w.Rank())]
 	fits, inHosts := 1, 1
 	if w.LeadsHost() {
-		var want int64
 		for _, lane := range lanesOf(loads) {
-			n := needs(w.Size(), lane, loads)
-			want = satAdd(want, n[nixl.DRAM].on(host.Ranks))
-			if n[nixl.VRAM] != nil {
+			if needs(w.Size(), lane, loads)[nixl.VRAM] != nil {
 				inHosts = 0
 			}
 		}
-		if available, err := s.available(); err == nil && satAdd(want, want/10) > available {
+		if !s.HasRoom(loads) {
 			fits = 0
 		}
 	}
@@ -131,6 +127,19 @@ func (s *Session) Fits(loads []load.Load) (bool, error) {
 		return err == nil && least[0] == 1, err
 	}
 	return s.fitGPUs(loads)
+}
+
+// HasRoom reports whether this rank's host has memory for new buffers that hold loads, with a tenth to spare, as far as
+// the kernel says it. GPUs count for nothing.
+func (s *Session) HasRoom(loads []load.Load) bool {
+	w := s.world
+	host := w.Hosts()[w.HostOf(w.Rank())]
+	var want int64
+	for _, lane := range lanesOf(loads) {
+		want = satAdd(want, needs(w.Size(), lane, loads)[nixl.DRAM].on(host.Ranks))
+	}
+	available, err := s.available()
+	return err != nil || satAdd(want, want/10) <= available
 }
 
 // vram is what a rank wants of its GPU, and what is left there: nothing where that is not known.

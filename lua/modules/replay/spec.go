@@ -183,6 +183,10 @@ func (x *made) note(e *experiment.Experiment, s spec) {
 	}
 	e.Note(fmt.Sprintf("%s; %s move %s, scale %g, from %s to %s", text, cli.Count(len(x.Requests), "request"),
 		size.Decimal(x.Bytes), x.Scale, s.Prefill, s.Decode))
+	if x.Moved == replay.Missing {
+		e.Note(fmt.Sprintf("caches: whole prompts of all requests are %s, of which %.1f %% move", size.Decimal(x.Whole),
+			100*float64(x.Bytes)/float64(x.Whole)))
+	}
 	if x.Outside > 0 {
 		e.Note(fmt.Sprintf("left out: %s outside of --from and --to", cli.Count(x.Outside, "request")))
 	}

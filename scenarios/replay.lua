@@ -36,7 +36,7 @@ local function report(f)
     }
   end
   result.table {
-    title = "load by windows of one length",
+    title = "load by windows of one length, in the replay's time" .. (f.speed_up ~= 1 and string.format(" (0.1 s are %.3g s of the trace)", 0.1 * f.speed_up) or ""),
     columns = {
       { "Window (s)", "%g" }, { "Peak offered (GB/s)", "%.6g" }, { "Peak carried (GB/s)", "%.6g" }, { "Offered/mean", "%.3f" }, { "Offered/capacity", "%.3f" },
       { "Beyond it", "%d" }, { "Windows", "%d" }, { "Peak to a rank (GB/s)", "%.6g" },
@@ -70,7 +70,8 @@ local function report(f)
     local alpha = f.alone_fit.alpha_ns > 0 and string.format("%.1f us + ", f.alone_fit.alpha_ns / 1e3) or ""
     result.note(string.format("alone: %sbytes / %.3f GB/s (r2 %.3f)", alpha, f.alone_fit.bytes_per_s / 1e9, f.alone_fit.r2))
   end
-  result.note(string.format("TTFT: prefill at %g operations per second of a GPU%s, and the transfer after it", f.flops,
+  result.note(string.format("TTFT: prefill at %g operations per second of a GPU%s, and the transfer after it. " ..
+    "Prefill takes matgen's time, a lower bound for wide models, so the share is an upper bound there", f.flops,
     f.waits_for_prefill and "" or ", without queues"))
   if f.scale ~= 1 or f.speed_up ~= 1 then
     result.note("latency, slowdown and share of TTFT are those of scaled bytes and times, not of the system that the trace is of")

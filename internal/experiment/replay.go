@@ -58,6 +58,10 @@ func (e *Experiment) OpenReplay(s *replay.Schedule, about result.Replay) (*Repla
 	if e.Doc == nil {
 		return r, nil
 	}
+	about.Copies = session.Info().Name == "nixl" && placed.Mem == nixl.DRAM && len(e.World.Hosts()) == 1
+	if about.Copies {
+		e.Note("all ranks are on one host, where UCX copies while it posts: a transfer delays the posts after it")
+	}
 	r.doc, r.log = &about, outcome.New(s)
 	r.log.Fill(r.doc)
 	m := matrix.New(e.World.Size())
@@ -200,7 +204,7 @@ func (r *Replay) Capacity(seconds float64) error {
 				return err
 			}
 		}
-		all, err := r.gather(mine)
+		all, _, err := r.gather(mine, w.Now())
 		if err != nil {
 			return err
 		}
@@ -216,7 +220,8 @@ func (r *Replay) Capacity(seconds float64) error {
 	if r.doc == nil {
 		return nil
 	}
-	slices.Sort(rates)
+	r.doc.Stretches = rates
+	rates = slices.Sorted(slices.Values(rates))
 	r.doc.Capacity = &rates[len(rates)/2]
 	r.save()
 	return nil
@@ -321,6 +326,9 @@ type gathering struct {
 	took   time.Duration
 }
 
+// ended is until when all is known of a rank that is through: it waits in the next gathering for the others.
+const ended = int64(1) << 62
+
 // sparing is how many times as long as it took passes before figures are worked out again.
 const sparing = 50
 
@@ -342,20 +350,21 @@ func (g *gathering) run() error {
 		defer g.save()
 	}
 	for through := 0; through < w.Size(); { // ranks
-		last := 0
+		last, until := 0, int64(0)
 		select {
 		case <-g.done:
-			last = 1
+			last, until = 1, ended
 		case <-time.After(every):
 		case <-w.Context().Done():
 		}
+		until = max(until, w.Now())
 		g.mu.Lock()
 		mine := g.mine
 		g.mine = nil
 		g.mu.Unlock()
-		lists, err := g.gather(mine)
+		lists, until, err := g.gather(mine, until)
 		if err == nil {
-			err = g.keep(lists)
+			err = g.keep(lists, until)
 		}
 		sums := []int{0}
 		if err == nil {
@@ -369,8 +378,8 @@ func (g *gathering) run() error {
 	return nil
 }
 
-// keep adds what was gathered to the result, at rank 0.
-func (g *gathering) keep(lists [][]play.Timed) error {
+// keep adds what was gathered to the result, at rank 0: all that was done until an instant.
+func (g *gathering) keep(lists [][]play.Timed, until int64) error {
 	if lists == nil {
 		return nil
 	}
@@ -380,6 +389,7 @@ func (g *gathering) keep(lists [][]play.Timed) error {
 			return fault.New(fault.Internal, "replay: rank %d has posted what is not in the schedule", rank)
 		}
 	}
+	g.log.Gathered(until)
 	if began := time.Now(); began.Sub(g.filled) >= sparing*g.took {
 		g.log.Fill(g.doc)
 		g.filled, g.took = time.Now(), time.Since(began)
@@ -400,27 +410,29 @@ func (r *Replay) save() {
 	r.e.Checkpoint()
 }
 
-// gather compares the clocks and brings the records of all ranks to rank 0; nil at the others.
-func (r *Replay) gather(mine []play.Timed) ([][]play.Timed, error) {
+// gather compares the clocks and brings the records of all ranks to rank 0; nil at the others. This rank's are what was
+// done until an instant, of which the earliest of all ranks comes back.
+func (r *Replay) gather(mine []play.Timed, until int64) (lists [][]play.Timed, earliest int64, err error) {
 	w := r.e.World
 	if err := w.SyncClocks(); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	packed, err := w.All().Gather(0, packTimed(mine))
+	packed, err := w.All().Gather(0, packTimed(mine, until))
 	if err != nil || packed == nil {
-		return nil, err
+		return nil, 0, err
 	}
-	lists := make([][]play.Timed, len(packed))
+	lists, earliest = make([][]play.Timed, len(packed)), math.MaxInt64
 	for rank, data := range packed {
-		if lists[rank], err = readTimed(data); err != nil {
-			return nil, fault.New(fault.Internal, "replay: records of rank %d: %w", rank, err)
+		if lists[rank], until, err = readTimed(data); err != nil {
+			return nil, 0, fault.New(fault.Internal, "replay: records of rank %d: %w", rank, err)
 		}
+		earliest = min(earliest, until)
 	}
-	return lists, nil
+	return lists, earliest, nil
 }
 
-func packTimed(list []play.Timed) []byte {
-	b := binary.AppendUvarint(nil, uint64(len(list)))
+func packTimed(list []play.Timed, until int64) []byte {
+	b := binary.AppendUvarint(binary.AppendVarint(nil, until), uint64(len(list)))
 	for _, p := range list {
 		since := []int64{p.Admitted - p.Due, p.Posted - p.Due, p.End - p.Due}
 		for _, n := range append([]int64{int64(p.Transfer), p.Due, p.Bytes}, since...) {
@@ -430,13 +442,14 @@ func packTimed(list []play.Timed) []byte {
 	return b
 }
 
-func readTimed(data []byte) ([]play.Timed, error) {
+func readTimed(data []byte) (list []play.Timed, until int64, err error) {
 	p := pack.Read(data)
-	list := make([]play.Timed, p.Count())
+	until = p.Signed()
+	list = make([]play.Timed, p.Count())
 	for i := range list {
 		t := play.Timed{Transfer: int(p.Signed()), Due: p.Signed(), Bytes: p.Signed()}
 		t.Admitted, t.Posted, t.End = t.Due+p.Signed(), t.Due+p.Signed(), t.Due+p.Signed()
 		list[i] = t
 	}
-	return list, p.End(fmt.Sprintf("a list of %d", len(list)))
+	return list, until, p.End(fmt.Sprintf("a list of %d", len(list)))
 }

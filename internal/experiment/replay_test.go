@@ -33,12 +33,12 @@ func TestRecordsOnTheirWay(t *testing.T) {
 	list := []play.Timed{
 		{Transfer: 5, Due: 1 << 60, Admitted: 1<<60 + 1, Posted: 1<<60 - 7, End: 1<<60 + 9, Bytes: 1 << 40}, {Transfer: 1 << 30},
 	}
-	packed := packTimed(list)
-	if got, err := readTimed(packed); err != nil || !cmp.Equal(got, list) {
-		t.Errorf("%+v, %v", got, err)
+	packed := packTimed(list, -1<<61)
+	if got, until, err := readTimed(packed); err != nil || until != -1<<61 || !cmp.Equal(got, list) {
+		t.Errorf("%+v until %d, %v", got, until, err)
 	}
 	for n := range packed {
-		if _, err := readTimed(packed[:n]); err == nil {
+		if _, _, err := readTimed(packed[:n]); err == nil {
 			t.Errorf("%d of %d bytes were taken", n, len(packed))
 		}
 	}

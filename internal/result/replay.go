@@ -2,6 +2,7 @@ package result
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,20 +25,23 @@ type Replay struct {
 	FLOPS    float64       `json:"flops"`             // of a GPU in prefill, by which TTFT is reckoned
 	Waits    bool          `json:"waits_for_prefill"` // transfers began after their prefill, not at the arrival
 	Op       string        `json:"op"`
-	InFlight int           `json:"in_flight,omitempty"` // transfers that a decode rank admits at a time; 0: all
+	InFlight int           `json:"in_flight,omitempty"`  // transfers that a decode rank admits at a time; 0: all
+	Copies   bool          `json:"posts_copy,omitempty"` // NIXL in one host: a post may take as long as its transfer
 
 	ZeroNS  int64 `json:"zero_ns"`  // of the schedule, on the common time line
-	SpanNS  int64 `json:"span_ns"`  // steady window: from zero until the last transfer was due
+	SpanNS  int64 `json:"span_ns"`  // steady window: from zero until the last transfer was due, or as much as is known
 	DrainNS int64 `json:"drain_ns"` // from then until the last transfer was done
 	Bytes   int64 `json:"bytes"`    // of all requests of the schedule
 	Done    int64 `json:"done"`     // requests that are complete
 
-	// Bytes per second. Carried counts what was done within the steady window. Alone is what a request alone gets, by
-	// the largest of the isolated ones; Capacity what all decode workers carry together when each always has work.
+	// Bytes per second within the steady window. Carried is what moved. Alone is what a request alone gets, by the
+	// largest of the isolated ones; Capacity what all decode workers carry together when each always has work.
 	Offered  float64  `json:"offered_bytes_per_s"`
 	Carried  float64  `json:"carried_bytes_per_s"`
 	Alone    *float64 `json:"alone_bytes_per_s,omitempty"`
 	Capacity *float64 `json:"capacity_bytes_per_s,omitempty"`
+	// Stretches are the rates that Capacity is the median of, in their order.
+	Stretches []float64 `json:"capacity_stretches_bytes_per_s,omitempty"`
 
 	Scales   []ReplayScale  `json:"scales"`
 	Lateness ReplayLateness `json:"lateness"`
@@ -128,7 +132,8 @@ type ReplayRequests struct {
 	Bytes     []int64 `json:"bytes"`
 	Due       []int64 `json:"due_ns"`
 	Admitted  []int64 `json:"admitted_ns"` // by the last of its ranks
-	Posted    []int64 `json:"posted_ns"`   // by the last of its ranks, of its first transfer
+	Posted    []int64 `json:"posted_ns"`   // by the first of its ranks
+	Late      []int64 `json:"late_ns"`     // of its latest post: after it was due, or admitted if that was later
 	Done      []int64 `json:"done_ns"`
 	PrefillNS []int64 `json:"prefill_ns"`
 }
@@ -141,7 +146,8 @@ type ReplayAlone struct {
 	Runs    int   `json:"runs"`
 }
 
-// How much of the capacity may be offered for a verdict. Between the two repeated runs may disagree.
+// How much of the capacity, or of the least and the most of its stretches, may be offered for a verdict. Between the
+// two repeated runs may disagree.
 const (
 	surelyBelow = 0.8
 	surelyAbove = 1.25
@@ -154,9 +160,17 @@ func (r *Replay) Answer() (lines []string) {
 		return []string{"nothing was played"}
 	}
 	if !l.Valid {
-		lines = append(lines, fmt.Sprintf("INVALID: posts came too late: p99 %v of %d, wanted at most %v (--max-late); at most %v; stalls: %d. "+
-			"This was not the trace's load: use fewer ranks for each CPU, a lower --speed-up or larger pages, or accept it with --max-late",
-			rounded(l.P99NS), l.Posts, rounded(l.LimitNS), rounded(l.MaxNS), l.Stalls))
+		advice := "use fewer ranks for each CPU, a lower --speed-up or larger pages, or accept it with --max-late"
+		if r.Copies {
+			advice = "UCX copies inside a host while it posts, so transfers delay the posts after them: use several hosts, " +
+				"fewer ranks for each CPU, a lower --speed-up or --scale, or accept it with --max-late"
+		}
+		lines = append(lines, fmt.Sprintf("INVALID: posts came too late: p99 %v of %d, wanted at most %v (--max-late); "+
+			"at most %v; stalls: %d. This was not the trace's load: %s", rounded(l.P99NS), l.Posts, rounded(l.LimitNS), rounded(l.MaxNS), l.Stalls, advice))
+	}
+	text, part := "", r.part()
+	if part != "" && r.SpanNS == 0 && slices.Max(r.Requests.Due) > 0 {
+		return append(lines, part+", too few for figures")
 	}
 	if r.SpanNS == 0 {
 		text := fmt.Sprintf("%s were due at once, which is no rate; ", size.Decimal(r.Bytes))
@@ -165,14 +179,55 @@ func (r *Replay) Answer() (lines []string) {
 		}
 		return append(lines, fmt.Sprintf("%sall was done after %v", text, rounded(r.DrainNS)))
 	}
-	text := "offered " + rate(r.Offered) + ", carried " + rate(r.Carried)
+	if part != "" {
+		text = fmt.Sprintf("in the first %v ", rounded(r.SpanNS))
+	}
+	text += "offered " + rate(r.Offered) + ", carried " + rate(r.Carried)
 	if r.Capacity != nil {
-		text += ", capacity " + rate(*r.Capacity)
+		text += ", capacity " + rate(*r.Capacity) + r.stretches()
 	}
 	if words := r.verdict(); words != "" && l.Valid {
 		text += ": " + words
 	}
-	return append(append(lines, text), r.peaks()...)
+	for _, more := range []string{text, part, r.beyond(), r.inFull(), r.peaks()} {
+		if more != "" {
+			lines = append(lines, more)
+		}
+	}
+	return lines
+}
+
+// inFull says what part of the trace's load was replayed, and what all of it would ask for; empty where it was all.
+func (r *Replay) inFull() string {
+	part := r.Scale * r.SpeedUp
+	if !(part > 0) || few(part) == "1" {
+		return ""
+	}
+	text := fmt.Sprintf("this replay is %s of the trace's load (scale %g, %g x its speed): in full it asks for %s", few(part), r.Scale,
+		r.SpeedUp, rate(r.Offered/part))
+	if r.Capacity == nil || *r.Capacity <= 0 {
+		return text + " on average"
+	}
+	return fmt.Sprintf("%s, %s x the capacity, on average", text, few(r.Offered/part / *r.Capacity))
+}
+
+// part says how many requests are complete; empty where all of them are.
+func (r *Replay) part() string {
+	n := len(r.Requests.Done)
+	if r.Done == int64(n) {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d requests are complete (%s of %s)", r.Done, n, size.Decimal(r.doneBytes()), size.Decimal(r.Bytes))
+}
+
+// doneBytes are those of the requests that are complete.
+func (r *Replay) doneBytes() (sum int64) {
+	for i, done := range r.Requests.Done {
+		if done >= 0 {
+			sum += r.Requests.Bytes[i]
+		}
+	}
+	return sum
 }
 
 // verdict says whether the network was saturated on average; empty where the capacity is not known.
@@ -180,30 +235,61 @@ func (r *Replay) verdict() string {
 	if r.Capacity == nil || *r.Capacity <= 0 {
 		return ""
 	}
-	for _, x := range r.Scales {
-		if x.Carried > surelyAbove**r.Capacity {
-			return fmt.Sprintf("no verdict, since in %g s up to %s were carried, more than the capacity as it was measured before: the machine is busy with other things",
-				x.WindowS, rate(x.Carried))
-		}
+	if r.beyond() != "" {
+		return "no verdict"
+	}
+	least, most := *r.Capacity, *r.Capacity
+	for _, one := range r.Stretches {
+		least, most = min(least, one), max(most, one)
 	}
 	part := r.Offered / *r.Capacity
 	held := r.DrainNS > r.SpanNS/10 && r.Carried < 0.9*r.Offered
 	switch {
-	case part > surelyAbove:
+	case r.Offered > surelyAbove*most:
 		return fmt.Sprintf("saturated, %s x the capacity on average", few(part))
+	case r.Offered >= surelyBelow*least && (part < surelyBelow || part > surelyAbove):
+		return fmt.Sprintf("no verdict, since the capacity varies: %.2f of it on average", part)
 	case part >= surelyBelow:
 		return fmt.Sprintf("near its capacity, %.2f of it on average", part)
 	case held:
 		return fmt.Sprintf("the network has room, %s of the capacity is asked for on average, but single ranks or --in-flight hold transfers back: %v of drain",
 			few(part), rounded(r.DrainNS))
 	}
+	if r.inFull() != "" {
+		return fmt.Sprintf("not saturated by this replay, %s of the capacity on average", few(part))
+	}
 	return fmt.Sprintf("not saturated, %s of the capacity on average", few(part))
 }
 
-// peaks say what short windows offered at most: of the capacity, or where that is not known of the mean.
-func (r *Replay) peaks() []string {
+// beyond says that more was carried than should have been possible; empty where it was not.
+func (r *Replay) beyond() string {
+	for _, x := range r.Scales {
+		if r.Capacity != nil && *r.Capacity > 0 && x.Carried > surelyAbove**r.Capacity {
+			return fmt.Sprintf("in %g s up to %s were carried, %s x the capacity as it was measured before, so that is too low: "+
+				"--capacity measures it for longer", x.WindowS, rate(x.Carried), few(x.Carried / *r.Capacity))
+		}
+	}
+	return ""
+}
+
+// stretches says how far the stretches are apart in which the capacity was measured.
+func (r *Replay) stretches() string {
+	if len(r.Stretches) < 2 {
+		return ""
+	}
+	least, most := rate(slices.Min(r.Stretches)), rate(slices.Max(r.Stretches))
+	number, unit, _ := strings.Cut(least, " ")
+	if strings.HasSuffix(most, " "+unit) {
+		least, most = number, strings.TrimSuffix(most, " "+unit)
+	}
+	return fmt.Sprintf(" (%s to %s in %d stretches)", least, most, len(r.Stretches))
+}
+
+// peaks say what short windows offered at most: of the capacity, or where that is not known of the mean. Windows are of
+// the replay's time.
+func (r *Replay) peaks() string {
 	if len(r.Scales) == 0 || r.Offered <= 0 {
-		return nil
+		return ""
 	}
 	of, unit := r.Offered, "the mean"
 	if r.Capacity != nil && *r.Capacity > 0 {
@@ -217,7 +303,19 @@ func (r *Replay) peaks() []string {
 		}
 		parts = append(parts, text)
 	}
-	return []string{"peaks ask for " + strings.Join(parts, ", ")}
+	text := "peaks ask for "
+	if r.inFull() != "" {
+		text = "peaks of this replay ask for "
+	}
+	return text + strings.Join(parts, ", ") + r.traceTime()
+}
+
+// traceTime says how long a window is in the trace, where that is not as long as in the replay.
+func (r *Replay) traceTime() string {
+	if r.SpeedUp == 1 {
+		return ""
+	}
+	return fmt.Sprintf("; 0.1 s of the replay are %.3g s of the trace", 0.1*r.SpeedUp)
 }
 
 // few writes a number with two digits, or all of those before the point.

@@ -20,7 +20,7 @@ func (r *Replay) check() error {
 	}{
 		{"prefill", len(q.Prefill)}, {"decode", len(q.Decode)}, {"tokens", len(q.Tokens)}, {"bytes", len(q.Bytes)},
 		{"due_ns", len(q.Due)}, {"admitted_ns", len(q.Admitted)}, {"posted_ns", len(q.Posted)},
-		{"done_ns", len(q.Done)}, {"prefill_ns", len(q.PrefillNS)},
+		{"late_ns", len(q.Late)}, {"done_ns", len(q.Done)}, {"prefill_ns", len(q.PrefillNS)},
 	} {
 		if c.rows != n {
 			return fmt.Errorf("requests: %d rows of index, but %d of %s", n, c.rows, c.name)
@@ -97,13 +97,13 @@ func (r *Replay) WaitNS(i int) float64 {
 	return between(r.Requests.Due[i], r.Requests.Admitted[i])
 }
 
-// LateNS is how long after it was due, or after it was admitted where transfers wait for that, request i was posted, in
-// nanoseconds; NaN where it was not.
+// LateNS is how late the latest post of request i was, in nanoseconds, after it was due, or after it was admitted where
+// transfers wait for that; NaN where it was not posted.
 func (r *Replay) LateNS(i int) float64 {
-	if r.InFlight == 0 {
-		return between(r.Requests.Due[i], r.Requests.Posted[i])
+	if r.Requests.Posted[i] < 0 {
+		return math.NaN()
 	}
-	return between(r.Requests.Admitted[i], r.Requests.Posted[i])
+	return float64(r.Requests.Late[i])
 }
 
 // LatencyNS is the time from when request i was due until it was done, in nanoseconds; NaN where it was not.

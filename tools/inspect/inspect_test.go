@@ -728,10 +728,10 @@ func TestRequests(t *testing.T) {
 	path := write(t, d, "replay.json")
 	lines := strings.Split(mustCall(t, "convert", path, "-", "--format", "csv"), "\n")
 	if len(lines) != 22 || lines[0] != strings.Join(columnsOf("request"), ",") || !strings.HasPrefix(lines[20], "19,1,1,") ||
-		!strings.Contains(lines[20], fmt.Sprintf(",%d,30000000,,,,%d", q.Bytes[19], q.PrefillNS[19])) {
+		!strings.Contains(lines[20], fmt.Sprintf(",%d,30000000,,,,,%d", q.Bytes[19], q.PrefillNS[19])) {
 		t.Errorf("%d lines: %q, %q", len(lines), lines[0], lines[20])
 	}
-	if got := mustCall(t, "convert", path, "-", "--format", "jsonl", "--rows", "request"); !strings.Contains(got, `"posted_ns":null,"done_ns":null`) {
+	if got := mustCall(t, "convert", path, "-", "--format", "jsonl", "--rows", "request"); !strings.Contains(got, `"posted_ns":null,"late_ns":null,"done_ns":null`) {
 		t.Error(got)
 	}
 	if got := mustCall(t, "show", path); !strings.Contains(got, "replay:     offered ") {

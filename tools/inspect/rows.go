@@ -254,7 +254,7 @@ func storageRow(m *result.Storage, d *result.Document) row {
 }
 
 var requestColumns = []string{"request", "prefill_worker", "decode_worker", "tokens", "bytes", "due_ns", "admitted_ns",
-	"posted_ns", "done_ns", "prefill_ns"}
+	"posted_ns", "late_ns", "done_ns", "prefill_ns"}
 
 // requestRow is a request of a replay; what did not happen has no value.
 func requestRow(q *result.ReplayRequests, i int) row {
@@ -264,8 +264,12 @@ func requestRow(q *result.ReplayRequests, i int) row {
 		}
 		return ns
 	}
+	var late any
+	if q.Posted[i] >= 0 {
+		late = q.Late[i]
+	}
 	return row{requestColumns, []any{q.Index[i], q.Prefill[i], q.Decode[i], q.Tokens[i], q.Bytes[i], q.Due[i],
-		known(q.Admitted[i]), known(q.Posted[i]), known(q.Done[i]), q.PrefillNS[i]}}
+		known(q.Admitted[i]), known(q.Posted[i]), late, known(q.Done[i]), q.PrefillNS[i]}}
 }
 
 // labelKeys are the labels that any sample of a result has.

@@ -8,42 +8,32 @@ import (
 	"perigee/internal/result"
 )
 
-// fillRates fills in what was offered and carried, as a mean and by windows. Of a schedule that is still played what
-// was carried counts until the last post that is done.
+// fillRates fills in what was offered and carried in the span of r, as a mean and by windows.
 func (l *Log) fillRates(r *result.Replay) {
-	span := l.schedule.SpanNS
+	span, n := r.SpanNS, int64(len(l.offered))
 	r.Offered, r.Carried, r.Scales = 0, 0, []result.ReplayScale{}
 	if span == 0 {
 		return // all at once is no rate
 	}
-	until, moved := span, 0.0
-	if r.Done < int64(len(l.requests)) {
-		until = min(l.end, span)
+	if span < l.schedule.SpanNS {
+		n = span / bin
 	}
-	for _, bytes := range l.moved {
-		moved += bytes
-	}
-	r.Offered = perSecond(float64(r.Bytes), span)
-	if until > 0 {
-		r.Carried = perSecond(moved, until)
-	}
+	offered, carried := l.between(0, n)
+	r.Offered, r.Carried = perSecond(float64(offered), span), perSecond(carried, span)
 	for k, bins := range windows {
 		length := bins * bin
 		if length > span {
 			break
 		}
-		x := result.ReplayScale{
-			WindowS: float64(length) / 1e9, PerRank: l.perRank[k], Windows: int(span/length) + 1,
-		}
-		for at := int64(0); at < int64(len(l.offered)); at += bins {
-			next := min(at+bins, int64(len(l.offered)))
-			var offered int64
-			var carried float64
-			for i := at; i < next; i++ {
-				offered, carried = offered+l.offered[i], carried+l.moved[i]
-			}
+		x := result.ReplayScale{WindowS: float64(length) / 1e9}
+		for at := int64(0); at < n; at += bins {
+			offered, carried := l.between(at, min(at+bins, n))
 			rate := perSecond(float64(offered), length)
+			x.Windows++
 			x.Offered, x.Carried = max(x.Offered, rate), max(x.Carried, perSecond(carried, length))
+			if at+bins <= n || n == int64(len(l.offered)) { // all of what is due in it counts
+				x.PerRank = max(x.PerRank, perSecond(float64(l.perRank[k][at/bins]), length))
+			}
 			if r.Capacity != nil && rate > *r.Capacity {
 				x.Over++
 			}
@@ -53,6 +43,14 @@ func (l *Log) fillRates(r *result.Replay) {
 		}
 		r.Scales = append(r.Scales, x)
 	}
+}
+
+// between adds up bytes that fell due and that moved in bins, the last one not included.
+func (l *Log) between(first, last int64) (offered int64, carried float64) {
+	for i := first; i < last; i++ {
+		offered, carried = offered+l.offered[i], carried+l.moved[i]
+	}
+	return offered, carried
 }
 
 func perSecond(bytes float64, ns int64) float64 { return bytes / float64(ns) * 1e9 }
@@ -100,7 +98,7 @@ func (l *Log) fillTimes(r *result.Replay) {
 		of := l.requests[i]
 		queue = append(queue, float64(rows.Admitted[i]-rows.Due[i]))
 		latency = append(latency, float64(done-rows.Due[i]))
-		transfer = append(transfer, float64(done-l.transfer[of.first].first))
+		transfer = append(transfer, float64(done-rows.Posted[i]))
 		// Layers that leave while the prompt is prefilled cost no time: what is left begins at the prefill's end.
 		exposed := max(done-l.schedule.Transfers[of.last].DueNS, 0)
 		if exposed+rows.PrefillNS[i] > 0 {

@@ -6,8 +6,6 @@
 package outcome
 
 import (
-	"time"
-
 	"perigee/internal/replay"
 	"perigee/internal/result"
 	"perigee/internal/traffic/load"
@@ -30,8 +28,9 @@ type Log struct {
 	moved    []float64 // bytes in each bin of the steady window
 	end      int64     // of the last post that is done, after zero
 	zero     int64
+	until    int64            // after zero: what was done before it is known, of all ranks
 	offered  []int64          // bytes that fell due in each bin
-	perRank  []float64        // peak at a decode rank, by windows
+	perRank  [][]int64        // the most at a decode rank, by lengths of windows, in each of them
 	sent     map[[2]int]int64 // bytes from a rank to a rank
 }
 
@@ -54,13 +53,17 @@ type post struct {
 	posted, late int64
 }
 
+// due is what falls due at a rank in a window.
+type due struct{ window, bytes int64 }
+
 // New makes the log of a schedule, in which nothing is done. It looks at every part of every transfer.
 func New(s *replay.Schedule) *Log {
 	n := len(s.Requests)
 	l := &Log{
 		schedule: s, transfer: make([]transfer, len(s.Transfers)), requests: make([]request, n),
 		offered: make([]int64, s.SpanNS/bin+1), sent: map[[2]int]int64{},
-		rows: result.ReplayRequests{Admitted: make([]int64, n), Posted: make([]int64, n), Done: make([]int64, n)},
+		rows: result.ReplayRequests{Admitted: make([]int64, n), Posted: make([]int64, n), Late: make([]int64, n),
+			Done: make([]int64, n)},
 	}
 	l.moved = make([]float64, len(l.offered))
 	rows := &l.rows
@@ -71,9 +74,9 @@ func New(s *replay.Schedule) *Log {
 		rows.Tokens, rows.Bytes = append(rows.Tokens, q.Moved), append(rows.Bytes, q.Bytes)
 		rows.Due, rows.PrefillNS = append(rows.Due, q.DueNS), append(rows.PrefillNS, q.PrefillNS)
 	}
-	for _, bins := range windows {
-		_, peak := s.PeakOffered(time.Duration(bins * bin))
-		l.perRank = append(l.perRank, peak)
+	latest := make([]map[int]due, len(windows))
+	for k, bins := range windows {
+		latest[k], l.perRank = map[int]due{}, append(l.perRank, make([]int64, s.SpanNS/(bins*bin)+1))
 	}
 	var parts []load.Part
 	for i, t := range s.Transfers {
@@ -87,6 +90,14 @@ func New(s *replay.Schedule) *Log {
 			bytes := p.Bytes()
 			l.transfer[i].bytes += bytes
 			l.sent[[2]int{p.From, p.To}] += bytes
+			for k, bins := range windows {
+				at, before := t.DueNS/(bins*bin), latest[k][p.To]
+				if before.window != at {
+					before = due{window: at}
+				}
+				before.bytes += bytes
+				latest[k][p.To], l.perRank[k][at] = before, max(l.perRank[k][at], before.bytes)
+			}
 		}
 		l.offered[t.DueNS/bin] += l.transfer[i].bytes
 	}
@@ -96,11 +107,11 @@ func New(s *replay.Schedule) *Log {
 
 // Begin forgets what was done: zero is the schedule's, on the common time line.
 func (l *Log) Begin(zero int64) {
-	l.zero, l.end, l.posts = zero, 0, l.posts[:0]
+	l.zero, l.until, l.end, l.posts = zero, 0, 0, l.posts[:0]
 	clear(l.moved)
 	for i := range l.requests {
 		l.requests[i].left, l.requests[i].done = 0, 0
-		l.rows.Admitted[i], l.rows.Posted[i], l.rows.Done[i] = -1, -1, -1
+		l.rows.Admitted[i], l.rows.Posted[i], l.rows.Late[i], l.rows.Done[i] = -1, -1, -1, -1
 	}
 	for i, t := range l.schedule.Transfers {
 		l.requests[t.Request].left++
@@ -136,22 +147,38 @@ func (l *Log) Add(rank int, list []play.Timed) bool {
 		if t.left == t.bytes || posted < t.first {
 			t.first = posted
 		}
+		late, rows := p.Posted-p.Admitted, &l.rows
 		if p.Transfer == q.first {
-			l.rows.Admitted[i] = max(l.rows.Admitted[i], p.Admitted-l.zero)
-			l.rows.Posted[i] = max(l.rows.Posted[i], posted)
+			rows.Admitted[i] = max(rows.Admitted[i], p.Admitted-l.zero)
 		}
+		if rows.Posted[i] < 0 {
+			rows.Posted[i], rows.Late[i] = posted, late
+		}
+		rows.Posted[i], rows.Late[i] = min(rows.Posted[i], posted), max(rows.Late[i], late)
 		t.done, q.done = max(t.done, end), max(q.done, end)
 		if t.left -= p.Bytes; t.left == 0 {
 			q.left--
 		}
 		if q.left == 0 {
-			l.rows.Done[i] = q.done
+			rows.Done[i] = q.done
 		}
-		l.posts = append(l.posts, post{rank, posted, p.Posted - p.Admitted})
+		l.posts = append(l.posts, post{rank, posted, late})
 		l.end = max(l.end, end)
 		l.move(posted, end, p.Bytes)
 	}
 	return true
+}
+
+// Gathered says that what all ranks have done before an instant of the common time line was added.
+func (l *Log) Gathered(instant int64) { l.until = max(l.until, instant-l.zero) }
+
+// span is the time that figures are of: the steady window, or of a schedule that is still played as much of it as is
+// known, in whole bins.
+func (l *Log) span() int64 {
+	if l.Done() == len(l.requests) {
+		return l.schedule.SpanNS
+	}
+	return min(l.until/bin*bin, l.schedule.SpanNS)
 }
 
 // move spreads bytes over the bins of the steady window in which they were under way.
@@ -169,7 +196,7 @@ func (l *Log) move(from, to, bytes int64) {
 // requests alone, whether transfers waited for their prefill.
 func (l *Log) Fill(r *result.Replay) {
 	s := l.schedule
-	r.ZeroNS, r.SpanNS, r.Bytes, r.Requests = l.zero, s.SpanNS, s.Bytes, l.rows
+	r.ZeroNS, r.SpanNS, r.Bytes, r.Requests = l.zero, l.span(), s.Bytes, l.rows
 	r.Done, r.DrainNS = int64(l.Done()), 0
 	if r.Done == int64(len(l.requests)) {
 		r.DrainNS = max(l.end-s.SpanNS, 0)

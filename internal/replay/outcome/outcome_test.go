@@ -100,7 +100,7 @@ func TestFigures(t *testing.T) {
 	wantRows := result.ReplayRequests{
 		Index: []int{0, 1, 2, 3}, Prefill: []int{0, 0, 0, 0}, Decode: []int{0, 1, 0, 1}, Tokens: []int64{1000, 3000, 500, 1500},
 		Bytes: []int64{8000, 24000, 4000, 12000}, Due: []int64{0, 100 * ms, 1250 * ms, 2000 * ms},
-		Admitted: []int64{0, 100 * ms, 1250 * ms, 2000 * ms}, Posted: []int64{0, 102 * ms, 1250 * ms, 2003 * ms},
+		Admitted: []int64{0, 100 * ms, 1250 * ms, 2000 * ms}, Posted: []int64{0, 100*ms + ms/2, 1250 * ms, 2000 * ms}, Late: []int64{0, 2 * ms, 0, 3 * ms},
 		Done: []int64{20 * ms, 202 * ms, 1260 * ms, 2053 * ms}, PrefillNS: r.Requests.PrefillNS,
 	}
 	if diff := cmp.Diff(wantRows, r.Requests); diff != "" {
@@ -117,7 +117,7 @@ func TestFigures(t *testing.T) {
 
 // What was measured before a run ended is judged as far as it came.
 func TestPartOfSchedule(t *testing.T) {
-	s := scheduleOf(t, "0,1000\n500,1000\n4000,1000\n", func(*replay.Options) {})
+	s := scheduleOf(t, "0,1000\n500,1000\n4000,8000\n", func(*replay.Options) {})
 	l := outcome.New(s)
 	l.Begin(5)
 	r := &result.Replay{}
@@ -132,8 +132,15 @@ func TestPartOfSchedule(t *testing.T) {
 			l.Add(2, lists[1])
 		}
 	}
+	// 12000 bytes within 600 ms: the second request's other half is under way, and the third one's are not due.
+	l.Gathered(5 + 690*ms)
+	l.Gathered(5 + 600*ms)
 	l.Fill(r)
-	// 12000 of 24000 bytes within 600 ms: the second request's other half is under way.
+	want := []result.ReplayScale{{WindowS: 0.1, Offered: 80e3, Carried: 48e3, PerRank: 40e3, Windows: 6}}
+	near := cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(a) })
+	if diff := cmp.Diff(want, r.Scales, near); diff != "" || r.SpanNS != 600*ms || r.Offered != 16000/0.6 {
+		t.Errorf("span %d, offered %g, %s", r.SpanNS, r.Offered, diff)
+	}
 	if r.Done != 1 || r.Carried != 12000/0.6 || r.DrainNS != 0 || !cmp.Equal(r.Requests.Done, []int64{500 * ms, -1, -1}) || r.Requests.Posted[1] != 500*ms {
 		t.Errorf("done %d, carried %g, drain %d, %+v", r.Done, r.Carried, r.DrainNS, r.Requests)
 	}

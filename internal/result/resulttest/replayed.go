@@ -15,7 +15,7 @@ func Replayed(requests int) *result.Document {
 	const tick, perTick, rate, alpha = 30e6, 10, 1e9, 20_000.0
 	d := Synthetic{Ranks: 8, Hosts: 1}.Document()
 	d.Scenario.Name, d.Scenario.Options = "replay.lua", map[string]any{"trace": "conversation.jsonl"}
-	d.Command = strings.Fields("perigee replay conversation.jsonl --model Qwen3-32B --speed-up 100 --scale 0.001")
+	d.Command = strings.Fields("perigee replay conversation.jsonl --model Qwen3-32B --speed-up 100 --scale 0.01")
 	d.Notes = []string{"the trace stands on a grid"}
 	d.Phases = []result.Phase{{Name: "isolated", StartNS: 1e9}, {Name: "capacity", StartNS: 2e9},
 		{Name: "replay", StartNS: 4e9}}
@@ -25,7 +25,7 @@ func Replayed(requests int) *result.Document {
 			Outside: 4, Empty: 3, GridNS: tick * 100, ToS: float64(requests) / perTick * 3},
 		Prefill: result.ReplayWorkers{N: 2, TP: 2}, Decode: result.ReplayWorkers{N: 2, TP: 2},
 		Model: "Qwen3-32B", DType: "bf16", Routing: "round-robin", Moved: "prompt", SpeedUp: 100,
-		Scale: 0.001, FLOPS: 400e12, Op: "READ", ZeroNS: 4e9, Alone: &alone, Capacity: &capacity,
+		Scale: 0.01, FLOPS: 400e12, Op: "READ", ZeroNS: 4e9, Alone: &alone, Capacity: &capacity,
 		Fit: &result.ReplayFit{AlphaNS: alpha, Rate: rate, R2: 0.999},
 	}
 	random, free, q := rand.New(rand.NewPCG(1, 2)), [2]float64{}, &r.Requests
@@ -38,6 +38,7 @@ func Replayed(requests int) *result.Document {
 		q.Tokens, q.Bytes = append(q.Tokens, bytes/262), append(q.Bytes, bytes)
 		q.Due, q.Admitted = append(q.Due, due), append(q.Admitted, due)
 		q.Posted, q.Done = append(q.Posted, posted), append(q.Done, int64(free[i%2]))
+		q.Late = append(q.Late, posted-due)
 		q.PrefillNS = append(q.PrefillNS, bytes*4)
 		if i < 5 {
 			alone := result.ReplayAlone{Request: i, Bytes: bytes, NS: int64(alpha) + bytes, Runs: 5}

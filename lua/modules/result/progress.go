@@ -166,14 +166,25 @@ func (b *progressBar) line(after time.Duration) string {
 	if b.label != "" {
 		text += " " + b.label
 	}
-	if share >= 0 {
-		text += fmt.Sprintf(" (%d %%)", int(share*100+1e-9))
+	percent := int(share*100 + 1e-9)
+	switch {
+	case share >= 0 && b.byTime(): // which is another share than that of what is counted
+		text += fmt.Sprintf("; %d %% of the time", percent)
+	case share >= 0:
+		text += fmt.Sprintf(" (%d %%)", percent)
 	}
 	text += fmt.Sprintf(" after %.0f s", after.Seconds())
 	if left != "" {
 		text += "," + left
 	}
 	return text
+}
+
+// byTime says whether the share is that of the time.
+func (b *progressBar) byTime() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.known > 0
 }
 
 // state is how far the bar is after some time: what is done of the total, the share of the whole, 0 to 1 or -1 where

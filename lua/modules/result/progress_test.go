@@ -54,26 +54,26 @@ func TestProgressKnowsPauses(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Second) // nothing is done: only pauses are known
-		check("perigee: 0 of 32 runs (0 %) after 1 s, about 99 s left")
+		check("perigee: 0 of 32 runs; 0 % of the time after 1 s, about 99 s left")
 		bar.started = time.Now()
 		for range 30 {
 			time.Sleep(100 * time.Millisecond)
 			bar.Add(1, 0.005)
 		}
-		check("perigee: 30 of 32 runs (2 %) after 3 s, about 100 s left") // by runs it would be 93 %
-		time.Sleep(48600 * time.Millisecond)                              // half of 103.19 s
-		check("perigee: 30 of 32 runs (50 %) after 52 s, about 52 s left")
+		check("perigee: 30 of 32 runs; 2 % of the time after 3 s, about 100 s left") // by runs it would be 93 %
+		time.Sleep(48600 * time.Millisecond)                                         // half of 103.19 s
+		check("perigee: 30 of 32 runs; 50 % of the time after 52 s, about 52 s left")
 		time.Sleep(100 * time.Second) // it takes longer than expected
-		check("perigee: 30 of 32 runs (99 %) after 152 s, about 0 s left")
+		check("perigee: 30 of 32 runs; 99 % of the time after 152 s, about 0 s left")
 		bar.Add(2, 100)
-		check("perigee: 32 of 32 runs (99 %) after 152 s, about 0 s left")
+		check("perigee: 32 of 32 runs; 99 % of the time after 152 s, about 0 s left")
 		bar.total, bar.known = 64, 200.15 // another iteration, as slow as the last: 51.45 s for 32 runs besides the pauses
-		check("perigee: 32 of 64 runs (50 %) after 152 s, about 151 s left")
+		check("perigee: 32 of 64 runs; 50 % of the time after 152 s, about 151 s left")
 
 		bar = &progressBar{label: "iterations", known: 30, started: time.Now()} // of which the number is not known
 		time.Sleep(12 * time.Second)
 		bar.Add(700, 0)
-		check("perigee: 700 iterations (40 %) after 12 s, about 18 s left")
+		check("perigee: 700 iterations; 40 % of the time after 12 s, about 18 s left")
 	})
 }
 

@@ -34,7 +34,7 @@ func (r *Replay) tone(answer string) string {
 	switch {
 	case !r.Lateness.Valid, strings.Contains(answer, ": saturated"):
 		return "bad"
-	case strings.Contains(answer, ": not saturated") && !over && int(r.Done) == r.Requests:
+	case strings.Contains(answer, ": not saturated, ") && !over && int(r.Done) == r.Requests:
 		return "good"
 	}
 	return "note"
@@ -81,9 +81,10 @@ func sentence(text string) string {
 
 // what says what was replayed, and what is left.
 func (r *Replay) what() []string {
+	span := max(r.SpanNS, slices.Max(r.Replay.Requests.Due)) // of the whole schedule
 	list := []string{fmt.Sprintf("%s of %s, %s from %dxTP%d to %dxTP%d, in %s at %g times the speed; lateness p99 %s",
 		cli.Count(r.Requests, "request"), size.Decimal(r.Bytes), r.Model, r.Prefill.N, r.Prefill.TP, r.Decode.N,
-		r.Decode.TP, Duration(Num(r.SpanNS)), r.SpeedUp, Duration(Num(r.Lateness.P99NS)))}
+		r.Decode.TP, Duration(Num(span)), r.SpeedUp, Duration(Num(r.Lateness.P99NS)))}
 	if r.DrainNS > 0 {
 		list = append(list, fmt.Sprintf("after the last was due it took %s until all were done, which counts apart",
 			Duration(Num(r.DrainNS))))
@@ -263,7 +264,7 @@ func (r *Replay) lateness(b bins) Chart {
 			return Num(stats.Quantile(list[i], q))
 		}
 	}
-	c := Chart{Title: "Lateness of requests", X: b.axis(), Y: Axis{Label: "posted - due", Unit: "ns"},
+	c := Chart{Title: "Lateness of requests", X: b.axis(), Y: Axis{Label: "latest post - due", Unit: "ns"},
 		Series: []Series{b.series("median", b.end, at(0.5)), b.series("latest", b.end, at(1))},
 		Limits: []Limit{level("limit of the p99", float64(r.Lateness.LimitNS))}}
 	c.Y.Log = c.wide(func(p Point) Num { return p.Y })

@@ -170,6 +170,19 @@ func loads(t *testing.T, source string) {
 	}
 }
 
+// The module patterns opens also where a script's time is over: on a loaded machine that takes longer than the script.
+func TestPatternsOpenInNoTime(t *testing.T) {
+	r := New(io.Discard)
+	defer r.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	state(r).SetContext(ctx)
+	err := r.load(&Library{Closed: true}, "f.lua", "return { run = patterns.prepare }")
+	if err == nil || err.Error() != "f.lua:1: context canceled" {
+		t.Errorf("got %v, want that the time of the script is over", err)
+	}
+}
+
 // describes makes use of what a script says of itself, as the launcher does.
 func describes(r *Runtime) error {
 	grammar := r.Grammar()

@@ -150,6 +150,10 @@ func (r *Runtime) openPatterns(source string) {
 	if !slices.ContainsFunc(reaching, func(word string) bool { return strings.Contains(source, word) }) {
 		return
 	}
+	L := r.host.vm.L
+	if limit := L.RemoveContext(); limit != nil { // of the script's time, which may be over
+		defer L.SetContext(limit)
+	}
 	if _, err := r.host.vm.Load("[patterns]", prelude); err != nil {
 		panic(err) // part of the binary, and every test runs it
 	}

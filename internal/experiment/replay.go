@@ -85,8 +85,6 @@ const (
 	aloneTurns = 3 // of each of them, at least
 	// aloneLead is when they start, so that all ranks know of it.
 	aloneLead = 2 * time.Millisecond
-	// mostTurns bounds what is kept of small ones.
-	mostTurns = 1000
 	// busyDepth is how many transfers of a rank are under way while the capacity is measured, busyPieces in how many
 	// stretches, after one that is not measured.
 	busyDepth  = 8
@@ -103,7 +101,7 @@ func (r *Replay) Isolated(seconds float64) error {
 	took := make([][]int64, len(chosen))
 	began := time.Now()
 	for turn := 0; ; turn++ {
-		more := turn <= aloneTurns || turn <= mostTurns && time.Since(began).Seconds() < seconds
+		more := turn <= aloneTurns || time.Since(began).Seconds() < seconds
 		if more, err = spmd.BroadcastValue(w.All(), 0, more); err != nil || !more {
 			break
 		}

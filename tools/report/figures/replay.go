@@ -40,9 +40,6 @@ func (r *Replay) tone(answer string) string {
 	return "note"
 }
 
-// mostReplayNotes is how many of the notes of a run stand with the judgement of a replay.
-const mostReplayNotes = 20
-
 // sayReplay says what the result says of itself: whether it counts comes first, or else what was carried of what was
 // offered; peaks follow. How it came about is what the run has noted.
 func sayReplay(f *Figures, list *[]Finding) {
@@ -62,11 +59,11 @@ func sayReplay(f *Figures, list *[]Finding) {
 	why = strings.TrimSpace(why)
 	*list = append(*list, Finding{r.tone(first), sentence(first) + " " + why, why})
 	l := r.Lateness
-	judged := []string{fmt.Sprintf("Lateness is posted - due on the clock that all ranks share, over %d posts: p50 %s, p99 %s, "+
-		"at most %s; %s beyond the limit of %s, in %s; the p99 is %.3g of the mean time between posts of a rank, which is "+
-		"not judged.", l.Posts, Duration(Num(l.P50NS)), Duration(Num(l.P99NS)), Duration(Num(l.MaxNS)),
+	judged := []string{fmt.Sprintf("Lateness is posted - due on the clock that all ranks share (posted - admitted, with --in-flight), "+
+		"over %d posts: p50 %s, p99 %s, at most %s; %s beyond the limit of %s, in %s; "+
+		"the p99 is %.3g of the mean time between posts of a rank, which is not judged.", l.Posts, Duration(Num(l.P50NS)), Duration(Num(l.P99NS)), Duration(Num(l.MaxNS)),
 		cli.Count(l.Late, "post"), Duration(Num(l.LimitNS)), cli.Count(l.Stalls, "stall"), l.OfGap)}
-	for _, text := range append(judged, f.Document.Notes[:min(len(f.Document.Notes), mostReplayNotes)]...) {
+	for _, text := range append(judged, f.Document.Notes...) {
 		*list = append(*list, Finding{Level: "note", Text: text})
 	}
 }

@@ -129,7 +129,7 @@ func (r *instance) scheduleOf(s spec) (*made, error) {
 	if err != nil {
 		return nil, fault.Wrap(err, "--kv-cache-dtype")
 	}
-	if s.Model, err = m.Cache(model.Options{DType: dtype, Page: s.PageTokens}); err != nil {
+	if s.Model, err = m.Cache(model.Options{DType: dtype}); err != nil {
 		return nil, err
 	}
 	x := &made{trace: t, sha256: fmt.Sprintf("%x", sha256.Sum256([]byte(text))), cache: s.Model}

@@ -94,14 +94,18 @@ func TestDeathOfTheLauncherOfNodes(t *testing.T) {
 	}
 }
 
-// checkObituary looks for the launcher that has died in the partial result.
+// checkObituary looks for the launcher that has died in the partial result. Slurm may kill all ranks before they notice
+// that srun has died: then it says nothing of that, and there is none if nothing was saved by then.
 func checkObituary(t *testing.T, path, launcher string) {
 	t.Helper()
+	if _, err := os.Stat(path); os.IsNotExist(err) && launcher == "srun" {
+		return
+	}
 	doc := resulttest.Check(t, path)
 	switch f := doc.Failure; {
 	case doc.Status != result.Partial:
 		t.Errorf("status %s", doc.Status)
-	case f == nil && launcher == "srun": // Slurm may kill the ranks before they notice
+	case f == nil && launcher == "srun":
 	case f == nil || f.Kind != fault.RankLost || !regexp.MustCompile(`^its launcher `+launcher+`( \(process \d+\))? has died$`).
 		MatchString(f.Cause):
 		t.Errorf("failure %+v, want that of %s", f, launcher)

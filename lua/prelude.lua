@@ -224,17 +224,17 @@ local without_effect = {
   { "use-etcd", "ranks meet without a store" }, { "use-tcp-store", "ranks meet without a store" },
   { "discover-nics", "UCX takes all NICs, or those of UCX_NET_DEVICES" },
   { "skip-nic-discovery", "UCX takes all NICs, or those of UCX_NET_DEVICES" },
-  { "disable-ll-nvlink", "host memory does not pass NVLink", gpu = true },
+  { "disable-ll-nvlink", "host memory does not pass NVLink", gpu = "GPU memory: no NVLink between ranks; without effect on host memory" },
 }
 
 -- Options about memory, and those of NIXL's EP tests about links and stores, behind a scenario's own.
 function patterns.ep_options(list)
   list[#list + 1] = options.enum { "mem-type", nil, "memory of messages; vram: their transport between GPUs, without kernels (default: dram)",
     choices = { "dram", "vram", "cpu", "cuda" } }
-  list[#list + 1] = options.enum { "nvlink-backend", nil, "ipc, nixl: not available on host memory; none: no shared memory between ranks",
+  list[#list + 1] = options.enum { "nvlink-backend", nil, "accepted, without effect: ipc, nixl; none: no shared memory and no NVLink between ranks",
     choices = { "ipc", "nixl", "none" } }
   for _, flag in ipairs(without_effect) do
-    list[#list + 1] = options.bool { flag[1], false, "accepted, without effect: " .. flag[2] }
+    list[#list + 1] = options.bool { flag[1], false, flag.gpu or "accepted, without effect: " .. flag[2] }
   end
   return list
 end

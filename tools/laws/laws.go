@@ -1,7 +1,7 @@
 // Package laws checks the figures of a serving benchmark against each other. A benchmark that measured nothing gives
 // itself away: a first token after 0 ms, more requests in flight than were allowed, tokens that no text holds. A law
 // refuses what cannot be, never what is unusual, and its tolerance is wider than rounding and the ways in which
-// clients count. The manual of `perigee disagg` has the table of all laws.
+// clients count. The manual of `perigee disagg` lists all laws.
 package laws
 
 import "math"

@@ -510,6 +510,9 @@ func TestLongRunsAreKept(t *testing.T) {
 		if n := countRuns(d, "workload"); n == 0 || n >= iters {
 			t.Errorf("rank %d: %d runs of %d are kept", rank, n, iters)
 		}
+		if rank != 0 && (d.Paths == nil || len(d.Paths.Uses) != 1 || d.Network == nil) {
+			t.Errorf("rank %d: the result lacks what rank 0 knows: %+v, %+v", rank, d.Paths, d.Network)
+		}
 	}
 }
 

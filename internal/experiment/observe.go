@@ -29,9 +29,9 @@ func (e *Experiment) Observe() error {
 	return err
 }
 
-// observeEarly completes the result of a run that failed with what rank 0 knows by itself, and says of whom the rest is
-// missing: the counters of its host up to now, and what moved its own bytes. There are no accounts, which compare the
-// bytes of all ranks.
+// observeEarly completes the result of a run that failed with what rank 0 knows by itself, the counters of its host up
+// to now and what moved its own bytes, and says which ranks and hosts are missing. There are no accounts, which compare
+// the bytes of all ranks.
 func (e *Experiment) observeEarly() {
 	if e.Doc.Network == nil { // else the run failed in Observe
 		e.looks.end(true, e.World.Now)

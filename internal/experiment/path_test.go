@@ -100,7 +100,7 @@ func TestSavedBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// A job that is ended keeps what rank 0 knows of its host and its bytes, and says of whom it knows nothing.
+// A job that is ended keeps what rank 0 knows of its host and its bytes, and says how many ranks are missing.
 func TestObservedEarly(t *testing.T) {
 	worlds, _ := spmd.NewInMemory(2)
 	sent := int64(100)

@@ -104,6 +104,13 @@ func TestAutoWithNIXL(t *testing.T) {
 	}
 }
 
+// Where UCX has none of the transports that the user names, the error names the variable and what there is.
+func TestUnknownTransport(t *testing.T) {
+	env := []string{"NIXL_LIBRARY=" + harness.NeedNIXL(t), "UCX_TLS=foo", "UCX_NET_DEVICES="}
+	o := harness.Start(t, harness.Command{Env: env, Args: []string{"run", "pingpong", "--engine", "nixl"}}).Wait()
+	checkComplaint(t, o, fault.Engine, "UCX_TLS=foo leaves UCX no transport that it can use; this host has ", "tcp", "hint: unset UCX_TLS")
+}
+
 // The disk is full when the result is to be written: an error that says so,
 // whichever of the two files it is, and nothing half-written.
 func TestFullDisk(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -123,8 +124,13 @@ func TestKillRankInSequential(t *testing.T) {
 		harness.Signal(t, p.Rank(1), syscall.SIGKILL)
 		o := failed(t, p, fault.RankLost, "rank 1 on "+harness.Hostname(t)+", phase workload: its process was killed by signal 9")
 		harness.Contains(t, "stderr", o.Stderr, "perigee: partial result: r.json\n")
-		if n := countRuns(partial(t, p, fault.RankLost, 1, "workload"), "isolated"); n != 4 {
+		doc := partial(t, p, fault.RankLost, 1, "workload")
+		if n := countRuns(doc, "isolated"); n != 4 {
 			t.Errorf("%d isolated runs in the partial result, want 4", n)
+		}
+		if doc.Paths == nil || len(doc.Paths.Uses) == 0 || !strings.Contains(doc.Paths.Unknown, " ranks: the job ended before they said it") ||
+			doc.Network == nil {
+			t.Errorf("the partial result lacks what rank 0 knows: %+v, %+v", doc.Paths, doc.Network)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "o.json")); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("half a list of iterations: %v", err)
@@ -478,6 +484,36 @@ func TestRunsAreKept(t *testing.T) {
 		gap := slices.ContainsFunc(d.Measurements, func(m result.Measurement) bool { return m.Filled })
 		if gap && name != "ct" {
 			t.Errorf("%s: the time between runs is left out of total times", name)
+		}
+	}
+}
+
+// So it is where a few runs, of large messages, take the whole time: those before the last seconds are kept, whichever
+// rank dies, and where the user ends the job.
+func TestLongRunsAreKept(t *testing.T) {
+	const iters = 100
+	dir := harness.Files(t, map[string]string{"m.txt": "0 384M\n384M 0\n", "c.yaml": "traffic_pattern: {matrix_file: m.txt, mem_type: dram}\n"})
+	for _, rank := range []int{0, 1, -1} {
+		file := filepath.Join(dir, fmt.Sprintf("%d.json", rank))
+		p := harness.Start(t, harness.Command{Dir: dir, Argv: []string{harness.Program, "ct-perftest", "c.yaml", "-n", "2", "--engine", "shm",
+			"--iters", strconv.Itoa(iters), "--result", file}})
+		p.Until("some runs", func() bool {
+			_, err := os.Stat(file)
+			return err == nil
+		})
+		if rank < 0 {
+			harness.Signal(t, p.Cmd.Process.Pid, syscall.SIGINT)
+		} else {
+			harness.Signal(t, p.Rank(rank), syscall.SIGKILL)
+		}
+		o := p.Wait()
+		d, err := result.Read(file)
+		if err != nil || d.Status != result.Partial {
+			t.Errorf("rank %d: %v\n%s", rank, err, o.Stderr)
+			continue
+		}
+		if n := countRuns(d, "workload"); n == 0 || n >= iters {
+			t.Errorf("rank %d: %d runs of %d are kept", rank, n, iters)
 		}
 	}
 }

@@ -171,6 +171,14 @@ func TestScripts(t *testing.T) {
 			count = 0
 			for k in patterns.pieces(nil, 0.3) do pieces, count = pieces + 1, count + k end
 			assert(count > pieces and world.reduce(pieces, "min") == world.reduce(pieces, "max"))
+			-- However long the whole time is, a piece takes a second at most.
+			local second
+			for k in patterns.pieces(nil, 1000) do
+				if second then second = k break end
+				second = k
+				clock.sleep(0.25)
+			end
+			assert(second >= 2 and second <= 4, second)
 			assert(not pcall(patterns.pieces))`,
 		"fitting": `
 			-- An iteration takes 4 ms at least.

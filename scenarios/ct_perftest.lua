@@ -57,6 +57,25 @@ local function span(collected)
   return total
 end
 
+-- Pieces of n runs, for `for k in ...`, which take about a second each, and the first one by the seconds that each run is
+-- to take; it has one run where these are not known, math.huge. Between two the ranks agree on the next by what the last
+-- took: that gap is no part of the total time.
+local function brief(n, each, plan)
+  local piece, began
+  return function()
+    if piece and n > 0 then
+      each = world.reduce(clock.now() - began, "max") / piece
+      plan:gap()
+    end
+    if n == 0 then
+      return nil
+    end
+    piece = math.max(1, math.floor(math.min(n, 1 / each)))
+    n, began = n - piece, clock.now()
+    return piece
+  end
+end
+
 local function report(opt, plan, collected, iters)
   local total, size = span(collected), plan.bytes * iters / 1e9
   if not total then
@@ -120,7 +139,9 @@ return {
 
     world.phase("warmup")
     world.barrier()
-    plan:run { iterations = opt.warmup_iters or config.warmup_iters, record = false }
+    local warmup, began = opt.warmup_iters or config.warmup_iters, clock.now()
+    plan:run { iterations = warmup, record = false }
+    local each = warmup > 0 and world.reduce((clock.now() - began) / warmup, "max") or math.huge
 
     world.phase("workload")
     local bar = result.progress(iters or 0, "iterations", opt.duration)
@@ -140,19 +161,16 @@ return {
       done = done + n
       bar:add(n)
     end
-    -- In pieces, so that the bar moves, and in few of them: what lies between two is in the total time, but for the
-    -- filling and checking of buffers. The last run comes alone where it is checked.
+    -- In pieces of about a second: a job that ends early loses those runs that were not saved, and the bar moves. The
+    -- last run comes alone where it is checked.
     local last = opt.verify_buffers and not every and 1 or 0
-    for piece in patterns.pieces(iters and iters - last, opt.duration, { plan }) do
-      local left = piece
-      while left > 0 do
-        local n = every and 1 or math.min(left, math.max(100, math.ceil(piece / 100)))
-        play(n, every)
-        left = left - n
-        if left + last > 0 or opt.duration then
-          transfer.save({ plan }, true)
-        end
+    local pieces = iters and brief(iters - last, every and math.huge or each, plan)
+      or patterns.pieces(nil, opt.duration, { plan })
+    for piece in pieces do
+      for _ = 1, every and piece or 1 do
+        play(every and 1 or piece, every)
       end
+      transfer.save { plan }
     end
     if last > 0 then
       world.barrier() -- all runs before are over

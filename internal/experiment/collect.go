@@ -39,7 +39,7 @@ func (e *Experiment) Collect(plans []*play.Plan) ([]play.Collected, error) {
 // CheckpointSparingly does. All ranks call it equally often between runs of the plans, which may go on. With gap set
 // the time that the ranks spend here is marked as no part of runs that follow each other at once.
 func (e *Experiment) SaveRuns(plans []*play.Plan, gap bool) error {
-	due, met, err := e.intervalOf(plans).Due(e.World.All())
+	due, met, err := e.due(plans)
 	if err != nil || !met {
 		return err
 	}
@@ -65,19 +65,20 @@ func (e *Experiment) allKnown(plans []*play.Plan) bool {
 	return len(plans) == len(e.Doc.Patterns) && !slices.ContainsFunc(plans, (*play.Plan).UnderWay)
 }
 
-// intervalOf returns the interval at which these plans are saved. Plans that separate calls save have one each: one
-// for all might be due in the calls for the same plans always.
-func (e *Experiment) intervalOf(plans []*play.Plan) *spmd.Interval {
+// due reports, as [spmd.Interval.Due] does, whether these plans are to be saved. Plans that separate calls save have an
+// interval each: one for all might be due in the calls for the same plans always.
+func (e *Experiment) due(plans []*play.Plan) (due, met bool, err error) {
 	numbers := make([]int, len(plans))
 	for i, p := range plans {
 		numbers[i] = p.Number
 	}
 	key := fmt.Sprint(numbers)
-	if e.intervals[key] == nil {
-		e.intervals[key] = &spmd.Interval{}
-		e.intervals[key].Begin()
+	if interval := e.intervals[key]; interval != nil {
+		return interval.Due(e.World.All())
 	}
-	return e.intervals[key]
+	e.intervals[key] = &spmd.Interval{}
+	e.intervals[key].Begin() // the time until the next call is that of one
+	return false, false, nil
 }
 
 // gather brings recorded runs to rank 0 and adds them to the result and to e.early there, which it reports. It may be

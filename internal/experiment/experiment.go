@@ -167,6 +167,7 @@ func (e *Experiment) Save(failure error, w io.Writer) {
 	if replaceable(e.File) { // a pipe may never be read
 		defer e.store()()
 	}
+	e.observeEarly()
 	e.Doc.Finish(FailureOf(failure))
 	_, err := e.Doc.WriteClaimed(e.World.Context(), e.claim.settle)
 	if err != nil && keeps(e.claim.path, e.Doc) {

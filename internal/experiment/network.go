@@ -139,15 +139,20 @@ func (e *Experiment) gatherWindows() error {
 	if err != nil || all == nil {
 		return err
 	}
-	if e.Doc.Network == nil {
-		e.Doc.Network = &result.Network{Windows: []result.NetworkWindow{}}
-	}
 	for rank, windows := range all {
-		for i := range windows {
-			windows[i].Host = e.World.HostOf(rank)
-		}
-		e.Doc.Network.Windows = append(e.Doc.Network.Windows, windows...)
+		e.addWindows(e.World.HostOf(rank), windows)
 	}
 	e.Doc.Network.Sort()
 	return nil
+}
+
+// addWindows adds windows of a host to the result.
+func (e *Experiment) addWindows(host int, windows []result.NetworkWindow) {
+	if e.Doc.Network == nil {
+		e.Doc.Network = &result.Network{Windows: []result.NetworkWindow{}}
+	}
+	for _, w := range windows {
+		w.Host = host
+		e.Doc.Network.Windows = append(e.Doc.Network.Windows, w)
+	}
 }

@@ -33,12 +33,8 @@ func (e *Experiment) endSession() error {
 	if err != nil {
 		all = []*nixl.Path{{Unknown: fmt.Sprintf("the ranks did not say it: %v", err)}}
 	}
-	e.Doc.Paths = gatherPaths(all)
-	if e.Doc.Paths == nil {
+	if e.addPaths(all); e.Doc.Paths == nil {
 		return closed
-	}
-	if p := e.Doc.Paths; len(p.Uses) == 0 && p.Unknown == "" && e.moved() {
-		p.Unknown = p.Source + " has counted nothing: it leaves out what ranks send to themselves, and tiny messages"
 	}
 	for _, line := range e.Doc.Paths.Lines() {
 		fmt.Fprint(e.Out, Comment("path: "+line))
@@ -47,6 +43,14 @@ func (e *Experiment) endSession() error {
 		e.Note(engines.Warning + warning)
 	}
 	return closed
+}
+
+// addPaths puts into the result what ranks say.
+func (e *Experiment) addPaths(all []*nixl.Path) {
+	p := gatherPaths(all)
+	if e.Doc.Paths = p; p != nil && len(p.Uses) == 0 && p.Unknown == "" && e.moved() {
+		p.Unknown = p.Source + " has counted nothing: it leaves out what ranks send to themselves, and tiny messages"
+	}
 }
 
 // moved reports whether the result has bytes that went between ranks.

@@ -13,6 +13,7 @@ import (
 	"perigee/internal/metric"
 	"perigee/internal/result"
 	"perigee/nixl"
+	"perigee/nixl/device"
 	"perigee/spmd"
 )
 
@@ -96,6 +97,34 @@ func TestSavedBeforeTheEnd(t *testing.T) {
 	}
 	if !strings.Contains(out.String(), "# path: unknown: a reason\n") {
 		t.Errorf("printed %q", out.String())
+	}
+}
+
+// A job that is ended keeps what rank 0 knows of its host and its bytes, and says how many ranks are missing.
+func TestObservedEarly(t *testing.T) {
+	worlds, _ := spmd.NewInMemory(2)
+	sent := int64(100)
+	path := filepath.Join(t.TempDir(), "r.json")
+	e := Begin(Config{World: worlds[0], Out: &bytes.Buffer{}, File: path, Network: func() device.Counters { return port(sent, 0, 0) }})
+	put := nixl.PathUse{Op: "WRITE", Local: "dram", Remote: "dram", Reach: "network", Transport: "rc", Count: 7}
+	e.engine = ending{path: nixl.Path{Source: "FAKE", Uses: []nixl.PathUse{put}}}
+	e.BeginPhase("workload")
+	sent = 140
+	e.Save(fault.New(fault.Interrupt, "ended by signal: interrupt"), &bytes.Buffer{})
+	d, err := result.Read(path)
+	if err != nil || d.Paths == nil || d.Network == nil || len(d.Network.Windows) != 2 || d.Accounts != nil {
+		t.Fatalf("%v, %+v", err, d)
+	}
+	want := []string{"WRITE dram-dram rc  100 %", "unknown: at 1 of 2 ranks: the job ended before they said it"}
+	if diff := cmp.Diff(want, d.Paths.Lines()); diff != "" {
+		t.Error(diff)
+	}
+	here, there := d.Network.Windows[0], d.Network.Windows[1]
+	if here.Host != 0 || here.Phase != "workload" || here.Note != "" || here.NICs[0].Sent != 40 {
+		t.Errorf("the host of rank 0: %+v", here)
+	}
+	if there.Host != 1 || there.Phase != "workload" || there.Note != "not read: the job ended early" || there.NICs != nil {
+		t.Errorf("the other host: %+v", there)
 	}
 }
 

@@ -391,6 +391,10 @@ func (a *agent) open() error {
 	if why := device.LackingHere(); why != "" {
 		return fault.Wrap(failed, "%s", why).WithHint("name devices of this host, or unset UCX_NET_DEVICES")
 	}
+	if why := noTransport(); why != "" {
+		return fault.Wrap(failed, "%s", why).
+			WithHint("unset UCX_TLS, or name transports that this host has (ucx_info -d lists them with their devices)")
+	}
 	if err := settingsOutOfReach(os.Getenv("HOME")); err != nil {
 		return fault.Wrap(failed, "NIXL may not look for its settings at HOME (%v)", err).
 			WithHint("set HOME to a folder that this user may enter")

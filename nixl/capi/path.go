@@ -105,6 +105,18 @@ func readAccount() (*ucxLog, error) {
 	return parseUCXLog(io.NewSectionReader(f, 0, info.Size()))
 }
 
+// noTransport says that UCX can use none of the transports of the user's UCX_TLS; "" also where its log is not read.
+func noTransport() string {
+	if accountFile.file == nil {
+		return ""
+	}
+	log, err := readAccount()
+	if err != nil {
+		return ""
+	}
+	return log.noTransport(os.Getenv("UCX_TLS"))
+}
+
 // Flush writes out what C's streams hold, such as a log of the library. Go's exit does not do that. A stream that does
 // not take it in time keeps the rest.
 func Flush() {

@@ -22,12 +22,30 @@ type ucxLog struct {
 	agents  map[string]*nixl.Path
 	strange string // the first line of a table that is not of the form known; "" if there is none
 	tables  int
+
+	unusable  bool   // it can use none of the transports that it is asked for
+	available string // transports of this host, where it lacks one that it is asked for
+}
+
+// noTransport says that UCX can use none of the transports of UCX_TLS, of which tls is the value; "" if UCX does not
+// say that.
+func (l *ucxLog) noTransport(tls string) string {
+	if !l.unusable || tls == "" {
+		return ""
+	}
+	text := "UCX_TLS=" + tls + " leaves UCX no transport that it can use"
+	if l.available != "" {
+		text += "; this host has " + l.available
+	}
+	return text
 }
 
 // The forms that UCX 1.23 writes.
 var (
 	ucxVersion = regexp.MustCompile(`UCX\s+INFO\s+Version (\S+) `)
 	ucxLanes   = regexp.MustCompile(`UCX\s+INFO\s+(\S+) (self|intra-node|inter-node) cfg#\d+ (.*)$`)
+	ucxLacks   = regexp.MustCompile(`UCX\s+WARN\s+transports? .* not available, please use one or more of: (.+)$`)
+	ucxNone    = regexp.MustCompile(`UCX\s+ERROR\s+no usable transports/devices`)
 	ucxTitle   = regexp.MustCompile(`^(\S+) (self|intra-node|inter-node) cfg#\d+$`)
 	ucxAccess  = regexp.MustCompile(`^remote memory (?:write by ucp_put|read by ucp_get)\*(?:\([^)]*\))? ` +
 		`(?:from|into) (.+) (?:to|from) (\S+)$`)
@@ -135,6 +153,10 @@ func (p *ucxParser) message(text string) {
 	if m := ucxVersion.FindStringSubmatch(text); m != nil {
 		p.log.version = m[1]
 	}
+	if m := ucxLacks.FindStringSubmatch(text); m != nil {
+		p.log.available = m[1]
+	}
+	p.log.unusable = p.log.unusable || ucxNone.MatchString(text)
 	m := ucxLanes.FindStringSubmatch(text)
 	if m == nil {
 		return

@@ -129,6 +129,31 @@ func TestUCXRows(t *testing.T) {
 	}
 }
 
+// A value of UCX_TLS is named only where UCX has said that it leaves nothing.
+func TestNoTransport(t *testing.T) {
+	const (
+		lacks = "[1.5] [vm:1:0] ucp_context.c:1508 UCX  WARN  transports 'rc','foo' are not available, please use one or more of: cma, tcp\n"
+		none  = "[1.5] [vm:1:0] ucp_context.c:1770 UCX  ERROR no usable transports/devices (asked rc,foo on network:lo )\n"
+		says  = "UCX_TLS=rc,foo leaves UCX no transport that it can use"
+	)
+	for _, c := range []struct{ log, tls, want string }{
+		{lacks + none, "rc,foo", says + "; this host has cma, tcp"},
+		{strings.Replace(lacks, "transports 'rc','foo' are", "transport 'foo' is", 1) + none, "rc,foo", says + "; this host has cma, tcp"},
+		{none, "rc,foo", says},
+		{lacks, "rc,foo,tcp", ""},
+		{lacks + none, "", ""}, // it may be ucx.conf that says it
+		{"", "rc,foo", ""},
+	} {
+		l, err := parseUCXLog(strings.NewReader(c.log))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := l.noTransport(c.tls); got != c.want {
+			t.Errorf("UCX_TLS=%s, log %q: got %q, want %q", c.tls, c.log, got, c.want)
+		}
+	}
+}
+
 // Whatever a log holds, what is read of it is marked where it is not known.
 func FuzzParseUCXLog(f *testing.F) {
 	for _, name := range []string{"cma.txt", "tcp-read.txt", "gpu.txt"} {

@@ -29,6 +29,7 @@ type virtual struct {
 	made, posts      int
 	held, mostHeld   int // batches
 	under, most      int
+	wanted           int   // after the end
 	order            []int // bytes of what was posted
 }
 
@@ -97,6 +98,9 @@ func (v *virtual) follow(t *testing.T, due []int64, bytes func(k int) int64, o P
 		f.common = func(now int64) int64 { return now + v.ahead(now) }
 		err = f.run()
 		f.give()
+		for _, g := range p.requests.known {
+			v.wanted += g.wanted
+		}
 		return nil
 	})
 	slices.SortFunc(list, func(a, b Timed) int { return a.Transfer - b.Transfer })
@@ -243,6 +247,33 @@ func TestInFlight(t *testing.T) {
 	list, err = v.follow(t, every(ms, 20), constant(8), Pace{AtOnce: true, InFlight: 4})
 	if err != nil || v.most != 4 || list[19].Due != list[0].Due || list[19].Posted-list[0].Posted > 5*ms {
 		t.Errorf("at once: %d under way, %v, the last %+v, %v", v.most, list[0], list[19], err)
+	}
+}
+
+// Transfers come again and again until an instant, never more than the limit under way, also where there are fewer, and
+// what was prepared for later can be released.
+func TestFollowAgain(t *testing.T) {
+	for _, own := range []int{1, 3, 5000} {
+		v := newVirtual()
+		v.lasts = ms
+		until := v.now + 100*ms
+		list, err := v.follow(t, every(ms, own), func(k int) int64 { return int64(k%4096 + 1) }, Pace{AtOnce: true, InFlight: 8, Until: until})
+		if err != nil || v.most != 8 || len(list) < 700 || len(list) > 808 || v.posts != len(list) {
+			t.Fatalf("%d: %d done of %d posts, %d under way, %v", own, len(list), v.posts, v.most, err)
+		}
+		for k, bytes := range v.order {
+			if bytes != k%own%4096+1 {
+				t.Fatalf("%d: post %d has %d bytes", own, k, bytes)
+			}
+		}
+		for _, x := range list {
+			if x.Posted > until+ms/10 {
+				t.Fatalf("%d: posted %d ns too late", own, x.Posted-until)
+			}
+		}
+		if v.wanted > 0 {
+			t.Errorf("%d: %d requests are wanted for ever", own, v.wanted)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -57,10 +58,15 @@ func TestReplayOfMisses(t *testing.T) {
 // The shipped scenario moves every byte of every request, checks them, and says what came of it.
 func TestReplay(t *testing.T) {
 	for _, op := range []string{"READ", "WRITE"} {
+		var terminal bytes.Buffer
 		p := playReplay(t, 6, map[string]any{
 			"trace": traceOf(t, 8, 25), "model": "llama3.1-8b", "prefill": "1xTP2", "decode": "2xTP2", "scale": 0.001, "op": op,
-			"verify": true, "isolated": 0.05, "capacity": 0.05, "max_late": 60.0, "mem_type": "dram",
-		}, func(*Env) {})
+			"verify": true, "isolated": 0.05, "capacity": 2.0, "max_late": 60.0, "mem_type": "dram",
+		}, func(env *Env) {
+			if env.World.Rank() == 0 {
+				env.Progress = &terminal
+			}
+		})
 		if err := p.failed(); err != nil {
 			t.Fatal(err)
 		}
@@ -89,6 +95,11 @@ func TestReplay(t *testing.T) {
 		}
 		if lines := strings.Split(p.out[0], "\n"); !strings.Contains(p.out[0], "\noffered ") || !strings.Contains(p.out[0], "verified: every byte of 8 transfers") {
 			t.Errorf("%s: %q", op, lines)
+		}
+		for _, bar := range []string{"transfers", "requests"} {
+			if !strings.Contains(terminal.String(), bar+" [") {
+				t.Errorf("%s: no bar of %s on the terminal: %q", op, bar, terminal.String())
+			}
 		}
 	}
 }

@@ -77,8 +77,8 @@ func (e *Experiment) OpenReplay(s *replay.Schedule, about result.Replay) (*Repla
 	return r, nil
 }
 
-// Verify plays the whole schedule as fast as it can and checks every byte.
-func (r *Replay) Verify() error { return play.VerifySchedule(r.plan) }
+// Verify plays the whole schedule as fast as it can and checks every byte. progress is as with [play.VerifySchedule].
+func (r *Replay) Verify(progress func(transfers int)) error { return play.VerifySchedule(r.plan, progress) }
 
 const (
 	aloneSizes = 7 // transfers that are played alone

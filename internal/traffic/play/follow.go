@@ -405,8 +405,9 @@ func (f *follower) abandon() {
 }
 
 // VerifySchedule lets a plan of a [load.Schedule] move known bytes, as many transfers at a time as share no memory, and
-// checks every byte that arrived, those beside them too. All ranks call it. Wrong bytes are an error as that of Verify.
-func VerifySchedule(p *Plan) error {
+// checks every byte that arrived, those beside them too. All ranks call it. progress, which may be nil, gets how many
+// transfers have been checked since its last call. Wrong bytes are an error as that of Verify.
+func VerifySchedule(p *Plan, progress func(transfers int)) error {
 	s, ok := p.Load.(load.Schedule)
 	if !ok {
 		return fault.New(fault.Script, "%s is no schedule", p.Label())
@@ -425,6 +426,9 @@ func VerifySchedule(p *Plan) error {
 		}
 		if err := Check(lap, i); err != nil {
 			return err
+		}
+		if progress != nil {
+			progress(end - laps[i])
 		}
 	}
 	return nil

@@ -384,8 +384,17 @@ func followOn(t *testing.T, engine nixl.Engine, op nixl.Op) {
 		if err != nil {
 			return err
 		}
-		if err := VerifySchedule(p); err != nil {
+		var steps []int
+		err = VerifySchedule(p, func(transfers int) { steps = append(steps, transfers) })
+		if err != nil {
 			return err
+		}
+		checked := 0
+		for _, n := range steps {
+			checked += n
+		}
+		if checked != transfers || len(steps) != len(s.Laps())-1 {
+			return fmt.Errorf("progress of %v, want the laps %v", steps, s.Laps())
 		}
 		zero, err := spmd.BroadcastValue(w.All(), 0, w.Now()+20*ms)
 		if err != nil {
@@ -442,7 +451,7 @@ func TestVerifyScheduleFindsEveryByte(t *testing.T) {
 						if err != nil {
 							return err
 						}
-						return VerifySchedule(p)
+						return VerifySchedule(p, nil)
 					})
 					if _, ok := errors.AsType[*Corruption](errs[1]); !ok || fault.KindOf(errs[1]) != fault.Corrupt {
 						t.Fatalf("byte %d: got %v", at, errs[1])
@@ -488,7 +497,7 @@ func TestFollowRefuses(t *testing.T) {
 		for want, err := range map[string]error{
 			"hour: follow transfers 0 to 5":            plans[0].Follow(Pace{End: 5}, nil),
 			"traffic pattern: follow transfers 0 to 1": plans[1].Follow(Pace{End: 1}, nil),
-			"traffic pattern is no schedule":           VerifySchedule(plans[1]),
+			"traffic pattern is no schedule":           VerifySchedule(plans[1], nil),
 			"hour: a schedule is followed":             plans[0].Run(1, false),
 		} {
 			if fault.KindOf(err) != fault.Script || !strings.Contains(err.Error(), want) {

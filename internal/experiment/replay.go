@@ -78,7 +78,9 @@ func (e *Experiment) OpenReplay(s *replay.Schedule, about result.Replay) (*Repla
 }
 
 // Verify plays the whole schedule as fast as it can and checks every byte. progress is as with [play.VerifySchedule].
-func (r *Replay) Verify(progress func(transfers int)) error { return play.VerifySchedule(r.plan, progress) }
+func (r *Replay) Verify(progress func(transfers int)) error {
+	return play.VerifySchedule(r.plan, progress)
+}
 
 const (
 	aloneSizes = 7 // transfers that are played alone

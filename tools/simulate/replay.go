@@ -127,6 +127,7 @@ type Offered struct {
 	Transfers int             `json:"transfers"`
 	Bytes     int64           `json:"bytes"`
 	SpanS     float64         `json:"span_s"`
+	SpeedUp   float64         `json:"speed_up"` // of span and windows: they are of the replay's time
 	Mean      float64         `json:"offered_bytes_per_s"`
 	Gathers   int             `json:"gathers"` // of records and clocks, while it is played
 	Windows   []OfferedWindow `json:"windows"`
@@ -143,7 +144,7 @@ type OfferedWindow struct {
 // offered is the load of a schedule.
 func offered(s *replay.Schedule) *Offered {
 	o := &Offered{
-		Requests: len(s.Requests), Transfers: len(s.Transfers), Bytes: s.Bytes, SpanS: float64(s.SpanNS) / 1e9,
+		Requests: len(s.Requests), Transfers: len(s.Transfers), Bytes: s.Bytes, SpanS: float64(s.SpanNS) / 1e9, SpeedUp: s.SpeedUp,
 		Mean: s.MeanOffered(), Gathers: int(time.Duration(s.SpanNS)/spmd.SaveEvery) + 1, Notes: s.Notes,
 	}
 	for _, length := range []time.Duration{time.Second / 10, time.Second, 10 * time.Second, time.Minute} {
@@ -164,6 +165,11 @@ func (o *Offered) print(w io.Writer) error {
 	if len(o.Windows) == 0 {
 		return nil
 	}
+	fmt.Fprint(w, "# load by windows of one length, in the replay's time") // the words of perigee replay
+	if o.SpeedUp != 1 {
+		fmt.Fprintf(w, " (0.1 s are %.3g s of the trace)", 0.1*o.SpeedUp)
+	}
+	fmt.Fprintln(w)
 	var t table.Table
 	t.AddColumn("Window (s)", table.Right, "%g")
 	t.AddColumn("Peak offered", table.Right, "%s/s")

@@ -91,8 +91,8 @@ const (
 	// stretches, after one that is not measured.
 	busyDepth  = 8
 	busyPieces = 3
-	// mostCut is the share of bytes that may be of transfers which were under way when all began or ended: how fast they
-	// went within the stretches is not known. About half of it may be wrong then.
+	// mostCut is the share of bytes that may be of transfers which were under way when all began or ended: how fast
+	// they went within the stretches is not known. About half of it may be wrong then.
 	mostCut = 0.1
 )
 
@@ -183,8 +183,8 @@ func (r *Replay) sizes() (list []int) {
 	return list
 }
 
-// Capacity lets all ranks move the schedule's transfers as fast as they can, again and again, for about so many seconds.
-// Where transfers take too long for a figure, a note says so instead.
+// Capacity lets all ranks move the schedule's transfers as fast as they can, again and again, for about so many
+// seconds. Where transfers take too long for a figure, a note says so instead.
 func (r *Replay) Capacity(seconds float64) error {
 	w := r.e.World
 	if err := w.SyncClocks(); err != nil {
@@ -225,8 +225,8 @@ func (r *Replay) Capacity(seconds float64) error {
 }
 
 // carried adds up what a rank carries in stretches that follow each other from an instant on. Bytes of a transfer count
-// evenly from its post until its end. While as many transfers are under way all the time, sums are right so, whether the
-// network serves transfers together or one after the other.
+// evenly from its post until its end. While as many transfers are under way all the time, sums are right so, whether
+// the network serves transfers together or one after the other.
 type carried struct {
 	begin, length int64
 	stretches     [busyPieces]float64
@@ -371,9 +371,7 @@ func (g *gathering) keep(lists [][]play.Timed, until int64) error {
 		g.e.Doc.Replay = g.doc
 		g.e.CheckpointSparingly()
 	}
-	if g.played.Progress != nil {
-		g.played.Progress(g.log.Done(), time.Duration(g.e.World.Now()-g.zero))
-	}
+	g.played.Progress(g.log.Done(), time.Duration(g.e.World.Now()-g.zero))
 	return g.e.Sampled()
 }
 

@@ -102,7 +102,7 @@ func (r *instance) open(L *glua.LState) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	x.note(r.Env().Experiment, s)
+	x.note(r.Env().Experiment)
 	prepared, err := r.Env().OpenReplay(x.Schedule, x.about(s))
 	if err != nil {
 		return 0, err
@@ -143,7 +143,7 @@ func timed(name string, play func(*replayed, float64) error) func(L *glua.LState
 	}
 }
 
-// progress is the bar that a script gives, or one that nobody sees.
+// progress is the bar that a script gives, or one that is never seen.
 func progress(f *vm.Fields) objects.Progress {
 	given := f.Get("progress")
 	if given == glua.LNil {

@@ -104,6 +104,27 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// The capacity may be measured for longer than a timeout: ranks that post nothing have no long meeting. Where transfers
+// take too long for a figure, a note says so.
+func TestReplayCapacity(t *testing.T) {
+	for _, c := range []struct {
+		seconds float64
+		known   bool
+	}{{3, true}, {1e-6, false}} {
+		p := playReplay(t, 2, map[string]any{
+			"trace": traceOf(t, 2, 10), "model": "llama3.1-8b", "prefill": "TP1", "decode": "TP1", "scale": 0.0001,
+			"isolated": 0.0, "capacity": c.seconds, "max_late": 60.0, "mem_type": "dram",
+		}, func(env *Env) { env.World.SetTimeout(2 * time.Second) })
+		if err := p.failed(); err != nil {
+			t.Fatal(err)
+		}
+		r, said := p.doc.Replay, strings.Contains(p.out[0], "no capacity is known: ")
+		if (r.Capacity != nil) != c.known || (r.Stretches != nil) != c.known || said == c.known {
+			t.Errorf("%g s: capacity %v, %s", c.seconds, r.Capacity, p.out[0])
+		}
+	}
+}
+
 // A rank that ends in the middle leaves the requests that were complete.
 func TestReplayThatEnds(t *testing.T) {
 	gone := errors.New("gone")

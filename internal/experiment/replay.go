@@ -200,6 +200,10 @@ func (r *Replay) Capacity(seconds float64) error {
 	if err := r.plan.Follow(pace, c.add); err != nil {
 		return err
 	}
+	select { // a rank that posts nothing has no long wait for the others, which --timeout would end
+	case <-time.After(time.Duration(c.end() - w.Now())):
+	case <-w.Context().Done():
+	}
 	sums, err := spmd.AllReduce(w.All(), append(c.stretches[:], c.cut), spmd.Sum)
 	if err != nil || r.doc == nil {
 		return err

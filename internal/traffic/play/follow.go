@@ -25,7 +25,8 @@ type Pace struct {
 	InFlight   int   // transfers of a rank under way at a time, first come first served; 0: no limit
 	AtOnce     bool  // all transfers are due at Zero
 	Zero       int64 // of the schedule, nanoseconds of the common time line; 0: when the first requests are prepared
-	// Until lets a rank post its transfers again and again, with AtOnce, until this instant of the common time line.
+	// Until lets a rank post its transfers again and again, with AtOnce and InFlight, until this instant of the common
+	// time line.
 	Until int64
 }
 

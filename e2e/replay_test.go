@@ -87,7 +87,7 @@ func TestReplay(t *testing.T) {
 		if len(r.Isolated) < 3 || alone > int64(o.Took) {
 			t.Errorf("a run of %v has transfers alone of %v: %+v", o.Took, time.Duration(alone), r.Isolated)
 		}
-		out := harness.MustRun(t, dir, "report", "r.json", "--format", "text").Stdout
+		out := strings.Join(strings.Fields(harness.MustRun(t, dir, "report", "r.json", "--format", "text").Stdout), " ")
 		harness.Contains(t, "report", out, "ffered", "carried", "294 requests", "latency: due to done")
 		harness.MustRun(t, dir, "report", "r.json", "-o", "r.html")
 	})

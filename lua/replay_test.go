@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -57,10 +58,15 @@ func TestReplayOfMisses(t *testing.T) {
 // The shipped scenario moves every byte of every request, checks them, and says what came of it.
 func TestReplay(t *testing.T) {
 	for _, op := range []string{"READ", "WRITE"} {
+		var terminal bytes.Buffer
 		p := playReplay(t, 6, map[string]any{
 			"trace": traceOf(t, 8, 25), "model": "llama3.1-8b", "prefill": "1xTP2", "decode": "2xTP2", "scale": 0.001, "op": op,
-			"verify": true, "isolated": 0.05, "capacity": 0.05, "max_late": 60.0, "mem_type": "dram",
-		}, func(*Env) {})
+			"verify": true, "isolated": 0.05, "capacity": 2.0, "max_late": 60.0, "mem_type": "dram",
+		}, func(env *Env) {
+			if env.World.Rank() == 0 {
+				env.Progress = &terminal
+			}
+		})
 		if err := p.failed(); err != nil {
 			t.Fatal(err)
 		}
@@ -89,6 +95,32 @@ func TestReplay(t *testing.T) {
 		}
 		if lines := strings.Split(p.out[0], "\n"); !strings.Contains(p.out[0], "\noffered ") || !strings.Contains(p.out[0], "verified: every byte of 8 transfers") {
 			t.Errorf("%s: %q", op, lines)
+		}
+		for _, bar := range []string{"transfers", "requests"} {
+			if !strings.Contains(terminal.String(), bar+" [") {
+				t.Errorf("%s: no bar of %s on the terminal: %q", op, bar, terminal.String())
+			}
+		}
+	}
+}
+
+// The capacity may be measured for longer than a timeout: ranks that post nothing have no long meeting. Where transfers
+// take too long for a figure, a note says so.
+func TestReplayCapacity(t *testing.T) {
+	for _, c := range []struct {
+		seconds float64
+		known   bool
+	}{{3, true}, {1e-6, false}} {
+		p := playReplay(t, 2, map[string]any{
+			"trace": traceOf(t, 2, 10), "model": "llama3.1-8b", "prefill": "TP1", "decode": "TP1", "scale": 0.0001,
+			"isolated": 0.0, "capacity": c.seconds, "max_late": 60.0, "mem_type": "dram",
+		}, func(env *Env) { env.World.SetTimeout(2 * time.Second) })
+		if err := p.failed(); err != nil {
+			t.Fatal(err)
+		}
+		r, said := p.doc.Replay, strings.Contains(p.out[0], "no capacity is known: ")
+		if (r.Capacity != nil) != c.known || (r.Stretches != nil) != c.known || said == c.known {
+			t.Errorf("%g s: capacity %v, %s", c.seconds, r.Capacity, p.out[0])
 		}
 	}
 }

@@ -116,7 +116,9 @@ return {
     local r = replay.open(spec(opt))
     if opt.verify then
       world.phase("verify")
-      r:verify()
+      local bar = result.progress(r.transfers, "transfers")
+      r:verify { progress = bar }
+      bar:finish()
     end
     if opt.isolated > 0 then
       world.phase("isolated")

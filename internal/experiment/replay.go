@@ -77,8 +77,10 @@ func (e *Experiment) OpenReplay(s *replay.Schedule, about result.Replay) (*Repla
 	return r, nil
 }
 
-// Verify plays the whole schedule as fast as it can and checks every byte.
-func (r *Replay) Verify() error { return play.VerifySchedule(r.plan) }
+// Verify plays the whole schedule as fast as it can and checks every byte. progress is as with [play.VerifySchedule].
+func (r *Replay) Verify(progress func(transfers int)) error {
+	return play.VerifySchedule(r.plan, progress)
+}
 
 const (
 	aloneSizes = 7 // transfers that are played alone
@@ -89,6 +91,9 @@ const (
 	// stretches, after one that is not measured.
 	busyDepth  = 8
 	busyPieces = 3
+	// mostCut is the share of bytes that may be of transfers which were under way when all began or ended: how fast
+	// they went within the stretches is not known. About half of it may be wrong then.
+	mostCut = 0.1
 )
 
 // Isolated plays transfers of several sizes alone, in turn, for some seconds.
@@ -178,45 +183,43 @@ func (r *Replay) sizes() (list []int) {
 	return list
 }
 
-// stretch is part of a schedule that is played a number of times.
-type stretch struct{ First, End, Times int }
-
-// Capacity lets all ranks move the schedule's transfers as fast as they can for about so many seconds.
+// Capacity lets all ranks move the schedule's transfers as fast as they can, again and again, for about so many
+// seconds. Where transfers take too long for a figure, a note says so instead.
 func (r *Replay) Capacity(seconds float64) error {
 	w := r.e.World
-	var rates []float64
-	next := stretch{0, min(len(r.Transfers), 2*busyDepth*max(r.Decode.N, r.Prefill.N)), 1}
-	for piece := 0; piece <= busyPieces; piece++ {
-		var err error
-		if next, err = spmd.BroadcastValue(w.All(), 0, next); err != nil {
-			return err
-		}
-		if err := w.All().Barrier(); err != nil {
-			return err
-		}
-		var mine []play.Timed
-		for range next.Times {
-			err := r.plan.Follow(play.Pace{First: next.First, End: next.End, InFlight: busyDepth, AtOnce: true},
-				func(done []play.Timed) { mine = append(mine, done...) })
-			if err != nil {
-				return err
-			}
-		}
-		all, _, err := r.gather(mine, w.Now())
-		if err != nil {
-			return err
-		}
-		if all == nil {
-			continue
-		}
-		rate := together(all)
-		if piece > 0 {
-			rates = append(rates, rate)
-		}
-		next = r.stretch(next.End, rate*seconds/busyPieces)
+	if err := w.SyncClocks(); err != nil {
+		return err
 	}
-	if r.doc == nil {
+	length := int64(seconds * 1e9 / busyPieces)
+	begin, err := r.meet(time.Duration(length))
+	if err != nil {
+		return err
+	}
+	c := carried{begin: begin, length: length}
+	pace := play.Pace{End: len(r.Transfers), InFlight: busyDepth, AtOnce: true, Until: c.end()}
+	if err := r.plan.Follow(pace, c.add); err != nil {
+		return err
+	}
+	select { // a rank that posts nothing has no long wait for the others, which --timeout would end
+	case <-time.After(time.Duration(c.end() - w.Now())):
+	case <-w.Context().Done():
+	}
+	sums, err := spmd.AllReduce(w.All(), append(c.stretches[:], c.cut), spmd.Sum)
+	if err != nil || r.doc == nil {
+		return err
+	}
+	rates, cut, share := sums[:busyPieces], sums[busyPieces], 1.0
+	if all := rates[0] + rates[1] + rates[2]; all > 0 {
+		share = cut / all
+	}
+	if share > mostCut {
+		r.e.Note(fmt.Sprintf("no capacity is known: %g s are too short for the time that transfers take, since %.0f %% of the bytes are "+
+			"of those under way at the beginning or the end; wanted at most %.0f %%, as with --capacity %.0f, or a lower --scale",
+			seconds, 100*share, 100*mostCut, math.Ceil(1.5*seconds*share/mostCut)))
 		return nil
+	}
+	for i := range rates {
+		rates[i] *= 1e9 / float64(length)
 	}
 	r.doc.Stretches = rates
 	rates = slices.Sorted(slices.Values(rates))
@@ -225,51 +228,29 @@ func (r *Replay) Capacity(seconds float64) error {
 	return nil
 }
 
-// stretch is so many bytes of the schedule, from a transfer on.
-func (r *Replay) stretch(first int, bytes float64) stretch {
-	if first == len(r.Transfers) {
-		first = 0
-	}
-	s, sum := stretch{first, first, 1}, 0.0
-	for ; s.End < len(r.Transfers) && sum < bytes; s.End++ {
-		sum += float64(r.log.Bytes(s.End))
-	}
-	if sum < bytes/2 { // the end came soon
-		if first > 0 {
-			return r.stretch(0, bytes)
-		}
-		s.Times = int(min(max(math.Round(bytes/sum), 1), 1e6))
-	}
-	return s
+// carried adds up what a rank carries in stretches that follow each other from an instant on. Bytes of a transfer count
+// evenly from its post until its end. While as many transfers are under way all the time, sums are right so, whether
+// the network serves transfers together or one after the other.
+type carried struct {
+	begin, length int64
+	stretches     [busyPieces]float64
+	cut           float64 // of these, bytes of transfers that were not under way among as many as others
 }
 
-// together is what ranks carry while each of them has work: from when the last has begun until the first has ended.
-// Bytes count evenly from their post until their end.
-func together(all [][]play.Timed) (bytesPerSecond float64) {
-	begin, end := int64(math.MinInt64), int64(math.MaxInt64)
-	first, last := int64(math.MaxInt64), int64(math.MinInt64)
-	for _, of := range all {
-		if len(of) == 0 {
-			continue
-		}
-		from, to := int64(math.MaxInt64), int64(math.MinInt64)
-		for _, p := range of {
-			from, to = min(from, p.Posted), max(to, p.End)
-		}
-		begin, end = max(begin, from), min(end, to)
-		first, last = min(first, from), max(last, to)
-	}
-	if end <= begin { // too short for that: all of it
-		begin, end = first, last
-	}
-	var bytes float64
-	for _, of := range all {
-		for _, p := range of {
-			took := max(p.End-p.Posted, 1)
-			bytes += float64(p.Bytes) * float64(max(min(p.End, end)-max(p.Posted, begin), 0)) / float64(took)
+func (c *carried) end() int64 { return c.begin + busyPieces*c.length }
+
+func (c *carried) add(done []play.Timed) {
+	for _, t := range done {
+		isFirst := t.Admitted == t.Due // the others wait for the end of one before
+		for i := range c.stretches {
+			from := c.begin + int64(i)*c.length
+			part := float64(max(min(t.End, from+c.length)-max(t.Posted, from), 0)) / float64(max(t.End-t.Posted, 1))
+			c.stretches[i] += part * float64(t.Bytes)
+			if isFirst || t.End > c.end() {
+				c.cut += part * float64(t.Bytes)
+			}
 		}
 	}
-	return bytes / float64(max(end-begin, 1)) * 1e9
 }
 
 // Played says how a schedule is played.
@@ -394,9 +375,7 @@ func (g *gathering) keep(lists [][]play.Timed, until int64) error {
 		g.e.Doc.Replay = g.doc
 		g.e.CheckpointSparingly()
 	}
-	if g.played.Progress != nil {
-		g.played.Progress(g.log.Done(), time.Duration(g.e.World.Now()-g.zero))
-	}
+	g.played.Progress(g.log.Done(), time.Duration(g.e.World.Now()-g.zero))
 	return g.e.Sampled()
 }
 

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -25,12 +26,7 @@ func (o *Options) check() error {
 		return usage("--model: wanted the model whose caches move, got none").
 			WithHint("perigee kvbench models lists those that are part of perigee")
 	}
-	if o.Routing == "" {
-		o.Routing = RoundRobin
-	}
-	if o.Moved == "" {
-		o.Moved = WholePrompt
-	}
+	o.Routing, o.Moved = cmp.Or(o.Routing, RoundRobin), cmp.Or(o.Moved, WholePrompt)
 	switch {
 	case o.Routing != RoundRobin && o.Routing != LeastLoaded && o.Routing != PrefixAware:
 		return usage("--routing: wanted %s, %s or %s, got %q", RoundRobin, LeastLoaded, PrefixAware, o.Routing)

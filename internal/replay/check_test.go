@@ -52,7 +52,7 @@ func TestRefused(t *testing.T) {
 		{"block size", traceOf(t, line(0, 1500, 1, 2)), func(*Options) {},
 			[]string{"made.jsonl:1: wanted ceil(1500 tokens / 512 of a block) = 3 hash ids", "--block-size 1024"}},
 		{"pages", long, func(o *Options) { o.Model, o.PageTokens = cacheOf(t, "llama3.1-405b", "bf16"), 1 },
-			[]string{"line 1 of the trace", "1134000 descriptors from one rank", "larger --page-size"}},
+			[]string{"made.jsonl:1: 1134000", "1134000 descriptors from one rank", "larger --page-size"}},
 		{"spread", ids, func(o *Options) { o.Spread = true }, []string{"--spread", "no grid", "leave --spread out"}},
 		{"miss without ids", plain, func(o *Options) { o.Moved = Missing }, []string{"--moved miss", "no hash ids", "CSV"}},
 		{"prefixes without ids", plain, func(o *Options) { o.Routing = PrefixAware },

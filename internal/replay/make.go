@@ -157,7 +157,7 @@ func (m *maker) addTransfers(begin, prefill float64) error {
 			whole, _ = m.geometry.count(run, 0, r.Input)
 		}
 		if err := m.checkTransfer(pieces, whole); err != nil {
-			return fault.Wrap(err, "line %d of the trace", m.trace.Requests[r.Index].Line)
+			return fault.Wrap(err, "%s:%d", m.trace.Name, m.trace.Requests[r.Index].Line)
 		}
 		m.Whole += whole
 		if bytes == 0 {

@@ -162,7 +162,7 @@ func (r *Replay) Answer() (lines []string) {
 	if !l.Valid {
 		advice := "use fewer ranks for each CPU, a lower --speed-up or larger pages, or accept it with --max-late"
 		if r.Copies {
-			advice = "UCX copies inside a host while it posts, so transfers delay the posts after them: use several hosts, " +
+			advice = "UCX copies inside a host while it posts, and ranks wait for CPUs where there are fewer: use several hosts, " +
 				"fewer ranks for each CPU, a lower --speed-up or --scale, or accept it with --max-late"
 		}
 		lines = append(lines, fmt.Sprintf("INVALID: posts came too late: p99 %v of %d, wanted at most %v (--max-late); "+
@@ -208,7 +208,18 @@ func (r *Replay) inFull() string {
 	if r.Capacity == nil || *r.Capacity <= 0 {
 		return text + " on average"
 	}
-	return fmt.Sprintf("%s, %s x the capacity, on average", text, few(r.Offered/part / *r.Capacity))
+	low, high := r.capacities()
+	least, most := few(r.Offered/part/high), few(r.Offered/part/low)
+	if least != most {
+		most = least + " to " + most
+	}
+	return fmt.Sprintf("%s, %s x the capacity, on average", text, most)
+}
+
+// capacities are the least and the most of the capacity and its stretches.
+func (r *Replay) capacities() (least, most float64) {
+	all := append(slices.Clone(r.Stretches), *r.Capacity)
+	return slices.Min(all), slices.Max(all)
 }
 
 // part says how many requests are complete; empty where all of them are.
@@ -238,10 +249,7 @@ func (r *Replay) verdict() string {
 	if r.beyond() != "" {
 		return "no verdict"
 	}
-	least, most := *r.Capacity, *r.Capacity
-	for _, one := range r.Stretches {
-		least, most = min(least, one), max(most, one)
-	}
+	least, most := r.capacities()
 	part := r.Offered / *r.Capacity
 	held := r.DrainNS > r.SpanNS/10 && r.Carried < 0.9*r.Offered
 	switch {

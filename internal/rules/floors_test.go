@@ -22,9 +22,9 @@ var floors = []string{
 	`e2e/bench/transfer e2e/internal/harness internal/experts internal/metric internal/traffic/play
 	lua/files tools/disagg/judge tools/disagg/plan tools/report/figures tools/sweep/plot tools/trace`,
 	`e2e/bench/barrier e2e/bench/job e2e/bench/replay e2e/bench/truth internal/replay/outcome lua/objects
-	tools/compare tools/disagg/batch tools/disagg/report tools/inspect tools/report tools/simulate
+	tools/compare tools/disagg/batch tools/disagg/report tools/inspect tools/report
 	tools/sweep`,
-	`internal/experiment tools/disagg`,
+	`internal/experiment tools/disagg tools/simulate`,
 	`lua/modules`,
 	// One floor, so that no module imports another.
 	`lua/modules/clock lua/modules/config lua/modules/matrix lua/modules/moe lua/modules/options

@@ -87,8 +87,8 @@ func (c *collector) joinTurns() (note string, err error) {
 		}
 		r, last := &c.arrivals[turn].Request, &c.arrivals[before].Request
 		if r.Input += last.Input + last.Output; r.Input > maxPrompt {
-			return "", fault.New(fault.Input, "line %d: wanted at most %d tokens in the prompt with the turns before, got %d", r.Line,
-				maxPrompt, r.Input)
+			return "", fault.New(fault.Input, "%s:%d: wanted at most %d tokens in the prompt with the turns before, got %d", c.name,
+				r.Line, maxPrompt, r.Input)
 		}
 		if last.HashIDs == nil || r.HashIDs == nil || c.blockTokens == 0 {
 			r.HashIDs = nil

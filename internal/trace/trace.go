@@ -167,11 +167,7 @@ func Read(name string, r io.Reader, o Options) (*Trace, error) {
 	} else if err != nil {
 		return nil, unreadable(name, n, err)
 	}
-	t, err := c.trace(o)
-	if err != nil {
-		return nil, fault.Wrap(err, "%s", name)
-	}
-	return t, nil
+	return c.trace(o)
 }
 
 // unreadable is the error of a file that cannot be read beyond a line.
@@ -292,14 +288,14 @@ func (c *collector) trace(o Options) (*Trace, error) {
 	n := len(c.arrivals)
 	switch {
 	case n == 0:
-		return nil, fault.New(fault.Input, "wanted a request a line, got none")
+		return nil, fault.New(fault.Input, "%s: wanted a request a line, got none", c.name)
 	case c.dates && o.Unit != "":
-		return nil, fault.New(fault.Usage, "its timestamps are dates: wanted no --trace-unit, got %s", o.Unit)
+		return nil, fault.New(fault.Usage, "%s: its timestamps are dates: wanted no --trace-unit, got %s", c.name, o.Unit)
 	case c.delays > 0 && o.Unit == "s":
-		return nil, fault.New(fault.Usage, "its delays are milliseconds: wanted no --trace-unit, got s")
+		return nil, fault.New(fault.Usage, "%s: its delays are milliseconds: wanted no --trace-unit, got s", c.name)
 	}
 	if said := c.blockTokens; said != 0 && o.BlockTokens != 0 && o.BlockTokens != said {
-		return nil, fault.New(fault.Usage, "--block-size: wanted %d, as its lines say, got %d", said, o.BlockTokens)
+		return nil, fault.New(fault.Usage, "%s: --block-size: wanted %d, as its lines say, got %d", c.name, said, o.BlockTokens)
 	}
 	c.blockTokens = cmp.Or(o.BlockTokens, c.blockTokens, blockTokens[c.format])
 	wrong := c.wrongBlocks() // of the lines, before they are joined
@@ -317,7 +313,7 @@ func (c *collector) trace(o Options) (*Trace, error) {
 	}
 	const most = 290 // years, of the 292 of a Duration
 	if units > most*365.25*24*float64(time.Hour)/float64(unit) {
-		return nil, fault.New(fault.Input, "wanted timestamps within %d years, got %s last", most, short(c.last))
+		return nil, fault.New(fault.Input, "%s: wanted timestamps within %d years, got %s last", c.name, most, short(c.last))
 	}
 	t := &Trace{Name: c.name, Requests: make([]Request, n), wrongBlocks: wrong}
 	for i, a := range c.arrivals {

@@ -241,9 +241,9 @@ func TestErrors(t *testing.T) {
 		{turn + `{"session_id": "b", "input_length": 1, "delay": 8}`, "f:2: the key timestamp is missing: the first turn of a session wants it"},
 		{turn + `{"input_length": 1, "delay": 8}`, "f:2: the key timestamp is missing"},
 		{`{"session_id": "a", "timestamp": 9, "input_length": 16777216}` + "\n\n" + `{"session_id": "a", "input_length": 5, "delay": 8}`,
-			"f: line 3: wanted at most 16777216 tokens in the prompt with the turns before, got 16777221"},
+			"f:3: wanted at most 16777216 tokens in the prompt with the turns before, got 16777221"},
 		{`{"session_id": "a", "timestamp": 9, "input_length": 600, "output_length": 1099511627776, "hash_ids": [1, 2]}` + "\n" +
-			`{"session_id": "a", "input_length": 5, "delay": 8, "hash_ids": [3]}`, "f: line 2: wanted at most 16777216 tokens"},
+			`{"session_id": "a", "input_length": 5, "delay": 8, "hash_ids": [3]}`, "f:2: wanted at most 16777216 tokens"},
 		{`{"session_id": "a", "timestamp": "2023-11-16 18:17:03", "input_length": 100}` + "\n" + `{"session_id": "a", "input_length": 1, "delay": 8}`,
 			"f:2: delay: wanted it with timestamps in milliseconds, got it with dates"},
 		{dynamoLine(5, 1, 1, 16, "1") + dynamoLine(5, 1, 1, 32, "1"), "f:2: request.replay.trace_block_size: wanted one size from 1 in all lines, got 32 after 16"},

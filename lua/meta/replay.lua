@@ -36,7 +36,8 @@
 local Replay = {}
 
 ---Moves all transfers as fast as possible, and checks every byte. Collective.
-function Replay:verify() end
+---@param how? { progress?: ProgressBar } a bar of result.progress
+function Replay:verify(how) end
 
 ---Plays transfers of several sizes alone, in turn. Collective.
 ---@param how? { seconds?: number } 3 by default
@@ -48,7 +49,7 @@ function Replay:capacity(how) end
 
 ---Plays the schedule, each transfer at its time. Returns the figures at rank 0, nil at the others: the field replay of
 ---the result without its requests, and answer, a list of sentences. Collective.
----@param how? { max_late?: number, progress?: Progress } seconds of P99, 0.001 by default; a bar of result.progress
+---@param how? { max_late?: number, progress?: ProgressBar } seconds of P99, 0.001 by default; a bar of result.progress
 ---@return table?
 function Replay:play(how) end
 

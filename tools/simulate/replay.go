@@ -3,12 +3,15 @@ package simulate
 import (
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/model"
 	"perigee/internal/replay"
+	"perigee/internal/replay/outcome"
+	"perigee/internal/result"
 	"perigee/internal/size"
 	"perigee/internal/table"
 	"perigee/internal/trace"
@@ -127,6 +130,7 @@ type Offered struct {
 	Transfers int             `json:"transfers"`
 	Bytes     int64           `json:"bytes"`
 	SpanS     float64         `json:"span_s"`
+	SpeedUp   float64         `json:"speed_up"` // of span and windows: they are of the replay's time
 	Mean      float64         `json:"offered_bytes_per_s"`
 	Gathers   int             `json:"gathers"` // of records and clocks, while it is played
 	Windows   []OfferedWindow `json:"windows"`
@@ -140,16 +144,19 @@ type OfferedWindow struct {
 	PerRank float64 `json:"peak_offered_to_a_decode_rank_bytes_per_s"`
 }
 
-// offered is the load of a schedule.
+// offered is the load of a schedule: what a replay's result says of one of which nothing is done.
 func offered(s *replay.Schedule) *Offered {
+	var r result.Replay
+	log := outcome.New(s)
+	log.Gathered(math.MaxInt64)
+	log.Fill(&r)
 	o := &Offered{
-		Requests: len(s.Requests), Transfers: len(s.Transfers), Bytes: s.Bytes, SpanS: float64(s.SpanNS) / 1e9,
-		Mean: s.MeanOffered(), Gathers: int(time.Duration(s.SpanNS)/spmd.SaveEvery) + 1, Notes: s.Notes,
+		Requests: len(s.Requests), Transfers: len(s.Transfers), Bytes: s.Bytes,
+		SpanS: float64(s.SpanNS) / 1e9, SpeedUp: s.SpeedUp, Mean: r.Offered,
+		Gathers: int(time.Duration(s.SpanNS)/spmd.SaveEvery) + 1, Notes: s.Notes,
 	}
-	for _, length := range []time.Duration{time.Second / 10, time.Second, 10 * time.Second, time.Minute} {
-		if all, rank := s.PeakOffered(length); all > 0 {
-			o.Windows = append(o.Windows, OfferedWindow{length.Seconds(), all, rank})
-		}
+	for _, x := range r.Scales {
+		o.Windows = append(o.Windows, OfferedWindow{x.WindowS, x.Offered, x.PerRank})
 	}
 	return o
 }
@@ -164,6 +171,11 @@ func (o *Offered) print(w io.Writer) error {
 	if len(o.Windows) == 0 {
 		return nil
 	}
+	fmt.Fprint(w, "# load by windows of one length, in the replay's time") // the words of perigee replay
+	if o.SpeedUp != 1 {
+		fmt.Fprintf(w, " (0.1 s are %.3g s of the trace)", 0.1*o.SpeedUp)
+	}
+	fmt.Fprintln(w)
 	var t table.Table
 	t.AddColumn("Window (s)", table.Right, "%g")
 	t.AddColumn("Peak offered", table.Right, "%s/s")

@@ -13,6 +13,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/scenarios"
 )
 
 // simulateReplay runs the command on a trace of four requests of 131,072 bytes a token: 400 and 200 tokens at once, 100
@@ -77,6 +78,16 @@ func TestReplay(t *testing.T) {
 	}
 	if text, err = simulateReplay(t, args...); err != nil || !strings.Contains(text, "# 16 ranks on 4 hosts, a replay: ") ||
 		!strings.Contains(text, "offered 6.55 MB/s; records and clocks are gathered 11 times\n") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	// Windows are said to be of the replay's time, in the words of perigee replay.
+	title := "load by windows of one length, in the replay's time"
+	_, scenario, _ := scenarios.Source("replay")
+	if !strings.Contains(scenario, title) || !strings.Contains(text, "# "+title+"\n") {
+		t.Errorf("%s\nhas no %q", text, title)
+	}
+	text, err = simulateReplay(t, append(args, "--speed-up", "60")...)
+	if err != nil || !strings.Contains(text, "# "+title+" (0.1 s are 6 s of the trace)\n") {
 		t.Errorf("%v\n%s", err, text)
 	}
 }

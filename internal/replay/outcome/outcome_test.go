@@ -115,6 +115,24 @@ func TestFigures(t *testing.T) {
 	}
 }
 
+// What is offered is known of a schedule of which nothing is done. Windows longer than the span say nothing.
+func TestOffered(t *testing.T) {
+	s := scheduleOf(t, "0,1500\n0,1024\n1000,1400\n2050,1500\n", func(o *replay.Options) { o.Decode = replay.Workers{N: 1, TP: 2} })
+	l := outcome.New(s)
+	l.Gathered(math.MaxInt64)
+	var r result.Replay
+	l.Fill(&r)
+	const token = 8
+	want := []result.ReplayScale{
+		{WindowS: 0.1, Offered: 10 * 2524 * token, PerRank: 5 * 2524 * token, Windows: 21},
+		{WindowS: 1, Offered: 2524 * token, PerRank: 1262 * token, Windows: 3},
+	}
+	near := cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(a) })
+	if diff := cmp.Diff(want, r.Scales, near); diff != "" || math.Abs(r.Offered-5424*token/2.05) > 1 || r.Carried != 0 {
+		t.Errorf("offered %g, carried %g, %s", r.Offered, r.Carried, diff)
+	}
+}
+
 // What was measured before a run ended is judged as far as it came.
 func TestPartOfSchedule(t *testing.T) {
 	s := scheduleOf(t, "0,1000\n500,1000\n4000,8000\n", func(*replay.Options) {})

@@ -25,6 +25,9 @@ type Pace struct {
 	InFlight   int   // transfers of a rank under way at a time, first come first served; 0: no limit
 	AtOnce     bool  // all transfers are due at Zero
 	Zero       int64 // of the schedule, nanoseconds of the common time line; 0: when the first requests are prepared
+	// Until lets a rank post its transfers again and again, with AtOnce and InFlight, until this instant of the common
+	// time line.
+	Until int64
 }
 
 // Timed is what became of a transfer at the rank that posts it, or posts its parts of it. Stamps are nanoseconds of the
@@ -80,7 +83,7 @@ type follower struct {
 	part      *part
 	due       []int64
 	requests  *requests
-	next, end int         // of this rank's transfers, not posted yet
+	next, end int         // to be posted, counted on where they come again: see own
 	ahead     int         // the first that is not known to be prepared
 	wants     []*geometry // of those from next to ahead, by place behind first
 	first     int
@@ -147,8 +150,17 @@ func newFollower(p *Plan, k *part, s load.Schedule, o Pace, take func([]Timed)) 
 	f.first, f.ahead = f.next, f.next
 	f.wants = make([]*geometry, max(f.end-f.next, 0))
 	f.slots = make([]int64, min(o.InFlight, len(f.wants)))
+	if o.Until > 0 && len(f.wants) > 0 {
+		f.end, f.slots = math.MaxInt, make([]int64, o.InFlight)
+	}
 	return f
 }
+
+// place is where in wants the k-th to be posted stands.
+func (f *follower) place(k int) int { return (k - f.first) % len(f.wants) }
+
+// own is the number of the k-th to be posted among this rank's transfers.
+func (f *follower) own(k int) int { return f.first + f.place(k) }
 
 // run is the loop of the posting thread.
 func (f *follower) run() error {
@@ -169,6 +181,9 @@ func (f *follower) run() error {
 		}
 		now := f.now()
 		f.look(now)
+		if f.Until > 0 && now+f.offset >= f.Until {
+			f.end = f.next
+		}
 		all, err := f.postDue(now)
 		if err == nil {
 			err = f.poll()
@@ -180,6 +195,11 @@ func (f *follower) run() error {
 		}
 		if err != nil {
 			return err
+		}
+	}
+	for _, g := range f.wants { // with Until, what was prepared for later
+		if g != nil {
+			f.requests.unwant(g)
 		}
 	}
 	return nil
@@ -201,7 +221,7 @@ func (f *follower) dueAt() int64 {
 	if f.AtOnce {
 		return f.Zero
 	}
-	return f.Zero + f.due[f.requests.own.Number(f.next)]
+	return f.Zero + f.due[f.requests.own.Number(f.own(f.next))]
 }
 
 // postDue posts a few of what is due, and reports whether that is all for now.
@@ -220,12 +240,12 @@ func (f *follower) postDue(now int64) (all bool, err error) {
 
 // post posts the next transfer.
 func (f *follower) post() error {
-	k, at := f.next, f.next-f.first
+	k, at := f.own(f.next), f.place(f.next)
 	g := f.wants[at]
-	if k < f.ahead {
+	if f.next < f.ahead {
 		f.weight -= g.weight
 	} else {
-		f.ahead = k + 1
+		f.ahead = f.next + 1
 		if g == nil {
 			g = f.requests.want(k)
 		}
@@ -353,20 +373,23 @@ const spinning = int64(time.Millisecond)
 // anything.
 func (f *follower) prepare(left int64) (did bool, err error) {
 	ready := f.ahead - f.next
-	if f.ahead >= f.end || ready > 0 && (left < soon || len(f.under) > 0 && ready >= preparedUnderWay) {
+	if f.ahead >= f.end || ready == len(f.wants) {
 		return false, nil
 	}
-	at := f.ahead - f.first
+	if ready > 0 && (left < soon || len(f.under) > 0 && ready >= preparedUnderWay) {
+		return false, nil
+	}
+	k, at := f.own(f.ahead), f.place(f.ahead)
 	g := f.wants[at]
 	if g == nil {
-		g = f.requests.want(f.ahead)
+		g = f.requests.want(k)
 		f.wants[at] = g
 	}
 	if ready > 0 && (f.weight+g.weight > horizon || g.all == 0 && f.requests.takes(g) > left) {
 		return false, nil
 	}
 	if g.all == 0 {
-		if err := f.requests.add(g, f.ahead); err != nil {
+		if err := f.requests.add(g, k); err != nil {
 			return true, err
 		}
 	}
@@ -383,8 +406,9 @@ func (f *follower) abandon() {
 }
 
 // VerifySchedule lets a plan of a [load.Schedule] move known bytes, as many transfers at a time as share no memory, and
-// checks every byte that arrived, those beside them too. All ranks call it. Wrong bytes are an error as that of Verify.
-func VerifySchedule(p *Plan) error {
+// checks every byte that arrived, those beside them too. All ranks call it. progress, which may be nil, gets how many
+// transfers have been checked since its last call. Wrong bytes are an error as that of Verify.
+func VerifySchedule(p *Plan, progress func(transfers int)) error {
 	s, ok := p.Load.(load.Schedule)
 	if !ok {
 		return fault.New(fault.Script, "%s is no schedule", p.Label())
@@ -403,6 +427,9 @@ func VerifySchedule(p *Plan) error {
 		}
 		if err := Check(lap, i); err != nil {
 			return err
+		}
+		if progress != nil {
+			progress(end - laps[i])
 		}
 	}
 	return nil

@@ -29,6 +29,7 @@ type virtual struct {
 	made, posts      int
 	held, mostHeld   int // batches
 	under, most      int
+	wanted           int   // after the end
 	order            []int // bytes of what was posted
 }
 
@@ -97,6 +98,9 @@ func (v *virtual) follow(t *testing.T, due []int64, bytes func(k int) int64, o P
 		f.common = func(now int64) int64 { return now + v.ahead(now) }
 		err = f.run()
 		f.give()
+		for _, g := range p.requests.known {
+			v.wanted += g.wanted
+		}
 		return nil
 	})
 	slices.SortFunc(list, func(a, b Timed) int { return a.Transfer - b.Transfer })
@@ -246,6 +250,33 @@ func TestInFlight(t *testing.T) {
 	}
 }
 
+// Transfers come again and again until an instant, never more than the limit under way, also where there are fewer, and
+// what was prepared for later can be released.
+func TestFollowAgain(t *testing.T) {
+	for _, own := range []int{1, 3, 5000} {
+		v := newVirtual()
+		v.lasts = ms
+		until := v.now + 100*ms
+		list, err := v.follow(t, every(ms, own), func(k int) int64 { return int64(k%4096 + 1) }, Pace{AtOnce: true, InFlight: 8, Until: until})
+		if err != nil || v.most != 8 || len(list) < 700 || len(list) > 808 || v.posts != len(list) {
+			t.Fatalf("%d: %d done of %d posts, %d under way, %v", own, len(list), v.posts, v.most, err)
+		}
+		for k, bytes := range v.order {
+			if bytes != k%own%4096+1 {
+				t.Fatalf("%d: post %d has %d bytes", own, k, bytes)
+			}
+		}
+		for _, x := range list {
+			if x.Posted > until+ms/10 {
+				t.Fatalf("%d: posted %d ns too late", own, x.Posted-until)
+			}
+		}
+		if v.wanted > 0 {
+			t.Errorf("%d: %d requests are wanted for ever", own, v.wanted)
+		}
+	}
+}
+
 // A clock that is seconds ahead, and that is found to be a little more ahead on the way, makes no post late and no
 // transfer end before it began.
 func TestFollowOnTheCommonClock(t *testing.T) {
@@ -353,8 +384,17 @@ func followOn(t *testing.T, engine nixl.Engine, op nixl.Op) {
 		if err != nil {
 			return err
 		}
-		if err := VerifySchedule(p); err != nil {
+		var steps []int
+		err = VerifySchedule(p, func(transfers int) { steps = append(steps, transfers) })
+		if err != nil {
 			return err
+		}
+		checked := 0
+		for _, n := range steps {
+			checked += n
+		}
+		if checked != transfers || len(steps) != len(s.Laps())-1 {
+			return fmt.Errorf("progress of %v, want the laps %v", steps, s.Laps())
 		}
 		zero, err := spmd.BroadcastValue(w.All(), 0, w.Now()+20*ms)
 		if err != nil {
@@ -411,7 +451,7 @@ func TestVerifyScheduleFindsEveryByte(t *testing.T) {
 						if err != nil {
 							return err
 						}
-						return VerifySchedule(p)
+						return VerifySchedule(p, nil)
 					})
 					if _, ok := errors.AsType[*Corruption](errs[1]); !ok || fault.KindOf(errs[1]) != fault.Corrupt {
 						t.Fatalf("byte %d: got %v", at, errs[1])
@@ -457,7 +497,7 @@ func TestFollowRefuses(t *testing.T) {
 		for want, err := range map[string]error{
 			"hour: follow transfers 0 to 5":            plans[0].Follow(Pace{End: 5}, nil),
 			"traffic pattern: follow transfers 0 to 1": plans[1].Follow(Pace{End: 1}, nil),
-			"traffic pattern is no schedule":           VerifySchedule(plans[1]),
+			"traffic pattern is no schedule":           VerifySchedule(plans[1], nil),
 			"hour: a schedule is followed":             plans[0].Run(1, false),
 		} {
 			if fault.KindOf(err) != fault.Script || !strings.Contains(err.Error(), want) {

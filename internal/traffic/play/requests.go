@@ -93,6 +93,17 @@ func (r *requests) take(g *geometry, k int) (nixl.Batch, error) {
 // put takes a batch back.
 func (r *requests) put(g *geometry, b nixl.Batch) {
 	g.free = append(g.free, b)
+	r.offer(g)
+}
+
+// unwant takes a call of want back.
+func (r *requests) unwant(g *geometry) {
+	g.wanted--
+	r.offer(g)
+}
+
+// offer lists a geometry that nothing wants.
+func (r *requests) offer(g *geometry) {
 	if g.wanted == 0 && !g.unused {
 		r.unused, g.unused = append(r.unused, g), true
 	}

@@ -65,7 +65,7 @@ const (
 // are written.
 func Verify(p *Plan) error {
 	if p.requests != nil {
-		return VerifySchedule(p)
+		return VerifySchedule(p, nil)
 	}
 	if err := Fill(p, 0); err != nil {
 		return err

@@ -102,7 +102,7 @@ func (r *instance) open(L *glua.LState) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	x.note(r.Env().Experiment, s)
+	x.note(r.Env().Experiment)
 	prepared, err := r.Env().OpenReplay(x.Schedule, x.about(s))
 	if err != nil {
 		return 0, err
@@ -115,9 +115,15 @@ func (r *instance) open(L *glua.LState) (int, error) {
 	return vm.Return(L, vm.NewUserData(L, replayType, prepared))
 }
 
-// verify: verify() moves all transfers and checks every byte.
-func (r *instance) verify(_ *glua.LState, o *replayed) (int, error) {
-	if err := o.Verify(); err != nil {
+// verify: verify{progress =} moves all transfers and checks every byte.
+func (r *instance) verify(L *glua.LState, o *replayed) (int, error) {
+	t, _ := L.Get(2).(*glua.LTable)
+	f := vm.NewFields("r:verify", t)
+	bar := progress(f)
+	if err := f.Err(); err != nil {
+		return 0, err
+	}
+	if err := o.Verify(func(transfers int) { bar.Add(transfers, 0) }); err != nil {
 		return 0, err
 	}
 	r.Env().Note(fmt.Sprintf("verified: every byte of %d transfers arrived as it was sent", len(o.Transfers)))
@@ -137,21 +143,33 @@ func timed(name string, play func(*replayed, float64) error) func(L *glua.LState
 	}
 }
 
+// progress is the bar that a script gives, or one that is never seen.
+func progress(f *vm.Fields) objects.Progress {
+	given := f.Get("progress")
+	if given == glua.LNil {
+		return unseen{}
+	}
+	bar, ok := vm.Object[objects.Progress](given)
+	if !ok {
+		f.Fail("progress", "what result.progress returns", given)
+	}
+	return bar
+}
+
+type unseen struct{}
+
+func (unseen) AddBytes(int64)   {}
+func (unseen) Add(int, float64) {}
+
 // play: play{max_late =, progress =}, the figures at rank 0, nil elsewhere.
 func (r *instance) play(L *glua.LState, o *replayed) (int, error) {
 	t, _ := L.Get(2).(*glua.LTable)
 	f := vm.NewFields("r:play", t)
 	played := experiment.Played{MaxLate: time.Duration(f.Number("max_late", 0.001) * 1e9)}
-	if given := f.Get("progress"); given != glua.LNil {
-		bar, ok := vm.Object[objects.Progress](given)
-		if !ok {
-			f.Fail("progress", "what result.progress returns", given)
-		}
-		done, over := 0, time.Duration(0)
-		played.Progress = func(requests int, now time.Duration) {
-			bar.Add(requests-done, (now - over).Seconds())
-			done, over = requests, now
-		}
+	bar, done, over := progress(f), 0, time.Duration(0)
+	played.Progress = func(requests int, now time.Duration) {
+		bar.Add(requests-done, (now - over).Seconds())
+		done, over = requests, now
 	}
 	if err := f.Err(); err != nil {
 		return 0, err

@@ -98,7 +98,6 @@ type made struct {
 	*replay.Schedule
 	trace  *trace.Trace
 	sha256 string
-	cache  *model.Cache
 }
 
 // scheduleOf makes the schedule: of the same bytes at all ranks.
@@ -132,7 +131,7 @@ func (r *instance) scheduleOf(s spec) (*made, error) {
 	if s.Model, err = m.Cache(model.Options{DType: dtype}); err != nil {
 		return nil, err
 	}
-	x := &made{trace: t, sha256: fmt.Sprintf("%x", sha256.Sum256([]byte(text))), cache: s.Model}
+	x := &made{trace: t, sha256: fmt.Sprintf("%x", sha256.Sum256([]byte(text)))}
 	x.Schedule, err = replay.Make(t, s.Options)
 	return x, err
 }
@@ -170,28 +169,26 @@ func keep(d *result.Document, path string, text []byte) {
 	}
 }
 
-// flops are those by which prefill is reckoned.
-func (s spec) flops() float64 { return cmp.Or(s.FLOPS, model.PrefillFLOPS) }
-
 // note says what is replayed.
-func (x *made) note(e *experiment.Experiment, s spec) {
-	e.Note("trace: " + x.trace.String())
-	token, once, state := x.cache.TokenBytes()
-	text := fmt.Sprintf("model: %s, %s cache, %s a token", x.cache.Model.Name, x.cache.DType.Name, size.Decimal(token))
+func (x *made) note(e *experiment.Experiment) {
+	note := func(format string, args ...any) { e.Note(fmt.Sprintf(format, args...)) }
+	note("trace: %s", x.trace)
+	token, once, state := x.Model.TokenBytes()
+	text := fmt.Sprintf("model: %s, %s cache, %s a token", x.Model.Model.Name, x.Model.DType.Name, size.Decimal(token))
 	if once+state > 0 {
 		text += fmt.Sprintf(" and %s a request", size.Decimal(once+state))
 	}
-	e.Note(fmt.Sprintf("%s; %s move %s, scale %g, from %s to %s", text, cli.Count(len(x.Requests), "request"),
-		size.Decimal(x.Bytes), x.Scale, s.Prefill, s.Decode))
+	note("%s; %s move %s, scale %g, from %s to %s", text, cli.Count(len(x.Requests), "request"), size.Decimal(x.Bytes),
+		x.Scale, x.Prefill, x.Decode)
 	if x.Moved == replay.Missing {
-		e.Note(fmt.Sprintf("caches: whole prompts of all requests are %s, of which %.1f %% move", size.Decimal(x.Whole),
-			100*float64(x.Bytes)/float64(x.Whole)))
+		note("caches: whole prompts of all requests are %s, of which %.1f %% move", size.Decimal(x.Whole),
+			100*float64(x.Bytes)/float64(x.Whole))
 	}
 	if x.Outside > 0 {
-		e.Note(fmt.Sprintf("left out: %s outside of --from and --to", cli.Count(x.Outside, "request")))
+		note("left out: %s outside of --from and --to", cli.Count(x.Outside, "request"))
 	}
 	if x.Empty > 0 {
-		e.Note(fmt.Sprintf("left out: %s of which nothing moves", cli.Count(x.Empty, "request")))
+		note("left out: %s of which nothing moves", cli.Count(x.Empty, "request"))
 	}
 	for _, text := range x.Notes {
 		e.Note(text)
@@ -210,10 +207,10 @@ func (x *made) about(s spec) result.Replay {
 			Requests: len(x.trace.Requests), Outside: x.Outside, Empty: x.Empty,
 			FromS: s.From.Seconds(), ToS: to.Seconds(),
 		},
-		Prefill: result.ReplayWorkers{N: s.Prefill.N, TP: s.Prefill.TP},
-		Decode:  result.ReplayWorkers{N: s.Decode.N, TP: s.Decode.TP},
-		Model:   x.cache.Model.Name, DType: x.cache.DType.Name, Routing: string(x.Routing), Moved: string(x.Moved),
-		SpeedUp: x.SpeedUp, Scale: x.Scale, Spread: x.Spread, FLOPS: s.flops(), Waits: s.FLOPS > 0,
-		Op: s.Op.String(), InFlight: s.inFlight,
+		Prefill: result.ReplayWorkers(x.Prefill),
+		Decode:  result.ReplayWorkers(x.Decode),
+		Model:   x.Model.Model.Name, DType: x.Model.DType.Name, Routing: string(x.Routing), Moved: string(x.Moved),
+		SpeedUp: x.SpeedUp, Scale: x.Scale, Spread: x.Spread, Op: s.Op.String(), InFlight: s.inFlight,
+		FLOPS: cmp.Or(s.FLOPS, model.PrefillFLOPS), Waits: s.FLOPS > 0,
 	}
 }

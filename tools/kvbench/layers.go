@@ -25,11 +25,8 @@ func (c *ModelsCmd) load() ([]described, error) {
 		if err != nil {
 			return nil, err
 		}
-		o := model.Options{Serving: model.Serving(c.Serving), Page: c.PageSize, StateDType: c.StateDType}
-		if o.DType, err = m.ParseDType(c.KVCacheDType); err != nil {
-			return nil, err
-		}
-		cache, err := m.Cache(o)
+		cache, err := m.CacheIn(c.KVCacheDType,
+			model.Options{Serving: model.Serving(c.Serving), Page: c.PageSize, StateDType: c.StateDType})
 		if err != nil {
 			return nil, err
 		}

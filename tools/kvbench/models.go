@@ -85,18 +85,13 @@ func modelTable() (*table.Table, error) {
 		// KVBench has a figure only for models whose layers all keep the same.
 		k, known := m.Uniform()
 		for _, dtype := range []string{"fp8", "fp16"} {
-			var o model.Options
-			var err error
-			if o.DType, err = m.ParseDType(dtype); err != nil {
-				return nil, err
-			}
-			c, err := m.Cache(o)
+			c, err := m.CacheIn(dtype, model.Options{})
 			if err != nil {
 				return nil, err
 			}
 			var kvbench any
 			if known {
-				entry, err := k.EntryBytes(o.DType)
+				entry, err := k.EntryBytes(c.DType)
 				if err != nil {
 					return nil, err
 				}

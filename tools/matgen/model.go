@@ -1,6 +1,7 @@
 package matgen
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -94,19 +95,14 @@ func (o *Options) named() bool {
 func (o *Options) cacheOptions(m *model.Model) (model.Options, error) {
 	choice := model.Options{Serving: model.Serving(o.Serving), Page: o.PageSize, StateDType: o.StateDType}
 	var err error
-	switch {
-	case o.KVCacheDType != "":
-		if choice.DType, err = m.ParseDType(o.KVCacheDType); err != nil {
-			return choice, usage("--kv-cache-dtype: %w", err)
-		}
-	case o.DtypeSize != nil && !o.named():
+	if o.KVCacheDType == "" && o.DtypeSize != nil && !o.named() {
 		if choice.DType, err = model.BytesPerValue(*o.DtypeSize); err != nil {
 			return choice, usage("--dtype-size: %w", err)
 		}
-	default:
-		choice.DType, err = m.ParseDType("bf16")
+	} else if choice.DType, err = m.ParseDType(cmp.Or(o.KVCacheDType, "bf16")); err != nil {
+		return choice, usage("--kv-cache-dtype: %w", err)
 	}
-	return choice, err
+	return choice, nil
 }
 
 // refuseNumbers refuses numbers of a custom model beside a file that says them.

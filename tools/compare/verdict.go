@@ -223,7 +223,7 @@ func (r Row) amount(v float64) string {
 		ns := map[string]float64{"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1}[unit]
 		return figures.Duration(figures.Num(v * ns))
 	case "GB/s":
-		return size.Decimal(v*1e9) + "/s"
+		return size.Rate(v * 1e9)
 	case "B":
 		return size.Decimal(v)
 	}

@@ -203,7 +203,7 @@ func showObserved(d *result.Document, line func(name, format string, args ...any
 		line("network", "%s", text)
 	}
 	if l := d.Line; l != nil && l.Rate > 0 {
-		line("line", "%s/s (%s)", size.Decimal(l.Rate), l.From)
+		line("line", "%s (%s)", size.Rate(l.Rate), l.From)
 	} else if l != nil && l.From != "" {
 		line("line", "unknown: %s", l.From)
 	}

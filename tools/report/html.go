@@ -62,7 +62,7 @@ var panels = sync.OnceValue(func() *template.Template {
 		"scaleColumns": scaleColumns, "scaleRows": scaleRows,
 		"requestColumns": requestColumns, "requestRows": requestRows,
 		"sheets":      sheetsOf,
-		"load":        loadText,
+		"load":        size.Rate[float64],
 		"kv":          kvText,
 		"number":      numberText,
 		"bytes":       func(n int64) string { return size.Decimal(n) },
@@ -98,7 +98,7 @@ func rateText(n figures.Num) string {
 	if !n.Known() {
 		return "–"
 	}
-	return size.Decimal(n) + "/s"
+	return size.Rate(n)
 }
 
 // valueText is a figure for sorting.

@@ -417,7 +417,7 @@ func plainRate(n figures.Num) string {
 	if !n.Known() {
 		return "-"
 	}
-	return size.Decimal(n) + "/s"
+	return size.Rate(n)
 }
 
 func writeBlocks(p *printer, f *figures.Figures, l look) {

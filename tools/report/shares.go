@@ -33,12 +33,7 @@ func sumOfShares(s *figures.Shares) string {
 		plainRate(s.Goodput))
 }
 
-func shareText(n figures.Num) string {
-	if !n.Known() {
-		return "-"
-	}
-	return strconv.FormatFloat(float64(n), 'g', 3, 64)
-}
+var shareText = orElse("-", func(n figures.Num) string { return strconv.FormatFloat(float64(n), 'g', 3, 64) })
 
 func writeShares(p *printer, f *figures.Figures, l look) {
 	if f.Shares == nil {

@@ -82,7 +82,7 @@ func named(name, value string) string {
 }
 
 // unpaired is the error of sides of which nothing can be compared.
-func (r *Report) unpaired(old, fresh []*result.Document) error {
+func (r *Report) unpaired(old []*result.Document) error {
 	shared := map[int]bool{}
 	for _, n := range slices.Concat(r.numbers[:len(old)]...) {
 		shared[n] = true

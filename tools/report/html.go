@@ -186,13 +186,11 @@ func writeHTML(w io.Writer, list []input) error {
 			p.Sections = append(p.Sections, page.Section{ID: views[0].ID + "-" + s.id, Title: s.title})
 		}
 	}
-	var body, footer strings.Builder // which are not copied where they become one text
+	var body strings.Builder // which is not copied where it becomes one text
 	if err := panels().ExecuteTemplate(&body, "page", struct{ Panels []*view }{views}); err != nil {
 		return err
 	}
-	fmt.Fprintf(&footer, "Made by perigee %s. This page is complete in itself and asks the network for nothing.",
-		template.HTMLEscapeString(version.Get().Version))
-	p.Body, p.Footer = template.HTML(body.String()), template.HTML(footer.String())
+	p.Body, p.Footer = template.HTML(body.String()), page.MadeBy(p.Generator)
 	return p.Write(w)
 }
 

@@ -342,7 +342,8 @@ func (r *Report) WriteCSV(w io.Writer, list []string) error {
 	if err != nil {
 		return err
 	}
-	return table.WriteCSV(w, keys(cols), func(yield func([]any) bool) { // a table would hold the cells of very many rows
+	// A table would hold the cells of very many rows.
+	return table.WriteCSV(w, keys(cols), func(yield func([]any) bool) {
 		for _, row := range r.Rows {
 			if !yield(cellsOf(row, cols, false)) {
 				return

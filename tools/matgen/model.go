@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"perigee/internal/cli"
 	"perigee/internal/model"
 )
 
@@ -138,10 +139,7 @@ func (o *Options) customModel() (*model.Model, error) {
 		return nil, usage("wanted --model NAME|FILE or all numbers of a custom model: %s missing", strings.Join(missing, ", ")).
 			WithHint("perigee kvbench models lists the names; the config.json of a model is a file")
 	}
-	head := *o.HiddenSize / *o.NumHeads
-	if o.HeadDim != nil {
-		head = *o.HeadDim
-	}
+	head := cli.Given(o.HeadDim, *o.HiddenSize / *o.NumHeads)
 	if !o.Compat {
 		if err := o.checkHeads(); err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"strconv"
@@ -18,12 +19,9 @@ func columnsOfShares() []string {
 
 func rowsOfShares(s *figures.Shares) (rows [][]string) {
 	for _, x := range s.Classes {
-		class := x.Class
-		if class == "" {
-			class = "(none)"
-		}
-		rows = append(rows, []string{class, strconv.Itoa(x.Runs), shareText(x.Weight), plainRate(x.Throughput),
-			plainRate(x.Isolated), shareText(x.Leakage), shareText(x.Attainment), plainRate(x.Goodput)})
+		rows = append(rows, []string{cmp.Or(x.Class, "(none)"), strconv.Itoa(x.Runs), shareText(x.Weight),
+			plainRate(x.Throughput), plainRate(x.Isolated), shareText(x.Leakage), shareText(x.Attainment),
+			plainRate(x.Goodput)})
 	}
 	return rows
 }

@@ -163,22 +163,22 @@ func (r *Report) group(id, title string, has func(Row) bool) (group, bool) {
 	for i, row := range all {
 		rows[i] = *row
 	}
-	columns, err := chosen(nil, rows, true)
+	cols, err := chosen(nil, rows, true)
 	if err != nil {
 		return g, false
 	}
 	if rows[0].Pattern < 0 && rows[0].Of == 0 {
-		columns = slices.Insert(columns, 0, columns[0])
+		cols = slices.Insert(cols, 0, columns[0])
 	}
-	columns = slices.DeleteFunc(columns, func(c column) bool {
+	cols = slices.DeleteFunc(cols, func(c column) bool {
 		return slices.Contains([]string{"old_n", "new_n", "low", "high", "p", "rank_p", "verdict", "warning"}, c.key)
 	})
-	for _, c := range columns {
+	for _, c := range cols {
 		g.Columns = append(g.Columns, pageColumn{c.header, c.align == 0})
 	}
 	most := widest(rows)
 	for _, row := range rows {
-		g.Rows = append(g.Rows, pageRowOf(row, columns, most))
+		g.Rows = append(g.Rows, pageRowOf(row, cols, most))
 		g.Remarks = g.Remarks || row.Warning != ""
 	}
 	return g, true

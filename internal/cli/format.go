@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"encoding/json"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
 )
 
 // ByName is the value of a flag --format that leaves the choice to the name of the output.
@@ -35,4 +38,12 @@ func FormatFor(asked, name string, formats ...string) (string, error) {
 			WithHint("a browser would take what stands in it for parts of a page: name another file, or leave --format out")
 	}
 	return asked, nil
+}
+
+// WriteJSON writes a value as JSON that people can read, too: indented, and with nothing that acts on a terminal.
+func WriteJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(plaintext.JSONWriter(w))
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
 }

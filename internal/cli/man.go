@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -75,12 +76,7 @@ func usage(n *kong.Node) string {
 }
 
 func visible(children []*kong.Node) bool {
-	for _, c := range children {
-		if !c.Hidden {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(children, func(c *kong.Node) bool { return !c.Hidden })
 }
 
 // roff writes lines and keeps the first error.

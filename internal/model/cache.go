@@ -58,6 +58,15 @@ func (m *Model) Cache(o Options) (*Cache, error) {
 	return c, nil
 }
 
+// CacheIn is Cache in the precision of a name; see [Model.ParseDType].
+func (m *Model) CacheIn(dtype string, o Options) (*Cache, error) {
+	var err error
+	if o.DType, err = m.ParseDType(dtype); err != nil {
+		return nil, err
+	}
+	return m.Cache(o)
+}
+
 const (
 	float32Name  = "float32"
 	bfloat16Name = "bfloat16"

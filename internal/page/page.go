@@ -82,6 +82,12 @@ type Page struct {
 	Scripts   []string // JavaScript of this page, after the shared
 }
 
+// MadeBy is the footer of a page of a program, whose name and version these are.
+func MadeBy(generator string) template.HTML {
+	return template.HTML("Made by " + template.HTMLEscapeString(generator) +
+		". This page is complete in itself and asks the network for nothing.")
+}
+
 // embedded is a value as it stands in the document.
 type embedded struct {
 	ID   string

@@ -78,7 +78,7 @@ func (d *Document) CeilingText() string {
 		return ""
 	}
 	c := l.Ceiling
-	text := fmt.Sprintf("%s, one message of %s from rank %d to rank %d", rateText(c.Rate), size.Binary(c.Bytes),
+	text := fmt.Sprintf("%s, one message of %s from rank %d to rank %d", size.Rate(c.Rate), size.Binary(c.Bytes),
 		c.Sender, c.Receiver)
 	if l.Rate > 0 {
 		text += fmt.Sprintf(" (%s of the line)", percent(c.Rate/l.Rate))
@@ -103,16 +103,16 @@ func (d *Document) LineText() string {
 		over = over || rate > 1.005*of
 		return percent(rate / of)
 	}
-	text := fmt.Sprintf("%s %s", r.what, rateText(p50))
+	text := fmt.Sprintf("%s %s", r.what, size.Rate(p50))
 	if l.Rate > 0 {
-		text += fmt.Sprintf(" = %s of %s (%s)", part(p50, l.Rate), rateText(l.Rate), l.From)
+		text += fmt.Sprintf(" = %s of %s (%s)", part(p50, l.Rate), size.Rate(l.Rate), l.From)
 	}
 	if b, ok := d.Busiest(); ok && l.Host > 0 {
-		text += fmt.Sprintf(", all of the busiest host: %s %s = %s of %s", b.Text(d), rateText(b.Rate), part(b.Rate, l.Host),
-			rateText(l.Host))
+		text += fmt.Sprintf(", all of the busiest host: %s %s = %s of %s", b.Text(d), size.Rate(b.Rate), part(b.Rate, l.Host),
+			size.Rate(l.Host))
 	}
 	if c := l.Ceiling; c != nil {
-		text += fmt.Sprintf("; %s of the ceiling, %s", percent(p50/c.Rate), rateText(c.Rate))
+		text += fmt.Sprintf("; %s of the ceiling, %s", percent(p50/c.Rate), size.Rate(c.Rate))
 		if p50 > c.Exceeded() {
 			text += ", " + NoCeiling
 		}
@@ -125,8 +125,6 @@ func (d *Document) LineText() string {
 	}
 	return text
 }
-
-func rateText(bytesPerSecond float64) string { return size.Decimal(bytesPerSecond) + "/s" }
 
 func percent(part float64) string { return fmt.Sprintf("%.0f %%", 100*part) }
 

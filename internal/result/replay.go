@@ -182,9 +182,9 @@ func (r *Replay) Answer() (lines []string) {
 	if part != "" {
 		text = fmt.Sprintf("in the first %v ", rounded(r.SpanNS))
 	}
-	text += "offered " + rate(r.Offered) + ", carried " + rate(r.Carried)
+	text += "offered " + size.Rate(r.Offered) + ", carried " + size.Rate(r.Carried)
 	if r.Capacity != nil {
-		text += ", capacity " + rate(*r.Capacity) + r.stretches()
+		text += ", capacity " + size.Rate(*r.Capacity) + r.stretches()
 	}
 	if words := r.verdict(); words != "" && l.Valid {
 		text += ": " + words
@@ -204,7 +204,7 @@ func (r *Replay) inFull() string {
 		return ""
 	}
 	text := fmt.Sprintf("this replay is %s of the trace's load (scale %g, %g x its speed): in full it asks for %s", few(part), r.Scale,
-		r.SpeedUp, rate(r.Offered/part))
+		r.SpeedUp, size.Rate(r.Offered/part))
 	if r.Capacity == nil || *r.Capacity <= 0 {
 		return text + " on average"
 	}
@@ -274,7 +274,7 @@ func (r *Replay) beyond() string {
 	for _, x := range r.Scales {
 		if r.Capacity != nil && *r.Capacity > 0 && x.Carried > surelyAbove**r.Capacity {
 			return fmt.Sprintf("in %g s up to %s were carried, %s x the capacity as it was measured before, so that is too low: "+
-				"--capacity measures it for longer", x.WindowS, rate(x.Carried), few(x.Carried / *r.Capacity))
+				"--capacity measures it for longer", x.WindowS, size.Rate(x.Carried), few(x.Carried / *r.Capacity))
 		}
 	}
 	return ""
@@ -285,7 +285,7 @@ func (r *Replay) stretches() string {
 	if len(r.Stretches) < 2 {
 		return ""
 	}
-	least, most := rate(slices.Min(r.Stretches)), rate(slices.Max(r.Stretches))
+	least, most := size.Rate(slices.Min(r.Stretches)), size.Rate(slices.Max(r.Stretches))
 	number, unit, _ := strings.Cut(least, " ")
 	if strings.HasSuffix(most, " "+unit) {
 		least, most = number, strings.TrimSuffix(most, " "+unit)
@@ -333,8 +333,6 @@ func few(x float64) string {
 	}
 	return fmt.Sprintf("%.2g", x)
 }
-
-func rate(bytesPerSecond float64) string { return size.Decimal(bytesPerSecond) + "/s" }
 
 // rounded is a time with three digits or so.
 func rounded(ns int64) time.Duration {

@@ -11,9 +11,10 @@
 // generator use it so.
 //
 // Parse is exact for digits alone; with a unit or an exponent it has the precision of a float64, and cuts off what is
-// left below one byte. Three functions write: Binary exactly, for sizes that were chosen; BinaryRounded and Decimal
-// with three digits, in powers of 1024 or of 1000, for those that were measured. Bytes is a flag of a command line. A
-// size that is wrong, negative or too large for an int64 is a plain error, to which the caller adds where it stood.
+// left below one byte. Four functions write: Binary exactly, for sizes that were chosen; BinaryRounded and Decimal
+// with three digits, in powers of 1024 or of 1000, for those that were measured; Rate as Decimal, by the second. Bytes
+// is a flag of a command line. A size that is wrong, negative or too large for an int64 is a plain error, to which the
+// caller adds where it stood.
 package size
 
 import (
@@ -161,6 +162,9 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 func Decimal[N ~int64 | ~float64](bytes N) string {
 	return format(float64(bytes), 1000, []string{"B", "kB", "MB", "GB", "TB", "PB", "EB"})
 }
+
+// Rate writes a rate in bytes per second as Decimal does: "25.0 GB/s".
+func Rate[N ~int64 | ~float64](bytesPerSecond N) string { return Decimal(bytesPerSecond) + "/s" }
 
 // Binary writes a number of bytes in the largest unit, a power of 1024, that divides it: "64 KiB",
 // "1152 KiB", "1000 B". Nothing is rounded, so it suits sizes that were chosen, not measured.

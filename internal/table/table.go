@@ -25,6 +25,7 @@ package table
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -84,10 +85,14 @@ func (t *Table) AddColumn(header string, align Align, format string) {
 	if len(t.rows) > 0 {
 		t.fail("column %q added after %d rows", header, len(t.rows))
 	}
-	if format == "" {
-		format = "%v"
+	t.columns = append(t.columns, column{header, align, cmp.Or(format, "%v")})
+}
+
+// AddColumns adds columns that stand on the same side and have the same format; see [Table.AddColumn].
+func (t *Table) AddColumns(align Align, format string, headers ...string) {
+	for _, header := range headers {
+		t.AddColumn(header, align, format)
 	}
-	t.columns = append(t.columns, column{header, align, format})
 }
 
 // AddRow adds a row with a cell for every column: a string, a bool, a number,

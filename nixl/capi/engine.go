@@ -279,23 +279,18 @@ func chooseMode(cfg nixl.AgentConfig, tls, devices string, attach, tight bool) (
 // without that process: cma, beside one through shared memory, which UCX takes for its messages. With
 // cma and tcp alone UCX also moves the bytes of transfers by tcp, which the target has to receive.
 func reachesMemory(tls string) bool {
-	list, except := strings.CutPrefix(strings.ToLower(tls), "^")
-	named := map[string]bool{}
-	for name := range strings.SplitSeq(list, ",") {
-		named[strings.TrimSpace(name)] = true
-	}
-	all := named["all"] || named["sm"] || named["shm"] || named[""]
-	shared := named["posix"] || named["sysv"]
+	names, except := device.Transports(tls)
+	has := func(name string) bool { return slices.Contains(names, name) }
+	all := len(names) == 0 || has("all") || has("sm") || has("shm")
 	if except {
-		return !all && !named["cma"] && !(named["posix"] && named["sysv"])
+		return !all && !has("cma") && !(has("posix") && has("sysv"))
 	}
-	return all || named["cma"] && shared
+	return all || has("cma") && (has("posix") || has("sysv"))
 }
 
 // mayUseTCP reports whether a list of UCX transports has tcp.
 func mayUseTCP(tls string) bool {
-	list, except := strings.CutPrefix(strings.ToLower(tls), "^")
-	names := strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+	names, except := device.Transports(tls)
 	return slices.Contains(names, "tcp") != except || !except && (len(names) == 0 || slices.Contains(names, "all"))
 }
 

@@ -22,6 +22,13 @@ func asksFor(value string) []string {
 	return names
 }
 
+// Transports returns the names in a value of UCX_TLS, in small letters; except reports that all others are meant.
+// None stands for all transports.
+func Transports(value string) (names []string, except bool) {
+	value, except = strings.CutPrefix(strings.ToLower(value), "^")
+	return strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' }), except
+}
+
 // LackingHere is Lacking for this host and process; "" also where the kernel does not show the devices.
 func LackingHere() string {
 	value := os.Getenv("UCX_NET_DEVICES")

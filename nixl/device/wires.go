@@ -83,11 +83,9 @@ func indexOf(name string) int {
 
 // onlyTCP reports whether a value of UCX_TLS leaves no transport for adapters.
 func onlyTCP(value string) bool {
-	if value == "" || strings.HasPrefix(value, "^") {
-		return false
-	}
-	return !slices.ContainsFunc(strings.Split(value, ","), func(name string) bool {
-		name, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimSpace(name), "\\"), "_")
+	names, except := Transports(value)
+	return len(names) > 0 && !except && !slices.ContainsFunc(names, func(name string) bool {
+		name, _, _ = strings.Cut(strings.TrimPrefix(name, "\\"), "_")
 		return slices.Contains([]string{"all", "ib", "rc", "ud", "dc", "srd", "gga"}, name)
 	})
 }

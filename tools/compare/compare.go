@@ -243,7 +243,7 @@ func Compare(old, fresh []*result.Document, o Options) (*Report, error) {
 	for _, name := range ownMetrics(old, fresh) {
 		r.gather(old, fresh, name)
 	}
-	if err := r.unpaired(old, fresh); err != nil {
+	if err := r.unpaired(old); err != nil {
 		return nil, err
 	}
 	r.addMeans()

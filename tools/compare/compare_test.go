@@ -320,6 +320,11 @@ func TestOwnMetrics(t *testing.T) {
 		!strings.HasSuffix(out.String(), "\n# 1 better, 1 worse, 1 differ, 2 without a verdict\n") {
 		t.Errorf("%v\n%s", err, &out)
 	}
+	out.Reset()
+	if err := r.WriteHTML(&out, docs[0], docs[1]); err != nil || !strings.Contains(out.String(), "<th>Metric</th>") ||
+		!strings.Contains(out.String(), "<td>neither</td>") {
+		t.Errorf("the page does not name the metrics: %v\n%s", err, &out)
+	}
 }
 
 // What differs is the headline, and no reason not to compare.

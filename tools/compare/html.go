@@ -2,6 +2,7 @@ package compare
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -121,13 +122,11 @@ func (r *Report) WriteHTML(w io.Writer, old, fresh []*result.Document) error {
 		v.Groups = append(v.Groups, g)
 		p.Sections = append(p.Sections, page.Section{ID: g.ID, Title: g.Title})
 	}
-	var text, footer bytes.Buffer
+	var text bytes.Buffer
 	if err := body.Execute(&text, v); err != nil {
 		return err
 	}
-	fmt.Fprintf(&footer, "Made by perigee %s. This page is complete in itself and asks the network for nothing.",
-		template.HTMLEscapeString(version.Get().Version))
-	p.Body, p.Footer = template.HTML(text.String()), template.HTML(footer.String())
+	p.Body, p.Footer = template.HTML(text.String()), page.MadeBy(p.Generator)
 	return p.Write(w)
 }
 
@@ -164,22 +163,22 @@ func (r *Report) group(id, title string, has func(Row) bool) (group, bool) {
 	for i, row := range all {
 		rows[i] = *row
 	}
-	columns, err := chosen(nil, rows, true)
+	cols, err := chosen(nil, rows, true)
 	if err != nil {
 		return g, false
 	}
 	if rows[0].Pattern < 0 && rows[0].Of == 0 {
-		columns = slices.Insert(columns, 0, columnOf("metric"))
+		cols = slices.Insert(cols, 0, columns[0])
 	}
-	columns = slices.DeleteFunc(columns, func(c column) bool {
+	cols = slices.DeleteFunc(cols, func(c column) bool {
 		return slices.Contains([]string{"old_n", "new_n", "low", "high", "p", "rank_p", "verdict", "warning"}, c.key)
 	})
-	for _, c := range columns {
+	for _, c := range cols {
 		g.Columns = append(g.Columns, pageColumn{c.header, c.align == 0})
 	}
 	most := widest(rows)
 	for _, row := range rows {
-		g.Rows = append(g.Rows, pageRowOf(row, columns, most))
+		g.Rows = append(g.Rows, pageRowOf(row, cols, most))
 		g.Remarks = g.Remarks || row.Warning != ""
 	}
 	return g, true
@@ -190,18 +189,7 @@ func compareRows(a, b *Row) int {
 	if a.changed() != b.changed() {
 		return b2i(b.changed()) - b2i(a.changed())
 	}
-	x, y := math.Abs(math.Log1p(a.Change)), math.Abs(math.Log1p(b.Change))
-	switch {
-	case x > y || math.IsNaN(y) && !math.IsNaN(x):
-		return -1
-	case x < y || math.IsNaN(x) && !math.IsNaN(y):
-		return 1
-	}
-	return 0
-}
-
-func columnOf(key string) column {
-	return columns[slices.IndexFunc(columns, func(c column) bool { return c.key == key })]
+	return cmp.Compare(math.Abs(math.Log1p(b.Change)), math.Abs(math.Log1p(a.Change))) // NaN last
 }
 
 // pageRowOf makes the cells of a row, with the exact value beside the text, by which the page sorts.

@@ -34,25 +34,24 @@ func (r *Report) observe(old, fresh []*result.Document) {
 			r.Beside = append(r.Beside, Beside{what, show(stats.Median(x)), show(stats.Median(y))})
 		}
 	}
-	rate := func(v float64) string { return size.Decimal(v) + "/s" }
 	add("line", func(d *result.Document) (float64, bool) {
 		if d.Line == nil {
 			return 0, false
 		}
 		return d.Line.Rate, d.Line.Rate > 0
-	}, rate)
+	}, size.Rate[float64])
 	add("ceiling of one large message", func(d *result.Document) (float64, bool) {
 		if d.Line == nil || d.Line.Ceiling == nil {
 			return 0, false
 		}
 		return d.Line.Ceiling.Rate, true
-	}, rate)
+	}, size.Rate[float64])
 	add("offered by the trace", func(d *result.Document) (float64, bool) {
 		if d.Replay == nil {
 			return 0, false
 		}
 		return d.Replay.Offered, true
-	}, rate)
+	}, size.Rate[float64])
 	totals, rose := map[*result.Document]map[string]int64{}, map[string]int{} // by the counter's place
 	for _, d := range slices.Concat(old, fresh) {
 		totals[d] = d.CongestionTotals()

@@ -87,23 +87,23 @@ var columns = []column{
 	{key: "warning", header: "Warning", align: table.Left, format: "%s", value: func(r Row) any { return r.Warning }},
 }
 
-func keys() []string {
-	var list []string
-	for _, c := range columns {
-		list = append(list, c.key)
-	}
-	return list
-}
-
 // Columns are the names that --columns and --sort take.
-func Columns() []string { return keys() }
+func Columns() []string { return keys(columns) }
+
+func keys(list []column) []string {
+	names := make([]string, len(list))
+	for i, c := range list {
+		names[i] = c.key
+	}
+	return names
+}
 
 func find(flag, name string) (column, error) {
 	i := slices.IndexFunc(columns, func(c column) bool { return c.key == name })
 	if i < 0 {
 		return column{}, fault.New(fault.Usage, "%s: there is no column %q%s", flag, name,
-			conf.Suggestion(name, keys())).
-			WithHint("columns are %s", strings.Join(keys(), ", "))
+			conf.Suggestion(name, Columns())).
+			WithHint("columns are %s", strings.Join(Columns(), ", "))
 	}
 	return columns[i], nil
 }
@@ -122,8 +122,11 @@ func chosen(list []string, rows []Row, person bool) ([]column, error) {
 		}
 		out = append(out, c)
 	}
-	if list != nil || !person {
-		return cmpOr(out, columns), nil
+	switch {
+	case len(out) > 0:
+		return out, nil
+	case list != nil || !person:
+		return columns, nil
 	}
 	for _, c := range columns {
 		said := slices.ContainsFunc(rows, func(r Row) bool { v := c.value(r); return v != nil && v != "" })
@@ -132,13 +135,6 @@ func chosen(list []string, rows []Row, person bool) ([]column, error) {
 		}
 	}
 	return out, nil
-}
-
-func cmpOr(list, fallback []column) []column {
-	if len(list) > 0 {
-		return list
-	}
-	return fallback
 }
 
 // Sort orders rows by a column; with - before its name, downwards. Rows without a value come last. An unknown column
@@ -346,11 +342,8 @@ func (r *Report) WriteCSV(w io.Writer, list []string) error {
 	if err != nil {
 		return err
 	}
-	keys := make([]string, len(cols))
-	for i, c := range cols {
-		keys[i] = c.key
-	}
-	return table.WriteCSV(w, keys, func(yield func([]any) bool) { // a table would hold the cells of very many rows
+	// A table would hold the cells of very many rows.
+	return table.WriteCSV(w, keys(cols), func(yield func([]any) bool) {
 		for _, row := range r.Rows {
 			if !yield(cellsOf(row, cols, false)) {
 				return

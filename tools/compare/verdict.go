@@ -82,7 +82,7 @@ func named(name, value string) string {
 }
 
 // unpaired is the error of sides of which nothing can be compared.
-func (r *Report) unpaired(old, fresh []*result.Document) error {
+func (r *Report) unpaired(old []*result.Document) error {
 	shared := map[int]bool{}
 	for _, n := range slices.Concat(r.numbers[:len(old)]...) {
 		shared[n] = true
@@ -223,7 +223,7 @@ func (r Row) amount(v float64) string {
 		ns := map[string]float64{"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1}[unit]
 		return figures.Duration(figures.Num(v * ns))
 	case "GB/s":
-		return size.Decimal(v*1e9) + "/s"
+		return size.Rate(v * 1e9)
 	case "B":
 		return size.Decimal(v)
 	}

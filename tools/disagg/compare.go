@@ -176,12 +176,10 @@ func (c *CompareCmd) print(s cli.Streams, changes []report.Change, broken []stri
 	t.AddColumn("Test", table.Left, "")
 	t.AddColumn("Concurrency", table.Right, "")
 	t.AddColumn("Metric", table.Left, "")
-	for _, col := range []struct{ name, format string }{
-		{"Old", "%.2f"}, {"New", "%.2f"}, {"Ratio", "%.3f"}, {"Low", "%.3f"}, {"High", "%.3f"}, {"p", "%.3g"},
-		{"Old runs", ""}, {"New runs", ""},
-	} {
-		t.AddColumn(col.name, table.Right, col.format)
-	}
+	t.AddColumns(table.Right, "%.2f", "Old", "New")
+	t.AddColumns(table.Right, "%.3f", "Ratio", "Low", "High")
+	t.AddColumn("p", table.Right, "%.3g")
+	t.AddColumns(table.Right, "", "Old runs", "New runs")
 	t.AddColumn("Verdict", table.Left, "")
 	few := 0
 	var unknown []string // metrics

@@ -295,9 +295,7 @@ func (c *ListCmd) Run(s cli.Streams) error {
 
 func (c *ListCmd) print(s cli.Streams, f *found) error {
 	var t table.Table
-	for _, name := range []string{"Test", "Model", "Lengths", "Concurrencies", "Remark"} {
-		t.AddColumn(name, table.Left, "")
-	}
+	t.AddColumns(table.Left, "", "Test", "Model", "Lengths", "Concurrencies", "Remark")
 	deselected := 0
 	for _, e := range f.cases {
 		var remark any

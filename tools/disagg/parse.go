@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -184,15 +185,9 @@ func printRuns(out io.Writer, list []reading) error {
 	}
 	fmt.Fprintf(w, "%d of %s passed; latencies are means in ms\n\n", passed, cli.Count(len(list), "log"))
 	var t table.Table
-	for _, name := range []string{"Log", "State", "Client"} {
-		t.AddColumn(name, table.Left, "")
-	}
-	for _, name := range []string{"Concurrency", "Requests", "Failed"} {
-		t.AddColumn(name, table.Right, "")
-	}
-	for _, quantity := range benchlog.Quantities {
-		t.AddColumn(quantity, table.Right, "%.2f")
-	}
+	t.AddColumns(table.Left, "", "Log", "State", "Client")
+	t.AddColumns(table.Right, "", "Concurrency", "Requests", "Failed")
+	t.AddColumns(table.Right, "%.2f", benchlog.Quantities...)
 	t.AddColumn("Tok/s", table.Right, "%.2f")
 	for _, p := range list {
 		for _, row := range runRows(p) {
@@ -250,9 +245,7 @@ func printVerdict(out io.Writer, v *judge.Verdict) error {
 		var t table.Table
 		t.AddColumn("Concurrency", table.Right, "")
 		t.AddColumn("Complete", table.Left, "")
-		for _, name := range names {
-			t.AddColumn(name, table.Right, "%.2f")
-		}
+		t.AddColumns(table.Right, "%.2f", names...)
 		for _, l := range v.Levels {
 			row := []any{l.Concurrency, map[bool]string{true: "yes", false: "no"}[l.Complete]}
 			for _, name := range names {
@@ -288,14 +281,11 @@ func printVerdict(out io.Writer, v *judge.Verdict) error {
 
 // metricNames lists the metrics of all levels.
 func metricNames(v *judge.Verdict) []string {
-	var names []string
+	names := map[string]bool{}
 	for _, l := range v.Levels {
 		for name := range l.Metrics {
-			if !slices.Contains(names, name) {
-				names = append(names, name)
-			}
+			names[name] = true
 		}
 	}
-	slices.SortFunc(names, strings.Compare)
-	return names
+	return slices.Sorted(maps.Keys(names))
 }

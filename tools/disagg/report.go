@@ -173,9 +173,7 @@ func printFigures(w io.Writer, series []report.Series, alpha float64) error {
 	t.AddColumn("Test", table.Left, "")
 	t.AddColumn("Concurrency", table.Right, "")
 	t.AddColumn("Metric", table.Left, "")
-	for _, name := range []string{"Median", "Low", "High"} {
-		t.AddColumn(name, table.Right, "%.2f")
-	}
+	t.AddColumns(table.Right, "%.2f", "Median", "Low", "High")
 	t.AddColumn("Runs", table.Right, "")
 	for _, f := range report.Figures(series, alpha) {
 		low, high := any(nil), any(nil)

@@ -115,11 +115,8 @@ func firstOf(list []string, what string) string {
 // taskTable lists tasks with their job and times.
 func taskTable(tasks []*batch.Task, state func(*batch.Task) (state, remark string)) *table.Table {
 	var t table.Table
-	for _, name := range []string{"Case", "Job", "State"} {
-		t.AddColumn(name, table.Left, "")
-	}
-	t.AddColumn("Queued (s)", table.Right, "%.1f")
-	t.AddColumn("Run (s)", table.Right, "%.1f")
+	t.AddColumns(table.Left, "", "Case", "Job", "State")
+	t.AddColumns(table.Right, "%.1f", "Queued (s)", "Run (s)")
 	t.AddColumn("Remark", table.Left, "")
 	for _, task := range tasks {
 		word, remark := state(task)

@@ -16,7 +16,6 @@ package doctor
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -119,9 +118,7 @@ func hostsOf(findings []Finding) (hosts []string) {
 // print writes findings as JSON, or a table for each host.
 func (c *Cmd) print(s cli.Streams, findings []Finding) error {
 	if c.JSON || c.Format == "json" {
-		enc := json.NewEncoder(s.Out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(findings)
+		return cli.WriteJSON(s.Out, findings)
 	}
 	b := version.Get()
 	hosts := hostsOf(findings)
@@ -141,9 +138,7 @@ func (c *Cmd) print(s cli.Streams, findings []Finding) error {
 // printHost writes the findings of one host: a table, and under it the remedies.
 func printHost(w io.Writer, findings []Finding) error {
 	var t table.Table
-	t.AddColumn("What", table.Left, "%s")
-	t.AddColumn("Verdict", table.Left, "%s")
-	t.AddColumn("Found", table.Left, "%s")
+	t.AddColumns(table.Left, "%s", "What", "Verdict", "Found")
 	for _, f := range findings {
 		t.AddRow(f.What, string(f.Verdict), f.Found)
 	}

@@ -1,10 +1,8 @@
 package ep
 
 import (
-	"encoding/json"
 	"os"
 
-	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/file"
 )
@@ -21,12 +19,6 @@ type Cmd struct {
 
 // Help adds to the commands in perigee ep --help.
 func (Cmd) Help() string { return "See docs/ep.md." }
-
-func writeJSON(streams cli.Streams, v any) error {
-	e := json.NewEncoder(streams.Out)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
-}
 
 // open opens a file that the user named.
 func open(name string) (*os.File, error) {

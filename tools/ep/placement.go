@@ -66,7 +66,7 @@ func (c *PlacementCmd) Run(streams cli.Streams) error {
 			cli.Count(c.Groups, "group"), cli.Count(c.Nodes, "node"))
 	}
 	if c.Format.Format == "json" {
-		return writeJSON(streams, placed)
+		return cli.WriteJSON(streams.Out, placed)
 	}
 	return c.writeText(streams.Out, placed.Layers)
 }
@@ -89,8 +89,7 @@ func (c *PlacementCmd) checkModel(experts int) error {
 // writeText prints a row for each GPU of each layer, and how uneven the layers are.
 func (c *PlacementCmd) writeText(w io.Writer, layers []Layer) error {
 	var t table.Table
-	t.AddColumn("Layer", table.Right, "%d")
-	t.AddColumn("GPU", table.Right, "%d")
+	t.AddColumns(table.Right, "%d", "Layer", "GPU")
 	t.AddColumn("Experts", table.Left, "%s")
 	t.AddColumn("Load", table.Right, "%.6g")
 	t.AddColumn("load/mean", table.Right, "%.4f")

@@ -194,7 +194,7 @@ func (c *RoutingCmd) Run(streams cli.Streams) error {
 		census.Contiguous = &contiguous
 	}
 	if c.Format.Format == "json" {
-		return writeJSON(streams, census)
+		return cli.WriteJSON(streams.Out, census)
 	}
 	return c.writeText(streams.Out, shape, census)
 }
@@ -241,14 +241,12 @@ func (c *RoutingCmd) writeText(w io.Writer, s moe.Shape, census Census) error {
 	}
 	var t table.Table
 	t.AddColumn("Placement", table.Left, "%s")
-	for _, column := range []struct{ header, format string }{
-		{"Assignments", "%d"}, {"Rank copies", "%d"}, {"Local", "%d"}, {"Fan-out mean", "%.4f"},
-		{"Expert load max", "%d"},
-		{"max/mean", "%.3f"}, {"Rank load max", "%d"}, {"rank max/mean", "%.3f"},
-		{"Assignment (MB)", "%.3f"}, {"Rank (MB)", "%.3f"}, {"Remote (MB)", "%.3f"},
-	} {
-		t.AddColumn(column.header, table.Right, column.format)
-	}
+	t.AddColumns(table.Right, "%d", "Assignments", "Rank copies", "Local")
+	t.AddColumn("Fan-out mean", table.Right, "%.4f")
+	t.AddColumn("Expert load max", table.Right, "%d")
+	t.AddColumn("max/mean", table.Right, "%.3f")
+	t.AddColumn("Rank load max", table.Right, "%d")
+	t.AddColumns(table.Right, "%.3f", "rank max/mean", "Assignment (MB)", "Rank (MB)", "Remote (MB)")
 	rows := []Census{census}
 	if census.Contiguous != nil {
 		rows = []Census{*census.Contiguous, census}

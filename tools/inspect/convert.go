@@ -249,21 +249,15 @@ func (s *patternSum) row() row {
 func patternTable(list []*patternSum, d *result.Document) *table.Table {
 	tokens := slices.ContainsFunc(d.Patterns, func(p result.Pattern) bool { return p.Request().Tokens > 0 })
 	var t table.Table
-	for _, c := range []struct {
-		header, format string
-		align          table.Align
-	}{
-		{"Pattern", "%d", table.Right}, {"Name", "%s", table.Left}, {"Phase", "%s", table.Left},
-		{"Runs", "%d", table.Right}, {"Min", "%.6g", table.Right},
-		{"Median", "%.6g", table.Right}, {"p99", "%.6g", table.Right}, {"Max", "%.6g", table.Right},
-		{"Mean BW (GB/s)", "%.6g", table.Right},
-	} {
-		t.AddColumn(c.header, c.align, c.format)
-		if c.header == "Name" && tokens {
-			t.AddColumn("Tokens", table.Right, "%d")
-			t.AddColumn("KV bytes", table.Right, "%s")
-		}
+	t.AddColumn("Pattern", table.Right, "%d")
+	t.AddColumn("Name", table.Left, "%s")
+	if tokens {
+		t.AddColumn("Tokens", table.Right, "%d")
+		t.AddColumn("KV bytes", table.Right, "%s")
 	}
+	t.AddColumn("Phase", table.Left, "%s")
+	t.AddColumn("Runs", table.Right, "%d")
+	t.AddColumns(table.Right, "%.6g", "Min", "Median", "p99", "Max", "Mean BW (GB/s)")
 	for _, s := range list {
 		r := d.Patterns[s.pattern].Request()
 		name := []any{cmp.Or(r.Name, s.name)}

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -118,18 +119,9 @@ func (c *showCmd) Run(s cli.Streams) error {
 // blockTable has a row for each measurement of block transfers.
 func blockTable(list []result.Lanes) *table.Table {
 	var t table.Table
-	for _, c := range []struct {
-		header, format string
-		align          table.Align
-	}{
-		{"Phase", "%s", table.Left}, {"Op", "%s", table.Left}, {"Block (B)", "%d", table.Right},
-		{"Batch", "%d", table.Right}, {"Threads", "%d", table.Right},
-		{"Iterations", "%d", table.Right}, {"BW (GB/s)", "%.6g", table.Right}, {"Mean (us)", "%.6g", table.Right},
-		{"p50 (us)", "%.6g", table.Right},
-		{"p99 (us)", "%.6g", table.Right}, {"Max (us)", "%.6g", table.Right},
-	} {
-		t.AddColumn(c.header, c.align, c.format)
-	}
+	t.AddColumns(table.Left, "%s", "Phase", "Op")
+	t.AddColumns(table.Right, "%d", "Block (B)", "Batch", "Threads", "Iterations")
+	t.AddColumns(table.Right, "%.6g", "BW (GB/s)", "Mean (us)", "p50 (us)", "p99 (us)", "Max (us)")
 	for i := range list {
 		m := &list[i]
 		us := func(ns int64) float64 { return float64(ns) / 1e3 }
@@ -203,7 +195,7 @@ func showObserved(d *result.Document, line func(name, format string, args ...any
 		line("network", "%s", text)
 	}
 	if l := d.Line; l != nil && l.Rate > 0 {
-		line("line", "%s/s (%s)", size.Decimal(l.Rate), l.From)
+		line("line", "%s (%s)", size.Rate(l.Rate), l.From)
 	} else if l != nil && l.From != "" {
 		line("line", "unknown: %s", l.From)
 	}
@@ -250,9 +242,7 @@ func mapKeys(m map[string]any) func(yield func(string) bool) {
 func showTables(w io.Writer, d *result.Document) error {
 	for _, recorded := range d.Tables {
 		var t table.Table
-		for _, name := range unique(recorded.Columns) {
-			t.AddColumn(name, table.Right, "")
-		}
+		t.AddColumns(table.Right, "", unique(recorded.Columns)...)
 		for _, row := range recorded.Rows {
 			cells := slices.Clone(row)
 			for i, c := range cells {
@@ -267,11 +257,7 @@ func showTables(w io.Writer, d *result.Document) error {
 			}
 			t.AddRow(cells...)
 		}
-		title := recorded.Title
-		if title == "" {
-			title = "printed by the run"
-		}
-		fmt.Fprintln(w, "#", plaintext.Escape(title))
+		fmt.Fprintln(w, "#", plaintext.Escape(cmp.Or(recorded.Title, "printed by the run")))
 		if err := t.WriteText(w); err != nil {
 			return err
 		}

@@ -90,8 +90,8 @@ func writeRows(path, kind, format string, number int, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	has["block"], has["storage"], has["metric"] = len(d.Lanes) > 0, len(d.Storage) > 0, hasSamples(d)
-	has["request"] = d.Replay != nil
+	has["block"], has["storage"], has["request"] = len(d.Lanes) > 0, len(d.Storage) > 0, d.Replay != nil
+	has["metric"] = slices.ContainsFunc(d.Metrics, func(m result.Metric) bool { return len(m.Values) > 0 })
 	has["table"] = len(d.Tables) > 0
 	// With auto, iterations were written while the document flowed by; where there are none, the first other kind is.
 	if kind == "auto" {
@@ -135,15 +135,6 @@ func kindsOf(has map[string]bool) (list []string) {
 		}
 	}
 	return list
-}
-
-func hasSamples(d *result.Document) bool {
-	for _, m := range d.Metrics {
-		if len(m.Values) > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // eachOther makes the rows of kinds that are not measurements of patterns, which a document keeps as a whole.

@@ -25,11 +25,8 @@ func (c *ModelsCmd) load() ([]described, error) {
 		if err != nil {
 			return nil, err
 		}
-		o := model.Options{Serving: model.Serving(c.Serving), Page: c.PageSize, StateDType: c.StateDType}
-		if o.DType, err = m.ParseDType(c.KVCacheDType); err != nil {
-			return nil, err
-		}
-		cache, err := m.Cache(o)
+		cache, err := m.CacheIn(c.KVCacheDType,
+			model.Options{Serving: model.Serving(c.Serving), Page: c.PageSize, StateDType: c.StateDType})
 		if err != nil {
 			return nil, err
 		}
@@ -139,11 +136,9 @@ func (d described) write(out io.Writer, tokens int64, perRank bool) error {
 	var t table.Table
 	t.AddColumn("Kind", table.Left, "%s")
 	t.AddColumn("Layers", table.Right, "%d")
-	t.AddColumn("Which", table.Left, "%s")
-	t.AddColumn("Keeps", table.Left, "%s")
+	t.AddColumns(table.Left, "%s", "Which", "Keeps")
 	t.AddColumn("Bytes/token", table.Right, "%.10g")
-	t.AddColumn("Fixed bytes", table.Right, "%d")
-	t.AddColumn(fmt.Sprintf("Bytes of %d tokens", tokens), table.Right, "%d")
+	t.AddColumns(table.Right, "%d", "Fixed bytes", fmt.Sprintf("Bytes of %d tokens", tokens))
 	for i, g := range m.Groups {
 		b := d.of(i, tokens)
 		t.AddRow(string(g.Kind), len(g.Layers), g.LayerText(), keeps(g), b.perToken, b.fixed, b.request)

@@ -66,14 +66,9 @@ func (c *ModelsCmd) Run(streams cli.Streams) error {
 // modelTable has a row for every shipped model.
 func modelTable() (*table.Table, error) {
 	var t table.Table
-	t.AddColumn("Model", table.Left, "%s")
-	t.AddColumn("Family", table.Left, "%s")
-	for _, header := range []string{
-		"Layers", "KV heads", "kvbench fp8", "kvbench fp16", "exact fp8", "exact fp16", "once fp8", "once fp16",
-		"state",
-	} {
-		t.AddColumn(header, table.Right, "%d")
-	}
+	t.AddColumns(table.Left, "%s", "Model", "Family")
+	t.AddColumns(table.Right, "%d", "Layers", "KV heads", "kvbench fp8", "kvbench fp16", "exact fp8", "exact fp16",
+		"once fp8", "once fp16", "state")
 	for _, name := range model.Names() {
 		m, ok := model.Shipped(name)
 		if !ok {
@@ -85,18 +80,13 @@ func modelTable() (*table.Table, error) {
 		// KVBench has a figure only for models whose layers all keep the same.
 		k, known := m.Uniform()
 		for _, dtype := range []string{"fp8", "fp16"} {
-			var o model.Options
-			var err error
-			if o.DType, err = m.ParseDType(dtype); err != nil {
-				return nil, err
-			}
-			c, err := m.Cache(o)
+			c, err := m.CacheIn(dtype, model.Options{})
 			if err != nil {
 				return nil, err
 			}
 			var kvbench any
 			if known {
-				entry, err := k.EntryBytes(o.DType)
+				entry, err := k.EntryBytes(c.DType)
 				if err != nil {
 					return nil, err
 				}

@@ -2,6 +2,7 @@ package kvbench
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -65,21 +66,13 @@ func finish(streams cli.Streams, format string, rows []fields, err error) error 
 	if format == "text" || len(rows) == 0 {
 		return err
 	}
-	write := writeJSON
+	var failed error
 	if format == "csv" {
-		write = writeCSV
+		failed = writeCSV(streams.Out, rows)
+	} else {
+		failed = cli.WriteJSON(streams.Out, rows)
 	}
-	if failed := write(streams.Out, rows); failed != nil {
-		return failed
-	}
-	return err
-}
-
-func writeJSON(out io.Writer, rows []fields) error {
-	e := json.NewEncoder(plaintext.JSONWriter(out))
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(rows)
+	return cmp.Or(failed, err)
 }
 
 // writeCSV writes RFC 4180, with its line ends.

@@ -61,11 +61,8 @@ func newPlan(m *model.Model, c Config, name, accounting string, o model.Options)
 	}
 	p := &Plan{Model: m, Config: c, ConfigName: name, Accounting: cmp.Or(accounting, accountingExact)}
 	var err error
-	if o.DType, err = m.ParseDType(c.KVQuant); err != nil {
-		return nil, c.errorf("kvcache_quant_mode", "%w", err)
-	}
 	o.Page = c.PageSize
-	if p.Cache, err = m.Cache(o); err != nil {
+	if p.Cache, err = m.CacheIn(c.KVQuant, o); err != nil {
 		return nil, c.errorf("kvcache_quant_mode", "%w", err)
 	}
 	if p.Exact, err = exactFigures(p.Cache, c); err != nil {

@@ -225,12 +225,8 @@ func (w *Workload) Cells(p Pattern) []Cell {
 		return w.compatCells(p)
 	}
 	loads := w.loads(p)
-	weights := make([]int64, len(loads))
-	for i, l := range loads {
-		weights[i] = l.bytes
-	}
 	var cells []Cell
-	for i, bytes := range apportion(p.scaled, weights) {
+	for i, bytes := range apportion(p.scaled, bytesOf(loads)) {
 		cells = append(cells, w.share(p, loads[i], bytes)...)
 	}
 	if len(loads) == 1 {

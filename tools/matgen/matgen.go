@@ -1,6 +1,7 @@
 package matgen
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,10 +40,7 @@ func (c *GenerateCmd) Run(streams cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	folder := c.ResultsDir
-	if folder == "" {
-		folder = fmt.Sprintf("matrices_%dranks", w.World())
-	}
+	folder := cmp.Or(c.ResultsDir, fmt.Sprintf("matrices_%dranks", w.World()))
 	if c.DryRun {
 		return w.writeSummary(streams.Out, "nothing written (--dry-run)")
 	}

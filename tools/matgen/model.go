@@ -1,10 +1,12 @@
 package matgen
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
 
+	"perigee/internal/cli"
 	"perigee/internal/model"
 )
 
@@ -94,19 +96,14 @@ func (o *Options) named() bool {
 func (o *Options) cacheOptions(m *model.Model) (model.Options, error) {
 	choice := model.Options{Serving: model.Serving(o.Serving), Page: o.PageSize, StateDType: o.StateDType}
 	var err error
-	switch {
-	case o.KVCacheDType != "":
-		if choice.DType, err = m.ParseDType(o.KVCacheDType); err != nil {
-			return choice, usage("--kv-cache-dtype: %w", err)
-		}
-	case o.DtypeSize != nil && !o.named():
+	if o.KVCacheDType == "" && o.DtypeSize != nil && !o.named() {
 		if choice.DType, err = model.BytesPerValue(*o.DtypeSize); err != nil {
 			return choice, usage("--dtype-size: %w", err)
 		}
-	default:
-		choice.DType, err = m.ParseDType("bf16")
+	} else if choice.DType, err = m.ParseDType(cmp.Or(o.KVCacheDType, "bf16")); err != nil {
+		return choice, usage("--kv-cache-dtype: %w", err)
 	}
-	return choice, err
+	return choice, nil
 }
 
 // refuseNumbers refuses numbers of a custom model beside a file that says them.
@@ -142,10 +139,7 @@ func (o *Options) customModel() (*model.Model, error) {
 		return nil, usage("wanted --model NAME|FILE or all numbers of a custom model: %s missing", strings.Join(missing, ", ")).
 			WithHint("perigee kvbench models lists the names; the config.json of a model is a file")
 	}
-	head := *o.HiddenSize / *o.NumHeads
-	if o.HeadDim != nil {
-		head = *o.HeadDim
-	}
+	head := cli.Given(o.HeadDim, *o.HiddenSize / *o.NumHeads)
 	if !o.Compat {
 		if err := o.checkHeads(); err != nil {
 			return nil, err

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
+	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/model"
 	"perigee/internal/size"
@@ -98,15 +100,10 @@ type Options struct {
 
 // DefaultOptions returns what the command line starts from. The node counts
 // have no default.
-func DefaultOptions() Options {
-	return Options{
-		BatchSize: 1, MaxBatchMem: 100e9, PPN: 8,
-		PrefillTP: 1, PrefillPP: 1, PrefillCP: 1, DecodeTP: 1, DecodePP: 1, DecodeCP: 1,
-		PrefillDP: 1, DecodeDP: 1, PageSize: 1, TimeScale: 1,
-		ISLMean: 16000, ISLScale: 10000, MinISL: 1000, MaxISL: 128000,
-		FLOPS: defaultFLOPS, KVReplicas: replicasSplit, Scale: 1,
-	}
-}
+var DefaultOptions = sync.OnceValue(func() (o Options) {
+	cli.Take(&o, nil) // its error names the node counts
+	return o
+})
 
 // usage makes an error of the command line.
 func usage(format string, args ...any) *fault.Error {

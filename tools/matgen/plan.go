@@ -1,12 +1,14 @@
 package matgen
 
 import (
+	"cmp"
 	"math"
 	"math/big"
 	"math/bits"
 	"slices"
 	"strconv"
 
+	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/model"
 	"perigee/internal/trace"
@@ -159,11 +161,7 @@ func (w *Workload) makeWorkers() error {
 // draws returns the draws that become requests.
 func (o *Options) draws(in Inputs) ([]Draw, error) {
 	if in.Draws == nil {
-		n := defaultRequests
-		if o.NumUserRequests != nil {
-			n = *o.NumUserRequests
-		}
-		return sample(n, o.ISLMean, o.ISLScale, o.Seed), nil
+		return sample(cli.Given(o.NumUserRequests, defaultRequests), o.ISLMean, o.ISLScale, o.Seed), nil
 	}
 	if o.NumUserRequests == nil {
 		return in.Draws, nil
@@ -298,15 +296,7 @@ func apportion(total int64, weights []int64) []int64 {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch {
-		case remainders[a] > remainders[b]:
-			return -1
-		case remainders[a] < remainders[b]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(remainders[b], remainders[a]) })
 	for _, i := range order[:left] {
 		parts[i]++
 	}

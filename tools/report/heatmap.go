@@ -42,7 +42,7 @@ func writeHeatmap(p *printer, f *figures.Figures, l look) {
 			c.contention = max(c.contention, float64(x.Contention))
 		}
 	}
-	value, what, show := heatOf(cells, len(f.Contention.Pairs) > 0)
+	value, what, show := heatOf(len(f.Contention.Pairs) > 0)
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, c := range cells {
 		if v := value(c); !math.IsNaN(v) {
@@ -74,7 +74,7 @@ func writeHeatmap(p *printer, f *figures.Figures, l look) {
 
 // heatOf chooses the figure: what overlapping costs, or else how many bytes there are. A cell with traffic, but without
 // contention that is shown, counts as 1.
-func heatOf(cells []heatCell, shown bool) (value func(heatCell) float64, what string, show func(float64) string) {
+func heatOf(shown bool) (value func(heatCell) float64, what string, show func(float64) string) {
 	of := func(v func(heatCell) float64) func(heatCell) float64 {
 		return func(c heatCell) float64 {
 			if c.bytes == 0 {

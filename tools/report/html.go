@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,7 +63,7 @@ var panels = sync.OnceValue(func() *template.Template {
 		"scaleColumns": scaleColumns, "scaleRows": scaleRows,
 		"requestColumns": requestColumns, "requestRows": requestRows,
 		"sheets":      sheetsOf,
-		"load":        loadText,
+		"load":        size.Rate[float64],
 		"kv":          kvText,
 		"number":      numberText,
 		"bytes":       func(n int64) string { return size.Decimal(n) },
@@ -79,34 +80,22 @@ var panels = sync.OnceValue(func() *template.Template {
 	}).Parse(panelHTML)).Parse(expertsHTML + sharesHTML + movedHTML + replayHTML))
 })
 
-// durationText is a time for a table; a dash if it is missing.
-func durationText(n figures.Num) string {
-	if !n.Known() {
-		return "–"
-	}
-	return figures.Duration(n)
-}
+// The figures of tables; valueText is for sorting.
+var (
+	durationText = orElse("–", figures.Duration)
+	ratioText    = orElse("–", func(n figures.Num) string { return fmt.Sprintf("%.2f×", float64(n)) })
+	rateText     = orElse("–", size.Rate[figures.Num])
+	valueText    = orElse("", func(n figures.Num) string { return fmt.Sprintf("%g", float64(n)) })
+)
 
-func ratioText(n figures.Num) string {
-	if !n.Known() {
-		return "–"
+// orElse writes figures by text, and missing where one is not known.
+func orElse(missing string, text func(figures.Num) string) func(figures.Num) string {
+	return func(n figures.Num) string {
+		if !n.Known() {
+			return missing
+		}
+		return text(n)
 	}
-	return fmt.Sprintf("%.2f×", float64(n))
-}
-
-func rateText(n figures.Num) string {
-	if !n.Known() {
-		return "–"
-	}
-	return size.Decimal(n) + "/s"
-}
-
-// valueText is a figure for sorting.
-func valueText(n figures.Num) string {
-	if !n.Known() {
-		return ""
-	}
-	return fmt.Sprintf("%g", float64(n))
 }
 
 func sleepsText(p figures.Pattern) string {
@@ -197,13 +186,11 @@ func writeHTML(w io.Writer, list []input) error {
 			p.Sections = append(p.Sections, page.Section{ID: views[0].ID + "-" + s.id, Title: s.title})
 		}
 	}
-	var body, footer strings.Builder // which are not copied where they become one text
+	var body strings.Builder // which is not copied where it becomes one text
 	if err := panels().ExecuteTemplate(&body, "page", struct{ Panels []*view }{views}); err != nil {
 		return err
 	}
-	fmt.Fprintf(&footer, "Made by perigee %s. This page is complete in itself and asks the network for nothing.",
-		template.HTMLEscapeString(version.Get().Version))
-	p.Body, p.Footer = template.HTML(body.String()), template.HTML(footer.String())
+	p.Body, p.Footer = template.HTML(body.String()), page.MadeBy(p.Generator)
 	return p.Write(w)
 }
 
@@ -405,7 +392,7 @@ func (v *view) describePatterns() {
 		ops[p.Op], mems[p.Mem] = true, true
 		v.HasLatencies = v.HasLatencies || p.LatencyNS.Known() || p.IsolatedNS.Known()
 	}
-	v.PatternSummary = strings.Join(append(sortedKeys(ops), sortedKeys(mems)...), ", ")
+	v.PatternSummary = strings.Join(append(slices.Sorted(maps.Keys(ops)), slices.Sorted(maps.Keys(mems))...), ", ")
 }
 
 func (v *view) describeEngine() {
@@ -415,7 +402,7 @@ func (v *view) describeEngine() {
 		return
 	}
 	v.Engine, v.EngineDetail = e.Name, e.Version+", backend "+e.Backend
-	keys := sortedKeys(e.Params)
+	keys := slices.Sorted(maps.Keys(e.Params))
 	v.ParamsOf = len(keys)
 	for _, k := range keys[:min(len(keys), mostParams)] {
 		v.Params = append(v.Params, named{e.Name + " " + k, e.Params[k]})
@@ -475,7 +462,7 @@ func (v *view) describePhases() {
 
 // plainOptions shows options by name.
 func plainOptions(options map[string]any) (list []named) {
-	for _, k := range sortedKeys(options) {
+	for _, k := range slices.Sorted(maps.Keys(options)) {
 		text := ""
 		if data, err := json.Marshal(options[k]); err == nil {
 			text = strings.Trim(string(data), `"`)
@@ -483,13 +470,4 @@ func plainOptions(options map[string]any) (list []named) {
 		list = append(list, named{strings.ReplaceAll(k, "_", "-"), text})
 	}
 	return list
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -186,10 +186,10 @@ func sheetOfLine(m *figures.Moved, d *result.Document) sheet {
 		Columns: []string{"Bandwidth between hosts", "Rate", "Of the line", "Of the ceiling"}}
 	line := "unknown"
 	if m.Line.Rate > 0 {
-		line = size.Decimal(m.Line.Rate) + "/s for the messages of one rank in one direction"
+		line = size.Rate(m.Line.Rate) + " for the messages of one rank in one direction"
 	}
 	if m.Line.Host > 0 {
-		line += ", " + size.Decimal(m.Line.Host) + "/s for all of a host"
+		line += ", " + size.Rate(m.Line.Host) + " for all of a host"
 	}
 	if m.Line.From != "" {
 		line += " (" + m.Line.From + ")"

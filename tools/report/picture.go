@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -45,11 +46,9 @@ func rowsOf(c figures.Chart) (names []string, rows []pictureRow) {
 		}
 	}
 	show := shows(c.X, c)
-	places := make([]place, 0, len(at))
-	for k := range at {
-		places = append(places, k)
-	}
-	slices.SortFunc(places, func(a, b place) int { return cmp.Or(cmp.Compare(a.x, b.x), cmp.Compare(a.name, b.name)) })
+	places := slices.SortedFunc(maps.Keys(at), func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.x, b.x), cmp.Compare(a.name, b.name))
+	})
 	for _, k := range places {
 		label, values := show(k.x), at[k]
 		if k.name != "" {

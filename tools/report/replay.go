@@ -31,11 +31,11 @@ func scaleRows(r *figures.Replay) (rows [][]string) {
 		if r.Capacity != nil {
 			over = strconv.Itoa(s.Over)
 		}
-		rows = append(rows, []string{fmt.Sprintf("%g s", s.WindowS), strconv.Itoa(s.Windows), loadText(s.Offered),
-			share(s.Offered), over, loadText(s.Carried), loadText(s.PerRank)})
+		rows = append(rows, []string{fmt.Sprintf("%g s", s.WindowS), strconv.Itoa(s.Windows), size.Rate(s.Offered),
+			share(s.Offered), over, size.Rate(s.Carried), size.Rate(s.PerRank)})
 	}
-	return append(rows, []string{"all, " + figures.Duration(figures.Num(r.SpanNS)), "1", loadText(r.Offered),
-		share(r.Offered), "-", loadText(r.Carried), "-"})
+	return append(rows, []string{"all, " + figures.Duration(figures.Num(r.SpanNS)), "1", size.Rate(r.Offered),
+		share(r.Offered), "-", size.Rate(r.Carried), "-"})
 }
 
 // requestColumns are the headers of the table of percentiles, of which requestRows has a row for each figure of
@@ -70,6 +70,3 @@ func writeReplay(p *printer, r *figures.Replay, l look) {
 	p.grid(l, "load by time scale", scaleColumns(), scaleRows(r))
 	p.grid(l, "requests", requestColumns(), requestRows(r))
 }
-
-// loadText is a rate of a replay.
-func loadText(v float64) string { return size.Decimal(v) + "/s" }

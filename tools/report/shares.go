@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"strconv"
@@ -18,12 +19,9 @@ func columnsOfShares() []string {
 
 func rowsOfShares(s *figures.Shares) (rows [][]string) {
 	for _, x := range s.Classes {
-		class := x.Class
-		if class == "" {
-			class = "(none)"
-		}
-		rows = append(rows, []string{class, strconv.Itoa(x.Runs), shareText(x.Weight), plainRate(x.Throughput),
-			plainRate(x.Isolated), shareText(x.Leakage), shareText(x.Attainment), plainRate(x.Goodput)})
+		rows = append(rows, []string{cmp.Or(x.Class, "(none)"), strconv.Itoa(x.Runs), shareText(x.Weight),
+			plainRate(x.Throughput), plainRate(x.Isolated), shareText(x.Leakage), shareText(x.Attainment),
+			plainRate(x.Goodput)})
 	}
 	return rows
 }
@@ -33,12 +31,7 @@ func sumOfShares(s *figures.Shares) string {
 		plainRate(s.Goodput))
 }
 
-func shareText(n figures.Num) string {
-	if !n.Known() {
-		return "-"
-	}
-	return strconv.FormatFloat(float64(n), 'g', 3, 64)
-}
+var shareText = orElse("-", func(n figures.Num) string { return strconv.FormatFloat(float64(n), 'g', 3, 64) })
 
 func writeShares(p *printer, f *figures.Figures, l look) {
 	if f.Shares == nil {

@@ -406,19 +406,11 @@ func (p *printer) grid(l look, title string, columns []string, rows [][]string) 
 	}
 }
 
-func plainRatio(n figures.Num) string {
-	if !n.Known() {
-		return "-"
-	}
-	return fmt.Sprintf("%.2fx", float64(n))
-}
-
-func plainRate(n figures.Num) string {
-	if !n.Known() {
-		return "-"
-	}
-	return size.Decimal(n) + "/s"
-}
+// The figures of tables.
+var (
+	plainRatio = orElse("-", func(n figures.Num) string { return fmt.Sprintf("%.2fx", float64(n)) })
+	plainRate  = orElse("-", size.Rate[figures.Num])
+)
 
 func writeBlocks(p *printer, f *figures.Figures, l look) {
 	if len(f.Blocks.List) == 0 {

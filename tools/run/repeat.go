@@ -152,9 +152,7 @@ func (f *Flags) asIn(d *result.Document, hosts int) {
 			f.Yielding.BackendParam = append(f.Yielding.BackendParam, key+"="+d.Job.BackendParams[key])
 		}
 	}
-	if f.Yielding.Title == "" {
-		f.Yielding.Title = d.Title
-	}
+	f.Yielding.Title = cmp.Or(f.Yielding.Title, d.Title)
 	if d.Job != nil && f.Yielding.Line == "" && !lineStays(d, hosts) {
 		f.Yielding.Line = d.Job.Line
 	}

@@ -3,7 +3,6 @@ package simulate
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"runtime/debug"
@@ -88,9 +87,7 @@ func (c *Cmd) run(s cli.Streams, available func() (int64, error)) error {
 		r.Runs = append(r.Runs, o)
 	}
 	if c.Format == "json" {
-		enc := json.NewEncoder(s.Out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(r)
+		return cli.WriteJSON(s.Out, r)
 	}
 	return r.print(s.Out, c.Format)
 }
@@ -136,15 +133,11 @@ func (c *Cmd) plan(available func() (int64, error)) (sizes []int, work *Workload
 func (r report) print(w io.Writer, format string) error {
 	var t table.Table
 	t.AddColumn("Phase", table.Left, "%s")
-	t.AddColumn("Ranks", table.Right, "%d")
-	t.AddColumn("Hosts", table.Right, "%d")
-	t.AddColumn("Messages/rank max", table.Right, "%d")
+	t.AddColumns(table.Right, "%d", "Ranks", "Hosts", "Messages/rank max")
 	t.AddColumn("Messages/rank mean", table.Right, "%.2f")
 	t.AddColumn("Bytes/rank max", table.Right, "%d")
 	t.AddColumn("Bytes/rank mean", table.Right, "%.0f")
-	t.AddColumn("New links/rank max", table.Right, "%d")
-	t.AddColumn("Messages", table.Right, "%d")
-	t.AddColumn("Bytes", table.Right, "%d")
+	t.AddColumns(table.Right, "%d", "New links/rank max", "Messages", "Bytes")
 	for i := range r.Runs[0].Phases {
 		for _, o := range r.Runs {
 			p := o.Phases[i]
@@ -185,10 +178,8 @@ func (r report) printStarts(w io.Writer) error {
 		return nil
 	}
 	var t table.Table
-	t.AddColumn("Pattern", table.Right, "%d")
-	t.AddColumn("Ranks that meet", table.Right, "%d")
-	t.AddColumn("Start (s)", table.Right, "%.6f")
-	t.AddColumn("End (s)", table.Right, "%.6f")
+	t.AddColumns(table.Right, "%d", "Pattern", "Ranks that meet")
+	t.AddColumns(table.Right, "%.6f", "Start (s)", "End (s)")
 	for _, s := range played.Starts {
 		t.AddRow(s.Pattern, s.Ranks, s.StartS, s.EndS)
 	}

@@ -277,8 +277,7 @@ func (c *ScenariosCmd) Run(s cli.Streams) error {
 	for _, col := range by {
 		t.AddColumn(col.Name, alignOf(col), "")
 	}
-	t.AddColumn("Runs", table.Right, "")
-	t.AddColumn("Configurations", table.Right, "")
+	t.AddColumns(table.Right, "", "Runs", "Configurations")
 	for i := range d.scenarios {
 		sc, err := d.scenario(&i)
 		if err != nil {
@@ -306,9 +305,7 @@ type ColumnsCmd struct{ Format }
 // Run lists the columns.
 func (c *ColumnsCmd) Run(s cli.Streams) error {
 	var t table.Table
-	for _, name := range []string{"Column", "Holds", "Unit", "Better", "Formula"} {
-		t.AddColumn(name, table.Left, "")
-	}
+	t.AddColumns(table.Left, "", "Column", "Holds", "Unit", "Better", "Formula")
 	better := map[expr.Better]any{expr.Higher: "high", expr.Lower: "low", expr.Neither: nil}
 	for _, col := range runs.Columns() {
 		holds := strings.TrimPrefix(col.Kind.String(), "a ")

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -200,14 +201,9 @@ func (l *Ledger) Last() (tasks map[string]Event, done bool) {
 			if e.Job == "" && e.Event != submitting {
 				e.Job = old.Job
 			}
-			if e.Comment == "" {
-				e.Comment = old.Comment
-			}
+			e.Comment, e.Dir = cmp.Or(e.Comment, old.Comment), cmp.Or(e.Dir, old.Dir)
 			if e.Reason == "" && e.Job == old.Job {
 				e.Reason = old.Reason
-			}
-			if e.Dir == "" {
-				e.Dir = old.Dir
 			}
 			if (e.Event == ended || e.Event == cancelling) && (old.Event == submitted || old.Event == cancelling) {
 				e.Time = old.Time // the time of its job counts from when it was submitted

@@ -113,12 +113,7 @@ func (m *machine) row(line []byte) bool {
 }
 
 func hasSuffix(line []byte, ends [][]byte) bool {
-	for _, end := range ends {
-		if bytes.HasSuffix(line, end) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(ends, func(end []byte) bool { return bytes.HasSuffix(line, end) })
 }
 
 // header begins a table with its first row.

@@ -73,11 +73,7 @@ func requestBytes(modelName string, tokens int64) int64 {
 	if err != nil || tokens < 1 {
 		return 0
 	}
-	var o model.Options
-	if o.DType, err = m.ParseDType("bf16"); err != nil {
-		return 0
-	}
-	c, err := m.Cache(o)
+	c, err := m.CacheIn("bf16", model.Options{})
 	if err != nil {
 		return 0
 	}

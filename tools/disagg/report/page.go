@@ -103,9 +103,8 @@ func WritePage(w io.Writer, cases []judge.Case, series []Series, o Options) erro
 		{ID: "levels", Title: "Levels"}, {ID: "history", Title: "History"}}
 	return shared.Page{
 		Title: o.Title, Generator: o.Generator, Sections: sections, Body: template.HTML(text.String()),
-		Footer: template.HTML(template.HTMLEscapeString("Made by " + o.Generator +
-			". Nothing on this page is loaded from anywhere.")),
-		Data: []shared.Data{{ID: "disagg", Value: d}}, Styles: []string{styles}, Scripts: []string{script},
+		Footer: shared.MadeBy(o.Generator), Data: []shared.Data{{ID: "disagg", Value: d}}, Styles: []string{styles},
+		Scripts: []string{script},
 	}.Write(w)
 }
 

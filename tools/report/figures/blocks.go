@@ -116,7 +116,7 @@ func sayBlocks(b Blocks, say sayer) {
 	if n := len(b.List); n > 1 {
 		which = fmt.Sprintf("The best of %d measurements", n)
 	}
-	say("note", "%s is %s/s: %s%s with blocks of %s, batch %d.", which, size.Decimal(float64(best.Bandwidth)), best.Op,
+	say("note", "%s is %s: %s%s with blocks of %s, batch %d.", which, size.Rate(best.Bandwidth), best.Op,
 		b.OfFiles(), size.Binary(best.BlockBytes), best.Batch)
 	if best.Uncertainty > vague {
 		say("note", "The clocks of the hosts are uncertain by %.0f %% of the time over which that was measured: more iterations would help (--num_iter).",

@@ -293,15 +293,7 @@ func (b *builder) arrive(m *result.Measurement, r *series.RankRun, peer series.P
 }
 
 func (b *builder) addTargets() {
-	if len(b.arrivals) == 0 {
-		return
-	}
-	targets := make([]int, 0, len(b.arrivals))
-	for rank := range b.arrivals {
-		targets = append(targets, rank)
-	}
-	slices.Sort(targets)
-	for _, rank := range targets {
+	for _, rank := range slices.Sorted(maps.Keys(b.arrivals)) {
 		b.span(*b.arrivals[rank])
 	}
 	clear(b.arrivals)

@@ -99,8 +99,8 @@ func sayExperts(f *Figures, say sayer) {
 		if ns := 1e3 * best.num("latency_us", "avg"); ns.Known() {
 			took = ", " + Duration(ns) + " an iteration"
 		}
-		say("note", "The best bandwidth of a rank is %s/s by assignment: %s, %s, %s tokens of %s channels%s.",
-			size.Decimal(float64(rateOf(best))), best.text("mode"), best.text("entry"), best.text("tokens"),
+		say("note", "The best bandwidth of a rank is %s by assignment: %s, %s, %s tokens of %s channels%s.",
+			size.Rate(rateOf(best)), best.text("mode"), best.text("entry"), best.text("tokens"),
 			best.text("hidden"), took)
 	}
 	sayControl(f.controls(), say)

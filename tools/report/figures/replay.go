@@ -198,7 +198,7 @@ func (r *Replay) Timeline(most int) Chart {
 		peak = max(peak, r.markPeaks(b, c.Series[0].Points)/2) // bars stay readable under a limit that lines do not
 	}
 	if r.Capacity != nil && *r.Capacity > farAbove*peak {
-		c.Title += fmt.Sprintf(" (the capacity of %s/s is far above)", size.Decimal(*r.Capacity))
+		c.Title += fmt.Sprintf(" (the capacity of %s is far above)", size.Rate(*r.Capacity))
 	} else if r.Capacity != nil {
 		c.Limits = []Limit{level("capacity", *r.Capacity)}
 	}

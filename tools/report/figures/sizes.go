@@ -169,14 +169,14 @@ func saySizes(f *Figures, say sayer) {
 		case len(of) == 1:
 			parts = append(parts, a.told())
 		case a.x < b.x && byMessage:
-			parts = append(parts, fmt.Sprintf("%s: %s for %s, %s for %s, up to %s/s", way,
+			parts = append(parts, fmt.Sprintf("%s: %s for %s, %s for %s, up to %s", way,
 				Duration(a.ns), bytesText(a.x), Duration(b.ns), bytesText(b.x), fastest(of)))
 		}
 	}
 	if len(ways) > 2 || len(parts) < len(ways) {
 		of := func(a, b sized) int { return cmp.Compare(a.ns, b.ns) }
 		quick, slow := slices.MinFunc(list, of), slices.MaxFunc(list, of)
-		parts = []string{fmt.Sprintf("%s: %s (%s) to %s (%s), up to %s/s", cli.Count(len(list), "pattern"),
+		parts = []string{fmt.Sprintf("%s: %s (%s) to %s (%s), up to %s", cli.Count(len(list), "pattern"),
 			Duration(quick.ns), quick.title(), Duration(slow.ns), slow.title(), fastest(list))}
 	}
 	say("note", "%s.", strings.Join(parts, "; "))
@@ -189,7 +189,7 @@ func saySizes(f *Figures, say sayer) {
 // fastest is the largest bandwidth of patterns.
 func fastest(list []sized) string {
 	most := slices.MaxFunc(list, func(a, b sized) int { return cmp.Compare(a.rate(a.ns), b.rate(b.ns)) })
-	return size.Decimal(most.rate(most.ns))
+	return size.Rate(most.rate(most.ns))
 }
 
 // told is a sentence on one pattern, without its full stop.
@@ -203,7 +203,7 @@ func (s sized) told() string {
 	} else if runs >= enoughRuns { // it has only runs of one kind
 		spread = fmt.Sprintf(", 8 of 10 of its %d runs within %s to %s", runs, Duration(s.P10NS), Duration(s.P90NS))
 	}
-	return fmt.Sprintf("%s: %s for %s%s (%s/s)", s.way, Duration(s.ns), what, spread, fastest([]sized{s}))
+	return fmt.Sprintf("%s: %s for %s%s (%s)", s.way, Duration(s.ns), what, spread, fastest([]sized{s}))
 }
 
 // bytesText writes sizes that were chosen as multiples of powers of 1024, and others with three digits.

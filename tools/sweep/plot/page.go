@@ -105,9 +105,7 @@ func WritePage(w io.Writer, all []*runs.Run, scenarios []runs.Scenario, o PageOp
 	}
 	return shared.Page{
 		Title: o.Title, Generator: o.Generator, Sections: sections, Body: template.HTML(text.String()),
-		Footer: template.HTML(template.HTMLEscapeString("Made by " + o.Generator +
-			". Nothing on this page is loaded from anywhere.")),
-		Data: []shared.Data{{ID: "sweep", Value: d}}, Styles: []string{styles},
+		Footer: shared.MadeBy(o.Generator), Data: []shared.Data{{ID: "sweep", Value: d}}, Styles: []string{styles},
 		Scripts: []string{modelJS, chartJS, sweepJS},
 	}.Write(w)
 }

@@ -1,7 +1,9 @@
 package runs
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -143,11 +145,7 @@ var (
 )
 
 func (u units) names() string {
-	var names []string
-	for name := range u {
-		names = append(names, name)
-	}
-	return strings.ReplaceAll(Join(names), " + ", " or ")
+	return strings.Join(slices.Sorted(maps.Keys(u)), " or ")
 }
 
 // statisticKeys are the spellings of the statistics: those of today and those of

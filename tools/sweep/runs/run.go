@@ -3,6 +3,7 @@ package runs
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -253,11 +254,7 @@ func describe(role Role, hosts []Host) string {
 	for _, h := range hosts {
 		counts[h.parallelism()] += h.count()
 	}
-	var kinds []string
-	for kind := range counts {
-		kinds = append(kinds, kind)
-	}
-	slices.SortFunc(kinds, Natural)
+	kinds := slices.SortedFunc(maps.Keys(counts), Natural)
 	for i, kind := range kinds {
 		kinds[i] = strings.TrimSpace(fmt.Sprintf("%d%s %s", counts[kind], roleLetters[role], kind))
 	}

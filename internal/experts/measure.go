@@ -15,9 +15,17 @@ func (p *Plane) Measure(mode Mode, warmup, n int, entry Entry, save func(*Figure
 	if _, err := p.Play(mode, warmup, entry, false); err != nil {
 		return nil, err
 	}
+	return p.measure(mode, warmup, n, entry, p.pace, save)
+}
+
+// measure is Measure after the warm-up, where an iteration takes so many nanoseconds at least.
+func (p *Plane) measure(
+	mode Mode, warmup, n int, entry Entry, pace int64, save func(*Figures) error,
+) (*Figures, error) {
 	var m measured
+	var took int64 // to save the last piece
 	logs := make([]*Log, p.world.Size())
-	for pace, took := p.pace, int64(0); ; {
+	for {
 		piece := n - m.n
 		if save != nil {
 			var err error
@@ -64,16 +72,21 @@ const saveShare = 50
 
 // piece is how many of the iterations that are left all ranks play next: those of two seconds, or of fifty times as
 // long as it took to save the last ones, at the pace of the slowest rank. A last piece that would be short belongs to
-// the one before. Steady iterations are so many that warming up for them is worth while.
+// the one before. Steady iterations are so many that warming up for them is worth while. The first piece, if there are
+// more, is short: its pace is that of a few iterations before, and many may take far longer where ranks wait for a CPU.
 func (p *Plane) piece(left int, entry Entry, pace, took int64) (int, error) {
 	longest, err := p.group.Latest([2]int64{pace, took})
+	pace, took = max(longest[0], 1), longest[1]
 	least := int64(2) // the first iteration is left out
 	if entry == Steady {
 		least = saveShare
 	}
-	piece := max(least, max(int64(spmd.SaveEvery), saveShare*longest[1])/max(longest[0], 1))
+	piece := max(least, max(int64(spmd.SaveEvery), saveShare*took)/pace)
 	if int64(left) < piece+piece/2 {
 		return left, err
+	}
+	if took == 0 {
+		piece = max(least, piece/16)
 	}
 	return int(piece), err
 }

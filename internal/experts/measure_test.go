@@ -56,8 +56,9 @@ func TestLengthOfPieces(t *testing.T) {
 			pace, took int64
 			want       int
 		}{
-			{1_000_000, Steady, 100 * us, 0, 20_000},
-			{30_000, Steady, 100 * us, 0, 20_000}, {29_999, Steady, 100 * us, 0, 29_999}, // a short rest
+			{1_000_000, Steady, 100 * us, ms, 20_000}, {1_000_000, Steady, 100 * us, 0, 1250}, // the first
+			{30_000, Steady, 100 * us, 0, 1250}, {29_999, Steady, 100 * us, 0, 29_999}, // less than three seconds
+			{30_000, Steady, 100 * us, ms, 20_000}, {29_999, Steady, 100 * us, ms, 29_999}, // a short rest
 			{1_000_000, Fresh, 100 * us, second, 500_000},
 			{1000, Steady, second, 0, 50}, {1000, Moving, 3 * second, 0, 2},
 			{1000, Steady, 0, 0, 1000}, // not known
@@ -74,7 +75,10 @@ func TestLengthOfPieces(t *testing.T) {
 	}))
 }
 
-// pieces measures 80 iterations at two ranks, which after the first dispatch take 40 ms as far as they know: 50 and 30.
+// firstPiece is how many figures there are after the first piece of pieces, without the first iteration.
+var firstPiece = map[Entry]int{Steady: 49, Fresh: 2, Moving: 2}
+
+// pieces measures 80 iterations at two ranks, in two pieces: they are believed to take 40 ms at first.
 func pieces(t *testing.T, entry Entry, save func(*Figures), before func(p *Plane)) (last *Figures, errs []error) {
 	t.Helper()
 	s := spec(t, moe.Shape{Ranks: 2, Tokens: 4, Hidden: 128, Experts: 2, TopK: 2}, moe.FP8, moe.Routing{Family: "uniform"}, 0)
@@ -82,9 +86,8 @@ func pieces(t *testing.T, entry Entry, save func(*Figures), before func(p *Plane
 		if err := p.First(); err != nil {
 			return err
 		}
-		p.pace = int64(40 * time.Millisecond)
 		before(p)
-		f, err := p.Measure(EndToEnd, 0, 80, entry, func(f *Figures) error {
+		f, err := p.measure(EndToEnd, 0, 80, entry, int64(40*time.Millisecond), func(f *Figures) error {
 			save(f)
 			return nil
 		})
@@ -127,7 +130,7 @@ func TestFailureLeavesPieces(t *testing.T) {
 		if errs[0] == nil || errs[1] == nil {
 			t.Errorf("%v: %v", entry, errs)
 		}
-		if f := saved; f == nil || f.Iterations != 49 || len(f.MostUS) != 49 || f.Asked != 80 || f.Latency.Avg <= 0 || f.Bandwidth.Avg <= 0 {
+		if f := saved; f == nil || f.Iterations != firstPiece[entry] || len(f.MostUS) != f.Iterations || f.Asked != 80 || f.Latency.Avg <= 0 || f.Bandwidth.Avg <= 0 {
 			t.Errorf("%v: left are %+v", entry, f)
 		}
 	}
@@ -139,7 +142,8 @@ func TestFiguresOfPieces(t *testing.T) {
 		var first []float64
 		last, errs := pieces(t, entry, func(f *Figures) { first = f.MostUS }, func(*Plane) {})
 		must(t, errs)
-		if len(first) != 49 || len(last.MostUS) != 79 || last.Iterations != 79 || last.Asked != 0 || !slices.Equal(first, last.MostUS[:49]) {
+		if n := firstPiece[entry]; len(first) != n || len(last.MostUS) != 79 || last.Iterations != 79 || last.Asked != 0 ||
+			!slices.Equal(first, last.MostUS[:n]) {
 			t.Errorf("%v: %d and then %d iterations, asked for %d", entry, len(first), len(last.MostUS), last.Asked)
 		}
 		for kind, rows := range last.Waits { // which cover the time in which ranks wait

@@ -14,6 +14,7 @@ import (
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/fault"
+	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 	"perigee/nixl/device/devicetest"
 )
@@ -310,6 +311,43 @@ func onTwoNodes(t *testing.T, n int, args ...string) (nodes []*harness.Process) 
 		return ticks >= 100
 	})
 	return nodes
+}
+
+// What a measurement has so far stays when its ranks are killed, and reports say so.
+func TestKilledDataPlane(t *testing.T) {
+	harness.ForEngines(t, func(t *testing.T, engine string) {
+		for _, entry := range []string{"steady", "fresh", "moving"} {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "r.json")
+			p := harness.Start(t, harness.Command{Dir: dir, Args: []string{"ep", "data-plane", "--engine", engine, "--num-processes", "2", "--iters", "100000000",
+				"--tokens", "8", "--hidden", "128", "--entry", entry, "--result", path}})
+			p.Until("partial result", func() bool {
+				_, err := os.Stat(path)
+				return err == nil
+			})
+			for rank := range 2 {
+				harness.Signal(t, p.Rank(rank), syscall.SIGKILL)
+			}
+			p.Wait()
+			doc := resulttest.Check(t, path)
+			list, _ := doc.Values["ep"].([]any)
+			if len(list) != 1 || doc.Status != result.Partial {
+				t.Fatalf("%s: %d measurements, status %s", entry, len(list), doc.Status)
+			}
+			m := list[0].(map[string]any)
+			n, _ := m["iterations"].(float64)
+			most, _ := m["most_us"].([]any)
+			samples := 0
+			for _, metric := range doc.Metrics {
+				samples += len(metric.Values)
+			}
+			if m["asked_iterations"] != 1e8 || n < 1 || len(most) != int(n) || samples != int(n) {
+				t.Errorf("%s: %v iterations of %v, %d times, %d samples", entry, n, m["asked_iterations"], len(most), samples)
+			}
+			harness.Contains(t, "report", harness.MustRun(t, dir, "report", "--text", "r.json").Stdout,
+				"# PARTIAL", fmt.Sprintf("%s, %.0f of 100000000 iterations", entry, n))
+		}
+	})
 }
 
 // A command on each node starts its ranks: they end with it.

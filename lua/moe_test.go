@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -179,6 +180,32 @@ func TestPlaneNotAlike(t *testing.T) {
 	} {
 		err := playWith(t, 2, body(open+call), nil, func(*Env) {}).failed()
 		if fault.KindOf(err) != fault.Script || !strings.Contains(fmt.Sprint(err), ": rank 0 asks for ") || !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%s: %v", call, err)
+		}
+	}
+}
+
+// The times of iterations become samples, but for the first.
+func TestPlaneSamples(t *testing.T) {
+	const open = `local plane = moe.open { tokens = 4, hidden = 256, topk = 2, routing = { family = "distinct" } }
+		`
+	script := func(calls string) string {
+		return strings.Replace(body(open+calls), "return {", `return { metrics = { { "us" } },`, 1)
+	}
+	p := playScript(t, 2, script(`plane:measure { iterations = 4, metric = "us", labels = { a = 1 } }
+		plane:measure { iterations = 9, metric = "us", labels = { a = 2 }, record = false }
+		plane:measure { iterations = 3, metric = "us", labels = { a = 3 } }`), nil)
+	if err := p.failed(); err != nil {
+		t.Fatal(err)
+	}
+	if m := p.doc.Metrics[0]; !slices.Equal(m.Labels, []int{0, 0, 0, 1, 1}) || m.LabelSets[1]["a"] != "3" {
+		t.Errorf("%+v", m)
+	}
+	for call, want := range map[string]string{
+		`plane:measure { metric = "other" }`:                   "plane:measure: the scenario declares no metric \"other\"",
+		`plane:measure { metric = "us", labels = { a = {} } }`: "plane:measure: the label a is a table",
+	} {
+		if err := playScript(t, 1, script(call), nil).failed(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", call, err)
 		}
 	}

@@ -229,15 +229,14 @@ local function run_case(case, opt, loads, m, out)
     end
     for _, kind in ipairs(entries) do
       world.phase(mode .. " " .. kind)
-      local figures = plane:measure { mode = mode, iterations = case.iters, warmup = opt.warmup, entry = kind }
+      local figures = plane:measure {
+        mode = mode, iterations = case.iters, warmup = opt.warmup, entry = kind, metric = samples[kind], labels = labels,
+      }
       if opt.verify then
         checked("what " .. mode .. " " .. kind .. " left", plane:verify { state = mode })
       end
       if figures then
         out.rows[#out.rows + 1] = row(case, mode, figures)
-        for _, us in ipairs(figures.most_us) do
-          result.sample(samples[kind], us, labels)
-        end
         if kind == main then
           block(mode, figures)
           for _, r in ipairs(figures.by_rank) do

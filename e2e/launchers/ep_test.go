@@ -85,6 +85,7 @@ func TestDeathOfTheLauncherOfNodes(t *testing.T) {
 			if slices.Contains(ranks, 0) {
 				t.Fatalf("ranks %v", ranks)
 			}
+			untilSaved(p, path, launcher)
 			for _, pid := range victims(t, p, ranks) {
 				kill(t, pid)
 			}
@@ -94,13 +95,20 @@ func TestDeathOfTheLauncherOfNodes(t *testing.T) {
 	}
 }
 
-// checkObituary looks for the launcher that has died in the partial result. Slurm may kill all ranks before they notice
-// that srun has died: then it says nothing of that, and there is none if nothing was saved by then.
+// untilSaved waits for the first partial result if srun is to die: Slurm may kill all ranks before they notice that.
+func untilSaved(p *harness.Process, path, launcher string) {
+	if launcher == "srun" {
+		p.Until("partial result", func() bool {
+			_, err := os.Stat(path)
+			return err == nil
+		})
+	}
+}
+
+// checkObituary looks for the launcher that has died in the partial result, which may say nothing of srun; see
+// untilSaved.
 func checkObituary(t *testing.T, path, launcher string) {
 	t.Helper()
-	if _, err := os.Stat(path); os.IsNotExist(err) && launcher == "srun" {
-		return
-	}
 	doc := resulttest.Check(t, path)
 	switch f := doc.Failure; {
 	case doc.Status != result.Partial:
@@ -205,6 +213,7 @@ func TestDeathOfTheStepOfLocalRanks(t *testing.T) {
 				p := start(t, harness.Command{Argv: words, Env: []string{"SLURM_CONF=" + s.Conf}, Group: true})
 				p.UntilPrints(c.says)
 				ranks := localRanks(t, p)
+				untilSaved(p, path, launcher)
 				victims := []int{parent(t, parent(t, parent(t, ranks[0])))} // above perigee and the shell
 				if launcher == "srun" {
 					victims = named("srun", false)(t, p)

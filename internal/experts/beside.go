@@ -37,7 +37,7 @@ func (p *Plane) MeasureBeside(mode Mode, warmup, n, runs int, other Other) (*Con
 	c := &Contention{}
 	var err error
 	start := clock.Now()
-	if c.Alone, err = p.Measure(mode, warmup, n, Steady); err != nil {
+	if c.Alone, err = p.Measure(mode, warmup, n, Steady, nil); err != nil {
 		return nil, err
 	}
 	took := clock.Now() - start
@@ -105,7 +105,7 @@ func (p *Plane) measureWith(mode Mode, warmup, n int, beside func(wanted func() 
 		return nil, err
 	}
 	go func() { background <- beside(func() bool { return !stop.Load() }) }()
-	figures, err := p.Measure(mode, warmup, n, Steady)
+	figures, err := p.Measure(mode, warmup, n, Steady, nil)
 	if err == nil {
 		err = p.Meet() // the others' iterations want company until their end
 	}

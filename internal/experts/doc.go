@@ -34,10 +34,11 @@
 //
 // plane.go has Spec, the memory that it takes, and a rank's tokens and messages. port.go gets agents and registered
 // memory for them from package session; space.go has that memory, and where it is a GPU's the host's copy. run.go plays
-// the two operations and waits for notifications. figures.go adds up times and bytes of all ranks, waits.go finds the
-// rank or host that the others wait for, nics.go counts the bytes that left the host, and beside.go measures iterations
-// beside other traffic. verify.go compares messages bit by bit, and results with an oracle; its sabotages show that it
-// would find a fault. apart.go gives each peer its own batch, so that one that is dead takes no other with it.
+// the two operations and waits for notifications; measure.go measures many, piece by piece. figures.go adds up times
+// and bytes of all ranks, waits.go finds the rank or host that the others wait for, nics.go counts the bytes that left
+// the host, and beside.go measures iterations beside other traffic. verify.go compares messages bit by bit, and results
+// with an oracle; its sabotages show that it would find a fault. apart.go gives each peer its own batch, so that one
+// that is dead takes no other with it.
 //
 // Times are nanoseconds unless a name ends in US, sizes bytes. A description that makes no sense is an error of kind
 // Usage, a lack of memory one of kind Resource before anything is allocated, and wrong bytes are one of kind Corrupt.

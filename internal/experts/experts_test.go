@@ -104,7 +104,7 @@ func TestBytesOfSharedExperts(t *testing.T) {
 	var bytes []Bases
 	for _, s := range []Spec{s, shared(s, 2)} {
 		must(t, play(t, s, func(p *Plane) error {
-			f, err := p.Measure(EndToEnd, 1, 3, Moving)
+			f, err := p.Measure(EndToEnd, 1, 3, Moving, nil)
 			if f != nil {
 				bytes = append(bytes, f.Bytes)
 				if f.Bandwidth.Min <= 0 || f.Shares.Wait < 0 || f.Shares.Pack != 0 || f.Shares.Stage != 0 || f.Entry != "moving" {

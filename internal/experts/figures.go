@@ -21,6 +21,8 @@ type Figures struct {
 
 	Ranks      []RankFigures `json:"by_rank"`
 	Iterations int           `json:"iterations"` // measured, the first left out where there are two or more
+	// Asked is how many were to be measured, as long as not all of them are.
+	Asked int `json:"asked_iterations,omitempty"`
 	// By iteration, over ranks.
 	LeastUS  []float64 `json:"least_us"`
 	MedianUS []float64 `json:"median_us"`
@@ -135,17 +137,22 @@ func decodeLog(message []byte, ranks int) (*Log, error) {
 	return l, r.End("log of iterations")
 }
 
-// gather brings the logs of all ranks to rank 0 and works out the figures there. Elsewhere it returns nil.
-func (p *Plane) gather(mode Mode, entry Entry, log *Log) (*Figures, error) {
+// gather brings the logs of all ranks to rank 0 and works out the figures there. Elsewhere it returns nil. The
+// iterations of a log come after those that logs, which rank 0 keeps, has of earlier ones; the rest replaces theirs.
+func (p *Plane) gather(mode Mode, entry Entry, log *Log, logs []*Log) (*Figures, error) {
 	all, err := p.world.All().Gather(0, log.encode())
 	if err != nil || p.me != 0 {
 		return nil, err
 	}
-	logs := make([]*Log, len(all))
 	for rank, message := range all {
-		if logs[rank], err = decodeLog(message, len(all)); err != nil {
+		l, err := decodeLog(message, len(all))
+		if err != nil {
 			return nil, fmt.Errorf("what rank %d has measured: %w", rank, err)
 		}
+		if logs[rank] != nil {
+			l.Iterations = append(logs[rank].Iterations, l.Iterations...)
+		}
+		logs[rank] = l
 	}
 	hosts := make([]string, len(all))
 	for rank := range hosts {
@@ -158,7 +165,7 @@ func (p *Plane) gather(mode Mode, entry Entry, log *Log) (*Figures, error) {
 	f.count(mode, p.spec)
 	f.NICs = hostNICs(logs, hosts)
 	f.BetweenHosts, err = p.betweenHosts(mode)
-	f.BetweenHosts *= int64(len(log.Iterations))
+	f.BetweenHosts *= int64(len(logs[0].Iterations))
 	return f, err
 }
 

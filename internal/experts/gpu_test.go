@@ -58,7 +58,7 @@ func TestGPUIterationsAreTransfers(t *testing.T) {
 			if err := p.First(); err != nil {
 				return err
 			}
-			f, err := p.Measure(EndToEnd, 0, n, entry)
+			f, err := p.Measure(EndToEnd, 0, n, entry, nil)
 			if f != nil {
 				sh := f.Shares
 				if sh.Fill != 0 || sh.Stage != 0 || sh.Own != 0 || sh.Pack != 0 || sh.Reduce != 0 || !(sh.Wait > 0) || !(f.Bandwidth.Min > 0) {

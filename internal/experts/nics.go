@@ -36,6 +36,14 @@ func since(before, now device.Traffic) device.Traffic {
 	return device.Traffic{Names: now.Names, Sent: now.Sent - before.Sent, Received: now.Received - before.Received}
 }
 
+// sum adds what the same NICs have moved at two times.
+func sum(a, b device.Traffic) device.Traffic {
+	if !slices.Equal(a.Names, b.Names) {
+		return device.Traffic{}
+	}
+	return device.Traffic{Names: a.Names, Sent: a.Sent + b.Sent, Received: a.Received + b.Received}
+}
+
 func appendTraffic(b []byte, t device.Traffic) []byte {
 	b = pack.AppendTexts(b, t.Names)
 	return binary.AppendVarint(binary.AppendVarint(b, t.Sent), t.Received)

@@ -101,6 +101,8 @@ type Plane struct {
 	stride int // by how much an iteration is counted, in began and arrived
 	filled int // the iteration in the headers of the messages that were filled last
 
+	pace, ended int64 // in ns: of the fastest iteration that was not recorded last; the end of the last of these
+
 	named map[Mode]string  // what fresh iterations have shown, at rank 0
 	fresh map[Mode]float64 // and how long one took, in us
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -127,6 +128,8 @@ func (p *Plane) Play(mode Mode, n int, entry Entry, record bool) (*Log, error) {
 	if record {
 		const most = 1 << 20 // beyond that memory is taken as iterations come, so that what watches it can end the job
 		log.Iterations = make([]Iteration, 0, min(n, most))
+	} else if n > 0 {
+		p.pace, p.ended = math.MaxInt64, clock.Now()
 	}
 	if entry == Moving {
 		return log, p.move(mode, n, record, log)
@@ -151,9 +154,7 @@ func (p *Plane) Play(mode Mode, n int, entry Entry, record bool) (*Log, error) {
 				return nil, err
 			}
 		}
-		if record {
-			log.Iterations = append(log.Iterations, it)
-		}
+		p.end(it, record, log)
 	}
 	if p.port.onGPU() && n > 0 {
 		return log, p.unload(mode)
@@ -181,9 +182,7 @@ func (p *Plane) move(mode Mode, n int, record bool, log *Log) error {
 				return err
 			}
 		}
-		if record {
-			log.Iterations = append(log.Iterations, it)
-		}
+		p.end(it, record, log)
 	}
 	p.stride = 1
 	if n > 0 {
@@ -192,6 +191,16 @@ func (p *Plane) move(mode Mode, n int, record bool, log *Log) error {
 		}
 	}
 	return p.Meet() // before what comes next is counted in steps of one
+}
+
+// end keeps an iteration, or notes how long it has taken, the barrier before it included.
+func (p *Plane) end(it Iteration, record bool, log *Log) {
+	if record {
+		log.Iterations = append(log.Iterations, it)
+		return
+	}
+	now := clock.Now()
+	p.pace, p.ended = min(p.pace, now-p.ended), now
 }
 
 // load makes what the iterations to come send again and again, where it departs.
@@ -235,27 +244,6 @@ func (p *Plane) finish(kind int) {
 	} else {
 		p.reduce(p.parity(kind))
 	}
-}
-
-// Measure plays iterations that do not count and n that do, after the first dispatch. The figures are at rank 0;
-// elsewhere it returns nil.
-func (p *Plane) Measure(mode Mode, warmup, n int, entry Entry) (*Figures, error) {
-	if _, err := p.Play(mode, warmup, entry, false); err != nil {
-		return nil, err
-	}
-	if err := p.Meet(); err != nil {
-		return nil, err
-	}
-	before := counters(p.world)
-	log, err := p.Play(mode, n, entry, true)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.Meet(); err != nil { // other ranks of the host
-		return nil, err
-	}
-	log.NICs = since(before, counters(p.world))
-	return p.gather(mode, entry, log)
 }
 
 // Meet is a barrier of all ranks that take part.

@@ -34,6 +34,8 @@
 ---@field warmup? integer default 10
 ---@field entry? "steady"|"fresh"|"moving" fresh: a barrier before each iteration; moving: the same messages again and again after a barrier, until all are there; default "steady"
 ---@field fresh? boolean true: entry "fresh"
+---@field metric? string one of the scenario's: the times of the slowest rank become its samples
+---@field labels? table<string, string|number|boolean> of these samples
 ---@field record? boolean false: the result does not hold the figures
 
 ---@class PlaneVerify

@@ -10,6 +10,7 @@ package modules
 import (
 	"encoding/json"
 	"io"
+	"slices"
 	"unicode/utf8"
 
 	glua "github.com/yuin/gopher-lua"
@@ -160,6 +161,57 @@ func PlainOf[T any](v any) (plain T, err error) {
 		err = json.Unmarshal(data, &plain)
 	}
 	return plain, err
+}
+
+// CheckMetric refuses what is none of the scenario's metrics.
+func CheckMetric(h Host, function, name string) error {
+	if slices.ContainsFunc(h.Env().Metrics, func(d result.MetricDef) bool { return d.Name == name }) {
+		return nil
+	}
+	return fault.New(fault.Script, "%s: the scenario declares no metric %s", function, vm.Quoted(name)).
+		WithHint("a scenario lists its metrics: metrics = { { %q, \"what it is\" } }", name)
+}
+
+// LabelsFrom reads a table of texts, numbers and booleans.
+func LabelsFrom(function string, t *glua.LTable) (result.Labels, error) {
+	labels := result.Labels{}
+	var err error
+	t.ForEach(func(k, v glua.LValue) {
+		switch v := v.(type) {
+		case glua.LString:
+			labels[k.String()] = string(v)
+		case glua.LBool:
+			labels[k.String()] = v.String()
+		case glua.LNumber:
+			labels[k.String()] = result.LabelNumber(float64(v))
+		default:
+			err = fault.New(fault.Script, "%s: the label %s is %s, want a string, a number or a boolean", function, k,
+				vm.Describe(v))
+		}
+	})
+	if err == nil {
+		err = labels.Check()
+	}
+	return labels, err
+}
+
+// AddSamples adds values to one of the scenario's metrics at rank 0, and ends the job if a threshold is violated.
+func AddSamples(h Host, name string, labels result.Labels, values ...float64) error {
+	e := h.Env()
+	if e.Doc == nil {
+		return nil
+	}
+	now := e.World.Now()
+	for _, v := range values {
+		if err := e.Doc.AddLabelled(name, labels, v, now); err != nil {
+			return err
+		}
+	}
+	if err := e.Sampled(); err != nil {
+		// The others may not wait in this function, but the job is over.
+		return e.World.Fail(err)
+	}
+	return nil
 }
 
 // CheckName refuses a name that results do not take. what says which one it is.

@@ -36,6 +36,8 @@ type expertsView struct {
 type planeView struct {
 	Mode      string `json:"mode"`
 	Entry     string `json:"entry"`
+	Measured  int64  `json:"iterations"`
+	Asked     int64  `json:"asked_iterations"` // 0 where all are measured
 	Tokens    int64  `json:"tokens"`
 	Hidden    int64  `json:"hidden"`
 	TopK      int64  `json:"topk"`
@@ -193,6 +195,14 @@ func tooLong(value any, deep int) bool {
 // There reports whether there is anything to show.
 func (v expertsView) There() bool { return len(v.Planes)+len(v.Phases) > 0 }
 
+// Began says how iterations began, and of a measurement that has not come to its end how many there were.
+func (p planeView) Began() string {
+	if p.Asked > 0 {
+		return fmt.Sprintf("%s, %d of %d iterations", p.Entry, p.Measured, p.Asked)
+	}
+	return p.Entry
+}
+
 // Sent is the size of what a rank sends in an iteration, by assignment.
 func (p planeView) Sent() string { return size.Decimal(float64(p.Bytes.Assignment)) }
 
@@ -201,7 +211,7 @@ func writeExperts(p *printer, planes []planeView, l look) {
 	var rows [][]string
 	for _, x := range planes {
 		rows = append(rows, []string{
-			plaintext.Escape(x.Mode), plaintext.Escape(x.Entry), strconv.FormatInt(x.Tokens, 10),
+			plaintext.Escape(x.Mode), plaintext.Escape(x.Began()), strconv.FormatInt(x.Tokens, 10),
 			x.Rate.Assignment.Text(2), x.Latency.Avg.Text(1), x.Slowest.P50.Text(1), x.Slowest.P99.Text(1),
 			x.Shares.Wait.Percent(),
 		})

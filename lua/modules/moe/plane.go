@@ -11,6 +11,7 @@ import (
 
 	"perigee/internal/experts"
 	"perigee/internal/fault"
+	"perigee/internal/result"
 	"perigee/internal/size"
 	"perigee/lua/modules"
 	"perigee/lua/objects"
@@ -148,14 +149,14 @@ func planeMatrix(L *glua.LState, p *plane) (int, error) {
 	return vm.Return(L, objects.NewMatrix(L, m, ""))
 }
 
-// measure: measure{mode =, iterations =, warmup =, entry =, fresh =, record =}, a table at rank 0, nil elsewhere. With
-// record = false the result does not hold it.
+// measure: measure{mode =, iterations =, warmup =, entry =, fresh =, metric =, labels =, record =}, a table at rank 0,
+// nil elsewhere. With record = false the result does not hold it.
 func (r *planes) measure(L *glua.LState, p *plane) (int, error) {
 	f := vm.NewFields("plane:measure", L.CheckTable(2))
 	name := f.Text("mode", "e2e")
 	iterations, warmup, fresh := f.Int("iterations", 100, 1), f.Int("warmup", 10, 0),
 		f.Bool("fresh", false)
-	record := f.Bool("record", true)
+	record, metric, labels := f.Bool("record", true), f.Text("metric", ""), f.Table("labels")
 	entered := f.Text("entry", map[bool]string{true: experts.Fresh.String(), false: experts.Steady.String()}[fresh])
 	if err := f.Err(); err != nil {
 		return 0, err
@@ -168,28 +169,84 @@ func (r *planes) measure(L *glua.LState, p *plane) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	k := keeper{base: r.base, p: p, metric: metric}
+	if metric != "" {
+		if err := modules.CheckMetric(r, "plane:measure", metric); err != nil {
+			return 0, err
+		}
+	}
+	if labels != nil {
+		if k.labels, err = modules.LabelsFrom("plane:measure", labels); err != nil {
+			return 0, err
+		}
+	}
 	asked := fmt.Sprintf("plane %d, mode %s, %d iterations, %d of warm-up, entry %s", p.number, name, iterations, warmup, entered)
+	if !record {
+		asked += ", not recorded"
+	}
 	if err := r.alike("plane:measure", asked); err != nil {
 		return 0, err
 	}
 	if err := p.First(); err != nil {
 		return 0, err
 	}
-	figures, err := p.Measure(mode, warmup, iterations, entry)
+	var save func(*experts.Figures) error
+	if record {
+		save = k.save
+	}
+	figures, err := p.Measure(mode, warmup, iterations, entry, save)
 	if err != nil {
 		return 0, err
 	}
 	if figures == nil {
 		return vm.Return(L, glua.LNil)
 	}
-	plain, err := p.plainOf(figures)
+	if !record {
+		k.kept, err = p.plainOf(figures)
+	} else if err = k.keep(figures); err == nil {
+		r.Env().Checkpoint()
+	}
 	if err != nil {
 		return 0, err
 	}
-	if record {
-		r.addValue("ep", plain)
+	return vm.Return(L, vm.ToLua(L, k.kept))
+}
+
+// keeper keeps the figures of one measurement in the result of rank 0 while it goes on, and the times of its iterations
+// as samples of a metric if it has one.
+type keeper struct {
+	base
+	p       *plane
+	metric  string
+	labels  result.Labels
+	kept    map[string]any // nil before the first
+	sampled int
+}
+
+func (k *keeper) save(f *experts.Figures) error {
+	err := k.keep(f)
+	k.Env().CheckpointSparingly()
+	return err
+}
+
+// keep replaces the figures by newer ones of more iterations.
+func (k *keeper) keep(f *experts.Figures) error {
+	plain, err := k.p.plainOf(f)
+	if err != nil {
+		return err
 	}
-	return vm.Return(L, vm.ToLua(L, plain))
+	if k.kept == nil {
+		k.kept = plain
+		k.putValue("ep", plain)
+	} else {
+		clear(k.kept)
+		maps.Copy(k.kept, plain)
+	}
+	from := k.sampled
+	if k.sampled = len(f.MostUS); k.metric == "" {
+		return nil
+	}
+	return modules.AddSamples(k, k.metric, k.labels, f.MostUS[from:]...)
 }
 
 // verify: verify{sabotage =, arrived =, state =}.

@@ -255,13 +255,18 @@ func (r base) alike(function, asked string) error {
 		WithHint("every rank must give it the same values")
 }
 
-// addValue appends to a list among the result's values, and saves the result.
+// addValue is putValue that saves the result.
 func (r base) addValue(name string, v any) {
+	r.putValue(name, v)
+	r.Env().Checkpoint()
+}
+
+// putValue appends to a list among the result's values.
+func (r base) putValue(name string, v any) {
 	d := r.Env().Doc
 	if d.Values == nil {
 		d.Values = map[string]any{}
 	}
 	list, _ := d.Values[name].([]any)
 	d.Values[name] = append(list, v)
-	r.Env().Checkpoint()
 }

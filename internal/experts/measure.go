@@ -1,0 +1,136 @@
+package experts
+
+import (
+	"slices"
+
+	"perigee/internal/clock"
+	"perigee/nixl/device"
+	"perigee/spmd"
+)
+
+// Measure plays iterations that do not count and n that do, after the first dispatch. The figures are at rank 0;
+// elsewhere it returns nil. With save, which all ranks have or none, iterations that take long are played in pieces,
+// and after each but the last rank 0 calls it with the figures so far.
+func (p *Plane) Measure(mode Mode, warmup, n int, entry Entry, save func(*Figures) error) (*Figures, error) {
+	if _, err := p.Play(mode, warmup, entry, false); err != nil {
+		return nil, err
+	}
+	return p.measure(mode, warmup, n, entry, p.pace, save)
+}
+
+// measure is Measure after the warm-up, where an iteration takes so many nanoseconds at least.
+func (p *Plane) measure(
+	mode Mode, warmup, n int, entry Entry, pace int64, save func(*Figures) error,
+) (*Figures, error) {
+	var m measured
+	var took int64 // to save the last piece
+	logs := make([]*Log, p.world.Size())
+	for {
+		piece := n - m.n
+		if save != nil {
+			var err error
+			if piece, err = p.piece(piece, entry, pace, took); err != nil {
+				return nil, err
+			}
+		}
+		// A pause has made ranks set off together, and what saved has used their caches.
+		if again := min(warmup, piece/saveShare); m.n > 0 && entry == Steady {
+			if _, err := p.Play(mode, again, entry, false); err != nil {
+				return nil, err
+			}
+		}
+		if err := p.Meet(); err != nil {
+			return nil, err
+		}
+		start, before := clock.Now(), counters(p.world)
+		log, err := p.Play(mode, piece, entry, true)
+		if err != nil {
+			return nil, err
+		}
+		if err := p.Meet(); err != nil { // other ranks of the host
+			return nil, err
+		}
+		end := clock.Now()
+		m.add(log, since(before, counters(p.world)))
+		f, err := p.gather(mode, entry, log, logs)
+		if err != nil || m.n == n {
+			return f, err
+		}
+		if f != nil {
+			f.Asked = n
+			if err := save(f); err != nil {
+				return nil, err
+			}
+		}
+		pace, took = (end-start)/int64(piece), clock.Now()-end
+	}
+}
+
+// saveShare is the part of the time that saving, or warming up after it, may take at most: a fiftieth, as of an
+// spmd.Interval.
+const saveShare = 50
+
+// piece is how many of the iterations that are left all ranks play next: those of two seconds, or of fifty times as
+// long as it took to save the last ones, at the pace of the slowest rank. A last piece that would be short belongs to
+// the one before. Steady iterations are so many that warming up for them is worth while. The first piece, if there are
+// more, is short: its pace is that of a few iterations before, and many may take far longer where ranks wait for a CPU.
+func (p *Plane) piece(left int, entry Entry, pace, took int64) (int, error) {
+	longest, err := p.group.Latest([2]int64{pace, took})
+	pace, took = max(longest[0], 1), longest[1]
+	least := int64(2) // the first iteration is left out
+	if entry == Steady {
+		least = saveShare
+	}
+	piece := max(least, max(int64(spmd.SaveEvery), saveShare*took)/pace)
+	if int64(left) < piece+piece/2 {
+		return left, err
+	}
+	if took == 0 {
+		piece = max(least, piece/16)
+	}
+	return int(piece), err
+}
+
+// measured are the iterations of a measurement so far at one rank, without their times.
+type measured struct {
+	n     int
+	spans []span
+	nics  device.Traffic
+}
+
+// span are iterations one after the other.
+type span struct {
+	from, n int
+	waits   [kinds][]int64
+}
+
+// add makes the log of a piece, and what its host's NICs have moved, one of that piece's iterations but of the waits
+// and bytes of all so far. Of the halves of all iterations each has the halves of pieces whose middle is in it.
+func (m *measured) add(log *Log, nics device.Traffic) {
+	if m.n == 0 {
+		m.nics = nics
+	} else {
+		m.nics = sum(m.nics, nics)
+	}
+	log.NICs = m.nics
+	for half := range halves {
+		s := span{from: m.n, n: (len(log.Iterations) + halves - 1 - half) / halves}
+		for kind := range kinds {
+			s.waits[kind] = slices.Clone(log.Waits[kind][half])
+			clear(log.Waits[kind][half])
+		}
+		m.spans = append(m.spans, s)
+		m.n += s.n
+	}
+	for _, s := range m.spans {
+		if s.n == 0 {
+			continue // the second half of one iteration
+		}
+		half := (s.from + (s.n-1)/2) * halves / m.n
+		for kind, waits := range s.waits {
+			for source, ns := range waits {
+				log.Waits[kind][half][source] += ns
+			}
+		}
+	}
+}

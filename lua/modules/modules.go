@@ -163,17 +163,16 @@ func PlainOf[T any](v any) (plain T, err error) {
 	return plain, err
 }
 
-// CheckMetric refuses what is none of the scenario's metrics.
-func CheckMetric(h Host, function, name string) error {
-	if slices.ContainsFunc(h.Env().Metrics, func(d result.MetricDef) bool { return d.Name == name }) {
-		return nil
+// LabelsFrom reads the labels of samples, nil or a table of texts, numbers and booleans. It refuses what is none of the
+// scenario's metrics.
+func LabelsFrom(h Host, function, metric string, t *glua.LTable) (result.Labels, error) {
+	if !slices.ContainsFunc(h.Env().Metrics, func(d result.MetricDef) bool { return d.Name == metric }) {
+		return nil, fault.New(fault.Script, "%s: the scenario declares no metric %s", function, vm.Quoted(metric)).
+			WithHint("a scenario lists its metrics: metrics = { { %q, \"what it is\" } }", metric)
 	}
-	return fault.New(fault.Script, "%s: the scenario declares no metric %s", function, vm.Quoted(name)).
-		WithHint("a scenario lists its metrics: metrics = { { %q, \"what it is\" } }", name)
-}
-
-// LabelsFrom reads a table of texts, numbers and booleans.
-func LabelsFrom(function string, t *glua.LTable) (result.Labels, error) {
+	if t == nil {
+		return nil, nil
+	}
 	labels := result.Labels{}
 	var err error
 	t.ForEach(func(k, v glua.LValue) {

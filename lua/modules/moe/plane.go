@@ -156,7 +156,8 @@ func (r *planes) measure(L *glua.LState, p *plane) (int, error) {
 	name := f.Text("mode", "e2e")
 	iterations, warmup, fresh := f.Int("iterations", 100, 1), f.Int("warmup", 10, 0),
 		f.Bool("fresh", false)
-	record, metric, labels := f.Bool("record", true), f.Text("metric", ""), f.Table("labels")
+	record, k := f.Bool("record", true), keeper{base: r.base, p: p, metric: f.Text("metric", "")}
+	labels := f.Table("labels")
 	entered := f.Text("entry", map[bool]string{true: experts.Fresh.String(), false: experts.Steady.String()}[fresh])
 	if err := f.Err(); err != nil {
 		return 0, err
@@ -169,14 +170,8 @@ func (r *planes) measure(L *glua.LState, p *plane) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	k := keeper{base: r.base, p: p, metric: metric}
-	if metric != "" {
-		if err := modules.CheckMetric(r, "plane:measure", metric); err != nil {
-			return 0, err
-		}
-	}
-	if labels != nil {
-		if k.labels, err = modules.LabelsFrom("plane:measure", labels); err != nil {
+	if k.metric != "" {
+		if k.labels, err = modules.LabelsFrom(r, "plane:measure", k.metric, labels); err != nil {
 			return 0, err
 		}
 	}

@@ -134,14 +134,8 @@ func (r *instance) Close() error {
 // sample(name, value, labels) adds a value to one of the scenario's metrics.
 func sample(r modules.Host, L *glua.LState) (int, error) {
 	name, value := L.CheckString(1), float64(L.CheckNumber(2))
-	var labels result.Labels
-	if L.Get(3) != glua.LNil {
-		var err error
-		if labels, err = modules.LabelsFrom("result.sample", L.CheckTable(3)); err != nil {
-			return 0, err
-		}
-	}
-	if err := modules.CheckMetric(r, "result.sample", name); err != nil {
+	labels, err := modules.LabelsFrom(r, "result.sample", name, L.OptTable(3, nil))
+	if err != nil {
 		return 0, err
 	}
 	if math.IsNaN(value) || math.IsInf(value, 0) {

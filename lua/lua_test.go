@@ -155,7 +155,7 @@ func TestScripts(t *testing.T) {
 			-- Of many runs a few are recorded, over the whole time.
 			local few = transfer.prepare { matrix = matrix.ring { bytes = 8 } }
 			local recorded, runs, late, began = 0, 0, 0, clock.now()
-			for k, every in patterns.pieces(nil, 0.3, { few }, 100) do
+			for k, every in patterns.pieces(nil, 0.3, { few }, 10) do
 				for i = 1, k do
 					local keep = i % every == 0
 					few:run { record = keep }
@@ -164,7 +164,7 @@ func TestScripts(t *testing.T) {
 				end
 			end
 			local of = transfer.collect { few }
-			assert(recorded <= 100 and runs > recorded and late > 0, recorded .. " of " .. runs .. ", late " .. late)
+			assert(recorded <= 10 and runs > recorded and late > 0, recorded .. " of " .. runs .. ", late " .. late)
 			assert(not of or #of[1].runs == recorded)
 			-- What is short is done in few pieces.
 			local pieces = 0
@@ -178,7 +178,7 @@ func TestScripts(t *testing.T) {
 				second = k
 				clock.sleep(0.25)
 			end
-			assert(second >= 2 and second <= 4, second)
+			assert(second <= 4, second)
 			assert(not pcall(patterns.pieces))`,
 		"fitting": `
 			-- An iteration takes 4 ms at least.

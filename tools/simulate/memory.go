@@ -24,14 +24,16 @@ const (
 	cellBytes    = 200 // of each pattern
 	patternBytes = 400 // at each rank
 	partBytes    = 100 // of a replay: where a part lies, and what its pair of ranks sends
+	binBytes     = 26  // of a replay, for each 0.1 s of its span: what falls due and moves in it, and at one rank
 )
 
 // estimate returns the bytes that a simulation of n ranks may take. Pairs of ranks count once, however many patterns
 // have them.
 func (w *Workload) estimate(n int) int64 {
 	ranks, patterns := int64(n), int64(len(w.Patterns))
-	var cells, pairs, parts int64
+	var cells, pairs, parts, bins int64
 	if s := w.Replay; s != nil {
+		bins = s.SpanNS / 1e8
 		peers := int64(max(s.Prefill.TP, s.Decode.TP)) // pairs of ranks of a request
 		pairs, parts = peers*int64(min(len(s.Requests), s.Prefill.N*s.Decode.N)), peers*int64(len(s.Transfers))
 	}
@@ -44,7 +46,7 @@ func (w *Workload) estimate(n int) int64 {
 		}
 	}
 	return anyBytes + rankBytes*ranks + gatherBytes*ranks*ranks + pairBytes*min(pairs, ranks*ranks) + cellBytes*cells +
-		patternBytes*patterns*ranks + partBytes*parts
+		patternBytes*patterns*ranks + partBytes*parts + binBytes*bins
 }
 
 // checkMemory refuses simulations that this machine has no room for: the kernel would end them, or others.
@@ -55,10 +57,13 @@ func checkMemory(sizes []int, works []*Workload, available func() (int64, error)
 	}
 	for i, n := range sizes {
 		if want := works[i].estimate(n); want > memory.Usable(there) {
-			return fault.New(fault.Resource, "a simulation of %d ranks needs about %s of memory, and it may have 80 %% of %s that are available",
-				n, size.Decimal(want), size.Decimal(there)).
-				WithHint("simulate a smaller world (perigee simulate %d), or matrices with fewer cells; or free memory, where a limit of a cgroup counts, too",
-					max(n/4, MinRanks))
+			err := fault.New(fault.Resource, "a simulation of %d ranks needs about %s of memory, and it may have 80 %% of %s that are available",
+				n, size.Decimal(want), size.Decimal(there))
+			if works[i].Replay != nil {
+				return err.WithHint("replay a part of the trace (--from, --to), faster (--speed-up), or by fewer workers; or free memory, where a limit of a cgroup counts, too")
+			}
+			return err.WithHint("simulate a smaller world (perigee simulate %d), or matrices with fewer cells; or free memory, where a limit of a cgroup counts, too",
+				max(n/4, MinRanks))
 		}
 	}
 	return nil

@@ -92,6 +92,14 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// A trace of years has more tenths of a second than memory has room for.
+func TestLongReplay(t *testing.T) {
+	text, err := simulateReplay(t, "--replay", "FILE", "--model", "llama3.1-8b", "--prefill", "1xTP1", "--decode", "1xTP1", "--speed-up", "1e-7")
+	if fault.KindOf(err) != fault.Resource || !strings.Contains(fault.HintOf(err), "--from") {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
+
 // What has no effect together is refused, and what is wrong in the trace is named.
 func TestReplayRefuses(t *testing.T) {
 	full := "--replay FILE --model llama3.1-8b --prefill 2xTP2 --decode 2xTP2 "

@@ -210,7 +210,10 @@ func (r *Replay) inFull() string {
 	}
 	low, high := r.capacities()
 	least, most := few(r.Offered/part/high), few(r.Offered/part/low)
-	if least != most {
+	switch {
+	case low <= 0: // nothing moved in a stretch, where ranks had no CPU
+		most = "at least " + least
+	case least != most:
 		most = least + " to " + most
 	}
 	return fmt.Sprintf("%s, %s x the capacity, on average", text, most)

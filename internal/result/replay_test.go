@@ -59,6 +59,9 @@ func TestReplayAnswer(t *testing.T) {
 		"stretches, in part": {func(r *result.Replay) { r.Stretches, r.Scale, r.SpeedUp = []float64{2e9, 900e6, 2.5e9}, 0.1, 2 }, []string{
 			"offered 2.00 GB/s, carried 1.90 GB/s, capacity 2.00 GB/s (900 MB/s to 2.50 GB/s in 3 stretches): near its capacity, 1.00 of it on average",
 			"this replay is 0.2 of the trace's load (scale 0.1, 2 x its speed): in full it asks for 10.0 GB/s, 4 to 11 x the capacity, on average"}},
+		"empty stretch": {func(r *result.Replay) { r.Stretches, r.Scale, r.SpeedUp = []float64{2e9, 0, 2.5e9}, 0.1, 2 }, []string{
+			"offered 2.00 GB/s, carried 1.90 GB/s, capacity 2.00 GB/s (0 B/s to 2.50 GB/s in 3 stretches): near its capacity, 1.00 of it on average",
+			"this replay is 0.2 of the trace's load (scale 0.1, 2 x its speed): in full it asks for 10.0 GB/s, at least 4 x the capacity, on average"}},
 		"low stretch": {func(r *result.Replay) { r.Offered, r.Stretches = 1e9, []float64{1.2e9, 2.5e9, 2e9} }, []string{
 			"offered 1.00 GB/s, carried 1.90 GB/s, capacity 2.00 GB/s (1.20 to 2.50 in 3 stretches): no verdict, since the capacity varies: 0.50 of it on average"}},
 		"invalid": {func(r *result.Replay) { r.Lateness.Valid, r.Lateness.P99NS = false, 12345678 }, []string{

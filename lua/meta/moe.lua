@@ -36,7 +36,7 @@
 ---@field fresh? boolean true: entry "fresh"
 ---@field metric? string one of the scenario's: the times of the slowest rank become its samples
 ---@field labels? table<string, string|number|boolean> of these samples
----@field record? boolean false: the result does not hold the figures
+---@field record? boolean false: the result does not hold the figures, nor samples of metric
 
 ---@class PlaneVerify
 ---@field sabotage? string one of moe.sabotages(): a fault that must be found

@@ -193,7 +193,7 @@ func TestPlaneSamples(t *testing.T) {
 		return strings.Replace(body(open+calls), "return {", `return { metrics = { { "us" } },`, 1)
 	}
 	p := playScript(t, 2, script(`plane:measure { iterations = 4, metric = "us", labels = { a = 1 } }
-		plane:measure { iterations = 9, metric = "us", labels = { a = 2 }, record = false }
+		plane:measure { iterations = 9, record = false }
 		plane:measure { iterations = 3, metric = "us", labels = { a = 3 } }`), nil)
 	if err := p.failed(); err != nil {
 		t.Fatal(err)
@@ -204,6 +204,8 @@ func TestPlaneSamples(t *testing.T) {
 	for call, want := range map[string]string{
 		`plane:measure { metric = "other" }`:                   "plane:measure: the scenario declares no metric \"other\"",
 		`plane:measure { metric = "us", labels = { a = {} } }`: "plane:measure: the label a is a table",
+		`plane:measure { labels = { a = 1 } }`:                 "plane:measure: labels have no effect without a metric",
+		`plane:measure { metric = "us", record = false }`:      "plane:measure: metric has no effect with record = false",
 	} {
 		if err := playScript(t, 1, script(call), nil).failed(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", call, err)

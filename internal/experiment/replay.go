@@ -208,9 +208,12 @@ func (r *Replay) Capacity(seconds float64) error {
 	if err != nil || r.doc == nil {
 		return err
 	}
-	rates, cut, share := sums[:busyPieces], sums[busyPieces], 1.0
-	if all := rates[0] + rates[1] + rates[2]; all > 0 {
-		share = cut / all
+	rates, all, share := sums[:busyPieces], 0.0, 1.0
+	for _, bytes := range rates {
+		all += bytes
+	}
+	if all > 0 {
+		share = sums[busyPieces] / all
 	}
 	if share > mostCut {
 		r.e.Note(fmt.Sprintf("no capacity is known: %g s are too short for the time that transfers take, since %.0f %% of the bytes are "+

@@ -170,7 +170,12 @@ func (r *planes) measure(L *glua.LState, p *plane) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if k.metric != "" {
+	switch {
+	case k.metric == "" && labels != nil:
+		return 0, fault.New(fault.Script, "plane:measure: labels have no effect without a metric, whose samples have them")
+	case k.metric != "" && !record:
+		return 0, fault.New(fault.Script, "plane:measure: metric has no effect with record = false, which keeps no samples")
+	case k.metric != "":
 		if k.labels, err = modules.LabelsFrom(r, "plane:measure", k.metric, labels); err != nil {
 			return 0, err
 		}

@@ -492,7 +492,7 @@ func TestRunsAreKept(t *testing.T) {
 // rank dies, and where the user ends the job.
 func TestLongRunsAreKept(t *testing.T) {
 	const iters = 100
-	dir := harness.Files(t, map[string]string{"m.txt": "0 384M\n384M 0\n", "c.yaml": "traffic_pattern: {matrix_file: m.txt, mem_type: dram}\n"})
+	dir := harness.Files(t, map[string]string{"m.txt": "0 2G\n0 0\n", "c.yaml": "traffic_pattern: {matrix_file: m.txt, mem_type: dram}\n"})
 	for _, rank := range []int{0, 1, -1} {
 		file := filepath.Join(dir, fmt.Sprintf("%d.json", rank))
 		p := harness.Start(t, harness.Command{Dir: dir, Argv: []string{harness.Program, "ct-perftest", "c.yaml", "-n", "2", "--engine", "shm",

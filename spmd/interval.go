@@ -5,8 +5,10 @@ import "time"
 // SaveEvery is the time between two answers of [Interval.Due] that it is time.
 const SaveEvery = 2 * time.Second
 
+// SaveShare is how many times as long as saving took passes before the next: it takes a fiftieth of the time at most.
+const SaveShare = 50
+
 const (
-	intervalShare  = 50            // of the time what is done may take one part at most
 	intervalLook   = SaveEvery / 4 // after which the ranks meet to see whether it is time: calls may become slower
 	intervalGrowth = 8             // times as many calls as before are left out at once at most: they may become faster
 )
@@ -41,7 +43,7 @@ func (p *Interval) Due(g latestGroup) (due, met bool, err error) {
 	}
 	p.since += time.Duration(longest[0])
 	each := max(time.Duration(longest[0])/time.Duration(p.calls), 1)
-	wait := max(SaveEvery, intervalShare*time.Duration(longest[1])) - p.since
+	wait := max(SaveEvery, SaveShare*time.Duration(longest[1])) - p.since
 	if due = wait <= 0; due {
 		wait = intervalLook
 	}

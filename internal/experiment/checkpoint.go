@@ -3,6 +3,8 @@ package experiment
 import (
 	"sync"
 	"time"
+
+	"perigee/spmd"
 )
 
 // checkpoints limit the time that goes into saving unfinished results to a tenth of the whole.
@@ -26,7 +28,7 @@ func (e *Experiment) Checkpoint() { e.checkpoint(0, 10) }
 
 // CheckpointSparingly is Checkpoint for what comes often, such as samples, between which something may be measured: a
 // checkpoint delays rank 0. It takes a fiftieth of the time at most, every two seconds.
-func (e *Experiment) CheckpointSparingly() { e.checkpoint(2*time.Second, 50) }
+func (e *Experiment) CheckpointSparingly() { e.checkpoint(spmd.SaveEvery, spmd.SaveShare) }
 
 // checkpoint saves the result if a pause has passed since the last time, and so many times as long as that took.
 func (e *Experiment) checkpoint(pause time.Duration, times int) {

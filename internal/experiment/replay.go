@@ -311,9 +311,6 @@ type gathering struct {
 // ended is until when all is known of a rank that is through: it waits in the next gathering for the others.
 const ended = int64(1) << 62
 
-// sparing is how many times as long as it took passes before figures are worked out again.
-const sparing = 50
-
 // take keeps what this rank's posting thread has seen complete.
 func (g *gathering) take(list []play.Timed) {
 	g.mu.Lock()
@@ -372,7 +369,7 @@ func (g *gathering) keep(lists [][]play.Timed, until int64) error {
 		}
 	}
 	g.log.Gathered(until)
-	if began := time.Now(); began.Sub(g.filled) >= sparing*g.took {
+	if began := time.Now(); began.Sub(g.filled) >= spmd.SaveShare*g.took {
 		g.log.Fill(g.doc)
 		g.filled, g.took = time.Now(), time.Since(began)
 		g.e.Doc.Replay = g.doc

@@ -34,7 +34,7 @@ func (p *Plane) measure(
 			}
 		}
 		// A pause has made ranks set off together, and what saved has used their caches.
-		if again := min(warmup, piece/saveShare); m.n > 0 && entry == Steady {
+		if again := min(warmup, piece/spmd.SaveShare); m.n > 0 && entry == Steady {
 			if _, err := p.Play(mode, again, entry, false); err != nil {
 				return nil, err
 			}
@@ -66,10 +66,6 @@ func (p *Plane) measure(
 	}
 }
 
-// saveShare is the part of the time that saving, or warming up after it, may take at most: a fiftieth, as of an
-// spmd.Interval.
-const saveShare = 50
-
 // piece is how many of the iterations that are left all ranks play next: those of two seconds, or of fifty times as
 // long as it took to save the last ones, at the pace of the slowest rank. A last piece that would be short belongs to
 // the one before. Steady iterations are so many that warming up for them is worth while. The first piece, if there are
@@ -79,9 +75,9 @@ func (p *Plane) piece(left int, entry Entry, pace, took int64) (int, error) {
 	pace, took = max(longest[0], 1), longest[1]
 	least := int64(2) // the first iteration is left out
 	if entry == Steady {
-		least = saveShare
+		least = spmd.SaveShare
 	}
-	piece := max(least, max(int64(spmd.SaveEvery), saveShare*took)/pace)
+	piece := max(least, max(int64(spmd.SaveEvery), spmd.SaveShare*took)/pace)
 	if int64(left) < piece+piece/2 {
 		return left, err
 	}

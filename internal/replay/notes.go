@@ -22,8 +22,8 @@ func (m *maker) notes() {
 			"says", m.Grid, m.Seed)
 	case requests > 1:
 		note("the trace's timestamps stand on a grid of %v, and are replayed so: %s (%s) come at once in the fullest tick; "+
-			"--spread draws their times from the tick, which makes that %s/s over %v", m.Grid, cli.Count(requests, "request"),
-			size.Decimal(bytes), size.Decimal(float64(bytes)/period.Seconds()), period)
+			"--spread draws their times from the tick, which makes that %s over %v", m.Grid, cli.Count(requests, "request"),
+			size.Decimal(bytes), size.Rate(float64(bytes)/period.Seconds()), period)
 	}
 	if last := m.Requests[len(m.Requests)-1].ArrivalNS; m.FLOPS > 0 && last > 0 {
 		if busy := m.busy / m.SpeedUp / float64(m.Prefill.N) / float64(last); busy > 1 {

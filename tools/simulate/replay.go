@@ -163,8 +163,8 @@ func offered(s *replay.Schedule) *Offered {
 
 // print writes the load by time scale.
 func (o *Offered) print(w io.Writer) error {
-	fmt.Fprintf(w, "# %s, %s, %s in %.3f s: offered %s/s; records and clocks are gathered %s\n", cli.Count(o.Requests, "request"),
-		cli.Count(o.Transfers, "transfer"), size.Decimal(o.Bytes), o.SpanS, size.Decimal(o.Mean), cli.Count(o.Gathers, "time"))
+	fmt.Fprintf(w, "# %s, %s, %s in %.3f s: offered %s; records and clocks are gathered %s\n", cli.Count(o.Requests, "request"),
+		cli.Count(o.Transfers, "transfer"), size.Decimal(o.Bytes), o.SpanS, size.Rate(o.Mean), cli.Count(o.Gathers, "time"))
 	for _, note := range o.Notes {
 		fmt.Fprintf(w, "# note: %s\n", note)
 	}
@@ -178,11 +178,11 @@ func (o *Offered) print(w io.Writer) error {
 	fmt.Fprintln(w)
 	var t table.Table
 	t.AddColumn("Window (s)", table.Right, "%g")
-	t.AddColumn("Peak offered", table.Right, "%s/s")
+	t.AddColumn("Peak offered", table.Right, "%s")
 	t.AddColumn("Peak to mean", table.Right, "%.3f")
-	t.AddColumn("Peak to a decode rank", table.Right, "%s/s")
+	t.AddColumn("Peak to a decode rank", table.Right, "%s")
 	for _, x := range o.Windows {
-		t.AddRow(x.Seconds, size.Decimal(x.Peak), x.Peak/o.Mean, size.Decimal(x.PerRank))
+		t.AddRow(x.Seconds, size.Rate(x.Peak), x.Peak/o.Mean, size.Rate(x.PerRank))
 	}
 	return t.WriteText(w)
 }

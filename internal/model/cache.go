@@ -1,6 +1,7 @@
 package model
 
 import (
+	"fmt"
 	"math"
 	"math/bits"
 
@@ -11,7 +12,10 @@ import (
 type Options struct {
 	DType   DType
 	Serving Serving
-	Page    int64 // tokens of a page, where an engine's choices count; 0: 1
+	Page    int64 // tokens of a page; 0: the engine's own, without an engine 1
+	// Ranks of tensor parallelism hold the cache of a request together. vLLM sizes the blocks of models with states by
+	// what one of them holds. 0: 1.
+	Ranks int64
 
 	// StateDType is the precision of the states' recurrences, float32 or bfloat16, whatever the file says; empty: as
 	// the file, the class or the engine has it.
@@ -23,15 +27,20 @@ type Cache struct {
 	Model *Model
 	Options
 
+	// DTypeBy says what decided the precision.
+	DTypeBy string
 	// State is the precision of the states' recurrences, and StateBy what decided it.
 	State, StateBy string
+
+	// Block are the tokens of a page as the cache has it, and BlockBy says what decided that.
+	Block   int64
+	BlockBy string
 
 	entry []int64 // bytes of an entry, or of the state, in one layer of Model.Groups[i]
 }
 
 // Cache fixes the precision and the way of serving. A model that cannot be served so is an error of the kind Input.
 func (m *Model) Cache(o Options) (*Cache, error) {
-	o.Page = max(o.Page, 1)
 	c := &Cache{Model: m, Options: o, entry: make([]int64, len(m.Groups))}
 	c.State, c.StateBy = m.stateDType(o)
 	ssm := int64(2)
@@ -55,6 +64,7 @@ func (m *Model) Cache(o Options) (*Cache, error) {
 			c.entry[i] = g.StateBytes(ssm)
 		}
 	}
+	c.setBlock()
 	return c, nil
 }
 
@@ -66,6 +76,9 @@ func (m *Model) CacheIn(dtype string, o Options) (*Cache, error) {
 	}
 	return m.Cache(o)
 }
+
+// Precision says in words in what the cache is counted, and why.
+func (c *Cache) Precision() string { return fmt.Sprintf("%s (%s)", c.DType.Name, c.DTypeBy) }
 
 const (
 	float32Name  = "float32"
@@ -94,13 +107,16 @@ func (m *Model) stateDType(o Options) (name, by string) {
 
 // Rank is the cache as one rank of tensor parallelism holds it; see [Model.Rank].
 func (c *Cache) Rank(tp int64) *Cache {
-	r, _ := c.Model.Rank(tp).Cache(c.Options) // it differs in numbers of heads and states alone
+	o := c.Options
+	o.Ranks = 1
+	r, _ := c.Model.Rank(tp).Cache(o) // it differs in numbers of heads and states alone
 	return r
 }
 
-// Stage is the cache of the layers from first up to, but without, end.
+// Stage is the cache of the layers from first up to, but without, end, in the blocks of the whole model.
 func (c *Cache) Stage(first, end int64) *Cache {
 	s, _ := c.Model.Stage(first, end).Cache(c.Options)
+	s.Block, s.BlockBy = c.Block, c.BlockBy
 	return s
 }
 
@@ -139,27 +155,27 @@ func (c *Cache) LayerBytes(i int, from, to, tokens int64) (int64, bool) {
 func (c *Cache) servedBytes(i int, from, to, tokens int64) (int64, bool) {
 	g := c.Model.Groups[i]
 	tokens = c.Serving.sent(c.Model, tokens)
-	first, end := int64(0), ceilDiv(tokens, c.Page)*c.Page
+	first, end := int64(0), ceilDiv(tokens, c.Block)*c.Block
 	if g.Last > 0 {
-		first, end = c.Serving.window(c.Model, g.Keep, tokens, c.Page)
+		first, end = c.Serving.window(c.Model, g.Keep, tokens, c.Block)
 	}
-	page := func(token int64) int64 { return min(ceilDiv(token, c.Page)*c.Page, end) }
+	page := func(token int64) int64 { return min(ceilDiv(token, c.Block)*c.Block, end) }
 	from, to = max(page(from), first), max(page(to), first)
 	every := max(g.Every, 1)
-	if c.Page%every != 0 { // smaller pages than an entry has tokens
+	if c.Block%every != 0 { // smaller pages than an entry has tokens
 		return product(min(to, tokens)/every-min(from, tokens)/every, c.entry[i])
 	}
 	whole, ok := c.pageBytes(i)
 	if !ok {
 		return 0, false
 	}
-	return product((to-from)/c.Page, whole)
+	return product((to-from)/c.Block, whole)
 }
 
 // pageBytes are the bytes of a page of one layer of group i, as the engine pads it.
 func (c *Cache) pageBytes(i int) (int64, bool) {
 	g := c.Model.Groups[i]
-	whole, ok := product(c.Page/max(g.Every, 1), c.entry[i])
+	whole, ok := product(c.Block/max(g.Every, 1), c.entry[i])
 	if unit := c.padding(g.Keep); ok && unit > 1 {
 		whole = ceilDiv(whole, unit) * unit
 	}
@@ -179,21 +195,21 @@ func (c *Cache) BlocksFrom(i int, from, tokens int64) (count, bytes int64) {
 		return 0, 0
 	case g.State.Any():
 		return 1, c.entry[i]
-	case c.Page%every != 0:
+	case c.Block%every != 0:
 		entries := g.Entries(tokens)
 		return min(entries, tokens/every-from/every), c.entry[i]
 	}
 	bytes, _ = c.pageBytes(i)
 	switch {
 	case g.Fixed > 0:
-		return ceilDiv(g.Fixed, c.Page), bytes
+		return ceilDiv(g.Fixed, c.Block), bytes
 	case c.Serving != Exact:
 		all, _ := c.servedBytes(i, from, tokens, tokens)
 		return all / bytes, bytes
 	case g.Last > 0 && tokens > g.Last:
-		return ceilDiv(tokens, c.Page) - max(tokens-g.Last, from)/c.Page, bytes
+		return ceilDiv(tokens, c.Block) - max(tokens-g.Last, from)/c.Block, bytes
 	}
-	return ceilDiv(tokens/every, c.Page/every) - from/c.Page, bytes
+	return ceilDiv(tokens/every, c.Block/every) - from/c.Block, bytes
 }
 
 // padding returns of which number the bytes of a page are a multiple. DeepSeek-V4 has such pages; they hold whole
@@ -201,7 +217,7 @@ func (c *Cache) BlocksFrom(i int, from, tokens int64) (count, bytes int64) {
 func (c *Cache) padding(k Keep) int64 {
 	const tokens = 128
 	switch {
-	case k.Packing != packingV4 && !(k.Kind == Indexer && k.Every > 1), c.Page%tokens != 0, c.Serving == TRTLLM:
+	case k.Packing != packingV4 && !(k.Kind == Indexer && k.Every > 1), c.Block%tokens != 0, c.Serving == TRTLLM:
 		return 1
 	case c.DType.Name == fp8DSMLA:
 		return 576

@@ -168,14 +168,3 @@ func evenStep(layers []int64) (step int64, ok bool) {
 func EvenPart(total, n, i int64) int64 {
 	return total/n + one(i < total%n)
 }
-
-// Pairs returns how many pairs of ranks exchange a cache that lies on a ranks of tensor parallelism and goes to b of
-// them, one of which is a multiple of the other. Pair p is of sender p a / pairs and receiver p b / pairs.
-func Pairs(a, b int64) int64 { return max(a, b) }
-
-// PairPart returns what pair p moves of so many bytes, each of which crosses once: receivers share them evenly, and of
-// each the senders.
-func PairPart(bytes, a, b, p int64) int64 {
-	senders := max(1, a/b)
-	return EvenPart(EvenPart(bytes, b, p/senders), senders, p%senders)
-}

@@ -1,6 +1,7 @@
 package result
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
@@ -14,12 +15,14 @@ type Request struct {
 	Name   string // request 3, or requests 3-5, layers 0 to 9; empty where the metadata does not say which
 	Tokens int64  // of input, of all its requests; 0 where it is not known
 	Bytes  int64  // of caches and states, before they were scaled; 0 where it is not known
+	Moved  int64  // the same with the copies that several ranks receive, where the metadata says so, else Bytes
 }
 
 // Request reads the metadata that `perigee matgen` writes.
 func (p *Pattern) Request() (r Request) {
 	read := func(key string) int64 { n, _ := whole(p.Metadata[key]); return n }
 	r.Tokens, r.Bytes = read("isl"), read("kv_bytes")+read("state_bytes")
+	r.Moved = cmp.Or(read("moved_bytes"), r.Bytes)
 	first, ok := whole(p.Metadata["request"])
 	if !ok {
 		return r
@@ -88,10 +91,14 @@ func (d *Document) DescribeWorkload(generator map[string]any) string {
 	}
 	name, _ := model["name"].(string)
 	name = llama.ReplaceAllString(name, "Llama $1 ${2}B")
-	if dtype, ok := model["kv_cache_dtype"].(string); ok && dtype != "bf16" {
+	if dtype, ok := model["kv_cache_dtype"].(string); ok {
 		name += " in " + dtype
 	}
-	parts := []string{name, layout(d, options), played.text(), played.scale(options["kv_replicas"] == "full")}
+	if by, ok := model["kv_cache_dtype_by"].(string); ok {
+		name += " (" + by + ")"
+	}
+	copies, told := model["copies"].(string)
+	parts := []string{name, layout(d, options), played.text(), copies, played.scale(!told && options["kv_replicas"] == "full")}
 	return strings.Join(slices.DeleteFunc(parts, func(text string) bool { return text == "" }), ", ")
 }
 
@@ -154,7 +161,7 @@ type requests struct {
 	parts              int64 // that the batches have, played or not
 	batches, requests  int64
 	least, most        int64   // tokens of a batch
-	bytes, caches      float64 // of the matrices, and of what they are the traffic of
+	bytes, caches      float64 // of the matrices, and of what they are the traffic of, with its copies
 	smallest, greatest float64 // bytes / caches of a pattern
 }
 
@@ -170,8 +177,8 @@ func countRequests(d *Document) requests {
 			continue
 		}
 		s.patterns++
-		s.bytes, s.caches = s.bytes+bytes, s.caches+float64(r.Bytes)
-		s.smallest, s.greatest = min(s.smallest, bytes/float64(r.Bytes)), max(s.greatest, bytes/float64(r.Bytes))
+		s.bytes, s.caches = s.bytes+bytes, s.caches+float64(r.Moved)
+		s.smallest, s.greatest = min(s.smallest, bytes/float64(r.Moved)), max(s.greatest, bytes/float64(r.Moved))
 		batch, cut := whole(p.Metadata["batch"])
 		if cut && seen[batch] {
 			continue
@@ -206,8 +213,8 @@ func (s *requests) text() string {
 	return text
 }
 
-// scale says how the bytes that are played, which copies may be among, stand to those of the caches; empty if they are
-// the same.
+// scale says how the bytes that are played stand to those of the caches; empty if they are the same. copies: the bytes
+// are of copies, too, in files from before they were counted apart.
 func (s *requests) scale(copies bool) string {
 	bytes := "bytes"
 	if copies {

@@ -163,6 +163,15 @@ func Decimal[N ~int64 | ~float64](bytes N) string {
 	return format(float64(bytes), 1000, []string{"B", "kB", "MB", "GB", "TB", "PB", "EB"})
 }
 
+// Exact writes a number of bytes as Decimal does, and from 1 kB on the number itself beside it:
+// "1.18 MB (1179648 bytes)".
+func Exact(bytes int64) string {
+	if bytes < 1000 {
+		return Decimal(bytes)
+	}
+	return fmt.Sprintf("%s (%d bytes)", Decimal(bytes), bytes)
+}
+
 // Rate writes a rate in bytes per second as Decimal does: "25.0 GB/s".
 func Rate[N ~int64 | ~float64](bytesPerSecond N) string { return Decimal(bytesPerSecond) + "/s" }
 

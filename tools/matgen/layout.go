@@ -205,15 +205,6 @@ type Cell struct {
 	Bytes    int64
 }
 
-// holders returns how many ranks of a decode worker hold the same cache: the most of all groups of layers.
-func (w *Workload) holders() int {
-	most := int64(1)
-	for _, g := range w.Model.cache.Model.Groups {
-		most = max(most, g.Copies(int64(w.decode.attention())))
-	}
-	return int(most)
-}
-
 // senders returns how many prefill ranks each decode rank receives from.
 func (w *Workload) senders() int {
 	return w.prefill.cp * max(1, w.prefill.attention()/w.decode.attention())
@@ -251,26 +242,28 @@ func summed(cells []Cell) []Cell {
 	return all
 }
 
-// share shares out the bytes of a load, replicas not counted. Tensor parallelism cuts heads: of b ranks, decode rank
-// j holds the share [j/b, (j+1)/b), which lies at one of a prefill ranks, or at a/b of them; ranks that hold copies
-// are sent a part each, or all of it to each. Context parallelism cuts tokens, into equal parts on both sides.
+// share shares out the bytes of a load, copies not counted: by [model.Move] among the ranks of tensor parallelism, and
+// by context parallelism, which cuts tokens, into equal parts on both sides.
 func (w *Workload) share(p Pattern, l load, bytes int64) []Cell {
-	a, b := w.prefill.attention(), w.decode.attention()
+	move := w.move()
 	prefill, _ := w.Prefill.Worker(p.PrefillWorker)
 	decode, _ := w.Decode.Worker(p.DecodeWorker)
-	perSlice := max(1, a/b)
-	cells := make([]Cell, 0, b*w.decode.cp*w.senders())
-	groups := splitEven(bytes, b/l.replicas)
-	for j := range b {
-		parts := splitEven(groups[j/l.replicas], w.decode.cp)
+	cells := make([]Cell, 0, int(move.Pairs())*w.decode.cp*w.prefill.cp)
+	for pair := range move.Pairs() {
+		piece, moves := l.share.Piece(bytes, pair)
+		if !moves {
+			continue
+		}
+		t, j := move.Ranks(pair)
+		parts := splitEven(piece, w.decode.cp)
 		if l.everyPart {
-			parts = slices.Repeat(groups[j/l.replicas:j/l.replicas+1], w.decode.cp)
+			parts = slices.Repeat([]int64{piece}, w.decode.cp)
 		}
 		for d, part := range parts {
-			to := decode + w.decode.rank(l.decodeStage, d, p.decodeGroup, w.Options.place(j))
-			for i, piece := range splitEven(part, w.senders()) {
-				from := prefill + w.prefill.rank(p.part.stage, i/perSlice, p.prefillGroup, j*a/b+i%perSlice)
-				cells = append(cells, Cell{from, to, piece})
+			to := decode + w.decode.rank(l.decodeStage, d, p.decodeGroup, w.Options.place(int(j)))
+			for c, bytes := range splitEven(part, w.prefill.cp) {
+				from := prefill + w.prefill.rank(p.part.stage, c, p.prefillGroup, int(t))
+				cells = append(cells, Cell{from, to, bytes})
 			}
 		}
 	}

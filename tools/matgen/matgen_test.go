@@ -16,6 +16,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/size"
 	"perigee/internal/traffic/matrix"
 )
 
@@ -359,6 +360,7 @@ func TestPresets(t *testing.T) {
 		"llama-405b": 516096, "qwen3-30B": 98304, "deepseek-r1-distill-llama-70b": 327680, "deepseek-r1": 70272,
 		"llama3.1-405b": 516096, "qwen3-30b-a3b": 98304, "kimi-k2": 70272, "mixtral-8x22b": 229376,
 	}
+	copies := map[string]int64{"qwen3-30B": 2, "qwen3-30b-a3b": 2, "deepseek-r1": 8, "kimi-k2": 8}
 	for name, perToken := range tokens {
 		t.Run(name, func(t *testing.T) {
 			folder := filepath.Join(t.TempDir(), "a folder: with 'marks'", "out")
@@ -367,7 +369,7 @@ func TestPresets(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := fmt.Sprintf("# model %s: %d bytes of KV cache per token\n", name, perToken); !strings.Contains(out, want) {
+			if want := fmt.Sprintf("# model %s: %s of KV cache per token, bf16 (default)\n", name, size.Exact(perToken)); !strings.Contains(out, want) {
 				t.Errorf("the summary lacks %q:\n%s", want, out)
 			}
 			d := readMetadata(t, folder)
@@ -380,7 +382,7 @@ func TestPresets(t *testing.T) {
 					t.Fatal(err)
 				}
 				isl := int64(p.Metadata["isl"].(int))
-				if p.MatrixFile != fileName(k) || p.MemType != "dram" || m.Size() != 16 || m.Total() != isl*perToken || p.Sleep <= 0 {
+				if p.MatrixFile != fileName(k) || p.MemType != "dram" || m.Size() != 16 || m.Total() != isl*perToken*max(copies[name], 1) || p.Sleep <= 0 {
 					t.Errorf("pattern %d: %+v with a matrix of %d ranks and %d bytes", k, p, m.Size(), m.Total())
 				}
 			}

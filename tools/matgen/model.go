@@ -1,7 +1,6 @@
 package matgen
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -17,7 +16,10 @@ type Model struct {
 	Layers        int64      `yaml:"num_layers"`
 	Heads         int64      `yaml:"num_heads,omitempty"`
 	CacheDType    string     `yaml:"kv_cache_dtype"`
+	CacheDTypeBy  string     `yaml:"kv_cache_dtype_by"`
 	Serving       string     `yaml:"serving,omitempty"`
+	Block         int64      `yaml:"block,omitempty"`        // tokens of a page, with an engine
+	Copies        string     `yaml:"copies,omitempty"`       // who receives the same bytes as others
 	BytesPerToken int64      `yaml:"bytes_per_token"`        // of a long request, in all layers that keep all tokens
 	WindowBytes   int64      `yaml:"window_bytes,omitempty"` // that layers with a window keep of a long request
 	StateBytes    int64      `yaml:"state_bytes,omitempty"`  // of states, whatever the request's length
@@ -54,14 +56,14 @@ func (o *Options) model(file *model.Model) (Model, error) {
 	if err != nil {
 		return Model{}, err
 	}
-	choice, err := o.cacheOptions(m)
-	if err != nil {
-		return Model{}, err
-	}
 	if err := m.CheckHeads(); err != nil && !o.Compat {
 		return Model{}, err
 	}
-	return o.sized(m, choice)
+	c, err := o.cache(m)
+	if err != nil {
+		return Model{}, err
+	}
+	return o.sized(c), nil
 }
 
 // architecture returns the model that the options name.
@@ -92,18 +94,24 @@ func (o *Options) named() bool {
 	return err == nil
 }
 
-// cacheOptions are the precision and the way of serving. Without an option a cache has 16 bit.
-func (o *Options) cacheOptions(m *model.Model) (model.Options, error) {
-	choice := model.Options{Serving: model.Serving(o.Serving), Page: o.PageSize, StateDType: o.StateDType}
-	var err error
-	if o.KVCacheDType == "" && o.DtypeSize != nil && !o.named() {
-		if choice.DType, err = model.BytesPerValue(*o.DtypeSize); err != nil {
-			return choice, usage("--dtype-size: %w", err)
-		}
-	} else if choice.DType, err = m.ParseDType(cmp.Or(o.KVCacheDType, "bf16")); err != nil {
-		return choice, usage("--kv-cache-dtype: %w", err)
+// cache is the cache of a model, as it is served to the ranks of a decode worker that hold a request together.
+func (o *Options) cache(m *model.Model) (*model.Cache, error) {
+	ranks := int64(max(o.DecodeTP/o.DecodeDP, 1))
+	if o.KVCacheDType != "" || o.DtypeSize == nil || o.named() {
+		return o.Flags.Cache(m, ranks)
 	}
-	return choice, nil
+	choice, err := o.Flags.Options(ranks)
+	if err != nil {
+		return nil, err
+	}
+	if choice.DType, err = model.BytesPerValue(*o.DtypeSize); err != nil {
+		return nil, usage("--dtype-size: %w", err)
+	}
+	c, err := m.Cache(choice)
+	if err == nil {
+		c.DTypeBy = "--dtype-size"
+	}
+	return c, err
 }
 
 // refuseNumbers refuses numbers of a custom model beside a file that says them.
@@ -182,16 +190,16 @@ func (o *Options) customNumbers() []customNumber {
 }
 
 // sized computes the bytes, and completes a hidden size that the file does not say.
-func (o *Options) sized(m *model.Model, choice model.Options) (Model, error) {
-	c, err := m.Cache(choice)
-	if err != nil {
-		return Model{}, err
-	}
+func (o *Options) sized(c *model.Cache) Model {
+	m := c.Model
 	growing, windows, states := c.TokenBytes()
 	sized := Model{
-		Name: m.Name, Hidden: m.Hidden, Layers: m.Layers, Heads: m.Heads, CacheDType: choice.DType.Name,
-		Serving: string(choice.Serving), BytesPerToken: int64(growing), WindowBytes: windows, StateBytes: states,
+		Name: m.Name, Hidden: m.Hidden, Layers: m.Layers, Heads: m.Heads, CacheDType: c.DType.Name, CacheDTypeBy: c.DTypeBy,
+		Serving: string(c.Serving), BytesPerToken: int64(growing), WindowBytes: windows, StateBytes: states,
 		StateDType: c.State, cache: c,
+	}
+	if c.Serving != model.Exact {
+		sized.Block = c.Block
 	}
 	if o.named() {
 		sized.Name = o.Model
@@ -206,7 +214,7 @@ func (o *Options) sized(m *model.Model, choice model.Options) (Model, error) {
 		sized.hiddenGuessed = true
 		sized.Hidden = m.HiddenSize()
 	}
-	return sized, nil
+	return sized
 }
 
 // requestBytes returns what is kept of a request of so many tokens, states included, and whether it fits 63 bits.

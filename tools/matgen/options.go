@@ -26,12 +26,6 @@ const originalFLOPS = 36e12
 
 const defaultFLOPS = model.PrefillFLOPS
 
-// What --kv-replicas can be; see the package comment.
-const (
-	replicasSplit = "split"
-	replicasFull  = "full"
-)
-
 var memTypes = []string{"cuda", "vram", "cpu", "dram"}
 
 // Options are the options of `perigee matgen generate`, also written to the
@@ -61,12 +55,9 @@ type Options struct {
 
 	RailOptimized bool `negatable:"" group:"System" help:"Place the ranks of a decode worker so that each rank sends to its own NIC and the one 4 further; needs prefill tp 4 and decode tp 8." yaml:"rail_optimized"`
 
-	Model        string `completes:"models" placeholder:"NAME|FILE" group:"Model" help:"A name such as llama-405b, qwen3-30B or deepseek-ai/DeepSeek-R1 (perigee kvbench models), a config.json, or a file of your own." yaml:"model,omitempty"`
-	ModelFile    string `placeholder:"FILE" group:"Model" help:"The same as --model with a file." yaml:"model_file,omitempty"`
-	KVCacheDType string `name:"kv-cache-dtype" placeholder:"NAME" group:"Model" help:"Precision of the cache: bf16 (the default), fp8, nvfp4, fp8_ds_mla and others; auto for that of the model's file." yaml:"kv_cache_dtype,omitempty"`
-	StateDType   string `name:"state-dtype" enum:",float32,bfloat16" default:"" placeholder:"NAME" group:"Model" help:"Precision of states: float32 or bfloat16 (default: that of the file, class or engine)." yaml:"state_dtype,omitempty"`
-	Serving      string `name:"serving" enum:",vllm,sglang,trtllm" default:"" placeholder:"ENGINE" group:"Model" help:"Move what an engine moves: vllm, sglang or trtllm. By default what the model keeps." yaml:"serving,omitempty"`
-	PageSize     int64  `name:"page-size" default:"1" placeholder:"TOKENS" group:"Model" help:"With --serving: tokens of a page." yaml:"page_size,omitempty"`
+	Model       string `completes:"models" placeholder:"NAME|FILE" group:"Model" help:"A name such as llama-405b, qwen3-30B or deepseek-ai/DeepSeek-R1 (perigee kvbench models), a config.json, or a file of your own." yaml:"model,omitempty"`
+	ModelFile   string `placeholder:"FILE" group:"Model" help:"The same as --model with a file." yaml:"model_file,omitempty"`
+	model.Flags `group:"Model" yaml:",inline"`
 
 	HiddenSize *int64 `placeholder:"N" group:"Model" help:"Custom model: hidden size. Also completes a file that does not say it." yaml:"hidden_size,omitempty"`
 	NumLayers  *int64 `placeholder:"N" group:"Model" help:"Custom model: layers." yaml:"num_layers,omitempty"`
@@ -86,16 +77,16 @@ type Options struct {
 	Trace     string `placeholder:"FILE" group:"Requests" help:"Take lengths and arrival times from a serving trace: JSON lines of Mooncake, Bailian, Dynamo; CSV of Azure, BurstGPT, or such columns; may be gzip." yaml:"trace,omitempty"`
 	TraceUnit string `name:"trace-unit" placeholder:"s|ms" group:"Requests" help:"Unit of the trace's timestamps, s or ms, where the trace does not say it." yaml:"trace_unit,omitempty"`
 
-	FLOPS      float64 `name:"flops" default:"400e12" group:"System" help:"Operations per second that a GPU reaches in prefill; decides the sleeps." yaml:"flops"`
-	KVReplicas string  `name:"kv-replicas" enum:"split,full" default:"split" group:"Traffic" help:"What decode ranks that hold the same cache receive: each an equal part (split), or each all of it (full)." yaml:"kv_replicas"`
-	Scale      float64 `default:"1" group:"Traffic" help:"Shrink all bytes by this factor, so that a small machine can play the workload." yaml:"scale"`
-	TimeScale  float64 `name:"time-scale" default:"1" group:"Traffic" help:"Shrink all sleeps by this factor." yaml:"time_scale"`
-	Layerwise  bool    `group:"Traffic" help:"Send each run of layers of a batch when it is prefilled, while the next one is." yaml:"layerwise,omitempty"`
-	Runs       int     `name:"layer-runs" placeholder:"N" group:"Traffic" help:"With --layerwise: into how many runs a stage's layers are cut (default: 8, or as many as it has)." yaml:"layer_runs,omitempty"`
-	Chunk      int64   `placeholder:"TOKENS" group:"Traffic" help:"Prefill, and send, each request by chunks of so many tokens." yaml:"chunk,omitempty"`
-	MemType    string  `placeholder:"TYPE" group:"Traffic" help:"mem_type of every pattern: cuda, vram, cpu or dram. By default it is left to the run." yaml:"mem_type,omitempty"`
-	Compat     bool    `group:"Traffic" help:"Make the files of the original generator, with its rounding, presets and sleeps." yaml:"compat"`
-	Dense      bool    `group:"Files" help:"Write a row for each rank even of more than 1024 ranks, instead of a line for each message." yaml:"dense"`
+	FLOPS      float64        `name:"flops" default:"400e12" group:"System" help:"Operations per second that a GPU reaches in prefill; decides the sleeps." yaml:"flops"`
+	KVReplicas model.Replicas `name:"kv-replicas" enum:"full,split" default:"full" group:"Traffic" help:"What decode ranks that hold the same cache receive: each all of it, as from engines (full), or each an equal part (split)." yaml:"kv_replicas"`
+	Scale      float64        `default:"1" group:"Traffic" help:"Shrink all bytes by this factor, so that a small machine can play the workload." yaml:"scale"`
+	TimeScale  float64        `name:"time-scale" default:"1" group:"Traffic" help:"Shrink all sleeps by this factor." yaml:"time_scale"`
+	Layerwise  bool           `group:"Traffic" help:"Send each run of layers of a batch when it is prefilled, while the next one is." yaml:"layerwise,omitempty"`
+	Runs       int            `name:"layer-runs" placeholder:"N" group:"Traffic" help:"With --layerwise: into how many runs a stage's layers are cut (default: 8, or as many as it has)." yaml:"layer_runs,omitempty"`
+	Chunk      int64          `placeholder:"TOKENS" group:"Traffic" help:"Prefill, and send, each request by chunks of so many tokens." yaml:"chunk,omitempty"`
+	MemType    string         `placeholder:"TYPE" group:"Traffic" help:"mem_type of every pattern: cuda, vram, cpu or dram. By default it is left to the run." yaml:"mem_type,omitempty"`
+	Compat     bool           `group:"Traffic" help:"Make the files of the original generator, with its rounding, presets and sleeps." yaml:"compat"`
+	Dense      bool           `group:"Files" help:"Write a row for each rank even of more than 1024 ranks, instead of a line for each message." yaml:"dense"`
 }
 
 // DefaultOptions returns what the command line starts from. The node counts
@@ -129,7 +120,6 @@ func (o *Options) checkNumbers() error {
 		{"decode-cp", int64(o.DecodeCP), maxRanks},
 		{"prefill-dp", int64(o.PrefillDP), maxRanks},
 		{"decode-dp", int64(o.DecodeDP), maxRanks},
-		{"page-size", o.PageSize, maxTokens},
 		{"min-isl", o.MinISL, maxTokens},
 		{"max-isl", o.MaxISL, maxTokens},
 	}
@@ -195,8 +185,12 @@ func (o *Options) checkReals() error {
 // checkWords refuses words that mean nothing and options that exclude each
 // other.
 func (o *Options) checkWords() error {
-	if o.KVReplicas != replicasSplit && o.KVReplicas != replicasFull {
-		return usage("--kv-replicas: wanted %s or %s, got %q", replicasSplit, replicasFull, o.KVReplicas)
+	if o.KVReplicas != model.ReplicasSplit && o.KVReplicas != model.ReplicasFull {
+		return usage("--kv-replicas: wanted %s or %s, got %q", model.ReplicasFull, model.ReplicasSplit, o.KVReplicas)
+	}
+	choice, err := o.Flags.Options(1)
+	if err != nil {
+		return err
 	}
 	if o.MemType != "" && !slices.Contains(memTypes, o.MemType) {
 		return usage("--mem-type: wanted one of %s, got %q", strings.Join(memTypes, ", "), o.MemType)
@@ -217,7 +211,7 @@ func (o *Options) checkWords() error {
 		flag, without string
 		idle          bool
 	}{
-		{"--page-size", "--serving", o.PageSize != 1 && o.Serving == ""},
+		{"--page-size", "--serving by an engine", o.PageSize != nil && choice.Serving == model.Exact},
 		{"--layer-runs", "--layerwise", o.Runs != 0 && !o.Layerwise},
 	} {
 		if x.idle {
@@ -247,7 +241,7 @@ func (o *Options) checkCompat() error {
 		{"--model-file", o.ModelFile != ""},
 		{"--head-dim", o.HeadDim != nil},
 		{"--flops", o.FLOPS != defaultFLOPS},
-		{"--kv-replicas", o.KVReplicas != replicasSplit},
+		{"--kv-replicas", o.KVReplicas != model.ReplicasFull},
 		{"--scale", o.Scale != 1},
 		{"--mem-type", o.MemType != ""},
 		{"--time-scale", o.TimeScale != 1},
@@ -255,6 +249,7 @@ func (o *Options) checkCompat() error {
 		{"--chunk", o.Chunk != 0},
 		{"--kv-cache-dtype", o.KVCacheDType != ""},
 		{"--serving", o.Serving != ""},
+		{"--state-dtype", o.StateDType != ""},
 		{"--prefill-dp, --decode-dp", o.PrefillDP != 1 || o.DecodeDP != 1},
 	} {
 		if x.given {

@@ -3,6 +3,8 @@ package matgen
 import (
 	"math/big"
 	"slices"
+
+	"perigee/internal/model"
 )
 
 // part is the share of a batch that one pattern moves.
@@ -14,20 +16,20 @@ type part struct {
 	alone      bool  // it is all that moves of the batch
 }
 
-// load groups the bytes that move in a pattern to a stage of the decode pipeline and are copied alike there.
+// load groups the bytes that move in a pattern to a stage of the decode pipeline and are shared out alike there.
 type load struct {
 	decodeStage int
-	replicas    int   // decode ranks that each receive the same bytes
+	share       model.Share
 	everyPart   bool  // every part of the sequence receives all of it
 	bytes       int64 // once
 }
 
 // times returns how often the bytes of a load are sent.
-func (l load) times(decode parallel) int {
+func (l load) times(decode parallel) int64 {
 	if l.everyPart {
-		return l.replicas * decode.cp
+		return l.share.Times() * int64(decode.cp)
 	}
-	return l.replicas
+	return l.share.Times()
 }
 
 func bytesOf(loads []load) []int64 {
@@ -127,22 +129,27 @@ func (w *Workload) tokens(p part, r Request) (from, to int64) {
 	return min(p.chunk*w.Options.Chunk, r.Tokens), min((p.chunk+1)*w.Options.Chunk, r.Tokens)
 }
 
-// loads returns what moves in a pattern, replicas not counted. The model's bytes are not shared out by heads here:
-// ranks that hold the same are so many in each group of layers.
+// move is how a batch goes from one attention group to another.
+func (w *Workload) move() model.Move {
+	return model.Move{Serving: w.Model.cache.Serving, Replicas: w.Options.KVReplicas, From: int64(w.prefill.attention()),
+		To: int64(w.decode.attention())}
+}
+
+// loads returns what moves in a pattern, copies not counted.
 func (w *Workload) loads(p Pattern) []load {
 	var all []load
 	add := func(l load) {
 		i := slices.IndexFunc(all, func(x load) bool {
-			return x.decodeStage == l.decodeStage && x.replicas == l.replicas && x.everyPart == l.everyPart
+			return x.decodeStage == l.decodeStage && x.share == l.share && x.everyPart == l.everyPart
 		})
-		if i < 0 && l.bytes > 0 {
+		if i < 0 {
 			all = append(all, l)
-		} else if i >= 0 {
+		} else {
 			all[i].bytes += l.bytes
 		}
 	}
-	full := w.Options.KVReplicas == replicasFull
-	cache, tp := w.Model.cache, int64(w.decode.attention())
+	cache, move := w.Model.cache, w.move()
+	full := move.Replicas == model.ReplicasFull
 	for stage := range w.decode.pp() {
 		first, end := max(p.part.first, w.decode.stages[stage]), min(p.part.end, w.decode.stages[stage+1])
 		for i, g := range cache.Model.Groups {
@@ -151,15 +158,9 @@ func (w *Workload) loads(p Pattern) []load {
 			if layers == 0 || state != p.part.states {
 				continue
 			}
-			l := load{decodeStage: stage, replicas: 1, bytes: w.groupBytes(p, i) * layers}
-			if full {
-				l.replicas, l.everyPart = int(g.Copies(tp)), state
+			for _, lot := range move.Lots(g.Keep, w.groupBytes(p, i)*layers, layers*int64(p.Requests)) {
+				add(load{stage, lot.Share, full && state, lot.Bytes})
 			}
-			if copied := g.CopiedBytes() * layers * int64(p.Requests); full && copied > 0 {
-				add(load{decodeStage: stage, replicas: int(tp), everyPart: true, bytes: copied})
-				l.bytes -= copied
-			}
-			add(l)
 		}
 	}
 	return all

@@ -36,7 +36,7 @@ func drawParts(t *rapid.T) Options {
 	o.NumPrefillNodes, o.NumDecodeNodes = 1, 1
 	o.Layerwise = rapid.Bool().Draw(t, "layerwise")
 	o.Chunk = int64(pick("chunk", 0, 100, 1000))
-	o.KVReplicas = rapid.SampledFrom([]string{replicasSplit, replicasFull}).Draw(t, "replicas")
+	o.KVReplicas = rapid.SampledFrom([]model.Replicas{model.ReplicasSplit, model.ReplicasFull}).Draw(t, "replicas")
 	o.BatchSize = pick("batch", 1, 2)
 	o.MinISL = 1
 	return o
@@ -76,7 +76,7 @@ func TestParts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if m.Total() != p.Bytes || o.KVReplicas == replicasSplit && p.Bytes != p.KVBytes || p.SleepSec < 0 {
+			if m.Total() != p.Bytes || o.KVReplicas == model.ReplicasSplit && p.Bytes != p.KVBytes || p.SleepSec < 0 {
 				t.Fatalf("pattern %d: %d bytes in its matrix, %+v", k, m.Total(), p)
 			}
 		}
@@ -108,7 +108,7 @@ func TestFullCopies(t *testing.T) {
 	for _, name := range []string{"deepseek-v3.2", "gemma-4-26b-a4b", "qwen3-next-80b-a3b", "falcon-h1-7b", "llama3.1-8b", "kimi-k3"} {
 		for _, tp := range []int{1, 2, 4} {
 			o := DefaultOptions()
-			o.Model, o.KVReplicas, o.NumPrefillNodes, o.NumDecodeNodes, o.PrefillTP, o.DecodeTP, o.PPN = name, replicasFull, 1, 1, tp, tp, tp
+			o.Model, o.KVReplicas, o.NumPrefillNodes, o.NumDecodeNodes, o.PrefillTP, o.DecodeTP, o.PPN = name, model.ReplicasFull, 1, 1, tp, tp, tp
 			w, err := Plan(o, Inputs{Draws: []Draw{{Tokens: 5000}}})
 			if err != nil {
 				t.Fatal(err)

@@ -49,7 +49,8 @@ type Pattern struct {
 	Batch                       int
 	PrefillWorker, DecodeWorker int
 	ISL                         int64   // tokens of input, all requests
-	KVBytes                     int64   // of cache or states, before --scale and without replicas
+	KVBytes                     int64   // of cache or states, before --scale and without copies
+	MovedBytes                  int64   // the same with copies
 	Bytes                       int64   // the sum of the matrix
 	SleepSec                    float64 // before the launch
 
@@ -115,6 +116,9 @@ func Plan(o Options, in Inputs) (*Workload, error) {
 	}
 	if err := w.makeWorkers(); err != nil {
 		return nil, err
+	}
+	if !o.Compat {
+		w.Model.Copies = w.move().Text(w.Model.cache.Model)
 	}
 	draws, err := o.draws(in)
 	if err != nil {
@@ -235,7 +239,7 @@ func (w *Workload) fill() error {
 }
 
 // fillBytes gives each pattern its bytes after --scale, and makes sure that the sum of all matrices fits an int64. The
-// scaled bytes are divided over the loads of a pattern so that they add up exactly.
+// scaled bytes are divided over the loads of a pattern so that they add up exactly, copies not counted.
 func (w *Workload) fillBytes() error {
 	var total int64
 	for k, scaled := range w.scaledBytes() {
@@ -245,8 +249,15 @@ func (w *Workload) fillBytes() error {
 		}
 		p.scaled = scaled
 		loads := w.loads(*p)
+		for _, l := range loads {
+			moved, ok := product(l.bytes, l.times(w.decode))
+			if !ok || moved > math.MaxInt64-p.MovedBytes {
+				return errTooMuch("the caches of a batch and their copies")
+			}
+			p.MovedBytes += moved
+		}
 		for i, bytes := range apportion(scaled, bytesOf(loads)) {
-			sum, ok := product(bytes, int64(loads[i].times(w.decode)))
+			sum, ok := product(bytes, loads[i].times(w.decode))
 			if !ok || sum > math.MaxInt64-total {
 				return errTooMuch("the sum of all matrices")
 			}

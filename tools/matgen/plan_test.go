@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/fault"
+	"perigee/internal/model"
 )
 
 // drawOptions makes options of a small system that can be planned.
@@ -31,7 +32,7 @@ func drawOptions(t *rapid.T) (Options, Inputs) {
 		heads, hidden, layers, dtype := kvHeads*3, kvHeads*3*5, int64(3), 1.0
 		o.NumKVHeads, o.NumHeads, o.HiddenSize, o.NumLayers, o.DtypeSize = &kvHeads, &heads, &hidden, &layers, &dtype
 	}
-	o.KVReplicas = rapid.SampledFrom([]string{replicasSplit, replicasFull}).Draw(t, "replicas")
+	o.KVReplicas = rapid.SampledFrom([]model.Replicas{model.ReplicasSplit, model.ReplicasFull}).Draw(t, "replicas")
 	o.BatchSize = pick("batch size", 1, 2, 5)
 	o.Scale = rapid.SampledFrom([]float64{1, 0.1, 0.37, 0.999}).Draw(t, "scale")
 	var in Inputs
@@ -89,8 +90,8 @@ func checkMatrix(t *rapid.T, w *Workload, p Pattern) {
 	}
 	o := &w.Options
 	copies := int64(1)
-	if o.KVReplicas == replicasFull {
-		copies = int64(w.holders())
+	if o.KVReplicas == model.ReplicasFull {
+		copies = int64(w.move().Holders(w.Model.cache.Model))
 	}
 	if m.Total() != p.scaled*copies || m.Total() != p.Bytes || m.Size() != w.World() {
 		t.Fatalf("sum %d, wanted %d x %d, %d planned", m.Total(), p.scaled, copies, p.Bytes)
@@ -98,7 +99,12 @@ func checkMatrix(t *rapid.T, w *Workload, p Pattern) {
 	pFrom, pTo := w.Prefill.Worker(p.PrefillWorker)
 	dFrom, dTo := w.Decode.Worker(p.DecodeWorker)
 	perRank := p.scaled * copies / int64(o.DecodeTP)
-	perSender := p.Bytes / int64(o.PrefillTP*o.PrefillCP)
+	// Of prefill ranks that hold the same heads one sends, unless all share the sending.
+	idle := int64(1)
+	if o.KVReplicas == model.ReplicasFull {
+		idle = w.move().Share(w.Model.cache.Model.Groups[0].Keep).Step
+	}
+	perSender := p.Bytes * idle / int64(o.PrefillTP*o.PrefillCP)
 	messages := int64(max(o.PrefillTP, o.DecodeTP) * o.PrefillCP)
 	for rank := range m.Size() {
 		send, receive := m.RowSum(rank), m.ColumnSum(rank)
@@ -106,7 +112,7 @@ func checkMatrix(t *rapid.T, w *Workload, p Pattern) {
 			if send != 0 {
 				t.Fatalf("rank %d is not of the prefill worker and sends %d bytes", rank, send)
 			}
-		} else if d := send - perSender; d < -messages || d > messages {
+		} else if d := send - perSender; (d < -messages || d > messages) && (send > 0 || int64(rank-pFrom)%idle == 0) {
 			t.Fatalf("rank %d sends %d bytes, wanted about %d", rank, send, perSender)
 		}
 		if rank < dFrom || rank >= dTo {
@@ -164,8 +170,12 @@ func checkCoverage(t *rapid.T, w *Workload, p Pattern) {
 	if len(senders) != o.DecodeTP*o.PrefillCP {
 		t.Fatalf("%d pairs of decode rank and part of the sequence, wanted %d", len(senders), o.DecodeTP*o.PrefillCP)
 	}
+	want := max(1, o.PrefillTP/o.DecodeTP)
+	if o.KVReplicas == model.ReplicasFull { // of ranks that hold the same, one sends
+		want /= int(w.move().Share(w.Model.cache.Model.Groups[0].Keep).Step)
+	}
 	for key, ranks := range senders {
-		if len(ranks) != max(1, o.PrefillTP/o.DecodeTP) {
+		if len(ranks) != want {
 			t.Fatalf("decode rank %d has senders %v for part %d", key[0], ranks, key[1])
 		}
 		checkHeads(t, w, key[0], ranks)
@@ -301,24 +311,24 @@ func TestReplicas(t *testing.T) {
 		name   string
 		args   []string
 		copies int64
-		warns  string
+		says   string
 	}{
 		{"GQA with a head per rank", []string{"--model", "llama-405b", "--decode-tp", "8"}, 1, ""},
-		{"GQA with two ranks per head", []string{"--model", "qwen3-30B", "--decode-tp", "8"}, 2, "2 decode ranks hold the same cache"},
-		{"MLA", []string{"--model", "deepseek-r1", "--decode-tp", "8"}, 8, "8 decode ranks hold the same cache"},
+		{"GQA with two ranks per head", []string{"--model", "qwen3-30B", "--decode-tp", "8"}, 2, "each KV head goes to 2 decode ranks"},
+		{"MLA", []string{"--model", "deepseek-r1", "--decode-tp", "8"}, 8, "each of 8 decode ranks receives the whole latent"},
+		{"MLA with index keys", []string{"--model", "deepseek-v3.2", "--decode-tp", "4", "--decode-dp", "2"}, 2, "each of 2 decode ranks receives the whole latent"},
 		{"MLA on one rank", []string{"--model", "deepseek-r1", "--decode-tp", "1"}, 1, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			args := append(tt.args, "--num-prefill-nodes", "1", "--num-decode-nodes", "1", "--num-user-requests", "1")
-			split := mustPlan(t, args...)
-			full := mustPlan(t, append(args, "--kv-replicas", "full")...)
+			split := mustPlan(t, append(args, "--kv-replicas", "split")...)
+			full := mustPlan(t, args...)
 			if split.Bytes() != split.Patterns[0].KVBytes || full.Bytes() != tt.copies*split.Bytes() {
 				t.Errorf("%d bytes of cache: split %d, full %d, wanted %d copies", split.Patterns[0].KVBytes, split.Bytes(), full.Bytes(), tt.copies)
 			}
-			warned := slices.ContainsFunc(split.Warnings, func(s string) bool { return strings.Contains(s, "hold the same") })
-			if warned != (tt.warns != "") {
-				t.Errorf("warnings %q, wanted %q", split.Warnings, tt.warns)
+			if full.Model.Copies != tt.says || strings.Contains(split.Model.Copies, "inside the worker") != (tt.copies > 1) {
+				t.Errorf("full says %q, split %q, wanted %q", full.Model.Copies, split.Model.Copies, tt.says)
 			}
 		})
 	}
@@ -504,9 +514,8 @@ func TestWarnings(t *testing.T) {
 			[]string{"8 batches do not reach all of the 16 prefill and 1 decode workers",
 				"16 prefill and 1 decode workers: batches of one prefill worker run, and sleep, one after the other; those of several may meet at a decode worker"}},
 		{[]string{"--isl-scale", "0", "--isl-mean", "1", "--min-isl", "1", "--prefill-tp", "8", "--decode-tp", "8", "--num-kv-heads", "1", "--num-heads", "1", "--hidden-size", "1",
-			"--num-layers", "1", "--dtype-size", "2"},
+			"--num-layers", "1", "--dtype-size", "2", "--kv-replicas", "split"},
 			[]string{"the 1 attention heads of custom do not divide among prefill tp 8 and decode tp 8",
-				"8 decode ranks hold the same cache; each receives 1/8 of it, the rest must move inside the worker (--kv-replicas full sends all of it to each)",
 				"8 of 8 matrices have fewer bytes than messages, so some messages are empty"}},
 		{[]string{"--model", "llama-405b", "--isl-list", writeFile(t, "l", strings.Repeat("38328\n", 8)), "--compat", "--prefill-tp", "8", "--decode-tp", "8"},
 			[]string{"the matrices hold 158054796480 bytes instead of the 158247419904 of the cache (--compat rounds)"}},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
+	"strings"
 
 	"perigee/internal/cli"
 	"perigee/internal/plaintext"
@@ -21,6 +22,9 @@ func (w *Workload) writeSummary(out io.Writer, written string) error {
 		w.prefill)
 	line("decode: ranks %d to %d, %s (%s)", w.Decode.First, w.World()-1, cli.Count(w.Decode.Workers(), "worker"),
 		w.decode)
+	if text := w.Model.moves(); text != "" {
+		line("moves: %s", text)
+	}
 	if w.Trace != nil {
 		line("trace: %s", w.Trace)
 	}
@@ -50,41 +54,39 @@ func (w *Workload) summarizePatterns(line func(format string, args ...any)) {
 	}
 	line("requests: %d of %d to %d tokens, mean %.1f", len(w.Requests), least, most,
 		float64(tokens)/float64(len(w.Requests)))
-	line("bytes: %s in all, %s in the largest matrix (%s)", exactAndShort(w.Bytes()),
-		exactAndShort(w.Patterns[largest].Bytes), fileName(largest))
+	line("bytes: %s in all, %s in the largest matrix (%s)", size.Exact(w.Bytes()),
+		size.Exact(w.Patterns[largest].Bytes), fileName(largest))
 	send, receive := w.memory(w.Patterns[largest])
-	line("memory per rank: %s to send (prefill), %s to receive (decode)", exactAndShort(send), exactAndShort(receive))
+	line("memory per rank: %s to send (prefill), %s to receive (decode)", size.Exact(send), size.Exact(receive))
 	line("sleep: %s s on the busiest worker", seconds(w.longestSleep()))
 	if bytes := w.fileBytes(); bytes >= largeFiles {
-		line("files: at least %s", exactAndShort(bytes))
+		line("files: at least %s", size.Exact(bytes))
 	}
 }
 
 // text says in words what the model keeps.
 func (m Model) text() string {
-	text := fmt.Sprintf("%d bytes of KV cache per token", m.BytesPerToken)
-	if m.CacheDType != "bf16" {
-		text += " in " + m.CacheDType
-	}
+	text := fmt.Sprintf("%s of KV cache per token, %s", size.Exact(m.BytesPerToken), m.cache.Precision())
 	if m.WindowBytes > 0 {
-		text += fmt.Sprintf(", and %d that layers with a window keep of a long request", m.WindowBytes)
+		text += fmt.Sprintf("; %s that layers with a window keep of a long request", size.Exact(m.WindowBytes))
 	}
 	if m.StateBytes > 0 {
-		text += fmt.Sprintf(", and states of %d (%s: %s)", m.StateBytes, m.StateDType, m.cache.StateBy)
+		text += fmt.Sprintf("; states of %s, %s (%s)", size.Exact(m.StateBytes), m.StateDType, m.cache.StateBy)
+	}
+	return text
+}
+
+// moves says in words what an engine makes of it, and who receives copies.
+func (m Model) moves() string {
+	text := m.Copies
+	if m.Block > 0 {
+		text = strings.TrimSuffix(fmt.Sprintf("as %v, %s, %s", m.cache.Serving, m.cache.BlockText(), text), ", ")
 	}
 	return text
 }
 
 // largeFiles is from when on the user is told what the files take.
 const largeFiles = 100e6
-
-// exactAndShort writes bytes exactly and, from a million on, rounded too.
-func exactAndShort(bytes int64) string {
-	if bytes < 1e6 {
-		return fmt.Sprintf("%d bytes", bytes)
-	}
-	return fmt.Sprintf("%d bytes (%s)", bytes, size.Decimal(bytes))
-}
 
 // seconds writes three decimals, or three digits where these would be zeros.
 func seconds(s float64) string {

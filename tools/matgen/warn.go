@@ -9,7 +9,7 @@ import (
 func (w *Workload) warn() {
 	for _, check := range []func() string{
 		w.warnClipped, w.warnDraws, w.warnLastBatch, w.warnLargeBatches, w.warnIgnored, w.warnHidden, w.warnHeads,
-		w.warnReplicas, w.warnIdle, w.warnUnequal, w.warnEmptyCells, w.warnPartial, w.warnRounding, w.warnSleeps,
+		w.warnIdle, w.warnUnequal, w.warnEmptyCells, w.warnPartial, w.warnRounding, w.warnSleeps,
 	} {
 		if text := check(); text != "" {
 			w.Warnings = append(w.Warnings, text)
@@ -117,18 +117,6 @@ func (w *Workload) warnHeads() string {
 		w.Model.Heads, w.Model.Name, a, b)
 }
 
-func (w *Workload) warnReplicas() string {
-	o := &w.Options
-	if o.Compat || w.holders() == 1 {
-		return ""
-	}
-	n := w.holders()
-	if o.KVReplicas == replicasFull {
-		return fmt.Sprintf("each byte of the cache is sent to %d decode ranks (--kv-replicas full)", n)
-	}
-	return fmt.Sprintf("%d decode ranks hold the same cache; each receives 1/%d of it, the rest must move inside the worker (--kv-replicas full sends all of it to each)", n, n)
-}
-
 func (w *Workload) warnIdle() string {
 	workers := max(w.Prefill.Workers(), w.Decode.Workers())
 	batches := 0
@@ -159,7 +147,7 @@ func (w *Workload) warnEmptyCells() string {
 	n := 0
 	for _, p := range w.Patterns {
 		for _, l := range w.loads(p)[:1] {
-			if p.scaled < int64(w.decode.attention()/l.replicas*w.decode.cp*w.senders()) {
+			if p.scaled < l.share.Parts*l.share.Pieces*int64(w.decode.cp*w.prefill.cp) {
 				n++
 			}
 		}

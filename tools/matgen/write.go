@@ -2,6 +2,7 @@ package matgen
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,7 +58,8 @@ type metadataDoc struct {
 	ISL        int64    `yaml:"isl"`
 	Kind       string   `yaml:"kind,omitempty"` // kv or states
 	KVBytes    int64    `yaml:"kv_bytes,omitempty"`
-	Layers     string   `yaml:"layers,omitempty"` // first to last
+	Layers     string   `yaml:"layers,omitempty"`      // first to last
+	MovedBytes int64    `yaml:"moved_bytes,omitempty"` // kv_bytes, or state_bytes, with copies, where there are some
 	OSL        *int64   `yaml:"osl,omitempty"`
 	Parts      int      `yaml:"parts,omitempty"`   // patterns of the batch
 	Request    *int     `yaml:"request,omitempty"` // the first one
@@ -158,6 +160,9 @@ func (w *Workload) metadata(p Pattern) metadataDoc {
 		return doc
 	}
 	doc.KVBytes, doc.Request, doc.Requests = p.KVBytes, &p.FirstRequest, p.Requests
+	if p.MovedBytes != p.KVBytes {
+		doc.MovedBytes = p.MovedBytes
+	}
 	if x := p.part; x.states {
 		doc.KVBytes, doc.StateBytes = 0, p.KVBytes
 	}
@@ -196,13 +201,7 @@ func (w *Workload) assumptions() map[string]string {
 	a := map[string]string{
 		"ranks": "prefill ranks first; workers are consecutive ranks; inside a prefill worker the TP rank runs fastest, then the part of the sequence",
 		"sleep": "sum over requests of (4 s^2 H + 16 s H^2) L / (flops * prefill_tp / prefill_dp * prefill_cp) seconds",
-		"kv":    "every byte of a batch's cache is sent once",
-	}
-	if n := w.holders(); n > 1 {
-		a["kv"] = fmt.Sprintf("%d decode ranks hold the same cache; each is sent an equal part of it, so that every byte is sent once", n)
-		if w.Options.KVReplicas == replicasFull {
-			a["kv"] = fmt.Sprintf("%d decode ranks hold the same cache; each is sent all of it, so that every byte is sent %d times", n, n)
-		}
+		"kv":    cmp.Or(w.Model.Copies, "every byte of a batch's cache is sent once"),
 	}
 	if w.prefill.pp() > 1 || w.Options.cut() {
 		a["parts"] = "a batch moves in several patterns: by chunks of tokens, stages of the pipeline, runs of layers, each when it is prefilled; states last"

@@ -173,12 +173,12 @@ func TestSummary(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `# matgen generate: 2 matrices of 24 ranks, nothing written (--dry-run)
-# model llama-405b: 516096 bytes of KV cache per token
+# model llama-405b: 516 kB (516096 bytes) of KV cache per token, bf16 (default)
 # prefill: ranks 0 to 7, 2 workers (tp 4)
 # decode: ranks 8 to 23, 2 workers (tp 8)
 # requests: 4 of 1000 to 38328 tokens, mean 20090.5
-# bytes: 41474506752 bytes (41.5 GB) in all, 40958410752 bytes (41.0 GB) in the largest matrix (matrix_0.txt)
-# memory per rank: 10239602688 bytes (10.2 GB) to send (prefill), 5119801344 bytes (5.12 GB) to receive (decode)
+# bytes: 41.5 GB (41474506752 bytes) in all, 41.0 GB (40958410752 bytes) in the largest matrix (matrix_0.txt)
+# memory per rank: 10.2 GB (10239602688 bytes) to send (prefill), 5.12 GB (5119801344 bytes) to receive (decode)
 # sleep: 38.980 s on the busiest worker
 # warning: 1 of 4 draws were clipped: 1 below --min-isl 1000, 0 above --max-isl 128000
 # warning: the last batch has only 1 of --batch-size 3 requests
@@ -217,8 +217,8 @@ func TestSummaryOfLargeFiles(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"--num-prefill-nodes 1 --num-decode-nodes 1 --num-user-requests 200", ""},
 		{"--num-prefill-nodes 200 --num-decode-nodes 200 --num-user-requests 200", ""},
-		{"--num-prefill-nodes 200 --num-decode-nodes 200 --num-user-requests 200 --dense", "# files: at least 4096000000 bytes (4.10 GB)\n"},
-		{"--num-prefill-nodes 64 --num-decode-nodes 65 --num-user-requests 50000 --prefill-cp 64", "# files: at least 153600000 bytes (154 MB)\n"},
+		{"--num-prefill-nodes 200 --num-decode-nodes 200 --num-user-requests 200 --dense", "# files: at least 4.10 GB (4096000000 bytes)\n"},
+		{"--num-prefill-nodes 64 --num-decode-nodes 65 --num-user-requests 50000 --prefill-cp 64", "# files: at least 154 MB (153600000 bytes)\n"},
 	} {
 		got, err := run(t, append(strings.Fields(c.args), "--model", "llama-405b", "--prefill-tp", "8", "--decode-tp", "8", "--dry-run")...)
 		if err != nil {

@@ -1,0 +1,51 @@
+package model
+
+import (
+	"cmp"
+
+	"perigee/internal/fault"
+)
+
+// Flags are the options of commands that decide how the bytes of a cache are counted. They mean the same in all of them.
+type Flags struct {
+	KVCacheDType string `name:"kv-cache-dtype" placeholder:"NAME" help:"Precision of the cache: bf16 (the default), fp8, nvfp4, fp8_ds_mla and others; auto for that of the model's file." yaml:"kv_cache_dtype,omitempty"`
+	StateDType   string `name:"state-dtype" enum:",float32,bfloat16" default:"" placeholder:"NAME" help:"Precision of states: float32 or bfloat16 (default: that of the file, the class or the engine)." yaml:"state_dtype,omitempty"`
+	Serving      string `name:"serving" enum:",none,vllm,sglang,trtllm" default:"" placeholder:"ENGINE" help:"Move what an engine moves: vllm, sglang or trtllm. With none, the default, what the model keeps." yaml:"serving,omitempty"`
+	PageSize     *int64 `name:"page-size" placeholder:"TOKENS" help:"With --serving: tokens of a page (default: the engine's own)." yaml:"page_size,omitempty"`
+}
+
+// maxPage bounds the tokens of a page. A larger one is a typing error.
+const maxPage = 1 << 30
+
+// Options are those of a cache but for the precision. ranks of tensor parallelism hold a request together; see
+// [Options]. Errors are of the kind Usage.
+func (f *Flags) Options(ranks int64) (Options, error) {
+	o := Options{StateDType: f.StateDType, Ranks: ranks}
+	var err error
+	if o.Serving, err = ParseServing(f.Serving); err != nil {
+		return o, fault.New(fault.Usage, "--serving: %w", err)
+	}
+	if f.PageSize == nil {
+		return o, nil
+	}
+	if o.Page = *f.PageSize; o.Page < 1 || o.Page > maxPage {
+		return o, fault.New(fault.Usage, "--page-size: wanted 1 to %d tokens, got %d", maxPage, o.Page)
+	}
+	return o, nil
+}
+
+// Cache is the cache of a model as the options say.
+func (f *Flags) Cache(m *Model, ranks int64) (*Cache, error) {
+	o, err := f.Options(ranks)
+	if err != nil {
+		return nil, err
+	}
+	c, err := m.CacheIn(cmp.Or(f.KVCacheDType, "bf16"), o)
+	if fault.KindOf(err) == fault.Usage {
+		err = fault.Wrap(err, "--kv-cache-dtype")
+	}
+	if err == nil {
+		c.DTypeBy = map[bool]string{true: "default", false: "as asked"}[f.KVCacheDType == ""]
+	}
+	return c, err
+}

@@ -3,7 +3,7 @@
 
 -- What replay.open takes, under the names of the options.
 local of_schedule = {
-  "trace", "trace_unit", "model", "kv_cache_dtype", "prefill", "decode", "routing", "moved", "cache", "block_size", "page_size", "flops", "layer_runs",
+  "trace", "trace_unit", "model", "kv_cache_dtype", "state_dtype", "serving", "kv_replicas", "prefill", "decode", "routing", "moved", "cache", "block_size", "page_size", "flops", "layer_runs",
   "in_flight", "from", "to", "speed_up", "scale", "spread", "op", "pool",
 }
 
@@ -83,14 +83,17 @@ return {
   options = {
     options.path { "trace", nil, "a serving trace: Mooncake, Bailian, dynamo JSON lines; Azure, BurstGPT or other CSV; may be gzip", arg = true },
     options.string { "model", nil, "whose KV cache moves: a model's name, its config.json, or a file of your own" },
-    options.string { "kv-cache-dtype", "bf16", "precision of the cache: bf16, fp8 and others; auto for that of the model's file" },
+    options.string { "kv-cache-dtype", nil, "precision of the cache: bf16 (the default), fp8 and others; auto for that of the model's file" },
+    options.enum { "state-dtype", nil, "precision of states (default: that of the file, the class or the engine)", choices = { "float32", "bfloat16" } },
+    options.enum { "serving", "none", "move what an engine moves, in its pages; none: what the model keeps", choices = { "none", "vllm", "sglang", "trtllm" } },
+    options.enum { "kv-replicas", "full", "what decode ranks that hold the same cache receive: each all of it, or each a part", choices = { "full", "split" } },
     options.string { "prefill", nil, "prefill workers: 4xTP8 are 4 of 8 ranks each; their ranks come first" },
     options.string { "decode", nil, "decode workers, likewise" },
     options.enum { "routing", "round-robin", "how a request's workers are chosen", choices = { "round-robin", "least-loaded", "prefix-aware" } },
     options.enum { "moved", "prompt", "what moves: the whole prompt, or the blocks that the decode worker has not got", choices = { "prompt", "miss" } },
     options.int { "cache", nil, "blocks that each worker keeps, the least recently used going first (default: all)", min = 1 },
     options.int { "block-size", nil, "tokens of a hash id (default: as the trace says)", min = 1 },
-    options.int { "page-size", nil, "tokens of a page, each a descriptor a layer (default: one descriptor a group of layers and peer)", min = 1 },
+    options.int { "page-size", nil, "tokens of a page, each a descriptor a layer (default: the engine's own; with none one descriptor a group of layers and peer)", min = 1 },
     options.number { "flops", nil, "operations per second of a GPU in prefill, for which transfers then wait (default: they start at the arrival)", min = 1 },
     options.int { "layer-runs", nil, "runs of layers that leave one by one during the prefill; needs --flops", min = 1 },
     options.int { "in-flight", nil, "transfers that a decode rank admits at a time; needs --op READ (default: all)", min = 1 },

@@ -14,7 +14,6 @@ import (
 
 // Limits, beyond which a number is a typing error.
 const (
-	maxPage      = 1 << 20 // tokens of a page
 	maxTransfers = 1 << 27
 )
 
@@ -33,6 +32,9 @@ func (o *Options) check() error {
 	case o.Moved != WholePrompt && o.Moved != Missing:
 		return usage("--moved: wanted %s or %s, got %q", WholePrompt, Missing, o.Moved)
 	}
+	if o.Replicas = cmp.Or(o.Replicas, model.ReplicasFull); o.Replicas != model.ReplicasFull && o.Replicas != model.ReplicasSplit {
+		return usage("--kv-replicas: wanted %s or %s, got %q", model.ReplicasFull, model.ReplicasSplit, o.Replicas)
+	}
 	if err := o.checkNumbers(); err != nil {
 		return err
 	}
@@ -49,7 +51,7 @@ func (o *Options) checkNumbers() error {
 		flag        string
 		value, most float64
 	}{
-		{"cache", float64(o.CacheBlocks), math.MaxInt32}, {"page-size", float64(o.PageTokens), maxPage},
+		{"cache", float64(o.CacheBlocks), math.MaxInt32},
 		{"layer-runs", float64(o.LayerRuns), float64(o.Model.Model.Layers)}, {"flops", o.FLOPS, far},
 		{"speed-up", o.SpeedUp, far}, {"scale", o.Scale, 1},
 		{"from", o.From.Seconds(), far}, {"to", o.To.Seconds(), far},

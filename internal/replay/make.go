@@ -32,10 +32,7 @@ func Make(t *trace.Trace, o Options) (*Schedule, error) {
 		return nil, err
 	}
 	m := &maker{Schedule: &Schedule{Options: o}, trace: t}
-	var err error
-	if m.geometry, err = newGeometry(&o); err != nil {
-		return nil, fault.Wrap(err, "--page-size %d", o.PageTokens)
-	}
+	m.geometry = newGeometry(&o)
 	requests, err := m.window()
 	if err != nil {
 		return nil, err
@@ -72,7 +69,10 @@ func (m *maker) window() (w [2]int, err error) {
 	}
 	m.Outside = len(all) - (w[1] - w[0])
 	longest := slices.MaxFunc(all[w[0]:w[1]], func(a, b trace.Request) int { return cmp.Compare(a.Input, b.Input) })
-	_, _, err = m.geometry.cache.Bytes(longest.Input + m.PageTokens) // so that no product overflows
+	if _, ok := m.geometry.move.Bytes(m.Model, 0, longest.Input+m.Model.Block); !ok { // so that no product overflows
+		err = fault.New(fault.Input, "%s:%d: the cache that %s keeps of %d tokens does not fit 63 bits with its copies",
+			m.trace.Name, longest.Line, m.Model.Model.Name, longest.Input)
+	}
 	return w, err
 }
 

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"fmt"
 	"math/big"
 	"math/bits"
 	"strconv"
@@ -12,30 +13,19 @@ import (
 // geometry cuts the cache of a request into descriptors.
 type geometry struct {
 	cache  *model.Cache
-	paged  bool
-	a, b   int64     // ranks of a prefill and of a decode worker
-	pairs  int64     // of ranks that exchange a cache; see model.Pairs
+	move   model.Move
+	pairs  int64     // of ranks that exchange a cache
+	paged  bool      // each page is a descriptor
 	layers [][]int64 // by run of layers, how many of each group
-	copies []int64   // by group, pairs that share the same part of a page
 
 	num, den uint64 // the scale
 }
 
-func newGeometry(o *Options) (g geometry, err error) {
-	g = geometry{cache: o.Model, paged: o.PageTokens > 0, a: int64(o.Prefill.TP), b: int64(o.Decode.TP)}
-	if g.paged {
-		choice := o.Model.Options
-		choice.Page = o.PageTokens
-		if g.cache, err = o.Model.Model.Cache(choice); err != nil {
-			return g, err
-		}
-	}
-	g.pairs = model.Pairs(g.a, g.b)
+func newGeometry(o *Options) geometry {
+	g := geometry{cache: o.Model, move: o.move(), paged: o.Model.Page > 0 || o.Model.Serving != model.Exact}
+	g.pairs = g.move.Pairs()
 	g.num, g.den = fraction(o.Scale)
 	groups, runs := o.Model.Model.Groups, int64(max(o.LayerRuns, 1))
-	for _, group := range groups {
-		g.copies = append(g.copies, group.Copies(g.pairs))
-	}
 	first := int64(0)
 	for run := range runs {
 		end := first + model.EvenPart(o.Model.Model.Layers, runs, run)
@@ -49,7 +39,32 @@ func newGeometry(o *Options) (g geometry, err error) {
 		}
 		g.layers, first = append(g.layers, counts), end
 	}
-	return g, nil
+	return g
+}
+
+// Page are the tokens of a descriptor's page; 0: descriptors hold all of a group of layers.
+func (s *Schedule) Page() int64 {
+	if !s.geometry.paged {
+		return 0
+	}
+	return s.Model.Block
+}
+
+// Served says in words what of the engine's choices counts, and who receives copies; see [model.Move.Text].
+func (o *Options) Served() []string {
+	var texts []string
+	if o.Model.Serving != model.Exact {
+		texts = append(texts, fmt.Sprintf("as %v, %s", o.Model.Serving, o.Model.BlockText()))
+	}
+	if text := o.move().Text(o.Model.Model); text != "" {
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// move is how a cache goes from the ranks of a prefill worker to those of a decode worker.
+func (o *Options) move() model.Move {
+	return model.Move{Serving: o.Model.Serving, Replicas: o.Replicas, From: int64(o.Prefill.TP), To: int64(o.Decode.TP)}
 }
 
 // fraction is a scale as the decimal number that it was given as. What does not fit is rounded.
@@ -71,9 +86,10 @@ func (g *geometry) scaled(n int64) int64 {
 	return int64(quotient)
 }
 
-// amount is what moves of a group of layers: so many descriptors before they are cut among the pairs of ranks.
+// amount is what moves of a group of layers in one way: so many descriptors before they are cut among the pairs of
+// ranks.
 type amount struct {
-	group        int
+	share        model.Share
 	count, bytes int64
 }
 
@@ -83,37 +99,44 @@ func (g *geometry) amounts(list []amount, run int, from, tokens int64) []amount 
 		return list
 	}
 	for i, layers := range g.layers[run] {
-		a := amount{group: i, count: layers}
-		if g.paged {
-			a.count, a.bytes = g.cache.BlocksFrom(i, from, tokens)
-			a.count *= layers
-		} else if layers > 0 {
-			bytes, _ := g.cache.LayerBytes(i, from, tokens, tokens) // Make has seen that all of them fit
-			a.count, a.bytes = 1, bytes*layers
+		if layers == 0 {
+			continue
 		}
-		if a.count > 0 && a.bytes > 0 {
-			list = append(list, a)
+		keep, count, each := g.cache.Model.Groups[i].Keep, int64(1), int64(0)
+		if g.paged {
+			count, each = g.cache.BlocksFrom(i, from, tokens)
+			count *= layers
+		} else {
+			bytes, _ := g.cache.LayerBytes(i, from, tokens, tokens) // Make has seen that all of them fit
+			each = bytes * layers
+		}
+		states := layers // in a descriptor
+		if g.paged {
+			states = 1
+		}
+		if count == 0 || each == 0 {
+			continue
+		}
+		for _, lot := range g.move.Lots(keep, each, states) {
+			list = append(list, amount{lot.Share, count, lot.Bytes})
 		}
 	}
 	return list
 }
 
-// descriptors appends what a pair of ranks moves of a run of layers. Without pages each group is one descriptor, and
-// what a pair moves together is its [model.PairPart] of all bytes, scaled. A page is cut by the heads or states that
-// ranks hold of it; pairs that hold the same share the pages.
+// descriptors appends what a pair of ranks moves of a run of layers. Without pages each amount is one descriptor, and
+// the scaled ones of all pairs that move different bytes add up to all bytes, scaled.
 func (g *geometry) descriptors(list []load.Run, amounts []amount, pair int64) []load.Run {
-	part := func(bytes int64) int64 { return model.PairPart(bytes, g.a, g.b, pair) }
 	var before int64
 	for _, x := range amounts {
 		if g.paged {
-			copies := g.copies[x.group]
-			bytes := model.EvenPart(x.bytes, g.pairs/copies, pair/copies)
-			list = g.equal(list, model.EvenPart(x.count, copies, pair%copies), bytes)
+			count, bytes := x.share.Pages(x.count, x.bytes, pair)
+			list = g.equal(list, count, bytes)
 			continue
 		}
 		after := before + x.bytes
-		bytes := part(g.scaled(after)) - part(g.scaled(before))
-		if bytes == 0 && part(after) > part(before) {
+		bytes, _ := x.share.Piece(g.scaled(after)-g.scaled(before), pair)
+		if whole, _ := x.share.Piece(x.bytes, pair); bytes == 0 && whole > 0 {
 			bytes = 1
 		}
 		list = add(list, 1, bytes)
@@ -169,12 +192,12 @@ func (s *Schedule) Parts(list []load.Part, transfer int) []load.Part {
 	amounts := g.amounts(some[:0], t.Run, r.Input-r.Moved, r.Input)
 	most := 2 * len(amounts) // runs of a pair, where pages do not divide
 	room := make([]load.Run, g.pairs*int64(most))
-	from, to := int64(r.Prefill)*g.a, int64(s.Prefill.Ranks())+int64(r.Decode)*g.b
+	from, to := int64(r.Prefill)*g.move.From, int64(s.Prefill.Ranks())+int64(r.Decode)*g.move.To
 	for pair := range g.pairs {
 		runs := g.descriptors(room[:0:most], amounts, pair)
 		if len(runs) > 0 {
-			sender, receiver := from+pair*g.a/g.pairs, to+pair*g.b/g.pairs
-			list = append(list, load.Part{From: int(sender), To: int(receiver), Runs: runs})
+			sender, receiver := g.move.Ranks(pair)
+			list = append(list, load.Part{From: int(from + sender), To: int(to + receiver), Runs: runs})
 		}
 		room = room[most:]
 	}

@@ -48,8 +48,8 @@ func sums(t *testing.T, s *Schedule) (bytes, descriptors map[int]int64) {
 	return bytes, descriptors
 }
 
-// Every byte of a cache moves once: of all shipped models, for all pairs of tensor parallelisms, whole or in runs of
-// layers. Scaled, the sum is right within a byte a descriptor, and the descriptors stay.
+// Every byte of a cache moves once, or as often as ranks hold it: of all shipped models, for all pairs of tensor
+// parallelisms, whole or in runs of layers. Scaled, the sum is right within a byte a descriptor, and the descriptors stay.
 func TestEveryByteOnce(t *testing.T) {
 	tr := traceOf(t, line(0, 5001), line(1, 1), line(2, 131), line(3, 20000))
 	for _, name := range model.Names() {
@@ -59,6 +59,8 @@ func TestEveryByteOnce(t *testing.T) {
 				o := options(c)
 				var ok bool
 				if o.Prefill, o.Decode, ok = workersOf(c, a, b); ok {
+					checkEveryByte(t, tr, o)
+					o.Replicas = model.ReplicasSplit
 					checkEveryByte(t, tr, o)
 				}
 			}
@@ -72,9 +74,15 @@ func checkEveryByte(t *testing.T, tr *trace.Trace, o Options) {
 	bytes, descriptors := sums(t, whole)
 	for i, r := range whole.Requests {
 		kv, state, err := o.Model.Bytes(r.Input)
-		if err != nil || r.Bytes != kv+state || bytes[i] != r.Bytes {
-			t.Fatalf("%s of %s to %s: %d tokens are %d bytes, their parts %d, want %d", o.Model.Model.Name, o.Prefill, o.Decode,
-				r.Input, r.Bytes, bytes[i], kv+state)
+		want := kv + state
+		if o.Replicas != model.ReplicasSplit {
+			rank, held := o.Model.Rank(int64(o.Decode.TP)), int64(0) // what a rank holds, of heads that divide
+			kv, held, err = rank.Bytes(r.Input)
+			want = (kv + held) * int64(o.Decode.TP)
+		}
+		if err != nil || r.Bytes != want || bytes[i] != r.Bytes {
+			t.Fatalf("%s of %s to %s, %s: %d tokens are %d bytes, their parts %d, want %d", o.Model.Model.Name, o.Prefill, o.Decode,
+				o.Replicas, r.Input, r.Bytes, bytes[i], want)
 		}
 	}
 	o.Scale = 0.001
@@ -82,7 +90,7 @@ func checkEveryByte(t *testing.T, tr *trace.Trace, o Options) {
 	small, same := sums(t, scaled)
 	for i, r := range scaled.Requests {
 		want := float64(whole.Requests[i].Bytes) * o.Scale
-		if small[i] != r.Bytes || float64(r.Bytes) < want-1 || float64(r.Bytes) > want+float64(same[i]) ||
+		if small[i] != r.Bytes || float64(r.Bytes) < want-float64(same[i]) || float64(r.Bytes) > want+float64(same[i]) ||
 			same[i] != descriptors[i] {
 			t.Fatalf("%s of %s to %s, scaled: %d descriptors of %d bytes, parts %d, want %d of %v", o.Model.Model.Name,
 				o.Prefill, o.Decode, same[i], r.Bytes, small[i], descriptors[i], want)
@@ -107,14 +115,9 @@ func TestEveryPageOnce(t *testing.T) {
 	tr := traceOf(t, line(0, 5001), line(1, 1), line(2, 131))
 	for _, name := range model.Names() {
 		for _, page := range []int64{16, 256} {
-			o := options(cacheOf(t, name, "bf16"))
-			o.PageTokens = page
-			choice := o.Model.Options
-			choice.Page = page
-			paged, err := o.Model.Model.Cache(choice)
-			if err != nil {
-				t.Fatal(err)
-			}
+			o := options(pagedOf(t, name, page))
+			o.Replicas = model.ReplicasSplit
+			paged := o.Model
 			var want []int64
 			for _, r := range tr.Requests {
 				var sum int64
@@ -145,11 +148,10 @@ func TestEveryPageOnce(t *testing.T) {
 // Pages of a miss and those before it are all pages.
 func TestPagesOfMiss(t *testing.T) {
 	for _, name := range model.Names() {
-		c := cacheOf(t, name, "bf16")
-		c.Page = 64
+		c := pagedOf(t, name, 64)
 		for i, g := range c.Model.Groups {
 			all, _ := c.Blocks(i, 5001)
-			for from := int64(0); from < 5001; from += c.Page {
+			for from := int64(0); from < 5001; from += c.Block {
 				n, _ := c.BlocksFrom(i, from, 5001)
 				early, _ := c.Blocks(i, from)
 				switch {
@@ -169,8 +171,8 @@ func TestPagesOfMiss(t *testing.T) {
 	}
 }
 
-// The messages of a request are those of matgen's matrix, to the byte, scaled or not. Of states matgen makes a matrix
-// apart, whose rounding is its own.
+// The messages of a request are those of matgen's matrix, scaled or not, to a byte a group of layers: matgen scales all
+// that is shared out alike together. Of states it makes a matrix apart, whose rounding is its own.
 func TestAgreesWithMatgen(t *testing.T) {
 	const tokens = 12347
 	for _, name := range model.Names() {
@@ -187,7 +189,7 @@ func TestAgreesWithMatgen(t *testing.T) {
 					s := mustMake(t, traceOf(t, line(0, tokens)), o)
 					parts := s.Parts(nil, 0)
 					for _, p := range parts {
-						if off := p.Bytes() - want[[2]int{p.From, p.To}]; max(off, -off) >= matrices {
+						if off := p.Bytes() - want[[2]int{p.From, p.To}]; max(off, -off) >= matrices+int64(len(c.Model.Groups)) {
 							t.Fatalf("%s of %s to %s, scale %v: from %d to %d %d bytes, %d more than matgen", name, prefill, decode, scale,
 								p.From, p.To, p.Bytes(), off)
 						}

@@ -4,8 +4,7 @@
 // Everything is a pure function of the trace and the [Options], so every rank derives the same schedule by itself.
 //
 // Workers are chosen, and their caches change, request by request in the order of arrival: a worker has the blocks of a
-// prompt as soon as it is given the request. Every byte of a cache crosses once, as with matgen's --kv-replicas split:
-// ranks that hold the same share it evenly.
+// prompt as soon as it is given the request. Which rank receives what is that of [model.Move].
 package replay
 
 import (
@@ -48,8 +47,12 @@ const (
 
 // Options say how a trace becomes transfers.
 type Options struct {
+	// Model is the cache of a request. With an engine or a size of pages each page is a descriptor a layer, and moves
+	// whole, also the last one, which need not be full; else there is one descriptor of exact bytes for a group of
+	// layers and pair of ranks.
 	Model           *model.Cache
-	Prefill, Decode Workers // prefill ranks come first
+	Replicas        model.Replicas // empty: full
+	Prefill, Decode Workers        // prefill ranks come first
 
 	Routing Routing
 	Moved   Moved
@@ -58,9 +61,6 @@ type Options struct {
 	CacheBlocks int
 	BlockTokens int64 // of a hash id, where [trace.Options] had it, too
 
-	// PageTokens are the tokens of a page. Each page is a descriptor a layer and moves whole, also the last one, which
-	// need not be full. 0: exact bytes, one descriptor a group of layers and peer.
-	PageTokens int64
 	// LayerRuns are runs of layers that leave one after the other while the prompt is prefilled. 0 and 1: all at once.
 	LayerRuns int
 	// FLOPS are the operations per second that a GPU reaches in prefill: a transfer then waits for its prefill, and

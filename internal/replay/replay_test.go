@@ -17,15 +17,22 @@ import (
 // cacheOf is a shipped model in a precision.
 func cacheOf(t *testing.T, name, dtype string) *model.Cache {
 	t.Helper()
+	return served(t, name, dtype, model.Options{})
+}
+
+// pagedOf is a cache in 16 bit and pages of so many tokens.
+func pagedOf(t *testing.T, name string, page int64) *model.Cache {
+	t.Helper()
+	return served(t, name, "bf16", model.Options{Page: page})
+}
+
+func served(t *testing.T, name, dtype string, o model.Options) *model.Cache {
+	t.Helper()
 	m, err := model.Named(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := m.ParseDType(dtype)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := m.Cache(model.Options{DType: d})
+	c, err := m.CacheIn(dtype, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +127,7 @@ func TestOffered(t *testing.T) {
 	if want := int64((1500 + 1024 + 1400 + 1500) * token); s.Whole != want { // with the one that is empty
 		t.Errorf("whole prompts have %d bytes, want %d", s.Whole, want)
 	}
-	o.LayerRuns, o.FLOPS, o.Scale, o.PageTokens = 3, 1e15, 0.5, 16
+	o.LayerRuns, o.FLOPS, o.Scale, o.Model = 3, 1e15, 0.5, pagedOf(t, "llama3.1-8b", 16)
 	paged := mustMake(t, shared(t), o)
 	if want := int64((1504+1024+1408+1504)*token) / 2; paged.Whole != want { // whole pages of 16 tokens
 		t.Errorf("whole prompts have %d bytes in pages at half the scale, want %d", paged.Whole, want)
@@ -353,8 +360,8 @@ func TestSpread(t *testing.T) {
 
 // vllm#50913: pages of 16 tokens of Llama 3 70B are pieces of 8 KiB at TP 8.
 func TestPages(t *testing.T) {
-	o := options(cacheOf(t, "llama3.1-70b", "bf16"))
-	o.Prefill, o.Decode, o.PageTokens = Workers{1, 8}, Workers{1, 8}, 16
+	o := options(pagedOf(t, "llama3.1-70b", 16))
+	o.Prefill, o.Decode = Workers{1, 8}, Workers{1, 8}
 	s := mustMake(t, traceOf(t, line(0, 33)), o)
 	parts := s.Parts(nil, 0)
 	if len(parts) != 8 {
@@ -365,8 +372,16 @@ func TestPages(t *testing.T) {
 			t.Errorf("part %d: got %+v", i, p)
 		}
 	}
-	// Ranks that hold the same latent vectors share its 3 x 61 pages of 16 x 576 x 2 bytes.
-	o.Model = cacheOf(t, "deepseek-v3", "bf16")
+	// Each rank receives its copy of the latent vectors, 3 x 61 pages of 16 x 576 x 2 bytes.
+	o.Model = pagedOf(t, "deepseek-v3", 16)
+	s = mustMake(t, traceOf(t, line(0, 33)), o)
+	for i, p := range s.Parts(nil, 0) {
+		if p.From != i || p.To != 8+i || !slices.Equal(p.Runs, []load.Run{{Count: 3 * 61, Bytes: 16 * 576 * 2}}) {
+			t.Errorf("got %+v", p)
+		}
+	}
+	// Where it is asked for, they share the pages.
+	o.Replicas = model.ReplicasSplit
 	s = mustMake(t, traceOf(t, line(0, 33)), o)
 	var pages int64
 	for _, p := range s.Parts(nil, 0) {
@@ -379,8 +394,8 @@ func TestPages(t *testing.T) {
 		t.Errorf("got %d pages of %d bytes", pages, s.Bytes)
 	}
 	// A miss begins with a whole page.
-	o = options(cacheOf(t, "llama3.1-8b", "bf16"))
-	o.Moved, o.PageTokens = Missing, 1000
+	o = options(pagedOf(t, "llama3.1-8b", 1000))
+	o.Moved = Missing
 	s = mustMake(t, traceOf(t, line(0, 1024, 1, 2), line(1, 2000, 1, 2, 3, 4)), o)
 	if r := s.Requests[1]; r.Moved != 1000 || r.Bytes != 1000*131072 {
 		t.Errorf("got %+v", r)

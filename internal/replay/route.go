@@ -88,10 +88,10 @@ func (m *maker) tokens(blocks int, r *trace.Request) int64 {
 // kept is how many of the tokens that a decode worker has of a prompt need not move: whole pages, where pages count.
 func (m *maker) kept(cached, input int64) int64 {
 	c := m.geometry.cache
-	if cached == input || !m.geometry.paged && c.Serving == model.Exact {
+	if cached == input || !m.geometry.paged {
 		return cached
 	}
-	return cached / c.Page * c.Page
+	return cached / c.Block * c.Block
 }
 
 // prefillNS is how long the prefill of a prompt takes, of which so many tokens are cached.

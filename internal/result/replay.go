@@ -17,6 +17,11 @@ type Replay struct {
 	Decode   ReplayWorkers `json:"decode"`
 	Model    string        `json:"model"`
 	DType    string        `json:"kv_cache_dtype"`
+	DTypeBy  string        `json:"kv_cache_dtype_by,omitempty"`
+	Serving  string        `json:"serving,omitempty"`     // engine whose choices count; empty: none
+	Page     int64         `json:"page_tokens,omitempty"` // of a descriptor; 0: it holds all of a group of layers
+	Replicas string        `json:"kv_replicas,omitempty"` // what decode ranks receive that hold the same: full or split
+	Served   string        `json:"served,omitempty"`      // of pages and copies, in words
 	Routing  string        `json:"routing"`
 	Moved    string        `json:"moved"` // prompt or miss
 	SpeedUp  float64       `json:"speed_up"`

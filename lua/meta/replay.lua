@@ -6,14 +6,17 @@
 ---@field trace string a file: JSON lines of Mooncake, Bailian or dynamo, or CSV; may be gzip
 ---@field trace_unit? "s"|"ms" of its timestamps, where it does not say it
 ---@field model string a model's name, its config.json, or a file of your own
----@field kv_cache_dtype? string default "bf16"
+---@field kv_cache_dtype? string by default bf16
+---@field state_dtype? "float32"|"bfloat16" of states; by default that of the file, the class or the engine
+---@field serving? "none"|"vllm"|"sglang"|"trtllm" whose pages and windows move; default "none", what the model keeps
+---@field kv_replicas? "full"|"split" what decode ranks that hold the same cache receive; default "full", each all of it
 ---@field prefill string workers such as "4xTP8"; their ranks come first
 ---@field decode string likewise
 ---@field routing? "round-robin"|"least-loaded"|"prefix-aware" default "round-robin"
 ---@field moved? "prompt"|"miss" default "prompt"
 ---@field cache? integer blocks that each worker keeps; by default all
 ---@field block_size? integer tokens of a hash id; by default as the trace says
----@field page_size? integer tokens of a page, each a descriptor a layer
+---@field page_size? integer tokens of a page, each a descriptor a layer; by default the engine's own
 ---@field flops? number operations per second of a GPU in prefill, for which transfers then wait
 ---@field layer_runs? integer runs of layers that leave one by one during the prefill
 ---@field in_flight? integer transfers that a decode rank admits at a time; by default all

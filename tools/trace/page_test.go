@@ -47,6 +47,7 @@ func described(t *testing.T, name, text, of string) *figures.Figures {
 		d, err := m.ParseDType("bf16")
 		if err == nil {
 			o.Cache, err = m.Cache(model.Options{DType: d})
+			o.Move = model.Move{From: 1, To: 1}
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"perigee/internal/cli"
+	"perigee/internal/model"
 	"perigee/internal/table"
 	"perigee/internal/trace/figures"
 )
@@ -98,11 +99,15 @@ func sentence(f *figures.Figures) string {
 	}
 	scale, peak := strings.Join(scales, " / "), strings.Join(peaks, " / ")
 	if l := f.Load; l != nil && l.Prompt.GBPerS != nil {
-		fmt.Fprintf(&b, " Their KV caches in %s (%s) are %.3f GB/s on average", l.Model, l.CacheDType, *l.Prompt.GBPerS)
+		fmt.Fprintf(&b, " Their KV caches of %s in %s (%s) are %.3f GB/s on average", l.Model, l.CacheDType, l.CacheDTypeBy,
+			*l.Prompt.GBPerS)
 		if scales != nil {
 			fmt.Fprintf(&b, ", and %s GB/s in the busiest %s s", peak, scale)
 		}
 		b.WriteString(".")
+		if text := served(l); text != "" {
+			fmt.Fprintf(&b, " They move %s.", text)
+		}
 	} else if scales != nil {
 		fmt.Fprintf(&b, " The busiest %s s have %s times the tokens of the mean.", scale, peak)
 	}
@@ -113,6 +118,18 @@ func sentence(f *figures.Figures) string {
 		fmt.Fprintf(&b, " An infinite prefix cache finds %.6f of the tokens.", f.Hits.Token)
 	}
 	return b.String()
+}
+
+// served says in words how the caches move where that changes their bytes.
+func served(l *figures.Load) string {
+	var parts []string
+	if l.Serving != "" {
+		parts = append(parts, fmt.Sprintf("as with %v, in pages of %s", model.Serving(l.Serving), cli.Count(l.Block, "token")))
+	}
+	if l.Copies != "" {
+		parts = append(parts, fmt.Sprintf("to decode workers of %s: %s", cli.Count(l.DecodeRanks, "rank"), l.Copies))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // note is what readers must know before they use the figures. Level is WARNING, or Note where nothing is at stake.

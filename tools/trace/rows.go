@@ -147,7 +147,10 @@ func (r *rows) addLoad(f *figures.Figures) {
 	if l == nil {
 		return
 	}
-	r.add("KV caches: model, precision", fmt.Sprintf("%s, %s", l.Model, l.CacheDType))
+	r.add("KV caches: model, precision", fmt.Sprintf("%s, %s (%s)", l.Model, l.CacheDType, l.CacheDTypeBy))
+	if text := served(l); text != "" {
+		r.add("  they move", text)
+	}
 	r.addOffered("  all prompts", l.Prompt)
 	if l.Miss != nil {
 		r.addOffered("  missing in an infinite prefix cache", *l.Miss)

@@ -12,6 +12,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/file"
 	"perigee/internal/model"
+	"perigee/internal/replay"
 	"perigee/internal/trace"
 	"perigee/internal/trace/figures"
 	"perigee/internal/version"
@@ -23,15 +24,18 @@ type Cmd struct {
 }
 
 type showCmd struct {
-	Files        []string       `arg:"" name:"file" help:"Traces: Mooncake, Bailian, BurstGPT, Azure, other CSV and JSON lines; several stand side by side."`
-	Model        string         `placeholder:"NAME|FILE" completes:"models" help:"Show the load of this model's KV caches: a name that perigee knows, or a model's config.json."`
-	KVCacheDType string         `name:"kv-cache-dtype" placeholder:"NAME" help:"Precision of the cache: bf16 (the default), fp8, nvfp4, fp8_ds_mla and others; auto for that of the model's file."`
-	BlockSize    *int64         `name:"block-size" placeholder:"TOKENS" help:"Tokens of a hash id, where they are not those of the format: 512 of Mooncake's traces, 16 of Bailian's."`
-	TraceUnit    string         `name:"trace-unit" placeholder:"s|ms" help:"Unit of the timestamps, s or ms, where the trace does not say it."`
-	From         time.Duration  `placeholder:"TIME" help:"Leave out the requests that came earlier after the first one than this, such as 10m. Caches are empty then."`
-	To           *time.Duration `placeholder:"TIME" help:"Leave out the requests that came later after the first one than this."`
-	HTML         string         `name:"html" placeholder:"FILE" help:"Also write a page with pictures: arrivals, lengths, hit ratio by size of cache, load by time scale."`
-	Format       string         `enum:"text,json" default:"text" help:"text or json (default ${default})."`
+	Files []string `arg:"" name:"file" help:"Traces: Mooncake, Bailian, BurstGPT, Azure, other CSV and JSON lines; several stand side by side."`
+	Model string   `placeholder:"NAME|FILE" completes:"models" help:"Show the load of this model's KV caches: a name that perigee knows, or a model's config.json."`
+	model.Flags
+	Replicas  model.Replicas `name:"kv-replicas" enum:",full,split" default:"" placeholder:"WHAT" help:"What decode ranks that hold the same cache receive: all of it (full, the default), or each a part (split)."`
+	Prefill   replay.Workers `placeholder:"TPk" help:"Ranks of a prefill worker, such as TP4 (default: as of a decode worker)."`
+	Decode    replay.Workers `placeholder:"TPk" help:"Ranks of a decode worker, such as TP8, each of which receives all that it holds (default: TP1)."`
+	BlockSize *int64         `name:"block-size" placeholder:"TOKENS" help:"Tokens of a hash id, where they are not those of the format: 512 of Mooncake's traces, 16 of Bailian's."`
+	TraceUnit string         `name:"trace-unit" placeholder:"s|ms" help:"Unit of the timestamps, s or ms, where the trace does not say it."`
+	From      time.Duration  `placeholder:"TIME" help:"Leave out the requests that came earlier after the first one than this, such as 10m. Caches are empty then."`
+	To        *time.Duration `placeholder:"TIME" help:"Leave out the requests that came later after the first one than this."`
+	HTML      string         `name:"html" placeholder:"FILE" help:"Also write a page with pictures: arrivals, lengths, hit ratio by size of cache, load by time scale."`
+	Format    string         `enum:"text,json" default:"text" help:"text or json (default ${default})."`
 }
 
 // Help adds to the flags in perigee trace show --help.
@@ -94,20 +98,45 @@ func (c *showCmd) check() (*model.Cache, error) {
 		return nil, fault.New(fault.Usage, "--from: wanted at least 0s, got %v", c.From)
 	case c.To != nil && *c.To < c.From:
 		return nil, fault.New(fault.Usage, "--to: wanted at least %v, that of --from, got %v", c.From, *c.To)
-	case c.Model == "" && c.KVCacheDType != "":
-		return nil, fault.New(fault.Usage, "--kv-cache-dtype without effect: there is no --model")
 	case c.Model == "":
-		return nil, nil
+		return nil, c.withoutModel()
 	}
 	m, err := model.Load(c.Model)
 	if err != nil {
 		return nil, fault.Wrap(err, "--model")
 	}
-	var o model.Options
-	if o.DType, err = m.ParseDType(cmp.Or(c.KVCacheDType, "bf16")); err != nil {
-		return nil, fault.New(fault.Usage, "--kv-cache-dtype: %w", err)
+	c.Decode.TP = max(c.Decode.TP, 1)
+	c.Prefill.TP = cmp.Or(c.Prefill.TP, c.Decode.TP)
+	for _, tp := range []int{c.Prefill.TP, c.Decode.TP} {
+		if err := m.CheckTP(int64(tp)); err != nil {
+			return nil, fault.New(fault.Usage, "--prefill TP%d, --decode TP%d: %w", c.Prefill.TP, c.Decode.TP, err)
+		}
 	}
-	return m.Cache(o)
+	if c.Prefill.TP%c.Decode.TP != 0 && c.Decode.TP%c.Prefill.TP != 0 {
+		return nil, fault.New(fault.Usage, "--prefill TP%d, --decode TP%d: one must be a multiple of the other", c.Prefill.TP, c.Decode.TP)
+	}
+	cache, err := c.Flags.Cache(m, int64(c.Decode.TP))
+	if err == nil && c.PageSize != nil && cache.Serving == model.Exact {
+		err = fault.New(fault.Usage, "--page-size without effect: there is no --serving by an engine")
+	}
+	return cache, err
+}
+
+// withoutModel refuses options that a model needs.
+func (c *showCmd) withoutModel() error {
+	for _, x := range []struct {
+		flag  string
+		given bool
+	}{
+		{"--kv-cache-dtype", c.KVCacheDType != ""}, {"--state-dtype", c.StateDType != ""}, {"--serving", c.Serving != ""},
+		{"--page-size", c.PageSize != nil}, {"--kv-replicas", c.Replicas != ""},
+		{"--prefill", c.Prefill.N > 0}, {"--decode", c.Decode.N > 0},
+	} {
+		if x.given {
+			return fault.New(fault.Usage, "%s without effect: there is no --model", x.flag)
+		}
+	}
+	return nil
 }
 
 // describe reads a trace and describes it.
@@ -120,6 +149,9 @@ func (c *showCmd) describe(file string, cache *model.Cache) (*figures.Figures, e
 		return nil, err
 	}
 	o := figures.Options{Name: file, From: c.From, To: c.To, Cache: cache}
+	if cache != nil {
+		o.Move = model.Move{Serving: cache.Serving, Replicas: c.Replicas, From: int64(c.Prefill.TP), To: int64(c.Decode.TP)}
+	}
 	if _, err := model.Named(c.Model); err == nil {
 		o.Model = c.Model
 	}

@@ -54,8 +54,8 @@ func TestText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `A: 2 requests in 3.053 s, 13427 tokens of prompts. Their KV caches in llama3.1-8b (bf16) are 0.576 GB/s on average, and 9.116 / 0.912 GB/s in the busiest 0.1 / 1 s. An infinite prefix cache finds 0.457585 of the tokens.
-B: 2 requests in 0.052 s, 7988 tokens of prompts. Their KV caches in llama3.1-8b (bf16) are 20.135 GB/s on average.
+	want := `A: 2 requests in 3.053 s, 13427 tokens of prompts. Their KV caches of llama3.1-8b in bf16 (default) are 0.576 GB/s on average, and 9.116 / 0.912 GB/s in the busiest 0.1 / 1 s. An infinite prefix cache finds 0.457585 of the tokens.
+B: 2 requests in 0.052 s, 7988 tokens of prompts. Their KV caches of llama3.1-8b in bf16 (default) are 20.135 GB/s on average.
 
 Arrivals a.jsonl b.csv
 requests 2 2
@@ -115,7 +115,7 @@ begins at (s) 0 -
 busiest 1 s from the start: prompt tokens 6955 -
 peak / mean over the span 1.581 -
 begins at (s) 0 -
-KV caches: model, precision llama3.1-8b, bf16 llama3.1-8b, bf16
+KV caches: model, precision llama3.1-8b, bf16 (default) llama3.1-8b, bf16 (default)
 all prompts: bytes 1759903744 1047003136
 all prompts: GB/s (10^9 B) over the span 0.576451 20.134676
 missing in an infinite prefix cache: bytes 954597376 -

@@ -157,12 +157,17 @@ type Window struct {
 
 // Load is what the caches of all prompts are on a network, each when its request comes.
 type Load struct {
-	Model      string       `json:"model"`
-	CacheDType string       `json:"kv_cache_dtype"`
-	Prompt     Offered      `json:"all_prompt"`
-	Miss       *Offered     `json:"miss_only,omitempty"` // without what an infinite prefix cache has
-	Windows    []ByteWindow `json:"windows,omitempty"`   // of all prompts
-	MaxTick    int64        `json:"max_tick_bytes,omitempty"`
+	Model        string       `json:"model"`
+	CacheDType   string       `json:"kv_cache_dtype"`
+	CacheDTypeBy string       `json:"kv_cache_dtype_by"`
+	Serving      string       `json:"serving,omitempty"` // the engine whose pages count
+	Block        int64        `json:"block,omitempty"`   // tokens of one of its pages
+	DecodeRanks  int64        `json:"decode_ranks"`      // that hold a request together
+	Copies       string       `json:"copies,omitempty"`  // who receives the same bytes as others
+	Prompt       Offered      `json:"all_prompt"`
+	Miss         *Offered     `json:"miss_only,omitempty"` // without what an infinite prefix cache has
+	Windows      []ByteWindow `json:"windows,omitempty"`   // of all prompts
+	MaxTick      int64        `json:"max_tick_bytes,omitempty"`
 }
 
 // Offered are bytes, and those per second of the span in GB, 10^9 bytes.

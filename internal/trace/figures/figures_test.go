@@ -34,6 +34,9 @@ func read(t testing.TB, text string, blockTokens int64) *trace.Trace {
 	return tr
 }
 
+// alone moves from one rank to one rank.
+var alone = model.Move{From: 1, To: 1}
+
 func of(t testing.TB, tr *trace.Trace, o Options) *Figures {
 	t.Helper()
 	o.Name = "f"
@@ -169,7 +172,7 @@ func ticked() string {
 
 func TestGrid(t *testing.T) {
 	c := cache(t, "llama3.1-8b")
-	f := of(t, read(t, ticked(), 0), Options{Cache: c})
+	f := of(t, read(t, ticked(), 0), Options{Cache: c, Move: alone})
 	mean := 37 / 20.0
 	squares := 2*mean*mean + 17*(2-mean)*(2-mean) + (3-mean)*(3-mean)
 	equal(t, f.Arrivals.Grid, &Grid{PeriodMS: 3000, OffMS: 1, Ticks: 20, Empty: 2, Max: 3, Mean: mean,
@@ -202,7 +205,7 @@ func cache(t *testing.T, name string) *model.Cache {
 // TestLoad has the bytes of a model whose layers keep all tokens, and of one with windows.
 func TestLoad(t *testing.T) {
 	const perToken = 131072 // 32 layers x 8 heads x 128 x 2 x 2 B
-	f := of(t, read(t, small, 10), Options{Cache: cache(t, "llama3.1-8b"), Model: "M"})
+	f := of(t, read(t, small, 10), Options{Cache: cache(t, "llama3.1-8b"), Move: alone, Model: "M"})
 	l := f.Load
 	equal(t, l.Model+" "+l.CacheDType, "M bf16")
 	equal(t, l.Prompt, Offered{100 * perToken, new(100 * perToken / 64e9)})
@@ -214,7 +217,7 @@ func TestLoad(t *testing.T) {
 	f = of(t, read(t, `{"timestamp": 0, "input_length": 1000, "hash_ids": [0, 1]}
 {"timestamp": 1000, "input_length": 1000, "hash_ids": [0, 2]}
 {"timestamp": 2000, "input_length": 1000, "hash_ids": [0, 2]}
-`, 900), Options{Cache: cache(t, "gpt-oss-120b")})
+`, 900), Options{Cache: cache(t, "gpt-oss-120b"), Move: alone})
 	equal(t, f.Load.Prompt.Bytes, int64(3*18*layer*(1000+128)))
 	equal(t, f.Load.Miss.Bytes, int64(18*layer*(1000+128)+18*layer*(100+100)))
 }
@@ -285,7 +288,7 @@ func TestFarApart(t *testing.T) {
 func TestTooMuch(t *testing.T) {
 	c := cache(t, "llama3.1-8b")
 	text := "timestamp,input_length\n" + strings.Repeat("0,1000000000000\n", 100)
-	_, err := Of(read(t, text, 0), Options{Name: "f", Cache: c})
+	_, err := Of(read(t, text, 0), Options{Name: "f", Cache: c, Move: alone})
 	if fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "f: the caches that") {
 		t.Error(err)
 	}
@@ -327,7 +330,7 @@ func TestAny(t *testing.T) {
 				at += gap
 			}
 		}
-		f, err := Of(tr, Options{Name: "f", Cache: c})
+		f, err := Of(tr, Options{Name: "f", Cache: c, Move: alone})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,19 +10,23 @@ import (
 	"perigee/internal/trace/grid"
 )
 
-// offered is the load of the requests' caches, by the sizes that the model's layers keep. hits are tokens of each
+// offered is the load of the requests' caches, with the copies that decode ranks receive. hits are tokens of each
 // request that need not move, or nil.
-func offered(requests []trace.Request, hits []int64, ticks grid.Grid, c *model.Cache) (*Load, error) {
-	l := &Load{CacheDType: c.DType.Name}
+func offered(requests []trace.Request, hits []int64, ticks grid.Grid, o Options) (*Load, error) {
+	c := o.Cache
+	l := &Load{CacheDType: c.DType.Name, CacheDTypeBy: c.DTypeBy, DecodeRanks: o.Move.To, Copies: o.Move.Text(c.Model)}
+	if c.Serving != model.Exact {
+		l.Serving, l.Block = string(c.Serving), c.Block
+	}
 	span := seconds(requests[len(requests)-1].At)
 	none := make([]int64, len(requests))
-	bytes, err := bytesOf(requests, none, c)
+	bytes, err := bytesOf(requests, none, o)
 	if err != nil {
 		return nil, err
 	}
 	l.Prompt = rate(bytes, span)
 	if hits != nil {
-		missing, err := bytesOf(requests, hits, c)
+		missing, err := bytesOf(requests, hits, o)
 		if err != nil {
 			return nil, err
 		}
@@ -43,17 +47,15 @@ func offered(requests []trace.Request, hits []int64, ticks grid.Grid, c *model.C
 }
 
 // bytesOf are those of each request's cache without its first tokens.
-func bytesOf(requests []trace.Request, without []int64, c *model.Cache) ([]int64, error) {
+func bytesOf(requests []trace.Request, without []int64, o Options) ([]int64, error) {
 	list, all := make([]int64, len(requests)), int64(0)
 	for i, r := range requests {
-		for g := range c.Model.Groups {
-			n, ok := c.GroupBytes(g, without[i], r.Input, r.Input)
-			if !ok || n > math.MaxInt64-all {
-				return nil, fault.New(fault.Input,
-					"the caches that %s keeps of the requests up to line %d do not fit 63 bits", c.Model.Name, r.Line)
-			}
-			list[i], all = list[i]+n, all+n
+		n, ok := o.Move.Bytes(o.Cache, without[i], r.Input)
+		if !ok || n > math.MaxInt64-all {
+			return nil, fault.New(fault.Input,
+				"the caches that %s keeps of the requests up to line %d do not fit 63 bits", o.Cache.Model.Name, r.Line)
 		}
+		list[i], all = n, all+n
 	}
 	return list, nil
 }

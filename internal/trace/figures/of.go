@@ -18,6 +18,7 @@ type Options struct {
 	From  time.Duration  // after the first request; earlier requests are left out
 	To    *time.Duration // requests after it are left out; nil: none
 	Cache *model.Cache   // of the model whose load is asked for; nil: none
+	Move  model.Move     // between which ranks it moves
 	Model string         // what the model is called; empty: as its file has it
 }
 
@@ -59,7 +60,7 @@ func Of(t *trace.Trace, o Options) (*Figures, error) {
 		f.Blocks, f.Hits, hits = blocksAndHits(requests, t.BlockTokens)
 	}
 	if o.Cache != nil {
-		if f.Load, err = offered(requests, hits, ticks, o.Cache); err != nil {
+		if f.Load, err = offered(requests, hits, ticks, o); err != nil {
 			return nil, fault.Wrap(err, "%s", o.Name)
 		}
 		f.Load.Model = cmp.Or(o.Model, o.Cache.Model.Name)

@@ -30,20 +30,26 @@ import (
 // spec is what a script says of a replay.
 type spec struct {
 	replay.Options
-	trace, unit  string
-	model, dtype string
-	inFlight     int
+	trace, unit string
+	model       string
+	cache       model.Flags
+	inFlight    int
 }
 
 // specFrom reads a table. In a world, which may be nil, there must be as many ranks, and all agree on the memory.
 func (r *instance) specFrom(what string, t *glua.LTable, w *spmd.World) (s spec, err error) {
 	f := vm.NewFields(what, t)
 	s.trace, s.unit = f.Text("trace", ""), f.Text("trace_unit", "")
-	s.model, s.dtype = f.Text("model", ""), f.Text("kv_cache_dtype", "bf16")
+	s.model = f.Text("model", "")
+	s.cache.KVCacheDType, s.cache.StateDType = f.Text("kv_cache_dtype", ""), f.Text("state_dtype", "")
+	s.cache.Serving, s.Replicas = f.Text("serving", ""), model.Replicas(f.Text("kv_replicas", ""))
+	if page := f.Integer("page_size", 0, 1); page > 0 {
+		s.cache.PageSize = &page
+	}
 	prefill, decode := f.Text("prefill", ""), f.Text("decode", "")
 	s.Routing, s.Moved = replay.Routing(f.Text("routing", "")), replay.Moved(f.Text("moved", ""))
 	s.CacheBlocks, s.BlockTokens = f.Int("cache", 0, 1), f.Integer("block_size", 0, 1)
-	s.PageTokens, s.LayerRuns = f.Integer("page_size", 0, 1), f.Int("layer_runs", 0, 1)
+	s.LayerRuns = f.Int("layer_runs", 0, 1)
 	s.FLOPS, s.inFlight = f.Number("flops", 0), f.Int("in_flight", 0, 1)
 	s.From, s.To = duration(f.Seconds("from")), duration(f.Seconds("to"))
 	s.SpeedUp, s.Scale, s.Spread = f.Number("speed_up", 1), f.Number("scale", 1), f.Bool("spread", false)
@@ -124,11 +130,7 @@ func (r *instance) scheduleOf(s spec) (*made, error) {
 	if err != nil {
 		return nil, fault.Wrap(err, "--model")
 	}
-	dtype, err := m.ParseDType(s.dtype)
-	if err != nil {
-		return nil, fault.Wrap(err, "--kv-cache-dtype")
-	}
-	if s.Model, err = m.Cache(model.Options{DType: dtype}); err != nil {
+	if s.Model, err = s.cache.Cache(m, int64(s.Decode.TP)); err != nil {
 		return nil, err
 	}
 	x := &made{trace: t, sha256: fmt.Sprintf("%x", sha256.Sum256([]byte(text)))}
@@ -174,12 +176,15 @@ func (x *made) note(e *experiment.Experiment) {
 	note := func(format string, args ...any) { e.Note(fmt.Sprintf(format, args...)) }
 	note("trace: %s", x.trace)
 	token, once, state := x.Model.TokenBytes()
-	text := fmt.Sprintf("model: %s, %s cache, %s a token", x.Model.Model.Name, x.Model.DType.Name, size.Decimal(token))
+	text := fmt.Sprintf("model: %s, cache in %s, %s a token", x.Model.Model.Name, x.Model.Precision(), size.Decimal(token))
 	if once+state > 0 {
 		text += fmt.Sprintf(" and %s a request", size.Decimal(once+state))
 	}
 	note("%s; %s move %s, scale %g, from %s to %s", text, cli.Count(len(x.Requests), "request"), size.Decimal(x.Bytes),
 		x.Scale, x.Prefill, x.Decode)
+	for _, text := range x.Served() {
+		note("moves: %s", text)
+	}
 	if x.Moved == replay.Missing {
 		note("caches: whole prompts of all requests are %s, of which %.1f %% move", size.Decimal(x.Whole),
 			100*float64(x.Bytes)/float64(x.Whole))
@@ -209,7 +214,9 @@ func (x *made) about(s spec) result.Replay {
 		},
 		Prefill: result.ReplayWorkers(x.Prefill),
 		Decode:  result.ReplayWorkers(x.Decode),
-		Model:   x.Model.Model.Name, DType: x.Model.DType.Name, Routing: string(x.Routing), Moved: string(x.Moved),
+		Model:   x.Model.Model.Name, DType: x.Model.DType.Name, DTypeBy: x.Model.DTypeBy,
+		Serving: string(x.Model.Serving), Page: x.Page(), Replicas: string(x.Replicas), Served: strings.Join(x.Served(), ", "),
+		Routing: string(x.Routing), Moved: string(x.Moved),
 		SpeedUp: x.SpeedUp, Scale: x.Scale, Spread: x.Spread, Op: s.Op.String(), InFlight: s.inFlight,
 		FLOPS: cmp.Or(s.FLOPS, model.PrefillFLOPS), Waits: s.FLOPS > 0,
 	}

@@ -80,8 +80,11 @@ func sentence(text string) string {
 func (r *Replay) what() []string {
 	span := max(r.SpanNS, slices.Max(r.Replay.Requests.Due)) // of the whole schedule
 	list := []string{fmt.Sprintf("%s of %s, %s from %dxTP%d to %dxTP%d, in %s at %g times the speed; lateness p99 %s",
-		cli.Count(r.Requests, "request"), size.Decimal(r.Bytes), r.Model, r.Prefill.N, r.Prefill.TP, r.Decode.N,
+		cli.Count(r.Requests, "request"), size.Decimal(r.Bytes), r.cache(), r.Prefill.N, r.Prefill.TP, r.Decode.N,
 		r.Decode.TP, Duration(Num(span)), r.SpeedUp, Duration(Num(r.Lateness.P99NS)))}
+	if r.Served != "" {
+		list = append(list, r.Served)
+	}
 	if r.DrainNS > 0 {
 		list = append(list, fmt.Sprintf("after the last was due it took %s until all were done, which counts apart",
 			Duration(Num(r.DrainNS))))
@@ -90,6 +93,15 @@ func (r *Replay) what() []string {
 		list = append(list, cli.Count(missing, "request")+" not complete")
 	}
 	return list
+}
+
+// cache names the model and the precision in which its caches are counted.
+func (r *Replay) cache() string {
+	text := r.Model + " in " + r.DType
+	if r.DTypeBy != "" { // results of earlier versions do not say it
+		text += " (" + r.DTypeBy + ")"
+	}
+	return text
 }
 
 // mostBins is how many bins a picture over the time of a replay has.

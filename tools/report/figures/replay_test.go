@@ -40,7 +40,7 @@ func TestReplayAnswer(t *testing.T) {
 		level, text, why string
 	}{
 		{nil, "good", "Offered 832 MB/s, carried 831 MB/s, capacity 1.80 GB/s: not saturated, 0.46 of the capacity on average.",
-			"Peaks ask for 0.81 x the capacity in 0.1 s, 0.51 x the capacity in 1 s, 0.47 x the capacity in 10 s; 0.1 s of the replay are 10 s of the trace. 12000 requests of 29.9 GB, Qwen3-32B from 2xTP2 to 2xTP2, in 36.0 s at 100 times the speed; lateness p99 99.1 µs. After the last was due it took 15.3 ms until all were done, which counts apart."},
+			"Peaks ask for 0.81 x the capacity in 0.1 s, 0.51 x the capacity in 1 s, 0.47 x the capacity in 10 s; 0.1 s of the replay are 10 s of the trace. 12000 requests of 29.9 GB, Qwen3-32B in bf16 from 2xTP2 to 2xTP2, in 36.0 s at 100 times the speed; lateness p99 99.1 µs. After the last was due it took 15.3 ms until all were done, which counts apart."},
 		{func(r *result.Replay) { r.Scale = 0.001 }, "note", "not saturated by this replay", "in full it asks for 8.32 GB/s"},
 		{capacity(1.1e9), "note", "not saturated, 0.76", " windows are beyond it)"},
 		{capacity(400e6), "bad", ": saturated, 2.1 x the capacity on average.", "Peaks ask for 3.6 x"},

@@ -110,13 +110,14 @@ func (c *Cache) Rank(tp int64) *Cache {
 	o := c.Options
 	o.Ranks = 1
 	r, _ := c.Model.Rank(tp).Cache(o) // it differs in numbers of heads and states alone
+	r.DTypeBy = c.DTypeBy
 	return r
 }
 
 // Stage is the cache of the layers from first up to, but without, end, in the blocks of the whole model.
 func (c *Cache) Stage(first, end int64) *Cache {
 	s, _ := c.Model.Stage(first, end).Cache(c.Options)
-	s.Block, s.BlockBy = c.Block, c.BlockBy
+	s.Block, s.BlockBy, s.DTypeBy = c.Block, c.BlockBy, c.DTypeBy
 	return s
 }
 

@@ -134,6 +134,9 @@ func (m *Model) Stateful() bool {
 	return slices.ContainsFunc(m.Groups, func(g Group) bool { return g.State.Any() })
 }
 
+// Recurrent reports whether a layer has a recurrence whose state vLLM hands over, and then makes the last token from.
+func (m *Model) Recurrent() bool { return m.recurrent }
+
 // Uniform returns the one cache that all layers keep alike, for formulas that know no other models: those of KVBench.
 // The layers of GPT-OSS count as alike, since KVBench takes their windows for full attention.
 func (m *Model) Uniform() (k Keep, ok bool) {

@@ -28,6 +28,7 @@ type Config struct {
 	Source, Dest string
 
 	keys map[string]*conf.Value // where the values stand in the file
+	file map[string]bool        // the keys that are in the file
 	over map[string]string      // the flags that have replaced values, by key
 }
 
@@ -87,11 +88,17 @@ var configSchema = conf.Schema{
 // ParseConfig reads a model config. Keys and sections without a value count as
 // missing. All errors are of kind Input and say file, line and key.
 func ParseConfig(v *conf.Value) (Config, error) {
-	checked, err := configSchema.Check(v.WithoutNulls())
+	v = v.WithoutNulls()
+	checked, err := configSchema.Check(v)
 	if err != nil {
 		return Config{}, err
 	}
-	c := Config{keys: map[string]*conf.Value{}, over: map[string]string{}}
+	c := Config{keys: map[string]*conf.Value{}, file: map[string]bool{}, over: map[string]string{}}
+	for _, section := range v.Keys() {
+		for _, key := range v.Get(section).Keys() {
+			c.file[key] = true
+		}
+	}
 	for _, section := range checked.Keys() {
 		for _, key := range checked.Get(section).Keys() {
 			c.keys[key] = checked.Get(section).Get(key)
@@ -124,6 +131,24 @@ func isl(v *conf.Value) (int64, error) {
 		return 0, v.Errorf("wanted a whole number from 1 to %d, got %v", int64(maxTokens), v.Plain())
 	}
 	return n, nil
+}
+
+// given reports whether a file or an option says the value of a key.
+func (c Config) given(key string) bool { return c.file[key] || c.over[key] != "" }
+
+// by says where the value of a key comes from, and which option, if there is one, says another.
+func (c Config) by(key, option string) string {
+	switch {
+	case c.over[key] != "":
+		return c.over[key]
+	case c.file[key] && option != "":
+		return key + " of the config; " + option + " says another"
+	case c.file[key]:
+		return key + " of the config"
+	case option != "":
+		return "KVBench's default; " + option + " says another"
+	}
+	return "KVBench's default"
 }
 
 // errorf makes an error that says where the value of a key comes from: the

@@ -105,9 +105,9 @@ func kvbenchIO(m *model.Model, k model.Keep, c Config, token *big.Int, page int6
 }
 
 // exactFigures counts what the GPU with the most to move has to: whole heads, the whole layers of its pipeline stage,
-// whole pages of every request, states as they are.
-func exactFigures(all *model.Cache, c Config) (Figures, error) {
-	rank, err := largestStage(all.Rank(c.TP), c)
+// whole pages of every request, states as they are. It receives all that it holds, or of what others hold, too, a part.
+func exactFigures(all *model.Cache, c Config, replicas model.Replicas) (Figures, error) {
+	s, err := largestStage(all, c, model.Move{Serving: all.Serving, Replicas: replicas, From: c.TP, To: c.TP})
 	if err != nil {
 		return Figures{}, err
 	}
@@ -115,7 +115,7 @@ func exactFigures(all *model.Cache, c Config) (Figures, error) {
 	if err != nil {
 		return Figures{}, err
 	}
-	f, err := toFigures(all.Model, big.NewInt(oneToken(all)), big.NewInt(kv), merged(moved(rank, c))...)
+	f, err := toFigures(all.Model, big.NewInt(oneToken(all)), big.NewInt(kv), merged(s.moved(c))...)
 	f.StateBytes = state
 	return f, err
 }
@@ -132,23 +132,41 @@ func oneToken(c *model.Cache) int64 {
 	return int64(sum)
 }
 
-// largestStage returns the pipeline stage with the most to move, as one of its ranks holds it.
-func largestStage(rank *model.Cache, c Config) (*model.Cache, error) {
+// stage is what one rank of a pipeline stage holds, and for each group how many ranks share out its pages; 0: none do.
+type stage struct {
+	*model.Cache
+	split []int64
+}
+
+// blocks are the pages that the rank is sent of each layer of a group, and their bytes.
+func (s stage) blocks(i int, isl int64) (count, bytes int64) {
+	count, bytes = s.Blocks(i, isl)
+	if n := s.split[i]; n > 0 {
+		count = ceil64(count, n)
+	}
+	return count, bytes
+}
+
+// largestStage returns the pipeline stage with the most to move.
+func largestStage(all *model.Cache, c Config, move model.Move) (largest stage, err error) {
+	rank := all.Rank(c.TP)
 	bounds, err := model.Stages(rank.Model.Layers, c.PP, rank.Serving)
 	if err != nil {
-		return nil, err
+		return largest, err
 	}
-	var largest *model.Cache
 	most := big.NewInt(-1)
-	for s := range c.PP {
-		stage := rank.Stage(bounds[s], bounds[s+1])
+	for i := range c.PP {
+		s := stage{Cache: rank.Stage(bounds[i], bounds[i+1])}
+		for _, g := range all.Model.Stage(bounds[i], bounds[i+1]).Groups {
+			s.split = append(s.split, move.Share(g.Keep).Split)
+		}
 		load := new(big.Int)
-		for i, g := range stage.Model.Groups {
-			count, bytes := stage.Blocks(i, c.ISL)
+		for i, g := range s.Model.Groups {
+			count, bytes := s.blocks(i, c.ISL)
 			load.Add(load, times(big.NewInt(count), bytes, int64(len(g.Layers))))
 		}
 		if load.Cmp(most) > 0 {
-			most, largest = load, stage
+			most, largest = load, s
 		}
 	}
 	return largest, nil
@@ -162,24 +180,24 @@ type transfer struct {
 
 // moved lists the blocks of a stage: those of layers that keep all tokens first, states last. With the access pattern
 // block, one block holds a page of all layers of the stage that keep as many.
-func moved(stage *model.Cache, c Config) []transfer {
-	page1 := *stage
-	page1.Page = 1
+func (s stage) moved(c Config) []transfer {
+	page1 := *s.Cache
+	page1.Block = 1
 	var parts []transfer
 	type class struct {
 		state bool
 		pages int64
 	}
 	blocks := map[class]int{} // to parts
-	for _, i := range inOrder(stage.Model) {
-		g := stage.Model.Groups[i]
-		count, bytes := stage.Blocks(i, c.ISL)
+	for _, i := range inOrder(s.Model) {
+		g := s.Model.Groups[i]
+		count, bytes := s.blocks(i, c.ISL)
 		if count == 0 || bytes == 0 {
 			continue
 		}
 		_, bytes1 := page1.Blocks(i, c.ISL)
-		if g.Every > 1 && c.PageSize > 1 && c.PageSize%g.Every == 0 {
-			bytes1 = stage.EntryBytes(i)
+		if g.Every > 1 && s.Block > 1 && s.Block%g.Every == 0 {
+			bytes1 = s.EntryBytes(i)
 		}
 		layers := int64(len(g.Layers))
 		all := times(big.NewInt(count), c.Requests, layers)

@@ -109,7 +109,7 @@ func shipped(t testing.TB, name string) *model.Model {
 
 // figures computes both accountings; of models that KVBench does not know the exact one.
 func figures(m *model.Model, c Config) (kvbench *Figures, exact Figures, why []string, err error) {
-	p, err := newPlan(m, c, "test", "", model.Options{})
+	p, err := newPlan(m, c, "test", "", model.Options{}, "")
 	if err != nil {
 		return nil, Figures{}, nil, err
 	}

@@ -237,7 +237,7 @@ func TestSomeFail(t *testing.T) {
 func TestShippedPattern(t *testing.T) {
 	inFolder(t, nil)
 	out := mustRun(t, "iosize --model llama3.1-8b --model_configs block-tp8-* --format csv")
-	if n := strings.Count(out, "\r\n"); n != 7 || !strings.Contains(out, "\r\nblock-tp8-pp1,LLAMA3.1_8B,kvbench,,8192\r\n") {
+	if n := strings.Count(out, "\r\n"); n != 7 || !strings.Contains(out, "\r\nblock-tp8-pp1,LLAMA3.1_8B,kvbench,fp8,\"model_quant_mode of the config, by which KVBench counts\",,8192\r\n") {
 		t.Errorf("got %q", out)
 	}
 }
@@ -269,7 +269,8 @@ func TestJSON(t *testing.T) {
 		"exact": map[string]any{
 			"kv_bytes_per_token_all_gpus": 65536.0, "kv_bytes_for_isl": 536870912.0, "io_size_page1": 512.0, "io_size": 8192.0,
 			"batch_size": 5120.0, "second_io_size": nil, "second_batch_size": nil, "bytes": 41943040.0,
-			"state_bytes": 0.0, "kv_cache_dtype": "fp8", "state_dtype": nil, "state_dtype_by": nil, "serving": nil,
+			"state_bytes": 0.0, "kv_cache_dtype": "fp8", "kv_cache_dtype_by": "kvcache_quant_mode of the config; --kv_cache_dtype says another",
+			"block": 16.0, "state_dtype": nil, "state_dtype_by": nil, "serving": nil,
 		},
 		"differences": []any{
 			"kvbench counts the cache of all 256 GPUs (tp 16 x pp 16), exact what one GPU moves",
@@ -310,7 +311,7 @@ func TestTwoCommands(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	if got, want := mustRun(t, "iosize"+line), "IO Size per GPU: 40960 (the 10 layers that keep all tokens)\nIO Size per GPU: 212992 (the 52 layers that keep the last 1024 tokens)\n"; got != want {
+	if got, want := mustRun(t, "iosize"+line), "IO Size per GPU: 40960 (the 10 layers that keep all tokens)\nIO Size per GPU: 212992 (the 52 layers that keep the last 1024 tokens)\nKV cache: fp8 ("; !strings.HasPrefix(got, want) {
 		t.Errorf("got %q, wanted %q", got, want)
 	}
 	if got := mustRun(t, "kvcache"+line); strings.Count(got, "Layers") != 2 || !strings.Contains(got, "IO Size                : 3.25 MB") {

@@ -14,7 +14,9 @@ import (
 // described is a model whose layers `kvbench models NAME` shows.
 type described struct {
 	model *model.Model
-	cache *model.Cache
+	whole *model.Cache
+	cache *model.Cache // of one rank
+	tp    int64
 }
 
 // load reads the models that the user has named, and fixes the precision of their caches.
@@ -25,12 +27,21 @@ func (c *ModelsCmd) load() ([]described, error) {
 		if err != nil {
 			return nil, err
 		}
-		cache, err := m.CacheIn(c.KVCacheDType,
-			model.Options{Serving: model.Serving(c.Serving), Page: c.PageSize, StateDType: c.StateDType})
+		whole, err := c.Flags.Cache(m, c.TP)
+		if err == nil && c.TP > 1 {
+			err = m.CheckTP(c.TP)
+		}
+		if err == nil && c.PageSize != nil && whole.Serving == model.Exact {
+			err = usage("--page-size without effect: there is no --serving by an engine")
+		}
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, described{m, cache})
+		d := described{m, whole, whole, c.TP}
+		if c.TP > 1 {
+			d.cache = whole.Rank(c.TP)
+		}
+		all = append(all, d)
 	}
 	return all, nil
 }
@@ -47,6 +58,10 @@ func (c *ModelsCmd) describe(streams cli.Streams) error {
 	if c.Format.Format != "text" {
 		var rows []fields
 		for _, d := range models {
+			if c.Fits > 0 {
+				rows = append(rows, d.fits(int64(c.Fits), c.ISL).fields())
+				continue
+			}
 			more, err := d.rows(c.ISL)
 			if err != nil {
 				return err
@@ -58,6 +73,9 @@ func (c *ModelsCmd) describe(streams cli.Streams) error {
 	for i, d := range models {
 		if i > 0 {
 			fmt.Fprintln(streams.Out)
+		}
+		if c.Fits > 0 {
+			fmt.Fprintln(streams.Out, d.fits(int64(c.Fits), c.ISL))
 		}
 		if err := d.write(streams.Out, c.ISL, c.PerRank); err != nil {
 			return err
@@ -92,7 +110,7 @@ type groupBytes struct {
 
 // of returns the bytes of group i, of a token, once, and of a request of so many tokens.
 func (d described) of(i int, tokens int64) groupBytes {
-	g, layers := d.model.Groups[i], int64(len(d.model.Groups[i].Layers))
+	g, layers := d.cache.Model.Groups[i], int64(len(d.cache.Model.Groups[i].Layers))
 	one := d.cache.EntryBytes(i) * layers
 	b := groupBytes{}
 	b.request, _ = d.cache.GroupBytes(i, 0, tokens, tokens)
@@ -123,9 +141,12 @@ func (d described) write(out io.Writer, tokens int64, perRank bool) error {
 	if m.Heads > 0 {
 		head += fmt.Sprintf(", %s", cli.Count(m.Heads, "query head"))
 	}
-	head += "; cache in " + c.DType.Name
-	if c.Serving != "" {
-		head += "; as " + string(c.Serving) + " moves it"
+	head += "; cache in " + c.Precision()
+	if d.tp > 1 {
+		head += fmt.Sprintf("\n# one rank of tensor parallelism %d", d.tp)
+	}
+	if c.Serving != model.Exact {
+		head += fmt.Sprintf("\n# as %v moves it: %s", c.Serving, c.BlockText())
 	}
 	if c.State != "" {
 		head += fmt.Sprintf("\n# states in %s: %s", c.State, c.StateBy)
@@ -179,12 +200,12 @@ func (d described) writeRanks(out io.Writer, tokens int64) error {
 
 // fullest returns the bytes on the rank that holds most, nil where engines refuse.
 func (d described) fullest(tp, pp, tokens int64) any {
-	bounds, err := model.Stages(d.model.Layers, pp, d.cache.Serving)
+	bounds, err := model.Stages(d.model.Layers, pp, d.whole.Serving)
 	if err != nil || d.model.CheckTP(tp) != nil {
 		return nil
 	}
 	var most int64
-	rank := d.cache.Rank(tp)
+	rank := d.whole.Rank(tp)
 	for s := range pp {
 		kv, state, err := rank.Stage(bounds[s], bounds[s+1]).Bytes(tokens)
 		if err != nil {
@@ -209,7 +230,9 @@ func (d described) rows(tokens int64) ([]fields, error) {
 		}
 		rows = append(rows, fields{
 			{"model", d.model.Name}, {"family", d.model.Family}, {"kv_cache_dtype", d.cache.DType.Name},
+			{"kv_cache_dtype_by", d.cache.DTypeBy},
 			{"state_dtype", absent(d.cache.State)}, {"serving", absent(string(d.cache.Serving))},
+			{"block", d.cache.Block}, {"tp", d.tp},
 			{"kind", string(g.Kind)}, {"layers", len(g.Layers)}, {"layer_ids", strings.Join(ids, " ")},
 			{"keeps", keeps(g)},
 			{"bytes_per_entry", d.cache.EntryBytes(i)}, {"bytes_per_token", b.perToken}, {"fixed_bytes", b.fixed},

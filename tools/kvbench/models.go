@@ -11,6 +11,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/file"
 	"perigee/internal/model"
+	"perigee/internal/size"
 	"perigee/internal/table"
 )
 
@@ -21,14 +22,13 @@ type ModelsCmd struct {
 	Show   string   `name:"show" placeholder:"NAME" help:"Print the file of a shipped model or model config, to start one of your own with."`
 	Export string   `name:"export" placeholder:"DIR" help:"Write all files into a new folder, under the names of the original's examples."`
 
-	KVCacheDType string `name:"kv_cache_dtype" default:"bf16" placeholder:"NAME" group:"Of a model" help:"Precision of the cache: bf16 (the default), fp8, nvfp4, fp8_ds_mla and others; auto for that of the model's file."`
-	StateDType   string `name:"state_dtype" enum:",float32,bfloat16" default:"" placeholder:"NAME" group:"Of a model" help:"Precision of states: float32 or bfloat16 (default: that of the file, the class or the engine)."`
-	Serving      string `name:"serving" enum:",vllm,sglang,trtllm" default:"" placeholder:"ENGINE" group:"Of a model" help:"Count as an engine moves: vllm, sglang or trtllm."`
-	PageSize     int64  `name:"page_size" default:"1" placeholder:"TOKENS" group:"Of a model" help:"With --serving: tokens of a page."`
-	ISL          int64  `name:"isl" default:"32768" placeholder:"TOKENS" group:"Of a model" help:"Tokens of the request whose bytes are shown."`
-	PerRank      bool   `name:"per_rank" group:"Of a model" help:"Also what the fullest rank holds, by tensor and pipeline parallelism."`
-	HTML         string `name:"html" placeholder:"FILE" group:"Of a model" help:"Write a page with a curve of bytes against context."`
-	Plot         string `name:"plot" placeholder:"FILE" group:"Of a model" help:"Write that curve as a picture: .svg or .png."`
+	model.Flags `group:"Of a model"`
+	TP          int64      `name:"tp" default:"1" placeholder:"N" group:"Of a model" help:"Count what one rank of so many of tensor parallelism holds (default: ${default}, the whole model)."`
+	ISL         int64      `name:"isl" default:"32768" placeholder:"TOKENS" group:"Of a model" help:"Tokens of the request whose bytes are shown (default: ${default})."`
+	Fits        size.Bytes `name:"fits" placeholder:"SIZE" group:"Of a model" help:"How many tokens of a request, and how many requests of --isl tokens, fit into so much memory of a rank, such as 80GB."`
+	PerRank     bool       `name:"per_rank" group:"Of a model" help:"Also what the fullest rank holds, by tensor and pipeline parallelism."`
+	HTML        string     `name:"html" placeholder:"FILE" group:"Of a model" help:"Write a page with a curve of bytes against context."`
+	Plot        string     `name:"plot" placeholder:"FILE" group:"Of a model" help:"Write that curve as a picture: .svg or .png."`
 }
 
 // Run lists the models, or prints or writes files.
@@ -40,12 +40,13 @@ func (c *ModelsCmd) Run(streams cli.Streams) error {
 		return show(streams.Out, c.Show)
 	case c.Export != "":
 		return export(streams.Out, c.Export)
-	case c.PageSize < 1 || c.ISL < 1 || c.ISL > maxTokens:
-		return usage("--page_size %d, --isl %d: wanted at least 1", c.PageSize, c.ISL)
+	case c.ISL < 1 || c.ISL > maxTokens || c.TP < 1 || c.TP > maxRanks || c.Fits < 0:
+		return usage("--isl %d, --tp %d: wanted at least 1", c.ISL, c.TP)
 	case len(c.Models) > 0:
 		return c.describe(streams)
-	case c.PerRank || c.HTML != "" || c.Plot != "":
-		return usage("--per_rank, --html, --plot: wanted the name of a model, or its file")
+	}
+	if c.PerRank || c.HTML != "" || c.Plot != "" || c.Fits > 0 {
+		return usage("--per_rank, --html, --plot, --fits: wanted the name of a model, or its file")
 	}
 	t, err := modelTable()
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"perigee/internal/cli"
+	"perigee/internal/model"
 	"perigee/internal/plaintext"
 )
 
@@ -111,9 +112,10 @@ func (p *Plan) writeText(out io.Writer) error {
 	var b strings.Builder
 	c := p.Config
 	fmt.Fprintf(&b, "%s\nModel Config: %s\nISL: %d tokens\nPage Size: %d\nRequests: %d\nTP: %d\nPP: %d\n",
-		rule, p.ConfigName, c.ISL, c.PageSize, c.Requests, c.TP, c.PP)
-	if p.Accounting == accountingExact { // the original has no such line
-		fmt.Fprintf(&b, "KV cache: %s, the part of one GPU\n", p.Cache.DType.Name)
+		rule, p.ConfigName, c.ISL, p.page(), c.Requests, c.TP, c.PP)
+	exact := p.Accounting == accountingExact
+	if exact {
+		b.WriteString(strings.Join(p.notes(), "\n") + "\n")
 	}
 	b.WriteString(rule + "\n")
 	for _, cmd := range p.Commands {
@@ -122,8 +124,26 @@ func (p *Plan) writeText(out io.Writer) error {
 		}
 		fmt.Fprintf(&b, "%s\n\n%s\n\n", shell("nixlbench", cmd.Nixlbench), shell("perigee run kvbench", cmd.perigee()))
 	}
+	if !exact { // after all that the original prints
+		b.WriteString("# " + strings.Join(p.notes(), "\n# ") + "\n\n")
+	}
 	_, err := io.WriteString(out, plaintext.Text(b.String()))
 	return err
+}
+
+// notes say in what the cache is counted, and what else of it follows an engine or the user.
+func (p *Plan) notes() []string {
+	list := []string{"KV cache: " + p.precisionText()}
+	if p.Accounting == accountingExact && p.Cache.Serving != model.Exact {
+		list = append(list, fmt.Sprintf("Moved as with %v: %s", p.Cache.Serving, p.Cache.BlockText()))
+	}
+	if p.Accounting == accountingExact && p.replicas != "" {
+		move := model.Move{Serving: p.Cache.Serving, Replicas: p.replicas, From: p.Config.TP, To: p.Config.TP}
+		if text := move.Text(p.Model); text != "" {
+			list = append(list, "Copies: "+text)
+		}
+	}
+	return list
 }
 
 // exactText says what one GPU moves, and in which blocks.
@@ -166,6 +186,7 @@ func absent(s string) any {
 // origin returns the inputs of a plan, and its figures by both accountings.
 func (p *Plan) origin() fields {
 	c := p.Config
+	name, by := p.precision()
 	return fields{
 		{"config_file", p.ConfigName},
 		{"model", p.Model.Name},
@@ -176,10 +197,11 @@ func (p *Plan) origin() fields {
 			{"hardware", absent(c.Hardware)}, {"backend", c.Backend}, {"page_size", c.PageSize},
 			{"access_pattern", c.Access}, {"source", absent(c.Source)}, {"destination", absent(c.Dest)},
 		}},
-		{"accounting", p.Accounting},
+		{"accounting", p.Accounting}, {"kv_cache_dtype", name}, {"kv_cache_dtype_by", by},
 		{accountingKVBench, p.KVBench.fields()},
 		{accountingExact, append(p.Exact.fields(), fields{
 			{"state_bytes", p.Exact.StateBytes}, {"kv_cache_dtype", p.Cache.DType.Name},
+			{"kv_cache_dtype_by", p.Cache.DTypeBy}, {"block", p.Cache.Block},
 			{"state_dtype", absent(p.Cache.State)}, {"state_dtype_by", absent(p.Cache.StateBy)},
 			{"serving", absent(string(p.Cache.Serving))},
 		}...)},
@@ -221,7 +243,7 @@ func (f *Figures) fields() fields {
 	}
 }
 
-// writeKVCache writes the original's four lines for each size of blocks, and of one GPU's part the precision.
+// writeKVCache writes the original's four lines for each size of blocks, and the notes.
 func (p *Plan) writeKVCache(out io.Writer) error {
 	for _, t := range p.Figures().Transfers {
 		if t.Layers != "" {
@@ -235,11 +257,13 @@ func (p *Plan) writeKVCache(out io.Writer) error {
 			return err
 		}
 	}
-	if p.Accounting != accountingExact { // the original's
-		return nil
+	for _, text := range p.notes() {
+		key, value, _ := strings.Cut(text, ": ")
+		if _, err := fmt.Fprintf(out, "%-23s: %s\n", key, plaintext.Escape(value)); err != nil {
+			return err
+		}
 	}
-	_, err := fmt.Fprintf(out, "%-23s: %s, the part of one GPU\n", "KV cache", p.Cache.DType.Name)
-	return err
+	return nil
 }
 
 func (p *Plan) kvcacheRows() []fields {
@@ -263,14 +287,17 @@ func (p *Plan) writeIOSize(out io.Writer) error {
 			return err
 		}
 	}
-	return nil
+	_, err := fmt.Fprintln(out, plaintext.Text(strings.Join(p.notes(), "\n")))
+	return err
 }
 
 func (p *Plan) ioSizeRows() []fields {
 	var rows []fields
 	for _, t := range p.Figures().Transfers {
+		name, by := p.precision()
 		rows = append(rows, fields{
 			{"config_file", p.ConfigName}, {"model", p.Model.Name}, {"accounting", p.Accounting},
+			{"kv_cache_dtype", name}, {"kv_cache_dtype_by", by},
 			{"layers", absent(t.Layers)}, {"io_size_per_gpu", t.IOSize1},
 		})
 	}

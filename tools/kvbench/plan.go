@@ -22,9 +22,11 @@ type Plan struct {
 	KVBench     *Figures // nil: KVBench knows no such models
 	Exact       Figures
 	Cache       *model.Cache
-	Differences []string  // why the two differ, a reason each
-	Warnings    []string  // what else the user should know
-	Commands    []Command // one for each size of blocks
+	Differences []string // why the two differ, a reason each
+	Warnings    []string // what else the user should know
+
+	replicas model.Replicas // what the user says of them; empty: nothing
+	Commands []Command      // one for each size of blocks
 }
 
 // Command is one run of a benchmark.
@@ -53,19 +55,55 @@ func (p *Plan) differs() bool {
 	return p.Accounting == accountingKVBench && !slices.Equal(p.KVBench.Transfers, p.Exact.Transfers)
 }
 
+// precision says in what the plan's accounting counts the cache, and why. KVBench counts heads in that of the weights.
+func (p *Plan) precision() (name, by string) {
+	k, _ := p.Model.Uniform()
+	if p.Accounting == accountingExact || k.Kind == model.MLA {
+		return p.Cache.DType.Name, p.Cache.DTypeBy
+	}
+	return p.Config.ModelQuant, p.Config.by("model_quant_mode", "") + ", by which KVBench counts"
+}
+
+// precisionText is precision for people.
+func (p *Plan) precisionText() string {
+	name, by := p.precision()
+	text := fmt.Sprintf("%s (%s)", name, by)
+	if p.Accounting == accountingExact {
+		text += ", the part of one GPU"
+	}
+	return text
+}
+
+// page are the tokens of a page of the plan's accounting.
+func (p *Plan) page() int64 {
+	if p.Accounting == accountingExact {
+		return p.Cache.Block
+	}
+	return p.Config.PageSize
+}
+
 // newPlan computes the figures of a model and a config, without commands. accounting may be empty: then it is KVBench's
-// for models that KVBench knows.
-func newPlan(m *model.Model, c Config, name, accounting string, o model.Options) (*Plan, error) {
+// for models that KVBench knows, unless an engine's choices count.
+func newPlan(m *model.Model, c Config, name, accounting string, o model.Options, replicas model.Replicas) (*Plan, error) {
+	if o.Serving != model.Exact || replicas != "" {
+		accounting = cmp.Or(accounting, accountingExact)
+	}
 	if err := c.check(m); err != nil {
 		return nil, err
 	}
-	p := &Plan{Model: m, Config: c, ConfigName: name, Accounting: cmp.Or(accounting, accountingExact)}
+	p := &Plan{Model: m, Config: c, ConfigName: name, Accounting: cmp.Or(accounting, accountingExact), replicas: replicas}
 	var err error
-	o.Page = c.PageSize
+	if o.Serving == model.Exact || c.given("page_size") {
+		o.Page = c.PageSize
+	}
+	o.Ranks = c.TP
 	if p.Cache, err = m.CacheIn(c.KVQuant, o); err != nil {
 		return nil, c.errorf("kvcache_quant_mode", "%w", err)
 	}
-	if p.Exact, err = exactFigures(p.Cache, c); err != nil {
+	if c.KVQuant != "auto" {
+		p.Cache.DTypeBy = c.by("kvcache_quant_mode", "--kv_cache_dtype")
+	}
+	if p.Exact, err = exactFigures(p.Cache, c, replicas); err != nil {
 		return nil, err
 	}
 	if err := p.addKVBench(accounting); err != nil {
@@ -418,7 +456,7 @@ func PlanAll() (int, error) {
 			if c.check(m) != nil {
 				continue // more stages than the model has layers, say
 			}
-			p, err := newPlan(m, c, config, "", model.Options{})
+			p, err := newPlan(m, c, config, "", model.Options{}, "")
 			if err == nil {
 				err = p.command(DefaultBench())
 			}

@@ -147,7 +147,7 @@ func TestAccepted(t *testing.T) {
 		b.NumTargetDev = rapid.Int64Range(1, 9).Draw(t, "target devices")
 		b.Backend = rapid.SampledFrom(backendNames()).Draw(t, "backend")
 		a, _ := model.Shipped(rapid.SampledFrom(model.Names()).Draw(t, "model"))
-		p, err := newPlan(a, drawConfig(t, a), "c", rapid.SampledFrom([]string{"", accountingExact}).Draw(t, "accounting"), model.Options{})
+		p, err := newPlan(a, drawConfig(t, a), "c", rapid.SampledFrom([]string{"", accountingExact}).Draw(t, "accounting"), model.Options{}, "")
 		if err != nil {
 			return // TestBytes looks at those
 		}
@@ -261,7 +261,7 @@ func FuzzConfig(f *testing.F) {
 			}
 			return
 		}
-		p, err := newPlan(a, c, "c.yaml", accountingKVBench, model.Options{})
+		p, err := newPlan(a, c, "c.yaml", accountingKVBench, model.Options{}, "")
 		if err == nil {
 			err = p.command(DefaultBench())
 		}

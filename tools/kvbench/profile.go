@@ -183,6 +183,7 @@ func (c *ProfileCmd) run(streams cli.Streams, r benchmark, several bool) error {
 	if r.command.Layers != "" {
 		title += ", " + r.command.Layers
 	}
+	title += ", " + r.plan.precisionText()
 	fmt.Fprintf(streams.Out, "# kvbench profile: %s\n", plaintext.Escape(title))
 	format := ""
 	if os.Getenv(boot.EnvEtcdNamespace) != "" {

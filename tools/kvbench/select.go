@@ -21,8 +21,11 @@ type Selection struct {
 	ModelConfigs []string `name:"model_configs" sep:"none" placeholder:"GLOB" help:"Several model config files, by a pattern such as 'configs/*.yaml'; without such files, shipped ones by their names."`
 	More         []string `arg:"" optional:"" name:"config" help:"More model configs, as the shell makes them of a pattern without quotes."`
 	Accounting   string   `name:"accounting" enum:",kvbench,exact" default:"" placeholder:"NAME" help:"How sizes are counted: kvbench (as NIXL's KVBench does; the default for models that it knows) or exact (what one GPU moves)."`
-	Serving      string   `name:"serving" enum:",vllm,sglang,trtllm" default:"" placeholder:"ENGINE" help:"Count as an engine moves: vllm, sglang or trtllm. By default as the model keeps."`
-	StateDType   string   `name:"state_dtype" enum:",float32,bfloat16" default:"" placeholder:"NAME" help:"Precision of states (Mamba, DeltaNet): float32 or bfloat16 (default: that of the file, the class or the engine)."`
+	Serving      string   `name:"serving" enum:",none,vllm,sglang,trtllm" default:"" placeholder:"ENGINE" help:"Count what an engine moves, exactly: vllm, sglang or trtllm, in its own pages where none are given. With none, the default, what the model keeps."`
+
+	KVReplicas model.Replicas `name:"kv_replicas" enum:",full,split" default:"" placeholder:"WHAT" help:"What ranks that hold the same cache receive, counted exactly: each all of it (full, as engines do), or each a part (split)."`
+
+	StateDType string `name:"state_dtype" enum:",float32,bfloat16" default:"" placeholder:"NAME" help:"Precision of states (Mamba, DeltaNet): float32 or bfloat16 (default: that of the file, the class or the engine)."`
 
 	Overrides
 }
@@ -88,8 +91,12 @@ func (s *Selection) plan(m *model.Model, name string) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	serving, err := model.ParseServing(s.Serving)
+	if err != nil {
+		return nil, err
+	}
 	return newPlan(m, s.Overrides.apply(c), name, s.Accounting,
-		model.Options{Serving: model.Serving(s.Serving), StateDType: s.StateDType})
+		model.Options{Serving: serving, StateDType: s.StateDType}, s.KVReplicas)
 }
 
 // loadModel is model.Load with a hint for those who have the original's files

@@ -47,6 +47,7 @@ func TestEveryFormatIsJSON(t *testing.T) {
 	}
 	dir := harness.Files(t, map[string]string{
 		"m.txt": "0 1K\n0 0\n", "t.csv": "time_s,isl\n0,10\n1,20\n", "loads.txt": "1 2 3 4 5 6 7 8\n",
+		"m.prom": "agent_tx_bytes_total 4194304000\n",
 		"c.yaml": "iters: 2\nisolation_iters: 2\ntraffic_patterns:\n- {matrix_file: m.txt, mem_type: cpu, sleep_before_launch_sec: 0.001}\n",
 	})
 	harness.MustRun(t, dir, "sequential-ct-perftest", "c.yaml", "--engine", "shm", "--result", "r.json")
@@ -65,6 +66,7 @@ func TestEveryFormatIsJSON(t *testing.T) {
 		"kvbench kvcache": model,
 		"kvbench iosize":  model,
 		"kvbench models":  nil,
+		"kvbench parity":  {"--model", "qwen3-32b", "--tokens", "16000", "--metrics", "m.prom"},
 		"report":          {"r.json"},
 		"compare":         {"r.json", "r.json"},
 		"rerun":           {"r.json"},

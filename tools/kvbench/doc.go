@@ -31,5 +31,6 @@
 // kvbench.go has the command plan, models.go and curve.go the command models. select.go and config.go find out which
 // models and configs are meant, options.go has the flags of a benchmark, help.go leaves some out of the help, layers.go
 // has the caches of a model by layer. figures.go computes in both accountings, plan.go makes commands of the figures,
-// route.go chooses a backend, and profile.go runs them through tools/run. output.go writes text, JSON and CSV.
+// route.go chooses a backend, and profile.go runs them through tools/run. parity.go compares what an engine moved with
+// what a model keeps. output.go writes text, JSON and CSV.
 package kvbench

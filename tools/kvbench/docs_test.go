@@ -18,7 +18,7 @@ var block = regexp.MustCompile("(?m)(?:^<!-- file: (.*) -->\n)?^```(\\w*)\n((?s:
 // shows are there; commands that start ranks are run by e2e and only
 // understood here.
 func TestDocumentation(t *testing.T) {
-	testDocument(t, "../../docs/kvbench.md", 7)
+	testDocument(t, "../../docs/kvbench.md", 8)
 }
 
 // The same of the page about models.
@@ -91,7 +91,7 @@ func TestEverythingIsDocumented(t *testing.T) {
 		}
 	}
 	want = append(want, backendNames()...)
-	want = append(want, "`plan`", "`profile`", "`kvcache`", "`iosize`", "`models`", "`llama`", "`mla`", "`gqa`", "`gpt-oss`", "`gemma`")
+	want = append(want, "`plan`", "`profile`", "`kvcache`", "`iosize`", "`models`", "`parity`", "`llama`", "`mla`", "`gqa`", "`gpt-oss`", "`gemma`")
 	for _, words := range want {
 		if !strings.Contains(text, words) {
 			t.Errorf("%s is not in the documentation", words)

@@ -19,6 +19,7 @@ type Cmd struct {
 	KVCache   KVCacheCmd   `cmd:"" name:"kvcache" help:"Print the number and the size of the blocks of a KV cache."`
 	IOSize    IOSizeCmd    `cmd:"" name:"iosize" help:"Print the bytes of one token in one block."`
 	Models    ModelsCmd    `cmd:"" help:"List the shipped models and model configs, or print one."`
+	Parity    ParityCmd    `cmd:"" help:"Compare the bytes that an engine's metrics say it has moved with those that its model keeps."`
 }
 
 // Help adds to the commands in perigee kvbench --help.

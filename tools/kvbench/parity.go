@@ -1,0 +1,177 @@
+package kvbench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/model"
+	"perigee/internal/parity"
+	"perigee/internal/plaintext"
+	"perigee/internal/size"
+)
+
+// ParityCmd is `perigee kvbench parity`.
+type ParityCmd struct {
+	cli.Format
+	Model        string   `name:"model" required:"" completes:"models" placeholder:"MODEL" help:"The config.json of a model, a model file of your own, or a name (perigee kvbench models lists those known)."`
+	Tokens       int64    `name:"tokens" required:"" placeholder:"N" help:"Tokens of the prompts whose caches should have moved: of all together, or with --requests of each."`
+	Requests     int64    `name:"requests" default:"1" placeholder:"N" help:"Requests of --tokens each. With windows and states several short requests keep more than one long one."`
+	Metrics      []string `name:"metrics" required:"" sep:"none" placeholder:"FILE|URL" help:"What an engine or an exporter shows after the requests: Prometheus' text in a file, or at an address. Several are added up: give those of prefill and of decode."`
+	Before       []string `name:"before" sep:"none" placeholder:"FILE|URL" help:"The same before the requests: one for each --metrics, in their order. Without it all counters began at 0."`
+	Metric       string   `name:"metric" placeholder:"NAME[:UNIT]" help:"Go by another counter than those known. It counts bytes unless a unit is named: kv_sent_mb:MiB."`
+	KVCacheDType string   `name:"kv_cache_dtype" default:"auto" placeholder:"NAME" help:"Precision of the cache: auto (that of the model's file, the default), bf16, fp8, nvfp4, fp8_ds_mla and others."`
+}
+
+// Help adds to the flags in perigee kvbench parity --help.
+func (ParityCmd) Help() string {
+	return "Known counters: " + parity.KnownNames() + ". The exit code is 0 whatever the verdict.\n\n" +
+		example("parity --model qwen3-32b --tokens 16000 --metrics http://prefill:8000 --metrics http://decode:8000")
+}
+
+// Run compares what was moved with what the model keeps, and says what that means.
+func (c *ParityCmd) Run(streams cli.Streams) error {
+	cache, kept, err := c.expected()
+	if err != nil {
+		return err
+	}
+	var metric *parity.Counter
+	if c.Metric != "" {
+		counter, err := parity.ParseCounter(c.Metric)
+		if err != nil {
+			return err
+		}
+		metric = &counter
+	}
+	readings, err := c.readings()
+	if err != nil {
+		return err
+	}
+	r, err := parity.Judge(readings, metric, kept)
+	if err != nil {
+		return err
+	}
+	if c.Format.Format == "json" {
+		return cli.WriteJSON(streams.Out, c.row(r, cache))
+	}
+	if c.Format.Format == "csv" {
+		return writeCSV(streams.Out, []fields{c.row(r, cache)})
+	}
+	return c.write(streams.Out, r, cache)
+}
+
+// expected returns what the model keeps of the requests, once, and the cache that says so.
+func (c *ParityCmd) expected() (*model.Cache, parity.Kept, error) {
+	kept := parity.Kept{Requests: c.Requests}
+	if c.Tokens < 1 || c.Tokens > maxTokens || c.Requests < 1 {
+		return nil, kept, usage("--tokens %d, --requests %d: wanted at least 1, and at most %d tokens", c.Tokens, c.Requests,
+			int64(maxTokens))
+	}
+	m, err := loadModel(c.Model)
+	if err != nil {
+		return nil, kept, err
+	}
+	cache, err := m.CacheIn(c.KVCacheDType, model.Options{})
+	if err != nil {
+		return nil, kept, fault.Wrap(err, "--kv_cache_dtype")
+	}
+	kv, state, err := cache.Bytes(c.Tokens)
+	if err != nil {
+		return nil, kept, err
+	}
+	kept.DType = cache.DType.Name
+	for _, g := range m.Groups {
+		kept.Latents = kept.Latents || g.Copied() && g.Kind != model.SharedKV
+		if !m.Uneven() {
+			kept.Heads = max(kept.Heads, g.Heads)
+		}
+	}
+	switch kept.Bytes = kv + state; {
+	case kept.Bytes == 0:
+		return nil, kept, usage("--tokens %d: %s keeps nothing of so few", c.Tokens, m.Name)
+	case kept.Bytes > math.MaxInt64/c.Requests:
+		return nil, kept, usage("--requests %d: their caches do not fit 63 bits", c.Requests)
+	}
+	kept.Bytes *= c.Requests
+	return cache, kept, nil
+}
+
+// dtypeBy says what decided the precision.
+func (c *ParityCmd) dtypeBy(m *model.Model) string {
+	switch {
+	case c.KVCacheDType != "auto":
+		return "as asked"
+	case m.CacheDType != "":
+		return "the model's file says so of its cache"
+	case m.DType != "":
+		return "the model's file says so of the model"
+	}
+	return "assumed"
+}
+
+// readings reads the texts, each with the one from before.
+func (c *ParityCmd) readings() ([]parity.Reading, error) {
+	if len(c.Before) > 0 && len(c.Before) != len(c.Metrics) {
+		return nil, usage("--before: wanted one for each of the %d --metrics, in their order, got %d", len(c.Metrics),
+			len(c.Before))
+	}
+	readings := make([]parity.Reading, len(c.Metrics))
+	for i := range c.Metrics {
+		var err error
+		if readings[i].After, err = parity.Read(context.Background(), c.Metrics[i]); err != nil {
+			return nil, err
+		}
+		if len(c.Before) == 0 {
+			continue
+		}
+		if readings[i].Before, err = parity.Read(context.Background(), c.Before[i]); err != nil {
+			return nil, err
+		}
+	}
+	return readings, nil
+}
+
+// row is the comparison for programs.
+func (c *ParityCmd) row(r *parity.Result, cache *model.Cache) fields {
+	var moved, factor any
+	if r.Verdict != parity.None {
+		moved, factor = r.Moved, r.Factor
+	}
+	return fields{
+		{"verdict", string(r.Verdict)}, {"factor", factor}, {"moved_bytes", moved}, {"expected_bytes", r.Expected},
+		{"metric", r.Counter.Name}, {"why", r.Why}, {"notes", orEmpty(r.Notes)},
+		{"model", cache.Model.Name}, {"tokens", c.Tokens}, {"requests", c.Requests},
+		{"kv_cache_dtype", cache.DType.Name}, {"kv_cache_dtype_by", c.dtypeBy(cache.Model)},
+	}
+}
+
+// write prints the answer, the bytes on which it stands, and why.
+func (c *ParityCmd) write(out io.Writer, r *parity.Result, cache *model.Cache) error {
+	w := plaintext.Writer(out) // names of models and counters may be anything
+	fmt.Fprintln(w, r.Answer)
+	if r.Verdict != parity.None {
+		fmt.Fprintf(w, "moved     %s by %s (%s)\n", shortAndExact(r.Moved), r.Counter.Name, r.Counter.Counts)
+	}
+	tokens := cli.Count(c.Tokens, "token")
+	if c.Requests > 1 {
+		tokens = fmt.Sprintf("%d requests of %s", c.Requests, tokens)
+	}
+	fmt.Fprintf(w, "expected  %s: what %s keeps of %s in %s (%s), once\n", shortAndExact(r.Expected), cache.Model.Name, tokens,
+		cache.DType.Name, c.dtypeBy(cache.Model))
+	_, err := fmt.Fprintf(w, "why       %s\n", r.Why)
+	for _, note := range r.Notes {
+		_, err = fmt.Fprintf(w, "note      %s\n", note)
+	}
+	return err
+}
+
+// shortAndExact writes bytes rounded, and exactly in brackets.
+func shortAndExact(bytes int64) string {
+	if bytes < 1000 {
+		return cli.Count(bytes, "byte")
+	}
+	return fmt.Sprintf("%s (%d bytes)", size.Decimal(bytes), bytes)
+}

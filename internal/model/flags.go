@@ -9,9 +9,14 @@ import (
 // Flags are the options of commands that decide how the bytes of a cache are counted. They mean the same in all of them.
 type Flags struct {
 	KVCacheDType string `name:"kv-cache-dtype" placeholder:"NAME" help:"Precision of the cache: bf16 (the default), fp8, nvfp4, fp8_ds_mla and others; auto for that of the model's file." yaml:"kv_cache_dtype,omitempty"`
-	StateDType   string `name:"state-dtype" enum:",float32,bfloat16" default:"" placeholder:"NAME" help:"Precision of states: float32 or bfloat16 (default: that of the file, the class or the engine)." yaml:"state_dtype,omitempty"`
-	Serving      string `name:"serving" enum:",none,vllm,sglang,trtllm" default:"" placeholder:"ENGINE" help:"Move what an engine moves: vllm, sglang or trtllm. With none, the default, what the model keeps." yaml:"serving,omitempty"`
-	PageSize     *int64 `name:"page-size" placeholder:"TOKENS" help:"With --serving: tokens of a page (default: the engine's own)." yaml:"page_size,omitempty"`
+	Served       `yaml:",inline"`
+}
+
+// Served are the options that decide how an engine serves the cache.
+type Served struct {
+	StateDType string `name:"state-dtype" enum:",float32,bfloat16" default:"" placeholder:"NAME" help:"Precision of states: float32 or bfloat16 (default: that of the file, the class or the engine)." yaml:"state_dtype,omitempty"`
+	Serving    string `name:"serving" enum:",none,vllm,sglang,trtllm" default:"" placeholder:"ENGINE" help:"Move what an engine moves: vllm, sglang or trtllm. With none, the default, what the model keeps." yaml:"serving,omitempty"`
+	PageSize   *int64 `name:"page-size" placeholder:"TOKENS" help:"With --serving: tokens of a page (default: the engine's own)." yaml:"page_size,omitempty"`
 }
 
 // maxPage bounds the tokens of a page. A larger one is a typing error.
@@ -19,7 +24,7 @@ const maxPage = 1 << 30
 
 // Options are those of a cache but for the precision. ranks of tensor parallelism hold a request together; see
 // [Options]. Errors are of the kind Usage.
-func (f *Flags) Options(ranks int64) (Options, error) {
+func (f *Served) Options(ranks int64) (Options, error) {
 	o := Options{StateDType: f.StateDType, Ranks: ranks}
 	var err error
 	if o.Serving, err = ParseServing(f.Serving); err != nil {

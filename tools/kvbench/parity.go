@@ -7,7 +7,6 @@ import (
 	"math"
 
 	"perigee/internal/cli"
-	"perigee/internal/fault"
 	"perigee/internal/model"
 	"perigee/internal/parity"
 	"perigee/internal/plaintext"
@@ -23,7 +22,8 @@ type ParityCmd struct {
 	Metrics      []string `name:"metrics" required:"" sep:"none" placeholder:"FILE|URL" help:"What an engine or an exporter shows after the requests: Prometheus' text in a file, or at an address. Several are added up: give those of prefill and of decode."`
 	Before       []string `name:"before" sep:"none" placeholder:"FILE|URL" help:"The same before the requests: one for each --metrics, in their order. Without it all counters began at 0."`
 	Metric       string   `name:"metric" placeholder:"NAME[:UNIT]" help:"Go by another counter than those known. It counts bytes unless a unit is named: kv_sent_mb:MiB."`
-	KVCacheDType string   `name:"kv_cache_dtype" default:"auto" placeholder:"NAME" help:"Precision of the cache: auto (that of the model's file, the default), bf16, fp8, nvfp4, fp8_ds_mla and others."`
+	KVCacheDType string   `name:"kv-cache-dtype" default:"auto" placeholder:"NAME" help:"Precision of the cache: auto (that of the model's file, the default), bf16, fp8, nvfp4, fp8_ds_mla and others."`
+	model.Served
 }
 
 // Help adds to the flags in perigee kvbench parity --help.
@@ -74,9 +74,10 @@ func (c *ParityCmd) expected() (*model.Cache, parity.Kept, error) {
 	if err != nil {
 		return nil, kept, err
 	}
-	cache, err := m.CacheIn(c.KVCacheDType, model.Options{})
+	flags := model.Flags{KVCacheDType: c.KVCacheDType, Served: c.Served}
+	cache, err := flags.Cache(m, 1)
 	if err != nil {
-		return nil, kept, fault.Wrap(err, "--kv_cache_dtype")
+		return nil, kept, err
 	}
 	kv, state, err := cache.Bytes(c.Tokens)
 	if err != nil {
@@ -97,19 +98,6 @@ func (c *ParityCmd) expected() (*model.Cache, parity.Kept, error) {
 	}
 	kept.Bytes *= c.Requests
 	return cache, kept, nil
-}
-
-// dtypeBy says what decided the precision.
-func (c *ParityCmd) dtypeBy(m *model.Model) string {
-	switch {
-	case c.KVCacheDType != "auto":
-		return "as asked"
-	case m.CacheDType != "":
-		return "the model's file says so of its cache"
-	case m.DType != "":
-		return "the model's file says so of the model"
-	}
-	return "assumed"
 }
 
 // readings reads the texts, each with the one from before.
@@ -144,7 +132,8 @@ func (c *ParityCmd) row(r *parity.Result, cache *model.Cache) fields {
 		{"verdict", string(r.Verdict)}, {"factor", factor}, {"moved_bytes", moved}, {"expected_bytes", r.Expected},
 		{"metric", r.Counter.Name}, {"why", r.Why}, {"notes", orEmpty(r.Notes)},
 		{"model", cache.Model.Name}, {"tokens", c.Tokens}, {"requests", c.Requests},
-		{"kv_cache_dtype", cache.DType.Name}, {"kv_cache_dtype_by", c.dtypeBy(cache.Model)},
+		{"serving", absent(string(cache.Serving))}, {"block", cache.Block},
+		{"kv_cache_dtype", cache.DType.Name}, {"kv_cache_dtype_by", cache.DTypeBy},
 	}
 }
 
@@ -153,25 +142,20 @@ func (c *ParityCmd) write(out io.Writer, r *parity.Result, cache *model.Cache) e
 	w := plaintext.Writer(out) // names of models and counters may be anything
 	fmt.Fprintln(w, r.Answer)
 	if r.Verdict != parity.None {
-		fmt.Fprintf(w, "moved     %s by %s (%s)\n", shortAndExact(r.Moved), r.Counter.Name, r.Counter.Counts)
+		fmt.Fprintf(w, "moved     %s by %s (%s)\n", size.Exact(r.Moved), r.Counter.Name, r.Counter.Counts)
 	}
 	tokens := cli.Count(c.Tokens, "token")
 	if c.Requests > 1 {
 		tokens = fmt.Sprintf("%d requests of %s", c.Requests, tokens)
 	}
-	fmt.Fprintf(w, "expected  %s: what %s keeps of %s in %s (%s), once\n", shortAndExact(r.Expected), cache.Model.Name, tokens,
-		cache.DType.Name, c.dtypeBy(cache.Model))
+	fmt.Fprintf(w, "expected  %s: what %s keeps of %s in %s (%s), once\n", size.Exact(r.Expected), cache.Model.Name, tokens,
+		cache.DType.Name, cache.DTypeBy)
+	if cache.Serving != model.Exact {
+		fmt.Fprintf(w, "          as %v moves it, in %s\n", cache.Serving, cache.BlockText())
+	}
 	_, err := fmt.Fprintf(w, "why       %s\n", r.Why)
 	for _, note := range r.Notes {
 		_, err = fmt.Fprintf(w, "note      %s\n", note)
 	}
 	return err
-}
-
-// shortAndExact writes bytes rounded, and exactly in brackets.
-func shortAndExact(bytes int64) string {
-	if bytes < 1000 {
-		return cli.Count(bytes, "byte")
-	}
-	return fmt.Sprintf("%s (%d bytes)", size.Decimal(bytes), bytes)
 }

@@ -24,9 +24,13 @@ func Parse(v *conf.Value) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.recurrent = slices.ContainsFunc(m.Groups, func(g Group) bool {
-		return slices.Contains([]Kind{Mamba1, Mamba2, GDN, KDA}, g.Kind)
-	})
+	has := func(kinds ...Kind) bool {
+		return slices.ContainsFunc(m.Groups, func(g Group) bool { return slices.Contains(kinds, g.Kind) })
+	}
+	m.recurrent = has(Mamba1, Mamba2, GDN, KDA)
+	if has(KDA) && m.StateDType == "" {
+		m.StateDType = float32Name // in vLLM and SGLang, whatever the model's precision
+	}
 	return m, nil
 }
 

@@ -24,7 +24,7 @@ type move struct {
 	Serving         string
 	PageSize        int64 `json:"page_size"`
 	Block           int64 // what vLLM makes of the page, where that is another
-	Replicas        string
+	Replicas        model.Replicas
 	Tokens          []int64
 	Total           int64   `json:"total_bytes"`
 	Ranks           []int64 `json:"decode_rank_bytes"` // sorted; nil: they depend on who takes which request
@@ -54,7 +54,7 @@ func (c move) set(t *testing.T) *oracleSet {
 		t.Fatal(err)
 	}
 	worker := func(tp, pp, dp int64) oracleWorker { return oracleWorker{tp, max(pp, 1), max(dp, 1)} }
-	return &oracleSet{model: m, serving: c.Serving, page: c.PageSize, dtype: "bf16", split: c.Replicas == replicasSplit,
+	return &oracleSet{model: m, serving: c.Serving, page: c.PageSize, dtype: "bf16", split: c.Replicas == model.ReplicasSplit,
 		prefill: worker(c.Prefill.TP, c.Prefill.PP, c.Prefill.DP), decode: worker(c.Decode.TP, c.Decode.PP, c.Decode.DP)}
 }
 
@@ -117,15 +117,13 @@ func (s *oracleSet) options(prefillWorkers, decodeWorkers int) Options {
 	o.NumDecodeNodes = decodeWorkers * o.DecodeTP * o.DecodePP
 	o.Serving, o.KVCacheDType = s.serving, s.dtype
 	if s.page > 0 {
-		setPage(&o, s.page)
+		o.PageSize = &s.page
 	}
 	if s.split {
-		o.KVReplicas = replicasSplit
+		o.KVReplicas = model.ReplicasSplit
 	}
 	return o
 }
-
-func setPage(o *Options, tokens int64) { o.PageSize = tokens }
 
 // inputs are requests of so many tokens.
 func (s *oracleSet) inputs(tokens []int64) Inputs {

@@ -17,23 +17,25 @@
 // an equal share of every sequence, for the heads of its TP rank. So decode
 // rank j receives from every part c, and from those TP ranks t whose shares
 // of the heads meet its own: one of them if prefill tp <= decode tp, otherwise
-// prefill tp / decode tp of them. All messages of a matrix have the same size
-// but for a byte, and their sum is exactly the KV bytes of the batch.
+// prefill tp / decode tp of them. The messages of layers that are alike have the
+// same size but for a byte, and their sum is exactly the KV bytes of the batch
+// times copies.
 //
 // # Ranks that hold the same cache
 //
 // With more ranks than KV heads, tp / heads ranks hold the same head whole.
 // With MLA (deepseek-r1) all tp ranks hold the whole latent, which is not
-// divided by tp. Where several prefill ranks hold what a decode rank needs,
-// they share the sending evenly. Where several decode ranks need the same
-// bytes, --kv-replicas decides:
+// divided by tp. [perigee/internal/model.Move] decides who receives what, for
+// every command. Where several decode ranks need the same bytes, --kv-replicas
+// says what they are sent:
 //
-//   - split (the default): each of n such ranks is sent another n-th of what
-//     they need. Every byte crosses the network once, and the sum of a matrix
-//     is the KV bytes of its batch. The decode worker has to gather the rest
-//     from its own ranks, over NVLink for example, which is not in the matrix.
-//   - full: each is sent all it needs. The sum of a matrix is n times the KV
-//     bytes. Engines whose ranks fetch their caches independently do this.
+//   - full (the default): each all it needs, as engines do. The sum of a matrix
+//     is n times the KV bytes. Of several prefill ranks that hold it, one sends.
+//   - split: each of n such ranks another n-th of what they need. Every byte
+//     crosses the network once, and the sum of a matrix is the KV bytes of its
+//     batch. The decode worker has to gather the rest from its own ranks, over
+//     NVLink for example, which is not in the matrix. Prefill ranks that hold
+//     the same share the sending evenly.
 //
 // # Sleeps
 //

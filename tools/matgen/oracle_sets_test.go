@@ -23,7 +23,7 @@ type move struct {
 	Prefill, Decode struct{ Workers, TP, PP, DP int64 }
 	Serving         string
 	PageSize        int64 `json:"page_size"`
-	Block           int64 // what vLLM makes of the page, where that is another
+	Block           int64 // tokens of the page that vLLM has instead, or 0
 	Replicas        model.Replicas
 	Tokens          []int64
 	Total           int64   `json:"total_bytes"`
@@ -320,17 +320,40 @@ func drawSet(t *testing.T, r *rand.Rand) *drawnSet {
 // pick draws one of several, each alike.
 func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 
+// servedKinds are the kinds that the oracle knows.
+var servedKinds = []model.Kind{model.Full, model.Window, model.Chunk, model.MLA, model.Indexer, model.IndexKey,
+	model.Compressed, model.Cross, model.Mamba1, model.Mamba2, model.GDN, model.KDA, model.Lightning, model.ShortConv,
+	model.SharedKV}
+
 // served reports whether the engine serves the model, so that there is a figure for it.
 func (d *drawnSet) served() bool {
+	if slices.ContainsFunc(d.model.Groups, func(g model.Group) bool { return !slices.Contains(servedKinds, g.Kind) }) {
+		return false
+	}
 	switch d.serving {
-	case "vllm": // its connector refuses these states
-		return !d.has(model.Lightning) && !d.has(model.ShortConv) && !d.has(model.Cross)
+	case "vllm": // its connector refuses lightning and short convolutions
+		return !d.has(model.Lightning) && !d.has(model.ShortConv) && !d.has(model.Cross) && d.alike()
 	case "sglang":
 		return !d.has(model.Cross)
 	case "trtllm":
 		return !d.has(model.Cross) && !d.has(model.Chunk)
 	}
 	return true
+}
+
+// alike reports whether no layers keep states, or all attention layers beside them keep the same of a token. Of others
+// it is not certain how large a block vLLM makes.
+func (d *drawnSet) alike() bool {
+	type token struct{ heads, key, value, latent, rope, index int64 }
+	tokens, states := map[token]bool{}, false
+	for _, g := range d.model.Groups {
+		if (g.State != model.State{}) {
+			states = true
+		} else if g.Kind != model.SharedKV {
+			tokens[token{g.Heads, g.Key, g.Value, g.Latent, g.Rope, g.Index}] = true
+		}
+	}
+	return !states || len(tokens) <= 1
 }
 
 // drawWorkers draws the parallelism: groups of ranks of which one is a multiple of the other.
@@ -393,7 +416,7 @@ func (d *drawnSet) drawPage(r *rand.Rand) {
 	}
 }
 
-// pooled are models with a window pool in SGLang: few, and each with rules of its own.
+// pooled are models with a window pool in SGLang: few, and not all alike.
 var pooled = []string{"deepseek-v4-flash", "deepseek-v4-pro", "gemma-4-26b-a4b", "gemma-4-31b", "gpt-oss-120b", "gpt-oss-20b",
 	"llama-4-scout-17b-16e", "mimo-v2-flash", "step-3.5-flash"}
 

@@ -203,3 +203,87 @@ func TestReplayAgain(t *testing.T) {
 		t.Errorf("%+v, %+v", a, b)
 	}
 }
+
+// Only rank 0 has the files of a model, in a folder or in the cache of Hugging Face, and all of them decide. The result
+// holds them, and so the run is repeated without. A model that was known by its name stays the one.
+func TestReplayOfCheckpoint(t *testing.T) {
+	const config = `{"model_type": "x", "num_hidden_layers": 2, "num_attention_heads": 1, "head_dim": 64, "dtype": "float16"}`
+	hub, folder := t.TempDir(), t.TempDir()
+	t.Setenv("HF_HUB_CACHE", hub)
+	put := func(at string) {
+		t.Helper()
+		err := os.MkdirAll(at, 0o777)
+		for name, text := range map[string]string{"config.json": config, "hf_quant_config.json": `{"quantization": {"kv_cache_quant_algo": "FP8"}}`} {
+			err = errors.Join(err, os.WriteFile(filepath.Join(at, name), []byte(text), 0o666))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(folder)
+	put(filepath.Join(hub, "models--nvidia--Llama-3.1-8B-FP8", "snapshots", "a"))
+	for name, want := range map[string]struct {
+		bytes  int64 // a token: 2 layers of 2 x 64 values, or 32 of 2 x 8 x 128 in 16 bit
+		dtype  string
+		inputs int
+	}{
+		folder: {256, "fp8", 3}, "nvidia/Llama-3.1-8B-FP8": {256, "fp8", 3}, "meta-llama/Llama-3.1-8B": {131072, "bf16", 1},
+	} {
+		options := map[string]any{
+			"trace": traceOf(t, 1, 20), "model": name, "kv_cache_dtype": "auto", "prefill": "TP1", "decode": "TP1", "isolated": 0.0, "capacity": 0.0,
+			"mem_type": "dram", "max_late": 60.0,
+		}
+		first := playReplay(t, 2, options, func(*Env) {})
+		if err := first.failed(); err != nil {
+			t.Fatal(err)
+		}
+		check := func(what string, p played) {
+			t.Helper()
+			if r := p.doc.Replay; r.Bytes != 600*want.bytes || r.DType != want.dtype || len(p.doc.Inputs) != want.inputs {
+				t.Errorf("%s, %s: %d bytes of %s, %+v", name, what, r.Bytes, r.DType, p.doc.Inputs)
+			}
+		}
+		check("at first", first)
+		// Other files have come meanwhile.
+		t.Setenv("HF_HUB_CACHE", filepath.Join(hub, "other"))
+		put(filepath.Join(hub, "other", "models--meta-llama--Llama-3.1-8B", "snapshots", "a"))
+		if name == folder {
+			if err := os.RemoveAll(folder); err != nil {
+				t.Fatal(err)
+			}
+		}
+		again := playReplay(t, 2, options, func(env *Env) {
+			if env.World.Rank() == 0 {
+				env.Repeat = first.doc
+			}
+		})
+		if err := again.failed(); err != nil {
+			t.Fatal(err)
+		}
+		check("again", again)
+		t.Setenv("HF_HUB_CACHE", hub)
+	}
+	for name, says := range map[string]string{"nvidia/Llama-3.1-70B-FP8": "--kv-cache-dtype: nvidia/Llama-3.1-70B-FP8: what auto is", "tencent/Hy4": "--model: of \"tencent/Hy4\" only its class"} {
+		err := playReplay(t, 2, map[string]any{
+			"trace": traceOf(t, 1, 20), "model": name, "kv_cache_dtype": "auto", "prefill": "TP1", "decode": "TP1",
+		}, func(*Env) {}).failed()
+		if fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A model's file is not read where the run will write over it.
+func TestReplayOverModel(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "config.json")
+	if err := os.WriteFile(path, []byte(`{"model_type": "x", "num_hidden_layers": 2, "num_attention_heads": 1, "head_dim": 64}`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	_, source, _ := scenarios.Source("replay")
+	p := playAs(t, 2, source, Access{Result: path, Named: map[string]any{
+		"trace": traceOf(t, 1, 20), "model": folder, "prefill": "TP1", "decode": "TP1"}}, func(*Env) {})
+	if err := p.failed(); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), path) {
+		t.Errorf("%v", err)
+	}
+}

@@ -68,13 +68,27 @@ func (m *Model) Cache(o Options) (*Cache, error) {
 	return c, nil
 }
 
-// CacheIn is Cache in the precision of a name; see [Model.ParseDType].
+// CacheIn is Cache in the precision of a name, see [Model.ParseDType]; without a name in bf16, the default.
 func (m *Model) CacheIn(dtype string, o Options) (*Cache, error) {
-	var err error
-	if o.DType, err = m.ParseDType(dtype); err != nil {
+	t, by, err := m.precision(dtype)
+	if err != nil {
 		return nil, err
 	}
-	return m.Cache(o)
+	o.DType = t
+	c, err := m.Cache(o)
+	if err != nil {
+		return nil, err
+	}
+	c.DTypeBy = by
+	return c, nil
+}
+
+// Precision says in words in what the cache is counted, and why.
+func (c *Cache) Precision() string {
+	if c.DTypeBy == "" {
+		return c.DType.Name
+	}
+	return fmt.Sprintf("%s (%s)", c.DType.Name, c.DTypeBy)
 }
 
 // Precision says in words in what the cache is counted, and why.

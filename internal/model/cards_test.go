@@ -40,6 +40,8 @@ var cards = map[string]card{
 
 	"qwen2.5-7b":      {token: 28672, heads: 28, vocab: 152064, mlp: 18944},
 	"qwen2.5-72b":     {token: 163840, heads: 64, vocab: 152064, mlp: 29568},
+	"qwen3-0.6b":      {token: 57344, heads: 16, vocab: 151936, mlp: 3072, tied: true},
+	"qwen3-4b":        {token: 73728, heads: 32, vocab: 151936, mlp: 9728, tied: true},
 	"qwen3-8b":        {token: 73728, heads: 32, vocab: 151936, mlp: 12288},
 	"qwen3-14b":       {token: 81920, heads: 40, vocab: 151936, mlp: 17408},
 	"qwen3-32b":       {token: 131072, heads: 64, vocab: 151936, mlp: 25600},
@@ -48,6 +50,7 @@ var cards = map[string]card{
 
 	"gemma2-9b":  {token: 172032, heads: 16, vocab: 256000, mlp: 14336, tied: true, window: 4096, full: 21},
 	"gemma2-27b": {token: 188416, heads: 32, vocab: 256000, mlp: 36864, tied: true, window: 4096, full: 23},
+	"gemma3-4b":  {token: 69632, heads: 8, vocab: 262208, mlp: 10240, tied: true, apart: 420e6, window: 1024, full: 5},
 	"gemma3-12b": {token: 196608, heads: 16, vocab: 262208, mlp: 15360, tied: true, apart: 420e6, window: 1024, full: 8},
 	"gemma3-27b": {token: 253952, heads: 32, vocab: 262208, mlp: 21504, tied: true, apart: 420e6, window: 1024, full: 10},
 
@@ -56,6 +59,8 @@ var cards = map[string]card{
 
 	"gpt-oss-20b":  {token: 24576, heads: 64, vocab: 201088, experts: 32, expertMLP: 2880, window: 128, full: 12},
 	"gpt-oss-120b": {token: 36864, heads: 64, vocab: 201088, experts: 128, expertMLP: 2880, window: 128, full: 18},
+
+	"seed-oss-36b": {token: 131072, heads: 80, vocab: 155136, mlp: 27648},
 
 	"deepseek-v2-lite": {token: 15552, heads: 16, vocab: 102400, mlp: 10944, dense: 1, experts: 64, expertMLP: 1408, shared: 2},
 	"deepseek-v2":      {token: 34560, heads: 128, vocab: 102400, mlp: 12288, dense: 1, experts: 160, expertMLP: 1536, shared: 2, queryRank: 1536},
@@ -155,6 +160,8 @@ var sums = map[string]struct {
 	"gemma-4-31b":                     {10 * 8192, 50 * 1024 * 16384},
 	"glm-5":                           {100152, 0},
 	"glm-5.2":                         {78*1152 + 21*132, 0},
+	"granite-4.0-h-small":             {4 * 4096, 36 * ((8192+2*128)*3*2 + 8192*128*4)},
+	"kimi-linear-48b-a3b":             {7 * 1152, 20 * (3*4096*3*2 + 32*128*128*4)},
 	"kimi-k2.5":                       {61 * 1152, 0},
 	"kimi-k3":                         {24 * 1152, 69 * (221184 + 6291456)},
 	"lfm2-350m":                       {6 * 2048, 10 * 1024 * 2 * 2},

@@ -21,7 +21,8 @@
 // # Where models come from
 //
 // [Parse] reads the config.json of Hugging Face's transformers, NIXL's KVBench files, and perigee's own list of groups.
-// The models that are part of perigee are such files, too: [Names], [Source]. [Load] takes a file or a name.
+// The models that are part of perigee are such files, too: [Names], [Source]. [Load] takes a file or a name, and
+// [Read] the texts of files, from which other processes make the same model.
 //
 // # Bytes
 //
@@ -33,7 +34,8 @@
 // model.go has the types, file.go reads perigee's own form, config.go that of transformers; families.go says which
 // reader a model_type has, and heads.go, latent.go, windows.go, hybrids.go and state.go have them by the kind of
 // attention. kvbench.go reads NIXL's files. cache.go computes bytes, parallel.go what one rank or stage holds,
-// serving.go what a way of serving changes. shipped.go and similar.go find models by name.
+// serving.go what a way of serving changes. shipped.go and similar.go find models by name, hub.go in the cache of
+// Hugging Face, and texts.go reads their files.
 //
 // A key of config.json that changes the cache and is not understood is an error (unread.go). A wrong number of bytes
 // would look as good as a right one.

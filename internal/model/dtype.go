@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,39 +52,79 @@ func DTypeNames() []string {
 	return append(names, "auto")
 }
 
-// ParseDType returns a precision by its name. auto is that of the model's file; see [Model.AutoDType]. An unknown name
-// is an error of the kind Usage.
+// ParseDType returns a precision by its name. auto is that which engines take by themselves, where something says it.
+// An unknown name is an error of the kind Usage.
 func (m *Model) ParseDType(name string) (DType, error) {
-	name = strings.ToLower(name)
-	auto := name == "auto"
-	if auto {
-		name = m.AutoDType()
-	}
-	if other, ok := otherNames[name]; ok {
-		name = other
-	}
-	i := slices.IndexFunc(dtypes, func(t DType) bool { return t.Name == name })
-	switch {
-	case i >= 0:
-		return dtypes[i], nil
-	case auto:
-		return DType{}, fault.New(fault.Input, "%s: its file asks for the precision %q, which is none of a KV cache here",
-			m.Name, name).WithHint("say which to count with: %s", strings.Join(DTypeNames(), ", "))
-	}
-	return DType{}, fault.New(fault.Usage, "there is no precision %q of a KV cache", name).
-		WithHint("there are %s", strings.Join(DTypeNames(), ", "))
+	t, _, err := m.precision(name)
+	return t, err
 }
 
-// AutoDType is the precision that engines take by themselves: that which the file says of the cache, or else that of
-// the model, or 16 bit. Weights' precision says nothing of the cache.
-func (m *Model) AutoDType() string {
+// precision is ParseDType, and says what has decided. Without a name it is bf16.
+func (m *Model) precision(name string) (t DType, by string, err error) {
+	by = "as asked"
+	switch name = strings.ToLower(name); name {
+	case "":
+		name, by = "bf16", "default"
+	case "auto":
+		if m.noAuto != "" {
+			asked := cmp.Or(m.ByName, m.Name)
+			return t, "", fault.New(fault.Usage, "%s: what auto is cannot be said: %s", asked, m.noAuto).
+				WithHint("put both files into the local cache: hf download %s config.json hf_quant_config.json; "+
+					"or give the checkpoint's folder; or name the precision, such as --kv-cache-dtype fp8", hubID(asked))
+		}
+		name, by = m.auto()
+		if t, ok := dtypeOf(name); ok {
+			return t, by, nil
+		}
+		return t, "", fault.New(fault.Input, "%s: its file asks for the precision %q, which is none of a KV cache here",
+			m.Name, name).WithHint("say which to count with: %s", strings.Join(DTypeNames(), ", "))
+	}
+	t, ok := dtypeOf(name)
+	if !ok {
+		return t, "", fault.New(fault.Usage, "there is no precision %q of a KV cache", name).
+			WithHint("there are %s", strings.Join(DTypeNames(), ", "))
+	}
+	return t, by, nil
+}
+
+// dtypeOf finds a precision by one of its names.
+func dtypeOf(name string) (DType, bool) {
+	name = cmp.Or(otherNames[name], name)
+	i := slices.IndexFunc(dtypes, func(t DType) bool { return t.Name == name })
+	if i < 0 {
+		return DType{}, false
+	}
+	return dtypes[i], true
+}
+
+// auto is the precision that engines take by themselves: that which the file says of the cache, or else that of the
+// model, or 16 bit. Weights' precision says nothing of the cache.
+func (m *Model) auto() (name, by string) {
 	switch {
 	case m.CacheDType != "":
-		return m.CacheDType
+		name, by = m.CacheDType, m.cacheDTypeSource()+" says so"
+	case m.DType == "float32" || m.DType == "float":
+		name, by = m.DType, "engines cast the file's float32"
 	case m.DType != "":
-		return m.DType
+		name, by = m.DType, "the file's dtype"
+	default:
+		name, by = "bf16", "assumed: the file says none"
 	}
-	return "bf16"
+	if m.ByName != "" {
+		by = "the preset's, by name only"
+	}
+	return name, by
+}
+
+// cacheDTypeSource names what says CacheDType.
+func (m *Model) cacheDTypeSource() string {
+	switch {
+	case m.cacheDTypeBy != "":
+		return m.cacheDTypeBy
+	case m.Family == "groups":
+		return "kv_cache_dtype of the file"
+	}
+	return "quantization_config"
 }
 
 // BytesPerValue is a precision without a name, of so many bytes for every value. They are whole bits.

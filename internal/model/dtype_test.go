@@ -71,7 +71,7 @@ func TestParseDType(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %s", name, got, err, want)
 		}
 	}
-	for name, kind := range map[string]fault.Kind{"turboquant_3bit": fault.Usage, "": fault.Usage, "auto": fault.Input} {
+	for name, kind := range map[string]fault.Kind{"turboquant_3bit": fault.Usage, "auto": fault.Input} {
 		if _, err := m.ParseDType(name); fault.KindOf(err) != kind {
 			t.Errorf("%s: got %v of kind %v, want %v", name, err, fault.KindOf(err), kind)
 		}

@@ -24,9 +24,14 @@ type Model struct {
 
 	// DType and CacheDType are the model's precision and that of its cache, as the file says them; empty: it does not.
 	DType, CacheDType string
+	// ByName is the name, as the user gave it, by which alone the model is known; empty: its file says all of it.
+	ByName string
 	// StateDType is the precision of the states that the file or the class fixes; empty: the engine decides.
 	StateDType string
 
+	// cacheDTypeBy is what says CacheDType, where that is not the model's own file; noAuto is why nothing says in what
+	// precision engines keep the cache, empty where something does.
+	cacheDTypeBy, noAuto string
 	// recurrent reports whether any layer of the whole model has a recurrence whose state vLLM hands over.
 	recurrent bool
 	// expanded stands for the keys and values that vLLM keeps instead of a latent vector, in models where it expands

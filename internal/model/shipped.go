@@ -3,9 +3,6 @@ package model
 import (
 	"cmp"
 	"embed"
-	"os"
-	"path"
-	"path/filepath"
 	"strings"
 
 	"perigee/internal/conf"
@@ -38,26 +35,12 @@ func Shipped(name string) (*Model, bool) {
 	if err != nil {
 		panic(err) // so says the test of all of them
 	}
-	a, err := Parse(v)
+	m, err := Parse(v)
 	if err != nil {
 		panic(err)
 	}
-	return a, true
-}
-
-// Load takes a model by its name, or reads a file, or the config.json in a folder. Names are as perigee has them or as
-// on Hugging Face, in capital or small letters: llama3.1-70b, meta-llama/Llama-3.1-70B-Instruct.
-func Load(name string) (*Model, error) {
-	if m, ok := Shipped(name); ok {
-		return m, nil
-	}
-	if folder, err := os.Stat(name); err == nil && folder.IsDir() {
-		return LoadFile(filepath.Join(name, configName))
-	}
-	if conf.Readable(name) {
-		return LoadFile(name)
-	}
-	return Named(name)
+	m.byNameOnly(name)
+	return m, true
 }
 
 // Named is a shipped model by its name, here or on Hugging Face. A name that no model has is an error of the kind
@@ -68,51 +51,24 @@ func Named(name string) (*Model, error) {
 	}
 	if shipped, ok := Similar(name); ok {
 		m, _ := Shipped(shipped)
+		m.byNameOnly(name)
 		return m, nil
 	}
-	return nil, fault.New(fault.Usage, "there is no model %q%s", name, suggestion(name)).
-		WithHint("perigee kvbench models lists those that are part of perigee; a file is the config.json of a model, or one of your own (docs/models.md)")
+	if classOnly(name) {
+		return nil, fault.New(fault.Usage, "of %q only its class is known here, not the sizes of this checkpoint", name).
+			WithHint("give its config.json, or put that into the local cache: hf download %s config.json", hubID(name))
+	}
+	hint := "perigee kvbench models lists those that are part of perigee; a file is the config.json of a model, or one of your own (docs/models.md)"
+	if isID(name) {
+		hint += "; one in the local cache is read there: hf download " + name + " config.json"
+	}
+	return nil, fault.New(fault.Usage, "there is no model %q%s", name, Suggestion(name)).WithHint("%s", hint)
 }
 
-// suggestion names models that a name may mean: one with a letter wrong, or those that begin with it.
-func suggestion(name string) string {
-	name = strings.Join(words(path.Base(name)), "-")
-	if text := conf.Suggestion(name, Names()); text != "" {
-		return text
+// byNameOnly notes that nothing but a name is known of the model that is asked for.
+func (m *Model) byNameOnly(name string) {
+	m.ByName = name
+	if quantized(name) {
+		m.noAuto = "only the name is known, and the checkpoint's hf_quant_config.json may say another precision of the cache"
 	}
-	var begin []string
-	for _, n := range Names() {
-		if given := squeeze(name); given != "" && strings.HasPrefix(squeeze(n), given) {
-			begin = append(begin, n)
-		}
-	}
-	if begin == nil {
-		return ""
-	}
-	return "; did you mean one of " + strings.Join(begin, ", ") + "?"
-}
-
-const configName = "config.json"
-
-// LoadFile reads a model file. Of a config.json, hf_quant_config.json beside it may say the precision of the cache. A
-// file that cannot be read or understood is an error of the kind Input, with its name and the line.
-func LoadFile(path string) (*Model, error) {
-	v, err := conf.Load(path)
-	if err != nil {
-		return nil, err
-	}
-	m, err := Parse(v)
-	if err != nil || filepath.Base(path) != configName || m.CacheDType != "" {
-		return m, err
-	}
-	beside := filepath.Join(filepath.Dir(path), "hf_quant_config.json")
-	if _, err := os.Stat(beside); err != nil {
-		return m, nil
-	}
-	q, err := conf.Load(beside)
-	if err != nil {
-		return nil, err
-	}
-	m.CacheDType = quantizedCache(q.Get("quantization"))
-	return m, nil
 }

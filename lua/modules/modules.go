@@ -134,24 +134,46 @@ func Read[T any](
 	return v, nil
 }
 
-// ModelText reads the file of a model, as ReadText does; nil where name is that of a model that perigee knows.
-func ModelText(h Host, name string) ([]byte, error) {
-	if !conf.Readable(name) {
-		return nil, nil
+// ModelText reads the files of a model, or finds them in the result that is repeated, and notes them in the new one:
+// plain data for ModelFrom, at rank 0. Files that describe no model are refused here, and so is one that the run will
+// write over.
+func ModelText(h Host, name string) (plain any, err error) {
+	env := h.Env()
+	var texts model.Texts
+	found := false
+	if env.Repeat != nil {
+		if texts, found, err = model.Restore(name, env.Repeat.Text); err != nil {
+			return nil, fault.New(fault.Input, "%w", err)
+		}
 	}
-	return ReadText(h, name)
+	if !found {
+		if texts, err = model.Read(name); err != nil {
+			return nil, err
+		}
+		for _, f := range texts.Files {
+			if err := h.Files().NotOver(f.Path); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if _, err := texts.Model(); err != nil {
+		return nil, err
+	}
+	if env.Doc != nil {
+		for _, f := range texts.Stored() {
+			env.Doc.AddText(f.Path, []byte(f.Text))
+		}
+	}
+	return PlainOf[any](texts)
 }
 
-// ModelFrom is a model that perigee knows, or what ModelText has read of it.
-func ModelFrom(name string, text []byte) (*model.Model, error) {
-	if !conf.Readable(name) {
-		return model.Named(name)
-	}
-	v, err := conf.Parse(name, text)
+// ModelFrom is the model of what ModelText has read, at all ranks.
+func ModelFrom(plain any) (*model.Model, error) {
+	texts, err := PlainOf[model.Texts](plain)
 	if err != nil {
 		return nil, err
 	}
-	return model.Parse(v)
+	return texts.Model()
 }
 
 // PlainOf makes plain data of a struct, a map, or of several, a list, by way of JSON.

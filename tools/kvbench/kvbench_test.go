@@ -194,7 +194,8 @@ func TestRefusedWords(t *testing.T) {
 		{"profile " + ok + "--scale 0", fault.Usage, "--scale: wanted a number above 0 and up to 1, got 0"},
 		{"profile " + ok + "--scale NaN", fault.Usage, "--scale: wanted a number above 0"},
 		{"profile " + ok + "--isl 1099511627776", fault.Resource, "2 buffers in host memory with"},
-		{"models --show qwen3-9b", fault.Usage, `there is no model or model config "qwen3-9b"; did you mean "qwen3-8b"?`},
+		{"models --show qwn3-8b", fault.Usage, `there is no model or model config "qwn3-8b"; did you mean "qwen3-8b"?`},
+		{"models --show block-tp1-pp9", fault.Usage, `there is no model or model config "block-tp1-pp9"; did you mean "block-tp1-pp`},
 		{"models --show a --export b", fault.Usage, "exclude each other"},
 	} {
 		out, _, err := runLine(t, strings.Fields(tt.line)...)

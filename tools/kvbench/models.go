@@ -1,6 +1,7 @@
 package kvbench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -117,9 +118,9 @@ func show(out io.Writer, name string) error {
 		_, text, ok = configSource(name)
 	}
 	if !ok {
-		known := append(model.Names(), ConfigNames()...)
-		return usage("there is no model or model config %q%s", name, conf.Suggestion(name, known)).
-			WithHint("there are %s", strings.Join(known, ", "))
+		suggestion := cmp.Or(conf.Suggestion(name, ConfigNames()), model.Suggestion(name))
+		return usage("there is no model or model config %q%s", name, suggestion).
+			WithHint("there are %s", strings.Join(append(model.Names(), ConfigNames()...), ", "))
 	}
 	_, err := out.Write(text)
 	return err

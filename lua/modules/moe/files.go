@@ -20,7 +20,7 @@ func (r base) modelSizes(L *glua.LState) (int, error) {
 		if err != nil {
 			return nil, err
 		}
-		a, err := modules.ModelFrom(name, text)
+		a, err := modules.ModelFrom(text)
 		if err != nil {
 			return nil, err
 		}

@@ -114,19 +114,21 @@ func (r *instance) scheduleOf(s spec) (*made, error) {
 			return nil, err
 		}
 		ofModel, err := modules.ModelText(r, s.model)
-		return []any{string(text), string(ofModel)}, err
+		if err != nil {
+			return nil, fault.Wrap(err, "--model")
+		}
+		return []any{string(text), ofModel}, nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	texts, _ := plain.([]any)
 	text, _ := texts[0].(string)
-	ofModel, _ := texts[1].(string)
 	t, err := trace.Read(s.trace, strings.NewReader(text), trace.Options{Unit: s.unit, BlockTokens: s.BlockTokens})
 	if err != nil {
 		return nil, err
 	}
-	m, err := modules.ModelFrom(s.model, []byte(ofModel))
+	m, err := modules.ModelFrom(texts[1])
 	if err != nil {
 		return nil, fault.Wrap(err, "--model")
 	}

@@ -91,9 +91,6 @@ func (c *Cache) Precision() string {
 	return fmt.Sprintf("%s (%s)", c.DType.Name, c.DTypeBy)
 }
 
-// Precision says in words in what the cache is counted, and why.
-func (c *Cache) Precision() string { return fmt.Sprintf("%s (%s)", c.DType.Name, c.DTypeBy) }
-
 const (
 	float32Name  = "float32"
 	bfloat16Name = "bfloat16"

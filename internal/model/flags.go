@@ -1,10 +1,6 @@
 package model
 
-import (
-	"cmp"
-
-	"perigee/internal/fault"
-)
+import "perigee/internal/fault"
 
 // Flags are the options of commands that decide how the bytes of a cache are counted. They mean the same in all of them.
 type Flags struct {
@@ -45,12 +41,9 @@ func (f *Flags) Cache(m *Model, ranks int64) (*Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := m.CacheIn(cmp.Or(f.KVCacheDType, "bf16"), o)
+	c, err := m.CacheIn(f.KVCacheDType, o)
 	if fault.KindOf(err) == fault.Usage {
 		err = fault.Wrap(err, "--kv-cache-dtype")
-	}
-	if err == nil {
-		c.DTypeBy = map[bool]string{true: "default", false: "as asked"}[f.KVCacheDType == ""]
 	}
 	return c, err
 }

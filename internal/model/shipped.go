@@ -57,6 +57,9 @@ func Load(name string) (*Model, error) {
 	if conf.Readable(name) {
 		return LoadFile(name)
 	}
+	if err := refuseWeights(name); err != nil {
+		return nil, err
+	}
 	return Named(name)
 }
 
@@ -97,6 +100,9 @@ const configName = "config.json"
 // LoadFile reads a model file. Of a config.json, hf_quant_config.json beside it may say the precision of the cache. A
 // file that cannot be read or understood is an error of the kind Input, with its name and the line.
 func LoadFile(path string) (*Model, error) {
+	if err := refuseWeights(path); err != nil {
+		return nil, err
+	}
 	v, err := conf.Load(path)
 	if err != nil {
 		return nil, err

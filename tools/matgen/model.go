@@ -58,7 +58,7 @@ func (o *Options) model(file *model.Model) (Model, error) {
 	if err != nil {
 		return Model{}, err
 	}
-	if err := m.CheckHeads(); err != nil && !o.Compat {
+	if err := m.CheckHeads(); err != nil {
 		return Model{}, err
 	}
 	return o.sized(m, choice)

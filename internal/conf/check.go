@@ -70,12 +70,13 @@ func checkFields(fields []Field, v *Value) (*Value, error) {
 
 // addMissing gives a checked map the defaults of the keys it lacks.
 func addMissing(fields []Field, checked *Value) error {
+	var lacks []*Field
 	for i := range fields {
 		f := &fields[i]
 		switch {
 		case checked.Has(f.Name):
 		case f.Required:
-			return missing(f, checked)
+			lacks = append(lacks, f)
 		case f.Default != nil:
 			value, err := f.defaultFor(checked)
 			if err != nil {
@@ -84,15 +85,31 @@ func addMissing(fields []Field, checked *Value) error {
 			checked.put(f.Name, value)
 		}
 	}
+	if lacks != nil {
+		return missing(lacks, checked)
+	}
 	return nil
 }
 
-func missing(f *Field, from *Value) error {
-	err := from.Errorf("the key %s is missing", f.Name)
-	if f.Help != "" {
+// missing is the error of keys that a map lacks, all at once. Of a single one it says what it is for.
+func missing(fields []*Field, from *Value) error {
+	var names []string
+	for _, f := range fields {
+		names = append(names, f.Name)
+	}
+	err := from.Errorf("%s", AreMissing(names))
+	if f := fields[0]; len(fields) == 1 && f.Help != "" {
 		return err.WithHint("%s: %s", f.Name, f.Help)
 	}
 	return err
+}
+
+// AreMissing says which keys are missing.
+func AreMissing(keys []string) string {
+	if len(keys) == 1 {
+		return fmt.Sprintf("the key %s is missing", keys[0])
+	}
+	return fmt.Sprintf("the keys %s are missing", strings.Join(keys, ", "))
 }
 
 // defaultFor returns the checked default of f for a map that lacks the key.

@@ -30,14 +30,16 @@ func languagePart(v *conf.Value) *conf.Value {
 	return nil
 }
 
-// config reads a config.json. Its first error stays; after it every value is empty.
+// config reads a config.json. Its first error stays; after it every value is empty. Keys that are missing are collected
+// until the end, and what fails after the first of them may come of it and is no error.
 type config struct {
 	builder
-	v     *conf.Value   // the innermost part
-	outer []*conf.Value // the parts around it, the innermost first
-	kind  string        // model_type
-	read  map[string]bool
-	err   error
+	v       *conf.Value   // the innermost part
+	outer   []*conf.Value // the parts around it, the innermost first
+	kind    string        // model_type, or what architectures stands for; empty: neither says it
+	read    map[string]bool
+	missing []string
+	err     error
 
 	layers, heads int64
 	full          Keep // what a layer with full attention keeps
@@ -56,7 +58,7 @@ func parseConfig(v *conf.Value) (*Model, error) {
 		c.outer = append([]*conf.Value{c.v}, c.outer...)
 		c.v = inner
 	}
-	types := c.modelTypes()
+	types := c.families()
 	if len(types) > 0 {
 		c.kind = types[0]
 	}
@@ -76,12 +78,11 @@ func parseConfig(v *conf.Value) (*Model, error) {
 		DType: c.dtype(), CacheDType: c.cacheDType(), StateDType: c.fixedStateDType(), expanded: c.expanded,
 	}
 	c.experts(m)
-	if c.err == nil {
-		c.refuseUnread()
-	}
-	if c.err == nil && len(c.groups) == 0 {
+	c.refuseUnread()
+	if len(c.groups) == 0 {
 		c.fail(c.v, "no layer of it keeps anything of a request")
 	}
+	c.closeMissing()
 	if c.err != nil {
 		return nil, c.err
 	}
@@ -93,15 +94,25 @@ const ownFile = "describe its layers in a file with the key groups (docs/models.
 // parts are the innermost part and those around it, in this order.
 func (c *config) parts() []*conf.Value { return append([]*conf.Value{c.v}, c.outer...) }
 
-// modelTypes are the values of model_type. That of the innermost part is the family.
-func (c *config) modelTypes() []string {
+// families are those that the parts name by model_type, or else by architectures. The first one, of the innermost part,
+// counts.
+func (c *config) families() []string {
 	var types []string
 	for _, v := range c.parts() {
-		if t := v.Get("model_type"); t != nil && t.Kind == conf.String && t.Text() != "" {
-			types = append(types, strings.ToLower(t.Text()))
+		t := strings.ToLower(v.Get("model_type").Text())
+		if t = cmp.Or(t, familyOfClass(v.Get("architectures"))); t != "" {
+			types = append(types, t)
 		}
 	}
 	return types
+}
+
+// ofType says for messages which models the file is one of.
+func (c *config) ofType() string {
+	if c.kind == "" {
+		return "models without model_type"
+	}
+	return fmt.Sprintf("models of type %q", c.kind)
 }
 
 func (c *config) name() string {
@@ -143,23 +154,28 @@ const (
 	maxKernel = 1 << 10
 )
 
-// number returns the whole number under the first of several keys that is there, or else the default; 0 counts as
-// missing.
+// number returns the whole number under the first of several keys that is there, or else the default. 0 is an error: it
+// is no size and no count; null is what stands for a missing key.
 func (c *config) number(fallback int64, keys ...string) int64 {
-	return c.upTo(MaxNumber, fallback, keys...)
+	return c.between(1, MaxNumber, fallback, keys...)
+}
+
+// numberOrOff is number for what 0 switches off: it counts as missing.
+func (c *config) numberOrOff(fallback int64, keys ...string) int64 {
+	return cmp.Or(c.between(0, MaxNumber, 0, keys...), fallback)
 }
 
 // kernel is number for the length of a convolution.
 func (c *config) kernel(fallback int64, keys ...string) int64 {
-	return c.upTo(maxKernel, fallback, keys...)
+	return c.between(1, maxKernel, fallback, keys...)
 }
 
-func (c *config) upTo(most, fallback int64, keys ...string) int64 {
+func (c *config) between(least, most, fallback int64, keys ...string) int64 {
 	v := c.value(keys...)
 	if v == nil {
 		return fallback
 	}
-	return cmp.Or(c.whole(v, 0, most), fallback)
+	return c.whole(v, least, most)
 }
 
 // window returns the tokens that layers with a window keep: what the class means by missing keys, or what the file
@@ -184,13 +200,21 @@ func (c *config) whole(v *conf.Value, least, most int64) int64 {
 	if v.Kind == conf.Float && v.Float() == float64(int64(v.Float())) {
 		n = int64(v.Float())
 	} else if v.Kind != conf.Int {
-		n = -1
+		n = least - 1
 	}
 	if n < least || n > most {
-		c.fail(v, "wanted a whole number from %d to %d, got %v", least, most, v.Plain())
+		c.fail(v, "wanted a whole number from %d to %d, got %s", least, most, shown(v))
 		return least
 	}
 	return n
+}
+
+// shown writes a value for messages. A number in quotes is to be seen as a text.
+func shown(v *conf.Value) string {
+	if v.Kind == conf.String {
+		return fmt.Sprintf("%q (a string)", v.Text())
+	}
+	return fmt.Sprint(v.Plain())
 }
 
 // code returns a number in a list of layers, one of those that the family knows.
@@ -204,20 +228,34 @@ func (c *config) code(v *conf.Value, known ...int64) int64 {
 
 // layerNumber is a whole number that may be 0, such as that of a layer, and may be missing.
 func (c *config) layerNumber(fallback int64, key string) int64 {
-	if v := c.value(key); v != nil {
-		return c.whole(v, 0, MaxNumber)
-	}
-	return fallback
+	return c.between(0, MaxNumber, fallback, key)
 }
 
 // required is number without a default.
 func (c *config) required(keys ...string) int64 {
-	n := c.number(0, keys...)
-	if n == 0 {
-		c.fail(c.v, "the key %s is missing: is this the config.json of a language model?", keys[0])
-		return 1
+	if c.value(keys...) == nil {
+		c.miss(keys[0])
 	}
-	return n
+	return c.number(1, keys...)
+}
+
+// miss notes that a key is missing without which nothing can be said.
+func (c *config) miss(key string) {
+	if c.err == nil && !slices.Contains(c.missing, key) {
+		c.missing = append(c.missing, key)
+	}
+}
+
+// closeMissing makes an error of the keys that are missing.
+func (c *config) closeMissing() {
+	if c.err != nil || c.missing == nil {
+		return
+	}
+	err := c.v.Errorf("%s", conf.AreMissing(c.missing))
+	if slices.Contains(c.missing, layerKeys[0]) {
+		err = err.WithHint("is this the config.json of a language model?")
+	}
+	c.err = err
 }
 
 // flag returns whether a key holds true; missing, it has the default.
@@ -227,7 +265,7 @@ func (c *config) flag(key string, fallback bool) bool {
 		return fallback
 	}
 	if v.Kind != conf.Bool {
-		c.fail(v, "wanted true or false, got %v", v.Plain())
+		c.fail(v, "wanted true or false, got %s", shown(v))
 	}
 	return v.Bool()
 }
@@ -252,8 +290,20 @@ func described(v *conf.Value) string {
 	return v.Kind.String()
 }
 
+// needed is list for a key without which nothing can be said.
+func (c *config) needed(key string) []*conf.Value {
+	elements := c.list(key)
+	if elements == nil {
+		c.miss(key)
+	}
+	return elements
+}
+
 // numbers returns the whole numbers of a list of any length.
 func (c *config) numbers(v *conf.Value) []int64 {
+	if v != nil && v.Kind != conf.List {
+		c.fail(v, "wanted a list of numbers, got %s", described(v))
+	}
 	var all []int64
 	for _, x := range v.List() {
 		all = append(all, c.whole(x, 0, MaxNumber))
@@ -278,13 +328,17 @@ func (c *config) within(v *conf.Value) *config {
 
 // take takes over the error of a section.
 func (c *config) take(s *config) {
-	if c.err == nil {
+	s.closeMissing()
+	if !c.failed() {
 		c.err = s.err
 	}
 }
 
+// failed reports whether the file is refused, or will be.
+func (c *config) failed() bool { return c.err != nil || c.missing != nil }
+
 func (c *config) fail(at *conf.Value, format string, args ...any) {
-	if c.err == nil {
+	if !c.failed() {
 		c.err = at.Errorf(format, args...)
 	}
 }
@@ -362,8 +416,8 @@ func (c *config) experts(m *Model) {
 		if v.Len() > 0 && v.Kind == conf.List { // HunYuan's has a number for each layer
 			v = v.List()[0]
 		}
-		if v != nil && v.Kind == conf.Int {
-			return max(v.Int(), 0)
+		if v != nil {
+			return c.whole(v, 0, MaxNumber)
 		}
 		for _, key := range keys {
 			if n := ffn.Get(key).Int(); n > 0 {

@@ -213,5 +213,5 @@ func (t DType) latentBits(k Keep) (int64, error) {
 
 // StateBytes are the bytes of a state in one layer, with a recurrence of so many bytes a value.
 func (k Keep) StateBytes(ssm int64) int64 {
-	return (k.State.Conv+k.State.ConvCopied)*convBytes + k.State.SSM*ssm
+	return (k.State.Conv+k.State.ConvCopied)*convBytes + k.State.SSM*ssm + k.State.Ring
 }

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"strings"
 
 	"perigee/internal/conf"
@@ -19,11 +20,14 @@ func init() {
 		"gemma4 gemma4_text":   gemma4,
 		"gpt_oss":              alternating(128, 2),
 		"cohere2":              cohere2,
-		"olmo3":                alternating(4096, 4),
-		"afmoe":                alternating(1024, 4),
-		"exaone4 exaone_moe":   exaone4,
-		"llama4 llama4_text":   llama4,
-		"mistral ministral":    windowed(4096),
+		"cohere2_moe":          cohere2MoE,
+		"laguna laguna_text":   laguna,
+		"beam granite_swa granitemoe_swa mellum muse_glimmer muse_glimmer_text": listed,
+		"olmo3":              alternating(4096, 4),
+		"afmoe":              alternating(1024, 4),
+		"exaone4 exaone_moe": exaone4,
+		"llama4 llama4_text": llama4,
+		"mistral ministral":  windowed(4096),
 		"mixtral phi3 phimoe starcoder2 ministral3": windowed(0),
 		"qwen2 qwen3":                       qwen(28, from),
 		"qwen2_vl qwen2_vl_text qwen2_5_vl": qwen(80, from),
@@ -34,32 +38,41 @@ func init() {
 		"step3p5 step3p7":                   step3p5,
 		"step3_text step3 step3_vl":         step3,
 		"mllama mllama_text_model":          mllama,
-		"deepseek_v32 glm_moe_dsa":          sparseMLA,
-		"deepseek_v4 deepseek_ref":          deepseekV4,
-		"longcat_flash":                     longcat,
-		"minicpm3":                          miniCPM3,
-		"minimax_m3 minimax_m3_text":        minimaxM3,
-		"minimax_m3_vl minimax_m3_vl_text":  minimaxM3,
-		"minimax_m2":                        minimaxM2,
-		"falcon refinedweb refinedwebmodel": falcon,
-		"gpt_bigcode":                       bigCode,
-		"chatglm":                           chatGLM,
-		"dbrx":                              nestedAttention,
-		"mpt":                               nestedAttention,
-		"nemotron-nas":                      nemotronNAS,
-		"whisper":                           whisper,
-		"iquestloopcoder nanbeige":          looped,
-		"jamba":                             jamba,
-		"bamba":                             bamba,
-		"nemotron_h":                        nemotronH,
-		"falcon_h1":                         falconH1,
-		"granitemoehybrid":                  graniteHybrid,
-		"zamba2":                            zamba2,
-		"qwen3_next qwen3_5_text qwen3_5_moe_text":         gatedDeltaNet,
-		"qwen3_5 qwen3_5_moe":                              gatedDeltaNet,
-		"kimi_linear kimi_k3":                              kimiLinear,
+		"deepseek_v2 deepseek_v3 kimi_k2 glm4_moe_lite": plain,
+		"deepseek_vl_v2 deepseek_ocr kimi_vl kimi_k25":  plain,
+		"deepseek_v32 glm_moe_dsa axk2 axk2_text":       sparseMLA,
+		"hy_v4 hy_v4_text":                              hyV4,
+		"glm5_next glm5_next_text":                      glm5Next,
+		"bailing_hybrid bailing_hybrid_text":            bailingHybrid,
+		"mistral_large4 mistral_large4_text":            mistralLarge4,
+		"deepseek_v4 deepseek_ref":                      deepseekV4,
+		"longcat_flash longcat_flash_ngram":             longcat,
+		"minicpm3":                                      miniCPM3,
+		"minimax_m3 minimax_m3_text":                    minimaxM3,
+		"minimax_m3_vl minimax_m3_vl_text":              minimaxM3,
+		"minimax_m2":                                    minimaxM2,
+		"falcon refinedweb refinedwebmodel":             falcon,
+		"gpt_bigcode":                                   bigCode,
+		"chatglm":                                       chatGLM,
+		"dbrx":                                          nestedAttention,
+		"mpt":                                           nestedAttention,
+		"nemotron-nas":                                  nemotronNAS,
+		"whisper":                                       whisper,
+		"iquestloopcoder nanbeige":                      looped,
+		"jamba":                                         jamba,
+		"bamba":                                         bamba,
+		"nemotron_h":                                    nemotronH,
+		"falcon_h1":                                     falconH1,
+		"granitemoehybrid":                              graniteHybrid,
+		"zamba2":                                        zamba2,
+		"qwen3_next qwen3_5_text qwen3_5_moe_text":      gatedDeltaNet,
+		"qwen3_5 qwen3_5_moe":                           gatedDeltaNet,
+		"olmo_hybrid":                                   olmoHybrid,
+		"zaya zaya_text":                                zaya,
+		"kimi_linear kimi_k3":                           kimiLinear,
 		"minimax_text_01 minimax minimaxtext01 minimax_m1": minimaxText,
-		"lfm2 lfm2_moe":                                    lfm2,
+		"lfm2 lfm2_moe":  lfm2,
+		"lfm3 lfm3_text": lfm3,
 	})
 }
 
@@ -75,8 +88,11 @@ func byType[T any](listed map[string]T) map[string]T {
 }
 
 // classDefaults stand for keys that a file of a class lacks: query heads, where published files lack them, KV
-// heads, and values of a head. 0: as many KV heads as query heads; hidden size / heads.
+// heads, and values of a head. 0: as many KV heads as query heads; hidden size / heads. mustSay: the class has its own
+// number, which perigee does not know.
 type classDefaults struct{ heads, kv, head int64 }
+
+const mustSay = -1
 
 var defaults = byType(map[string]classDefaults{
 	"gemma2 vaultgemma gemma3 gemma3_text gemma4 gemma4_text": {8, 4, 256},
@@ -109,11 +125,16 @@ var defaults = byType(map[string]classDefaults{
 	"starcoder2 glm4v_text":                         {0, 2, 0},
 	"step3_text step3 step3_vl":                     {0, 1, 256},
 	"dbrx":                                          {0, 1, 0},
+	"beam":                                          {0, 8, 128},
+	"granite_swa lfm3 lfm3_text":                    {0, 4, 0},
+	"muse_glimmer muse_glimmer_text":                {0, 2, 128},
+	"zaya zaya_text":                                {0, 2, 128},
+	"laguna laguna_text cohere2_moe":                {0, mustSay, mustSay},
+	"granitemoe_swa olmo_hybrid":                    {0, mustSay, 0},
 })
 
 // newer are families, by what their names begin with, whose caches perigee does not describe.
-var newer = strings.Fields("bailing_hybrid bailing_moe_linear bailing_moe_v2_5 olmo_hybrid qwen4_exp glm5_next " +
-	"deepseek_v41 dots3 hy_v4 inkling")
+var newer = strings.Fields("bailing_moe_linear bailing_moe_v2_5 qwen4_exp deepseek_v41 dots3 inkling")
 
 // notServed are families whose states no engine hands over.
 var notServed = strings.Fields("recurrent_gemma xlstm rwkv rwkv5 rwkv6 rwkv7 mamba mamba2 falcon_mamba")
@@ -136,53 +157,84 @@ func notKnown(family string) string {
 	return ""
 }
 
+// The keys of layers, query heads, and KV heads.
+var (
+	layerKeys = []string{"num_hidden_layers", "n_layer", "n_layers", "num_layers"}
+	queryKeys = []string{"num_attention_heads", "n_head", "n_heads"}
+	kvKeys    = []string{"num_key_value_heads", "num_kv_heads", "n_head_kv", "num_attention_groups"}
+)
+
 // attention reads what the attention of most models says: layers, heads and their size.
 func (c *config) attention() {
 	class := defaults[c.kind]
 	if c.layers == 0 {
-		c.layers = c.required("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+		c.layers = c.required(layerKeys...)
 	}
 	c.understand("num_hidden_layers", "num_layers")
 	c.heads = class.heads
-	if c.value("num_attention_heads", "n_head", "n_heads") != nil || c.heads == 0 {
-		c.heads = c.required("num_attention_heads", "n_head", "n_heads")
+	if c.heads == 0 || c.value(queryKeys...) != nil {
+		c.heads = c.required(queryKeys...)
 	}
-	kv := class.kv
-	if kv == 0 {
-		kv = c.heads
+	c.full = heading(c.kvHeads(c.heads, cmp.Or(class.kv, c.heads), kvKeys...), c.headSize(class.head))
+	v := c.value("v_head_dim")
+	if v == nil || c.latent() {
+		return
 	}
-	kv = c.number(kv, "num_key_value_heads", "num_kv_heads", "n_head_kv", "num_attention_groups")
-	c.full = heading(kv, c.headSize(class.head))
-	if v := c.value("v_head_dim"); !off(v) && !c.latent() && v.Int() != c.full.Key {
-		c.fail(v, "values of %d beside keys of %d are not known in models of type %q", v.Int(), c.full.Key, c.kind)
+	if size := c.whole(v, 0, MaxNumber); size > 0 && size != c.full.Key {
+		c.fail(v, "values of %d beside keys of %d are not known in %s", size, c.full.Key, c.ofType())
 	}
+}
+
+// kvHeads reads the KV heads that so many query heads share. A number that does not divide them is no model's.
+func (c *config) kvHeads(heads, fallback int64, keys ...string) int64 {
+	at := c.value(keys...)
+	if fallback == mustSay && at == nil {
+		c.miss(keys[0])
+	}
+	switch kv := c.number(max(fallback, 1), keys...); {
+	case heads%kv == 0:
+		return kv
+	case at != nil:
+		c.fail(at, "wanted a number that divides the %d query heads, got %d", heads, kv)
+	default:
+		c.fail(c.v, "the key %s is missing, and the %d KV heads that %s have then do not divide the %d query heads",
+			keys[0], kv, c.ofType(), heads)
+	}
+	return 1
 }
 
 // heading is full attention of so many KV heads.
 func heading(kv, head int64) Keep { return Keep{Kind: Full, Heads: kv, Key: head, Value: head} }
 
-// headSize reads the size of a head.
+// headSize reads the size of a head. Beside latent vectors it is not that of the cache, and may be 0.
 func (c *config) headSize(fallback int64) int64 {
-	if n := c.number(fallback, "head_dim", "attention_head_dim", "kv_channels"); n > 0 {
-		return n
+	keys := []string{"head_dim", "attention_head_dim", "kv_channels"}
+	switch at := c.value(keys...); {
+	case c.latent():
+		return max(c.between(0, MaxNumber, 1, keys...), 1)
+	case at == nil && fallback == mustSay:
+		c.miss(keys[0])
+		return 1
+	case at == nil && fallback == 0:
+		return c.hiddenByHeads()
 	}
-	return c.hiddenByHeads()
+	return c.number(fallback, keys...)
 }
 
 func (c *config) hiddenByHeads() int64 {
-	hidden := c.hidden()
-	if hidden == 0 || hidden%c.heads != 0 {
-		if !c.latent() {
-			c.fail(c.v, "wanted head_dim, or a hidden_size that num_attention_heads divides")
-		}
-		return 1
+	hidden := c.required(hiddenKeys...)
+	if hidden%c.heads != 0 {
+		c.fail(c.v, "wanted head_dim, or a hidden_size that num_attention_heads divides")
 	}
-	return hidden / c.heads
+	return max(hidden/c.heads, 1)
 }
 
 // latent reports whether the file describes latent vectors. It leaves the key unread: a class that does not keep them
 // refuses it.
-func (c *config) latent() bool { return !off(c.v.Get("kv_lora_rank")) }
+func (c *config) latent() bool {
+	v := c.v.Get("kv_lora_rank")
+	return v != nil && v.Kind != conf.Null && c.whole(v, 0, MaxNumber) > 0
+}
 
 // each lets every layer keep something; none where keep's kind is empty.
 func (c *config) each(keep func(i int64) Keep) {
@@ -212,7 +264,11 @@ func windowOf(k Keep, w int64) Keep {
 func plain(c *config) {
 	c.attention()
 	if c.latent() {
-		c.full = c.mla()
+		if c.kind == "" {
+			c.fail(c.v.Get("kv_lora_rank"), "how many latent vectors a layer keeps depends on the class, and the file has no "+
+				"model_type, nor an architecture in architectures that perigee knows")
+		}
+		c.full = c.mla(1)
 	} else if c.v.Has("kv_lora_rank") {
 		c.understand("q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim")
 	}
@@ -243,7 +299,7 @@ func (c *config) usedWindow() int64 {
 func (c *config) withoutWindow(window int64) {
 	if window > 0 {
 		c.fail(c.v.Get("sliding_window"),
-			"sliding_window without layer_types: which layers have it is not known in models of type %q", c.kind)
+			"sliding_window without layer_types: which layers have it is not known in %s", c.ofType())
 	}
 }
 

@@ -11,9 +11,12 @@ import (
 
 // Parse reads a model file: the config.json of a model of Hugging Face, a list of groups, or a file of NIXL's KVBench,
 // whose model_name, or else family, decides which keys it has. All errors are of kind Input and say file, line and key.
-//
-// Whether the KV heads divide the query heads is for [Model.CheckHeads] to say.
+// What no model can be is one, such as KV heads that do not divide the query heads; of KVBench's files see
+// [Model.CheckHeads].
 func Parse(v *conf.Value) (*Model, error) {
+	if err := otherDocument(v); err != nil {
+		return nil, err
+	}
 	read := parseKVBench
 	if isConfig(v) {
 		read = parseConfig
@@ -102,9 +105,11 @@ var groupKinds = map[Kind]string{
 	Chunk: "kv_heads head_dim window ; value_dim", MLA: "latent_dim rope_dim ; packing", Indexer: "index_dim ; every",
 	IndexKey: "latent_dim ;", Compressed: "latent_dim every ; rope_dim packing",
 	Cross:  "kv_heads head_dim entries ; value_dim",
-	Mamba1: "inner_size state_size kernel ;", Mamba2: "inner_size heads head_dim groups state_size kernel ;",
-	GDN: "key_heads key_dim value_heads value_dim kernel ;", KDA: "heads head_dim kernel ;",
+	Mamba1: "inner_size state_size kernel ; conv_width",
+	Mamba2: "inner_size heads head_dim groups state_size kernel ; conv_width",
+	GDN:    "key_heads key_dim value_heads value_dim kernel ; conv_width", KDA: "heads head_dim kernel ; conv_width",
 	Lightning: "heads head_dim ;", ShortConv: "channels kernel ;", SharedKV: ";",
+	CCA: "heads kv_heads head_dim columns ;", Ring: "bytes ;",
 }
 
 // groupSchema lists the keys of a group in perigee's own form of a model. Which of them a kind needs is checked later.
@@ -119,13 +124,15 @@ func groupSchema() []conf.Field {
 		{Name: "packing", Type: "enum", Enum: []string{packingDSA, packingV4}},
 	}
 	for _, name := range strings.Fields("kv_heads head_dim value_dim window latent_dim rope_dim index_dim every entries " +
-		"inner_size state_size kernel heads groups key_heads key_dim value_heads channels") {
+		"inner_size state_size kernel heads groups key_heads key_dim value_heads channels conv_width columns bytes") {
 		f := number(name, "")
 		switch name {
-		case "window":
+		case "window", "bytes":
 			f.Max = bound(maxTokens)
-		case "kernel":
+		case "kernel", "columns":
 			f.Max = bound(maxKernel)
+		case "rope_dim": // of latent vectors without a rotated part
+			f.Min = bound(0)
 		}
 		fields = append(fields, optional(f)...)
 	}
@@ -165,6 +172,12 @@ func parseGroups(v *conf.Value) (*Model, error) {
 		}
 		m.Groups = append(m.Groups, Group{Keep: k, Layers: layers})
 	}
+	for i, g := range m.Groups { // layers with a window and other KV heads than the rest may have other query heads
+		if g.Heads > 0 && m.Heads%g.Heads != 0 && (g.Kind != Window || !m.Uneven()) {
+			return nil, v.Get("groups").List()[i].Get("kv_heads").
+				Errorf("wanted a number that divides the %d query heads, got %d", m.Heads, g.Heads)
+		}
+	}
 	return m, nil
 }
 
@@ -172,10 +185,9 @@ func parseGroups(v *conf.Value) (*Model, error) {
 func readKeep(g *conf.Value) (Keep, error) {
 	kind := Kind(g.Get("kind").Text())
 	required, allowed, _ := strings.Cut(groupKinds[kind], ";")
-	for _, key := range strings.Fields(required) {
-		if !g.Has(key) {
-			return Keep{}, g.Errorf("a group of the kind %s: the key %s is missing", kind, key)
-		}
+	missing := slices.DeleteFunc(strings.Fields(required), g.Has)
+	if len(missing) > 0 {
+		return Keep{}, g.Errorf("a group of the kind %s: %s", kind, conf.AreMissing(missing))
 	}
 	known := append(strings.Fields(required+" "+allowed), "kind", "layers")
 	for _, key := range g.Keys() {
@@ -199,10 +211,15 @@ func readKeep(g *conf.Value) (Keep, error) {
 	if k.Heads > 0 && k.Key == 0 {
 		return Keep{}, g.Errorf("kv_heads without head_dim")
 	}
-	if k.State = readState(kind, n); k.State.Any() {
-		k = Keep{Kind: kind, State: k.State}
+	if k.State = readState(kind, n); !k.State.Any() {
+		return k, nil
 	}
-	return k, nil
+	if width := g.Get("conv_width"); width != nil {
+		if k.State = k.State.widened(n("conv_width"), n("kernel")); k.State.Conv < 0 {
+			return Keep{}, width.Errorf("wanted at least the values of the one group, 2 state_size, got %d", width.Int())
+		}
+	}
+	return Keep{Kind: kind, State: k.State}, nil
 }
 
 // readState makes the state of a kind from the sizes that n reads.
@@ -220,6 +237,10 @@ func readState(kind Kind, n func(key string) int64) State {
 		return lightning(n("heads"), n("head_dim"))
 	case ShortConv:
 		return shortConv(n("channels"), n("kernel"))
+	case CCA:
+		return convolved(n("heads"), n("kv_heads"), n("head_dim"), n("columns"))
+	case Ring:
+		return ring(n("bytes"))
 	}
 	return State{}
 }

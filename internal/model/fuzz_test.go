@@ -19,7 +19,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(text)
 		documents = append(documents, string(text))
 	}
-	files, err := filepath.Glob("testdata/kv-models/*.json")
+	files, err := filepath.Glob("testdata/kv-*/*.json")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -34,6 +34,11 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add([]byte("model: a\nfamily: gqa\n"))
 	f.Add([]byte(groupsText(4, "kind: mamba2, layers: all, inner_size: 8, heads: 2, head_dim: 4, groups: 1, state_size: 4, kernel: 4")))
+	f.Add([]byte(groupsText(4, "kind: ring, layers: all, bytes: 7", "kind: mla, layers: 0, latent_dim: 8, rope_dim: 0",
+		"kind: mamba2, layers: 1, inner_size: 8, heads: 2, head_dim: 4, groups: 1, state_size: 4, kernel: 4, conv_width: 16")))
+	f.Add([]byte(`{"architectures": ["Glm5NextForCausalLM"], "qk_rope_head_dim": 0, "layer_types": 1, "index_kpool": 0}`))
+	f.Add([]byte(`{"model_type": "gemma4", "num_hidden_layers": 2, "per_layer_config": {"01": {"num_key_value_heads": 0}, "-1": {}}}`))
+	f.Add([]byte(`{"dim": 8, "n_layers": 1, "n_heads": 2}`))
 	fuzztest.RunDocuments(f, documents, func(t *testing.T, text []byte) {
 		v, err := conf.Parse("m.yaml", text)
 		if err != nil {

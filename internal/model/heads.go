@@ -30,7 +30,7 @@ func bigCode(c *config) {
 
 func chatGLM(c *config) {
 	c.attention()
-	groups := c.number(c.heads, "multi_query_group_num")
+	groups := c.kvHeads(c.heads, c.heads, "multi_query_group_num")
 	c.full.Heads = c.heads
 	if c.flag("multi_query_attention", false) {
 		c.full.Heads = groups
@@ -43,14 +43,12 @@ func nestedAttention(c *config) {
 	c.attention()
 	if c.value("attn_config") != nil {
 		s := c.section("attn_config")
-		c.full.Heads = s.number(c.full.Heads, "kv_n_heads")
+		c.full.Heads = s.kvHeads(c.heads, c.full.Heads, "kv_n_heads")
 		s.understand("attn_impl", "attn_uses_sequence_id")
 		if v := s.v.Get("attn_type"); v.Text() == "multihead_attention" || v.Text() == "grouped_query_attention" {
 			s.understand("attn_type")
 		}
-		if s.err == nil {
-			s.refuseUnread()
-		}
+		s.refuseUnread()
 		c.take(s)
 	}
 	c.each(func(int64) Keep { return c.full })
@@ -59,9 +57,8 @@ func nestedAttention(c *config) {
 // nemotronNAS has a block for each layer, which may have no attention.
 func nemotronNAS(c *config) {
 	c.attention()
-	blocks := c.list("block_configs")
+	blocks := c.needed("block_configs")
 	if blocks == nil {
-		c.fail(c.v, "the key block_configs is missing")
 		return
 	}
 	c.each(func(i int64) Keep {
@@ -76,14 +73,12 @@ func nemotronNAS(c *config) {
 		}
 		group, window := b.required("n_heads_in_group"), b.window(0, "window_length")
 		if c.heads%group != 0 {
-			b.fail(b.v, "n_heads_in_group: wanted a divisor of the %d query heads, got %d", c.heads, group)
+			b.fail(b.value("n_heads_in_group"), "wanted a divisor of the %d query heads, got %d", c.heads, group)
 		}
 		if other := b.v.Get("llama4"); !off(other) {
 			b.unknownWord(other)
 		}
-		if b.err == nil {
-			b.refuseUnread()
-		}
+		b.refuseUnread()
 		return windowOf(heading(c.heads/group, c.full.Key), window)
 	})
 }
@@ -112,7 +107,7 @@ func looped(c *config) {
 	c.understand("loop_window_size")
 	c.withoutWindow(c.usedWindow())
 	const most = 64
-	times := c.upTo(most, 1, "loop_num", "num_loops")
+	times := max(c.between(0, most, 1, "loop_num", "num_loops"), 1) // 0: no loops
 	c.each(func(i int64) Keep {
 		for range times - 1 {
 			c.add(i, c.full)

@@ -156,7 +156,8 @@ var ofZamba2 = lazyre.New(`^(attention_hidden_size|num_mem_blocks|use_shared_|kv
 // zamba2 has a Mamba 2 in every layer, and attention of twice the hidden size beside it in some.
 func zamba2(c *config) {
 	c.layers, c.heads = c.required("num_hidden_layers"), c.required("num_attention_heads")
-	c.full = heading(c.number(c.heads, "num_key_value_heads"), c.number(max(2*c.required(hiddenKeys...)/c.heads, 1), "attention_head_dim"))
+	c.full = heading(c.kvHeads(c.heads, c.heads, "num_key_value_heads"),
+		c.number(max(2*c.required(hiddenKeys...)/c.heads, 1), "attention_head_dim"))
 	c.understandLike(ofZamba2)
 	c.mamba2State(c.inner(), mamba2Defaults{heads: 8, groups: 1, state: 64})
 	with := []int64{6, 12, 18, 24, 30, 36, 42, 47, 51}
@@ -177,7 +178,7 @@ func zamba2(c *config) {
 	case ids != nil:
 		with = c.numbers(ids)
 	case c.layers != 54:
-		c.fail(c.v, "the key hybrid_layer_ids is missing")
+		c.miss("hybrid_layer_ids")
 	}
 	c.each(func(int64) Keep { return c.keepState() })
 	c.each(func(i int64) Keep {
@@ -196,7 +197,7 @@ func gatedDeltaNet(c *config) {
 	c.state = gatedDelta(c.number(16, "linear_num_key_heads"), c.number(128, "linear_key_head_dim"),
 		c.number(32, "linear_num_value_heads"), c.number(128, "linear_value_head_dim"),
 		c.kernel(4, "linear_conv_kernel_dim"))
-	words, every := c.list("layer_types"), c.number(0, "full_attention_interval")
+	words, every := c.list("layer_types"), c.numberOrOff(0, "full_attention_interval")
 	if words != nil && every == 0 {
 		c.byWords(words, 0)
 		return
@@ -210,18 +211,29 @@ func gatedDeltaNet(c *config) {
 	})
 }
 
+// olmoHybrid has a Gated DeltaNet in most layers, whose sizes its files say.
+func olmoHybrid(c *config) {
+	c.attention()
+	c.understand("linear_a_log_max", "linear_a_log_min", "linear_dt_init_floor", "linear_dt_max", "linear_dt_min",
+		"linear_allow_neg_eigval") // how the recurrence begins
+	c.stateKind = GDN
+	c.state = gatedDelta(c.required("linear_num_key_heads"), c.required("linear_key_head_dim"),
+		c.required("linear_num_value_heads"), c.required("linear_value_head_dim"),
+		c.kernel(4, "linear_conv_kernel_dim"))
+	c.byList()
+}
+
 // kimiLinear lists its layers, counted from 1: those with latent vectors, and those with Kimi Delta Attention. Files
 // that transformers has written have words for the layers instead.
 func kimiLinear(c *config) {
 	c.attention()
-	c.full = c.mla()
-	c.stateKind, c.stateDType = KDA, float32Name
+	c.full = c.mla(1)
 	if words := c.list("layer_types"); words != nil && !c.v.Has("linear_attn_config") {
-		c.state = kimiDelta(c.required("linear_num_heads"), c.required("linear_head_dim"),
-			c.kernel(4, "linear_conv_kernel_dim"))
+		c.kimiDelta()
 		c.byWords(words, 0)
 		return
 	}
+	c.stateKind, c.stateDType = KDA, float32Name
 	s := c.section("linear_attn_config")
 	defer c.take(s)
 	full := c.numbers(s.value("full_attn_layers"))
@@ -239,6 +251,59 @@ func kimiLinear(c *config) {
 	})
 }
 
+// kimiDelta reads a Kimi Delta Attention as transformers writes it.
+func (c *config) kimiDelta() {
+	c.stateKind, c.stateDType = KDA, float32Name
+	c.state = kimiDelta(c.required("linear_num_heads"), c.required("linear_head_dim"),
+		c.kernel(4, "linear_conv_kernel_dim", "short_conv_kernel_size"))
+}
+
+// bailingHybrid has latent vectors in every so manieth layer and a Kimi Delta Attention in the others.
+func bailingHybrid(c *config) {
+	c.attention()
+	c.full = c.mla(1)
+	c.kimiDelta()
+	c.understand("kda_lower_bound", "kda_safe_gate")
+	if words := c.list("layer_types"); words != nil {
+		c.understand("layer_group_size") // which repeats them
+		c.byWords(words, 0)
+		return
+	}
+	every := c.required("layer_group_size")
+	if c.layers%every != 0 {
+		c.fail(c.value("layer_group_size"), "wanted a number that divides the %d layers, or layer_types, got %d",
+			c.layers, every)
+	}
+	c.each(func(i int64) Keep {
+		if (i+1)%every == 0 {
+			return c.full
+		}
+		return c.keepState()
+	})
+}
+
+// zaya keeps, beside the keys and values of each layer, the last columns of the convolutions that make them.
+func zaya(c *config) {
+	c.attention()
+	columns := c.kernel(2, "cca_time0") + c.kernel(2, "cca_time1") - 2
+	words, window := c.needed("layer_types"), c.window(0, "sliding_window")
+	if words == nil {
+		return
+	}
+	c.each(func(i int64) Keep {
+		switch words[i].Text() {
+		case "hybrid":
+			return c.full
+		case "hybrid_sliding":
+			return c.windowFor(words[i], c.full, window)
+		}
+		c.unknownWord(words[i])
+		return Keep{}
+	})
+	state := convolved(c.heads, c.full.Heads, c.full.Key, columns)
+	c.each(func(int64) Keep { return Keep{Kind: CCA, State: state} })
+}
+
 // minimaxText has lightning attention in most layers.
 func minimaxText(c *config) {
 	c.attention()
@@ -250,7 +315,7 @@ func minimaxText(c *config) {
 		return
 	}
 	if kinds == nil && c.kind != "minimax" {
-		c.fail(c.v, "the key attn_type_list is missing")
+		c.miss("attn_type_list")
 		return
 	}
 	c.each(func(i int64) Keep {
@@ -265,9 +330,7 @@ func minimaxText(c *config) {
 func lfm2(c *config) {
 	c.attention()
 	c.understand("num_heads", "block_auto_adjust_ff_dim")
-	c.understandLike(recurrence)
-	c.stateKind, c.stateDType = ShortConv, bfloat16Name
-	c.state = shortConv(c.number(c.required(hiddenKeys...), "conv_dim"), c.kernel(3, "conv_L_cache"))
+	c.shortConvolution(3)
 	attention := c.value("full_attn_idxs")
 	words := c.list("layer_types")
 	switch {
@@ -279,4 +342,17 @@ func lfm2(c *config) {
 		return
 	}
 	c.each(c.attentionIn(c.numbers(attention)))
+}
+
+// lfm3 has short convolutions of other lengths, and windows.
+func lfm3(c *config) {
+	c.attention()
+	c.shortConvolution(7)
+	c.byList()
+}
+
+func (c *config) shortConvolution(kernel int64) {
+	c.understandLike(recurrence)
+	c.stateKind, c.stateDType = ShortConv, bfloat16Name
+	c.state = shortConv(c.number(c.required(hiddenKeys...), "conv_dim"), c.kernel(kernel, "conv_L_cache"))
 }

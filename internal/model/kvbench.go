@@ -17,6 +17,10 @@ type kvbenchFamily struct {
 	ratio string                                   // the key that relates KV heads to query heads; "" for none
 }
 
+// groupKey is the ratio of KVBench's own files. In its examples it does not always divide the query heads, which its
+// formulas take for a fraction of a KV head.
+const groupKey = "gqa_num_queries_in_group"
+
 // kvbenchFamilies are all of them: those of NIXL's KVBench and, with sliding windows, those that perigee added.
 var kvbenchFamilies = []kvbenchFamily{
 	{
@@ -25,11 +29,11 @@ var kvbenchFamilies = []kvbenchFamily{
 		keys: append([]conf.Field{
 			number("num_query_heads_with_mha", "query heads"),
 			number("query_head_dimension", "values of a head"),
-			number("gqa_num_queries_in_group", "query heads that share a KV head"),
+			number(groupKey, "query heads that share a KV head"),
 		}, optional(number("hidden_size", "size of the hidden state"))...),
-		heads: "num_query_heads_with_mha", ratio: "gqa_num_queries_in_group",
+		heads: "num_query_heads_with_mha", ratio: groupKey,
 		keep: func(number func(string) int64) Keep {
-			return ofHeads(ceilDiv(number("num_query_heads_with_mha"), number("gqa_num_queries_in_group")), number)
+			return ofHeads(ceilDiv(number("num_query_heads_with_mha"), number(groupKey)), number)
 		},
 	},
 	{
@@ -102,9 +106,12 @@ func parseKVBench(v *conf.Value) (*Model, error) {
 	number := func(key string) int64 { return v.Get(key).Int() }
 	m.Family, m.Heads = f.name, number(f.heads)
 	m.Hidden = max(number("hidden_size"), number("embedding_dimension"))
-	m.queriesPerHead = number("gqa_num_queries_in_group")
-	if f.ratio != "" {
-		m.ratio = v.Get(f.ratio)
+	m.queriesPerHead = number(groupKey)
+	if m.ratio = v.Get(f.ratio); m.ratio != nil {
+		n := m.ratio.Int()
+		if n > m.Heads || m.queriesPerHead == 0 && m.Heads%n != 0 {
+			return nil, m.indivisible()
+		}
 	}
 	window, every := number("sliding_window"), number("sliding_window_pattern")
 	var b builder
@@ -127,7 +134,7 @@ func familyOf(v *conf.Value) (best kvbenchFamily, err error) {
 		name = v.Get("model")
 	}
 	if name == nil || name.Kind != conf.String {
-		return best, v.Errorf("wanted a map with the text model_name")
+		return best, v.Errorf("wanted a map with the text model_name (KVBench's form), or with model_type or architectures (a config.json)")
 	}
 	if own := v.Get("family"); own != nil && own.Kind == conf.String {
 		if i := slices.Index(familyNames(), own.Text()); i >= 0 {

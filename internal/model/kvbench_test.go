@@ -48,7 +48,7 @@ func TestKVBenchRefused(t *testing.T) {
 	const qwen = "model_name: qwen3\nnum_layers: 10\nnum_query_heads: 32\nnum_kv_heads: 8\nquery_head_dimension: 64\nnum_model_params: 1\n"
 	for _, tt := range []struct{ from, to, says string }{
 		{"qwen3", "falcon", `m.yaml:1: model_name: model "falcon" is of no known family`},
-		{"qwen3", "gemma3", "the key sliding_window is missing"},
+		{"qwen3", "gemma3", "the keys sliding_window, sliding_window_pattern are missing"},
 		{"qwen3", "deepseek_r1", `m.yaml:4: num_kv_heads: the key "num_kv_heads" is not known here`},
 		{"qwen3\n", "qwen3\nfamily: gpa\n", `m.yaml:2: family: wanted one of llama, mla, gqa, gpt-oss, gemma, got "gpa"`},
 		{"qwen3", "[a]", "wanted a map with the text model_name"},
@@ -61,15 +61,36 @@ func TestKVBenchRefused(t *testing.T) {
 		{"64", "9223372036854775807", "query_head_dimension: wanted 1 to 1048576"},
 		{"num_model_params: 1", "num_model_params: many", "m.yaml:6: num_model_params: wanted a number"},
 		{"num_kv_heads: 8", "num_kv_heads: 5", "m.yaml:4: num_kv_heads: wanted a number that divides the 32 query heads, got 5"},
+		{"num_kv_heads: 8", "num_kv_heads: 64", "m.yaml:4: num_kv_heads: wanted a number that divides the 32 query heads, got 64"},
+		{"num_kv_heads: 8", "num_kv_heads: 0", "m.yaml:4: num_kv_heads: wanted 1 to 1048576, got 0"},
+		{"num_kv_heads: 8\nquery_head_dimension: 64\n", "", "m.yaml:1: the keys num_kv_heads, query_head_dimension are missing"},
+		{"model_name: qwen3\n", "num_hidden_layers: 3\n", "with model_type or architectures (a config.json)"},
 		{"num_layers: 10", "num_layers: 10\nnum_experts: 4", "m.yaml:3: num_experts: num_experts without experts_per_token"},
 		{"num_layers: 10", "num_layers: 10\nexperts_per_token: 4", "m.yaml:3: experts_per_token: experts_per_token is 4, more than the 0 experts"},
 	} {
-		m, err := parse(strings.Replace(qwen, tt.from, tt.to, 1))
-		if err == nil {
-			err = m.CheckHeads()
-		}
+		_, err := parse(strings.Replace(qwen, tt.from, tt.to, 1))
 		if err == nil || fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%q instead of %q: got %v, wanted %s", tt.to, tt.from, err, tt.says)
 		}
+	}
+}
+
+// TestCheckHeads has the ratio of KVBench's own files, which need not divide: its formulas know fractions of a head.
+func TestCheckHeads(t *testing.T) {
+	const llama = "model_name: llama3.1-x\nnum_layers: 2\nnum_query_heads_with_mha: 40\nquery_head_dimension: 8\nnum_model_params: 1\ngqa_num_queries_in_group: "
+	for ratio, says := range map[string]string{
+		"8": "", "40": "", "3": "m.yaml:6: gqa_num_queries_in_group: wanted a number that divides the 40 query heads, got 3",
+	} {
+		m, err := parse(llama + ratio)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if err := m.CheckHeads(); says == "" && err != nil || says != "" && (err == nil || err.Error() != says || fault.KindOf(err) != fault.Input) {
+			t.Errorf("%s: %v, want %q", ratio, err, says)
+		}
+	}
+	if _, err := parse(llama + "41"); err == nil || !strings.Contains(err.Error(), "m.yaml:6: gqa_num_queries_in_group: wanted a number that divides") {
+		t.Errorf("41 of 40 query heads: %v", err)
 	}
 }

@@ -40,7 +40,7 @@ type Model struct {
 	// queriesPerHead are the query heads that share a KV head, where the file says that instead of the KV heads; it
 	// need not divide Heads. Otherwise 0.
 	queriesPerHead int64
-	ratio          *conf.Value // the key that relates KV heads to query heads; may be nil
+	ratio          *conf.Value // the key of a KVBench file that relates KV heads to query heads; may be nil
 }
 
 // Kind names the sort of state that a group of layers keeps.
@@ -62,7 +62,7 @@ const (
 // Kinds lists all kinds in the order in which they are told.
 func Kinds() []Kind {
 	return []Kind{Full, Window, Chunk, MLA, Indexer, IndexKey, Compressed, Cross, Mamba1, Mamba2, GDN, KDA, Lightning,
-		ShortConv, SharedKV}
+		ShortConv, CCA, Ring, SharedKV}
 }
 
 // Group describes layers that keep the same.
@@ -168,23 +168,18 @@ func (m *Model) QueriesPerHead(k Keep) (heads, kv int64) {
 	return m.Heads, k.Heads
 }
 
-// CheckHeads returns an error of kind Input where the KV heads do not divide the query heads, which no real model has.
+// CheckHeads returns an error of kind Input where a KVBench file makes a fraction of a KV head, which no real model
+// has: KVBench's formulas can count it, and so [Parse] lets it be. Parse refuses such heads of all other files.
 func (m *Model) CheckHeads() error {
-	for _, g := range m.Groups {
-		divisor := g.Heads
-		if m.queriesPerHead > 0 {
-			divisor = m.queriesPerHead
-		}
-		if g.Heads == 0 || m.Heads%divisor == 0 || g.Kind == Window && m.Uneven() {
-			continue
-		}
-		err := fault.New(fault.Input, "wanted a number that divides the %d query heads, got %d", m.Heads, divisor)
-		if m.ratio != nil {
-			err = m.ratio.Errorf("%w", err)
-		}
-		return err
+	if m.queriesPerHead > 0 && m.Heads%m.queriesPerHead != 0 {
+		return m.indivisible()
 	}
 	return nil
+}
+
+// indivisible is the error of a KVBench file whose query heads its ratio does not divide.
+func (m *Model) indivisible() error {
+	return m.ratio.Errorf("wanted a number that divides the %d query heads, got %d", m.Heads, m.ratio.Int())
 }
 
 // Uneven reports whether groups have KV heads of different numbers.

@@ -43,7 +43,7 @@ func TestExperts(t *testing.T) {
 		configText("x", "num_local_experts: 8\nmoe_topk: [2, 2]\nshared_expert_intermediate_size: 4"): {8, 2, 1},
 		configText("llama4", "num_local_experts: 8\nnum_experts_per_tok: 1"):                          {8, 1, 1},
 		configText("dbrx", "ffn_config: {moe_num_experts: 16, moe_top_k: 4}"):                         {16, 4, 0},
-		configText("x", "num_experts: -1"):                                                            {},
+		configText("x", "num_experts: 0"):                                                             {},
 		configText("x", ""):                                                                           {},
 	} {
 		if m, err := parse(text); err != nil || [3]int64{m.Experts, m.TopK, m.Shared} != want {

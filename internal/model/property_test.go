@@ -15,7 +15,7 @@ func known(t *testing.T) []*Model {
 	for _, name := range Names() {
 		models = append(models, mustNamed(t, name))
 	}
-	files, err := filepath.Glob("testdata/kv-models/*.json")
+	files, err := filepath.Glob("testdata/kv-*/*.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,6 +53,10 @@ func drawKeep(t *rapid.T) Keep {
 		k.State = lightning(n("heads", 8), n("head", 9))
 	case ShortConv:
 		k.State = shortConv(8*n("hidden", 9), 1+n("kernel", 4))
+	case CCA:
+		k.State = convolved(n("queries", 8), n("kv heads", 8), 8*n("head", 9), n("columns", 4))
+	case Ring:
+		k.State = ring(n("bytes", 300))
 	}
 	switch k.Kind {
 	case Window, Chunk:
@@ -176,7 +180,7 @@ func TestRanksAddUp(t *testing.T) {
 		for i, g := range c.Model.Groups {
 			n, _ := c.GroupBytes(i, 0, tokens, tokens)
 			want += n * g.Copies(tp)
-			copied += g.State.ConvCopied * convBytes * int64(len(g.Layers)) * (tp - 1)
+			copied += g.CopiedBytes() * int64(len(g.Layers)) * (tp - 1)
 		}
 		if kv, state := sum(t, c.Rank(tp), tokens); (kv+state)*tp != want+copied {
 			t.Errorf("%d ranks of %d and %d bytes, want %d", tp, kv, state, want+copied)

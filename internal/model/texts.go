@@ -57,6 +57,9 @@ func Read(name string) (Texts, error) {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		return readFile(name, filepath.Join(name, configName))
 	}
+	if err := refuseWeights(name); err != nil {
+		return Texts{}, err
+	}
 	if conf.Readable(name) {
 		return readFile(name, name)
 	}
@@ -71,6 +74,9 @@ func Read(name string) (Texts, error) {
 // readFile reads a model's file, and what is beside a config.json.
 func readFile(name, path string) (t Texts, err error) {
 	t.Name = name
+	if err := refuseWeights(path); err != nil {
+		return t, err
+	}
 	if !conf.Readable(path) {
 		_, err := conf.Load(path) // says what it wants instead
 		return t, err

@@ -45,12 +45,12 @@ var neutralAsOne = lazyre.New(`factor|ratio|_mod$|loop|cycle|period|interval|fre
 func (c *config) refuseUnread() {
 	for _, key := range c.v.Keys() {
 		v, word := c.v.Get(key), strings.ToLower(key)
-		if c.err != nil || c.read[key] || off(v) || !aboutCaches.MatchString(word) || aboutOthers.MatchString(word) ||
+		if c.failed() || c.read[key] || off(v) || !aboutCaches.MatchString(word) || aboutOthers.MatchString(word) ||
 			v.Float() == 1 && neutralAsOne.MatchString(word) {
 			continue
 		}
-		c.err = v.Errorf("it may say what layers keep of a request, and perigee does not know it in models of type %q",
-			c.kind).WithHint("%s; or leave the key away if it changes nothing of the cache", ownFile)
+		c.err = v.Errorf("it may say what layers keep of a request, and perigee does not know it in %s", c.ofType()).
+			WithHint("%s; or leave the key away if it changes nothing of the cache", ownFile)
 	}
 }
 
@@ -74,7 +74,7 @@ func off(v *conf.Value) bool {
 
 // unknownWord is the error of a word or a number in a list of layers.
 func (c *config) unknownWord(v *conf.Value) {
-	if c.err == nil {
-		c.err = v.Errorf("a layer of the kind %v is not known in models of type %q", v.Plain(), c.kind).WithHint(ownFile)
+	if !c.failed() {
+		c.err = v.Errorf("a layer of the kind %v is not known in %s", v.Plain(), c.ofType()).WithHint(ownFile)
 	}
 }

@@ -84,7 +84,13 @@ num_key_value_heads_per_layer: [1, 2]
 kv_heads_per_layer: [1, 2]
 num_attention_heads_per_layer: [8, 4]
 global_head_dim: 512
-num_global_key_value_heads: 2`, "\n") {
+num_global_key_value_heads: 2
+mla_scale_kv_lora: true
+kv_source_layers: [0, 0, 2, 3]
+index_kpool: 16
+linear_num_heads: 8
+kda_lower_bound: 5
+layer_rope_dims: [0, 64]`, "\n") {
 		name, _, _ := strings.Cut(key, ":")
 		_, err := parse(configText("unheard_of", key))
 		if err == nil || fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "m.yaml:5: "+name) ||

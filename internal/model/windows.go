@@ -2,6 +2,7 @@ package model
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"perigee/internal/conf"
@@ -20,7 +21,7 @@ func alternating(window, every int64) func(*config) {
 
 func (c *config) alternate(window, every int64) {
 	window = c.gemmaWindow(c.window(window, "sliding_window", "sliding_window_size"))
-	every = c.number(every, "sliding_window_pattern", "global_attn_every_n_layers", "_sliding_window_pattern")
+	every = c.numberOrOff(every, "sliding_window_pattern", "global_attn_every_n_layers", "_sliding_window_pattern")
 	if words := c.list("layer_types"); words != nil {
 		c.byWords(words, window)
 		return
@@ -47,6 +48,34 @@ func cohere2(c *config) {
 	c.full = heading(c.full.Heads, c.hiddenByHeads())
 	c.understand("layer_switch", "order_of_interleaved_layers")
 	c.alternate(4096, 4)
+}
+
+// listed reads a class in which only a list says which layers have a window: what a missing one means is not known.
+func listed(c *config) {
+	c.attention()
+	c.byList()
+}
+
+func (c *config) byList() {
+	if words := c.needed("layer_types"); words != nil {
+		c.byWords(words, c.window(0, "sliding_window"))
+	}
+}
+
+// cohere2MoE repeats its list of layers as a pattern.
+func cohere2MoE(c *config) {
+	c.understand("sliding_window_pattern", "prefix_dense_sliding_window_pattern")
+	listed(c)
+}
+
+// laguna has layers with more query heads than others, and as many KV heads.
+func laguna(c *config) {
+	listed(c)
+	for _, v := range c.list("num_attention_heads_per_layer") {
+		if n := c.whole(v, 1, MaxNumber); n%c.full.Heads != 0 {
+			c.fail(v, "wanted query heads that %d KV heads divide, got %d", c.full.Heads, n)
+		}
+	}
 }
 
 // shareLast makes the last n layers read the cache of the last one before them that keeps the same.
@@ -78,15 +107,20 @@ func gemma3n(c *config) {
 }
 
 // gemma4 gives layers that keep all tokens heads of another size, and of another number where keys and values come of
-// one projection; both are stored. The last layer keeps all tokens, also where a list says otherwise.
+// one projection; both are stored. The last layer keeps all tokens, also where a list says otherwise. Files that
+// transformers 5.24 has written say layer by layer what differs.
 func gemma4(c *config) {
 	c.attention()
-	local := c.full
-	kv := c.number(local.Heads, "num_global_key_value_heads")
+	local, size := c.full, int64(512)
+	own := c.perLayer()
+	if own != nil {
+		size = local.Key
+	}
+	kv := c.kvHeads(c.heads, local.Heads, "num_global_key_value_heads")
 	if !c.flag("attention_k_eq_v", false) {
 		kv = local.Heads
 	}
-	global := heading(kv, c.number(512, "global_head_dim"))
+	global := heading(kv, c.number(size, "global_head_dim"))
 	window := c.gemmaWindow(c.window(512, "sliding_window"))
 	words := c.list("layer_types")
 	c.each(func(i int64) Keep {
@@ -98,11 +132,44 @@ func gemma4(c *config) {
 			}
 		}
 		if full || i == c.layers-1 {
-			return global
+			return c.with(own[i], global)
 		}
-		return windowOf(local, window)
+		return windowOf(c.with(own[i], local), window)
 	})
 	c.shareLast(c.layerNumber(0, "num_kv_shared_layers"))
+}
+
+// perLayer reads per_layer_config: the maps of what single layers have instead, by their numbers; nil: there is none.
+func (c *config) perLayer() map[int64]*conf.Value {
+	v := c.value("per_layer_config")
+	if v == nil {
+		return nil
+	}
+	if v.Kind != conf.Map {
+		c.fail(v, "wanted a map with the numbers of layers, got %s", described(v))
+	}
+	own := map[int64]*conf.Value{}
+	for _, key := range v.Keys() {
+		i, err := strconv.ParseInt(key, 10, 64) // with zeros in front: "05"
+		layer := v.Get(key)
+		if err != nil || i < 0 || i >= c.layers || layer.Kind != conf.Map || own[i] != nil {
+			c.fail(layer, "wanted a map for one of the layers 0 to %d, got %q: %s", c.layers-1, key, described(layer))
+		}
+		own[i] = layer
+	}
+	return own
+}
+
+// with is k with the heads that a layer has instead; nil: none.
+func (c *config) with(own *conf.Value, k Keep) Keep {
+	if own == nil {
+		return k
+	}
+	s := c.within(own)
+	k = heading(s.kvHeads(s.number(c.heads, queryKeys[0]), k.Heads, kvKeys[0]), s.number(k.Key, "head_dim"))
+	s.refuseUnread()
+	c.take(s)
+	return k
 }
 
 // exaone4 has its pattern as a number or as letters, L for a window and G for all tokens; the last layer keeps all.
@@ -137,7 +204,7 @@ func exaone4(c *config) {
 // llama4 attends within chunks in layers with a rotated position.
 func llama4(c *config) {
 	c.attention()
-	every := c.number(4, "no_rope_layer_interval")
+	every := c.numberOrOff(4, "no_rope_layer_interval")
 	chunk := windowOf(c.full, c.window(8192, "attention_chunk_size"))
 	if chunk.Last > 0 {
 		chunk.Kind = Chunk
@@ -201,18 +268,34 @@ func evenBelow(i, most int64) bool { return i%2 == 0 && i < most }
 func all(_, _ int64) bool { return true }
 
 // mimoV2 has keys that are larger than values, and layers with a window that have heads of another number and size.
+// Files that transformers has written have words for the layers instead of numbers. In them the window counts the token
+// that sees it, which keeps a token less, and the class gives its layers twice the KV heads.
 func mimoV2(c *config) {
-	c.understand("v_head_dim", "sliding_window_size", "attention_chunk_size", "swa_num_attention_heads")
+	c.understand("v_head_dim", "sliding_window_size", "attention_chunk_size")
 	c.layers, c.heads = c.required("num_hidden_layers"), c.required("num_attention_heads")
-	class := defaults[c.kind]
-	full := heading(c.number(class.kv, "num_key_value_heads"), c.number(class.head, "head_dim"))
-	full.Value = c.number(full.Key, "v_head_dim")
-	local := heading(c.number(full.Heads, "swa_num_key_value_heads"), c.number(full.Key, "swa_head_dim"))
-	local.Value = c.number(full.Value, "swa_v_head_dim")
-	local = windowOf(local, c.required("sliding_window"))
 	kinds := c.list("hybrid_layer_pattern")
+	written := kinds == nil && c.v.Has("layer_types")
+	class := defaults[c.kind]
+	full := heading(c.kvHeads(c.heads, class.kv, "num_key_value_heads"), c.number(class.head, "head_dim"))
+	full.Value = c.number(full.Key, "v_head_dim")
+	kv, self := full.Heads, int64(0)
+	if written {
+		kv, self = 2*full.Heads, 1
+	}
+	local := heading(c.kvHeads(c.number(c.heads, "swa_num_attention_heads"), kv, "swa_num_key_value_heads"),
+		c.number(full.Key, "swa_head_dim"))
+	local.Value = c.number(full.Value, "swa_v_head_dim")
+	window := c.required("sliding_window")
+	if window <= self {
+		c.fail(c.value("sliding_window"), "wanted more than the token that sees the window, got %d", window)
+	}
+	local = windowOf(local, window-self)
+	if written {
+		c.byTwoWords(c.needed("layer_types"), full, local)
+		return
+	}
 	if kinds == nil {
-		c.fail(c.v, "the key hybrid_layer_pattern is missing")
+		c.miss("hybrid_layer_pattern")
 		return
 	}
 	c.each(func(i int64) Keep {
@@ -223,6 +306,23 @@ func mimoV2(c *config) {
 	})
 }
 
+// byTwoWords reads a list of layers with and without a window, which have other heads.
+func (c *config) byTwoWords(words []*conf.Value, full, local Keep) {
+	if words == nil {
+		return
+	}
+	c.each(func(i int64) Keep {
+		switch words[i].Text() {
+		case "full_attention":
+			return full
+		case "sliding_attention":
+			return c.windowFor(words[i], local, local.Last)
+		}
+		c.unknownWord(words[i])
+		return Keep{}
+	})
+}
+
 // step3p5 gives layers with a window other heads.
 func step3p5(c *config) {
 	c.attention()
@@ -230,25 +330,11 @@ func step3p5(c *config) {
 	local := c.full
 	if c.value("attention_other_setting") != nil {
 		s := c.section("attention_other_setting")
-		local = heading(s.number(local.Heads, "num_attention_groups", "num_key_value_heads"),
-			s.number(local.Key, "head_dim"))
+		kv := s.kvHeads(s.number(c.heads, queryKeys[0]), local.Heads, "num_attention_groups", "num_key_value_heads")
+		local = heading(kv, s.number(local.Key, "head_dim"))
 		c.take(s)
 	}
-	words, window := c.list("layer_types"), c.window(0, "sliding_window")
-	if words == nil {
-		c.fail(c.v, "the key layer_types is missing")
-		return
-	}
-	c.each(func(i int64) Keep {
-		switch words[i].Text() {
-		case "full_attention":
-			return c.full
-		case "sliding_attention":
-			return c.windowFor(words[i], local, window)
-		}
-		c.unknownWord(words[i])
-		return Keep{}
-	})
+	c.byTwoWords(c.needed("layer_types"), c.full, windowOf(local, c.window(0, "sliding_window")))
 }
 
 // mllama has layers that read the picture alone, which a text leaves empty.

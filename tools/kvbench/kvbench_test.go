@@ -142,7 +142,7 @@ func TestRefusedWords(t *testing.T) {
 		{"plan --model deepsek-r1 --model_config good.yaml", fault.Usage, `there is no model "deepsek-r1"; did you mean "deepseek-r1"?`},
 		{"plan --model gone.yaml --model_config good.yaml", fault.Input, "gone.yaml: there is no such file"},
 		{"plan --model ./x/model_gpt_oss_20b.yaml --model_config good.yaml", fault.Input, "--model gpt-oss-20b"},
-		{"plan --model model.yaml --model_config good.yaml", fault.Input, "model.yaml:1: the key num_model_params is missing"},
+		{"plan --model model.yaml --model_config good.yaml", fault.Input, "model.yaml:1: the keys num_model_params, num_query_heads, query_head_dimension, embedding_dimension, "},
 		{"plan --model deepseek-r1 --model_config gone.yaml", fault.Input, "gone.yaml: there is no such file"},
 		{"plan --model deepseek-r1 --model_config ./x/block-tp1-pp8.yaml", fault.Input, "--model_config block-tp1-pp8"},
 		{"plan --model deepseek-r1 --model_config block-tp1-pp9", fault.Usage, `no model config "block-tp1-pp9"; did you mean`},

@@ -56,7 +56,7 @@ func (o *Options) model(file *model.Model) (Model, error) {
 	if err != nil {
 		return Model{}, err
 	}
-	if err := m.CheckHeads(); err != nil && !o.Compat {
+	if err := m.CheckHeads(); err != nil {
 		return Model{}, err
 	}
 	c, err := o.cache(m)

@@ -21,7 +21,7 @@ var otherClasses = map[string]string{"decilm": "nemotron-nas", "rw": "refinedweb
 // withoutHyphens makes the name of a class, in small letters, and that of its family the same.
 var withoutHyphens = strings.NewReplacer("_", "", "-", "")
 
-// byClass are all families that have rules or defaults of their own, by the name of their class. Families whose caches
+// byClass are all families that have rules or defaults besides, by the name of their class. Families whose caches
 // are refused are among them.
 var byClass = sync.OnceValue(func() map[string]string {
 	names := slices.Concat(slices.Collect(maps.Keys(families)), slices.Collect(maps.Keys(defaults)), newer, notServed)

@@ -41,7 +41,7 @@ func TestArchitectures(t *testing.T) {
 	}
 }
 
-// TestWithoutModelType reads files whose family only architectures says, or nothing does. A file that nothing tells
+// TestWithoutModelType reads files whose family only architectures says, or nothing does. A file of which nothing says it
 // from LongCat, with two latent vectors in each layer, is refused; one with plain heads is not.
 func TestWithoutModelType(t *testing.T) {
 	const mla = "num_hidden_layers: 4\nnum_attention_heads: 8\nhidden_size: 64\nkv_lora_rank: 32\nqk_rope_head_dim: 4\n"

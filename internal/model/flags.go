@@ -2,7 +2,8 @@ package model
 
 import "perigee/internal/fault"
 
-// Flags are the options of commands that decide how the bytes of a cache are counted. They mean the same in all of them.
+// Flags are the options of commands that decide how the bytes of a cache are counted. They mean the same in each of
+// them.
 type Flags struct {
 	KVCacheDType string `name:"kv-cache-dtype" placeholder:"NAME" help:"Precision of the cache: bf16 (the default), fp8, nvfp4, fp8_ds_mla and others; auto for that of the model's file." yaml:"kv_cache_dtype,omitempty"`
 	Served       `yaml:",inline"`
@@ -13,6 +14,19 @@ type Served struct {
 	StateDType string `name:"state-dtype" enum:",float32,bfloat16" default:"" placeholder:"NAME" help:"Precision of states: float32 or bfloat16 (default: that of the file, the class or the engine)." yaml:"state_dtype,omitempty"`
 	Serving    string `name:"serving" enum:",none,vllm,sglang,trtllm" default:"" placeholder:"ENGINE" help:"Move what an engine moves: vllm, sglang or trtllm. With none, the default, what the model keeps." yaml:"serving,omitempty"`
 	PageSize   *int64 `name:"page-size" placeholder:"TOKENS" help:"With --serving: tokens of a page (default: the engine's own)." yaml:"page_size,omitempty"`
+}
+
+// Copies are the options that decide what decode ranks receive.
+type Copies struct {
+	KVReplicas Replicas `name:"kv-replicas" enum:"full,split" default:"full" placeholder:"WHAT" help:"What decode ranks that hold the same cache receive: all of it each, as from engines (full), or each a part (split)." yaml:"kv_replicas"`
+}
+
+// Check refuses other words than those of [Replicas]; empty is full. Errors are of the kind Usage.
+func (r Replicas) Check() error {
+	if r == "" || r == ReplicasFull || r == ReplicasSplit {
+		return nil
+	}
+	return fault.New(fault.Usage, "--kv-replicas: wanted %s or %s, got %q", ReplicasFull, ReplicasSplit, r)
 }
 
 // maxPage bounds the tokens of a page. A larger one is a typing error.

@@ -84,7 +84,7 @@ func cached(id string) (folder string, ok bool) {
 // snapshot is the one of refs/main, or else the newest, that has a config.json. Repositories of GGUF files have none.
 func snapshot(repo string) (folder string, ok bool) {
 	has := func(folder string) bool {
-		_, err := os.Lstat(filepath.Join(folder, configName)) // of a broken link its reader tells
+		_, err := os.Lstat(filepath.Join(folder, configName)) // its reader names a broken link
 		return err == nil
 	}
 	all := filepath.Join(repo, "snapshots")

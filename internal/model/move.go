@@ -189,4 +189,6 @@ func (m Move) Text(of *Model) string {
 }
 
 // wholeWords name what every rank holds whole.
-var wholeWords = map[Kind]string{Indexer: "index keys", IndexKey: "index keys", Compressed: "compressed entries", Window: "latents of the window"}
+var wholeWords = map[Kind]string{
+	Indexer: "index keys", IndexKey: "index keys", Compressed: "compressed entries", Window: "latents of the window",
+}

@@ -56,7 +56,7 @@ var windowPools = byType(map[string]int64{
 	"llama4 llama4_text mimo_v2_flash mimo_v2 step3p5 step3p7 deepseek_v4 deepseek_ref":           0,
 })
 
-// The tokens of a page where nobody says them: vLLM's blocks, those of its backends for latent vectors (FlashMLA) and
+// The tokens of a page where the user says none: vLLM's blocks, those of its backends for latent vectors (FlashMLA) and
 // for DeepSeek-V4, whose pages all engines take; TensorRT-LLM's tokens_per_block.
 const (
 	plainBlock  = 16

@@ -46,7 +46,7 @@ func LoadFile(path string) (*Model, error) {
 	return t.Model()
 }
 
-// Read finds a model by its name, or reads a file, or the config.json in a folder or in the local cache of Hugging Face.
+// Read finds a model by its name, or reads a file, or the config.json in a folder or in Hugging Face's local cache.
 // Names are as perigee has them or as on Hugging Face, in capital or small letters: llama3.1-70b,
 // meta-llama/Llama-3.1-70B-Instruct. A file in the cache comes before a shipped model of a similar name. Whether there
 // is a model of the name, Model says.
@@ -174,7 +174,7 @@ func (t Texts) Stored() []Text {
 	return files
 }
 
-// Restore finds again what Stored has made of a name: get returns the text under a path, if there is one. ok is false
+// Restore finds again what Stored has kept of a name: get returns the text under a path, if there is one. ok is false
 // where the text of the file that the name stands for is missing. A name that stands for none is known by itself.
 func Restore(name string, get func(path string) (text []byte, ok bool, err error)) (t Texts, ok bool, err error) {
 	t.Name = name

@@ -102,7 +102,7 @@ func parse(source string, text []byte) (*Text, error) {
 		at, err = fmt.Sprintf("%s:%d", source, e.Line), errors.New(e.Msg)
 	}
 	return nil, fault.New(fault.Input, "%s: %w: wanted Prometheus' text format", at, err).
-		WithHint("give the text of each engine or exporter as it is, in a file or at an address of its own: --metrics A --metrics B")
+		WithHint("give the text of each engine or exporter as it is, in a file or at a separate address: --metrics A --metrics B")
 }
 
 // sample is one value of a counter.
@@ -114,8 +114,8 @@ type sample struct {
 }
 
 // samples returns what a text has of a counter: of a histogram or a summary, whose name may stand without its ending
-// _sum, the sums. gauge reports whether it is a gauge. A value that is no number of at least 0, and a sample that stands
-// there twice, are errors of the kind Input.
+// _sum, the sums. gauge reports whether it is a gauge. A value that is no number of at least 0, and a sample that
+// stands there twice, are errors of the kind Input.
 func (t *Text) samples(name string) (list []sample, gauge bool, err error) {
 	base, seen := strings.TrimSuffix(name, "_sum"), map[string]bool{}
 	for _, n := range slices.Compact([]string{name, base, base + "_sum"}) {

@@ -32,10 +32,8 @@ func (o *Options) check() error {
 	case o.Moved != WholePrompt && o.Moved != Missing:
 		return usage("--moved: wanted %s or %s, got %q", WholePrompt, Missing, o.Moved)
 	}
-	if o.Replicas = cmp.Or(o.Replicas, model.ReplicasFull); o.Replicas != model.ReplicasFull && o.Replicas != model.ReplicasSplit {
-		return usage("--kv-replicas: wanted %s or %s, got %q", model.ReplicasFull, model.ReplicasSplit, o.Replicas)
-	}
-	if err := o.checkNumbers(); err != nil {
+	o.Replicas = cmp.Or(o.Replicas, model.ReplicasFull)
+	if err := cmp.Or(o.Replicas.Check(), o.checkNumbers()); err != nil {
 		return err
 	}
 	if o.LayerRuns > 1 && o.FLOPS == 0 {

@@ -98,7 +98,8 @@ func (d *Document) DescribeWorkload(generator map[string]any) string {
 		name += " (" + by + ")"
 	}
 	copies, told := model["copies"].(string)
-	parts := []string{name, layout(d, options), played.text(), copies, played.scale(!told && options["kv_replicas"] == "full")}
+	old := !told && options["kv_replicas"] == "full"
+	parts := []string{name, layout(d, options), played.text(), copies, played.scale(old)}
 	return strings.Join(slices.DeleteFunc(parts, func(text string) bool { return text == "" }), ", ")
 }
 

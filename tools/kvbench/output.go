@@ -137,7 +137,7 @@ func (p *Plan) notes() []string {
 	if p.Accounting == accountingExact && p.Cache.Serving != model.Exact {
 		list = append(list, fmt.Sprintf("Moved as with %v: %s", p.Cache.Serving, p.Cache.BlockText()))
 	}
-	if p.Accounting == accountingExact && p.replicas != "" {
+	if p.Accounting == accountingExact && p.replicas == model.ReplicasSplit {
 		move := model.Move{Serving: p.Cache.Serving, Replicas: p.replicas, From: p.Config.TP, To: p.Config.TP}
 		if text := move.Text(p.Model); text != "" {
 			list = append(list, "Copies: "+text)

@@ -19,7 +19,7 @@ type ParityCmd struct {
 	Model        string   `name:"model" required:"" completes:"models" placeholder:"MODEL" help:"The config.json of a model, a model file of your own, or a name (perigee kvbench models lists those known)."`
 	Tokens       int64    `name:"tokens" required:"" placeholder:"N" help:"Tokens of the prompts whose caches should have moved: of all together, or with --requests of each."`
 	Requests     int64    `name:"requests" default:"1" placeholder:"N" help:"Requests of --tokens each. With windows and states several short requests keep more than one long one."`
-	Metrics      []string `name:"metrics" required:"" sep:"none" placeholder:"FILE|URL" help:"What an engine or an exporter shows after the requests: Prometheus' text in a file, or at an address. Several are added up: give those of prefill and of decode."`
+	Metrics      []string `name:"metrics" required:"" sep:"none" placeholder:"FILE|URL" help:"Prometheus' text of an engine or exporter after the requests, in a file or at an address. Several are added up: those of prefill and of decode."`
 	Before       []string `name:"before" sep:"none" placeholder:"FILE|URL" help:"The same before the requests: one for each --metrics, in their order. Without it all counters began at 0."`
 	Metric       string   `name:"metric" placeholder:"NAME[:UNIT]" help:"Go by another counter than those known. It counts bytes unless a unit is named: kv_sent_mb:MiB."`
 	KVCacheDType string   `name:"kv-cache-dtype" default:"auto" placeholder:"NAME" help:"Precision of the cache: auto (that of the model's file, the default), bf16, fp8, nvfp4, fp8_ds_mla and others."`

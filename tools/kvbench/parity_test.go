@@ -75,18 +75,19 @@ func TestParityOptions(t *testing.T) {
 	defer server.Close()
 	const mib = 1 << 20
 	keys := []string{"verdict", "factor", "moved_bytes", "expected_bytes", "metric", "why", "notes", "model", "tokens",
-		"requests", "kv_cache_dtype", "kv_cache_dtype_by"}
+		"requests", "serving", "block", "kv_cache_dtype", "kv_cache_dtype_by"}
 	slices.Sort(keys)
 	for line, want := range map[string]map[string]any{
-		"--tokens 8000":                            {"verdict": "once", "expected_bytes": 2000.0 * mib, "moved_bytes": 2000.0 * mib},
-		"--tokens 2000 --requests 4":               {"verdict": "once", "expected_bytes": 2000.0 * mib, "requests": 4.0},
-		"--tokens 16000 --kv-cache-dtype fp8":      {"verdict": "once", "kv_cache_dtype": "fp8", "kv_cache_dtype_by": "as asked"},
-		"--tokens 4000 --kv_cache_dtype fp16":      {"verdict": "copies", "factor": 2.0, "kv_cache_dtype": "fp16"},
-		"--tokens 8000 --metric kv_sent_mb:MiB":    {"verdict": "once", "metric": "kv_sent_mb"},
-		"--tokens 16000 --metrics " + server.URL:   {"verdict": "once", "moved_bytes": 4000.0 * mib},
-		"--tokens 8000 --before " + server.URL:     {"verdict": "nothing", "factor": 0.0, "moved_bytes": 0.0},
-		"--tokens 8000 --model Qwen/Qwen3-32B-AWQ": {"verdict": "once"},
-		"--tokens 8000 --kv_cache_dtype auto":      {"kv_cache_dtype": "bf16", "kv_cache_dtype_by": "assumed"},
+		"--tokens 8000":                                                  {"verdict": "once", "expected_bytes": 2000.0 * mib, "moved_bytes": 2000.0 * mib},
+		"--tokens 2000 --requests 4":                                     {"verdict": "once", "expected_bytes": 2000.0 * mib, "requests": 4.0},
+		"--tokens 16000 --kv-cache-dtype fp8":                            {"verdict": "once", "kv_cache_dtype": "fp8", "kv_cache_dtype_by": "as asked"},
+		"--tokens 4000 --kv_cache_dtype fp16":                            {"verdict": "copies", "factor": 2.0, "kv_cache_dtype": "fp16"},
+		"--tokens 8000 --metric kv_sent_mb:MiB":                          {"verdict": "once", "metric": "kv_sent_mb"},
+		"--tokens 16000 --metrics " + server.URL:                         {"verdict": "once", "moved_bytes": 4000.0 * mib},
+		"--tokens 8000 --before " + server.URL:                           {"verdict": "nothing", "factor": 0.0, "moved_bytes": 0.0},
+		"--tokens 8000 --kv_cache_dtype auto":                            {"kv_cache_dtype": "bf16", "kv_cache_dtype_by": "the preset's, by name only"},
+		"--tokens 7993 --serving vllm":                                   {"expected_bytes": 2000.0 * mib, "serving": "vllm", "block": 16.0},
+		"--tokens 8000 --model Qwen/Qwen3-32B-AWQ --kv_cache_dtype bf16": {"verdict": "once"},
 	} {
 		args := append([]string{"parity", "--format", "json", "--metrics", server.URL}, strings.Fields(line)...)
 		if !strings.Contains(line, "--model") {
@@ -141,11 +142,12 @@ func TestParityRefusals(t *testing.T) {
 		{base + " --requests 0", fault.Usage, "--requests 0: wanted at least 1"},
 		{base + " --requests 9223372036854775807", fault.Usage, "do not fit 63 bits"},
 		{base + " --before " + once + " --before " + once, fault.Usage, "wanted one for each of the 1 --metrics, in their order, got 2"},
-		{base + " --kv_cache_dtype fp3", fault.Usage, `--kv_cache_dtype: there is no precision "fp3"`},
+		{base + " --kv_cache_dtype fp3", fault.Usage, `--kv-cache-dtype: there is no precision "fp3"`},
 		{base + " --metric kv_mb", fault.Usage, "wanted its unit, such as kv_mb:MiB"},
 		{base + " --metric up", fault.Input, "once.txt: there is no sample of up"},
 		{base + " --metrics gone.txt", fault.Input, "cannot read metrics: open gone.txt: no such file"},
-		{"parity --model qwen3-33b --tokens 1 --metrics " + once, fault.Usage, `did you mean "qwen3-32b"?`},
+		{"parity --model qwn3-32b --tokens 1 --metrics " + once, fault.Usage, `did you mean "qwen3-32b"?`},
+		{"parity --model Qwen/Qwen3-32B-AWQ --tokens 1 --metrics " + once, fault.Usage, "hf_quant_config.json may say another precision"},
 	} {
 		_, _, err := runLine(t, strings.Fields(tt.line)...)
 		wantFault(t, tt.line, err, tt.kind, tt.says)

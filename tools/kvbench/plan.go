@@ -25,7 +25,7 @@ type Plan struct {
 	Differences []string // why the two differ, a reason each
 	Warnings    []string // what else the user should know
 
-	replicas model.Replicas // what the user says of them; empty: nothing
+	replicas model.Replicas // what ranks that hold the same receive
 	Commands []Command      // one for each size of blocks
 }
 
@@ -84,14 +84,17 @@ func (p *Plan) page() int64 {
 
 // newPlan computes the figures of a model and a config, without commands. accounting may be empty: then it is KVBench's
 // for models that KVBench knows, unless an engine's choices count.
-func newPlan(m *model.Model, c Config, name, accounting string, o model.Options, replicas model.Replicas) (*Plan, error) {
-	if o.Serving != model.Exact || replicas != "" {
+func newPlan(
+	m *model.Model, c Config, name, accounting string, o model.Options, replicas model.Replicas,
+) (*Plan, error) {
+	if o.Serving != model.Exact || replicas == model.ReplicasSplit {
 		accounting = cmp.Or(accounting, accountingExact)
 	}
 	if err := c.check(m); err != nil {
 		return nil, err
 	}
-	p := &Plan{Model: m, Config: c, ConfigName: name, Accounting: cmp.Or(accounting, accountingExact), replicas: replicas}
+	p := &Plan{Model: m, Config: c, ConfigName: name, replicas: replicas}
+	p.Accounting = cmp.Or(accounting, accountingExact)
 	var err error
 	if o.Serving == model.Exact || c.given("page_size") {
 		o.Page = c.PageSize

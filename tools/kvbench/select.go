@@ -21,10 +21,9 @@ type Selection struct {
 	ModelConfigs []string `name:"model_configs" sep:"none" placeholder:"GLOB" help:"Several model config files, by a pattern such as 'configs/*.yaml'; without such files, shipped ones by their names."`
 	More         []string `arg:"" optional:"" name:"config" help:"More model configs, as the shell makes them of a pattern without quotes."`
 	Accounting   string   `name:"accounting" enum:",kvbench,exact" default:"" placeholder:"NAME" help:"How sizes are counted: kvbench (as NIXL's KVBench does; the default for models that it knows) or exact (what one GPU moves)."`
-	Serving      string   `name:"serving" enum:",none,vllm,sglang,trtllm" default:"" placeholder:"ENGINE" help:"Count what an engine moves, exactly: vllm, sglang or trtllm, in its own pages where none are given. With none, the default, what the model keeps."`
+	Serving      string   `name:"serving" enum:",none,vllm,sglang,trtllm" default:"" placeholder:"ENGINE" help:"Count exactly what an engine moves, in its pages: vllm, sglang or trtllm. With none, the default, what the model keeps."`
 
-	KVReplicas model.Replicas `name:"kv_replicas" enum:",full,split" default:"" placeholder:"WHAT" help:"What ranks that hold the same cache receive, counted exactly: each all of it (full, as engines do), or each a part (split)."`
-
+	model.Copies
 	StateDType string `name:"state_dtype" enum:",float32,bfloat16" default:"" placeholder:"NAME" help:"Precision of states (Mamba, DeltaNet): float32 or bfloat16 (default: that of the file, the class or the engine)."`
 
 	Overrides

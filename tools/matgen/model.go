@@ -194,7 +194,8 @@ func (o *Options) sized(c *model.Cache) Model {
 	m := c.Model
 	growing, windows, states := c.TokenBytes()
 	sized := Model{
-		Name: m.Name, Hidden: m.Hidden, Layers: m.Layers, Heads: m.Heads, CacheDType: c.DType.Name, CacheDTypeBy: c.DTypeBy,
+		Name: m.Name, Hidden: m.Hidden, Layers: m.Layers, Heads: m.Heads,
+		CacheDType: c.DType.Name, CacheDTypeBy: c.DTypeBy,
 		Serving: string(c.Serving), BytesPerToken: int64(growing), WindowBytes: windows, StateBytes: states,
 		StateDType: c.State, cache: c,
 	}

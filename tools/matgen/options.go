@@ -1,6 +1,7 @@
 package matgen
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -77,16 +78,16 @@ type Options struct {
 	Trace     string `placeholder:"FILE" group:"Requests" help:"Take lengths and arrival times from a serving trace: JSON lines of Mooncake, Bailian, Dynamo; CSV of Azure, BurstGPT, or such columns; may be gzip." yaml:"trace,omitempty"`
 	TraceUnit string `name:"trace-unit" placeholder:"s|ms" group:"Requests" help:"Unit of the trace's timestamps, s or ms, where the trace does not say it." yaml:"trace_unit,omitempty"`
 
-	FLOPS      float64        `name:"flops" default:"400e12" group:"System" help:"Operations per second that a GPU reaches in prefill; decides the sleeps." yaml:"flops"`
-	KVReplicas model.Replicas `name:"kv-replicas" enum:"full,split" default:"full" group:"Traffic" help:"What decode ranks that hold the same cache receive: each all of it, as from engines (full), or each an equal part (split)." yaml:"kv_replicas"`
-	Scale      float64        `default:"1" group:"Traffic" help:"Shrink all bytes by this factor, so that a small machine can play the workload." yaml:"scale"`
-	TimeScale  float64        `name:"time-scale" default:"1" group:"Traffic" help:"Shrink all sleeps by this factor." yaml:"time_scale"`
-	Layerwise  bool           `group:"Traffic" help:"Send each run of layers of a batch when it is prefilled, while the next one is." yaml:"layerwise,omitempty"`
-	Runs       int            `name:"layer-runs" placeholder:"N" group:"Traffic" help:"With --layerwise: into how many runs a stage's layers are cut (default: 8, or as many as it has)." yaml:"layer_runs,omitempty"`
-	Chunk      int64          `placeholder:"TOKENS" group:"Traffic" help:"Prefill, and send, each request by chunks of so many tokens." yaml:"chunk,omitempty"`
-	MemType    string         `placeholder:"TYPE" group:"Traffic" help:"mem_type of every pattern: cuda, vram, cpu or dram. By default it is left to the run." yaml:"mem_type,omitempty"`
-	Compat     bool           `group:"Traffic" help:"Make the files of the original generator, with its rounding, presets and sleeps." yaml:"compat"`
-	Dense      bool           `group:"Files" help:"Write a row for each rank even of more than 1024 ranks, instead of a line for each message." yaml:"dense"`
+	FLOPS        float64 `name:"flops" default:"400e12" group:"System" help:"Operations per second that a GPU reaches in prefill; decides the sleeps." yaml:"flops"`
+	model.Copies `group:"Traffic" yaml:",inline"`
+	Scale        float64 `default:"1" group:"Traffic" help:"Shrink all bytes by this factor, so that a small machine can play the workload." yaml:"scale"`
+	TimeScale    float64 `name:"time-scale" default:"1" group:"Traffic" help:"Shrink all sleeps by this factor." yaml:"time_scale"`
+	Layerwise    bool    `group:"Traffic" help:"Send each run of layers of a batch when it is prefilled, while the next one is." yaml:"layerwise,omitempty"`
+	Runs         int     `name:"layer-runs" placeholder:"N" group:"Traffic" help:"With --layerwise: into how many runs a stage's layers are cut (default: 8, or as many as it has)." yaml:"layer_runs,omitempty"`
+	Chunk        int64   `placeholder:"TOKENS" group:"Traffic" help:"Prefill, and send, each request by chunks of so many tokens." yaml:"chunk,omitempty"`
+	MemType      string  `placeholder:"TYPE" group:"Traffic" help:"mem_type of every pattern: cuda, vram, cpu or dram. By default it is left to the run." yaml:"mem_type,omitempty"`
+	Compat       bool    `group:"Traffic" help:"Make the files of the original generator, with its rounding, presets and sleeps." yaml:"compat"`
+	Dense        bool    `group:"Files" help:"Write a row for each rank even of more than 1024 ranks, instead of a line for each message." yaml:"dense"`
 }
 
 // DefaultOptions returns what the command line starts from. The node counts
@@ -185,11 +186,8 @@ func (o *Options) checkReals() error {
 // checkWords refuses words that mean nothing and options that exclude each
 // other.
 func (o *Options) checkWords() error {
-	if o.KVReplicas != model.ReplicasSplit && o.KVReplicas != model.ReplicasFull {
-		return usage("--kv-replicas: wanted %s or %s, got %q", model.ReplicasFull, model.ReplicasSplit, o.KVReplicas)
-	}
 	choice, err := o.Flags.Options(1)
-	if err != nil {
+	if err = cmp.Or(err, o.KVReplicas.Check()); err != nil {
 		return err
 	}
 	if o.MemType != "" && !slices.Contains(memTypes, o.MemType) {

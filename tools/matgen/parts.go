@@ -131,8 +131,10 @@ func (w *Workload) tokens(p part, r Request) (from, to int64) {
 
 // move is how a batch goes from one attention group to another.
 func (w *Workload) move() model.Move {
-	return model.Move{Serving: w.Model.cache.Serving, Replicas: w.Options.KVReplicas, From: int64(w.prefill.attention()),
-		To: int64(w.decode.attention())}
+	return model.Move{
+		Serving: w.Model.cache.Serving, Replicas: w.Options.KVReplicas,
+		From: int64(w.prefill.attention()), To: int64(w.decode.attention()),
+	}
 }
 
 // loads returns what moves in a pattern, copies not counted.

@@ -76,7 +76,7 @@ func (m Model) text() string {
 	return text
 }
 
-// moves says in words what an engine makes of it, and who receives copies.
+// moves says in words in which pages an engine moves it, and who receives copies.
 func (m Model) moves() string {
 	text := m.Copies
 	if m.Block > 0 {

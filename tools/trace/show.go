@@ -27,7 +27,7 @@ type showCmd struct {
 	Files []string `arg:"" name:"file" help:"Traces: Mooncake, Bailian, BurstGPT, Azure, other CSV and JSON lines; several stand side by side."`
 	Model string   `placeholder:"NAME|FILE" completes:"models" help:"Show the load of this model's KV caches: a name that perigee knows, or a model's config.json."`
 	model.Flags
-	Replicas  model.Replicas `name:"kv-replicas" enum:",full,split" default:"" placeholder:"WHAT" help:"What decode ranks that hold the same cache receive: all of it (full, the default), or each a part (split)."`
+	model.Copies
 	Prefill   replay.Workers `placeholder:"TPk" help:"Ranks of a prefill worker, such as TP4 (default: as of a decode worker)."`
 	Decode    replay.Workers `placeholder:"TPk" help:"Ranks of a decode worker, such as TP8, each of which receives all that it holds (default: TP1)."`
 	BlockSize *int64         `name:"block-size" placeholder:"TOKENS" help:"Tokens of a hash id, where they are not those of the format: 512 of Mooncake's traces, 16 of Bailian's."`
@@ -128,8 +128,9 @@ func (c *showCmd) withoutModel() error {
 		flag  string
 		given bool
 	}{
-		{"--kv-cache-dtype", c.KVCacheDType != ""}, {"--state-dtype", c.StateDType != ""}, {"--serving", c.Serving != ""},
-		{"--page-size", c.PageSize != nil}, {"--kv-replicas", c.Replicas != ""},
+		{"--kv-cache-dtype", c.KVCacheDType != ""}, {"--state-dtype", c.StateDType != ""},
+		{"--serving", c.Serving != ""}, {"--page-size", c.PageSize != nil},
+		{"--kv-replicas", c.KVReplicas == model.ReplicasSplit},
 		{"--prefill", c.Prefill.N > 0}, {"--decode", c.Decode.N > 0},
 	} {
 		if x.given {
@@ -150,7 +151,8 @@ func (c *showCmd) describe(file string, cache *model.Cache) (*figures.Figures, e
 	}
 	o := figures.Options{Name: file, From: c.From, To: c.To, Cache: cache}
 	if cache != nil {
-		o.Move = model.Move{Serving: cache.Serving, Replicas: c.Replicas, From: int64(c.Prefill.TP), To: int64(c.Decode.TP)}
+		o.Move = model.Move{Serving: cache.Serving, Replicas: c.KVReplicas, From: int64(c.Prefill.TP),
+			To: int64(c.Decode.TP)}
 	}
 	if _, err := model.Named(c.Model); err == nil {
 		o.Model = c.Model

@@ -178,7 +178,8 @@ func (x *made) note(e *experiment.Experiment) {
 	note := func(format string, args ...any) { e.Note(fmt.Sprintf(format, args...)) }
 	note("trace: %s", x.trace)
 	token, once, state := x.Model.TokenBytes()
-	text := fmt.Sprintf("model: %s, cache in %s, %s a token", x.Model.Model.Name, x.Model.Precision(), size.Decimal(token))
+	text := fmt.Sprintf("model: %s, cache in %s, %s a token", x.Model.Model.Name, x.Model.Precision(),
+		size.Decimal(token))
 	if once+state > 0 {
 		text += fmt.Sprintf(" and %s a request", size.Decimal(once+state))
 	}
@@ -217,7 +218,8 @@ func (x *made) about(s spec) result.Replay {
 		Prefill: result.ReplayWorkers(x.Prefill),
 		Decode:  result.ReplayWorkers(x.Decode),
 		Model:   x.Model.Model.Name, DType: x.Model.DType.Name, DTypeBy: x.Model.DTypeBy,
-		Serving: string(x.Model.Serving), Page: x.Page(), Replicas: string(x.Replicas), Served: strings.Join(x.Served(), ", "),
+		Serving: string(x.Model.Serving), Page: x.Page(), Replicas: string(x.Replicas),
+		Served: strings.Join(x.Served(), ", "),
 		Routing: string(x.Routing), Moved: string(x.Moved),
 		SpeedUp: x.SpeedUp, Scale: x.Scale, Spread: x.Spread, Op: s.Op.String(), InFlight: s.inFlight,
 		FLOPS: cmp.Or(s.FLOPS, model.PrefillFLOPS), Waits: s.FLOPS > 0,

@@ -361,3 +361,23 @@ func Example() {
 	// 1 bench/m.txt dram
 	// bench/conf.yaml:3: traffic_pattern.mem_typ: the key "mem_typ" is not known here; did you mean "mem_type"?
 }
+
+// TestMissingAtOnce names all keys that a map lacks.
+func TestMissingAtOnce(t *testing.T) {
+	schema := Schema{
+		{Name: "a", Type: "int", Required: true, Help: "the first"}, {Name: "b", Type: "int"},
+		{Name: "c", Type: "int", Required: true},
+	}
+	for text, want := range map[string]string{
+		"b: 1\n":       "m.yaml:1: the keys a, c are missing",
+		"b: 1\nc: 2\n": "m.yaml:1: the key a is missing",
+	} {
+		v, err := Parse("m.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := schema.Check(v); err == nil || err.Error() != want {
+			t.Errorf("%q: got %v, want %s", text, err, want)
+		}
+	}
+}

@@ -21,8 +21,8 @@ var otherClasses = map[string]string{"decilm": "nemotron-nas", "rw": "refinedweb
 // withoutHyphens makes the name of a class, in small letters, and that of its family the same.
 var withoutHyphens = strings.NewReplacer("_", "", "-", "")
 
-// byClass are all families that have rules or defaults besides, by the name of their class. Families whose caches
-// are refused are among them.
+// byClass are all families that have their own rules or defaults, by the name of their class. Families whose caches are
+// refused are among them.
 var byClass = sync.OnceValue(func() map[string]string {
 	names := slices.Concat(slices.Collect(maps.Keys(families)), slices.Collect(maps.Keys(defaults)), newer, notServed)
 	slices.Sort(names) // minimaxtext01 and minimax_text_01 have the same class

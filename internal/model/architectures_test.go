@@ -41,8 +41,8 @@ func TestArchitectures(t *testing.T) {
 	}
 }
 
-// TestWithoutModelType reads files whose family only architectures says, or nothing does. A file of which nothing says it
-// from LongCat, with two latent vectors in each layer, is refused; one with plain heads is not.
+// TestWithoutModelType reads files whose family only architectures says, or nothing does. A file that may be
+// LongCat's, with two latent vectors in each layer, is refused; one with plain heads is not.
 func TestWithoutModelType(t *testing.T) {
 	const mla = "num_hidden_layers: 4\nnum_attention_heads: 8\nhidden_size: 64\nkv_lora_rank: 32\nqk_rope_head_dim: 4\n"
 	const heads = `{num_hidden_layers: 4, num_attention_heads: 8, hidden_size: 64}`
@@ -64,7 +64,7 @@ func TestWithoutModelType(t *testing.T) {
 		"text_config:\n  " + strings.ReplaceAll(mla, "\n", "\n  "): "m.yaml:5: text_config.kv_lora_rank: how many",
 		"architectures: [RwkvForCausalLM]\n" + mla:                 "neither vLLM nor SGLang hands its state",
 		"architectures: [A]\nnum_kv_shared_layers: 2\n":            "the keys num_hidden_layers, num_attention_heads, hidden_size are missing",
-		mla: "wanted a map with the text model_name (KVBench's form), or with model_type or architectures (a config.json)",
+		mla: "m.yaml:1: the key model_type is missing, and so is architectures",
 	} {
 		if _, err := parse(text); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: got %v, want %s", text, err, says)

@@ -78,6 +78,7 @@ func parseConfig(v *conf.Value) (*Model, error) {
 		DType: c.dtype(), CacheDType: c.cacheDType(), StateDType: c.fixedStateDType(), expanded: c.expanded,
 	}
 	c.experts(m)
+	m.Draft = c.numberOrOff(0, "num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
 	c.refuseUnread()
 	if len(c.groups) == 0 {
 		c.fail(c.v, "no layer of it keeps anything of a request")

@@ -143,6 +143,7 @@ func TestFamilyRules(t *testing.T) {
 			"window 0 4x256 w512; full 1 4x512; shared 2 to 3"},
 		{"gemma4_text", "num_key_value_heads: 4\nhead_dim: 16\nsliding_window: 9\nper_layer_config: {'02': {head_dim: 32, num_key_value_heads: 2}, '3': {intermediate_size: 7}}\n" +
 			"layer_types: " + list(4, 3, "sliding_attention", "full_attention"), "window 0 to 1 4x16 w9; full 2 2x32; full 3 4x16"},
+		{"gemma4_text", "per_layer_config: {}", "window 0 to 2 4x256 w512; full 3 4x512"},
 		{"cohere2_moe", "num_key_value_heads: 2\nhead_dim: 16\nsliding_window: 9\nsliding_window_pattern: 4\nprefix_dense_sliding_window_pattern: 1\n" +
 			"layer_types: " + list(4, 2, "sliding_attention", "full_attention"), "window 0, 2 2x16 w9; full 1, 3 2x16"},
 		{"laguna", "num_key_value_heads: 2\nhead_dim: 16\nsliding_window: null\nnum_attention_heads_per_layer: [8, 6, 4, 2]\n" +

@@ -74,6 +74,7 @@ func common() conf.Schema {
 		number("num_experts", "routed experts of a layer that has some"),
 		number("experts_per_token", "routed experts that each token is sent to"),
 		number("num_shared_experts", "experts of a layer that every token uses, at its own rank"),
+		number("num_draft_layers", "layers that predict further tokens, which no figure counts"),
 	)...)
 }
 
@@ -89,6 +90,7 @@ func readCommon(v *conf.Value) (*Model, error) {
 		Name: v.Get("model_name").Text(), Layers: v.Get("num_layers").Int(),
 		Params: v.Get("num_model_params").Float(), Experts: v.Get("num_experts").Int(),
 		TopK: v.Get("experts_per_token").Int(), Shared: v.Get("num_shared_experts").Int(),
+		Draft: v.Get("num_draft_layers").Int(),
 	}
 	switch topk := v.Get("experts_per_token"); {
 	case m.Experts > 0 && topk == nil:

@@ -300,6 +300,7 @@ func zaya(c *config) {
 		c.unknownWord(words[i])
 		return Keep{}
 	})
+	c.stateDType = bfloat16Name
 	state := convolved(c.heads, c.full.Heads, c.full.Key, columns)
 	c.each(func(int64) Keep { return Keep{Kind: CCA, State: state} })
 }

@@ -15,6 +15,7 @@ type Model struct {
 	Heads  int64   // of queries
 	Hidden int64   // size of the hidden state; 0: the file does not say
 	Params float64 // parameters; enters no figure
+	Draft  int64   // layers that predict further tokens (MTP), which no figure counts
 
 	Experts int64 // routed experts of a layer that has some; 0: none
 	TopK    int64 // routed experts for each token

@@ -188,6 +188,25 @@ func (m Move) Text(of *Model) string {
 	return strings.Join(texts, ", ")
 }
 
+// Notes are what users must know of a cache that moves so, a sentence each: what is not counted, and what an engine
+// refuses.
+func (m Move) Notes(of *Model) []string {
+	notes := of.Notes()
+	if m.Serving == VLLM && m.From > m.To {
+		notes = append(notes, fmt.Sprintf("vLLM's NIXL connector refuses a prefill TP above the decode TP (%d above %d)",
+			m.From, m.To))
+	}
+	return notes
+}
+
+// Notes are what users must know of figures of the model, a sentence each.
+func (m *Model) Notes() []string {
+	if m.Draft == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("draft layers (MTP) are not counted: the model has %d", m.Draft)}
+}
+
 // wholeWords name what every rank holds whole.
 var wholeWords = map[Kind]string{
 	Indexer: "index keys", IndexKey: "index keys", Compressed: "compressed entries", Window: "latents of the window",

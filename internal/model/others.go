@@ -14,7 +14,8 @@ import (
 
 const besideIt = "the config.json beside it says what the layers keep: give that file, or the folder"
 
-// otherDocument is the error of a document that is known to be another one of a model's; nil: it may be a model file.
+// otherDocument is the error of a document that is known to be another one of a model's, or of a config.json that does
+// not say of which model; nil: it may be a model file.
 func otherDocument(v *conf.Value) error {
 	has := func(keys ...string) bool {
 		for _, key := range keys {
@@ -26,17 +27,19 @@ func otherDocument(v *conf.Value) error {
 	}
 	var what string
 	switch {
-	case isConfig(v):
-	case has("dim", "n_layers", "n_heads"):
+	case has("dim", "n_layers", "n_heads") && !has("architectures"):
 		what = "a params.json, in the form of Mistral's and Meta's own code"
+	case isConfig(v), has("model_name"), has("model"), has("groups"):
+		return nil
+	case has("num_attention_heads"):
+		return v.Errorf("the key model_type is missing, and so is architectures: nothing says which model it is of")
 	case has("tokenizer_class"):
 		what = "a tokenizer_config.json"
 	case has("weight_map"):
 		what = "an index of weights, model.safetensors.index.json"
 	case has("transformers_version"):
 		what = "a generation_config.json"
-	}
-	if what == "" {
+	default:
 		return nil
 	}
 	return v.Errorf("this is %s, and no config.json", what).WithHint(besideIt)

@@ -52,8 +52,8 @@ func (s Serving) String() string {
 // The number is how many tokens less than the file's window its class sees.
 var windowPools = byType(map[string]int64{
 	"gpt_oss gpt-oss gemma4 gemma4_text": 1,
-	"granite_swa granitemoeswa granite_moe_swa beam laguna mellum muse_glimmer muse_glimmer_text": 1,
-	"llama4 llama4_text mimo_v2_flash mimo_v2 step3p5 step3p7 deepseek_v4 deepseek_ref":           0,
+	"granite_swa granitemoe_swa granite_moe_swa beam laguna mellum muse_glimmer muse_glimmer_text": 1,
+	"llama4 llama4_text mimo_v2_flash mimo_v2 step3p5 step3p7 deepseek_v4 deepseek_ref":            0,
 })
 
 // The tokens of a page where the user says none: vLLM's blocks, those of its backends for latent vectors (FlashMLA) and

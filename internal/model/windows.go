@@ -142,7 +142,7 @@ func gemma4(c *config) {
 // perLayer reads per_layer_config: the maps of what single layers have instead, by their numbers; nil: there is none.
 func (c *config) perLayer() map[int64]*conf.Value {
 	v := c.value("per_layer_config")
-	if v == nil {
+	if off(v) {
 		return nil
 	}
 	if v.Kind != conf.Map {

@@ -42,6 +42,7 @@ func (m *maker) notes() {
 	if m.BlockTokens == 0 && slices.ContainsFunc(m.trace.Requests, hasIDs) {
 		note("prefill computes every prompt as a whole: --block-size says the tokens of a hash id, which the trace does not")
 	}
+	m.Notes = append(m.Notes, m.move().Notes(m.Model.Model)...)
 	if m.From > 0 && (m.Moved == Missing || m.Routing == PrefixAware) {
 		note("caches are empty at --from %v: what came before is not in them", m.From)
 	}

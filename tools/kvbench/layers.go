@@ -8,6 +8,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/model"
 	"perigee/internal/plaintext"
+	"perigee/internal/size"
 	"perigee/internal/table"
 )
 
@@ -142,6 +143,11 @@ func (d described) write(out io.Writer, tokens int64, perRank bool) error {
 		head += fmt.Sprintf(", %s", cli.Count(m.Heads, "query head"))
 	}
 	head += "; cache in " + c.Precision()
+	verb := "keeps"
+	if c.Serving != model.Exact {
+		verb = "moves"
+	}
+	head += fmt.Sprintf("\n# a request of %s %s %s", cli.Count(tokens, "token"), verb, size.Exact(kv+state))
 	if d.tp > 1 {
 		head += fmt.Sprintf("\n# one rank of tensor parallelism %d", d.tp)
 	}
@@ -150,6 +156,9 @@ func (d described) write(out io.Writer, tokens int64, perRank bool) error {
 	}
 	if c.State != "" {
 		head += fmt.Sprintf("\n# states in %s: %s", c.State, c.StateBy)
+	}
+	for _, note := range m.Notes() {
+		head += "\n# note: " + note
 	}
 	if _, err := fmt.Fprintln(plaintext.Writer(out), head); err != nil {
 		return err

@@ -112,6 +112,7 @@ func newPlan(
 	if err := p.addKVBench(accounting); err != nil {
 		return nil, err
 	}
+	p.Warnings = append(p.Warnings, m.Notes()...)
 	if err := m.CheckHeads(); err != nil {
 		p.Warnings = append(p.Warnings, err.Error())
 	} else if err := m.CheckTP(c.TP); err != nil {

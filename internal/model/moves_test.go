@@ -137,3 +137,66 @@ func checkLayers(t *testing.T, c *Cache, want kept) {
 		t.Errorf("layers %v, want %v", got, wanted)
 	}
 }
+
+// TestServed compares what engines move of whole files, and the blocks that they make of a page.
+func TestServed(t *testing.T) {
+	text, err := os.ReadFile("testdata/kv-moves/truth.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Models map[string]struct {
+			Engines []struct {
+				Serving Serving
+				Page    int64 `json:"page_size"`
+				Block   json.RawMessage
+				KV      map[string]json.RawMessage `json:"kv_bytes"`
+				Unsure  string
+			}
+		}
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for file, want := range doc.Models {
+		m := mustLoad(t, filepath.Join("testdata/kv-moves", file))
+		for _, e := range want.Engines {
+			if e.Unsure != "" {
+				continue
+			}
+			c := mustCache(t, m, "bf16", Options{Serving: e.Serving, Page: e.Page, StateDType: float32Name})
+			if got := strconv.FormatInt(c.Block, 10); got != string(e.Block) {
+				t.Errorf("%s, %v, pages of %d: blocks of %s, want %s", file, e.Serving, e.Page, got, e.Block)
+			}
+			for isl, bytes := range e.KV {
+				tokens, _ := strconv.ParseInt(isl, 10, 64)
+				if kv, _ := mustBytes(t, c, tokens); strconv.FormatInt(kv, 10) != string(bytes) {
+					t.Errorf("%s, %v, pages of %d, %s tokens: %d bytes, want %s", file, e.Serving, e.Page, isl, kv, bytes)
+				}
+				checked++
+			}
+		}
+	}
+	if checked < 40 {
+		t.Errorf("%d figures of engines were compared", checked)
+	}
+}
+
+// Without a size of pages an engine's own counts.
+func TestOwnPages(t *testing.T) {
+	for _, tt := range []struct {
+		model                string
+		vllm, sglang, trtllm int64
+	}{
+		{"llama3.1-8b", 16, 1, 32}, {"deepseek-v3", 64, 1, 32}, {"deepseek-v3.2", 64, 64, 32},
+		{"deepseek-v4-flash", 256, 256, 32}, {"kimi-k3", 5760, 1, 32}, {"gpt-oss-20b", 16, 1, 32},
+	} {
+		m := mustNamed(t, tt.model)
+		for engine, want := range map[Serving]int64{VLLM: tt.vllm, SGLang: tt.sglang, TRTLLM: tt.trtllm, Exact: 1} {
+			if c := mustCache(t, m, "bf16", Options{Serving: engine}); c.Block != want {
+				t.Errorf("%s, %v: pages of %d, want %d", tt.model, engine, c.Block, want)
+			}
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -171,6 +172,56 @@ func TestReplayOfWrongInput(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := harness.Files(t, map[string]string{"minute.jsonl": c.trace})
 			checkComplaint(t, harness.Run(t, dir, replaying("shm", c.more...)...), c.kind, c.wanted...)
+		})
+	}
+}
+
+// Bytes that are known beforehand move for real, each copy of them: of latent vectors, and of KV heads beyond which
+// there are ranks.
+func TestReplayMovesCopies(t *testing.T) {
+	text, err := os.ReadFile("../internal/model/testdata/kv-moves/moves.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Cases []struct {
+			Name, Model, Serving string
+			Prefill, Decode      struct{ TP int }
+			Page                 int `json:"page_size"`
+			Tokens               []int
+			Total                int64 `json:"total_bytes"`
+			Replay               bool
+		}
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	folder, err := filepath.Abs("../internal/model/testdata/kv-moves")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range doc.Cases {
+		if !c.Replay {
+			continue
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			var trace strings.Builder
+			for i, n := range c.Tokens {
+				fmt.Fprintf(&trace, "{\"timestamp\": %d, \"input_length\": %d}\n", i, n)
+			}
+			dir := harness.Files(t, map[string]string{"t.jsonl": trace.String()})
+			args := []string{"replay", "t.jsonl", "--trace-unit", "ms", "--model", filepath.Join(folder, c.Model), "--engine", "shm", "--verify",
+				"--isolated", "0", "--capacity", "0", "--result", "r.json", "--prefill", fmt.Sprintf("TP%d", c.Prefill.TP),
+				"--decode", fmt.Sprintf("TP%d", c.Decode.TP)}
+			if c.Serving != "" {
+				args = append(args, "--serving", c.Serving, "--page-size", fmt.Sprint(c.Page))
+			}
+			o := harness.MustRun(t, dir, args...)
+			d, err := result.Read(filepath.Join(dir, "r.json"))
+			if err != nil || d.Replay.Bytes != c.Total || int(d.Replay.Done) != len(c.Tokens) {
+				t.Fatalf("%v: %d bytes of %d requests, want %d", err, d.Replay.Bytes, d.Replay.Done, c.Total)
+			}
+			harness.Contains(t, "stdout", o.Stdout, "verified: every byte", "cache in bf16 (default)")
 		})
 	}
 }

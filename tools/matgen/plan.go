@@ -34,6 +34,7 @@ type Workload struct {
 	Decode   Side
 	Patterns []Pattern // in the order of the run
 	Warnings []string  // what looks doubtful, a sentence each
+	Notes    []string  // what is not counted, or an engine refuses
 
 	prefill, decode parallel
 	clipped         clipped
@@ -119,6 +120,7 @@ func Plan(o Options, in Inputs) (*Workload, error) {
 	}
 	if !o.Compat {
 		w.Model.Copies = w.move().Text(w.Model.cache.Model)
+		w.Notes = w.move().Notes(w.Model.cache.Model)
 	}
 	draws, err := o.draws(in)
 	if err != nil {

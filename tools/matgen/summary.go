@@ -31,6 +31,9 @@ func (w *Workload) writeSummary(out io.Writer, written string) error {
 	if len(w.Patterns) > 0 {
 		w.summarizePatterns(line)
 	}
+	for _, text := range w.Notes {
+		line("note: %s", text)
+	}
 	for _, text := range w.Warnings {
 		line("warning: %s", text)
 	}

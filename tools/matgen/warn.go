@@ -15,9 +15,6 @@ func (w *Workload) warn() {
 			w.Warnings = append(w.Warnings, text)
 		}
 	}
-	if !w.Options.Compat {
-		w.Warnings = append(w.Warnings, w.move().Notes(w.Model.cache.Model)...)
-	}
 }
 
 func (w *Workload) warnClipped() string {

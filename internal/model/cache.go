@@ -41,6 +41,9 @@ type Cache struct {
 
 // Cache fixes the precision and the way of serving. A model that cannot be served so is an error of the kind Input.
 func (m *Model) Cache(o Options) (*Cache, error) {
+	if o.Serving == VLLM {
+		m = m.expand()
+	}
 	c := &Cache{Model: m, Options: o, entry: make([]int64, len(m.Groups))}
 	c.State, c.StateBy = m.stateDType(o)
 	ssm := int64(2)
@@ -48,17 +51,13 @@ func (m *Model) Cache(o Options) (*Cache, error) {
 		ssm = 4
 	}
 	for i, g := range m.Groups {
-		k := g.Keep
-		if o.Serving == VLLM && k.Kind == MLA && m.expanded.Heads > 0 {
-			k = m.expanded
-		}
 		var err error
-		if c.entry[i], err = k.EntryBytes(o.DType); err != nil {
+		if c.entry[i], err = g.EntryBytes(o.DType); err != nil {
 			return nil, fault.Wrap(err, "%s", m.Name)
 		}
-		if o.Serving == VLLM && k.Key != k.Value && (o.DType.scale > 0 || o.DType.block > 0) {
+		if o.Serving == VLLM && g.Key != g.Value && (o.DType.scale > 0 || o.DType.block > 0) {
 			return nil, fault.New(fault.Input, "%s: vLLM keeps keys of %d values and values of %d in 16 bit or fp8 only, not %s",
-				m.Name, k.Key, k.Value, o.DType.Name)
+				m.Name, g.Key, g.Value, o.DType.Name)
 		}
 		if g.State.Any() {
 			c.entry[i] = g.StateBytes(ssm)
@@ -114,6 +113,40 @@ func (m *Model) stateDType(o Options) (name, by string) {
 		return bfloat16Name, "vLLM takes the model's precision"
 	}
 	return float32Name, "assumed: SGLang's default; vLLM takes the model's precision"
+}
+
+// Kept are the tokens that need not move of those that a decode worker has of a request: whole pages, where pages count.
+func (c *Cache) Kept(cached, tokens int64) int64 {
+	if cached == tokens || c.Page == 0 && c.Serving == Exact {
+		return cached
+	}
+	return cached / c.Block * c.Block
+}
+
+// Held are the bytes that a request of so many tokens takes in the memory of what the cache is of, a rank or all: more
+// than moves, since vLLM does not move the last token of models with states, and pads a state to a page. ok is false
+// where they do not fit 63 bits.
+func (c *Cache) Held(tokens int64) (bytes int64, ok bool) {
+	if c.Serving.sent(c.Model, tokens+1) == tokens {
+		tokens++
+	}
+	kv, state, err := c.Bytes(tokens)
+	page, fits := product(c.Block, c.attentionBytes())
+	if err != nil || !fits {
+		return 0, false
+	}
+	bytes = kv + state
+	for i, g := range c.Model.Groups {
+		if c.Serving != VLLM || !g.State.Any() {
+			continue
+		}
+		padding, ok := product(max(page-c.entry[i], 0), int64(len(g.Layers)))
+		if !ok || padding > math.MaxInt64-bytes {
+			return 0, false
+		}
+		bytes += padding
+	}
+	return bytes, true
 }
 
 // Rank is the cache as one rank of tensor parallelism holds it; see [Model.Rank].

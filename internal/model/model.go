@@ -35,8 +35,8 @@ type Model struct {
 	cacheDTypeBy, noAuto string
 	// recurrent reports whether any layer of the whole model has a recurrence whose state vLLM hands over.
 	recurrent bool
-	// expanded stands for the keys and values that vLLM keeps instead of a latent vector, in models where it expands
-	// that to all heads.
+	// expanded are the keys and values that vLLM keeps instead of a latent vector, in models where it expands that to
+	// all heads.
 	expanded Keep
 	// queriesPerHead are the query heads that share a KV head, where the file says that instead of the KV heads; it
 	// need not divide Heads. Otherwise 0.
@@ -140,8 +140,20 @@ func (m *Model) Stateful() bool {
 	return slices.ContainsFunc(m.Groups, func(g Group) bool { return g.State.Any() })
 }
 
-// Recurrent reports whether a layer has a recurrence whose state vLLM hands over, and then makes the last token from.
-func (m *Model) Recurrent() bool { return m.recurrent }
+// expand is the model as vLLM keeps it.
+func (m *Model) expand() *Model {
+	if m.expanded.Heads == 0 {
+		return m
+	}
+	x := *m
+	x.Groups, x.expanded = slices.Clone(m.Groups), Keep{}
+	for i, g := range x.Groups {
+		if g.Kind == MLA {
+			x.Groups[i].Keep = m.expanded
+		}
+	}
+	return &x
+}
 
 // Uniform returns the one cache that all layers keep alike, for formulas that know no other models: those of KVBench.
 // The layers of GPT-OSS count as alike, since KVBench takes their windows for full attention.

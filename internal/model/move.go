@@ -122,9 +122,10 @@ func (m Move) Lots(k Keep, bytes, states int64) []Lot {
 	return slices.DeleteFunc(lots, func(l Lot) bool { return l.Bytes == 0 })
 }
 
-// Bytes are all that crosses the network of the tokens from, up to the last, of a request of so many. ok is false where
-// they do not fit 63 bits.
-func (m Move) Bytes(c *Cache, from, tokens int64) (sum int64, ok bool) {
+// Bytes are all that crosses the network of a request of so many tokens, of which the decode worker has some already.
+// ok is false where they do not fit 63 bits.
+func (m Move) Bytes(c *Cache, cached, tokens int64) (sum int64, ok bool) {
+	from := c.Kept(cached, tokens)
 	for i, g := range c.Model.Groups {
 		bytes, ok := c.GroupBytes(i, from, tokens, tokens)
 		if !ok {

@@ -13,7 +13,6 @@ import (
 func (m *Model) Rank(tp int64) *Model {
 	r := *m
 	r.Groups = slices.Clone(m.Groups)
-	r.expanded.Heads = ceilDiv(m.expanded.Heads, tp)
 	for i, g := range r.Groups {
 		r.Groups[i].Heads = ceilDiv(g.Heads, tp)
 		r.Groups[i].State = g.State.rank(tp)

@@ -75,7 +75,11 @@ func (c *Cache) setBlock() {
 		return
 	}
 	if large := c.stateBlock(); large > c.Block {
-		c.Block, c.BlockBy = large, "vLLM makes the page of a layer as large as a state"
+		c.BlockBy = "vLLM makes the page of a layer as large as a state"
+		if c.Page > 0 {
+			c.BlockBy += fmt.Sprintf(", whatever smaller one is asked for, as %d is", c.Page)
+		}
+		c.Block = large
 	}
 }
 
@@ -90,7 +94,7 @@ func (s Serving) page(m *Model) int64 {
 		return trtllmBlock
 	case is(func(g Group) bool { return g.Packing == packingV4 }):
 		return v4Block
-	case sparse, s == VLLM && m.expanded.Heads == 0 && is(func(g Group) bool { return g.Kind == MLA }):
+	case sparse, s == VLLM && is(func(g Group) bool { return g.Kind == MLA }):
 		return latentBlock
 	case s == SGLang:
 		return 1
@@ -108,18 +112,13 @@ func (c *Cache) stateBlock() int64 {
 	if c.Ranks > 1 {
 		return c.Rank(c.Ranks).stateBlock()
 	}
-	var state, token int64
-	unit := max(c.Page, plainBlock)
+	unit, state, token := max(c.Page, plainBlock), int64(0), c.attentionBytes()
 	for i, g := range c.Model.Groups {
-		switch {
-		case g.State.Any():
+		if g.State.Any() {
 			state = max(state, c.entry[i])
-		case g.Fixes() || g.Every > 1 || g.Kind == Indexer || g.Kind == SharedKV:
-		default:
-			token = max(token, c.entry[i])
-			if g.Kind == MLA {
-				unit = max(unit, 128)
-			}
+		}
+		if g.Kind == MLA {
+			unit = max(unit, 128)
 		}
 	}
 	if state == 0 || token == 0 {
@@ -130,6 +129,16 @@ func (c *Cache) stateBlock() int64 {
 		return 0
 	}
 	return unit * ceilDiv(state, page)
+}
+
+// attentionBytes are those of a token in the layer whose attention keeps most of it.
+func (c *Cache) attentionBytes() (most int64) {
+	for i, g := range c.Model.Groups {
+		if !g.Fixes() && g.Every <= 1 && g.Kind != Indexer && g.Kind != SharedKV {
+			most = max(most, c.entry[i])
+		}
+	}
+	return most
 }
 
 // BlockText says in words in which pages the cache moves.

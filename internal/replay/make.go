@@ -136,7 +136,7 @@ func (m *maker) add(k, i int, at float64) error {
 	}
 	q.ArrivalNS, q.PrefillNS = int64(at/m.SpeedUp), int64(prefill/m.SpeedUp)
 	if found := m.tokens(m.decode.touch(d, r.HashIDs), r); m.Moved == Missing {
-		q.Moved -= m.kept(found, r.Input)
+		q.Moved -= m.Model.Kept(found, r.Input)
 	}
 	to.sent += q.Moved
 	if m.FLOPS == 0 {

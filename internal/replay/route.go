@@ -85,15 +85,6 @@ func (m *maker) tokens(blocks int, r *trace.Request) int64 {
 	return min(int64(blocks)*m.BlockTokens, r.Input)
 }
 
-// kept is how many of the tokens that a decode worker has of a prompt need not move: whole pages, where pages count.
-func (m *maker) kept(cached, input int64) int64 {
-	c := m.geometry.cache
-	if cached == input || !m.geometry.paged {
-		return cached
-	}
-	return cached / c.Block * c.Block
-}
-
 // prefillNS is how long the prefill of a prompt takes, of which so many tokens are cached.
 func (m *maker) prefillNS(r *trace.Request, cached int64) float64 {
 	return m.Model.Model.PrefillOperations(cached, r.Input) / m.flops * 1e9

@@ -6,7 +6,6 @@ import (
 	"sort"
 
 	"perigee/internal/cli"
-	"perigee/internal/model"
 	"perigee/internal/size"
 )
 
@@ -26,23 +25,24 @@ func (d described) fits(memory, isl int64) capacity {
 	f := capacity{described: d, memory: memory, isl: isl, request: d.held(isl)}
 	f.requests = memory / max(f.request, 1)
 	f.tokens = int64(sort.Search(maxTokens, func(n int) bool { return d.held(int64(n)+1) > memory }))
+	// A window may lie in one page more or less, so that some longer requests take less.
+	for n := f.tokens + 1; n <= min(f.tokens+4*d.cache.Block, maxTokens); n++ {
+		if d.held(n) <= memory {
+			f.tokens = n
+		}
+	}
 	return f
 }
 
-// held are the bytes of a request on the rank. vLLM does not move the last token of models with states, which the
-// decoder makes and keeps. What does not fit 63 bits is the largest number that does.
+// held are the bytes of a request on the rank; what does not fit 63 bits is the largest number that does.
 func (d described) held(tokens int64) int64 {
-	if d.cache.Serving == model.VLLM && d.model.Recurrent() {
-		tokens++
+	if bytes, ok := d.cache.Held(tokens); ok {
+		return bytes
 	}
-	kv, state, err := d.cache.Bytes(tokens)
-	if err != nil {
-		return math.MaxInt64
-	}
-	return kv + state
+	return math.MaxInt64
 }
 
-// String says it in a line.
+// String says it in two lines.
 func (f capacity) String() string {
 	rank := "a rank"
 	if f.tp > 1 {
@@ -52,8 +52,8 @@ func (f capacity) String() string {
 	if f.tokens >= maxTokens {
 		tokens = "any number of tokens"
 	}
-	return fmt.Sprintf("# %s of %s hold %s of one request, or %s of %s (%s each)", size.Exact(f.memory), rank, tokens,
-		cli.Count(f.requests, "request"), cli.Count(f.isl, "token"), size.Exact(f.request))
+	return fmt.Sprintf("# %s of %s hold %s of one request,\n# or %s of %s, which take %s each", size.Decimal(f.memory), rank,
+		tokens, cli.Count(f.requests, "request"), cli.Count(f.isl, "token"), size.Exact(f.request))
 }
 
 // fields are the figures for programs.

@@ -115,7 +115,16 @@ func (m *Model) stateDType(o Options) (name, by string) {
 	return float32Name, "assumed: SGLang's default; vLLM takes the model's precision"
 }
 
-// Kept are the tokens that need not move of those that a decode worker has of a request: whole pages, where pages count.
+// States says in words in what the recurrences are counted, and why; empty where there are none.
+func (c *Cache) States() string {
+	if c.State == "" {
+		return ""
+	}
+	return fmt.Sprintf("states in %s (%s)", c.State, c.StateBy)
+}
+
+// Kept are the tokens that need not move of those that a decode worker has of a request: whole pages, where pages
+// count.
 func (c *Cache) Kept(cached, tokens int64) int64 {
 	if cached == tokens || c.Page == 0 && c.Serving == Exact {
 		return cached

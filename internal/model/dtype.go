@@ -59,13 +59,16 @@ func (m *Model) ParseDType(name string) (DType, error) {
 	return t, err
 }
 
-// precision is ParseDType, and says what has decided. Without a name it is bf16.
+// precision is ParseDType, and says what has decided. Without a name it is bf16, and of a checkpoint in the local cache
+// what its files say.
 func (m *Model) precision(name string) (t DType, by string, err error) {
-	by = "as asked"
-	switch name = strings.ToLower(name); name {
-	case "":
+	by, name = "as asked", strings.ToLower(name)
+	switch {
+	case name == "" && m.OfID && m.noAuto != "":
+		name, by = "bf16", "assumed: "+m.noAuto
+	case name == "" && !m.OfID:
 		name, by = "bf16", "default"
-	case "auto":
+	case name == "auto" || name == "":
 		if m.noAuto != "" {
 			asked := cmp.Or(m.ByName, m.Name)
 			return t, "", fault.New(fault.Usage, "%s: what auto is cannot be said: %s", asked, m.noAuto).

@@ -9,10 +9,16 @@ type Flags struct {
 	Served       `yaml:",inline"`
 }
 
+// Given reports whether any of the options is there.
+func (f Flags) Given() bool {
+	serving, err := ParseServing(f.Serving)
+	return err != nil || serving != Exact || f.KVCacheDType+f.StateDType != "" || f.PageSize != nil
+}
+
 // Served are the options that decide how an engine serves the cache.
 type Served struct {
 	StateDType string `name:"state-dtype" enum:",float32,bfloat16" default:"" placeholder:"NAME" help:"Precision of states: float32 or bfloat16 (default: that of the file, the class or the engine)." yaml:"state_dtype,omitempty"`
-	Serving    string `name:"serving" enum:",none,vllm,sglang,trtllm" default:"" placeholder:"ENGINE" help:"Move what an engine moves: vllm, sglang or trtllm. With none, the default, what the model keeps." yaml:"serving,omitempty"`
+	Serving    string `name:"serving" enum:"none,vllm,sglang,trtllm" default:"none" placeholder:"ENGINE" help:"Move what an engine moves: vllm, sglang or trtllm. With none, the default, what the model keeps." yaml:"serving,omitempty"`
 	PageSize   *int64 `name:"page-size" placeholder:"TOKENS" help:"With --serving: tokens of a page (default: the engine's own)." yaml:"page_size,omitempty"`
 }
 
@@ -47,6 +53,14 @@ func (f *Served) Options(ranks int64) (Options, error) {
 		return o, fault.New(fault.Usage, "--page-size: wanted 1 to %d tokens, got %d", maxPage, o.Page)
 	}
 	return o, nil
+}
+
+// CheckPages refuses pages that no engine moves, where they have no other meaning. Errors are of the kind Usage.
+func (f *Served) CheckPages() error {
+	if serving, err := ParseServing(f.Serving); err != nil || serving != Exact || f.PageSize == nil {
+		return err
+	}
+	return fault.New(fault.Usage, "--page-size without effect: there is no --serving by an engine")
 }
 
 // Cache is the cache of a model as the options say.

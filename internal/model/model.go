@@ -27,6 +27,9 @@ type Model struct {
 	DType, CacheDType string
 	// ByName is the name, as the user gave it, by which alone the model is known; empty: its file says all of it.
 	ByName string
+	// OfID reports whether it is a checkpoint in the local cache of Hugging Face: its files decide the precision of the
+	// cache where the user does not.
+	OfID bool
 	// StateDType is the precision of the states that the file or the class fixes; empty: the engine decides.
 	StateDType string
 

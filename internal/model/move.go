@@ -1,11 +1,12 @@
 package model
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
+
+	"perigee/internal/fault"
 )
 
 // Replicas says what decode ranks receive that hold the same part of a cache.
@@ -153,14 +154,20 @@ func (m Move) Holders(of *Model) int64 {
 	return most
 }
 
-// Text says in words who receives copies of what; empty where every byte crosses once and no rank lacks anything.
+// Text says in words who receives what other ranks receive, too; empty where every byte crosses once.
 func (m Move) Text(of *Model) string {
 	holders := m.Holders(of)
 	if m.Replicas == ReplicasSplit && holders > 1 {
 		return fmt.Sprintf("%d decode ranks hold the same cache and each receives 1/%d of it (split), the rest must move "+
 			"inside the worker", holders, holders)
 	}
-	heads, repeated, whole := int64(1), int64(1), ""
+	heads, repeated := int64(1), int64(1)
+	var whole []string
+	add := func(what string) {
+		if what != "" && !slices.Contains(whole, what) {
+			whole = append(whole, what)
+		}
+	}
 	for _, g := range of.Groups {
 		s := m.Share(g.Keep)
 		switch {
@@ -169,16 +176,15 @@ func (m Move) Text(of *Model) string {
 			if s.Repeat {
 				repeated = max(repeated, s.Step)
 			}
-		case s.Copies == 1 || g.Kind == SharedKV:
-		case g.Kind == MLA:
-			whole = "the whole latent"
-		default:
-			whole = cmp.Or(whole, "all "+wholeWords[g.Kind])
+		case g.CopiedBytes() > 0 && m.To > 1:
+			add(wholeWords[g.Kind])
+		case s.Copies > 1:
+			add(wholeWords[g.Kind])
 		}
 	}
 	var texts []string
-	if whole != "" {
-		texts = append(texts, fmt.Sprintf("each of %d decode ranks receives %s", m.To, whole))
+	if whole != nil {
+		texts = append(texts, fmt.Sprintf("each of %d decode ranks receives %s", m.To, strings.Join(whole, " and ")))
 	}
 	if heads > 1 {
 		texts = append(texts, fmt.Sprintf("each KV head goes to %d decode ranks", heads))
@@ -189,13 +195,25 @@ func (m Move) Text(of *Model) string {
 	return strings.Join(texts, ", ")
 }
 
+// Check returns why no cache can go so: an error of the kind Usage.
+func (m Move) Check() error {
+	if m.From%m.To != 0 && m.To%m.From != 0 {
+		return fault.New(fault.Usage, "of TP %d and %d one must be a multiple of the other", m.From, m.To)
+	}
+	return nil
+}
+
 // Notes are what users must know of a cache that moves so, a sentence each: what is not counted, and what an engine
 // refuses.
 func (m Move) Notes(of *Model) []string {
 	notes := of.Notes()
 	if m.Serving == VLLM && m.From > m.To {
-		notes = append(notes, fmt.Sprintf("vLLM's NIXL connector refuses a prefill TP above the decode TP (%d above %d)",
-			m.From, m.To))
+		notes = append(notes, fmt.Sprintf("vLLM's NIXL connector refuses a prefill TP above the decode TP "+
+			"(%d above %d ranks that hold a request)", m.From, m.To))
+	}
+	if of.Heads > 0 && (of.Heads%m.From != 0 || of.Heads%m.To != 0) {
+		notes = append(notes, fmt.Sprintf("engines refuse it: the %d attention heads of %s do not divide among prefill tp %d "+
+			"and decode tp %d", of.Heads, of.Name, m.From, m.To))
 	}
 	return notes
 }
@@ -208,7 +226,12 @@ func (m *Model) Notes() []string {
 	return []string{fmt.Sprintf("draft layers (MTP) are not counted: the model has %d", m.Draft)}
 }
 
-// wholeWords name what every rank holds whole.
+// wholeWords name what every rank holds whole, all of it or in part.
 var wholeWords = map[Kind]string{
-	Indexer: "index keys", IndexKey: "index keys", Compressed: "compressed entries", Window: "latents of the window",
+	MLA: "the whole latent", Indexer: "all index keys", IndexKey: "all index keys",
+	Compressed: "all compressed entries",
+	Window:     "all latents of the window",
+	Mamba2:     "the shared part of the states",
+	CCA:        "the shared part of the states",
+	Ring:       "the rings",
 }

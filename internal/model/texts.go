@@ -114,7 +114,7 @@ func (t Texts) Model() (*Model, error) {
 		return nil, err
 	}
 	if t.ofID() {
-		m.Name = t.Name
+		m.Name, m.OfID = t.Name, true
 	}
 	switch {
 	case m.CacheDType != "":

@@ -32,6 +32,8 @@ const tolerance = 0.01
 // Kept is what the model keeps of the requests.
 type Kept struct {
 	Bytes    int64 // once, of all requests
+	Ranks    int64 // that a decode worker has for a request
+	All      int64 // bytes that go to all these ranks, copies and all
 	Requests int64
 	DType    string // the precision in which that is counted
 	Latents  bool   // whether every TP rank holds all of some layers' caches
@@ -111,6 +113,10 @@ func (r *Result) judge(kept Kept) {
 		}
 	case copies >= 2 && near(copies):
 		r.Verdict, r.Answer, r.Why = Copies, fmt.Sprintf("%.0f copies", copies), kept.copies(copies)
+	case kept.All > kept.Bytes && math.Abs(float64(r.Moved)/float64(kept.All)-1) <= tolerance:
+		r.Verdict, r.Answer = Copies, fmt.Sprintf("moved to all %d decode ranks", kept.Ranks)
+		r.Why = fmt.Sprintf("each rank received all that it holds, together %.3g times the cache: copies of a part of it, and "+
+			"shares of the rest", r.Factor)
 	default:
 		r.Verdict, r.Answer = Unknown, fmt.Sprintf("the factor %.3g; no known reason", r.Factor)
 		r.Why = "what decode has of a prompt is not moved, and what others sent meanwhile is counted, too"
@@ -127,8 +133,11 @@ func (k Kept) copies(n float64) string {
 		why = fmt.Sprintf("%.0f ranks hold, and received, each KV head, as with TP %.0f and %d heads, or %s", n,
 			n*float64(k.Heads), k.Heads, why)
 	}
-	if n == 2 && !sixteen(k.DType) {
+	switch {
+	case n == 2 && !sixteen(k.DType):
 		why += ", or they are in 16 bit"
+	case sixteen(k.DType):
+		why += fmt.Sprintf(", or %.0f times in fp8", 2*n)
 	}
 	return why
 }

@@ -86,9 +86,8 @@ func (o *Options) checkWorkers() error {
 				WithHint("--%s can have %s", side.flag, strings.Join(can, ", "))
 		}
 	}
-	a, b := o.Prefill.TP, o.Decode.TP
-	if a%b != 0 && b%a != 0 {
-		return usage("--prefill %s, --decode %s: of TP %d and %d one must be a multiple of the other", o.Prefill, o.Decode, a, b)
+	if err := o.move().Check(); err != nil {
+		return usage("--prefill %s, --decode %s: %w", o.Prefill, o.Decode, err)
 	}
 	return nil
 }

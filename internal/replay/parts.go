@@ -50,17 +50,20 @@ func (s *Schedule) Page() int64 {
 	return s.Model.Block
 }
 
-// Served says in words what of the engine's choices counts, and who receives copies; see [model.Move.Text].
+// Served says in words what of the engine's choices counts, and who receives copies.
 func (o *Options) Served() []string {
 	var texts []string
 	if o.Model.Serving != model.Exact {
 		texts = append(texts, fmt.Sprintf("as %v, %s", o.Model.Serving, o.Model.BlockText()))
 	}
-	if text := o.move().Text(o.Model.Model); text != "" {
+	if text := o.Copies(); text != "" {
 		texts = append(texts, text)
 	}
 	return texts
 }
+
+// Copies says in words who receives the same bytes as others; see [model.Move.Text].
+func (o *Options) Copies() string { return o.move().Text(o.Model.Model) }
 
 // move is how a cache goes from the ranks of a prefill worker to those of a decode worker.
 func (o *Options) move() model.Move {

@@ -19,9 +19,11 @@ type Replay struct {
 	DType    string        `json:"kv_cache_dtype"`
 	DTypeBy  string        `json:"kv_cache_dtype_by,omitempty"`
 	Serving  string        `json:"serving,omitempty"`     // engine whose choices count; empty: none
-	Page     int64         `json:"page_tokens,omitempty"` // of a descriptor; 0: it holds all of a group of layers
+	Block    int64         `json:"block,omitempty"`       // tokens of a page, a descriptor; 0: it holds all of a group of layers
+	BlockBy  string        `json:"block_by,omitempty"`    // what decided that
+	State    string        `json:"state_dtype,omitempty"` // precision of recurrences
 	Replicas string        `json:"kv_replicas,omitempty"` // what decode ranks receive that hold the same: full or split
-	Served   string        `json:"served,omitempty"`      // of pages and copies, in words
+	Copied   string        `json:"copies,omitempty"`      // who receives the same as others, in words
 	Routing  string        `json:"routing"`
 	Moved    string        `json:"moved"` // prompt or miss
 	SpeedUp  float64       `json:"speed_up"`

@@ -94,10 +94,11 @@ func (d *Document) DescribeWorkload(generator map[string]any) string {
 	if dtype, ok := model["kv_cache_dtype"].(string); ok {
 		name += " in " + dtype
 	}
-	if by, ok := model["kv_cache_dtype_by"].(string); ok {
+	by, told := model["kv_cache_dtype_by"].(string)
+	if told {
 		name += " (" + by + ")"
 	}
-	copies, told := model["copies"].(string)
+	copies, _ := model["copies"].(string)
 	old := !told && options["kv_replicas"] == "full"
 	parts := []string{name, layout(d, options), played.text(), copies, played.scale(old)}
 	return strings.Join(slices.DeleteFunc(parts, func(text string) bool { return text == "" }), ", ")

@@ -142,11 +142,11 @@ func (c Config) by(key, option string) string {
 	case c.over[key] != "":
 		return c.over[key]
 	case c.file[key] && option != "":
-		return key + " of the config; " + option + " says another"
+		return key + " of the config, " + option + " says another"
 	case c.file[key]:
 		return key + " of the config"
 	case option != "":
-		return "KVBench's default; " + option + " says another"
+		return "KVBench's default, " + option + " says another"
 	}
 	return "KVBench's default"
 }

@@ -31,7 +31,7 @@ func curves(models []described) []curve {
 		total := curve{Name: d.model.Name}
 		kinds := map[string]*curve{}
 		var order []*curve
-		for _, g := range d.model.Groups {
+		for _, g := range d.cache.Model.Groups {
 			if name := string(g.Kind); kinds[name] == nil {
 				kinds[name] = &curve{Name: name}
 				order = append(order, kinds[name])
@@ -40,7 +40,7 @@ func curves(models []described) []curve {
 		for tokens := int64(1 << 10); tokens <= 1<<20; tokens *= 2 {
 			sums := map[string]float64{}
 			var sum float64
-			for i, g := range d.model.Groups {
+			for i, g := range d.cache.Model.Groups {
 				n, _ := d.cache.GroupBytes(i, 0, tokens, tokens)
 				sums[string(g.Kind)] += float64(n)
 				sum += float64(n)

@@ -21,7 +21,7 @@ const (
 type Figures struct {
 	// KV cache of a token: whole model, without replicas; layers with a sliding window count fully
 	TokenBytes int64
-	ISLBytes   int64      // KV cache of a request: whole model, without replicas or states
+	ISLBytes   int64      // KV cache of a request: whole model, without copies or states; with an engine in its pages
 	StateBytes int64      // states of a request, of fixed size; only exact knows them
 	Transfers  []Transfer // what is moved; those that keep all tokens first
 	Bytes      int64      // moved in all: by all GPUs with kvbench, by the one with the most with exact
@@ -136,6 +136,7 @@ func oneToken(c *model.Cache) int64 {
 type stage struct {
 	*model.Cache
 	split []int64
+	ranks int64 // of tensor parallelism
 }
 
 // blocks are the pages that the rank is sent of each layer of a group, and their bytes.
@@ -143,6 +144,8 @@ func (s stage) blocks(i int, isl int64) (count, bytes int64) {
 	count, bytes = s.Blocks(i, isl)
 	if n := s.split[i]; n > 0 {
 		count = ceil64(count, n)
+		copied := s.Model.Groups[i].CopiedBytes()
+		bytes -= copied - ceil64(copied, s.ranks)
 	}
 	return count, bytes
 }
@@ -156,7 +159,7 @@ func largestStage(all *model.Cache, c Config, move model.Move) (largest stage, e
 	}
 	most := big.NewInt(-1)
 	for i := range c.PP {
-		s := stage{Cache: rank.Stage(bounds[i], bounds[i+1])}
+		s := stage{Cache: rank.Stage(bounds[i], bounds[i+1]), ranks: c.TP}
 		for _, g := range all.Model.Stage(bounds[i], bounds[i+1]).Groups {
 			s.split = append(s.split, move.Share(g.Keep).Split)
 		}

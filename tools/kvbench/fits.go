@@ -61,7 +61,8 @@ func (f capacity) fields() fields {
 	return fields{
 		{"model", f.model.Name}, {"family", f.model.Family}, {"kv_cache_dtype", f.cache.DType.Name},
 		{"kv_cache_dtype_by", f.cache.DTypeBy}, {"state_dtype", absent(f.cache.State)},
-		{"serving", absent(string(f.cache.Serving))}, {"block", f.cache.Block}, {"tp", f.tp},
+		{"serving", absent(string(f.cache.Serving))}, {"block", f.cache.Block},
+		{"block_by", f.cache.BlockBy}, {"tp", f.tp},
 		{"memory_bytes", f.memory},
 		{"isl", f.isl}, {"bytes_for_isl", f.request}, {"tokens", f.tokens}, {"requests", f.requests},
 	}

@@ -76,6 +76,7 @@ func (b Bench) precheck() error {
 type remarks struct {
 	accounting string // the other one
 	tried      int
+	notes      []string // of the model
 	order      []remark
 	texts      map[remark][]string // without repetitions
 	exact      []string            // what one GPU moves where that is not what the command says
@@ -116,6 +117,11 @@ func (r *remarks) add(p *Plan) {
 	if p.differs() {
 		r.exact = append(r.exact, p.ConfigName+": "+p.exactText())
 	}
+	for _, text := range p.Notes {
+		if !slices.Contains(r.notes, text) {
+			r.notes = append(r.notes, text)
+		}
+	}
 	for _, text := range p.Warnings {
 		keep(text, false)
 	}
@@ -127,6 +133,9 @@ func (r *remarks) add(p *Plan) {
 // write prints the warnings, and then why the two accountings differ.
 func (r *remarks) write(w io.Writer) {
 	w = plaintext.Writer(w) // names of configs may be anything
+	for _, text := range r.notes {
+		fmt.Fprintln(w, "perigee: note:", text)
+	}
 	for _, m := range r.order {
 		if !m.difference {
 			fmt.Fprintf(w, "perigee: warning: %s: %s\n", r.of(m), r.texts[m][0])

@@ -238,7 +238,7 @@ func TestSomeFail(t *testing.T) {
 func TestShippedPattern(t *testing.T) {
 	inFolder(t, nil)
 	out := mustRun(t, "iosize --model llama3.1-8b --model_configs block-tp8-* --format csv")
-	if n := strings.Count(out, "\r\n"); n != 7 || !strings.Contains(out, "\r\nblock-tp8-pp1,LLAMA3.1_8B,kvbench,fp8,\"model_quant_mode of the config, by which KVBench counts\",,8192\r\n") {
+	if n := strings.Count(out, "\r\n"); n != 7 || !strings.Contains(out, "\r\nblock-tp8-pp1,LLAMA3.1_8B,kvbench,fp8,\"model_quant_mode of the config, by which KVBench counts, as --accounting exact does by --kv_cache_dtype\",,16,,8192\r\n") {
 		t.Errorf("got %q", out)
 	}
 }
@@ -270,8 +270,8 @@ func TestJSON(t *testing.T) {
 		"exact": map[string]any{
 			"kv_bytes_per_token_all_gpus": 65536.0, "kv_bytes_for_isl": 536870912.0, "io_size_page1": 512.0, "io_size": 8192.0,
 			"batch_size": 5120.0, "second_io_size": nil, "second_batch_size": nil, "bytes": 41943040.0,
-			"state_bytes": 0.0, "kv_cache_dtype": "fp8", "kv_cache_dtype_by": "kvcache_quant_mode of the config; --kv_cache_dtype says another",
-			"block": 16.0, "state_dtype": nil, "state_dtype_by": nil, "serving": nil,
+			"state_bytes": 0.0, "kv_cache_dtype": "fp8", "kv_cache_dtype_by": "kvcache_quant_mode of the config, --kv_cache_dtype says another",
+			"block": 16.0, "block_by": "page_size of the config", "state_dtype": nil, "state_dtype_by": nil, "serving": nil,
 		},
 		"differences": []any{
 			"kvbench counts the cache of all 256 GPUs (tp 16 x pp 16), exact what one GPU moves",
@@ -292,7 +292,7 @@ func TestJSON(t *testing.T) {
 		}
 	}
 	header, _, _ := strings.Cut(first, "\r\n")
-	if !strings.HasPrefix(header, "benchmark_group,backend,check_consistency,") || !strings.HasSuffix(header, "exact_serving,differences,warnings,layers,nixlbench,perigee") {
+	if !strings.HasPrefix(header, "benchmark_group,backend,check_consistency,") || !strings.HasSuffix(header, "exact_serving,differences,warnings,notes,layers,nixlbench,perigee") {
 		t.Errorf("columns %s", header)
 	}
 	if rows, err := csv.NewReader(strings.NewReader(first)).ReadAll(); err != nil || len(rows) != 2 {
@@ -350,7 +350,7 @@ func TestDescribe(t *testing.T) {
 	inFolder(t, map[string]string{"m/config.json": `{"model_type": "gpt_oss", "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 2, "hidden_size": 64}`})
 	text := mustRun(t, "models m kimi-k3 --per-rank --isl 1000 --html p.html --plot p.svg")
 	for _, want := range []string{
-		"# gpt_oss: gpt_oss, 4 layers, 8 query heads; cache in bf16 (default)\n# a request of 1000 tokens keeps 1.16 MB (1155072 bytes)\n", "window         2  0, 2     the last 128 tokens              -         131072                  131072\n", "# states in float32: the model's file or class says so\n",
+		"# gpt_oss: gpt_oss, 4 layers, 8 query heads; cache in bf16 (default)\n# a request of 1000 tokens keeps 1.16 MB (1155072 bytes)\n", "window         2  0, 2     the last 128 tokens              -         131072                  131072\n", "# states in float32 (the model's file or class says so)\n",
 		"kda           69  0 to 2, 4 to 6, ... 88 to 90  a state                 -      449372160", "  32        -       -       -       -\n",
 	} {
 		if !strings.Contains(text, want) {
@@ -371,7 +371,7 @@ func TestDescribe(t *testing.T) {
 	}
 	for line, says := range map[string]string{
 		"models --per-rank": "wanted the name of a model", "models m --plot x.jpg": "ends in .svg or .png", "models m --kv_cache_dtype fp3": "no precision",
-		"models m --kv_cache_dtype fp8_ds_mla": "fp8_ds_mla is a layout of latent vectors", "models m --isl 0": "wanted at least 1",
+		"models m --kv_cache_dtype fp8_ds_mla": "fp8_ds_mla is a layout of latent vectors", "models m --isl 0": "wanted 1 to",
 	} {
 		if _, _, err := runLine(t, strings.Fields(line)...); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %s", line, err, says)

@@ -32,8 +32,8 @@ func (c *ModelsCmd) load() ([]described, error) {
 		if err == nil && c.TP > 1 {
 			err = m.CheckTP(c.TP)
 		}
-		if err == nil && c.PageSize != nil && whole.Serving == model.Exact {
-			err = usage("--page-size without effect: there is no --serving by an engine")
+		if err == nil {
+			err = c.CheckPages()
 		}
 		if err != nil {
 			return nil, err
@@ -133,7 +133,7 @@ func (d described) of(i int, tokens int64) groupBytes {
 
 // write prints the groups of a model, and their sums.
 func (d described) write(out io.Writer, tokens int64, perRank bool) error {
-	m, c := d.model, d.cache
+	m, c := d.cache.Model, d.cache
 	kv, state, err := c.Bytes(tokens)
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func (d described) write(out io.Writer, tokens int64, perRank bool) error {
 		head += fmt.Sprintf("\n# as %v moves it: %s", c.Serving, c.BlockText())
 	}
 	if c.State != "" {
-		head += fmt.Sprintf("\n# states in %s: %s", c.State, c.StateBy)
+		head += "\n# " + c.States()
 	}
 	for _, note := range m.Notes() {
 		head += "\n# note: " + note
@@ -231,7 +231,7 @@ func (d described) rows(tokens int64) ([]fields, error) {
 		return nil, err
 	}
 	var rows []fields
-	for i, g := range d.model.Groups {
+	for i, g := range d.cache.Model.Groups {
 		b := d.of(i, tokens)
 		var ids []string
 		for _, l := range g.Layers {
@@ -241,7 +241,8 @@ func (d described) rows(tokens int64) ([]fields, error) {
 			{"model", d.model.Name}, {"family", d.model.Family}, {"kv_cache_dtype", d.cache.DType.Name},
 			{"kv_cache_dtype_by", d.cache.DTypeBy},
 			{"state_dtype", absent(d.cache.State)}, {"serving", absent(string(d.cache.Serving))},
-			{"block", d.cache.Block}, {"tp", d.tp},
+			{"state_dtype_by", absent(d.cache.StateBy)}, {"block", d.cache.Block},
+			{"block_by", d.cache.BlockBy}, {"tp", d.tp},
 			{"kind", string(g.Kind)}, {"layers", len(g.Layers)}, {"layer_ids", strings.Join(ids, " ")},
 			{"keeps", keeps(g)},
 			{"bytes_per_entry", d.cache.EntryBytes(i)}, {"bytes_per_token", b.perToken}, {"fixed_bytes", b.fixed},

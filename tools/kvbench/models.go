@@ -41,13 +41,16 @@ func (c *ModelsCmd) Run(streams cli.Streams) error {
 		return show(streams.Out, c.Show)
 	case c.Export != "":
 		return export(streams.Out, c.Export)
-	case c.ISL < 1 || c.ISL > maxTokens || c.TP < 1 || c.TP > maxRanks || c.Fits < 0:
-		return usage("--isl %d, --tp %d: wanted at least 1", c.ISL, c.TP)
+	case c.ISL < 1 || c.ISL > maxTokens:
+		return usage("--isl: wanted 1 to %d tokens, got %d", int64(maxTokens), c.ISL)
+	case c.TP < 1 || c.TP > maxRanks:
+		return usage("--tp: wanted 1 to %d ranks, got %d", maxRanks, c.TP)
 	case len(c.Models) > 0:
 		return c.describe(streams)
 	}
-	if c.PerRank || c.HTML != "" || c.Plot != "" || c.Fits > 0 {
-		return usage("--per_rank, --html, --plot, --fits: wanted the name of a model, or its file")
+	if c.PerRank || c.HTML != "" || c.Plot != "" || c.Fits > 0 || c.TP > 1 || c.Flags.Given() {
+		return usage("--per_rank, --html, --plot, --fits, --tp, --kv-cache-dtype, --state-dtype, --serving, --page-size: " +
+			"wanted the name of a model, or its file")
 	}
 	t, err := modelTable()
 	if err != nil {

@@ -137,11 +137,15 @@ func (p *Plan) notes() []string {
 	if p.Accounting == accountingExact && p.Cache.Serving != model.Exact {
 		list = append(list, fmt.Sprintf("Moved as with %v: %s", p.Cache.Serving, p.Cache.BlockText()))
 	}
-	if p.Accounting == accountingExact && p.replicas == model.ReplicasSplit {
-		move := model.Move{Serving: p.Cache.Serving, Replicas: p.replicas, From: p.Config.TP, To: p.Config.TP}
-		if text := move.Text(p.Model); text != "" {
-			list = append(list, "Copies: "+text)
-		}
+	if p.Accounting != accountingExact {
+		return list
+	}
+	if text := p.Cache.States(); text != "" {
+		list = append(list, "States: "+strings.TrimPrefix(text, "states "))
+	}
+	move := model.Move{Serving: p.Cache.Serving, Replicas: p.replicas, From: p.Config.TP, To: p.Config.TP}
+	if text := move.Text(p.Cache.Model); text != "" {
+		list = append(list, "Copies: "+text)
 	}
 	return list
 }
@@ -201,12 +205,12 @@ func (p *Plan) origin() fields {
 		{accountingKVBench, p.KVBench.fields()},
 		{accountingExact, append(p.Exact.fields(), fields{
 			{"state_bytes", p.Exact.StateBytes}, {"kv_cache_dtype", p.Cache.DType.Name},
-			{"kv_cache_dtype_by", p.Cache.DTypeBy}, {"block", p.Cache.Block},
+			{"kv_cache_dtype_by", p.Cache.DTypeBy}, {"block", p.Cache.Block}, {"block_by", p.Cache.BlockBy},
 			{"state_dtype", absent(p.Cache.State)}, {"state_dtype_by", absent(p.Cache.StateBy)},
 			{"serving", absent(string(p.Cache.Serving))},
 		}...)},
 		{"differences", orEmpty(p.Differences)},
-		{"warnings", orEmpty(p.Warnings)},
+		{"warnings", orEmpty(p.Warnings)}, {"notes", orEmpty(p.Notes)},
 	}
 }
 
@@ -298,6 +302,7 @@ func (p *Plan) ioSizeRows() []fields {
 		rows = append(rows, fields{
 			{"config_file", p.ConfigName}, {"model", p.Model.Name}, {"accounting", p.Accounting},
 			{"kv_cache_dtype", name}, {"kv_cache_dtype_by", by},
+			{"serving", absent(string(p.Cache.Serving))}, {"block", p.page()},
 			{"layers", absent(t.Layers)}, {"io_size_per_gpu", t.IOSize1},
 		})
 	}

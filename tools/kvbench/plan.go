@@ -24,6 +24,7 @@ type Plan struct {
 	Cache       *model.Cache
 	Differences []string // why the two differ, a reason each
 	Warnings    []string // what else the user should know
+	Notes       []string // what is not counted
 
 	replicas model.Replicas // what ranks that hold the same receive
 	Commands []Command      // one for each size of blocks
@@ -61,7 +62,8 @@ func (p *Plan) precision() (name, by string) {
 	if p.Accounting == accountingExact || k.Kind == model.MLA {
 		return p.Cache.DType.Name, p.Cache.DTypeBy
 	}
-	return p.Config.ModelQuant, p.Config.by("model_quant_mode", "") + ", by which KVBench counts"
+	return p.Config.ModelQuant, p.Config.by("model_quant_mode", "") +
+		", by which KVBench counts, as --accounting exact does by --kv_cache_dtype"
 }
 
 // precisionText is precision for people.
@@ -88,7 +90,11 @@ func newPlan(
 	m *model.Model, c Config, name, accounting string, o model.Options, replicas model.Replicas,
 ) (*Plan, error) {
 	if o.Serving != model.Exact || replicas == model.ReplicasSplit {
-		accounting = cmp.Or(accounting, accountingExact)
+		if accounting == accountingKVBench {
+			return nil, usage("--accounting kvbench counts as KVBench does: it knows no --serving, and no --kv-replicas").
+				WithHint("--accounting exact, which they have by default")
+		}
+		accounting = accountingExact
 	}
 	if err := c.check(m); err != nil {
 		return nil, err
@@ -100,6 +106,10 @@ func newPlan(
 		o.Page = c.PageSize
 	}
 	o.Ranks = c.TP
+	if m.OfID && !c.given("kvcache_quant_mode") {
+		c.KVQuant = "auto" // its files say otherwise than KVBench's default
+		p.Config = c
+	}
 	if p.Cache, err = m.CacheIn(c.KVQuant, o); err != nil {
 		return nil, c.errorf("kvcache_quant_mode", "%w", err)
 	}
@@ -112,7 +122,10 @@ func newPlan(
 	if err := p.addKVBench(accounting); err != nil {
 		return nil, err
 	}
-	p.Warnings = append(p.Warnings, m.Notes()...)
+	p.Notes = m.Notes()
+	if c.given("page_size") && p.Cache.BlockBy == "as asked" {
+		p.Cache.BlockBy = c.by("page_size", "")
+	}
 	if err := m.CheckHeads(); err != nil {
 		p.Warnings = append(p.Warnings, err.Error())
 	} else if err := m.CheckTP(c.TP); err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"perigee/internal/cli"
+	"perigee/internal/conf"
 	"perigee/internal/fault"
 	"perigee/internal/model"
 )
@@ -21,7 +22,7 @@ type Selection struct {
 	ModelConfigs []string `name:"model_configs" sep:"none" placeholder:"GLOB" help:"Several model config files, by a pattern such as 'configs/*.yaml'; without such files, shipped ones by their names."`
 	More         []string `arg:"" optional:"" name:"config" help:"More model configs, as the shell makes them of a pattern without quotes."`
 	Accounting   string   `name:"accounting" enum:",kvbench,exact" default:"" placeholder:"NAME" help:"How sizes are counted: kvbench (as NIXL's KVBench does; the default for models that it knows) or exact (what one GPU moves)."`
-	Serving      string   `name:"serving" enum:",none,vllm,sglang,trtllm" default:"" placeholder:"ENGINE" help:"Count exactly what an engine moves, in its pages: vllm, sglang or trtllm. With none, the default, what the model keeps."`
+	Serving      string   `name:"serving" enum:"none,vllm,sglang,trtllm" default:"none" placeholder:"ENGINE" help:"Count exactly what an engine moves, in its pages: vllm, sglang or trtllm. With none, the default, what the model keeps."`
 
 	model.Copies
 	StateDType string `name:"state_dtype" enum:",float32,bfloat16" default:"" placeholder:"NAME" help:"Precision of states (Mamba, DeltaNet): float32 or bfloat16 (default: that of the file, the class or the engine)."`
@@ -109,7 +110,7 @@ func loadModel(name string) (*model.Model, error) {
 	for _, ending := range []string{".yaml", ".yml", ".json", ".toml"} {
 		stem = strings.TrimSuffix(stem, ending)
 	}
-	if shipped, ok := model.Similar(stem); ok {
+	if shipped, ok := model.Similar(stem); ok && conf.Readable(name) { // not an id in the local cache
 		err = fault.New(fault.KindOf(err), "%w", err).WithHint("this model is part of perigee: --model %s", shipped)
 	}
 	return nil, err

@@ -207,7 +207,7 @@ type Cell struct {
 
 // senders returns how many prefill ranks each decode rank receives from.
 func (w *Workload) senders() int {
-	return w.prefill.cp * max(1, w.prefill.attention()/w.decode.attention())
+	return w.prefill.cp * int(w.move().Senders())
 }
 
 // Cells returns the messages of a pattern, each pair of ranks once.

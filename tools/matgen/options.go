@@ -186,8 +186,8 @@ func (o *Options) checkReals() error {
 // checkWords refuses words that mean nothing and options that exclude each
 // other.
 func (o *Options) checkWords() error {
-	choice, err := o.Flags.Options(1)
-	if err = cmp.Or(err, o.KVReplicas.Check()); err != nil {
+	_, err := o.Flags.Options(1)
+	if err = cmp.Or(err, o.CheckPages(), o.KVReplicas.Check()); err != nil {
 		return err
 	}
 	if o.MemType != "" && !slices.Contains(memTypes, o.MemType) {
@@ -209,7 +209,6 @@ func (o *Options) checkWords() error {
 		flag, without string
 		idle          bool
 	}{
-		{"--page-size", "--serving by an engine", o.PageSize != nil && choice.Serving == model.Exact},
 		{"--layer-runs", "--layerwise", o.Runs != 0 && !o.Layerwise},
 	} {
 		if x.idle {
@@ -231,6 +230,10 @@ func (o *Options) checkWords() error {
 // checkCompat refuses options that the original does not have where they would
 // have to change its result.
 func (o *Options) checkCompat() error {
+	choice, err := o.Flags.Options(1)
+	if err != nil {
+		return err
+	}
 	for _, x := range []struct {
 		flag  string
 		given bool
@@ -246,7 +249,7 @@ func (o *Options) checkCompat() error {
 		{"--layerwise", o.Layerwise},
 		{"--chunk", o.Chunk != 0},
 		{"--kv-cache-dtype", o.KVCacheDType != ""},
-		{"--serving", o.Serving != ""},
+		{"--serving", choice.Serving != model.Exact},
 		{"--state-dtype", o.StateDType != ""},
 		{"--prefill-dp, --decode-dp", o.PrefillDP != 1 || o.DecodeDP != 1},
 	} {

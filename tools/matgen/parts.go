@@ -1,8 +1,10 @@
 package matgen
 
 import (
+	"fmt"
 	"math/big"
 	"slices"
+	"strings"
 
 	"perigee/internal/model"
 )
@@ -135,6 +137,21 @@ func (w *Workload) move() model.Move {
 		Serving: w.Model.cache.Serving, Replicas: w.Options.KVReplicas,
 		From: int64(w.prefill.attention()), To: int64(w.decode.attention()),
 	}
+}
+
+// copies says who receives copies of what.
+func (w *Workload) copies() string {
+	text := w.move().Text(w.Model.cache.Model)
+	if text != "" && w.decode.pp() > 1 {
+		text += fmt.Sprintf(", of the layers of its stage of %d", w.decode.pp())
+	}
+	if text != "" && w.decode.cp > 1 {
+		text += fmt.Sprintf(", in each of %d parts of the sequence its tokens", w.decode.cp)
+	}
+	if w.decode.cp > 1 && w.Options.KVReplicas == model.ReplicasFull && w.Model.cache.Model.Stateful() {
+		text = strings.TrimPrefix(text+fmt.Sprintf(", each of %d parts of the sequence receives the states", w.decode.cp), ", ")
+	}
+	return text
 }
 
 // loads returns what moves in a pattern, copies not counted.

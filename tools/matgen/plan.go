@@ -119,7 +119,7 @@ func Plan(o Options, in Inputs) (*Workload, error) {
 		return nil, err
 	}
 	if !o.Compat {
-		w.Model.Copies = w.move().Text(w.Model.cache.Model)
+		w.Model.Copies = w.copies()
 		w.Notes = w.move().Notes(w.Model.cache.Model)
 	}
 	draws, err := o.draws(in)

@@ -316,7 +316,7 @@ func TestReplicas(t *testing.T) {
 		{"GQA with a head per rank", []string{"--model", "llama-405b", "--decode-tp", "8"}, 1, ""},
 		{"GQA with two ranks per head", []string{"--model", "qwen3-30B", "--decode-tp", "8"}, 2, "each KV head goes to 2 decode ranks"},
 		{"MLA", []string{"--model", "deepseek-r1", "--decode-tp", "8"}, 8, "each of 8 decode ranks receives the whole latent"},
-		{"MLA with index keys", []string{"--model", "deepseek-v3.2", "--decode-tp", "4", "--decode-dp", "2"}, 2, "each of 2 decode ranks receives the whole latent"},
+		{"MLA with index keys", []string{"--model", "deepseek-v3.2", "--decode-tp", "4", "--decode-dp", "2"}, 2, "each of 2 decode ranks receives the whole latent and all index keys"},
 		{"MLA on one rank", []string{"--model", "deepseek-r1", "--decode-tp", "1"}, 1, ""},
 	}
 	for _, tt := range tests {
@@ -515,7 +515,7 @@ func TestWarnings(t *testing.T) {
 				"16 prefill and 1 decode workers: batches of one prefill worker run, and sleep, one after the other; those of several may meet at a decode worker"}},
 		{[]string{"--isl-scale", "0", "--isl-mean", "1", "--min-isl", "1", "--prefill-tp", "8", "--decode-tp", "8", "--num-kv-heads", "1", "--num-heads", "1", "--hidden-size", "1",
 			"--num-layers", "1", "--dtype-size", "2", "--kv-replicas", "split"},
-			[]string{"the 1 attention heads of custom do not divide among prefill tp 8 and decode tp 8",
+			[]string{
 				"8 of 8 matrices have fewer bytes than messages, so some messages are empty"}},
 		{[]string{"--model", "llama-405b", "--isl-list", writeFile(t, "l", strings.Repeat("38328\n", 8)), "--compat", "--prefill-tp", "8", "--decode-tp", "8"},
 			[]string{"the matrices hold 158054796480 bytes instead of the 158247419904 of the cache (--compat rounds)"}},

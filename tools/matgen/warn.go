@@ -8,7 +8,7 @@ import (
 // warn collects what looks doubtful about a workload that can be made.
 func (w *Workload) warn() {
 	for _, check := range []func() string{
-		w.warnClipped, w.warnDraws, w.warnLastBatch, w.warnLargeBatches, w.warnIgnored, w.warnHidden, w.warnHeads,
+		w.warnClipped, w.warnDraws, w.warnLastBatch, w.warnLargeBatches, w.warnIgnored, w.warnHidden,
 		w.warnIdle, w.warnUnequal, w.warnEmptyCells, w.warnPartial, w.warnRounding, w.warnSleeps,
 	} {
 		if text := check(); text != "" {
@@ -102,19 +102,6 @@ func (w *Workload) warnHidden() string {
 		return ""
 	}
 	return fmt.Sprintf("the model file says no hidden size; the sleeps assume heads x head size = %d (--hidden-size says it)", w.Model.Hidden)
-}
-
-func (w *Workload) warnHeads() string {
-	o := &w.Options
-	if o.Compat {
-		return ""
-	}
-	a, b := w.prefill.attention(), w.decode.attention()
-	if w.Model.Heads%int64(a) == 0 && w.Model.Heads%int64(b) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("the %d attention heads of %s do not divide among prefill tp %d and decode tp %d",
-		w.Model.Heads, w.Model.Name, a, b)
 }
 
 func (w *Workload) warnIdle() string {

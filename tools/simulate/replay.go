@@ -122,6 +122,14 @@ func (c *crowd) replaying(s load.Schedule) []step {
 
 // Offered is the load that a replay's schedule offers, whatever carries it.
 type Offered struct {
+	Model     string          `json:"model"`
+	DType     string          `json:"kv_cache_dtype"`
+	DTypeBy   string          `json:"kv_cache_dtype_by"`
+	State     string          `json:"state_dtype,omitempty"`
+	StateBy   string          `json:"state_dtype_by,omitempty"`
+	Serving   string          `json:"serving,omitempty"`
+	Block     int64           `json:"block,omitempty"` // tokens of a page; 0: bytes are exact
+	Copies    string          `json:"copies,omitempty"`
 	Requests  int             `json:"requests"`
 	Transfers int             `json:"transfers"`
 	Bytes     int64           `json:"bytes"`
@@ -131,6 +139,9 @@ type Offered struct {
 	Gathers   int             `json:"gathers"` // of records and clocks, while it is played
 	Windows   []OfferedWindow `json:"windows"`
 	Notes     []string        `json:"notes,omitempty"` // of the schedule
+
+	cache  *model.Cache
+	served []string
 }
 
 // OfferedWindow is the most that is offered in a window of a length, in bytes per second.
@@ -146,7 +157,10 @@ func offered(s *replay.Schedule) *Offered {
 	log := outcome.New(s)
 	log.Gathered(math.MaxInt64)
 	log.Fill(&r)
+	c := s.Model
 	o := &Offered{
+		Model: c.Model.Name, DType: c.DType.Name, DTypeBy: c.DTypeBy, State: c.State, StateBy: c.StateBy,
+		Serving: string(c.Serving), Block: s.Page(), Copies: s.Copies(), served: s.Served(), cache: c,
 		Requests: len(s.Requests), Transfers: len(s.Transfers), Bytes: s.Bytes,
 		SpanS: float64(s.SpanNS) / 1e9, SpeedUp: s.SpeedUp, Mean: r.Offered,
 		Gathers: int(time.Duration(s.SpanNS)/spmd.SaveEvery) + 1, Notes: s.Notes,
@@ -161,6 +175,13 @@ func offered(s *replay.Schedule) *Offered {
 func (o *Offered) print(w io.Writer) error {
 	fmt.Fprintf(w, "# %s, %s, %s in %.3f s: offered %s; records and clocks are gathered %s\n", cli.Count(o.Requests, "request"),
 		cli.Count(o.Transfers, "transfer"), size.Decimal(o.Bytes), o.SpanS, size.Rate(o.Mean), cli.Count(o.Gathers, "time"))
+	text := fmt.Sprintf("%s, cache in %s", o.Model, o.cache.Precision())
+	for _, more := range append([]string{o.cache.States()}, o.served...) {
+		if more != "" {
+			text += ", " + more
+		}
+	}
+	fmt.Fprintf(w, "# model: %s\n", text)
 	for _, note := range o.Notes {
 		fmt.Fprintf(w, "# note: %s\n", note)
 	}

@@ -99,8 +99,7 @@ func sentence(f *figures.Figures) string {
 	}
 	scale, peak := strings.Join(scales, " / "), strings.Join(peaks, " / ")
 	if l := f.Load; l != nil && l.Prompt.GBPerS != nil {
-		fmt.Fprintf(&b, " Their KV caches of %s in %s (%s) are %.3f GB/s on average", l.Model, l.CacheDType, l.CacheDTypeBy,
-			*l.Prompt.GBPerS)
+		fmt.Fprintf(&b, " Their KV caches of %s in %s are %.3f GB/s on average", l.Model, precision(l), *l.Prompt.GBPerS)
 		if scales != nil {
 			fmt.Fprintf(&b, ", and %s GB/s in the busiest %s s", peak, scale)
 		}
@@ -120,11 +119,21 @@ func sentence(f *figures.Figures) string {
 	return b.String()
 }
 
+// precision says in words in what the caches are counted.
+func precision(l *figures.Load) string {
+	text := fmt.Sprintf("%s (%s)", l.CacheDType, l.CacheDTypeBy)
+	if l.StateDType != "" {
+		text += fmt.Sprintf(", states in %s (%s),", l.StateDType, l.StateDTypeBy)
+	}
+	return text
+}
+
 // served says in words how the caches move where that changes their bytes.
 func served(l *figures.Load) string {
 	var parts []string
 	if l.Serving != "" {
-		parts = append(parts, fmt.Sprintf("as with %v, in pages of %s", model.Serving(l.Serving), cli.Count(l.Block, "token")))
+		parts = append(parts, fmt.Sprintf("as with %v, in pages of %s (%s)", model.Serving(l.Serving),
+			cli.Count(l.Block, "token"), l.BlockBy))
 	}
 	if l.Copies != "" {
 		parts = append(parts, fmt.Sprintf("to decode workers of %s: %s", cli.Count(l.DecodeRanks, "rank"), l.Copies))
@@ -142,6 +151,11 @@ func notes(f *figures.Figures) (list []note) {
 	}
 	for _, text := range f.Notes {
 		list = append(list, note{"Note", text + "."})
+	}
+	if f.Load != nil {
+		for _, text := range f.Load.Notes {
+			list = append(list, note{"Note", text + "."})
+		}
 	}
 	if g := f.Arrivals.Grid; g != nil && bunched(g) {
 		list = append(list, note{"WARNING", fmt.Sprintf("the timestamps stand on a %s: times in between were not recorded, and a "+

@@ -107,19 +107,24 @@ func (c *showCmd) check() (*model.Cache, error) {
 	}
 	c.Decode.TP = max(c.Decode.TP, 1)
 	c.Prefill.TP = cmp.Or(c.Prefill.TP, c.Decode.TP)
-	for _, tp := range []int{c.Prefill.TP, c.Decode.TP} {
-		if err := m.CheckTP(int64(tp)); err != nil {
-			return nil, fault.New(fault.Usage, "--prefill TP%d, --decode TP%d: %w", c.Prefill.TP, c.Decode.TP, err)
-		}
-	}
-	if c.Prefill.TP%c.Decode.TP != 0 && c.Decode.TP%c.Prefill.TP != 0 {
-		return nil, fault.New(fault.Usage, "--prefill TP%d, --decode TP%d: one must be a multiple of the other", c.Prefill.TP, c.Decode.TP)
+	if max(c.Prefill.N, c.Decode.N) > 1 {
+		return nil, fault.New(fault.Usage, "--prefill %s, --decode %s: wanted the ranks of one worker, such as TP8: the load is that "+
+			"of all of them together", c.Prefill, c.Decode)
 	}
 	cache, err := c.Flags.Cache(m, int64(c.Decode.TP))
-	if err == nil && c.PageSize != nil && cache.Serving == model.Exact {
-		err = fault.New(fault.Usage, "--page-size without effect: there is no --serving by an engine")
+	if err = cmp.Or(err, c.CheckPages()); err != nil {
+		return nil, err
 	}
-	return cache, err
+	move := c.move(cache)
+	if err = cmp.Or(move.Check(), cache.Model.CheckCut(move.From), cache.Model.CheckCut(move.To)); err != nil {
+		return nil, fault.New(fault.Usage, "--prefill TP%d, --decode TP%d: %w", move.From, move.To, err)
+	}
+	return cache, nil
+}
+
+// move is how the caches go from a prefill to a decode worker.
+func (c *showCmd) move(cache *model.Cache) model.Move {
+	return model.Move{Serving: cache.Serving, Replicas: c.KVReplicas, From: int64(c.Prefill.TP), To: int64(c.Decode.TP)}
 }
 
 // withoutModel refuses options that a model needs.
@@ -129,7 +134,7 @@ func (c *showCmd) withoutModel() error {
 		given bool
 	}{
 		{"--kv-cache-dtype", c.KVCacheDType != ""}, {"--state-dtype", c.StateDType != ""},
-		{"--serving", c.Serving != ""}, {"--page-size", c.PageSize != nil},
+		{"--serving", c.Serving != "none" && c.Serving != ""}, {"--page-size", c.PageSize != nil},
 		{"--kv-replicas", c.KVReplicas == model.ReplicasSplit},
 		{"--prefill", c.Prefill.N > 0}, {"--decode", c.Decode.N > 0},
 	} {
@@ -151,8 +156,7 @@ func (c *showCmd) describe(file string, cache *model.Cache) (*figures.Figures, e
 	}
 	o := figures.Options{Name: file, From: c.From, To: c.To, Cache: cache}
 	if cache != nil {
-		o.Move = model.Move{Serving: cache.Serving, Replicas: c.KVReplicas, From: int64(c.Prefill.TP),
-			To: int64(c.Decode.TP)}
+		o.Move = c.move(cache)
 	}
 	if _, err := model.Named(c.Model); err == nil {
 		o.Model = c.Model

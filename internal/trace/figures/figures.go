@@ -163,7 +163,11 @@ type Load struct {
 	Serving      string       `json:"serving,omitempty"` // the engine whose pages count
 	Block        int64        `json:"block,omitempty"`   // tokens of one of its pages
 	DecodeRanks  int64        `json:"decode_ranks"`      // that hold a request together
-	Copies       string       `json:"copies,omitempty"`  // who receives the same bytes as others
+	BlockBy      string       `json:"block_by,omitempty"`
+	StateDType   string       `json:"state_dtype,omitempty"` // of recurrences
+	StateDTypeBy string       `json:"state_dtype_by,omitempty"`
+	Notes        []string     `json:"notes,omitempty"`  // what is not counted, or an engine refuses
+	Copies       string       `json:"copies,omitempty"` // who receives the same bytes as others
 	Prompt       Offered      `json:"all_prompt"`
 	Miss         *Offered     `json:"miss_only,omitempty"` // without what an infinite prefix cache has
 	Windows      []ByteWindow `json:"windows,omitempty"`   // of all prompts

@@ -14,9 +14,12 @@ import (
 // request that need not move, or nil.
 func offered(requests []trace.Request, hits []int64, ticks grid.Grid, o Options) (*Load, error) {
 	c := o.Cache
-	l := &Load{CacheDType: c.DType.Name, CacheDTypeBy: c.DTypeBy, DecodeRanks: o.Move.To, Copies: o.Move.Text(c.Model)}
+	l := &Load{
+		CacheDType: c.DType.Name, CacheDTypeBy: c.DTypeBy, StateDType: c.State, StateDTypeBy: c.StateBy,
+		DecodeRanks: o.Move.To, Copies: o.Move.Text(c.Model), Notes: o.Move.Notes(c.Model),
+	}
 	if c.Serving != model.Exact {
-		l.Serving, l.Block = string(c.Serving), c.Block
+		l.Serving, l.Block, l.BlockBy = string(c.Serving), c.Block, c.BlockBy
 	}
 	span := seconds(requests[len(requests)-1].At)
 	none := make([]int64, len(requests))

@@ -183,6 +183,9 @@ func (x *made) note(e *experiment.Experiment) {
 	if once+state > 0 {
 		text += fmt.Sprintf(" and %s a request", size.Decimal(once+state))
 	}
+	if states := x.Model.States(); states != "" {
+		text += ", " + states
+	}
 	note("%s; %s move %s, scale %g, from %s to %s", text, cli.Count(len(x.Requests), "request"), size.Decimal(x.Bytes),
 		x.Scale, x.Prefill, x.Decode)
 	for _, text := range x.Served() {
@@ -209,7 +212,7 @@ func (x *made) about(s spec) result.Replay {
 	if to == 0 {
 		to = x.trace.Requests[len(x.trace.Requests)-1].At
 	}
-	return result.Replay{
+	about := result.Replay{
 		Trace: result.ReplayTrace{
 			File: s.trace, SHA256: x.sha256, Format: x.trace.Format, GridNS: int64(x.Grid),
 			Requests: len(x.trace.Requests), Outside: x.Outside, Empty: x.Empty,
@@ -218,10 +221,13 @@ func (x *made) about(s spec) result.Replay {
 		Prefill: result.ReplayWorkers(x.Prefill),
 		Decode:  result.ReplayWorkers(x.Decode),
 		Model:   x.Model.Model.Name, DType: x.Model.DType.Name, DTypeBy: x.Model.DTypeBy,
-		Serving: string(x.Model.Serving), Page: x.Page(), Replicas: string(x.Replicas),
-		Served: strings.Join(x.Served(), ", "),
+		Serving: string(x.Model.Serving), Replicas: string(x.Replicas), Copied: x.Copies(), State: x.Model.State,
 		Routing: string(x.Routing), Moved: string(x.Moved),
 		SpeedUp: x.SpeedUp, Scale: x.Scale, Spread: x.Spread, Op: s.Op.String(), InFlight: s.inFlight,
 		FLOPS: cmp.Or(s.FLOPS, model.PrefillFLOPS), Waits: s.FLOPS > 0,
 	}
+	if about.Block = x.Page(); about.Block > 0 {
+		about.BlockBy = x.Model.BlockBy
+	}
+	return about
 }

@@ -82,8 +82,8 @@ func (r *Replay) what() []string {
 	list := []string{fmt.Sprintf("%s of %s, %s from %dxTP%d to %dxTP%d, in %s at %g times the speed; lateness p99 %s",
 		cli.Count(r.Requests, "request"), size.Decimal(r.Bytes), r.cache(), r.Prefill.N, r.Prefill.TP, r.Decode.N,
 		r.Decode.TP, Duration(Num(span)), r.SpeedUp, Duration(Num(r.Lateness.P99NS)))}
-	if r.Served != "" {
-		list = append(list, r.Served)
+	if text := r.served(); text != "" {
+		list = append(list, text)
 	}
 	if r.DrainNS > 0 {
 		list = append(list, fmt.Sprintf("after the last was due it took %s until all were done, which counts apart",
@@ -101,7 +101,25 @@ func (r *Replay) cache() string {
 	if r.DTypeBy != "" { // results of earlier versions do not say it
 		text += " (" + r.DTypeBy + ")"
 	}
+	if r.State != "" {
+		text += ", states in " + r.State + ","
+	}
 	return text
+}
+
+// served says in which pages the caches moved, and who received copies; empty where each byte crossed once, exactly.
+func (r *Replay) served() string {
+	var parts []string
+	if r.Block > 0 {
+		parts = append(parts, fmt.Sprintf("pages of %s (%s)", cli.Count(r.Block, "token"), r.BlockBy))
+	}
+	if r.Serving != "" {
+		parts = append(parts, "as with "+r.Serving)
+	}
+	if r.Copied != "" {
+		parts = append(parts, r.Copied)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // mostBins is how many bins a picture over the time of a replay has.

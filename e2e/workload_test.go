@@ -33,7 +33,7 @@ func TestWhatWasMeasured(t *testing.T) {
 	rewrite(edited)
 	run := []string{"sequential-ct-perftest", "w/metadata.yaml", "--engine", "shm", "--iters", "2", "--isolation-iters", "2", "--title", "a title"}
 	out := harness.MustRun(t, dir, append(run, "--result", "r.json", "--threshold", "slo_attainment.mean == 1")...).Stdout
-	const want = "Llama 3.1 8B, 2 prefill TP1 -> 1 decode TP2, 3 requests of 2384 to 27,993 tokens, bytes at 1/10,000"
+	const want = "Llama 3.1 8B in bf16 (default), 2 prefill TP1 -> 1 decode TP2, 3 requests of 2384 to 27,993 tokens, bytes at 1/10,000"
 	if !strings.HasPrefix(out, "# a title\n# perigee ") || !strings.Contains(out, "\n# workload: "+want+"\n") {
 		t.Errorf("header:\n%s", out)
 	}

@@ -62,18 +62,19 @@ func (p *Plan) precision() (name, by string) {
 	if p.Accounting == accountingExact || k.Kind == model.MLA {
 		return p.Cache.DType.Name, p.Cache.DTypeBy
 	}
-	return p.Config.ModelQuant, p.Config.by("model_quant_mode", "") +
-		", by which KVBench counts, as --accounting exact does by --kv_cache_dtype"
+	return p.Config.ModelQuant, p.Config.by("model_quant_mode", "") + ", by which KVBench counts"
 }
 
 // precisionText is precision for people.
 func (p *Plan) precisionText() string {
 	name, by := p.precision()
-	text := fmt.Sprintf("%s (%s)", name, by)
-	if p.Accounting == accountingExact {
-		text += ", the part of one GPU"
+	switch {
+	case p.Accounting == accountingExact:
+		return fmt.Sprintf("%s (%s), the part of one GPU", name, by)
+	case by != p.Cache.DTypeBy:
+		by += "; the accounting exact goes by --kv_cache_dtype"
 	}
-	return text
+	return fmt.Sprintf("%s (%s)", name, by)
 }
 
 // page are the tokens of a page of the plan's accounting.

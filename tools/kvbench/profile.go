@@ -183,7 +183,8 @@ func (c *ProfileCmd) run(streams cli.Streams, r benchmark, several bool) error {
 	if r.command.Layers != "" {
 		title += ", " + r.command.Layers
 	}
-	title += ", " + r.plan.precisionText()
+	dtype, by := r.plan.precision()
+	title += fmt.Sprintf(", %s (%s)", dtype, by)
 	fmt.Fprintf(streams.Out, "# kvbench profile: %s\n", plaintext.Escape(title))
 	format := ""
 	if os.Getenv(boot.EnvEtcdNamespace) != "" {

@@ -75,3 +75,73 @@ func TestLawsOfALevel(t *testing.T) {
 		}
 	}
 }
+
+// What no run can have measured fails, what is seldom is a warning, and neither is what only looks like equal lengths.
+func TestLawsOfClients(t *testing.T) {
+	for _, c := range []struct{ file, reason, warning string }{
+		{"seconds.json", "level 50: 1000 requests, 50 at a time, take at most 11.01 s by their E2EL, the log says 220 s (Little's law)", ""},
+		{"few-tokens.log", "level 10: 100 requests were answered with 3 tokens, less than one each", ""},
+		{"retokenized.log", "", "level 8: the text that came back holds 14500 of 32768 tokens (44.3 %): 725 tok/s by those that came, 1638.4 by those that were counted"},
+		{"mixed.json", "", ""},
+		{"lognormal.json", "", ""},
+	} {
+		p, code := parse(t, "testdata/laws/"+c.file)
+		reasons, warnings := strings.Join(p.Reasons, "\n"), strings.Join(p.Warnings, "\n")
+		if (p.State == "failed") != (c.reason != "") || (code == 12) != (c.reason != "") || !strings.Contains(reasons, c.reason) ||
+			!strings.Contains(warnings, c.warning) {
+			t.Errorf("%s: %s, exit code %d:\n%s\n%s", c.file, p.State, code, reasons, warnings)
+		}
+		if p, code := parse(t, "testdata/laws/"+c.file, "--allow-implausible"); p.State != "passed" || code != 0 {
+			t.Errorf("%s, relaxed: %s, exit code %d: %q", c.file, p.State, code, p.Reasons)
+		}
+	}
+}
+
+// A loop is closed only where the client says so: no rate, ramp or schedule.
+func TestOpenLoopsMayBeIdle(t *testing.T) {
+	text, err := os.ReadFile("testdata/laws/seconds.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const aiperf = `{"request_throughput": {"unit": "requests/sec", "avg": 1}, "request_latency": {"unit": "ms", "avg": 5, "max": 6},
+"request_count": {"unit": "requests", "avg": 64}, "time_to_first_token": {"unit": "ms", "avg": 1}, "output_token_throughput":
+{"unit": "tokens/sec", "avg": 256}, "benchmark_duration": {"unit": "sec", "avg": 64}, "total_osl": {"unit": "tokens", "avg": 16384},
+"error_summary": [], "input_config": {"loadgen": {"concurrency": 8, "request_count": 64, "warmup_request_rate": 3}, "input": {}}}`
+	block, err := os.ReadFile("testdata/laws/few-tokens.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	vllm := "Traffic request rate: inf\n" + strings.NewReplacer("tokens:                  3\n", "tokens:                  100\n",
+		" 0.40\n", " 13.33\n", "60.00", "0.66", "98.00", "0.66", "130.00", "0.70", " 10.00", " 0.00", " 11.00", " 0.00", "660.00", "0.66", "1150", "0.70").
+		Replace(string(block))
+	for _, c := range []struct {
+		name, text, old, new string
+		state                string
+	}{
+		{"vllm.json", string(text), "", "", "failed"},
+		{"vllm.json", string(text), `"request_rate": "inf"`, `"request_rate": Infinity`, "failed"},
+		{"vllm.json", string(text), `"request_rate": "inf"`, `"request_rate": 4.5`, "passed"},
+		{"vllm.json", string(text), `"request_rate": "inf"`, `"request_rate": "inf", "ramp_up_strategy": "linear"`, "passed"},
+		{"vllm.json", string(text), `"max_concurrency": 50`, `"max_concurrency": null`, "passed"},
+		{"vllm.log", vllm, "", "", "failed"},
+		{"vllm.log", vllm, "Traffic request rate: inf", "Traffic request rate: 13.5", "passed"},
+		{"vllm.log", vllm, "Traffic request rate: inf", "Traffic ramp-up strategy: linear.", "passed"},
+		{"aiperf.json", aiperf, "", "", "failed"},
+		{"aiperf.json", aiperf, `"request_count": 64`, `"request_rate": 1.0`, "passed"},
+		{"aiperf.json", aiperf, `"input": {}`, `"input": {"conversation": {"turn": {"delay": {"mean": 500}}}}`, "passed"},
+		{"aiperf.json", aiperf, `"error_summary": [], `, "", "passed"},
+	} {
+		file := filepath.Join(t.TempDir(), c.name)
+		changed := strings.Replace(c.text, c.old, c.new, 1)
+		if (changed == c.text) != (c.old == c.new) {
+			t.Fatalf("%q is not in %s", c.old, c.name)
+		}
+		if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p, _ := parse(t, file)
+		if reasons := strings.Join(p.Reasons, "\n"); p.State != c.state || strings.Contains(reasons, "at a time, take at most") != (c.state == "failed") {
+			t.Errorf("%s, %q -> %q: %s, want %s:\n%s", c.name, c.old, c.new, p.State, c.state, reasons)
+		}
+	}
+}

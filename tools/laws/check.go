@@ -283,8 +283,11 @@ func (c *checker) whole(quantity string) bool {
 	for _, first := range c.Latency[TTFT].statistics() {
 		i := slices.IndexFunc(ends, func(s statistic) bool { return s.name == first.name })
 		if i >= 0 && first.value > 0 {
-			after := ends[i].value - first.value
-			return after <= max(ends[i].value/100, 2*c.ms) || after <= (length+2)*c.ms
+			slack := (length + 2) * c.ms
+			if c.ms >= 0.05 {
+				slack += tail
+			}
+			return ends[i].value-first.value <= max(ends[i].value/100, slack)
 		}
 	}
 	other := map[string]string{TPOT: ITL, ITL: TPOT}[quantity]
@@ -496,8 +499,8 @@ func (c *checker) parts() {
 // isSteady reports whether a quantity hardly differs between requests: mean and P99 are about the median.
 func (c *checker) isSteady(quantity string) bool {
 	l := c.Latency[quantity]
-	median := l.Percentiles[50]
-	return math.Abs(l.Mean-median) <= median/10 && l.Percentiles[99] <= median*1.5
+	median, most := l.Percentiles[50], l.Percentiles[99]
+	return most > 0 && most <= median*1.5 && math.Abs(l.Mean-median) <= median/10
 }
 
 // beyond names the bounds of a quantity, as far as they are known.

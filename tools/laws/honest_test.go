@@ -226,8 +226,8 @@ func changeLatency(f Figures, do func(float64) float64) Figures {
 	return f
 }
 
-// honestRuns is how many runs are drawn; a second or two, and no false alarm among them.
-const honestRuns = 60000
+// honestRuns is how many runs are drawn.
+const honestRuns = 5000
 
 // No honest run breaks a law, however its figures are rounded and whichever of them are given.
 func TestHonestRunsBreakNoLaw(t *testing.T) {
@@ -249,7 +249,7 @@ func TestHonestRunsBreakNoLaw(t *testing.T) {
 			return math.Round(x*unit) / unit
 		})
 		for _, v := range f.Check() {
-			if wrong[v.Law]++; wrong[v.Law] <= 4 {
+			if wrong[v.Law]++; wrong[v.Law] == 1 {
 				t.Errorf("seed %d: %s: %s\n%+v", seed, v.Law, v.Text, f)
 			}
 		}

@@ -4,7 +4,10 @@
 // clients count. The manual of `perigee disagg` lists all laws.
 package laws
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // The quantities of a latency, as clients name them.
 const (
@@ -117,11 +120,15 @@ func (f Figures) Check() []Violation {
 		c.numbers()
 		c.zeros()
 		c.firstToken()
+		before := len(c.found)
 		c.rates()
+		believed := len(c.found) == before // the duration
 		c.span()
 		c.little()
-		c.idle()
-		before := len(c.found)
+		if believed {
+			c.idle()
+		}
+		before = len(c.found)
 		for _, law := range []func(){c.tokens, c.parts, c.longer, c.between} { // of tokens; one cause, one reason
 			if law(); len(c.found) > before {
 				break
@@ -135,7 +142,10 @@ func (f Figures) Check() []Violation {
 // Unusual returns what is possible and seldom, and is worth a warning where the figures keep the same law.
 func (f Figures) Unusual() []Violation {
 	c := f.checker()
-	c.mostlyIdle()
+	if c.rates(); len(c.found) == 0 { // the duration is believed
+		c.mostlyIdle()
+	}
+	c.found = slices.DeleteFunc(c.found, func(v Violation) bool { return v.Law == Rate })
 	c.partlyReturned()
 	return c.found
 }

@@ -115,7 +115,7 @@ func TestEachLaw(t *testing.T) {
 		{"a token longer than its request", func(f *Figures) {
 			spread(f)
 			scale(f, TPOT, 2000)
-			set(f, TPOT, func(l *Latency) { l.Min = math.NaN() })
+			set(f, TPOT, func(l *Latency) { l.Min, l.Percentiles[50] = math.NaN(), 5000 })
 		}, "longer",
 			"Mean TPOT 15200 ms is longer than a whole request, the longest E2EL is at most 9420.45 ms"},
 		{"a gap longer than any request", func(f *Figures) { scale(f, ITL, 3000) }, "longer", "Mean ITL 22500 ms"},
@@ -190,6 +190,11 @@ func TestEachLaw(t *testing.T) {
 		{"spread lengths, slower than any token", func(f *Figures) { spread(f); scale(f, E2EL, 1.9); f.Concurrency = 8 }, "parts",
 			"TPOT is 7.6 ms, and no request's is beyond 7.01 to 9.03 ms"},
 		{"spread lengths, faster than any token", func(f *Figures) { spread(f); scale(f, E2EL, 0.6) }, "parts", ""},
+		{"spread lengths, but all take the same", func(f *Figures) {
+			spread(f)
+			set(f, TPOT, func(l *Latency) { l.Min = math.NaN() })
+			scale(f, E2EL, 0.3)
+		}, "parts", "neither TPOT nor E2EL differs much between requests"},
 		{"chunks of several tokens", func(f *Figures) { scale(f, ITL, 5) }, "", ""},
 		{"gaps in another unit", func(f *Figures) { scale(f, ITL, 800) }, "between", "Mean ITL 6000 ms and mean TPOT 7.6 ms"},
 		{"tokens in another unit", func(f *Figures) { delete(f.Latency, E2EL); scale(f, TPOT, 800); f.Concurrency = math.NaN() }, "between",
@@ -247,6 +252,12 @@ func TestEachLaw(t *testing.T) {
 
 // What is possible and seldom is worth a warning, and no more.
 func TestUnusual(t *testing.T) {
+	lasting := func(f *Figures, seconds float64) {
+		for _, rate := range []*float64{&f.RequestRate, &f.InputRate, &f.OutputRate, &f.TotalRate} {
+			*rate *= f.Duration / seconds
+		}
+		f.Duration = seconds
+	}
 	for _, c := range []struct {
 		name   string
 		change func(f *Figures)
@@ -254,12 +265,14 @@ func TestUnusual(t *testing.T) {
 	}{
 		{"as it is", func(f *Figures) { f.Closed = true }, ""},
 		{"a straggler", func(f *Figures) {
-			f.Closed, f.Duration = true, 600
+			f.Closed = true
+			lasting(f, 600)
 			f.Latency[E2EL] = Latency{7922.9, 7310, 550000, nil, 0}
 		}, "32 requests of 7922.9 ms in 600 s keep 0.423 in flight, less than half of the concurrency of 4"},
-		{"an open loop", func(f *Figures) { f.Duration = 600 }, ""},
-		{"a broken law", func(f *Figures) { f.Closed, f.Duration = true, 6000 }, ""},
-		{"as many requests as may be in flight", func(f *Figures) { f.Closed, f.Concurrency, f.Duration = true, 32, 40 }, ""},
+		{"an open loop", func(f *Figures) { lasting(f, 600) }, ""},
+		{"a broken law", func(f *Figures) { f.Closed = true; lasting(f, 6000) }, ""},
+		{"a duration that the rates deny", func(f *Figures) { f.Closed, f.Duration = true, 150 }, ""},
+		{"as many requests as may be in flight", func(f *Figures) { f.Closed, f.Concurrency = true, 32; lasting(f, 20) }, ""},
 		{"most tokens came", func(f *Figures) { f.Retokenized = 26300 }, ""},
 		{"tokens that did not come", func(f *Figures) { f.Retokenized = 14500 },
 			"the text that came back holds 14500 of 32768 tokens (44.3 %): 228.78 tok/s by those that came, 517.01 by those that were counted"},

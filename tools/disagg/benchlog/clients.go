@@ -285,7 +285,8 @@ func (r *result) aiperf() {
 	r.outer = ""
 	r.errors()
 	lengths := within(r.keys, "output_sequence_length")
-	r.level.SameLength = lengths["min"] != nil && lengths["min"] == lengths["max"]
+	r.level.SameLength = lengths["std"] != nil && isNothing(lengths["std"]) ||
+		lengths["min"] != nil && lengths["min"] == lengths["max"]
 	r.level.Closed = config != nil && !paces(config)
 	bounds := map[int]bool{}
 	concurrencies(config, bounds)

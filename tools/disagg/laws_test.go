@@ -145,3 +145,41 @@ func TestOpenLoopsMayBeIdle(t *testing.T) {
 		}
 	}
 }
+
+// A KV transfer that is faster than the line fails the case: the time of the last chunk is not that of all bytes.
+func TestTransfersAboveTheLine(t *testing.T) {
+	golden, err := os.ReadFile("testdata/logs/1_clean_two_levels.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ line, rate, log, reason string }{
+		{"INFO KV Transfer metrics: Num successful transfers=6, Avg xfer time (ms)=1.2, Avg MB per transfer=125.0, Throughput (MB/s)=104000.5",
+			"400Gbit", "", "a KV transfer of 109.1 GB/s is faster than the line of 50 GB/s: its time may be that of the last chunk"},
+		{"INFO KV Transfer metrics: Throughput (MB/s)=45000.5", "400Gbit", "", ""},
+		{`sglang:kv_transfer_speed_gb_s{model_name="m",tp_rank="0"} 104.2`, "50GB/s", "3_output_CTX_0.log", "3_output_CTX_0.log, line 1: a KV transfer of 104.2 GB/s"},
+		{`{"kv_transfer_speed_gb_s": 9.5e1}`, "50GB/s", "4_output_server.log", "a KV transfer of 95 GB/s"},
+		{`trtllm_kv_transfer_speed_gb_s_sum{model_name="m"} 1040.2`, "50GB/s", "4_output_server.log", ""},
+		{"nothing of that", "50GB/s", "4_output_server.log", ""},
+	} {
+		dir := t.TempDir()
+		bench := string(golden)
+		if c.log == "" {
+			bench = c.line + "\n" + bench
+		} else if err := os.WriteFile(filepath.Join(dir, c.log), []byte(c.line+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "6_bench.log"), []byte(bench), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{dir, "--line", c.rate}, {dir, "--line", c.rate, "--allow-implausible"}, {dir}} {
+			p, _ := parse(t, args...)
+			fails := c.reason != "" && len(args) == 3
+			if reasons := strings.Join(p.Reasons, "\n"); (p.State == "failed") != fails || fails && !strings.Contains(reasons, c.reason) {
+				t.Errorf("%s, %q: %s: %s", c.line, args[1:], p.State, reasons)
+			}
+			if warnings := strings.Join(p.Warnings, "\n"); len(args) == 4 && !strings.Contains(warnings, c.reason) {
+				t.Errorf("%s: %s", c.line, warnings)
+			}
+		}
+	}
+}

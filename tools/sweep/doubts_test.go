@@ -156,9 +156,9 @@ func TestImpossibleRunsAreOnNoFront(t *testing.T) {
 	for name, change := range map[string][]string{
 		"seconds/benchmark_report_seconds.yaml": nil,
 		"honest/benchmark_report_honest.yaml":   nil,
-		"honest/benchmark_report_empty.yaml":    {"output_length: {units: count, mean: 100}", "output_length: {units: count, mean: 0.03}",
+		"honest/benchmark_report_empty.yaml": {"output_length: {units: count, mean: 100}", "output_length: {units: count, mean: 0.03}",
 			"output_tokens_per_sec: 729.927", "output_tokens_per_sec: 0.219"},
-		"seconds/benchmark_report_open.yaml":    {"request_rate: inf", "request_rate: 7.3"},
+		"seconds/benchmark_report_open.yaml": {"request_rate: inf", "request_rate: 7.3"},
 	} {
 		source := map[bool]string{true: name, false: strings.NewReplacer("empty", "honest", "open", "seconds").Replace(name)}[change == nil]
 		text, err := os.ReadFile(filepath.Join("testdata/laws", source))

@@ -183,3 +183,24 @@ func TestTransfersAboveTheLine(t *testing.T) {
 		}
 	}
 }
+
+// AIPerf's ITL is the mean of each request: that of few long and slow answers is not that of all tokens.
+func TestSpreadLengthsOfAIPerf(t *testing.T) {
+	const text = `{"request_throughput": {"unit": "requests/sec", "avg": 0.0296}, "request_latency": {"unit": "ms", "avg": 33966, "max": 338000},
+"request_count": {"unit": "requests", "avg": 10}, "time_to_first_token": {"unit": "ms", "avg": 100}, "inter_token_latency": {"unit": "ms",
+"avg": 13.2, "max": 84.5}, "total_osl": {"unit": "tokens", "avg": 4180}, "output_sequence_length": {"unit": "tokens", "avg": 418,
+"min": 20, "max": 4000, "std": 1194}, "benchmark_duration": {"unit": "sec", "avg": 338.1}, "error_summary": [],
+"output_token_throughput": {"unit": "tokens/sec", "avg": 12.36}, "input_config": {"loadgen": {"concurrency": 2}}}`
+	file := filepath.Join(t.TempDir(), "aiperf.json")
+	for _, c := range []struct{ old, new, state string }{
+		{"", "", "passed"},
+		{`"min": 20, "max": 4000, "std": 1194`, `"min": 418, "max": 418, "std": 0`, "failed"}, // then they are the same
+	} {
+		if err := os.WriteFile(file, []byte(strings.Replace(text, c.old, c.new, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if p, _ := parse(t, file); p.State != c.state || (len(p.Reasons) == 1) != (c.state == "failed") {
+			t.Errorf("%q: %s, want %s: %q", c.new, p.State, c.state, p.Reasons)
+		}
+	}
+}

@@ -309,7 +309,7 @@ func (r *result) errors() {
 	}
 }
 
-// pacing are parts of the names of what makes a client of AIPerf's kind wait before a request, or end before its answer.
+// pacing are parts of the names of what makes a client of AIPerf's kind wait before a request, or not for its answer.
 var pacing = []string{"rate", "ramp", "schedule", "delay", "pause", "think", "duration", "interval", "trace", "users"}
 
 // paces reports whether a configuration has any of that, but for warm-ups.

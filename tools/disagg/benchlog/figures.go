@@ -153,7 +153,8 @@ func (l Level) Figures() laws.Figures {
 	}{
 		{float64(l.Concurrency), &f.Concurrency}, {l.Duration, &f.Duration}, {l.Throughput, &f.OutputRate},
 		{l.RequestRate, &f.RequestRate}, {l.InputRate, &f.InputRate}, {l.TotalRate, &f.TotalRate},
-		{l.AskedOutput, &f.AskedOutput}, {l.LongestOutput, &f.LongestOutput}, {l.InFlight, &f.InFlight}, {l.Peak, &f.Peak},
+		{l.AskedOutput, &f.AskedOutput}, {l.LongestOutput, &f.LongestOutput},
+		{l.InFlight, &f.InFlight}, {l.Peak, &f.Peak},
 	} {
 		if figure.from != 0 {
 			*figure.to = figure.from
@@ -174,9 +175,10 @@ func (l Level) Figures() laws.Figures {
 	}
 	f.NoNumbers, f.Streamed, f.Unstreamed = l.NoNumbers, l.Client != "" && l.Client != SGLang, l.Unstreamed
 	f.Closed, f.SameLength = l.Closed, l.SameLength
-	if l.Client == AIPerf || l.Client == GenAIPerf { // the mean of each request, as others define TPOT
+	if l.Client == AIPerf || l.Client == GenAIPerf || l.Client == TRTLLMBench { // TPOT of others
 		if latency, known := f.Latency[laws.ITL]; known {
 			f.Latency[laws.TPOT] = latency
+			delete(f.Latency, laws.ITL)
 		}
 	}
 	return f

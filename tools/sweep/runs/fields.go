@@ -206,8 +206,8 @@ func (r *reader) unit(v *conf.Value, allowed units) float64 {
 	return factor
 }
 
-// length reads the mean length of requests in tokens, and whether it shows that all have the same. Lengths in pixels are
-// legal, but they are no tokens.
+// length reads the mean length of requests in tokens, and whether it shows that all have the same. Lengths in pixels
+// are legal, but they are no tokens.
 func (r *reader) length(v *conf.Value) (mean float64, same bool) {
 	if v != nil && r.text(r.get(v, "units")) == "pixels" {
 		r.mean(v)

@@ -93,6 +93,10 @@ func (r *Run) figures() laws.Figures {
 		f.Latency[latencyNames[l]] = laws.Latency{Mean: s[Mean], Min: s[Min], Max: s[Max], Percentiles: percentiles,
 			Std: s[StdDev]}
 	}
+	if r.Harness == "aiperf" { // the mean of each request, as others define TPOT
+		f.Latency[laws.TPOT] = f.Latency[laws.ITL]
+		delete(f.Latency, laws.ITL)
+	}
 	return f
 }
 

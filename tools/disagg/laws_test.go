@@ -75,3 +75,132 @@ func TestLawsOfALevel(t *testing.T) {
 		}
 	}
 }
+
+// What no run can have measured fails, what is seldom is a warning, and neither is what only looks like equal lengths.
+func TestLawsOfClients(t *testing.T) {
+	for _, c := range []struct{ file, reason, warning string }{
+		{"seconds.json", "level 50: 1000 requests, 50 at a time, take at most 11.01 s by their E2EL, the log says 220 s (Little's law)", ""},
+		{"few-tokens.log", "level 10: 100 requests were answered with 3 tokens, less than one each", ""},
+		{"retokenized.log", "", "level 8: the text that came back holds 14500 of 32768 tokens (44.3 %): 725 tok/s by those that came, 1638.4 by those that were counted"},
+		{"mixed.json", "", ""},
+		{"lognormal.json", "", ""},
+	} {
+		p, code := parse(t, "testdata/laws/"+c.file)
+		reasons, warnings := strings.Join(p.Reasons, "\n"), strings.Join(p.Warnings, "\n")
+		if (p.State == "failed") != (c.reason != "") || (code == 12) != (c.reason != "") || !strings.Contains(reasons, c.reason) ||
+			!strings.Contains(warnings, c.warning) {
+			t.Errorf("%s: %s, exit code %d:\n%s\n%s", c.file, p.State, code, reasons, warnings)
+		}
+		if p, code := parse(t, "testdata/laws/"+c.file, "--allow-implausible"); p.State != "passed" || code != 0 {
+			t.Errorf("%s, relaxed: %s, exit code %d: %q", c.file, p.State, code, p.Reasons)
+		}
+	}
+}
+
+// A loop is closed only where the client says so: no rate, ramp or schedule.
+func TestOpenLoopsMayBeIdle(t *testing.T) {
+	text, err := os.ReadFile("testdata/laws/seconds.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const aiperf = `{"request_throughput": {"unit": "requests/sec", "avg": 1}, "request_latency": {"unit": "ms", "avg": 5, "max": 6},
+"request_count": {"unit": "requests", "avg": 64}, "time_to_first_token": {"unit": "ms", "avg": 1}, "output_token_throughput":
+{"unit": "tokens/sec", "avg": 256}, "benchmark_duration": {"unit": "sec", "avg": 64}, "total_osl": {"unit": "tokens", "avg": 16384},
+"error_summary": [], "input_config": {"loadgen": {"concurrency": 8, "request_count": 64, "warmup_request_rate": 3}, "input": {}}}`
+	block, err := os.ReadFile("testdata/laws/few-tokens.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	vllm := "Traffic request rate: inf\n" + strings.NewReplacer("tokens:                  3\n", "tokens:                  100\n",
+		" 0.40\n", " 13.33\n", "60.00", "0.66", "98.00", "0.66", "130.00", "0.70", " 10.00", " 0.00", " 11.00", " 0.00", "660.00", "0.66", "1150", "0.70").
+		Replace(string(block))
+	for _, c := range []struct {
+		name, text, old, new string
+		state                string
+	}{
+		{"vllm.json", string(text), "", "", "failed"},
+		{"vllm.json", string(text), `"request_rate": "inf"`, `"request_rate": Infinity`, "failed"},
+		{"vllm.json", string(text), `"request_rate": "inf"`, `"request_rate": 4.5`, "passed"},
+		{"vllm.json", string(text), `"request_rate": "inf"`, `"request_rate": "inf", "ramp_up_strategy": "linear"`, "passed"},
+		{"vllm.json", string(text), `"max_concurrency": 50`, `"max_concurrency": null`, "passed"},
+		{"vllm.log", vllm, "", "", "failed"},
+		{"vllm.log", vllm, "Traffic request rate: inf", "Traffic request rate: 13.5", "passed"},
+		{"vllm.log", vllm, "Traffic request rate: inf", "Traffic ramp-up strategy: linear.", "passed"},
+		{"aiperf.json", aiperf, "", "", "failed"},
+		{"aiperf.json", aiperf, `"request_count": 64`, `"request_rate": 1.0`, "passed"},
+		{"aiperf.json", aiperf, `"input": {}`, `"input": {"conversation": {"turn": {"delay": {"mean": 500}}}}`, "passed"},
+		{"aiperf.json", aiperf, `"error_summary": [], `, "", "passed"},
+	} {
+		file := filepath.Join(t.TempDir(), c.name)
+		changed := strings.Replace(c.text, c.old, c.new, 1)
+		if (changed == c.text) != (c.old == c.new) {
+			t.Fatalf("%q is not in %s", c.old, c.name)
+		}
+		if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p, _ := parse(t, file)
+		if reasons := strings.Join(p.Reasons, "\n"); p.State != c.state || strings.Contains(reasons, "at a time, take at most") != (c.state == "failed") {
+			t.Errorf("%s, %q -> %q: %s, want %s:\n%s", c.name, c.old, c.new, p.State, c.state, reasons)
+		}
+	}
+}
+
+// A KV transfer that is faster than the line fails the case: the time of the last chunk is not that of all bytes.
+func TestTransfersAboveTheLine(t *testing.T) {
+	golden, err := os.ReadFile("testdata/logs/1_clean_two_levels.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ line, rate, log, reason string }{
+		{"INFO KV Transfer metrics: Num successful transfers=6, Avg xfer time (ms)=1.2, Avg MB per transfer=125.0, Throughput (MB/s)=104000.5",
+			"400Gbit", "", "a KV transfer of 109.1 GB/s is faster than the line of 50 GB/s: its time may be that of the last chunk"},
+		{"INFO KV Transfer metrics: Throughput (MB/s)=45000.5", "400Gbit", "", ""},
+		{`sglang:kv_transfer_speed_gb_s{model_name="m",tp_rank="0"} 104.2`, "50GB/s", "3_output_CTX_0.log", "3_output_CTX_0.log, line 1: a KV transfer of 104.2 GB/s"},
+		{`{"kv_transfer_speed_gb_s": 9.5e1}`, "50GB/s", "4_output_server.log", "a KV transfer of 95 GB/s"},
+		{`trtllm_kv_transfer_speed_gb_s_sum{model_name="m"} 1040.2`, "50GB/s", "4_output_server.log", ""},
+		{"nothing of that", "50GB/s", "4_output_server.log", ""},
+	} {
+		dir := t.TempDir()
+		bench := string(golden)
+		if c.log == "" {
+			bench = c.line + "\n" + bench
+		} else if err := os.WriteFile(filepath.Join(dir, c.log), []byte(c.line+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "6_bench.log"), []byte(bench), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{dir, "--line", c.rate}, {dir, "--line", c.rate, "--allow-implausible"}, {dir}} {
+			p, _ := parse(t, args...)
+			fails := c.reason != "" && len(args) == 3
+			if reasons := strings.Join(p.Reasons, "\n"); (p.State == "failed") != fails || fails && !strings.Contains(reasons, c.reason) {
+				t.Errorf("%s, %q: %s: %s", c.line, args[1:], p.State, reasons)
+			}
+			if warnings := strings.Join(p.Warnings, "\n"); len(args) == 4 && !strings.Contains(warnings, c.reason) {
+				t.Errorf("%s: %s", c.line, warnings)
+			}
+		}
+	}
+}
+
+// AIPerf's ITL is the mean of each request: that of few long and slow answers is not that of all tokens.
+func TestSpreadLengthsOfAIPerf(t *testing.T) {
+	const text = `{"request_throughput": {"unit": "requests/sec", "avg": 0.0296}, "request_latency": {"unit": "ms", "avg": 33966, "max": 338000},
+"request_count": {"unit": "requests", "avg": 10}, "time_to_first_token": {"unit": "ms", "avg": 100}, "inter_token_latency": {"unit": "ms",
+"avg": 13.2, "max": 84.5}, "total_osl": {"unit": "tokens", "avg": 4180}, "output_sequence_length": {"unit": "tokens", "avg": 418,
+"min": 20, "max": 4000, "std": 1194}, "benchmark_duration": {"unit": "sec", "avg": 338.1}, "error_summary": [],
+"output_token_throughput": {"unit": "tokens/sec", "avg": 12.36}, "input_config": {"loadgen": {"concurrency": 2}}}`
+	file := filepath.Join(t.TempDir(), "aiperf.json")
+	for _, c := range []struct{ old, new, state string }{
+		{"", "", "passed"},
+		{`"min": 20, "max": 4000, "std": 1194`, `"min": 418, "max": 418, "std": 0`, "failed"}, // then they are the same
+	} {
+		if err := os.WriteFile(file, []byte(strings.Replace(text, c.old, c.new, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if p, _ := parse(t, file); p.State != c.state || (len(p.Reasons) == 1) != (c.state == "failed") {
+			t.Errorf("%q: %s, want %s: %q", c.new, p.State, c.state, p.Reasons)
+		}
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
+	"perigee/internal/size"
 	"perigee/internal/table"
 	"perigee/tools/disagg/benchlog"
 	"perigee/tools/disagg/config"
@@ -31,6 +32,7 @@ type ParseCmd struct {
 	Config string   `placeholder:"FILE" help:"The case's configuration, which says what to expect [effective.yaml in the folder]."`
 	Known
 	judge.Gates
+	Line   string        `placeholder:"RATE" help:"Rate of the links between hosts, such as 400Gbit: no KV transfer in the logs may be faster."`
 	Settle time.Duration `default:"500ms" placeholder:"TIME" help:"Wait until a log has not grown for so long, unless the job's end mark is there [500ms]."`
 	Format
 }
@@ -50,6 +52,11 @@ func (c *ParseCmd) Run(s cli.Streams) error {
 	}
 	if c.Settle < 0 {
 		return fault.New(fault.Usage, "--settle: wanted 0 or more, got %s", c.Settle)
+	}
+	if c.Line != "" {
+		if _, err := size.ParseRate(c.Line); err != nil {
+			return fault.New(fault.Usage, "--line: %w", err)
+		}
 	}
 	var list []reading
 	for _, path := range c.Paths {
@@ -85,6 +92,13 @@ func (c *ParseCmd) parse(path string) (reading, error) {
 	}
 	v := judgeFolder(path, e, want, c.Gates)
 	v.Warnings = append(warnings, v.Warnings...)
+	if line, err := size.ParseRate(c.Line); err == nil {
+		t, err := judge.FastestTransfer(path)
+		if err != nil {
+			return reading{}, err
+		}
+		v.HoldTransfer(t, line, c.Gates)
+	}
 	return reading{path, v, e.Log}, nil
 }
 

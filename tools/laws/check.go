@@ -12,17 +12,19 @@ import (
 // The tolerances. Ratios are of what figures say to the bound that they break.
 const (
 	general = 1.25 // of in-flight requests, of means to percentiles, and of rates
-	sums    = 1.5  // of E2EL to the sum of its parts
-	guessed = 2    // the same, where equal lengths are only likely
+	sums    = 1.5  // of E2EL to the sum of its parts, and of a closed loop to its requests
+	steady  = 3    // of the sum to E2EL, where not lengths, but times are known to be about the same for all requests
+	client  = 1    // s that a client takes besides, to begin and to end
+	tail    = 250  // ms between the last token of an answer and its end
 	exact   = 0.05 // share of an output rate that the client itself has divided
 	span    = 1.05 // of a request's time to the benchmark's
 	rounded = 1.01 // of figures that are compared as they stand: JSON has more digits of one than of another
 	chunk   = 16   // tokens that servers send at once though a client asks for each
 	unseen  = 5e-3 // ms for a token, which two digits show as 0
 	pieces  = 250  // of the time between tokens to that for one: servers send up to 100 at a time
-	uneven  = 100  // of the time for a token, a mean over requests, to that between them, a mean over tokens
 	gaps    = 2    // of the time after the first token to that between tokens
 	seen    = 0.4  // share of tokens in the text: of special tokens, which no text shows, honest logs have half
+	likely  = 0.8  // the same, below which tokens may not have come
 )
 
 // checker holds the state of Check.
@@ -68,8 +70,11 @@ func (f Figures) roundingRate() float64 {
 // with two digits and others with more.
 func (c *checker) around(x float64) float64 { return max(c.rate, min(0.005, half([]float64{x}))) }
 
+// aroundMS is the same of a latency.
+func (c *checker) aroundMS(x float64) float64 { return max(c.ms, min(0.005, half([]float64{x}))) }
+
 // noLatency is a quantity of which nothing is known.
-var noLatency = Latency{Mean: math.NaN(), Min: math.NaN(), Max: math.NaN()}
+var noLatency = Latency{Mean: math.NaN(), Min: math.NaN(), Max: math.NaN(), Std: math.NaN()}
 
 // statistic is a figure of a latency with its name and its place between the least (0) and the greatest (1).
 type statistic struct {
@@ -103,6 +108,22 @@ func (c *checker) mean(quantity string) float64 {
 		return mean
 	}
 	return math.NaN()
+}
+
+// greatest returns the most that a quantity can be of any request, which is no bound that a percentile gives: the
+// maximum, or else the mean and sqrt(n - 1) standard deviations (Samuelson's inequality), or the sum over all requests.
+// NaN stands for unknown.
+func (c *checker) greatest(quantity string) float64 {
+	l := c.Latency[quantity]
+	if given(l.Max) {
+		return l.Max
+	}
+	mean := c.mean(quantity) + c.ms
+	most := mean * c.Completed
+	if given(l.Std) && l.Std > 0 {
+		most = min(most, mean+(l.Std+c.ms)*math.Sqrt(max(0, c.Completed-1)))
+	}
+	return most
 }
 
 // statistics lists the mean, if it is known, and the ranks.
@@ -164,7 +185,7 @@ func (c *checker) order(quantity string) {
 	list := l.ranks()
 	least, at := 0.0, 1.0
 	for i, s := range list {
-		if i > 0 && list[i-1].value > s.value*rounded+2*c.ms {
+		if i > 0 && list[i-1].value > s.value*rounded+2*c.aroundMS(s.value) {
 			c.broken(Order, "%s %s %.8g ms is above the %s, %.8g ms", list[i-1].name, quantity, list[i-1].value, s.name,
 				s.value)
 			return
@@ -180,7 +201,7 @@ func (c *checker) order(quantity string) {
 		c.broken(Order, "Mean %s %.8g ms is below the Min, %.8g ms", quantity, l.Mean, l.Min)
 	case l.Mean > l.Max*rounded+2*c.ms:
 		c.broken(Order, "Mean %s %.8g ms is above the Max, %.8g ms", quantity, l.Mean, l.Max)
-	case l.Mean*general+2*c.ms < least:
+	case l.Mean*general+2*c.aroundMS(l.Mean) < least:
 		c.broken(Order, "Mean %s %.8g ms is less than %s allow: at least %.4g ms", quantity, l.Mean, names(list), least)
 	}
 }
@@ -246,29 +267,31 @@ func (c *checker) zeros() {
 	}
 }
 
-// whole reports whether a TPOT or ITL of 0 can be: answers have one token, or come in one piece, or nothing says
-// otherwise.
+// whole reports whether a TPOT or ITL of 0 can be: answers are short or come in one piece, or nothing says otherwise.
 func (c *checker) whole(quantity string) bool {
 	length := c.osl
 	if !given(length) {
 		length = c.AskedOutput
 	}
-	if length < 1.5 {
+	if length <= chunk || c.ms >= 0.05 && !c.alike() { // with so few digits, a short time is 0
 		return true
 	}
-	if c.Streamed && length > chunk && c.ms < 0.5 {
+	if c.Streamed && c.ms < 0.5 {
 		return false
 	}
 	ends := c.Latency[E2EL].statistics()
 	for _, first := range c.Latency[TTFT].statistics() {
 		i := slices.IndexFunc(ends, func(s statistic) bool { return s.name == first.name })
 		if i >= 0 && first.value > 0 {
-			after := ends[i].value - first.value
-			return after <= max(ends[i].value/100, 2*c.ms) || after <= (length+2)*c.ms
+			slack := (length + 2) * c.ms
+			if c.ms >= 0.05 {
+				slack += tail
+			}
+			return ends[i].value-first.value <= max(ends[i].value/100, slack)
 		}
 	}
 	other := map[string]string{TPOT: ITL, ITL: TPOT}[quantity]
-	return c.ms >= 0.5 || !(c.mean(other) > 0) // at whole ms, a short time is 0
+	return c.ms >= 0.5 || !(c.mean(other) > 0)
 }
 
 // firstToken holds each statistic of E2EL against that of TTFT: what is no less for every request is so for them.
@@ -298,7 +321,7 @@ func (c *checker) firstToken() {
 // exact. Of the rates of tokens, one is named.
 func (c *checker) rates() {
 	requests := c.Completed
-	if c.Requests > requests { // some clients count failed ones, too
+	if c.Requests > requests && c.RequestRate > 0 { // some clients count failed ones, too
 		requests = c.Requests
 	}
 	c.oneRate("req/s", "requests", c.RequestRate, requests, false)
@@ -351,8 +374,8 @@ func (c *checker) little() {
 	time := c.mean(E2EL)
 	if !given(time) {
 		time = c.mean(TTFT)
-		if slack := c.alike(); slack > 0 && given(c.mean(TPOT)) {
-			time += max(0, (c.osl-1)*(c.mean(TPOT)-c.ms)) / slack
+		if c.alike() && given(c.mean(TPOT)) {
+			time += max(0, (c.osl-1)*(c.mean(TPOT)-c.ms)) / sums
 		}
 	}
 	what := fmt.Sprintf("%.10g requests of %.6g ms in %.8g s", c.Completed, time, c.Duration)
@@ -375,72 +398,156 @@ func (c *checker) little() {
 	}
 }
 
-// alike returns the tolerance of sums of times where all answers have about the same length; 0 where they need not.
-// A mean that is a whole number hints at it.
-func (c *checker) alike() float64 {
-	const few = 10 // requests, whose mean is often whole
-	switch {
-	case math.Abs(c.osl-c.AskedOutput) <= 0.01*c.AskedOutput:
-		return sums
-	case c.Completed >= few && c.osl == math.Trunc(c.osl):
-		return guessed
+// closed returns the places of a closed loop, and the most that it can take in s: all of them are taken until the last
+// request begins, which takes no longer than the longest. ok is false where the loop is not known to be closed, or
+// requests failed: nothing says how long those took.
+func (c *checker) closed() (places, most float64, ok bool) {
+	whole := c.Requests == c.Completed || c.Failed == 0 && !(c.Requests > c.Completed)
+	if !c.Closed || !whole || c.Failed > 0 || !given(c.Concurrency) || !(c.Concurrency > 0 && c.Completed > 0) {
+		return 0, 0, false
 	}
-	return 0
+	mean, longest := c.mean(E2EL)+c.ms, c.greatest(E2EL)
+	if tokens := c.longest(); !given(mean) && given(tokens) { // no answer is longer, so this is the most that it can be
+		mean = c.mean(TTFT) + c.ms + (tokens-1)*(c.mean(TPOT)+c.ms)
+		longest = c.greatest(TTFT) + (tokens-1)*c.greatest(TPOT)
+	}
+	places = min(c.Concurrency, c.Completed)
+	most = (c.Completed*mean/places + longest) / 1000
+	return places, most, given(most)
+}
+
+// idle refuses a closed loop that took longer than its requests can: Little's law from below. A share of the
+// concurrency in flight would be no law, since one request may take minutes longer than the others.
+func (c *checker) idle() {
+	places, most, ok := c.closed()
+	if ok && c.Duration-c.around(c.Duration) > most*sums+client {
+		c.broken(Idle, "%.10g requests, %.8g at a time, take at most %.4g s by their E2EL, the %s says %.8g s (Little's law)",
+			c.Completed, places, most, c.Source, c.Duration)
+	}
+}
+
+// mostlyIdle warns of a closed loop with less than half of its concurrency in flight. So few requests that the last
+// ones are many do not count.
+func (c *checker) mostlyIdle() {
+	places, most, ok := c.closed()
+	inFlight := c.Completed * (c.mean(E2EL) + c.ms) / 1000 / c.Duration
+	if ok && c.Completed >= 2*places && c.Duration <= most*sums+client && inFlight < places/2 {
+		c.broken(Idle, "%.10g requests of %.6g ms in %.8g s keep %.3g in flight, less than half of the concurrency of %.8g: "+
+			"single requests took much longer than the others, or the client paused", c.Completed, c.mean(E2EL), c.Duration,
+			inFlight, places)
+	}
+}
+
+// longest is the number of tokens that no answer exceeds, NaN if it is not known.
+func (c *checker) longest() float64 {
+	if c.SameLength || c.Completed == 1 {
+		return c.osl
+	}
+	return c.LongestOutput
+}
+
+// alike reports whether all answers are known to have the same length: by what the client says, or because together
+// they have as many tokens as they may.
+func (c *checker) alike() bool { return c.OutputTokens+0.5 > c.Completed*c.longest() }
+
+// tokens refuses answers without a token, and those of one token each that go on after the first.
+func (c *checker) tokens() {
+	ttft, e2el := c.mean(TTFT), c.mean(E2EL)
+	switch {
+	case c.OutputTokens+0.5 < c.Completed:
+		c.broken(Tokens, "%.10g requests were answered with %.10g tokens, less than one each", c.Completed, c.OutputTokens)
+	case c.OutputTokens < c.Completed+0.5 && !c.Unstreamed && e2el > ttft*sums+tail+2*c.ms:
+		c.broken(Tokens, "%.10g requests were answered with one token each, so E2EL is TTFT, but their means are %.8g and %.8g ms",
+			c.Completed, e2el, ttft)
+	}
 }
 
 // parts holds E2EL against TTFT + (OSL - 1) x TPOT. Of each request they are equal. The mean of products is the
-// product of means only where lengths are alike; where they are spread, the time per token is still a mean of TPOTs,
-// weighed by length, and lies between the least and the greatest.
+// product of means only where lengths are alike; where they are spread, it is no more than that of the longest, and the
+// time per token is still a mean of TPOTs, weighed by length, and lies between the least and the greatest.
 func (c *checker) parts() {
 	ttft, tpot, e2el := c.mean(TTFT), c.mean(TPOT), c.mean(E2EL)
-	if !given(ttft+e2el) || !(tpot > 0) || !(c.osl >= 1.5) {
+	if !given(ttft+e2el) || !(tpot > 0) || !(c.osl > 1) {
 		return
 	}
-	sum := ttft + (c.osl-1)*tpot
-	if slack := c.alike(); slack > 0 {
-		if r := (c.osl + 1) * c.ms; e2el > sum*slack+r || e2el*slack < sum-r {
+	sum, r := ttft+(c.osl-1)*tpot, (c.osl+1)*c.ms
+	if c.alike() {
+		if e2el > sum*sums+r || e2el*sums < sum-r {
 			c.broken(Parts, "TTFT + (%.4g tokens - 1) x TPOT are %.6g ms, the mean E2EL is %.8g ms", c.osl, sum, e2el)
 		}
 		return
 	}
-	each := (e2el - ttft) / (c.osl - 1)
-	list := c.Latency[TPOT].ranks()
-	r := c.ms * (1 + 2/(c.osl-1))
-	switch last := len(list) - 1; {
-	case last >= 0 && list[last].at >= 0.9 && each > max(list[last].value, tpot)*sums+r,
-		last >= 0 && list[0].at == 0 && each*sums < list[0].value-r:
-		c.broken(Parts, "(E2EL - TTFT) / (%.4g tokens - 1) is %.4g ms, TPOT is %.8g ms, %s %.8g ms", c.osl, each, tpot,
-			list[last].name, list[last].value)
+	if c.isSteady(TPOT) && c.isSteady(E2EL) && e2el*steady < sum-r { // whatever the lengths are
+		c.broken(Parts, "TTFT + (%.4g tokens - 1) x TPOT are %.6g ms, the mean E2EL is %.8g ms, and neither TPOT nor E2EL "+
+			"differs much between requests", c.osl, sum, e2el)
+		return
+	}
+	most := ttft + (c.LongestOutput-1)*tpot
+	if e2el > most*sums+tail+(c.LongestOutput+1)*c.ms {
+		c.broken(Parts, "TTFT + (at most %.4g tokens - 1) x TPOT are %.6g ms, the mean E2EL is %.8g ms", c.LongestOutput, most,
+			e2el)
+		return
+	}
+	// What answers of one token take after it is no TPOT.
+	after, greatest, least := e2el-ttft, c.greatest(TPOT), c.Latency[TPOT].Min
+	if after > (c.osl-1)*greatest*sums+tail+r || after*sums < (c.osl-1)*least-r {
+		c.broken(Parts, "(E2EL - TTFT) / (%.4g tokens - 1) is %.4g ms, TPOT is %.8g ms, and no request's is beyond %s", c.osl,
+			after/(c.osl-1), tpot, beyond(least, greatest))
 	}
 }
 
-// longer holds the time of a token against that of requests. A mean over requests of several tokens may be above one
-// over all requests.
+// isSteady reports whether a quantity hardly differs between requests: mean and P99 are about the median.
+func (c *checker) isSteady(quantity string) bool {
+	l := c.Latency[quantity]
+	median, most := l.Percentiles[50], l.Percentiles[99]
+	return most > 0 && most <= median*1.5 && math.Abs(l.Mean-median) <= median/10
+}
+
+// beyond names the bounds of a quantity, as far as they are known.
+func beyond(least, greatest float64) string {
+	if given(least) {
+		return fmt.Sprintf("%.4g to %.4g ms", least, greatest)
+	}
+	return fmt.Sprintf("%.4g ms", greatest)
+}
+
+// longer holds the time of a token against that of requests. TPOT is a mean over requests of several tokens, ITL one
+// over tokens: only where all answers are alike is the mean E2EL their bound, else it is the longest request.
 func (c *checker) longer() {
-	if !(c.osl >= 2) {
+	if !(c.osl > 1) {
 		return
 	}
-	e2el := c.Latency[E2EL]
-	if mean := c.mean(TPOT); mean > e2el.Mean*general+2*c.ms {
-		c.broken(Longer, "Mean TPOT %.8g ms is longer than a whole request, Mean E2EL %.8g ms", mean, e2el.Mean)
+	most, name := c.greatest(E2EL), "the longest E2EL is at most"
+	if c.alike() && c.osl >= 2 {
+		most, name = c.mean(E2EL), "the mean E2EL is"
 	}
-	list := e2el.ranks()
-	if last := len(list) - 1; last >= 0 && list[last].at >= 0.99 && c.mean(ITL) > list[last].value*gaps+2*c.ms {
-		c.broken(Longer, "Mean ITL %.8g ms is longer than a whole request, %s E2EL %.8g ms", c.mean(ITL), list[last].name,
-			list[last].value)
+	if mean := c.mean(TPOT); mean > most*general+2*c.ms {
+		c.broken(Longer, "Mean TPOT %.8g ms is longer than a whole request, %s %.8g ms", mean, name, most)
+	}
+	if mean := c.mean(ITL); mean > most*gaps+2*c.ms {
+		c.broken(Longer, "Mean ITL %.8g ms is longer than a whole request, %s %.8g ms", mean, name, most)
 	}
 }
 
 // between holds the time between tokens against what follows the first one. Fewer and longer gaps than tokens are
 // honest: several tokens may come at once. A request has at most two more chunks than tokens, which are empty.
 func (c *checker) between() {
-	const short = 8 // tokens: the end of an answer takes time, too
-	itl, after := c.mean(ITL), c.mean(E2EL)-c.mean(TTFT)
-	if itl > 0 && c.osl >= short && itl*(c.osl+1)*gaps+(c.osl+3)*c.ms*gaps < after {
+	const short = 8 // tokens
+	itl, tpot, after := c.mean(ITL), c.mean(TPOT), c.mean(E2EL)-c.mean(TTFT)
+	if itl > 0 && c.osl >= short && itl*(c.osl+1)*gaps+(c.osl+3)*c.ms*gaps+tail < after {
 		c.broken(Between, "%.4g tokens with %.8g ms between them take less than the %.6g ms after the first one", c.osl, itl, after)
 		return
 	}
-	if tpot := c.mean(TPOT); tpot > c.ms && itl > c.ms && (itl > (tpot+c.ms)*pieces || tpot > (itl+c.ms)*uneven) {
+	if !(tpot > c.ms && itl > c.ms && c.osl > 1) {
+		return
+	}
+	// All gaps together are the times of all tokens after the first ones. Of answers of spread lengths a single short
+	// one may have all the time per token.
+	share := 1 / c.Completed
+	if c.alike() {
+		share = c.osl - 1
+	}
+	if itl > (c.greatest(TPOT)+c.ms)*pieces || tpot*share > (itl+c.ms)*(c.osl+1)*gaps+tail {
 		c.broken(Between, "Mean ITL %.8g ms and mean TPOT %.8g ms are of the same tokens, but differ too much", itl, tpot)
 	}
 }
@@ -451,4 +558,21 @@ func (c *checker) returned() {
 		c.broken(Returned, "the text that came back holds %.10g tokens, of %.10g that are said to be generated",
 			c.Retokenized, c.OutputTokens)
 	}
+}
+
+// partlyReturned warns of a text that lacks more tokens than special ones are. A client that counts those that it asked
+// for makes throughput and TPOT look better by the same share.
+func (c *checker) partlyReturned() {
+	share := c.Retokenized / c.OutputTokens
+	if !(share >= seen && share < likely) {
+		return
+	}
+	text := fmt.Sprintf("the text that came back holds %.10g of %.10g tokens (%.3g %%)", c.Retokenized, c.OutputTokens, 100*share)
+	if given(c.OutputRate) {
+		text += fmt.Sprintf(": %.5g tok/s by those that came, %.5g by those that were counted", share*c.OutputRate, c.OutputRate)
+	}
+	if ratio := c.mean(TPOT) / c.mean(ITL); math.Abs(ratio-share) < share/10 { // chunks are of one token
+		text += fmt.Sprintf("; TPOT is %.3g %% of ITL, too", 100*ratio)
+	}
+	c.broken(Returned, "%s", text)
 }

@@ -4,7 +4,10 @@
 // clients count. The manual of `perigee disagg` lists all laws.
 package laws
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // The quantities of a latency, as clients name them.
 const (
@@ -21,6 +24,7 @@ var quantities = []string{TTFT, TPOT, ITL, E2EL}
 type Latency struct {
 	Mean, Min, Max float64
 	Percentiles    map[float64]float64 // by the percentage, such as 50 for the median
+	Std            float64             // standard deviation; 0 stands for one that is not given, too
 }
 
 // Figures holds what a client says of one run or one level. NaN stands for a figure that it did not give.
@@ -35,11 +39,18 @@ type Figures struct {
 	InputTokens, OutputTokens float64 // counts over all completed requests
 	Retokenized               float64 // output tokens, counted from the text that came back
 	AskedOutput               float64 // output tokens that one request asks for; the mean, where lengths are spread
+	LongestOutput             float64 // output tokens that no request may exceed
 
 	RequestRate, InputRate, OutputRate, TotalRate float64 // per second
 
 	Latency map[string]Latency // by quantity
 
+	// Closed says that the client is known to begin a request as soon as another one ends, and at no other time:
+	// nothing but the concurrency bounds it, no rate, ramp, schedule or pause.
+	Closed bool
+	// SameLength says that all answers are known to have the same number of tokens. That their mean is a whole number
+	// proves nothing.
+	SameLength bool
 	// Exact says that the client has divided the output tokens by the duration that it gives, so that a throughput
 	// that is too low contradicts them, too.
 	Exact bool
@@ -66,8 +77,8 @@ func Unknown() Figures {
 	return Figures{
 		Concurrency: nan, InFlight: nan, Peak: nan,
 		Requests: nan, Completed: nan, Failed: nan, Duration: nan, InputTokens: nan,
-		OutputTokens: nan, Retokenized: nan, AskedOutput: nan, RequestRate: nan, InputRate: nan, OutputRate: nan,
-		TotalRate: nan, Latency: map[string]Latency{}, Source: "log",
+		OutputTokens: nan, Retokenized: nan, AskedOutput: nan, LongestOutput: nan, RequestRate: nan, InputRate: nan,
+		OutputRate: nan, TotalRate: nan, Latency: map[string]Latency{}, Source: "log",
 	}
 }
 
@@ -88,6 +99,8 @@ const (
 	Rate     = "rate"     // throughputs follow from counts and duration
 	Span     = "span"     // no request takes longer than the benchmark
 	Little   = "little"   // requests in flight keep the concurrency
+	Idle     = "idle"     // a closed loop takes no longer than its requests
+	Tokens   = "tokens"   // an answer has a token, and of one token E2EL is TTFT
 	Parts    = "parts"    // TTFT + (OSL - 1) * TPOT is E2EL
 	Longer   = "longer"   // a token takes no longer than its request
 	Between  = "between"  // the time between tokens adds up to what follows the first one
@@ -97,6 +110,48 @@ const (
 // Check returns the laws that figures break, in a fixed order. It refuses the impossible, not the unusual. Figures
 // that are no finite numbers are taken as not given, but for NoNumbers.
 func (f Figures) Check() []Violation {
+	c := f.checker()
+	c.signs()
+	c.counts()
+	for _, q := range quantities {
+		c.order(q)
+	}
+	if c.Completed != 0 { // of no request, nothing takes time
+		c.numbers()
+		c.zeros()
+		c.firstToken()
+		before := len(c.found)
+		c.rates()
+		believed := len(c.found) == before // the duration
+		c.span()
+		c.little()
+		if believed {
+			c.idle()
+		}
+		before = len(c.found)
+		for _, law := range []func(){c.tokens, c.parts, c.longer, c.between} { // of tokens; one cause, one reason
+			if law(); len(c.found) > before {
+				break
+			}
+		}
+		c.returned()
+	}
+	return c.found
+}
+
+// Unusual returns what is possible and seldom, and is worth a warning where the figures keep the same law.
+func (f Figures) Unusual() []Violation {
+	c := f.checker()
+	if c.rates(); len(c.found) == 0 { // the duration is believed
+		c.mostlyIdle()
+	}
+	c.found = slices.DeleteFunc(c.found, func(v Violation) bool { return v.Law == Rate })
+	c.partlyReturned()
+	return c.found
+}
+
+// checker returns the figures with what follows from them.
+func (f Figures) checker() *checker {
 	if !given(f.Completed) {
 		f.Completed = f.Requests
 		if f.Failed > 0 {
@@ -112,26 +167,5 @@ func (f Figures) Check() []Violation {
 		latency[q] = l
 	}
 	f.Latency = latency
-	c := checker{Figures: f, ms: f.roundingMS(), rate: f.roundingRate(), osl: f.OutputTokens / f.Completed}
-	c.signs()
-	c.counts()
-	for _, q := range quantities {
-		c.order(q)
-	}
-	if f.Completed != 0 { // of no request, nothing takes time
-		c.numbers()
-		c.zeros()
-		c.firstToken()
-		c.rates()
-		c.span()
-		c.little()
-		before := len(c.found)
-		for _, law := range []func(){c.parts, c.longer, c.between} { // of TPOT and ITL; one cause, one reason
-			if law(); len(c.found) > before {
-				break
-			}
-		}
-		c.returned()
-	}
-	return c.found
+	return &checker{Figures: f, ms: f.roundingMS(), rate: f.roundingRate(), osl: f.OutputTokens / f.Completed}
 }

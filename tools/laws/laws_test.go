@@ -2,222 +2,23 @@ package laws
 
 import (
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// request is one request of a simulated run. Times are in ms.
-type request struct {
-	tokens         int
-	ttft, tpot     float64
-	chunk          int // tokens that come at once
-	start, latency float64
-	failed         bool
-}
-
-func lognormal(r *rand.Rand, mean, sigma float64) float64 {
-	return mean * math.Exp(sigma*r.NormFloat64()-sigma*sigma/2)
-}
-
-// simulate serves requests as a client sees them: at most concurrency at a time (0: no bound), arriving at a rate (0:
-// at once), with a ramp. It returns the requests and the duration in ms.
-func simulate(r *rand.Rand, concurrency int) (list []request, duration float64) {
-	n := 1 + r.IntN(200)
-	length, spread, correlation := 1+r.IntN(600), r.Float64(), r.Float64()*2-1
-	ttft, tpot := lognormal(r, 200, 1)+1, lognormal(r, 10, 0.5)+0.1
-	chunk, rate, failing := 1, 0.0, 0.0
-	switch r.IntN(4) {
-	case 0:
-		length = 1
-	case 1:
-		chunk = 1 + r.IntN(8)
-	case 2:
-		rate = lognormal(r, 5, 1)
-	case 3:
-		failing = 0.2 * r.Float64()
-	}
-	if r.IntN(2) == 0 {
-		spread = 0
-	}
-	slots := make([]float64, max(1, concurrency)) // when each is free
-	now := 0.0
-	for i := range n {
-		z := r.NormFloat64()
-		q := request{tokens: max(1, int(math.Round(float64(length)*math.Exp(spread*z)))), chunk: chunk,
-			ttft: lognormal(r, ttft, 0.5), tpot: tpot * math.Exp(0.2*(correlation*z+r.NormFloat64())), failed: r.Float64() < failing}
-		if q.tokens <= q.chunk {
-			q.tpot = 0 // the whole answer is one chunk
-		}
-		q.latency = q.ttft + float64(q.tokens-1)*q.tpot
-		if rate > 0 {
-			now += r.ExpFloat64() * 1000 / rate
-		} else {
-			now += 50 * r.Float64() * float64(min(i, 20)) / 20 // a ramp
-		}
-		slot := 0
-		if concurrency > 0 {
-			slot = slices.Index(slots, slices.Min(slots))
-			q.start = max(now, slots[slot])
-		} else {
-			q.start = now
-		}
-		slots[slot] = q.start + q.latency
-		duration = max(duration, q.start+q.latency)
-		list = append(list, q)
-	}
-	return list, duration * (1 + 0.02*r.Float64())
-}
-
-// peak is the greatest number of requests at the same time.
-func peak(list []request) (most float64) {
-	for _, a := range list {
-		now := 0.0
-		for _, b := range list {
-			if !b.failed && b.start <= a.start && a.start < b.start+b.latency {
-				now++
-			}
-		}
-		most = max(most, now)
-	}
-	return most
-}
-
-// figures works figures out of requests as clients do.
-func figures(r *rand.Rand, list []request, duration float64, concurrency int) Figures {
-	f := Unknown()
-	f.Exact = r.IntN(2) == 0
-	if concurrency > 0 {
-		f.Concurrency = float64(concurrency)
-	}
-	f.Requests, f.Failed, f.Completed, f.OutputTokens, f.InputTokens = float64(len(list)), 0, 0, 0, 0
-	all := map[string][]float64{}
-	for _, q := range list {
-		if q.failed {
-			f.Failed++
-			continue
-		}
-		f.Completed++
-		f.InputTokens += 100
-		f.OutputTokens += float64(q.tokens)
-		all[TTFT] = append(all[TTFT], q.ttft)
-		all[E2EL] = append(all[E2EL], q.latency)
-		if q.tokens > 1 {
-			all[TPOT] = append(all[TPOT], q.tpot)
-		}
-		for at := q.chunk; at < q.tokens; at += q.chunk {
-			all[ITL] = append(all[ITL], float64(min(q.chunk, q.tokens-at))*q.tpot)
-		}
-	}
-	f.Duration = duration / 1000
-	if r.IntN(2) == 0 && f.Completed > 0 {
-		sum := 0.0
-		for _, x := range all[E2EL] {
-			sum += x
-		}
-		f.InFlight = math.Round(sum/duration*100) / 100
-	}
-	f.RequestRate, f.InputRate, f.OutputRate = f.Completed/f.Duration, f.InputTokens/f.Duration, f.OutputTokens/f.Duration
-	f.TotalRate = f.InputRate + f.OutputRate
-	f.Streamed = r.IntN(2) == 0
-	if r.IntN(2) == 0 {
-		f.Peak = peak(list)
-	}
-	f.Retokenized = f.OutputTokens * (0.8 + 0.3*r.Float64())
-	for _, q := range quantities {
-		f.Latency[q] = summary(r, all[q])
-	}
-	return f
-}
-
-// summary is the statistics of values: zeros of none, as clients print them.
-func summary(r *rand.Rand, values []float64) Latency {
-	if len(values) == 0 {
-		values = []float64{0}
-	}
-	slices.Sort(values)
-	l := Latency{Min: values[0], Max: values[len(values)-1], Percentiles: map[float64]float64{}}
-	for _, v := range values {
-		l.Mean += v / float64(len(values))
-	}
-	for _, p := range []float64{1, 25, 50, 75, 90, 99, 99.9} {
-		at := p / 100 * float64(len(values)-1)
-		low := int(at)
-		l.Percentiles[p] = values[low] + (at-float64(low))*(values[min(low+1, len(values)-1)]-values[low])
-	}
-	if r.IntN(2) == 0 { // as most clients, which have neither
-		l.Min, l.Max = math.NaN(), math.NaN()
-	}
-	return l
-}
-
-// change gives every figure to do, which returns what takes its place.
-func change(f Figures, do func(float64) float64) Figures {
-	for _, x := range []*float64{&f.Duration, &f.RequestRate, &f.InputRate, &f.OutputRate, &f.TotalRate} {
-		*x = do(*x)
-	}
-	latency := map[string]Latency{}
-	for _, q := range quantities {
-		l := f.Latency[q]
-		to := Latency{do(l.Mean), do(l.Min), do(l.Max), map[float64]float64{}}
-		for p, x := range l.Percentiles {
-			to.Percentiles[p] = do(x)
-		}
-		latency[q] = to
-	}
-	f.Latency = latency
-	return f
-}
-
-// No honest run breaks a law, however its figures are rounded and whichever of them are given.
-func TestHonestRunsBreakNoLaw(t *testing.T) {
-	for seed := range uint64(1000) {
-		r := rand.New(rand.NewPCG(seed, 1))
-		concurrency := r.IntN(65)
-		list, duration := simulate(r, concurrency)
-		f := figures(r, list, duration, concurrency)
-		if r.IntN(2) == 0 {
-			f.AskedOutput = float64(list[0].tokens)
-		}
-		for digits := range 5 {
-			unit := math.Pow(10, float64(digits))
-			printed := change(f, func(x float64) float64 {
-				if digits == 4 || digits >= 2 && r.IntN(20) == 0 {
-					return x
-				}
-				return math.Round(x*unit) / unit
-			})
-			given := change(printed, func(x float64) float64 {
-				if r.IntN(10) == 0 {
-					return math.NaN()
-				}
-				return x
-			})
-			for _, g := range []Figures{printed, given} {
-				for _, v := range g.Check() {
-					t.Errorf("seed %d, %d digits: %s: %s\n%+v", seed, digits, v.Law, v.Text, g)
-				}
-			}
-		}
-		if t.Failed() {
-			return
-		}
-	}
-}
-
 // sample is what a client prints of 32 requests of 1024 tokens each, four at a time.
 func sample() Figures {
 	f := Unknown()
 	f.Concurrency, f.Requests, f.Completed, f.Failed, f.Duration = 4, 32, 32, 0, 63.38
-	f.InputTokens, f.OutputTokens, f.Retokenized, f.AskedOutput = 65536, 32768, 32760, 1024
+	f.InputTokens, f.OutputTokens, f.Retokenized, f.AskedOutput, f.LongestOutput = 65536, 32768, 32760, 1024, 1024
 	f.RequestRate, f.InputRate, f.OutputRate, f.TotalRate = 0.50, 1034.02, 517.01, 1551.03
 	f.Exact = true
 	f.Latency = map[string]Latency{
-		TTFT: {148.10, 120.02, 410.55, map[float64]float64{50: 131.42, 90: 201.17, 99: 402.90}},
-		TPOT: {7.60, 7.01, 9.03, map[float64]float64{50: 7.55, 90: 8.03, 99: 8.90}},
-		ITL:  {7.50, 0, 21.75, map[float64]float64{50: 7.41, 90: 8.05, 99: 15.20}},
-		E2EL: {7922.90, 7310.11, 9420.45, map[float64]float64{50: 7855.73, 90: 8422.80, 99: 9120.40}},
+		TTFT: {148.10, 120.02, 410.55, map[float64]float64{50: 131.42, 90: 201.17, 99: 402.90}, 0},
+		TPOT: {7.60, 7.01, 9.03, map[float64]float64{50: 7.55, 90: 8.03, 99: 8.90}, 0},
+		ITL:  {7.50, 0, 21.75, map[float64]float64{50: 7.41, 90: 8.05, 99: 15.20}, 0},
+		E2EL: {7922.90, 7310.11, 9420.45, map[float64]float64{50: 7855.73, 90: 8422.80, 99: 9120.40}, 0},
 	}
 	return f
 }
@@ -237,7 +38,16 @@ func TestEachLaw(t *testing.T) {
 			}
 		})
 	}
-	spread := func(f *Figures) { f.AskedOutput, f.OutputTokens = math.NaN(), 32771; f.Requests = math.NaN() }
+	spread := func(f *Figures) { f.LongestOutput = math.NaN() }
+	closed := func(f *Figures, faster float64) {
+		f.Closed = true
+		for _, q := range quantities {
+			scale(f, q, 1/faster)
+		}
+	}
+	noMax := func(f *Figures, std float64) {
+		set(f, E2EL, func(l *Latency) { l.Min, l.Max, l.Std = math.NaN(), math.NaN(), std })
+	}
 	for _, c := range []struct {
 		name   string
 		change func(f *Figures)
@@ -283,7 +93,7 @@ func TestEachLaw(t *testing.T) {
 			*f = Unknown()
 			f.Streamed = true
 			f.AskedOutput = 256
-			f.Latency[TPOT] = Latency{4e-4, 4e-4, 4e-4, nil}
+			f.Latency[TPOT] = Latency{4e-4, 4e-4, 4e-4, nil, 0}
 		},
 			"zero", "Mean TPOT is 0.0004 ms"},
 		{"short answers of a stream", func(f *Figures) { *f = Unknown(); f.Streamed = true; f.AskedOutput = 8; f.Latency[TPOT] = Latency{} }, "", ""},
@@ -305,9 +115,9 @@ func TestEachLaw(t *testing.T) {
 		{"a token longer than its request", func(f *Figures) {
 			spread(f)
 			scale(f, TPOT, 2000)
-			set(f, TPOT, func(l *Latency) { l.Min = math.NaN() })
+			set(f, TPOT, func(l *Latency) { l.Min, l.Percentiles[50] = math.NaN(), 5000 })
 		}, "longer",
-			"Mean TPOT 15200 ms is longer than a whole request, Mean E2EL 7922.9 ms"},
+			"Mean TPOT 15200 ms is longer than a whole request, the longest E2EL is at most 9420.45 ms"},
 		{"a gap longer than any request", func(f *Figures) { scale(f, ITL, 3000) }, "longer", "Mean ITL 22500 ms"},
 		{"percentiles that descend", func(f *Figures) { set(f, TTFT, func(l *Latency) { l.Percentiles[99] = 190 }) }, "order",
 			"P90 TTFT 201.17 ms is above the P99, 190 ms"},
@@ -318,7 +128,7 @@ func TestEachLaw(t *testing.T) {
 		}, "order", "Mean TTFT 30 ms is less than Median, P90, P99 allow: at least 74.7 ms"},
 		{"a mean that its P99 denies", func(f *Figures) {
 			*f = Unknown()
-			f.Latency[ITL] = Latency{0.04, math.NaN(), math.NaN(), map[float64]float64{99: 7}}
+			f.Latency[ITL] = Latency{0.04, math.NaN(), math.NaN(), map[float64]float64{99: 7}, 0}
 		}, "order", "at least 0.07 ms"},
 		{"a mean far from its median", func(f *Figures) { set(f, ITL, func(l *Latency) { l.Percentiles[50] = 1 }) }, "", ""},
 		{"E2EL below TTFT", func(f *Figures) {
@@ -362,17 +172,65 @@ func TestEachLaw(t *testing.T) {
 		{"E2EL less than its parts", func(f *Figures) { scale(f, E2EL, 0.65) }, "parts", "TTFT + (1024 tokens - 1) x TPOT are 7922.9 ms"},
 		{"E2EL more than its parts", func(f *Figures) { scale(f, E2EL, 1.55); f.Concurrency = 8 }, "parts", ""},
 		{"about its parts", func(f *Figures) { scale(f, E2EL, 0.7) }, "", ""},
-		{"lengths that seem alike", func(f *Figures) { f.AskedOutput = math.NaN(); scale(f, E2EL, 0.6) }, "", ""},
-		{"half of its parts", func(f *Figures) { f.AskedOutput = math.NaN(); scale(f, E2EL, 0.4) }, "parts", ""},
+		{"lengths that are the same", func(f *Figures) { spread(f); f.SameLength = true; scale(f, E2EL, 0.65) }, "parts", ""},
+		{"a whole mean of lengths", func(f *Figures) {
+			spread(f)
+			scale(f, E2EL, 1.6)
+			scale(f, ITL, 1.6)
+			scale(f, TPOT, 1.3)
+			f.Concurrency = 8
+		}, "", ""},
+		{"more than the longest can take", func(f *Figures) {
+			f.LongestOutput = 1100
+			set(f, TPOT, func(l *Latency) { l.Max = 500 })
+			scale(f, E2EL, 2)
+			f.Concurrency = 8
+		}, "parts", "TTFT + (at most 1100 tokens - 1) x TPOT are 8500.5 ms, the mean E2EL is 15845.8 ms"},
 		{"spread lengths", func(f *Figures) { spread(f); scale(f, E2EL, 1.2) }, "", ""},
 		{"spread lengths, slower than any token", func(f *Figures) { spread(f); scale(f, E2EL, 1.9); f.Concurrency = 8 }, "parts",
-			"TPOT is 7.6 ms, Max 9.03 ms"},
+			"TPOT is 7.6 ms, and no request's is beyond 7.01 to 9.03 ms"},
 		{"spread lengths, faster than any token", func(f *Figures) { spread(f); scale(f, E2EL, 0.6) }, "parts", ""},
+		{"spread lengths, but all take the same", func(f *Figures) {
+			spread(f)
+			set(f, TPOT, func(l *Latency) { l.Min = math.NaN() })
+			scale(f, E2EL, 0.3)
+		}, "parts", "neither TPOT nor E2EL differs much between requests"},
 		{"chunks of several tokens", func(f *Figures) { scale(f, ITL, 5) }, "", ""},
 		{"gaps in another unit", func(f *Figures) { scale(f, ITL, 800) }, "between", "Mean ITL 6000 ms and mean TPOT 7.6 ms"},
 		{"tokens in another unit", func(f *Figures) { delete(f.Latency, E2EL); scale(f, TPOT, 800); f.Concurrency = math.NaN() }, "between",
 			"Mean ITL 7.5 ms and mean TPOT 6080 ms"},
 		{"gaps that do not add up", func(f *Figures) { scale(f, ITL, 0.4) }, "between", "1024 tokens with 3 ms between them"},
+
+		{"a closed loop", func(f *Figures) { closed(f, 1) }, "", ""},
+		{"a closed loop in another unit", func(f *Figures) { closed(f, 1000) }, "idle",
+			"32 requests, 4 at a time, take at most 0.0728 s by their E2EL, the log says 63.38 s (Little's law)"},
+		{"the same with failed requests", func(f *Figures) { closed(f, 1000); f.Completed, f.Failed = 31, 1; f.OutputTokens = 31744 }, "", ""},
+		{"the same where nothing says what failed", func(f *Figures) { closed(f, 1000); f.Requests, f.Failed = math.NaN(), math.NaN() }, "", ""},
+		{"an open loop in another unit", func(f *Figures) { closed(f, 1000); f.Closed = false }, "", ""},
+		{"a closed loop with a straggler", func(f *Figures) { closed(f, 100); set(f, E2EL, func(l *Latency) { l.Max = 62000 }) }, "", ""},
+		{"a closed loop that is half idle", func(f *Figures) { closed(f, 1); f.Concurrency = 12 }, "idle", "12 at a time"},
+		{"a closed loop without a maximum", func(f *Figures) { closed(f, 7); noMax(f, math.NaN()) }, "", ""},
+		{"a closed loop with a deviation", func(f *Figures) { closed(f, 20); noMax(f, 100) }, "idle", "take at most 4.1"},
+		{"a closed loop with a deviation of minutes", func(f *Figures) { closed(f, 7); noMax(f, 10000) }, "", ""},
+		{"a closed loop without E2EL", func(f *Figures) { closed(f, 1000); delete(f.Latency, E2EL) }, "idle", ""},
+
+		{"answers without a token", func(f *Figures) { *f = Unknown(); f.Completed, f.OutputTokens = 100, 99 }, "tokens",
+			"100 requests were answered with 99 tokens, less than one each"},
+		{"one token each that goes on", func(f *Figures) {
+			*f = Unknown()
+			f.Completed, f.OutputTokens = 100, 100
+			f.Latency[TTFT], f.Latency[E2EL] = Latency{60, 60, 60, nil, 0}, Latency{660, 660, 660, nil, 0}
+		}, "tokens", "answered with one token each, so E2EL is TTFT, but their means are 660 and 60 ms"},
+		{"a few longer answers", func(f *Figures) {
+			*f = Unknown()
+			f.Completed, f.OutputTokens = 100, 101
+			f.Latency[TTFT], f.Latency[E2EL] = Latency{60, 60, 60, nil, 0}, Latency{660, 60, 60060, nil, 0}
+		}, "", ""},
+		{"a token longer than any of few long answers", func(f *Figures) {
+			*f = Unknown()
+			f.Completed, f.OutputTokens = 100, 110
+			f.Latency[TPOT], f.Latency[E2EL] = Latency{900, math.NaN(), math.NaN(), nil, 0}, Latency{60, 50, 600, nil, 0}
+		}, "longer", ""},
 
 		{"a text of half the tokens", func(f *Figures) { f.Retokenized = 16400 }, "", ""},
 		{"hardly a text", func(f *Figures) { f.Retokenized = 32 }, "returned", "holds 32 tokens, of 32768"},
@@ -388,6 +246,47 @@ func TestEachLaw(t *testing.T) {
 		want := strings.Fields(c.laws)
 		if text := strings.Join(texts, "; "); !slices.Equal(slices.Compact(laws), want) || !strings.Contains(text, c.text) {
 			t.Errorf("%s: %q, want %q:\n%s", c.name, laws, want, text)
+		}
+	}
+}
+
+// What is possible and seldom is worth a warning, and no more.
+func TestUnusual(t *testing.T) {
+	lasting := func(f *Figures, seconds float64) {
+		for _, rate := range []*float64{&f.RequestRate, &f.InputRate, &f.OutputRate, &f.TotalRate} {
+			*rate *= f.Duration / seconds
+		}
+		f.Duration = seconds
+	}
+	for _, c := range []struct {
+		name   string
+		change func(f *Figures)
+		text   string // "": no warning
+	}{
+		{"as it is", func(f *Figures) { f.Closed = true }, ""},
+		{"a straggler", func(f *Figures) {
+			f.Closed = true
+			lasting(f, 600)
+			f.Latency[E2EL] = Latency{7922.9, 7310, 550000, nil, 0}
+		}, "32 requests of 7922.9 ms in 600 s keep 0.423 in flight, less than half of the concurrency of 4"},
+		{"an open loop", func(f *Figures) { lasting(f, 600) }, ""},
+		{"a broken law", func(f *Figures) { f.Closed = true; lasting(f, 6000) }, ""},
+		{"a duration that the rates deny", func(f *Figures) { f.Closed, f.Duration = true, 150 }, ""},
+		{"as many requests as may be in flight", func(f *Figures) { f.Closed, f.Concurrency = true, 32; lasting(f, 20) }, ""},
+		{"most tokens came", func(f *Figures) { f.Retokenized = 26300 }, ""},
+		{"tokens that did not come", func(f *Figures) { f.Retokenized = 14500 },
+			"the text that came back holds 14500 of 32768 tokens (44.3 %): 228.78 tok/s by those that came, 517.01 by those that were counted"},
+		{"and TPOT says so, too", func(f *Figures) { f.Retokenized, f.Latency[ITL] = 14500, Latency{Mean: 17} }, "; TPOT is 44.7 % of ITL, too"},
+		{"hardly a token", func(f *Figures) { f.Retokenized = 32 }, ""},
+	} {
+		f := sample()
+		c.change(&f)
+		var texts []string
+		for _, v := range f.Unusual() {
+			texts = append(texts, v.Text)
+		}
+		if text := strings.Join(texts, "; "); c.text == "" && text != "" || !strings.Contains(text, c.text) {
+			t.Errorf("%s: %q, want %q", c.name, text, c.text)
 		}
 	}
 }

@@ -147,3 +147,37 @@ func TestForPeople(t *testing.T) {
 		t.Errorf("%s%s", out, said)
 	}
 }
+
+// Times in seconds that are called ms, and fewer tokens than answers, are on no front, however well they do.
+func TestImpossibleRunsAreOnNoFront(t *testing.T) {
+	const slow = "500 requests, 8 at a time, take at most 0.0699 s by their E2EL, the report says 68.5 s (Little's law)"
+	const empty = "500 requests were answered with 15 tokens, less than one each"
+	dir := t.TempDir()
+	for name, change := range map[string][]string{
+		"seconds/benchmark_report_seconds.yaml": nil,
+		"honest/benchmark_report_honest.yaml":   nil,
+		"honest/benchmark_report_empty.yaml": {"output_length: {units: count, mean: 100}", "output_length: {units: count, mean: 0.03}",
+			"output_tokens_per_sec: 729.927", "output_tokens_per_sec: 0.219"},
+		"seconds/benchmark_report_open.yaml": {"request_rate: inf", "request_rate: 7.3"},
+	} {
+		source := map[bool]string{true: name, false: strings.NewReplacer("empty", "honest", "open", "seconds").Replace(name)}[change == nil]
+		text, err := os.ReadFile(filepath.Join("runs/testdata/laws", source))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(name)), []byte(strings.NewReplacer(change...).Replace(string(text))), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, _ := mustSweep(t, "table", dir, "--format", "json", "--columns", "File,Off_Front")
+	var rows []map[string]string
+	if err := json.Unmarshal([]byte(out), &rows); err != nil || len(rows) != 4 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, row := range rows {
+		want := map[string]string{"benchmark_report_seconds.yaml": slow, "benchmark_report_empty.yaml": empty}[filepath.Base(row["File"])]
+		if !strings.HasPrefix(row["Off_Front"], want) || want == "" && row["Off_Front"] != "" {
+			t.Errorf("%s is off for %q, want %q", row["File"], row["Off_Front"], want)
+		}
+	}
+}

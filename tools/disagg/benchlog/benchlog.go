@@ -53,6 +53,12 @@ type Level struct {
 	// AskedOutput is the number of tokens that a request asks for, the mean where lengths are spread; 0 where the log
 	// does not say it.
 	AskedOutput float64
+	// LongestOutput is the number of tokens that no answer exceeds; 0 where the log does not say it.
+	LongestOutput float64
+	SameLength    bool // the log shows that all answers have the same number of tokens
+	// Closed says that the client begins a request as soon as another one ends, and at no other time, as far as it says
+	// how it works.
+	Closed bool
 
 	InFlight   float64 // mean number of requests at the same time; 0 where the log does not say
 	Peak       float64 // most requests at the same time; 0 where the log does not say
@@ -186,6 +192,8 @@ type machine struct {
 	// summed counts the failures that a client has summed up in the level since the last result block began, -1 if it
 	// has not: TensorRT-LLM's does so before the block that they belong to.
 	summed int
+	// unpaced says that the client has written that no rate bounds the requests of its next result block.
+	unpaced bool
 
 	table  table
 	ended  bool     // AIPerf has written its command, which follows its tables
@@ -202,6 +210,7 @@ var (
 	prompts   = []byte("prompts")
 	block     = []byte("Serving Benchmark Result")
 	requests  = []byte(" requests:")
+	traffic   = []byte("Traffic request rate:")
 	failedSum = []byte("Total failed requests:")
 )
 
@@ -246,8 +255,9 @@ func (m *machine) beginBlock(client string) {
 	blank.Failed = m.summed
 	blank.Mixed = l.Mixed
 	*l = blank
+	l.Closed = m.unpaced
 	m.block = map[string]float64{}
-	m.summed, m.ended = -1, false
+	m.summed, m.ended, m.unpaced = -1, false, false
 	if m.loose != nil {
 		m.said.apply(l)
 	}

@@ -190,6 +190,7 @@ func (r *result) serving() {
 		l.asked = len(errs)
 	}
 	r.askedOutput()
+	r.offered()
 	for _, key := range slices.Sorted(maps.Keys(k)) {
 		stat, quantity, _ := strings.Cut(strings.TrimSuffix(key, "_ms"), "_")
 		quantity, ok := map[string]string{
@@ -212,8 +213,31 @@ func (r *result) askedOutput() {
 	r.number(r.keys, "random_output_len", "", "", func(x float64) { longest = x })
 	r.number(r.keys, "random_range_ratio", "", "", func(x float64) { share = x })
 	if share >= 0 && share <= 1 {
-		r.level.AskedOutput = longest * (1 + share) / 2
+		r.level.AskedOutput, r.level.LongestOutput = longest*(1+share)/2, longest
 	}
+}
+
+// offered takes how the client has offered requests, and whether all answers of detailed JSON have the same length.
+func (r *result) offered() {
+	rate := fmt.Sprint(r.keys["request_rate"])
+	r.level.Closed = (rate == "inf" || rate == "Infinity") && isNothing(r.keys["ramp_up_strategy"])
+	lengths, _ := r.keys["output_lens"].([]any)
+	r.level.SameLength = len(lengths) > 0 && len(lengths) == r.level.Successful &&
+		!slices.ContainsFunc(lengths, func(n any) bool { return n != lengths[0] })
+}
+
+// isNothing reports whether a value of JSON says nothing: null, false, 0, an empty text, or what is not there.
+func isNothing(value any) bool {
+	switch v := value.(type) {
+	case json.Number:
+		x, err := v.Float64()
+		return err == nil && x == 0
+	case bool:
+		return !v
+	case string:
+		return v == ""
+	}
+	return value == nil
 }
 
 // records finds the figures of AIPerf and GenAI-Perf, which older versions of AIPerf write one level deeper.
@@ -260,6 +284,10 @@ func (r *result) aiperf() {
 	}
 	r.outer = ""
 	r.errors()
+	lengths := within(r.keys, "output_sequence_length")
+	r.level.SameLength = lengths["std"] != nil && isNothing(lengths["std"]) ||
+		lengths["min"] != nil && lengths["min"] == lengths["max"]
+	r.level.Closed = config != nil && !paces(config)
 	bounds := map[int]bool{}
 	concurrencies(config, bounds)
 	if len(bounds) == 1 {
@@ -279,6 +307,25 @@ func (r *result) errors() {
 		keys, _ := entry.(map[string]any)
 		r.number(keys, "count", "", "", func(x float64) { r.level.Failed += int(max(0, min(x, 1e9))) })
 	}
+}
+
+// pacing are parts of the names of what makes a client of AIPerf's kind wait before a request, or not for its answer.
+var pacing = []string{"rate", "ramp", "schedule", "delay", "pause", "think", "duration", "interval", "trace", "users"}
+
+// paces reports whether a configuration has any of that, but for warm-ups.
+func paces(config any) bool {
+	switch c := config.(type) {
+	case []any:
+		return slices.ContainsFunc(c, paces)
+	case map[string]any:
+		for key, value := range c {
+			pace := slices.ContainsFunc(pacing, func(word string) bool { return strings.Contains(key, word) })
+			if !strings.Contains(key, "warmup") && (pace && !isNothing(value) || paces(value)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // concurrencies collects what a configuration calls concurrency, wherever it stands, but for warm-ups.

@@ -153,7 +153,8 @@ func (l Level) Figures() laws.Figures {
 	}{
 		{float64(l.Concurrency), &f.Concurrency}, {l.Duration, &f.Duration}, {l.Throughput, &f.OutputRate},
 		{l.RequestRate, &f.RequestRate}, {l.InputRate, &f.InputRate}, {l.TotalRate, &f.TotalRate},
-		{l.AskedOutput, &f.AskedOutput}, {l.InFlight, &f.InFlight}, {l.Peak, &f.Peak},
+		{l.AskedOutput, &f.AskedOutput}, {l.LongestOutput, &f.LongestOutput},
+		{l.InFlight, &f.InFlight}, {l.Peak, &f.Peak},
 	} {
 		if figure.from != 0 {
 			*figure.to = figure.from
@@ -173,9 +174,11 @@ func (l Level) Figures() laws.Figures {
 		}
 	}
 	f.NoNumbers, f.Streamed, f.Unstreamed = l.NoNumbers, l.Client != "" && l.Client != SGLang, l.Unstreamed
-	if l.Client == AIPerf || l.Client == GenAIPerf { // the mean of each request, as others define TPOT
+	f.Closed, f.SameLength = l.Closed, l.SameLength
+	if l.Client == AIPerf || l.Client == GenAIPerf || l.Client == TRTLLMBench { // TPOT of others
 		if latency, known := f.Latency[laws.ITL]; known {
 			f.Latency[laws.TPOT] = latency
+			delete(f.Latency, laws.ITL)
 		}
 	}
 	return f
@@ -185,7 +188,7 @@ func (l Level) Figures() laws.Figures {
 // them.
 func (l Level) latency(quantity string) (latency laws.Latency, known bool) {
 	nan := math.NaN()
-	latency = laws.Latency{Mean: nan, Min: nan, Max: nan, Percentiles: map[float64]float64{}}
+	latency = laws.Latency{Mean: nan, Min: nan, Max: nan, Percentiles: map[float64]float64{}, Std: nan}
 	all := maps.Clone(l.Latency[quantity])
 	if all == nil {
 		all = map[string]float64{}
@@ -203,6 +206,8 @@ func (l Level) latency(quantity string) (latency laws.Latency, known bool) {
 			latency.Min = value
 		case stat == "max":
 			latency.Max = value
+		case stat == "std":
+			latency.Std = value
 		case err == nil:
 			latency.Percentiles[percent] = value
 		}

@@ -128,6 +128,10 @@ func unitAt(line []byte) int {
 
 // figure reads a line with a figure or a count.
 func (m *machine) figure(line []byte) {
+	if rate, ok := after(line, traffic); ok {
+		m.paced(string(rate))
+		return
+	}
 	l := m.current()
 	if l == nil {
 		m.outside(line)
@@ -142,6 +146,16 @@ func (m *machine) figure(line []byte) {
 	}
 	if m.belongs(l, f) {
 		m.take(l, f, text)
+	}
+}
+
+// paced takes the rate at which the client offers requests: "inf" for none. Ramps and schedules have other words.
+// SGLang's client writes it in the block, others before.
+func (m *machine) paced(rate string) {
+	if l := m.current(); l != nil && m.block != nil {
+		l.Closed = rate == "inf"
+	} else {
+		m.unpaced = rate == "inf"
 	}
 }
 
@@ -291,12 +305,13 @@ func (m *machine) count(l *Level, f *figure, to *int, text []byte) {
 
 // options are what a client's command line says of its next result block.
 type options struct {
-	concurrency, prompts int // 0 where it does not say
+	concurrency, prompts int     // 0 where it does not say
+	longest              float64 // tokens that no answer exceeds; 0 where it does not say
 }
 
 // apply gives a result block outside of levels what the command line has said. Its own lines go before.
 func (o options) apply(l *Level) {
-	l.Concurrency, l.asked = o.concurrency, o.prompts
+	l.Concurrency, l.asked, l.LongestOutput = o.concurrency, o.prompts, o.longest
 }
 
 // bound matches the bound of requests at the same time in a client's command line, its arguments, or its result.
@@ -305,6 +320,27 @@ var bound = lazyre.New(`(?:--max-concurrency|--concurrency-range|--concurrency|\
 
 // askedFor matches the number of requests among the arguments that vLLM's clients and those derived of it print.
 var askedFor = lazyre.New(`\bnum_prompts=(\d+)`)
+
+// lengthOf, ratioOf and randomly match how long answers may be among these arguments.
+var (
+	lengthOf = lazyre.New(`\brandom_output_len=(\d+)`)
+	ratioOf  = lazyre.New(`\brandom_range_ratio=(\d+(?:\.\d+)?)[,)]`)
+	randomly = []byte("dataset_name='random'")
+)
+
+// longestOf returns the number of tokens that no answer of random length exceeds, 0 where the arguments do not say it.
+// Clients draw lengths from ratio x length to length, newer ones of vLLM up to (1 + ratio) x length.
+func longestOf(arguments []byte) float64 {
+	found := ratioOf.FindSubmatch(arguments)
+	if found == nil || !bytes.Contains(arguments, randomly) {
+		return 0
+	}
+	ratio, _ := strconv.ParseFloat(string(found[1]), 64)
+	if ratio == 1 { // which is not one of the newer ones
+		ratio = 0
+	}
+	return float64(firstNumber(lengthOf, arguments)) * (1 + ratio)
+}
 
 // options reads a line that may say the concurrency, and what else is asked for.
 func (m *machine) options(line []byte) {
@@ -322,7 +358,7 @@ func (m *machine) options(line []byte) {
 	}
 	said := options{concurrency: firstNumber(bound, line)}
 	if namespace {
-		said.prompts = firstNumber(askedFor, line)
+		said.prompts, said.longest = firstNumber(askedFor, line), longestOf(line)
 	}
 	switch l := m.loose; {
 	case command && len(m.blocks) > 0 && m.blocks[len(m.blocks)-1].Client == AIPerf: // behind its tables

@@ -206,14 +206,15 @@ func (r *reader) unit(v *conf.Value, allowed units) float64 {
 	return factor
 }
 
-// length reads the mean length of requests in tokens. Lengths in pixels are
-// legal, but they are no tokens.
-func (r *reader) length(v *conf.Value) float64 {
+// length reads the mean length of requests in tokens, and whether it shows that all have the same. Lengths in pixels
+// are legal, but they are no tokens.
+func (r *reader) length(v *conf.Value) (mean float64, same bool) {
 	if v != nil && r.text(r.get(v, "units")) == "pixels" {
 		r.mean(v)
-		return math.NaN()
+		return math.NaN(), false
 	}
-	return r.stats(v, lengthUnits)[Mean]
+	s := r.stats(v, lengthUnits)
+	return s[Mean], s[Min] == s[Max] || s[StdDev] == 0
 }
 
 // latencyKeys are the names of the latencies, which all versions share.

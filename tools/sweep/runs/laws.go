@@ -80,6 +80,7 @@ func (r *Run) figures() laws.Figures {
 	if r.Schema == "0.1" && (vllm || r.Harness == "aiperf") || r.Harness == "inferencemax" {
 		f.Duration = r.Duration
 	}
+	f.Closed, f.SameLength = r.Closed, r.SameLength
 	f.InputTokens, f.OutputTokens = f.Completed*r.InputLength, f.Completed*r.OutputLength
 	f.RequestRate, f.InputRate, f.OutputRate, f.TotalRate = r.Requests, r.InputTokens, r.OutputTokens, r.TotalTokens
 	for l := range NTPOT {
@@ -89,7 +90,12 @@ func (r *Run) figures() laws.Figures {
 		s := r.Latency[l]
 		percentiles := map[float64]float64{0.1: s[P0p1], 1: s[P1], 5: s[P5], 10: s[P10], 25: s[P25], 50: s[P50],
 			75: s[P75], 90: s[P90], 95: s[P95], 99: s[P99], 99.9: s[P99p9]}
-		f.Latency[latencyNames[l]] = laws.Latency{Mean: s[Mean], Min: s[Min], Max: s[Max], Percentiles: percentiles}
+		f.Latency[latencyNames[l]] = laws.Latency{Mean: s[Mean], Min: s[Min], Max: s[Max], Percentiles: percentiles,
+			Std: s[StdDev]}
+	}
+	if r.Harness == "aiperf" { // the mean of each request, as others define TPOT
+		f.Latency[laws.TPOT] = f.Latency[laws.ITL]
+		delete(f.Latency, laws.ITL)
 	}
 	return f
 }

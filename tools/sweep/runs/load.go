@@ -108,6 +108,10 @@ func one(file found, o LoadOptions) ([]*Run, error) {
 		if r.failed() {
 			r.unmeasured()
 		}
+		if !r.Transfer && len(r.figures().Unusual()) > 0 {
+			r.Notes = append(r.Notes, "less than half of the concurrency was in flight, since single requests took much longer than "+
+				"the others, or the client paused")
+		}
 		r.ISL, r.OSL = Round(r.InputLength, o.RoundISL), Round(r.OutputLength, o.RoundOSL)
 	}
 	return list, nil

@@ -118,8 +118,10 @@ type Run struct {
 	Unended   float64 // requests that were not ended when the benchmark was
 
 	Concurrency float64 // may be +Inf
+	Closed      bool    // the report says that no rate bounds the requests beside it, and no ramp
 
 	InputLength, OutputLength float64 // means, tokens
+	SameLength                bool    // all answers have the same number of tokens
 	ISL, OSL                  float64 // the same, rounded for grouping
 
 	// Per second.

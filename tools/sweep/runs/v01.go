@@ -84,6 +84,13 @@ func (r *reader) loadV01(to *Run, load *conf.Value) {
 	to.Concurrency = concurrencyV01(load)
 	to.Workload = workload(load.Get("args"))
 	to.Rate = rateV01(load)
+	to.Closed = isClosed(load.Get("args").Get("request_rate"), load.Get("args"))
+}
+
+// isClosed reports whether the rate of the requests is infinite, and the generator's arguments have no ramp.
+func isClosed(rate, args *conf.Value) bool {
+	x, ok := asNumber(rate)
+	return ok && math.IsInf(x, 1) && args.Get("ramp_up_strategy").Text() == ""
 }
 
 // rateV01 looks for the requests per second that inference-perf offered: in the list of its stages. Anything strange is
@@ -130,8 +137,8 @@ func (r *reader) metricsV01(to *Run, metrics, host, platform *conf.Value) {
 	requests := r.need(metrics, "requests")
 	r.need(requests, "total")
 	r.counts(to, requests)
-	to.InputLength = r.length(r.figure(requests, "input_length"))
-	to.OutputLength = r.length(r.figure(requests, "output_length"))
+	to.InputLength, _ = r.length(r.figure(requests, "input_length"))
+	to.OutputLength, to.SameLength = r.length(r.figure(requests, "output_length"))
 	latency := r.figure(metrics, "latency")
 	r.figure(latency, latencyKeys[TTFT].key)
 	r.latencies(to, latency)

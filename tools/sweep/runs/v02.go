@@ -23,6 +23,7 @@ func readV02(to *Run, doc *conf.Value) error {
 	scenario := r.get(doc, "scenario")
 	r.stackV02(to, r.list(r.get(scenario, "stack")))
 	r.loadV02(to, r.dig(scenario, "load", "standardized"))
+	to.Closed = isClosed(scenario.Get("load").Get("standardized").Get("rate_qps"), scenario.Get("load").Get("native").Get("args"))
 	to.Workload, to.Scorers = workloadV02(scenario.Get("load")), scorersV02(scenario.Get("stack"))
 	return r.err
 }
@@ -137,8 +138,8 @@ func (r *reader) loadV02(to *Run, load *conf.Value) {
 func (r *reader) aggregateV02(to *Run, aggregate *conf.Value) {
 	requests := r.get(aggregate, "requests")
 	r.counts(to, requests)
-	to.InputLength = r.length(r.get(requests, "input_length"))
-	to.OutputLength = r.length(r.get(requests, "output_length"))
+	to.InputLength, _ = r.length(r.get(requests, "input_length"))
+	to.OutputLength, to.SameLength = r.length(r.get(requests, "output_length"))
 	r.latencies(to, r.get(aggregate, "latency"))
 	throughput := r.get(aggregate, "throughput")
 	mean := func(key string, u units) float64 { return r.stats(r.get(throughput, key), u)[Mean] }

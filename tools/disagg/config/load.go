@@ -98,8 +98,11 @@ func (c *Config) complete(r *reader, old *older) {
 		c.SupportedGPUs = []string{"GB200", "GB300", "H100", "B200", "B300"}
 	}
 	s.ScriptFile, s.HasExtra = cmp.Or(s.ScriptFile, old.scriptFile), r.has("slurm.extra_args")
-	if s.TimeLimit > 0 {
+	switch {
+	case s.TimeLimit > 0:
 		s.TimeText = timeText(s.TimeLimit)
+	case s.TimeLimit == 0:
+		s.TimeText = "0" // no limit
 	}
 	b.Input, b.Output = cmp.Or(b.Input, old.input), cmp.Or(b.Output, old.output)
 	b.DatasetFile = cmp.Or(b.DatasetFile, old.datasetFile)

@@ -70,7 +70,6 @@ func (l *Layer) on(gpu int) []int {
 	return l.Logical[gpu*each : (gpu+1)*each]
 }
 
-
 // Run places the experts of every layer.
 func (c *PlacementCmd) Run(streams cli.Streams) error {
 	layers, err := readLoads(c.Loads)

@@ -461,6 +461,32 @@ func TestNamesInScripts(t *testing.T) {
 	}
 }
 
+// Files of other tools are named, whatever is lenient, and only they.
+func TestForeign(t *testing.T) {
+	recipe := `name: gb200-fp8
+model: {path: deepseek-r1, container: latest, precision: fp8}
+resources: {gpu_type: gb200, prefill_nodes: 1, decode_nodes: 2, prefill_workers: 1, decode_workers: 1, gpus_per_node: 4}
+backend: {type: sglang, sglang_config: {prefill: {tp-size: 4}, decode: {tp-size: 8}}}
+benchmark: {type: sa-bench, isl: 1024, osl: 1024, concurrencies: 4x8, req_rate: inf}
+`
+	for text, want := range map[string]string{
+		recipe: "a recipe of srt-slurm, which perigee does not run",
+		"cluster: {account: a}\nmodel_paths: {deepseek-r1: /models}\n": "srt-slurm's configuration of a cluster",
+	} {
+		for _, lenient := range []bool{false, true} {
+			c := load(t, text, Options{Lenient: lenient})[0]
+			if got := problems(c); len(c.Problems) != 1 || !strings.Contains(got, want) {
+				t.Errorf("lenient %v: %s", lenient, got)
+			}
+		}
+	}
+	for _, text := range []string{base(t), job("{gpus_per_node: 4, agg_nodes: 1, gpus_per_agg: 1}"), "a: 1\n", "[1]\n", "model: {}\nresources: {}\n"} {
+		if got := problems(load(t, text, Options{})[0]); strings.Contains(got, "srt-slurm") {
+			t.Errorf("%s: %s", text, got)
+		}
+	}
+}
+
 // A bare number is minutes, as sbatch reads it, quoted or not; 0 is no limit. Of the server's time it is seconds.
 func TestJobTime(t *testing.T) {
 	for value, want := range map[string]string{

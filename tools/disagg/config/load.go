@@ -31,6 +31,9 @@ func Load(file string, id Ident, o Options) []*Config {
 		return []*Config{broken(file, id, err)}
 	}
 	variants, problem := expand(tree)
+	if other := foreign(tree); other != nil {
+		problem = other
+	}
 	if problem != nil {
 		return []*Config{{Ident: id, File: file, Tree: tree, Problems: []Problem{*problem}}}
 	}
@@ -44,6 +47,28 @@ func Load(file string, id Ident, o Options) []*Config {
 		}
 	}
 	return list
+}
+
+// foreign says whose file a document is, if it is of another tool; nil for none that is known.
+func foreign(tree *conf.Value) *Problem {
+	has := func(path string, kind conf.Kind) bool {
+		v := at(tree, path)
+		return v != nil && v.Kind == kind
+	}
+	if tree.Kind != conf.Map || tree.Get("metadata") != nil || tree.Get("job") != nil || tree.Get("hardware") != nil {
+		return nil
+	}
+	var what string
+	switch {
+	case has("model", conf.Map) && has("resources", conf.Map) && (has("backend", conf.Map) || has("benchmark.type", conf.String)):
+		what = "a recipe of srt-slurm"
+	case has("model_paths", conf.Map) || has("cluster", conf.Map) && has("containers", conf.Map):
+		what = "srt-slurm's configuration of a cluster"
+	default:
+		return nil
+	}
+	return &Problem{"", tree.Line, what + ", which perigee does not run: it reads TensorRT-LLM's disaggregated tests, and " +
+		"a section job of any server's commands (docs/disagg.md)"}
 }
 
 // compare says with each problem that the rules Upstream do not have that they take the key as it is.

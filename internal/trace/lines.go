@@ -94,7 +94,7 @@ func notObject(err error) error {
 	return fault.New(fault.Input, "wanted a JSON object: %w", err).WithHint("wanted each request as an object on one line")
 }
 
-// once refuses an object that has a key twice: which of them counts, nobody says.
+// once refuses an object that has a key twice, of which the last would count in silence.
 func once(text []byte) error {
 	if key, _ := jsonkeys.Twice(text); key != "" {
 		return fault.New(fault.Input, "the key %s is there twice: wanted it once", short(key))

@@ -86,7 +86,7 @@ func TestRoutingJSON(t *testing.T) {
 	}
 }
 
-// Loads of nothing have no imbalance, and an expert twice on one GPU serves nobody: both are said.
+// Loads of nothing have no imbalance, and an expert twice on one GPU does not help: both are said.
 func TestPlacementNotes(t *testing.T) {
 	zeros, hot := strings.Repeat("0 ", 16)+"\n", "1000"+strings.Repeat(" 0", 15)+"\n"
 	out, _, err := call(t, "placement", "--loads", write(t, zeros+hot+strings.Repeat("5 ", 16)), "--replicas", "24", "--groups", "4", "--nodes", "2", "--gpus", "8")
@@ -95,11 +95,11 @@ func TestPlacementNotes(t *testing.T) {
 	}
 	_, notes, _ := strings.Cut(out, "# ")
 	want := `layer 0: all 16 loads are 0: was the recorder on?
-# layer 0: one expert more than once, which serves nobody, is on 2 GPUs (3, 7)
+# layer 0: one expert more than once, which does not help, is on 2 GPUs (3, 7)
 # layer 1: max/mean 3.2000
-# layer 1: one expert more than once, which serves nobody, is on 2 GPUs (0, 7)
+# layer 1: one expert more than once, which does not help, is on 2 GPUs (0, 7)
 # layer 2: max/mean 1.0000
-# layer 2: one expert more than once, which serves nobody, is on 8 GPUs (0, 1, 2, 3, 4, 5, 6, 7)
+# layer 2: one expert more than once, which does not help, is on 8 GPUs (0, 1, 2, 3, 4, 5, 6, 7)
 `
 	if notes != want {
 		t.Errorf("%s\nwanted %s\n%s", notes, want, out)

@@ -58,7 +58,7 @@ func newLayer(loads []float64, b *moe.Balanced) Layer {
 		if len(twice) > most {
 			which += fmt.Sprintf(" and %d more", len(twice)-most)
 		}
-		layer.Notes = append(layer.Notes, fmt.Sprintf("one expert more than once, which serves nobody, is on %s (%s)",
+		layer.Notes = append(layer.Notes, fmt.Sprintf("one expert more than once, which does not help, is on %s (%s)",
 			cli.Count(len(twice), "GPU"), which))
 	}
 	return layer

@@ -78,7 +78,7 @@ type Options struct {
 	Seed     uint64  `default:"0" group:"Requests" help:"Seed of the draws." yaml:"seed"`
 	ISLList  string  `name:"isl-list" placeholder:"FILE" group:"Requests" help:"Take the draws from a file, one number a line." yaml:"isl_list,omitempty"`
 
-	Trace     string `placeholder:"FILE" group:"Requests" help:"Take lengths and arrival times from a serving trace: JSON lines of Mooncake, Bailian, Dynamo; CSV of Azure, BurstGPT, or such columns; may be gzip or zstd." yaml:"trace,omitempty"`
+	Trace     string `placeholder:"FILE" group:"Requests" help:"Take lengths and arrival times from a serving trace: JSON lines of Mooncake, Bailian, Dynamo; CSV of Azure, BurstGPT, or such columns; gzip or zstd." yaml:"trace,omitempty"`
 	TraceUnit string `name:"trace-unit" placeholder:"s|ms|us|ns" group:"Requests" help:"Unit of the trace's timestamps, s, ms, us or ns, where the trace does not say it." yaml:"trace_unit,omitempty"`
 
 	FLOPS        float64 `name:"flops" default:"400e12" group:"System" help:"Operations per second that a GPU reaches in prefill; decides the sleeps." yaml:"flops"`

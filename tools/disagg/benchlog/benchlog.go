@@ -287,7 +287,8 @@ func (m *machine) beginBlock(client string) {
 
 // newLevel returns a level of which nothing is known.
 func newLevel() Level {
-	return Level{Metrics: map[string]float64{}, Latency: map[string]map[string]float64{}, zero: map[string]bool{}, unread: map[string]bool{},
+	return Level{Metrics: map[string]float64{}, Latency: map[string]map[string]float64{},
+		zero: map[string]bool{}, unread: map[string]bool{},
 		Total: -1, Successful: -1, Failed: -1, Generated: -1, Retokenized: -1, Input: -1}
 }
 

@@ -86,7 +86,7 @@ func (m *machine) row(line []byte) bool {
 		return false
 	}
 	from := len(line)
-	for _, vertical := range verticals { // from the first of its own kind: without any prefix
+	for _, vertical := range verticals { // from the first of the same kind: without any prefix
 		if bytes.HasSuffix(line, vertical) {
 			from = bytes.Index(line, vertical)
 		}

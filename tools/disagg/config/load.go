@@ -60,7 +60,8 @@ func foreign(tree *conf.Value) *Problem {
 	}
 	var what string
 	switch {
-	case has("model", conf.Map) && has("resources", conf.Map) && (has("backend", conf.Map) || has("benchmark.type", conf.String)):
+	case has("model", conf.Map) && has("resources", conf.Map) &&
+		(has("backend", conf.Map) || has("benchmark.type", conf.String)):
 		what = "a recipe of srt-slurm"
 	case has("model_paths", conf.Map) || has("cluster", conf.Map) && has("containers", conf.Map):
 		what = "srt-slurm's configuration of a cluster"

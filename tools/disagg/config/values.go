@@ -134,7 +134,7 @@ func doubling(start, end int) (list []int) {
 // placeholder reports whether a value is still to be filled in.
 func placeholder(s string) bool { return strings.HasPrefix(s, "<") && strings.HasSuffix(s, ">") }
 
-// asked are the minutes from which a bare number is asked about: it is what YAML 1.1 makes of an unquoted 10:00:00.
+// asked are the minutes from which a bare number is asked about: YAML 1.1 reads an unquoted 10:00:00 so.
 const asked = 10 * 3600
 
 // minutes reads a bare number of a time limit as sbatch does, and returns seconds.
@@ -144,7 +144,7 @@ func minutes(v *conf.Value) (seconds int, wrong []string) {
 	case n < 0 || n > most:
 		return 0, wanted(wantedTime, v)
 	case n >= asked:
-		return 0, wanted(fmt.Sprintf("%q if it is seconds, as YAML 1.1 makes of a time without quotes, or %q if it is minutes",
+		return 0, wanted(fmt.Sprintf("%q if it is seconds, as YAML 1.1 reads a time without quotes, or %q if it is minutes",
 			timeText(int(n)), fmt.Sprintf("%d-%02d:%02d", n/1440, n/60%24, n%60)), v)
 	}
 	return int(n) * 60, nil

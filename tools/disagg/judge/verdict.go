@@ -314,7 +314,8 @@ func (j *judge) benchmark() {
 	}
 	if len(log.Levels) == 0 {
 		clients := " (" + strings.Join(benchlog.Clients(), ", ") + ")"
-		text := "no level in the log: there is no line \"Benchmarking with concurrency\", and no result of a known client"
+		text := "no level in the log: there is no line \"Benchmarking with concurrency\", and no result of a " +
+			"known client"
 		switch {
 		case log.JSON:
 			text = "the file is JSON, but holds no result of a known client" + clients

@@ -106,7 +106,7 @@ return {
     options.enum { "mem-type", nil, "memory of the buffers (default: vram if all ranks have a GPU)", choices = { "dram", "vram", "cpu", "cuda" } },
     options.size { "pool", nil, "bytes of each of a rank's two buffers (default: 256M, or what the largest transfer needs)" },
     options.duration { "max-late", "1ms", "99 % of all posts must not be later" },
-    options.string { "trace-unit", nil, "unit of the trace's timestamps, s or ms, where it does not say it" },
+    options.string { "trace-unit", nil, "unit of the trace's timestamps, s, ms, us or ns, where it does not say it" },
     options.bool { "verify", false, "first move the whole trace as fast as possible, and check every byte" },
     options.number { "isolated", 3, "seconds of transfers alone; 0 leaves them out", min = 0, max = 3600 },
     options.number { "capacity", 3, "seconds of all transfers as fast as possible; 0 leaves them out", min = 0, max = 3600 },

@@ -207,7 +207,7 @@ func TestAgreesWithMatgen(t *testing.T) {
 func cells(t *testing.T, o Options, name string, tokens int) (bytes map[[2]int]int64, matrices int64) {
 	t.Helper()
 	m := matgen.DefaultOptions()
-	m.Model, m.KVCacheDType, m.Scale, m.MinISL, m.MaxISL, m.PPN = name, "bf16", o.Scale, 1, 1<<30, 1
+	m.Model, m.KVCacheDType, m.Scale, m.MinISL, m.MaxISL, m.PPN = name, "bf16", o.Scale, new(int64(1)), new(int64(1<<30)), 1
 	m.PrefillTP, m.DecodeTP, m.NumPrefillNodes, m.NumDecodeNodes = o.Prefill.TP, o.Decode.TP, o.Prefill.Ranks(), o.Decode.Ranks()
 	w, err := matgen.Plan(m, matgen.Inputs{Draws: []matgen.Draw{{Tokens: float64(tokens)}}})
 	if err != nil {

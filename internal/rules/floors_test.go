@@ -5,7 +5,7 @@ package rules
 // everything it imports.
 var floors = []string{
 	`docs e2e e2e/disagg e2e/dist e2e/hosts e2e/launchers internal/clock internal/fuzztest
-	internal/lazyre internal/memory internal/moe/numeric internal/pack internal/page/pagetest
+	internal/jsonkeys internal/lazyre internal/memory internal/moe/numeric internal/pack internal/page/pagetest
 	internal/plaintext internal/procfs internal/rules internal/sbom internal/secret internal/size
 	internal/slurm internal/stats internal/trace/blockcache internal/trace/grid internal/traffic
 	internal/version nixl/device/devicetest spmd/boot/pmix spmd/spmdtest spmd/wire tools/laws`,

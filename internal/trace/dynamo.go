@@ -40,7 +40,7 @@ func isDynamo(text []byte) bool {
 
 // addDynamo takes a line. It is written as its request ends, so arrivals may fall from line to line.
 func (c *collector) addDynamo(text []byte) error {
-	c.format, c.unit, c.anyOrder = dynamo, "ms", true
+	c.format, c.named, c.anyOrder = dynamo, "ms", true
 	r, err := parseDynamo(text)
 	switch {
 	case err != nil:
@@ -50,6 +50,9 @@ func (c *collector) addDynamo(text []byte) error {
 	case r.EventType != "request_end":
 		c.others++
 		return nil
+	}
+	if err := once(text); err != nil {
+		return err
 	}
 	replay := r.Request.Replay
 	at := field{"request.request_received_ms", value(r.Request.Received)}

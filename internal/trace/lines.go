@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"perigee/internal/fault"
+	"perigee/internal/jsonkeys"
 )
 
 // The formats that say the unit of their timestamps, and the others.
@@ -48,6 +49,9 @@ func (c *collector) addObject(text []byte) error {
 	clear(c.object)
 	if err := json.Unmarshal(text, &c.object); err != nil {
 		return notObject(err)
+	}
+	if err := once(text); err != nil {
+		return err
 	}
 	_, bailians := c.object["chat_id"]
 	session := value(c.object["session_id"])
@@ -90,6 +94,14 @@ func notObject(err error) error {
 	return fault.New(fault.Input, "wanted a JSON object: %w", err).WithHint("wanted each request as an object on one line")
 }
 
+// once refuses an object that has a key twice, of which the last would count in silence.
+func once(text []byte) error {
+	if key, _ := jsonkeys.Twice(text); key != "" {
+		return fault.New(fault.Input, "the key %s is there twice: wanted it once", short(key))
+	}
+	return nil
+}
+
 func missing(key string) error { return fault.New(fault.Input, "the key %s is missing", key) }
 
 // value finds what counts in an object. The first key that holds it holds it in all lines, and those of Mooncake come
@@ -101,8 +113,8 @@ func (c *collector) value(content int) (field, error) {
 			return field{}, err
 		}
 		c.keys[content] = key
-		if content == timestamps && c.format == otherJSON {
-			c.unit = unit
+		if content == timestamps {
+			c.named = unit
 		}
 	}
 	f := field{cmp.Or(c.keys[content], plainKeys[content]), value(c.object[c.keys[content]])}
@@ -183,14 +195,18 @@ const (
 // columns are the names that columns have, in small letters and without what stands between their words.
 var columns = [contents]string{
 	timestamps: " timestamp time createdtime ts arrival arrivaltime arrivaltimestamp arrivedat ",
-	inputs: " inputlength inputlen inputtokens promptlength promptlen prompttokens contexttokens requesttokens " +
-		"numprefilltokens isl ",
-	outputs: " outputlength outputlen outputtokens responselength responsetokens completiontokens generatedtokens " +
-		"numdecodetokens osl ",
+	inputs: " inputlength inputlen inputsize inputtokens inputtoks promptlength promptlen promptsize prompttokens " +
+		"prompttoks contexttokens requesttokens numprefilltokens isl ",
+	outputs: " outputlength outputlen outputsize outputtokens outputtoks responselength responsetokens " +
+		"completiontokens generatedtokens numdecodetokens osl ",
 }
 
 // unitWords are the words for units behind the name of a column.
-var unitWords = map[string]string{"s": "s", "sec": "s", "seconds": "s", "ms": "ms", "msec": "ms", "milliseconds": "ms"}
+var unitWords = map[string]string{
+	"s": "s", "sec": "s", "secs": "s", "seconds": "s", "ms": "ms", "msec": "ms", "millis": "ms", "milliseconds": "ms",
+	"us": "us", "usec": "us", "micros": "us", "microseconds": "us",
+	"ns": "ns", "nsec": "ns", "nanos": "ns", "nanoseconds": "ns",
+}
 
 // splitName splits a column's name into one as in columns and a unit, or "".
 func splitName(name string) (plain, unit string) {
@@ -225,11 +241,11 @@ func (c *collector) readHeader(text []byte) error {
 		case plain == "requesttokens":
 			c.format = burstGPT
 		case content == timestamps:
-			c.unit = unit
+			c.named = unit
 		}
 		c.place[content] = i
 	}
-	if c.format == burstGPT && c.unit == "" {
+	if c.format == burstGPT {
 		c.unit = "s"
 	}
 	if c.place[timestamps] < 0 || c.place[inputs] < 0 {

@@ -2,13 +2,38 @@ package trace
 
 import (
 	"cmp"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
+
+	"perigee/internal/lazyre"
 )
 
 // unitOf has the units of timestamps that are numbers.
-var unitOf = map[string]time.Duration{"s": time.Second, "ms": time.Millisecond}
+var unitOf = map[string]time.Duration{
+	"s": time.Second, "ms": time.Millisecond, "us": time.Microsecond, "ns": time.Nanosecond,
+}
+
+// unitNames are the units in words; "" is that of dates.
+var unitNames = map[string]string{
+	"": "are dates", "s": "in seconds", "ms": "in milliseconds", "us": "in microseconds", "ns": "in nanoseconds",
+}
+
+// The years 2000 to 2100 in seconds since 1970.
+const from2000, to2100 = 946_684_800, 4_102_444_800
+
+// sinceEpoch returns the unit in which two times since 1970 are of the years 2000 to 2100, "" for none. Two units are
+// 1000 apart, and these years less than five: no number fits two.
+func sinceEpoch(first, last stamp) string {
+	for unit, length := range unitOf {
+		each := int64(time.Second / length)
+		if first.whole >= from2000*each && last.whole < to2100*each {
+			return unit
+		}
+	}
+	return ""
+}
 
 // stamp is a number to the last billionth: a float64 has no nanoseconds of a time since 1970.
 type stamp struct{ whole, billionths int64 } // billionths: 0 to 999,999,999
@@ -67,11 +92,28 @@ func parseDate(text string) (s stamp, ok bool) {
 	if len(text) > len("2006-01-02") && text[len("2006-01-02")] == 'T' {
 		layout = "2006-01-02T15:04:05"
 	}
+	text = strings.TrimSuffix(text, " UTC")
 	t, err := time.Parse(layout, text)
 	if err != nil {
 		t, err = time.Parse(layout+"Z07:00", text)
 	}
 	return stamp{t.Unix(), int64(t.Nanosecond())}, err == nil
+}
+
+// dateLike matches what is meant as a date, whatever is wrong with it.
+var dateLike = lazyre.New(`^"?(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})(\D|$)`)
+
+// dateFault says what is wrong with a date that cannot be read.
+func dateFault(text string) string {
+	text = strings.Trim(text, `"`)
+	_, err := time.Parse("2006-01-02", text[:min(len(text), len("2006-01-02"))])
+	if e, ok := errors.AsType[*time.ParseError](err); ok && e.Message != "" { // ": day out of range"
+		return strings.TrimPrefix(e.Message, ": ")
+	}
+	if err != nil {
+		return "year, month and day are not written so"
+	}
+	return "its time or zone is not written so"
 }
 
 // short shows a value in a message.

@@ -1,6 +1,6 @@
 // Package trace reads serving traces: when requests came, and how long they were.
 //
-// The first line decides the format, and the first bytes whether the file is packed by gzip:
+// The first line decides the format, and the first bytes whether the file is packed by gzip or zstd:
 //
 //   - Mooncake: a JSON object a line with timestamp, input_length and, if known, output_length and hash_ids. Other keys
 //     count for nothing. Lines with chat_id are of the Bailian traces, which have the same keys.
@@ -17,16 +17,19 @@
 // 2023-11-16 18:17:03.97 and 2023-11-16T18:17:03Z, in UTC where they name no zone. Timestamps never fall, and count
 // from the first; only sessions and dynamo.request.trace.v1, which is written as requests end, are sorted by arrival.
 //
-// # Seconds or milliseconds
+// # Units of time
 //
 // The first of these that says it decides:
 //
 //   - the caller ([Options])
-//   - the header of a CSV: timestamp_ms, "time (s)"
+//   - the name of the column or key: timestamp_ms, "time (s)", arrival_time_ns
+//   - the digits: the first and the last time are of the years 2000 to 2100 in at most one unit since 1970. It has 10
+//     digits in seconds, 13 in milliseconds, 16 in microseconds, 19 in nanoseconds
 //   - the format: Bailian and BurstGPT have seconds; dynamo.request.trace.v1 and sessions with delays milliseconds;
-//     Mooncake milliseconds, if all of them are whole and do not mean more than 1000 requests a second
+//     Mooncake milliseconds, if all of them are whole and do not mean more than 10 requests a second
 //   - the mean rate: seconds, if milliseconds would mean more than 100 requests a second, otherwise milliseconds.
 //     Most serving systems get between 0.1 and 100 requests a second, and the other unit is 1000 times beyond.
+//     Mooncake's whole numbers are seconds only if more than 100 of them mean more than 1000.
 //
 // The last is an assumption, as [Summary.String] says. It is also for Mooncake's keys with fractions: some tools write
 // fractions of milliseconds, others seconds.
@@ -52,6 +55,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
@@ -60,14 +64,15 @@ import (
 
 // How large a trace may be.
 const (
-	maxLine   = 16 << 20 // bytes: a long request has many hash_ids
-	maxTokens = 1 << 40  // of a request
-	maxBlock  = 1 << 20  // tokens of a hash id
+	maxLine   = 16 << 20  // bytes: a long request has many hash_ids
+	maxTokens = 1 << 40   // of a request
+	maxBlock  = 1 << 20   // tokens of a hash id
+	maxWindow = 128 << 20 // bytes of its past that zstd data may refer to: as much as zstd --long makes
 )
 
 // Options say what a trace itself may not.
 type Options struct {
-	Unit        string // of timestamps that are numbers: "s", "ms", or "" to find it out
+	Unit        string // of timestamps that are numbers: "s", "ms", "us", "ns", or "" to find it out
 	BlockTokens int64  // of a hash id; 0: as the format says
 }
 
@@ -98,15 +103,19 @@ type Summary struct {
 	Count     int    // of requests
 	Span      time.Duration
 	Rate      float64  // requests per second: 1 / the mean gap between two, or 0 if all came at once
-	Unit      string   // of the timestamps: "s", "ms", or "" of dates
+	Unit      string   // of the timestamps: "s", "ms", "us", "ns", or "" of dates
 	UnitFound bool     // or asked for; false where Unit is an assumption
+	Epoch     bool     // the digits say the unit: the times count from 1970
 	Notes     []string // what else was assumed, counted or left out
 }
 
 // String says in words what was understood.
 func (s Summary) String() string {
-	unit := map[string]string{"": "are dates", "s": "in seconds", "ms": "in milliseconds"}[s.Unit]
-	if !s.UnitFound {
+	unit := unitNames[s.Unit]
+	switch {
+	case s.Epoch:
+		unit += " since 1970"
+	case !s.UnitFound:
 		unit += " (assumed; --trace-unit says it)"
 	}
 	span := strconv.FormatFloat(float64(s.Span)/1e9, 'f', -1, 64) // Seconds would round twice
@@ -137,7 +146,7 @@ func Load(path string, o Options) (*Trace, error) {
 // Read reads a trace. Messages call it by its name.
 func Read(name string, r io.Reader, o Options) (*Trace, error) {
 	if o.Unit != "" && unitOf[o.Unit] == 0 {
-		return nil, fault.New(fault.Usage, "--trace-unit: wanted s or ms, got %q", o.Unit)
+		return nil, fault.New(fault.Usage, "--trace-unit: wanted s, ms, us or ns, got %q", o.Unit)
 	}
 	if o.BlockTokens < 0 || o.BlockTokens > maxBlock {
 		return nil, fault.New(fault.Usage, "--block-size: wanted 1 to %d tokens, got %d", maxBlock, o.BlockTokens)
@@ -146,6 +155,7 @@ func Read(name string, r io.Reader, o Options) (*Trace, error) {
 	if err != nil {
 		return nil, unreadable(name, 1, err)
 	}
+	defer in.Close()
 	c := collector{name: name}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 0, 1<<16), maxLine)
@@ -173,26 +183,35 @@ func Read(name string, r io.Reader, o Options) (*Trace, error) {
 // unreadable is the error of a file that cannot be read beyond a line.
 func unreadable(name string, line int, err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // plain text has no such end
-		return fault.New(fault.Input, "%s: the file is truncated: its gzip data ends within line %d", name, line).
+		return fault.New(fault.Input, "%s: the file is truncated: its packed data ends within line %d", name, line).
 			WithHint("copy the file again")
 	}
 	return fault.New(fault.Input, "%s: %w", name, err)
 }
 
-// Unpack reads through gzip where there is one.
-func Unpack(r io.Reader) (io.Reader, error) {
+// Unpack reads through gzip or zstd where there is one. What it returns must be closed, unlike r.
+func Unpack(r io.Reader) (io.ReadCloser, error) {
 	in := bufio.NewReader(r)
-	if magic, _ := in.Peek(2); string(magic) != "\x1f\x8b" { // an error comes again
-		return in, nil
+	magic, _ := in.Peek(4) // an error comes again
+	switch {
+	case bytes.HasPrefix(magic, []byte("\x1f\x8b")):
+		return gzip.NewReader(in)
+	case string(magic) == "\x28\xb5\x2f\xfd":
+		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return nil, err
+		}
+		return z.IOReadCloser(), nil
 	}
-	return gzip.NewReader(in)
+	return io.NopCloser(in), nil
 }
 
 // collector gathers requests. Their times wait for the unit, which may depend on all of them.
 type collector struct {
 	name   string // of the file
 	format string
-	unit   string // that format and header say, or ""
+	unit   string // that the format says, or ""
+	named  string // the unit that the name of the column or key says, or ""
 
 	header []field       // of CSV, or nil
 	place  [contents]int // of what counts in a record; -1: nowhere
@@ -258,8 +277,11 @@ func (c *collector) stamp(at field) (stamp, error) {
 		_, c.dates = parseDate(at.text)
 	}
 	parse, wanted := parseNumber, "a number that fits"
-	if c.dates {
+	if isDate := dateLike.MatchString(at.text); c.dates || isDate && first {
 		parse, wanted = parseDate, "a date such as 2023-11-16 18:17:03.97"
+		if isDate {
+			wanted += " (" + dateFault(at.text) + ")"
+		}
 	}
 	s, ok := parse(at.text)
 	if !ok {
@@ -291,8 +313,8 @@ func (c *collector) trace(o Options) (*Trace, error) {
 		return nil, fault.New(fault.Input, "%s: wanted a request a line, got none", c.name)
 	case c.dates && o.Unit != "":
 		return nil, fault.New(fault.Usage, "%s: its timestamps are dates: wanted no --trace-unit, got %s", c.name, o.Unit)
-	case c.delays > 0 && o.Unit == "s":
-		return nil, fault.New(fault.Usage, "%s: its delays are milliseconds: wanted no --trace-unit, got s", c.name)
+	case c.delays > 0 && o.Unit != "" && o.Unit != "ms":
+		return nil, fault.New(fault.Usage, "%s: its delays are milliseconds: wanted no --trace-unit, got %s", c.name, o.Unit)
 	}
 	if said := c.blockTokens; said != 0 && o.BlockTokens != 0 && o.BlockTokens != said {
 		return nil, fault.New(fault.Usage, "%s: --block-size: wanted %d, as its lines say, got %d", c.name, said, o.BlockTokens)
@@ -308,8 +330,12 @@ func (c *collector) trace(o Options) (*Trace, error) {
 	s := Summary{Format: c.format, Count: n, UnitFound: true, Notes: notes}
 	unit := time.Second
 	if !c.dates {
-		s.Unit, s.UnitFound = c.decide(o, float64(n-1)/units)
+		s.Unit, s.UnitFound, s.Epoch = c.decide(o, float64(n-1)/units)
 		unit = unitOf[s.Unit]
+	}
+	if c.delays > 0 && s.Unit != "" && s.Unit != "ms" {
+		return nil, fault.New(fault.Input, "%s: its timestamps are %s, and its delays milliseconds: wanted both in milliseconds",
+			c.name, unitNames[s.Unit])
 	}
 	const most = 290 // years, of the 292 of a Duration
 	if units > most*365.25*24*float64(time.Hour)/float64(unit) {
@@ -357,22 +383,30 @@ func (c *collector) finish() (notes []string, err error) {
 	return notes, nil
 }
 
-// decide returns the unit of timestamps that are numbers, and whether that is more than an assumption. The rate is that
-// of requests per unit.
-func (c *collector) decide(o Options, rate float64) (unit string, found bool) {
-	fractions := func() bool {
-		return slices.ContainsFunc(c.arrivals, func(a arrival) bool { return a.at.billionths != 0 })
+// decide returns the unit of timestamps that are numbers, whether that is more than an assumption, and whether the
+// digits say it. The rate is that of requests per unit.
+func (c *collector) decide(o Options, rate float64) (unit string, found, epoch bool) {
+	if said := cmp.Or(o.Unit, c.named); said != "" {
+		return said, true, false
 	}
-	if math.IsInf(rate, 1) { // all at once
+	if unit := sinceEpoch(c.arrivals[0].at, c.arrivals[len(c.arrivals)-1].at); unit != "" {
+		return unit, true, true
+	}
+	if math.IsInf(rate, 1) || math.IsNaN(rate) { // all at once
 		rate = 0
 	}
+	perSecond := rate * 1000 // if they are milliseconds
 	switch {
-	case o.Unit != "":
-		return o.Unit, true
-	case c.unit != "" && !(c.format == mooncake && (len(c.arrivals) > 100 && rate > 1 || fractions())):
-		return c.unit, true
-	case rate*1000 > 100:
-		return "s", false
+	case c.format != mooncake:
+		if c.unit != "" {
+			return c.unit, true, false
+		}
+	case slices.ContainsFunc(c.arrivals, func(a arrival) bool { return a.at.billionths != 0 }):
+	case len(c.arrivals) <= 100 || perSecond <= 1000:
+		return "ms", perSecond <= 10, false
 	}
-	return "ms", false
+	if perSecond > 100 {
+		return "s", false, false
+	}
+	return "ms", false, false
 }

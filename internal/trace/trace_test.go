@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
 	"pgregory.net/rapid"
 
 	"perigee/internal/fault"
@@ -66,7 +67,7 @@ func TestFormats(t *testing.T) {
 			"CSV, 0.001500001 s, 2 requests, mean 666.7/s, timestamps in milliseconds"},
 		{"CSV in words", "num_prefill_tokens,num_decode_tokens,arrived_at\n1,2,1700000000.123456789\n3,4,1700000001.123456790\n",
 			[]Request{{0, 1, 2, nil, 2}, {1000000001, 3, 4, nil, 3}},
-			"CSV, 1.000000001 s, 2 requests, mean 1/s, timestamps in seconds (assumed; --trace-unit says it)"},
+			"CSV, 1.000000001 s, 2 requests, mean 1/s, timestamps in seconds since 1970"},
 		{"JSON lines", "{\"ts_ms\": 0.5, \"prompt_tokens\": 20, \"x\": [1]}\n{\"ts_ms\": 1, \"prompt_tokens\": 30, \"completion_tokens\": 4}",
 			[]Request{{0, 20, 0, nil, 1}, {500 * time.Microsecond, 30, 4, nil, 2}},
 			"JSON lines, 0.0005 s, 2 requests, mean 2000/s, timestamps in milliseconds"},
@@ -109,7 +110,7 @@ func TestFormats(t *testing.T) {
 {"session_id": "a", "timestamp": 9, "input_length": 10}
 {"session_id": "b", "timestamp": 7, "input_length": 10}`,
 			[]Request{{0, 10, 0, nil, 1}, {2 * time.Millisecond, 10, 0, nil, 3}, {4 * time.Millisecond, 10, 0, nil, 2}},
-			"Mooncake JSON lines, 0.004 s, 3 requests, mean 500/s, timestamps in milliseconds"},
+			"Mooncake JSON lines, 0.004 s, 3 requests, mean 500/s, timestamps in milliseconds (assumed; --trace-unit says it)"},
 		{"one", `{"timestamp": 1e17, "input_length": 1}`, []Request{{0, 1, 0, nil, 1}},
 			"Mooncake JSON lines, 0 s, 1 request, mean 0/s, timestamps in milliseconds"},
 	}
@@ -119,7 +120,11 @@ func TestFormats(t *testing.T) {
 			z := gzip.NewWriter(&packed)
 			fmt.Fprint(z, tt.text)
 			z.Close()
-			for _, text := range []string{tt.text, packed.String()} {
+			var packedByZstd bytes.Buffer
+			zst, _ := zstd.NewWriter(&packedByZstd)
+			fmt.Fprint(zst, tt.text)
+			zst.Close()
+			for _, text := range []string{tt.text, packed.String(), packedByZstd.String()} {
 				got, err := read(text, Options{})
 				if err != nil {
 					t.Fatal(err)
@@ -142,6 +147,55 @@ func dynamoLine(at, input, output, size int64, hashes string) string {
 		`"input_sequence_hashes": [%s]}}}`+"\n", at+1000, at, output, size, input, hashes)
 }
 
+// Digits say the unit of times since 1970, one request each second; names of columns say any. What is neither and would
+// be many requests a second is an assumption.
+func TestEpochs(t *testing.T) {
+	for _, name := range []string{"epoch-seconds.jsonl", "nanoseconds.jsonl", "seconds-from-0.jsonl"} {
+		got, err := Load(filepath.Join("testdata", name), Options{})
+		want := map[string]string{
+			"epoch-seconds.jsonl":  "Mooncake JSON lines, 9 s, 10 requests, mean 1/s, timestamps in seconds since 1970",
+			"nanoseconds.jsonl":    "Mooncake JSON lines, 9 s, 10 requests, mean 1/s, timestamps in nanoseconds since 1970",
+			"seconds-from-0.jsonl": "Mooncake JSON lines, 0.27 s, 10 requests, mean 33.33/s, timestamps in milliseconds (assumed; --trace-unit says it)",
+		}[name]
+		if err != nil || got.String() != want {
+			t.Errorf("%s: %v, %v; wanted %s", name, got, err, want)
+		}
+	}
+	const second = 1_717_000_000
+	lines := map[string]string{
+		"Mooncake":   "{\"timestamp\": %d, \"input_length\": 1}\n{\"timestamp\": %d, \"input_length\": 1}\n",
+		"JSON lines": "{\"ts\": %d, \"input_toks\": 1}\n{\"ts\": %d, \"input_toks\": 1}\n",
+		"Bailian":    "{\"chat_id\": 1, \"timestamp\": %d, \"input_length\": 1}\n{\"chat_id\": 1, \"timestamp\": %d, \"input_length\": 1}\n",
+		"BurstGPT":   "Timestamp,Request tokens\n%d,1\n%d,1\n", "CSV": "time,prompt_size\n%d,1\n%d,1\n",
+	}
+	for unit, each := range map[string]int64{"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9} {
+		for form, line := range lines {
+			got, err := read(fmt.Sprintf(line, second*each, (second+7)*each), Options{})
+			if err != nil || got.Span != 7*time.Second || got.Unit != unit || !got.UnitFound || !got.Epoch {
+				t.Errorf("%s in %s: %+v, %v", form, unit, got, err)
+			}
+		}
+		for form, name := range map[string]string{"a suffix": "arrival_time_" + unit, "asked": "time"} { // whatever the digits
+			asked := map[string]string{"asked": unit}[form]
+			for _, first := range []int64{0, second, second * each} {
+				got, err := read(fmt.Sprintf("%s,isl\n%d,1\n%d,1\n", name, first, first+7*each), Options{Unit: asked})
+				if err != nil || got.Span != 7*time.Second || !got.UnitFound || got.Epoch {
+					t.Errorf("%s of %s: %+v, %v", form, unit, got, err)
+				}
+			}
+		}
+	}
+	for _, times := range []string{"946684799,1\n946684801", "4102444799,1\n4102444801", "17170000000,1\n17170000001"} { // not all of this century
+		if got, err := read("time,isl\n"+times+",1\n", Options{}); err != nil || got.UnitFound {
+			t.Errorf("%s: %+v, %v", times, got, err)
+		}
+	}
+	got, err := read("time,isl\n2024-04-29 10:00:00 UTC,1\n2024-04-29 10:00:01.5 UTC,1\n", Options{})
+	if err != nil || got.Span != 1500*time.Millisecond {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // TestUnit decides between seconds and milliseconds. The gap is that between 200 requests.
 func TestUnit(t *testing.T) {
 	const (
@@ -155,7 +209,7 @@ func TestUnit(t *testing.T) {
 		found              bool
 	}{
 		{"Mooncake", "", object, 300, "", "ms", true},
-		{"Mooncake, fast", "", object, 2, "", "ms", true},
+		{"Mooncake, fast", "", object, 2, "", "ms", false},
 		{"Mooncake with whole seconds", "", object, 0, "", "ms", true},
 		{"Mooncake with seconds and fractions", "", object, 0.25, "", "s", false},
 		{"Mooncake with fractions of milliseconds", "", object, 300.25, "", "ms", false},
@@ -232,7 +286,14 @@ func TestErrors(t *testing.T) {
 		{`{"ts": 1, "time": 2, "isl": 1}`, "f:1: the keys time and ts hold the same: wanted one of them"},
 		{`{"ts": 1, "osl": 1}`, "f:1: the key input_length is missing"},
 		{"{\"ts\": 1, \"isl\": 1}\n{\"timestamp\": 1, \"isl\": 1}", "f:2: the key ts is missing"},
-		{`{"timestamp": "2023-13-16T18:17:03Z", "isl": 1}`, "f:1: timestamp: wanted a number that fits"},
+		{`{"timestamp": "2023-13-16T18:17:03Z", "isl": 1}`, "f:1: timestamp: wanted a date such as 2023-11-16 18:17:03.97 (month out of range), got"},
+		{"time,isl\n05/10/2024,1\n", "f:2: time: wanted a date such as 2023-11-16 18:17:03.97 (year, month and day are not written so), got 05/10/2024"},
+		{"time,isl\n2023-02-29 10:00:00,1\n", "f:2: time: wanted a date such as 2023-11-16 18:17:03.97 (day out of range), got 2023-02-29 10:00:00"},
+		{"time,isl\n2024-02-29 10h,1\n", "f:2: time: wanted a date such as 2023-11-16 18:17:03.97 (its time or zone is not written so), got 2024-02-29 10h"},
+		{"{\"timestamp\": 0, \"input_length\": 1}\n{\"timestamp\": 1, \"input_length\": 10, \"input_length\": 20}", "f:2: the key input_length is there twice"},
+		{strings.Replace(dynamoLine(5, 1, 1, 16, "1"), `"input_length"`, `"input_length": 7, "input_length"`, 1), "f:1: the key input_length is there twice"},
+		{`{"session_id": "a", "timestamp": 1717000000, "input_length": 1}` + "\n" + `{"session_id": "a", "delay": 5, "input_length": 1}`,
+			"f: its timestamps are in seconds, and its delays milliseconds: wanted both in milliseconds"},
 		{turn + `{"session_id": "a", "input_length": 1}`, "f:2: the keys timestamp and delay are missing: wanted one of them"},
 		{turn + `{"session_id": "a", "input_length": 1, "delay": -1}`, "f:2: delay: wanted milliseconds from 0 that fit, got -1"},
 		{turn + `{"session_id": "a", "input_length": 1, "delay_ms": 9223372036854775807}`, "f:2: delay_ms: wanted milliseconds from 0 that fit"},
@@ -257,7 +318,7 @@ func TestErrors(t *testing.T) {
 		{`{"schema": "dynamo.request.trace.v1", "event_type": "tool_end"}`, "f: wanted a request a line, got none"},
 		{"12", "f:1: wanted JSON objects, or a header with columns such as timestamp and input_length, got 12"},
 		{"timestamp,output_tokens\n1,1\n", "f:1: wanted JSON objects, or a header"},
-		{"timestamp_us,input_tokens\n1,1\n", "f:1: wanted JSON objects, or a header"},
+		{"timestamp_min,input_tokens\n1,1\n", "f:1: wanted JSON objects, or a header"},
 		{"time,isl,Timestamp\n", "f:1: the columns time and Timestamp hold the same: wanted one of them"},
 		{"time,isl\n", "f: wanted a request a line, got none"},
 		{"time,isl\n1,2\n3\n", "f:3: wanted 2 columns, as in the header, got 1"},
@@ -270,8 +331,8 @@ func TestErrors(t *testing.T) {
 		{azure + "5,1,1", "f:3: TIMESTAMP: wanted a date such as 2023-11-16 18:17:03.97, got 5"},
 		{azure + "2023-11-31 00:00:00,1,1", "f:3: TIMESTAMP: wanted a date"},
 		{azure + "2023-11-16 18:17:03.9999999,1,1", "f:3: TIMESTAMP: wanted at least 2023-11-16 18:17:04, that of the line before, got 2023-11-16 18:17:03.9999999"},
-		{"\x1f\x8b", "f: the file is truncated: its gzip data ends within line 1"},
-		{"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff", "f: the file is truncated: its gzip data ends within line 1"},
+		{"\x1f\x8b", "f: the file is truncated: its packed data ends within line 1"},
+		{"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff", "f: the file is truncated: its packed data ends within line 1"},
 	}
 	for _, tt := range tests {
 		_, err := read(tt.text, Options{})
@@ -279,8 +340,8 @@ func TestErrors(t *testing.T) {
 	}
 	_, err := read(azure, Options{Unit: "s"})
 	wantFault(t, err, fault.Usage, "f: its timestamps are dates: wanted no --trace-unit, got s")
-	_, err = read(azure, Options{Unit: "us"})
-	wantFault(t, err, fault.Usage, `--trace-unit: wanted s or ms, got "us"`)
+	_, err = read(azure, Options{Unit: "min"})
+	wantFault(t, err, fault.Usage, `--trace-unit: wanted s, ms, us or ns, got "min"`)
 	_, err = read(turn+`{"session_id": "a", "input_length": 1, "delay": 8}`, Options{Unit: "s"})
 	wantFault(t, err, fault.Usage, "f: its delays are milliseconds: wanted no --trace-unit, got s")
 	_, err = read(dynamoLine(5, 1, 1, 16, "1"), Options{BlockTokens: 32})
@@ -413,8 +474,20 @@ func TestTruncatedGzip(t *testing.T) {
 	z.Close()
 	for n := 2; n < packed.Len(); n += packed.Len() / 50 {
 		_, err := read(string(packed.Bytes()[:n]), Options{})
-		if fault.KindOf(err) != fault.Input || !strings.Contains(fmt.Sprint(err), "the file is truncated: its gzip data ends within line ") {
+		if fault.KindOf(err) != fault.Input || !strings.Contains(fmt.Sprint(err), "the file is truncated: its packed data ends within line ") {
 			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+	packed.Reset()
+	zst, _ := zstd.NewWriter(&packed)
+	for i := range 20_000 {
+		fmt.Fprintf(zst, "{\"timestamp\": %d, \"input_length\": %d}\n", i, 1+i*i%7919)
+	}
+	zst.Close()
+	for n := 4; n < packed.Len(); n += packed.Len() / 20 {
+		_, err := read(string(packed.Bytes()[:n]), Options{})
+		if fault.KindOf(err) != fault.Input || !strings.Contains(fmt.Sprint(err), "the file is truncated: its packed data ends within line ") {
+			t.Errorf("%d bytes of zstd: %v", n, err)
 		}
 	}
 	packed.Reset()

@@ -4,7 +4,7 @@
 ---Which trace, and how it becomes transfers. Names and defaults are those of the options of perigee replay.
 ---@class ReplaySpec
 ---@field trace string a file: JSON lines of Mooncake, Bailian or dynamo, or CSV; may be gzip
----@field trace_unit? "s"|"ms" of its timestamps, where it does not say it
+---@field trace_unit? "s"|"ms"|"us"|"ns" of its timestamps, where it does not say it
 ---@field model string a model's name, its config.json, or a file of your own
 ---@field kv_cache_dtype? string by default bf16
 ---@field state_dtype? "float32"|"bfloat16" of states; by default that of the file, the class or the engine

@@ -39,7 +39,7 @@
 ---@field lane? integer plans on different lanes have their own buffers and connections, and overlap when posted; 0 by default
 ---@field mem? "dram"|"cpu"|"vram"|"cuda" memory of the buffers; by default vram if every rank has a GPU, else dram
 ---@field op? "WRITE"|"READ" who moves the bytes: the sender (default) or the receiver
----@field shards? integer descriptors per message, 1 (default) to 65536; not with exchange
+---@field shards? integer descriptors per message, 1 (default) to 1048576; not with exchange
 ---@field name? string for messages and the result
 ---@field storage? table<integer, StorageOp> files that ranks read and write beside the messages, keyed by rank; not with exchange
 ---@field metadata? table kept in the result

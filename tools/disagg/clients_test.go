@@ -53,6 +53,39 @@ func answers(t *testing.T, client string) []answer {
 	return list
 }
 
+// What is no result of a generative benchmark, or of no known client, fails with what it is; rates of a GPU are said to
+// be such; latencies that cannot be read fail without a configuration, too.
+func TestSaysWhatItIs(t *testing.T) {
+	const aiperf = `{"request_latency": {"unit": "fortnights", "avg": 5}, "request_count": {"unit": "requests", "avg": 64}, ` +
+		`"output_token_throughput": {"unit": "tokens/sec", "avg": 409.6}, "input_config": {"concurrency": 8}}`
+	write := func(name, text string) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for file, want := range map[string]string{
+		"benchlog/testdata/embeddings.log":                                       "failed: *no output tokens and no TTFT: not a generative benchmark (embeddings?)",
+		"benchlog/testdata/inferencex.json":                                      "1 of 1 log passed*InferenceX*1500.00*38.50*40900.00*200.00*warning: *tokens per second are those of a GPU",
+		"benchlog/testdata/max.log":                                              "1 of 1 log passed* - 10 100 0 60.00*660.00*warning: *the client is not known: figures that it calls otherwise are not read",
+		write("a.json", aiperf):                                                  "failed: *level 8: no figure of its E2EL can be read",
+		write("e.log", "2026-01-02 - evalscope - INFO: Benchmarking summary:\n"): "failed: *no result of a known client (vLLM, SGLang, *InferenceX); it seems to be of EvalScope",
+		write("m.log", "python benchmark_serving_multi_turn.py\n"):               "failed: *it seems to be of vLLM's multi-turn client",
+		write("n.log", "hello\n"):                                                "failed: *no line \"Benchmarking with concurrency\", and no result of a known client (vLLM, *InferenceX)",
+	} {
+		out, said, code := perigee(t, map[string]string{}, "parse", "--settle", "0s", file)
+		text := blanks.ReplaceAllString(out+said, " ")
+		parts := strings.Split(want, "*")
+		for i := range parts {
+			parts[i] = regexp.QuoteMeta(parts[i])
+		}
+		if !regexp.MustCompile("(?s)"+strings.Join(parts, ".*")).MatchString(text) || strings.HasPrefix(want, "failed") != (code != 0) {
+			t.Errorf("%s: exit %d\n%s\nwanted %s", file, code, out+said, want)
+		}
+	}
+}
+
 // The files of testdata/clients are made by hand and by a simulation of single requests, after what each client writes.
 // Each is read without a configuration: an honest one passes with the figures that it states, one that no run can have
 // measured fails.

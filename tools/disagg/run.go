@@ -172,25 +172,23 @@ func (c *RunCmd) check(s cli.Streams) (size int, patterns []*regexp.Regexp, err 
 
 // size is the number of jobs of a batch: the option, the variable, or 5.
 func (c *RunCmd) size(s cli.Streams) (int, error) {
-	const usual = 5
-	if c.BatchSize != "" {
-		n, err := strconv.Atoi(c.BatchSize)
-		if err != nil {
-			return 0, fault.New(fault.Usage, "--batch-size: wanted a number, got %q", c.BatchSize)
-		}
-		return max(0, n), nil
+	name, text := "--batch-size", c.BatchSize
+	if text == "" {
+		name, text = "DISAGG_BATCH_SIZE", s.Env("DISAGG_BATCH_SIZE")
 	}
-	text := s.Env("DISAGG_BATCH_SIZE")
+	const usual = 5
 	if text == "" {
 		return usual, nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil {
-		fmt.Fprintf(s.Err, "warning: DISAGG_BATCH_SIZE is %q, wanted a number; the batch size is %d\n",
-			cli.Shortened(text), usual)
+	if err != nil && c.BatchSize == "" {
+		fmt.Fprintf(s.Err, "warning: %s is %q, wanted a number; the batch size is %d\n", name, cli.Shortened(text), usual)
 		return usual, nil
 	}
-	return max(0, n), nil
+	if err != nil || n < 0 {
+		return 0, fault.New(fault.Usage, "%s: wanted a number from 0, which is all at once, got %q", name, cli.Shortened(text))
+	}
+	return n, nil
 }
 
 // makeTasks makes a task of every case and repetition, and refuses those that would mix. Repetitions are

@@ -86,6 +86,31 @@ func TestRoutingJSON(t *testing.T) {
 	}
 }
 
+// Loads of nothing have no imbalance, and an expert twice on one GPU does not help: both are said.
+func TestPlacementNotes(t *testing.T) {
+	zeros, hot := strings.Repeat("0 ", 16)+"\n", "1000"+strings.Repeat(" 0", 15)+"\n"
+	out, _, err := call(t, "placement", "--loads", write(t, zeros+hot+strings.Repeat("5 ", 16)), "--replicas", "24", "--groups", "4", "--nodes", "2", "--gpus", "8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, notes, _ := strings.Cut(out, "# ")
+	want := `layer 0: all 16 loads are 0: was the recorder on?
+# layer 0: one expert more than once, which does not help, is on 2 GPUs (3, 7)
+# layer 1: max/mean 3.2000
+# layer 1: one expert more than once, which does not help, is on 2 GPUs (0, 7)
+# layer 2: max/mean 1.0000
+# layer 2: one expert more than once, which does not help, is on 8 GPUs (0, 1, 2, 3, 4, 5, 6, 7)
+`
+	if notes != want {
+		t.Errorf("%s\nwanted %s\n%s", notes, want, out)
+	}
+	out, _, err = call(t, "placement", "--loads", write(t, zeros), "--replicas", "24", "--gpus", "8", "--format", "json")
+	var got struct{ Layers []Layer }
+	if err != nil || json.Unmarshal([]byte(out), &got) != nil || got.Layers[0].MaxOverMean != nil || len(got.Layers[0].Notes) < 1 {
+		t.Errorf("%s, %v", out, err)
+	}
+}
+
 func TestPlacementJSON(t *testing.T) {
 	loads := write(t, "90 132 40 61 104 165 39 4 73 56 183 86\n20 107 104 64 19 197 187 157 172 86 16 27\n")
 	out, _, err := call(t, "placement", "--loads", loads, "--replicas", "16", "--groups", "4", "--nodes", "2", "--gpus", "8", "--format", "json")
@@ -96,7 +121,7 @@ func TestPlacementJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got.Layers) != 2 || got.Layers[0].MaxOverMean < 1.2081 || got.Layers[0].MaxOverMean > 1.20815 ||
+	if len(got.Layers) != 2 || *got.Layers[0].MaxOverMean < 1.2081 || *got.Layers[0].MaxOverMean > 1.20815 || got.Layers[0].Notes != nil ||
 		!cmp.Equal(got.Layers[0].Logical, []int{5, 6, 5, 7, 8, 4, 3, 4, 10, 9, 10, 2, 0, 1, 11, 1}) {
 		t.Errorf("%+v", got)
 	}

@@ -3,6 +3,8 @@ package ep
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 
 	"perigee/internal/cli"
@@ -33,7 +35,39 @@ func (PlacementCmd) Help() string {
 type Layer struct {
 	Logical     []int     `json:"physical_to_logical"`
 	GPULoad     []float64 `json:"gpu_load"`
-	MaxOverMean float64   `json:"max_over_mean"`
+	MaxOverMean *float64  `json:"max_over_mean"` // nil where all loads are 0
+	Notes       []string  `json:"notes,omitempty"`
+}
+
+// newLayer describes a placement of loads.
+func newLayer(loads []float64, b *moe.Balanced) Layer {
+	layer := Layer{Logical: b.Logical, GPULoad: b.GPULoad, MaxOverMean: &b.MaxOverMean}
+	if !slices.ContainsFunc(loads, func(load float64) bool { return load != 0 }) {
+		layer.MaxOverMean = nil
+		layer.Notes = append(layer.Notes, fmt.Sprintf("all %d loads are 0: was the recorder on?", len(loads)))
+	}
+	var twice []string
+	for gpu := range b.GPULoad {
+		if experts := slices.Sorted(slices.Values(layer.on(gpu))); len(slices.Compact(experts)) < len(layer.on(gpu)) {
+			twice = append(twice, strconv.Itoa(gpu))
+		}
+	}
+	if len(twice) > 0 {
+		const most = 8
+		which := strings.Join(twice[:min(most, len(twice))], ", ")
+		if len(twice) > most {
+			which += fmt.Sprintf(" and %d more", len(twice)-most)
+		}
+		layer.Notes = append(layer.Notes, fmt.Sprintf("one expert more than once, which does not help, is on %s (%s)",
+			cli.Count(len(twice), "GPU"), which))
+	}
+	return layer
+}
+
+// on lists the experts of a GPU.
+func (l *Layer) on(gpu int) []int {
+	each := len(l.Logical) / len(l.GPULoad)
+	return l.Logical[gpu*each : (gpu+1)*each]
 }
 
 // Run places the experts of every layer.
@@ -59,7 +93,7 @@ func (c *PlacementCmd) Run(streams cli.Streams) error {
 		if err != nil {
 			return err
 		}
-		placed.Layers = append(placed.Layers, Layer{b.Logical, b.GPULoad, b.MaxOverMean})
+		placed.Layers = append(placed.Layers, newLayer(loads, b))
 	}
 	if c.Groups%c.Nodes != 0 {
 		fmt.Fprintf(streams.Err, "perigee: warning: %s cannot be divided among %s: groups and nodes are not heeded\n",
@@ -98,9 +132,8 @@ func (c *PlacementCmd) writeText(w io.Writer, layers []Layer) error {
 		for _, load := range layer.GPULoad {
 			sum += load
 		}
-		each := len(layer.Logical) / len(layer.GPULoad)
 		for gpu, load := range layer.GPULoad {
-			experts := strings.Trim(fmt.Sprint(layer.Logical[gpu*each:(gpu+1)*each]), "[]")
+			experts := strings.Trim(fmt.Sprint(layer.on(gpu)), "[]")
 			t.AddRow(i, gpu, experts, load, load/(sum/float64(len(layer.GPULoad))))
 		}
 	}
@@ -108,8 +141,14 @@ func (c *PlacementCmd) writeText(w io.Writer, layers []Layer) error {
 		return err
 	}
 	for i, layer := range layers {
-		if _, err := fmt.Fprintf(w, "# layer %d: max/mean %.4f\n", i, layer.MaxOverMean); err != nil {
-			return err
+		lines := layer.Notes
+		if layer.MaxOverMean != nil {
+			lines = slices.Insert(slices.Clone(lines), 0, fmt.Sprintf("max/mean %.4f", *layer.MaxOverMean))
+		}
+		for _, text := range lines {
+			if _, err := fmt.Fprintf(w, "# layer %d: %s\n", i, text); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -306,7 +306,7 @@ func TestDefaults(t *testing.T) {
 	got := parse(t, "--num-prefill-nodes", "1", "--num-decode-nodes", "2").Options
 	want := DefaultOptions()
 	want.NumPrefillNodes, want.NumDecodeNodes = 1, 2
-	want.MaxBatchMem, want.PPN, want.ISLMean, want.MaxISL, want.FLOPS, want.Scale = 100e9, 8, 16000, 128000, defaultFLOPS, 1
+	want.MaxBatchMem, want.PPN, want.ISLMean, want.FLOPS, want.Scale = 100e9, 8, 16000, defaultFLOPS, 1
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("defaults of the command line (-DefaultOptions +got):\n%s", diff)
 	}

@@ -21,6 +21,9 @@ const (
 	maxTokens   = 1 << 40  // tokens of a request
 )
 
+// The bounds of draws, where the command line gives none.
+const leastISL, mostISL int64 = 1000, 128_000
+
 // The original divides by originalFLOPS. It calls it "36 TFlops
 // (h100)".
 const originalFLOPS = 36e12
@@ -70,13 +73,13 @@ type Options struct {
 
 	ISLMean  float64 `name:"isl-mean" default:"16000" group:"Requests" help:"Mean of the input lengths, in tokens." yaml:"isl_mean"`
 	ISLScale float64 `name:"isl-scale" default:"10000" group:"Requests" help:"Their standard deviation; 0 makes all requests alike." yaml:"isl_scale"`
-	MinISL   int64   `name:"min-isl" default:"1000" group:"Requests" help:"Shorter draws become this long." yaml:"min_isl"`
-	MaxISL   int64   `name:"max-isl" default:"128000" group:"Requests" help:"Longer draws become this long." yaml:"max_isl"`
+	MinISL   *int64  `name:"min-isl" placeholder:"1000" group:"Requests" help:"Shorter draws become this long (default: 1000). With --trace: so do shorter requests, where this is given." yaml:"min_isl,omitempty"`
+	MaxISL   *int64  `name:"max-isl" placeholder:"128000" group:"Requests" help:"Longer draws become this long (default: 128000). With --trace: so do longer requests, where this is given." yaml:"max_isl,omitempty"`
 	Seed     uint64  `default:"0" group:"Requests" help:"Seed of the draws." yaml:"seed"`
 	ISLList  string  `name:"isl-list" placeholder:"FILE" group:"Requests" help:"Take the draws from a file, one number a line." yaml:"isl_list,omitempty"`
 
-	Trace     string `placeholder:"FILE" group:"Requests" help:"Take lengths and arrival times from a serving trace: JSON lines of Mooncake, Bailian, Dynamo; CSV of Azure, BurstGPT, or such columns; may be gzip." yaml:"trace,omitempty"`
-	TraceUnit string `name:"trace-unit" placeholder:"s|ms" group:"Requests" help:"Unit of the trace's timestamps, s or ms, where the trace does not say it." yaml:"trace_unit,omitempty"`
+	Trace     string `placeholder:"FILE" group:"Requests" help:"Take lengths and arrival times from a serving trace: JSON lines of Mooncake, Bailian, Dynamo; CSV of Azure, BurstGPT, or such columns; gzip or zstd." yaml:"trace,omitempty"`
+	TraceUnit string `name:"trace-unit" placeholder:"s|ms|us|ns" group:"Requests" help:"Unit of the trace's timestamps, s, ms, us or ns, where the trace does not say it." yaml:"trace_unit,omitempty"`
 
 	FLOPS        float64 `name:"flops" default:"400e12" group:"System" help:"Operations per second that a GPU reaches in prefill; decides the sleeps." yaml:"flops"`
 	model.Copies `group:"Traffic" yaml:",inline"`
@@ -121,8 +124,8 @@ func (o *Options) checkNumbers() error {
 		{"decode-cp", int64(o.DecodeCP), maxRanks},
 		{"prefill-dp", int64(o.PrefillDP), maxRanks},
 		{"decode-dp", int64(o.DecodeDP), maxRanks},
-		{"min-isl", o.MinISL, maxTokens},
-		{"max-isl", o.MaxISL, maxTokens},
+		{"min-isl", cli.Given(o.MinISL, leastISL), maxTokens},
+		{"max-isl", cli.Given(o.MaxISL, mostISL), maxTokens},
 	}
 	if o.NumUserRequests != nil && !(o.Compat && *o.NumUserRequests == 0) { // the original makes an empty workload of 0
 		ints = append(ints, struct {
@@ -221,10 +224,19 @@ func (o *Options) checkWords() error {
 	if o.Compat {
 		return o.checkCompat()
 	}
-	if o.MinISL > o.MaxISL {
-		return usage("--min-isl %d is larger than --max-isl %d", o.MinISL, o.MaxISL)
+	if least, most := o.bounds(); least > most {
+		return usage("--min-isl %d is larger than --max-isl %d", least, most)
 	}
 	return nil
+}
+
+// bounds are the lengths that shorter and longer requests get. Those of a trace are no draws: they stay as they were
+// recorded, unless a bound is asked for.
+func (o *Options) bounds() (least, most int64) {
+	if o.Trace != "" {
+		return cli.Given(o.MinISL, 0), cli.Given(o.MaxISL, maxTokens)
+	}
+	return cli.Given(o.MinISL, leastISL), cli.Given(o.MaxISL, mostISL)
 }
 
 // checkCompat refuses options that the original does not have where they would

@@ -110,7 +110,7 @@ func TestMoves(t *testing.T) {
 // options are those of matgen for a set, with so many workers of one GPU a node.
 func (s *oracleSet) options(prefillWorkers, decodeWorkers int) Options {
 	o := DefaultOptions()
-	o.PPN, o.MinISL, o.MaxISL = 1, 1, 1<<20
+	o.PPN, o.MinISL, o.MaxISL = 1, new(int64(1)), new(int64(1<<20))
 	o.PrefillTP, o.PrefillPP, o.PrefillDP = int(s.prefill.TP), int(s.prefill.PP), int(s.prefill.DP)
 	o.DecodeTP, o.DecodePP, o.DecodeDP = int(s.decode.TP), int(s.decode.PP), int(s.decode.DP)
 	o.NumPrefillNodes = prefillWorkers * o.PrefillTP * o.PrefillPP

@@ -38,7 +38,7 @@ func drawParts(t *rapid.T) Options {
 	o.Chunk = int64(pick("chunk", 0, 100, 1000))
 	o.KVReplicas = rapid.SampledFrom([]model.Replicas{model.ReplicasSplit, model.ReplicasFull}).Draw(t, "replicas")
 	o.BatchSize = pick("batch", 1, 2)
-	o.MinISL = 1
+	o.MinISL = new(int64(1))
 	return o
 }
 

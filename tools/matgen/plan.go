@@ -126,7 +126,11 @@ func Plan(o Options, in Inputs) (*Workload, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.Requests, w.clipped = clip(draws, o.MinISL, o.MaxISL)
+	least, most := o.bounds()
+	w.Requests, w.clipped = clip(draws, least, most)
+	if o.Trace == "" { // for the metadata
+		w.Options.MinISL, w.Options.MaxISL = &least, &most
+	}
 	if err := w.makePatterns(); err != nil {
 		return nil, err
 	}

@@ -364,6 +364,45 @@ func TestTraceWaits(t *testing.T) {
 	}
 }
 
+// Recorded lengths are no draws: they stay as they are, also 0, unless a bound is asked for. A list is fed to the draws.
+func TestRecordedLengths(t *testing.T) {
+	const bytes = 131072 // a token of the model
+	trace := writeFile(t, "t.jsonl", `{"timestamp": 0, "input_length": 100, "output_length": 20}
+{"timestamp": 500, "input_length": 600, "output_length": 20}
+{"timestamp": 900, "input_length": 3000, "output_length": 20}
+{"timestamp": 950, "input_length": 0}
+{"timestamp": 990, "input_length": 200000}
+`)
+	list := writeFile(t, "list", "100\n600\n3000\n0\n200000\n")
+	for _, tt := range []struct {
+		args    []string
+		want    []int64
+		warning string
+	}{
+		{[]string{"--trace", trace}, []int64{100, 600, 3000, 0, 200000}, ""},
+		{[]string{"--trace", trace, "--min-isl", "500"}, []int64{500, 600, 3000, 500, 200000},
+			"2 of 5 recorded lengths were clipped as asked: 2 below --min-isl 500"},
+		{[]string{"--trace", trace, "--max-isl", "1000"}, []int64{100, 600, 1000, 0, 1000},
+			"2 of 5 recorded lengths were clipped as asked: 2 above --max-isl 1000"},
+		{[]string{"--isl-list", list}, []int64{1000, 1000, 3000, 1000, 128000},
+			"4 of 5 draws were clipped: 3 below --min-isl 1000, 1 above --max-isl 128000"},
+	} {
+		w := mustPlan(t, append([]string{"--model", "llama3.1-8b", "--num-prefill-nodes", "1", "--num-decode-nodes", "1", "--ppn", "1"}, tt.args...)...)
+		var got []int64
+		var sum int64
+		for _, r := range w.Requests {
+			got, sum = append(got, r.Tokens), sum+r.Tokens
+		}
+		if !slices.Equal(got, tt.want) || w.Bytes() != sum*bytes {
+			t.Errorf("%v: %v, %d bytes; wanted %v, %d", tt.args, got, w.Bytes(), tt.want, sum*bytes)
+		}
+		clipped := slices.DeleteFunc(slices.Clone(w.Warnings), func(text string) bool { return !strings.Contains(text, "clipped") })
+		if strings.Join(clipped, "; ") != tt.warning {
+			t.Errorf("%v: warnings %q, wanted %q", tt.args, clipped, tt.warning)
+		}
+	}
+}
+
 // TestRail writes out the places of the rail mode.
 func TestRail(t *testing.T) {
 	for _, mode := range []string{"--compat", "--kv-replicas=split"} {

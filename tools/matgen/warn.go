@@ -18,12 +18,24 @@ func (w *Workload) warn() {
 }
 
 func (w *Workload) warnClipped() string {
-	n, o := w.clipped, &w.Options
+	n, what := w.clipped, "draws were clipped"
 	if n.below+n.above == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d draws were clipped: %d below --min-isl %d, %d above --max-isl %d",
-		n.below+n.above, len(w.Requests), n.below, o.MinISL, n.above, o.MaxISL)
+	if w.Trace != nil {
+		what = "recorded lengths were clipped as asked"
+	}
+	var bounds []string
+	for _, x := range []struct {
+		draws int
+		what  string
+		bound *int64
+	}{{n.below, "below --min-isl", w.Options.MinISL}, {n.above, "above --max-isl", w.Options.MaxISL}} {
+		if x.bound != nil {
+			bounds = append(bounds, fmt.Sprintf("%d %s %d", x.draws, x.what, *x.bound))
+		}
+	}
+	return fmt.Sprintf("%d of %d %s: %s", n.below+n.above, len(w.Requests), what, strings.Join(bounds, ", "))
 }
 
 // warnDraws names options of drawn lengths where the lengths come from a file.

@@ -233,7 +233,7 @@ func TestShardsTakeNoMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	runtime.ReadMemStats(&after)
-	if took := after.TotalAlloc - before.TotalAlloc; took > 128*load.MaxShards {
+	if took := after.TotalAlloc - before.TotalAlloc; took > 8*load.MaxShards {
 		t.Errorf("took %d bytes", took)
 	}
 }

@@ -76,6 +76,10 @@ func (in *Input) read(s cli.Streams, doubts *runs.Doubts) (*imported, error) {
 		return nil, err
 	}
 	if len(got.Runs)+len(got.Skipped)+len(got.Sessions) == 0 {
+		if got.Links > 0 {
+			return nil, fault.New(fault.Input, "no benchmark reports in %s: %s is a link, which is followed only where it is named",
+				strings.Join(in.Dirs, ", "), got.Link).WithHint("name it: %s", got.Link)
+		}
 		return nil, fault.New(fault.Input, "no benchmark reports in %s", strings.Join(in.Dirs, ", ")).
 			WithHint("names must begin with benchmark_report and end in .yaml, .yml or .json")
 	}

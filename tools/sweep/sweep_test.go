@@ -7,6 +7,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"flag"
+	"fmt"
 	"image/png"
 	"io"
 	"os"
@@ -196,6 +197,27 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 	}
 	if _, err := os.Stat("x.png"); !errors.Is(err, os.ErrNotExist) {
 		t.Error("a picture was written all the same")
+	}
+}
+
+// A folder that holds only links says so; a link that is named is followed.
+func TestOnlyLinks(t *testing.T) {
+	real, err := filepath.Abs("testdata/sweepA")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	link := filepath.Join(dir, "one")
+	if err := os.Symlink(real, link); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = sweep(t, "scenarios", dir)
+	if want := "no benchmark reports in " + dir + ": " + link + " is a link"; fault.KindOf(err) != fault.Input || !strings.Contains(fmt.Sprint(err), want) {
+		t.Errorf("%v, wanted %s", err, want)
+	}
+	named, _ := mustSweep(t, "scenarios", link)
+	if want, _ := mustSweep(t, "scenarios", real); named != want {
+		t.Errorf("%s\nwanted %s", named, want)
 	}
 }
 

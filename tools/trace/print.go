@@ -146,8 +146,13 @@ type note struct{ Level, Text string }
 
 func notes(f *figures.Figures) (list []note) {
 	if f.UnitAssumed {
-		list = append(list, note{"WARNING", fmt.Sprintf("the timestamps are assumed to be in %s, by their rate: --trace-unit says it.",
-			f.Unit)})
+		rate := "all at once"
+		if f.Arrivals.RatePerS != nil {
+			rate = four(*f.Arrivals.RatePerS) + " requests/s"
+		}
+		other := map[string]string{"s": "ms", "ms": "s"}[f.Unit]
+		list = append(list, note{"WARNING", fmt.Sprintf("the timestamps are assumed to be in %s, which makes %s: if they are in %s, "+
+			"--trace-unit %s.", f.Unit, rate, other, other)})
 	}
 	for _, text := range f.Notes {
 		list = append(list, note{"Note", text + "."})

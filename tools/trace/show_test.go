@@ -258,7 +258,7 @@ func TestWrong(t *testing.T) {
 		{[]string{good, "--model", "no-model"}, fault.Usage, `--model: there is no model "no-model"`},
 		{[]string{good, "--model", "llama3.1-8b", "--kv-cache-dtype", "q"}, fault.Usage, `--kv-cache-dtype: there is no precision "q"`},
 		{[]string{good, "--kv-cache-dtype", "fp8"}, fault.Usage, "--kv-cache-dtype without effect: there is no --model"},
-		{[]string{good, "--trace-unit", "h"}, fault.Usage, "--trace-unit: wanted s or ms"},
+		{[]string{good, "--trace-unit", "h"}, fault.Usage, "--trace-unit: wanted s, ms, us or ns"},
 	}
 	for _, tt := range tests {
 		out, err := show(t, tt.words...)

@@ -118,8 +118,8 @@ func (p Pattern) base(rank int, side Side) int64 {
 	return p.recvAt[rank]
 }
 
-// MaxShards bounds the descriptors of a message, each of which takes memory.
-const MaxShards = 1 << 16
+// MaxShards bounds the descriptors of a message, each of which takes memory: engines post up to 254,000 for a request.
+const MaxShards = MaxPieces
 
 // MaxLanes bounds the lanes of a rank, each of which has an agent, or two if it also reaches GPU memory.
 const MaxLanes = 1 << 10

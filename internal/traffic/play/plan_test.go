@@ -78,8 +78,8 @@ func TestPrepareRefuses(t *testing.T) {
 	}{
 		{"no matrix", load.Pattern{Name: "x", Shards: 1}, fault.Script, "x has no matrix"},
 		{"size", load.Pattern{Name: "x", Shards: 1, Matrix: matrix.New(3)}, fault.Input, "x: the matrix is 3 x 3, but there are 2 ranks"},
-		{"shards 0", load.Pattern{Matrix: square}, fault.Input, "traffic pattern: shards is 0, want 1 to 65536"},
-		{"shards", load.Pattern{Matrix: square, Shards: load.MaxShards + 1}, fault.Input, "traffic pattern: shards is 65537, want 1 to 65536"},
+		{"shards 0", load.Pattern{Matrix: square}, fault.Input, "traffic pattern: shards is 0, want 1 to 1048576"},
+		{"shards", load.Pattern{Matrix: square, Shards: load.MaxShards + 1}, fault.Input, "traffic pattern: shards is 1048577, want 1 to 1048576"},
 		{"vram", load.Pattern{Matrix: square, Shards: 1, Mem: nixl.VRAM}, fault.Resource, "the shm engine has no vram buffers"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -156,6 +156,7 @@ func load(path string) (data []byte, err error) {
 	defer f.Close()
 	in, err := trace.Unpack(f)
 	if err == nil {
+		defer in.Close()
 		data, err = io.ReadAll(io.LimitReader(in, largest+1))
 	}
 	if err == nil && len(data) > largest {

@@ -17,8 +17,8 @@
 // line of a kind. In a text without such lines each result block is a level.
 //
 // A result block is what a known client prints: vLLM's, SGLang's and TensorRT-LLM's
-// serving benchmarks, trtllm-bench, AIPerf and GenAI-Perf. Their JSON files are
-// read, too: each object with results is a level.
+// serving benchmarks, trtllm-bench, AIPerf and GenAI-Perf. Their JSON files and
+// InferenceX's aggregates are read, too: each object with results is a level.
 package benchlog
 
 import (
@@ -60,6 +60,9 @@ type Level struct {
 	// how it works.
 	Closed bool
 
+	// PerGPU: the rates of tokens are those of a GPU.
+	PerGPU bool
+
 	InFlight   float64 // mean number of requests at the same time; 0 where the log does not say
 	Peak       float64 // most requests at the same time; 0 where the log does not say
 	Unstreamed bool    // the client's figures show that answers came whole: TTFT, TPOT and ITL were not measured
@@ -74,6 +77,8 @@ type Level struct {
 	meanInput, meanOutput float64
 	zero                  map[string]bool // fields that the log gives as 0
 	asked                 int             // requests, by the client's command line
+	unread                map[string]bool // quantities of which a figure cannot be read
+	other                 bool            // its client is none of the known
 	totalIsOutput         bool            // older trtllm-bench latency calls generated tokens per second total ones
 }
 
@@ -87,6 +92,8 @@ type Log struct {
 	JSON     bool
 	Lines    int
 	Whole    bool // the text ends with the end of a line
+	// Other names a client that the text mentions, and whose results are not known; "" for none.
+	Other string
 	// Unread are the first figures that are no numbers and counts that are no whole ones, with their lines; MoreUnread
 	// counts those that follow.
 	Unread     []string
@@ -236,6 +243,30 @@ func (m *machine) line(line []byte) {
 		m.options(line)
 	case digit, bytes.Contains(line, requests), hasSuffix(line, words), bytes.Contains(line, unitEnd):
 		m.figure(line) // which says what is no number
+		m.mention(line)
+	default:
+		m.mention(line)
+	}
+}
+
+// others are clients whose results are not known, by a word of their logs.
+var others = []struct {
+	word []byte
+	name string
+}{
+	{[]byte("evalscope"), "EvalScope"}, {[]byte("benchmark_serving_multi_turn"), "vLLM's multi-turn client"},
+	{[]byte("genai-bench"), "genai-bench"}, {[]byte("guidellm"), "GuideLLM"},
+}
+
+// mention notes a client that is not known, as long as there is no result.
+func (m *machine) mention(line []byte) {
+	if m.log.Other != "" || m.marked || m.log.Warmups > 0 {
+		return
+	}
+	for _, o := range others {
+		if bytes.Contains(line, o.word) {
+			m.log.Other = o.name
+		}
 	}
 }
 
@@ -266,7 +297,8 @@ func (m *machine) beginBlock(client string) {
 
 // newLevel returns a level of which nothing is known.
 func newLevel() Level {
-	return Level{Metrics: map[string]float64{}, Latency: map[string]map[string]float64{}, zero: map[string]bool{},
+	return Level{Metrics: map[string]float64{}, Latency: map[string]map[string]float64{},
+		zero: map[string]bool{}, unread: map[string]bool{},
 		Total: -1, Successful: -1, Failed: -1, Generated: -1, Retokenized: -1, Input: -1}
 }
 
@@ -462,6 +494,31 @@ func (l *Level) noNumber(quantity, stat, label, text string) bool {
 	return true
 }
 
+// unreadable notes that a figure of a quantity cannot be read; other names count for nothing.
+func (l *Level) unreadable(quantity string) {
+	if slices.Contains(Quantities, quantity) {
+		l.unread[quantity] = true
+	}
+}
+
+// Unreadable lists the latencies that stand in the log, of which no figure can be read.
+func (l Level) Unreadable() (list []string) {
+	for _, quantity := range Quantities {
+		if l.unread[quantity] && len(l.Latency[quantity]) == 0 {
+			list = append(list, quantity)
+		}
+	}
+	return list
+}
+
+// Generative reports whether the log has times of tokens: a client of embeddings prints those of requests alone, one
+// whose answers are empty prints zeros.
+func (l Level) Generative() bool {
+	return len(l.Latency["E2EL"]) == 0 || slices.ContainsFunc([]string{"TTFT", "TPOT", "ITL"}, func(quantity string) bool {
+		return len(l.Latency[quantity]) > 0 || l.unread[quantity]
+	}) || len(l.NoNumbers) > 0 || l.Unstreamed
+}
+
 // MostFigure bounds the absolute value of a figure, so that sums of two have a number.
 const MostFigure = 1e300
 
@@ -487,7 +544,7 @@ func (l Level) Counts() (failed, total int) {
 // HasRates reports whether the level's client writes rates where others count, and has a throughput: of tokens, or of
 // requests whose first token took time.
 func (l Level) HasRates() bool {
-	return (l.Client == AIPerf || l.Client == GenAIPerf) &&
+	return (l.Client == AIPerf || l.Client == GenAIPerf || l.Client == InferenceX) &&
 		(l.Throughput > 0 || l.RequestRate > 0 && l.Metrics[Name("Mean", "TTFT")] > 0)
 }
 

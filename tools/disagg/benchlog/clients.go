@@ -11,6 +11,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"perigee/internal/jsonkeys"
 )
 
 // readJSON reads a file of JSON that a client has written, and returns nil for any other file, which it rewinds.
@@ -36,6 +38,8 @@ func readJSON(file io.ReadSeeker) (*Log, error) {
 		case err == nil && len(log.Levels) > MaxLevels:
 			return nil, fmt.Errorf("line %d: wanted at most %d results", line, MaxLevels)
 		case err == nil:
+		case errors.Is(err, errTwice):
+			return nil, err
 		case len(log.Levels) == 0:
 			_, err = file.Seek(start, io.SeekStart)
 			return nil, err
@@ -50,7 +54,10 @@ func readJSON(file io.ReadSeeker) (*Log, error) {
 	}
 }
 
-var errNoResult = errors.New("wanted the result of a known client")
+var (
+	errNoResult = errors.New("wanted the result of a known client")
+	errTwice    = errors.New("wanted it once")
+)
 
 // result is an object with results.
 type result struct {
@@ -80,8 +87,13 @@ func (l *Log) object(text []byte, line int) error {
 		r.aiperf()
 	case r.has("completed") && (r.has("request_throughput") || r.has("output_throughput")):
 		r.serving()
+	case r.has("hw", "conc", "framework") && (r.has("mean_ttft") || r.has("output_tput_per_gpu")):
+		r.inferenceX()
 	default:
 		return fmt.Errorf("line %d: %w", line, errNoResult)
+	}
+	if key, at := jsonkeys.Twice(text); key != "" {
+		return fmt.Errorf("line %d: the key %.60q is there twice: %w", line+bytes.Count(text[:at], []byte("\n")), key, errTwice)
 	}
 	r.level.Complete = r.keys["was_cancelled"] != true && r.keys["is_complete"] != false
 	r.level.derive()
@@ -112,6 +124,7 @@ func (r *result) number(keys map[string]any, key, quantity, stat string, use fun
 	case err == nil && math.Abs(x) <= MostFigure:
 		use(x)
 	case !r.level.noNumber(quantity, stat, r.label(key), fmt.Sprint(value)):
+		r.level.unreadable(quantity)
 		r.unread(key, "a number", fmt.Sprint(value))
 	}
 }
@@ -202,6 +215,24 @@ func (r *result) serving() {
 	}
 }
 
+// inferenceX reads a point of InferenceX's aggregates: latencies in seconds, rates of tokens of a GPU. All answers have
+// the same length.
+func (r *result) inferenceX() {
+	l := &r.level
+	l.Client, l.PerGPU = InferenceX, true
+	r.read(r.keys, "", map[string]string{
+		"conc": bounded, "output_tput_per_gpu": outputRate, "input_tput_per_gpu": inputRate, "tput_per_gpu": totalRate,
+	})
+	r.number(r.keys, "osl", "", "", func(x float64) { l.AskedOutput = x })
+	for _, key := range slices.Sorted(maps.Keys(r.keys)) {
+		word, name, _ := strings.Cut(key, "_")
+		stat, quantity := statistic(word), strings.ToUpper(name)
+		if stat != "" && slices.Contains(Quantities, quantity) {
+			r.number(r.keys, key, quantity, stat, func(x float64) { l.set(quantity, stat, x*1e3) })
+		}
+	}
+}
+
 // askedOutput takes the tokens that SGLang's client asks for: it draws lengths evenly from a share of the longest to
 // that. vLLM and TensorRT-LLM do not write it.
 func (r *result) askedOutput() {
@@ -276,6 +307,7 @@ func (r *result) aiperf() {
 			if stat := statistic(word); stat != "" {
 				r.number(keys, word, l.figureOf(name, stat), stat, func(x float64) {
 					if wanted := l.named(name, strings.ToLower(unit), stat, x); wanted != "" {
+						l.unreadable(quantities[name])
 						r.unread(word, wanted, fmt.Sprint(keys[word], " ", unit))
 					}
 				})

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -67,6 +68,22 @@ var known = map[string][]map[string]float64{
 		"successful": 10, "generated": 1280, "input": 1280, "duration": 5, "rate": 256, "tokens": 0, "requests": 2, "E2EL.mean": 500,
 		"TTFT.mean": 15.5, "ITL.mean": 3.815, "TPOT.mean": -1,
 	}},
+	"sglang-old.log": {{
+		"concurrency": 16, "successful": 64, "failed": -1, "generated": 8192, "retokenized": 8180, "input": 65536, "duration": 40,
+		"rate": 204.8, "requests": 1.6, "E2EL.mean": 9875, "TTFT.p99": 1500, "ITL.p95": 80, "ITL.max": 400, "TPOT.mean": -1,
+	}},
+	"inferencex.json": {{
+		"concurrency": 64, "total": -1, "successful": -1, "failed": -1, "generated": -1, "rate": 200, "inputs": 1600, "tokens": 1800,
+		"asked": 1024, "TTFT.mean": 1500, "TTFT.p50": 1400, "TTFT.p99": 3000, "TPOT.mean": 38.5, "ITL.p99": 90, "E2EL.mean": 40900,
+		"E2EL.p99": 45000,
+	}},
+	"embeddings.log": {{
+		"concurrency": 0, "successful": 10, "generated": 0, "input": 1997, "E2EL.mean": 162, "TTFT.mean": -1, "TPOT.mean": -1,
+	}},
+	"max.log": {{ // of a client that is not known
+		"concurrency": 10, "total": -1, "successful": 100, "failed": 0, "generated": 6100, "duration": 7.5, "requests": 13.33333,
+		"rate": 0, "TTFT.mean": 60, "TTFT.p99": 130, "ITL.mean": 10, "E2EL.mean": 660, "E2EL.p99": 1150,
+	}},
 	"trtllm-bench-old.log": {{"successful": 3000, "generated": 384000, "duration": 13.5256862, "rate": 28390.4265, "requests": 221.8002}},
 }
 
@@ -119,7 +136,8 @@ func readFile(t *testing.T, name string) *Log {
 func TestClients(t *testing.T) {
 	clients := map[string]string{
 		"vllm": VLLM, "sglang": SGLang, "trtllm": TRTLLM, "aiperf": AIPerf, "genai-perf": GenAIPerf, "trtllm-bench": TRTLLMBench,
-		"trtllm-bench-old": TRTLLMBench, "trtllm-bench-latency": TRTLLMBench,
+		"trtllm-bench-old": TRTLLMBench, "trtllm-bench-latency": TRTLLMBench, "sglang-old": SGLang, "embeddings": SGLang,
+		"inferencex": InferenceX, "max": "",
 	}
 	for name, want := range known {
 		log := readFile(t, name)
@@ -169,6 +187,59 @@ func TestClientsInLevels(t *testing.T) {
 			}
 			inside["concurrency"] = 3
 			differ(t, name+", "+form, log.Levels[0], inside)
+		}
+	}
+}
+
+// Whatever stands before the lines, and tabs instead of blanks, all is read as without, in a log without marks, too.
+func TestPrefixes(t *testing.T) {
+	for name, want := range known {
+		if filepath.Ext(name) != ".log" {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain := readFile(t, name)
+		for _, prefix := range []string{
+			"12: ", "(BenchClient pid=1234) ", "(APIServer pid=7) (x=y) ", "level=info msg=", "client-1  | ", "a == b: ",
+			"[2026-01-02 03:04:05,678] [INFO] ", "2026-01-02T03:04:05Z stdout F ", "pid = 7 ",
+		} {
+			behind := prefix + strings.ReplaceAll(strings.TrimSuffix(string(text), "\n"), "\n", "\n"+prefix) + "\n"
+			log, err := Read(strings.NewReader(behind))
+			if err != nil || len(log.Levels) != len(want) || log.Levels[0].Client != plain.Levels[0].Client || !log.Levels[0].Complete {
+				t.Errorf("%s behind %q: %+v, %v", name, prefix, log, err)
+				continue
+			}
+			differ(t, name+" behind "+prefix, log.Levels[0], want[0])
+		}
+		if strings.HasPrefix(name, "trtllm-bench") || strings.Contains(name, "perf") {
+			continue
+		}
+		log, err := Read(strings.NewReader(regexp.MustCompile(`: {2,}`).ReplaceAllString(string(text), ":\t")))
+		if err != nil || len(log.Levels) != len(want) {
+			t.Fatalf("%s with tabs: %+v, %v", name, log, err)
+		}
+		differ(t, name+" with tabs", log.Levels[0], want[0])
+	}
+}
+
+// A half of a title is no rule; a client that is mentioned beside no result is named.
+func TestRulesAndMentions(t *testing.T) {
+	for line, want := range map[string]bool{
+		strings.Repeat("=", 50): true, "x=1 " + strings.Repeat("=", 50): true, strings.Repeat("=", 20): true, strings.Repeat("=", 19): false,
+		strings.Repeat("=", 22) + " A " + strings.Repeat("=", 22): false,
+	} {
+		if isRule([]byte(line)) != want {
+			t.Errorf("%s: wanted %v", line, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"python -m benchmark_serving_multi_turn\nruntime_sec 5\n": "vLLM's multi-turn client", "2026 - evalscope - INFO: x\n": "EvalScope", "a\n": "",
+	} {
+		if log, err := Read(strings.NewReader(text)); err != nil || log.Other != want {
+			t.Errorf("%q: %q, %v", text, log.Other, err)
 		}
 	}
 }
@@ -312,6 +383,10 @@ func TestDocuments(t *testing.T) {
 			t.Errorf("%q: %+v, %v", text, log, err)
 		}
 	}
+	if log, err := Read(strings.NewReader("{\"completed\": 1, \"request_throughput\": 1,\n\"completed\": 2}")); err == nil ||
+		err.Error() != `line 2: the key "completed" is there twice: wanted it once` {
+		t.Errorf("%+v, %v", log, err)
+	}
 	log, err = Read(strings.NewReader("{\"completed\": 1.5,\n\"failed\": -1, \"request_throughput\": 1,\n\"mean_ttft_ms\": \"15\",\n\"p99_ttft_ms\": 1e999, \"max_concurrency\": true}"))
 	want := []string{`line 1: completed wanted a whole number, got "1.5"`, `line 2: failed wanted a whole number, got "-1"`,
 		`line 3: mean_ttft_ms wanted a number, got "15"`, `line 4: max_concurrency wanted a number, got "true"`, `line 4: p99_ttft_ms wanted a number, got "1e999"`}
@@ -333,6 +408,28 @@ func TestConcurrencyOfExports(t *testing.T) {
 		if err != nil || len(log.Levels) != 1 || log.Levels[0].Concurrency != want {
 			t.Errorf("%s: %+v, %v; wanted %d", config, log, err, want)
 		}
+	}
+}
+
+// Latencies whose units cannot be read are none: of which quantities nothing is left is known.
+func TestUnreadable(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"request_latency": {"unit": "fortnights", "avg": 5, "p50": 4}, "time_to_first_token": {"unit": "ms", "avg": 5}}`: "E2EL",
+		`{"request_latency": {"unit": "ms", "avg": "5"}, "time_to_first_token": {"unit": "", "avg": 5, "p99": 7}}`:         "TTFT E2EL",
+		`{"request_latency": {"unit": "ms", "avg": "x", "p50": 4}}`:                                                        "",
+		`{"request_latency": {"unit": "ms", "avg": NaN}}`:                                                                  "",
+	} {
+		log, err := Read(strings.NewReader(text))
+		if err != nil || len(log.Levels) != 1 || strings.Join(log.Levels[0].Unreadable(), " ") != want {
+			t.Errorf("%s: %+v, %v; wanted %s", text, log, err, want)
+		}
+	}
+	log, err := Read(strings.NewReader(strings.ReplaceAll(table1, "(s)", "(fortnights)")))
+	if err != nil || !slices.Equal(log.Levels[0].Unreadable(), []string{"E2EL"}) {
+		t.Errorf("%+v, %v", log, err)
+	}
+	if readFile(t, "embeddings.log").Levels[0].Generative() || !readFile(t, "sglang.log").Levels[0].Generative() {
+		t.Error("embeddings and generated tokens are not told apart")
 	}
 }
 

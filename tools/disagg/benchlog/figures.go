@@ -168,6 +168,9 @@ func (l Level) Figures() laws.Figures {
 			*to = 0
 		}
 	}
+	if l.PerGPU { // of how many is not known
+		f.OutputRate, f.InputRate, f.TotalRate = math.NaN(), math.NaN(), math.NaN()
+	}
 	for _, quantity := range Quantities {
 		if latency, known := l.latency(quantity); known {
 			f.Latency[quantity] = latency

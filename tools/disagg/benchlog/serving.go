@@ -17,7 +17,13 @@ const (
 	TRTLLMBench = "trtllm-bench"
 	AIPerf      = "AIPerf"
 	GenAIPerf   = "GenAI-Perf"
+	InferenceX  = "InferenceX" // its aggregates of vLLM's results, a point each
 )
+
+// Clients lists them.
+func Clients() []string {
+	return []string{VLLM, SGLang, TRTLLM, TRTLLMBench, AIPerf, GenAIPerf, InferenceX}
+}
 
 // figure describes a line with a number: its label, where the number goes, and the client that alone prints it, "" for
 // several.
@@ -66,7 +72,7 @@ var averages = map[string]string{
 
 // latencyLabel matches what stands before the unit: the statistic and the quantity.
 var latencyLabel = lazyre.New(`(?:^|[^A-Za-z0-9])(Mean|Median|Std|Std Dev|Min|Max|P[0-9]+(?:\.[0-9]+)?) ` +
-	`(TTFT|TPOT|ITL|E2EL|E2E Latency)$`)
+	`(TTFT|TPOT|ITL|E2EL|E2E Latency|Request Latency)$`)
 
 // breakdown matches a line of trtllm-bench's breakdowns: "[TPOT] P50    : 12.5".
 var breakdown = lazyre.New(`\[(TTFT|TPOT|Latency)\] (P[0-9]+|MINIMUM|MAXIMUM|AVERAGE) *: *(\S+)$`)
@@ -80,16 +86,19 @@ var (
 	titles      = [][]byte{[]byte("DETAILS"), []byte("OVERVIEW"), []byte("STATISTICS")}
 )
 
-// isRule reports whether a line is a rule of =, behind any prefix.
+// isRule reports whether a line ends in a rule of =, whatever stands before it, but for the half before a title.
 func isRule(line []byte) bool {
 	prefix := bytes.TrimRight(line, "=")
-	return len(line)-len(prefix) >= 40 && bytes.IndexByte(prefix, '=') < 0
+	return len(line)-len(prefix) >= 20 && !bytes.Contains(prefix, []byte("==="))
 }
 
 // section takes a line such as "= PERFORMANCE OVERVIEW", which begins a part of trtllm-bench's report, and reports
 // whether it is one.
 func (m *machine) section(line []byte) bool {
-	_, title, _ := bytes.Cut(line, section)
+	title := line[bytes.LastIndex(line, section)+len(section):]
+	if !bytes.Contains(line, section) {
+		return false
+	}
 	l := m.current()
 	inside := l != nil && l.Client == TRTLLMBench
 	switch string(title) {
@@ -190,7 +199,7 @@ func find(line []byte) (last *figure, text []byte) {
 
 // belongs reports whether a figure may be of the block, and names the block's client by it.
 func (m *machine) belongs(l *Level, f *figure) bool {
-	if l.Client == "" && m.block != nil {
+	if l.Client == "" && !l.other && m.block != nil {
 		l.Client = VLLM
 	}
 	if l.Client == VLLM && (f.client == SGLang || f.client == TRTLLM) {
@@ -214,11 +223,13 @@ func (m *machine) latency(l *Level, line []byte) bool {
 		return false
 	}
 	quantity, stat := string(found[2]), statistic(string(found[1]))
-	if quantity == "E2E Latency" {
-		quantity = "E2EL"
-		if m.block != nil {
+	switch quantity {
+	case "E2E Latency":
+		if quantity = "E2EL"; m.block != nil {
 			l.Client = SGLang
 		}
+	case "Request Latency":
+		quantity = "E2EL"
 	}
 	if string(found[1]) == "P50" && l.Latency[quantity]["p50"] != 0 {
 		return true // the median, once more
@@ -233,7 +244,9 @@ func (m *machine) takeLatency(l *Level, quantity, stat, label string, text []byt
 	value, ok := number(text)
 	if !ok || math.Abs(value*factor) > MostFigure {
 		m.unread([]byte(label), "a number", bytes.TrimSpace(text))
-		l.noNumber(quantity, stat, label, string(text))
+		if !l.noNumber(quantity, stat, label, string(text)) {
+			l.unreadable(quantity)
+		}
 		delete(l.Metrics, metric(quantity, stat))
 		delete(l.Latency[quantity], stat)
 		return
@@ -316,7 +329,13 @@ func (o options) apply(l *Level) {
 
 // bound matches the bound of requests at the same time in a client's command line, its arguments, or its result.
 var bound = lazyre.New(`(?:--max-concurrency|--concurrency-range|--concurrency|\bmax_concurrency|` +
-	`Max(?:imum)? request concurrency:)['" =]*(\d+)(?:[^\d:.]|$)`)
+	boundLabel + `)['" =\t]*(\d+)(?:[^\d:.]|$)`)
+
+// boundLabel matches what results call it: vLLM's "Maximum request concurrency:", SGLang's "Max request concurrency:",
+// written "reqeuest" up to its version 0.4.3, and "Max Concurrency:" of a client that is not known.
+const boundLabel = `\bMax(?:imum)? (?:req(?:ue|eue)st )?[cC]oncurrency:`
+
+var labelled = lazyre.New(boundLabel)
 
 // askedFor matches the number of requests among the arguments that vLLM's clients and those derived of it print.
 var askedFor = lazyre.New(`\bnum_prompts=(\d+)`)
@@ -351,8 +370,8 @@ func (m *machine) options(line []byte) {
 		return
 	}
 	namespace := bytes.Contains(line, []byte("Namespace("))
-	if !namespace && !command && !bytes.Contains(line, []byte("request concurrency:")) &&
-		!bytes.Contains(line, []byte("Running Perf Analyzer")) {
+	label := labelled.Get().Find(line)
+	if !namespace && !command && label == nil && !bytes.Contains(line, []byte("Running Perf Analyzer")) {
 		m.figure(line)
 		return
 	}
@@ -365,13 +384,21 @@ func (m *machine) options(line []byte) {
 		m.blocks[len(m.blocks)-1].Concurrency = said.concurrency
 	case l != nil && said.concurrency > 0:
 		l.Concurrency = said.concurrency
-		if l.Client == "" && bytes.Contains(line, []byte("Max request concurrency:")) {
-			l.Client = SGLang
-		}
+		m.nameBy(l, label)
 	case l == nil && namespace:
 		m.said = said
 	case l == nil && said.concurrency > 0:
 		m.said.concurrency = said.concurrency
+	}
+}
+
+// nameBy names the client of a block by its label of the bound, which says SGLang's or that it is none of the known.
+func (m *machine) nameBy(l *Level, label []byte) {
+	switch {
+	case bytes.HasPrefix(label, []byte("Max req")) && (l.Client == "" || l.Client == VLLM):
+		l.Client = SGLang
+	case bytes.EqualFold(label, []byte("Max Concurrency:")) && (l.Client == "" || l.Client == VLLM):
+		l.Client, l.other = "", true
 	}
 }
 

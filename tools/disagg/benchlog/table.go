@@ -85,8 +85,14 @@ func (m *machine) row(line []byte) bool {
 		}
 		return false
 	}
-	text := separators.Replace(string(line))
-	_, text, _ = strings.Cut(strings.TrimSuffix(text, "|"), "|") // from the first |: without srun's prefix
+	from := len(line)
+	for _, vertical := range verticals { // from the first of the same kind: without any prefix
+		if bytes.HasSuffix(line, vertical) {
+			from = bytes.Index(line, vertical)
+		}
+	}
+	text := separators.Replace(string(line[from:]))
+	_, text, _ = strings.Cut(strings.TrimSuffix(text, "|"), "|")
 	cells := strings.Split(text, "|")
 	if len(cells) < 2 || len(cells) > 40 {
 		return false
@@ -187,8 +193,9 @@ func (m *machine) flush() {
 		if ok && l != nil {
 			wanted = l.named(name, unit, stat, x)
 		}
-		if !ok && l != nil {
-			l.noNumber(l.figureOf(name, stat), stat, name+" ("+stat+")", text)
+		isNumber := ok || l != nil && l.noNumber(l.figureOf(name, stat), stat, name+" ("+stat+")", text)
+		if l != nil && wanted != "" && (ok || !isNumber) {
+			l.unreadable(quantities[name])
 		}
 		if !ok || l != nil && wanted != "" {
 			m.log.unread(t.line, name+" ("+stat+")", wanted, strings.TrimSpace(text+" "+unit))

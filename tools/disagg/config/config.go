@@ -84,7 +84,7 @@ type Metrics struct {
 // Slurm is the section slurm.
 type Slurm struct {
 	Partition, Account, JobName, ScriptFile string
-	TimeLimit                               int // seconds; 0: the partition's
+	TimeLimit                               int // seconds; 0: none, -1: the partition's
 	TimeText                                string
 	NumaBind                                bool
 	ExtraArgs                               []string
@@ -158,7 +158,8 @@ func defaults(id Ident, file string, tree *conf.Value) *Config {
 		Hardware:  Hardware{GenServers: 1},
 		Profiling: Profiling{CtxRange: "10-30", GenRange: "200-250"}, Evaluation: Evaluation{Env: none},
 		Gen: Worker{TP: 1, PP: 1, CP: 1}, Ctx: Worker{TP: 1, PP: 1, CP: 1},
-		Job: Job{Nodes: 1, TasksPerNode: 1, ReadyTimeout: 1800, Env: none},
+		Slurm: Slurm{TimeLimit: -1},
+		Job:   Job{Nodes: 1, TasksPerNode: 1, ReadyTimeout: 1800, Env: none},
 	}
 }
 

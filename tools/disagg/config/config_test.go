@@ -232,7 +232,7 @@ func TestRealShapes(t *testing.T) {
 		"  input_length: 1024\n  output_length: 1024\n", "",
 		"hardware:", "sequence: {input_length: 1024, output_length: 1024}\nhardware:",
 		"worker_config:\n", "worker_config:\n  eplb_num_slots: 288\n",
-		"job_time: 00:05:00", "job_time: 36000",
+		"job_time: 00:05:00", "job_time: 600",
 		"    cache_transceiver_config:\n      backend: NIXL\n      max_tokens_in_buffer: 4608\n    spec", "    cuda_graph_config: &id001\n      batch_sizes: [1, 1024, 1024]\n    moe_config: {load_balancer: /a/file.yaml}\n    cache_transceiver_config: {backend: NIXL}\n    spec",
 		"  ctx:\n", "  ctx:\n    cuda_graph_config: *id001\n    print_iter_log: null\n",
 		"supported_gpus:\n  - GB200\n  - LOCAL\n", "supported_gpus: GB200\n",
@@ -461,8 +461,57 @@ func TestNamesInScripts(t *testing.T) {
 	}
 }
 
+// Files of other tools are named, whatever is lenient, and only they.
+func TestForeign(t *testing.T) {
+	recipe := `name: gb200-fp8
+model: {path: deepseek-r1, container: latest, precision: fp8}
+resources: {gpu_type: gb200, prefill_nodes: 1, decode_nodes: 2, prefill_workers: 1, decode_workers: 1, gpus_per_node: 4}
+backend: {type: sglang, sglang_config: {prefill: {tp-size: 4}, decode: {tp-size: 8}}}
+benchmark: {type: sa-bench, isl: 1024, osl: 1024, concurrencies: 4x8, req_rate: inf}
+`
+	for text, want := range map[string]string{
+		recipe: "a recipe of srt-slurm, which perigee does not run",
+		"cluster: {account: a}\nmodel_paths: {deepseek-r1: /models}\n": "srt-slurm's configuration of a cluster",
+	} {
+		for _, lenient := range []bool{false, true} {
+			c := load(t, text, Options{Lenient: lenient})[0]
+			if got := problems(c); len(c.Problems) != 1 || !strings.Contains(got, want) {
+				t.Errorf("lenient %v: %s", lenient, got)
+			}
+		}
+	}
+	for _, text := range []string{base(t), job("{gpus_per_node: 4, agg_nodes: 1, gpus_per_agg: 1}"), "a: 1\n", "[1]\n", "model: {}\nresources: {}\n"} {
+		if got := problems(load(t, text, Options{})[0]); strings.Contains(got, "srt-slurm") {
+			t.Errorf("%s: %s", text, got)
+		}
+	}
+}
+
+// A bare number is minutes, as sbatch reads it, quoted or not; 0 is no limit. Of the server's time it is seconds.
+func TestJobTime(t *testing.T) {
+	for value, want := range map[string]string{
+		"90": "01:30:00", `"90"`: "01:30:00", "540": "09:00:00", "0": "0", `"0"`: "0", "00:00:00": "0", "1:30": "00:01:30",
+		"2-12": "60:00:00", "2-00": "48:00:00", "1:30:00": "01:30:00", "10:00:00": "10:00:00", `"36000"`: "600:00:00", `"<time>"`: "",
+	} {
+		text := "slurm: {job_time: " + value + "}\nbenchmark: {concurrency_list: 1}\njob: {client: 'echo'}\n"
+		if c := load(t, text, Options{})[0]; !c.Valid() || c.Slurm.TimeText != want {
+			t.Errorf("%s: %q %s, wanted %q", value, c.Slurm.TimeText, problems(c), want)
+		}
+	}
+	text := "slurm: {job_time: 36000}\nbenchmark: {concurrency_list: 1}\njob: {client: 'echo', ready_timeout: 90}\n"
+	c := load(t, text, Options{})[0]
+	if got := problems(c); !strings.Contains(got, `slurm.job_time: wanted "10:00:00" if it is seconds`) || !strings.Contains(got, `or "25-00:00" if it is minutes, got the number 36000`) {
+		t.Error(got)
+	}
+	for value, want := range map[string]int{"90": 90, `"90"`: 90, "01:30": 90, `"00:30:00"`: 1800} {
+		if c := load(t, strings.NewReplacer("36000", "5", ": 90", ": "+value).Replace(text), Options{})[0]; !c.Valid() || c.Job.ReadyTimeout != want {
+			t.Errorf("%s: %d %s, wanted %d", value, c.Job.ReadyTimeout, problems(c), want)
+		}
+	}
+}
+
 func TestSeconds(t *testing.T) {
-	for text, want := range map[string]int{"30": 1800, "05:30": 330, "02:00:00": 7200, "1-00": 86400, "1-02:30": 95400, "<time>": 0} {
+	for text, want := range map[string]int{"30": 1800, "05:30": 330, "02:00:00": 7200, "1-00": 86400, "1-02:30": 95400} {
 		v, err := conf.FromPlain("", text)
 		if err != nil {
 			t.Fatal(err)
@@ -471,7 +520,7 @@ func TestSeconds(t *testing.T) {
 			t.Errorf("%q: got %d, %v, want %d", text, got, ok, want)
 		}
 	}
-	for _, text := range []string{"", "a", "1:2:3:4", "-5", "1-", "1-2:3:4:5"} {
+	for _, text := range []string{"", "a", "1:2:3:4", "-5", "1-", "1-2:3:4:5", "<time>"} {
 		v, _ := conf.FromPlain("", text)
 		if got, ok := Seconds(v); ok {
 			t.Errorf("%q: got %d", text, got)

@@ -31,6 +31,9 @@ func Load(file string, id Ident, o Options) []*Config {
 		return []*Config{broken(file, id, err)}
 	}
 	variants, problem := expand(tree)
+	if other := foreign(tree); other != nil {
+		problem = other
+	}
 	if problem != nil {
 		return []*Config{{Ident: id, File: file, Tree: tree, Problems: []Problem{*problem}}}
 	}
@@ -44,6 +47,29 @@ func Load(file string, id Ident, o Options) []*Config {
 		}
 	}
 	return list
+}
+
+// foreign says whose file a document is, if it is of another tool; nil for none that is known.
+func foreign(tree *conf.Value) *Problem {
+	has := func(path string, kind conf.Kind) bool {
+		v := at(tree, path)
+		return v != nil && v.Kind == kind
+	}
+	if tree.Kind != conf.Map || tree.Get("metadata") != nil || tree.Get("job") != nil || tree.Get("hardware") != nil {
+		return nil
+	}
+	var what string
+	switch {
+	case has("model", conf.Map) && has("resources", conf.Map) &&
+		(has("backend", conf.Map) || has("benchmark.type", conf.String)):
+		what = "a recipe of srt-slurm"
+	case has("model_paths", conf.Map) || has("cluster", conf.Map) && has("containers", conf.Map):
+		what = "srt-slurm's configuration of a cluster"
+	default:
+		return nil
+	}
+	return &Problem{"", tree.Line, what + ", which perigee does not run: it reads TensorRT-LLM's disaggregated tests, and " +
+		"a section job of any server's commands (docs/disagg.md)"}
 }
 
 // compare says with each problem that the rules Upstream do not have that they take the key as it is.
@@ -98,8 +124,11 @@ func (c *Config) complete(r *reader, old *older) {
 		c.SupportedGPUs = []string{"GB200", "GB300", "H100", "B200", "B300"}
 	}
 	s.ScriptFile, s.HasExtra = cmp.Or(s.ScriptFile, old.scriptFile), r.has("slurm.extra_args")
-	if s.TimeLimit > 0 {
+	switch {
+	case s.TimeLimit > 0:
 		s.TimeText = timeText(s.TimeLimit)
+	case s.TimeLimit == 0:
+		s.TimeText = "0" // no limit
 	}
 	b.Input, b.Output = cmp.Or(b.Input, old.input), cmp.Or(b.Output, old.output)
 	b.DatasetFile = cmp.Or(b.DatasetFile, old.datasetFile)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"perigee/internal/conf"
@@ -42,7 +43,8 @@ type (
 	flag         struct{ to *bool }
 	optionalFlag struct{ to **bool }
 	levels       struct{ to *[]int }             // positive, with blanks between, one integer, or a list
-	duration     struct{ to *int }               // "HH:MM:SS", or seconds
+	timeLimit    struct{ to *int }               // "HH:MM:SS", or minutes, as sbatch has it
+	duration     struct{ to *int }               // seconds, or "HH:MM:SS"
 	assignments  struct{ to *[]string }          // K=V with blanks between
 	variables    struct{ to *map[string]string } // a map with any keys
 	mapping      struct{ to **conf.Value }       // a map with any keys, as it is
@@ -159,10 +161,31 @@ func (p levels) store(v *conf.Value) (wrong []string) {
 	return wrong
 }
 
-func (p duration) store(v *conf.Value) []string {
+func (p timeLimit) store(v *conf.Value) (wrong []string) {
+	switch {
+	case v.Kind == conf.Int:
+		*p.to, wrong = minutes(v)
+		return wrong
+	case placeholder(v.Text()):
+		return nil
+	}
 	seconds, ok := Seconds(v)
 	if !ok {
-		return wanted(`a time such as "02:00:00", or seconds`, v)
+		return wanted(wantedTime, v)
+	}
+	*p.to = seconds
+	return nil
+}
+
+func (p duration) store(v *conf.Value) []string {
+	seconds, err := strconv.Atoi(scalarText(v))
+	if ok := true; err != nil {
+		if seconds, ok = Seconds(v); !ok {
+			return wanted(`a time such as "02:00:00", or seconds`, v)
+		}
+	}
+	if seconds < 0 || seconds > most {
+		return wanted(fmt.Sprintf("at most %d seconds", most), v)
 	}
 	*p.to = seconds
 	return nil

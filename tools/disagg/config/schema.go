@@ -133,7 +133,7 @@ func (c *Config) measured(o *older) keys {
 		{"slurm", section{}, optional, "what sbatch is given"},
 		{"slurm.partition", text{&s.Partition}, optional, "partition"},
 		{"slurm.account", text{&s.Account}, optional, "account"},
-		{"slurm.job_time", duration{&s.TimeLimit}, optional, "time limit of the job, HH:MM:SS"},
+		{"slurm.job_time", timeLimit{&s.TimeLimit}, optional, "time limit of the job: HH:MM:SS or minutes, 0: none"},
 		{"slurm.job_name", text{&s.JobName}, optional, "name of the job"},
 		{"slurm.script_file", text{&o.scriptFile}, optional, "set from metadata.script_file"},
 		{"slurm.numa_bind", flag{&s.NumaBind}, upstream, "bind workers to NUMA nodes"},

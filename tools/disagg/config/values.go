@@ -134,16 +134,27 @@ func doubling(start, end int) (list []int) {
 // placeholder reports whether a value is still to be filled in.
 func placeholder(s string) bool { return strings.HasPrefix(s, "<") && strings.HasSuffix(s, ">") }
 
-// Seconds reads a time limit: [[HH:]MM:]SS or D-HH[:MM[:SS]] as Slurm has it, or a
-// number of seconds, which is how YAML 1.1 reads an unquoted 10:00:00.
+// asked are the minutes from which a bare number is asked about: YAML 1.1 reads an unquoted 10:00:00 so.
+const asked = 10 * 3600
+
+// minutes reads a bare number of a time limit as sbatch does, and returns seconds.
+func minutes(v *conf.Value) (seconds int, wrong []string) {
+	n := v.Int()
+	switch {
+	case n < 0 || n > most:
+		return 0, wanted(wantedTime, v)
+	case n >= asked:
+		return 0, wanted(fmt.Sprintf("%q if it is seconds, as YAML 1.1 reads a time without quotes, or %q if it is minutes",
+			timeText(int(n)), fmt.Sprintf("%d-%02d:%02d", n/1440, n/60%24, n%60)), v)
+	}
+	return int(n) * 60, nil
+}
+
+const wantedTime = `a time such as "02:00:00", or minutes`
+
+// Seconds reads a time as Slurm has it: MM, MM:SS, HH:MM:SS, D-HH[:MM[:SS]].
 func Seconds(v *conf.Value) (int, bool) {
-	if v.Kind == conf.Int {
-		return int(v.Int()), v.Int() >= 0 && v.Int() <= most
-	}
 	s := v.Text()
-	if placeholder(s) {
-		return 0, true
-	}
 	days, rest, withDays := strings.Cut(s, "-")
 	if !withDays {
 		days, rest = "0", s

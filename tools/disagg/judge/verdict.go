@@ -132,6 +132,7 @@ type Level struct {
 	Complete    bool               `json:"complete"`         // it has its end line, and none of the same concurrency comes later
 	Metrics     map[string]float64 `json:"metrics"`          // ms; empty unless complete
 	Throughput  float64            `json:"output_tok_s,omitempty"`
+	PerGPU      bool               `json:"output_tok_s_per_gpu,omitempty"` // Throughput is that of a GPU
 	// Latency holds what the client says of each quantity, in ms: mean, min, max, std and percentiles such as p50.
 	Latency map[string]map[string]float64 `json:"latency_ms,omitempty"`
 }
@@ -266,6 +267,7 @@ func (j *judge) levels() {
 		level := Level{Client: l.Client, Concurrency: l.Concurrency, Complete: complete, Metrics: map[string]float64{}}
 		if complete {
 			level.Metrics, level.Throughput, level.Latency = l.Metrics, l.Throughput, l.Latency
+			level.PerGPU = l.PerGPU && l.Throughput > 0
 		}
 		j.v.Levels = append(j.v.Levels, level)
 	}
@@ -312,12 +314,20 @@ func (j *judge) benchmark() {
 		return
 	}
 	if len(log.Levels) == 0 {
-		text := "no level in the log: there is no line \"Benchmarking with concurrency\", and no result of a known client counts"
+		clients := " (" + strings.Join(benchlog.Clients(), ", ") + ")"
+		text := "no level in the log: there is no line \"Benchmarking with concurrency\", and no result of a " +
+			"known client"
 		switch {
 		case log.JSON:
-			text = "the file is JSON, but holds no result of a known client"
+			text = "the file is JSON, but holds no result of a known client" + clients
 		case log.Lines == 0 && log.Whole:
 			text = "the log is empty"
+		case log.Warmups > 0:
+			text += " counts"
+		case log.Other != "":
+			text = "no level in the log: no result of a known client" + clients + "; it seems to be of " + log.Other
+		default:
+			text += clients
 		}
 		if log.Warmups > 0 {
 			text += "; the " + cli.Count(log.Warmups, "result block") +
@@ -376,6 +386,15 @@ func (j *judge) level(l benchlog.Level) {
 	}
 	if len(missing) > 0 {
 		j.reason(j.g.MissingMetrics, "level %d lacks %s", l.Concurrency, strings.Join(missing, ", "))
+	}
+	if list := l.Unreadable(); len(list) > 0 {
+		j.reason(j.g.MissingMetrics, "level %d: no figure of its %s can be read", l.Concurrency, strings.Join(list, ", "))
+	}
+	if j.e.Log.Unmarked && l.Client == "" {
+		j.warn("level %d: the client is not known: figures that it calls otherwise are not read", l.Concurrency)
+	}
+	if l.PerGPU {
+		j.warn("level %d: tokens per second are those of a GPU", l.Concurrency)
 	}
 	if j.e.Log.Unmarked && len(l.Metrics) == 0 && l.Throughput == 0 {
 		j.reason(j.g.MissingMetrics, "level %d has neither a latency nor a throughput", l.Concurrency)
@@ -439,6 +458,9 @@ func (j *judge) tokens(l benchlog.Level, custom bool) {
 	case l.Generated < 0:
 		j.reason(custom || j.g.UnknownTokens, "level %d: the log does not say how many tokens were generated",
 			l.Concurrency)
+		return
+	case l.Generated == 0 && !l.Generative():
+		j.fail("level %d: no output tokens and no TTFT: not a generative benchmark (embeddings?)", l.Concurrency)
 		return
 	case l.Generated == 0:
 		j.fail("level %d: no token was generated", l.Concurrency)

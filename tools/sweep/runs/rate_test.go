@@ -3,6 +3,7 @@ package runs
 import (
 	"math"
 	"testing"
+	"time"
 
 	"perigee/internal/conf"
 )
@@ -22,6 +23,27 @@ func TestRateV01(t *testing.T) {
 		}
 		if got := rateV01(v); got != want && !(math.IsNaN(got) && math.IsNaN(want)) {
 			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+}
+
+// Times are read as JSON, Python and PyYAML write them; one without a zone is of UTC.
+func TestTimes(t *testing.T) {
+	want := time.Date(2025, 11, 5, 18, 0, 42, 0, time.UTC)
+	for _, text := range []string{
+		"2025-11-05T18:00:42Z", "2025-11-05 18:00:42+00:00", "2025-11-05 18:00:42", "2025-11-05T18:00:42", "2025-11-05 20:00:42+02:00",
+		"2025-11-05T18:00:42+0000",
+	} {
+		if got, ok := parseTime(text); !ok || !got.Equal(want) {
+			t.Errorf("%s: %v, %v", text, got, ok)
+		}
+	}
+	if got, ok := parseTime("2025-11-05 18:00:42.250000+00:00"); !ok || !got.Equal(want.Add(250*time.Millisecond)) {
+		t.Errorf("%v, %v", got, ok)
+	}
+	for _, text := range []string{"", "2025-11-05", "2025-11-05 ", "2025-11-05  18:00:42", "yesterday at noon"} {
+		if got, ok := parseTime(text); ok {
+			t.Errorf("%q: %v", text, got)
 		}
 	}
 }

@@ -45,8 +45,12 @@ func (r *reader) timeV02(to *Run, span *conf.Value) {
 	}
 }
 
-// parseTime reads a time as ISO 8601 has it. One without a zone is taken for UTC.
+// parseTime reads a time as ISO 8601 has it, or with a blank instead of T, as PyYAML writes it. One without a zone is
+// taken for UTC.
 func parseTime(text string) (time.Time, bool) {
+	if day := len("2006-01-02"); len(text) > day && text[day] == ' ' {
+		text = text[:day] + "T" + text[day+1:]
+	}
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05"} {
 		if t, err := time.Parse(layout, text); err == nil { // with a fraction of a second or without
 			return t, true

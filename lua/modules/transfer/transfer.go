@@ -77,6 +77,9 @@ func (r *instance) Close() error {
 func onPlans(f func(L *glua.LState, plans []*play.Plan) (int, error)) vm.Function {
 	return func(L *glua.LState) (int, error) {
 		t := L.CheckTable(1)
+		if err := vm.List("the list of plans", "the keys 1, 2, 3 ...", t); err != nil {
+			return 0, err
+		}
 		plans := make([]*play.Plan, t.Len())
 		for i := range plans {
 			p, ok := vm.Object[*plan](t.RawGetInt(i + 1))

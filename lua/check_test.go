@@ -49,7 +49,7 @@ func TestCheck(t *testing.T) {
 		"print(world.size)": {"s.lua:1: there is no world yet: only the function run has world.size"},
 		"return { run = print, ranks = function() return world and world.size or 4 end }": {},
 		// Calls whose arguments stand in the text.
-		in("local m = matrix.ring {} transfer.prepare { matrix = m, start = print(1) and 1,\nnam = 1 }"):                  {`s.lua:2: transfer.prepare has an unknown field "nam"; it takes exchange, lane,`},
+		in("local m = matrix.ring {} transfer.prepare { matrix = m, start = print(1) and 1,\nnam = 1 }"):               {`s.lua:2: transfer.prepare has an unknown field "nam"; it takes exchange, lane,`},
 		in("transfer.prepare { exchange = { { from = 0, too = 1 } }, name = 'x' }"):                                    {`s.lua:2: transfer.prepare: element 1 of exchange has an unknown field "too"`},
 		in("transfer.prepare_all { { matrix = 1 }, { matrx = 1 } }"):                                                   {`s.lua:2: transfer.prepare has an unknown field "matrx"`},
 		in("transfer.lanes { peers = {}, blok = 1 }"):                                                                  {`s.lua:2: transfer.lanes has an unknown field "blok"`},

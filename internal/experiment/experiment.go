@@ -63,6 +63,7 @@ type Experiment struct {
 	agent      nixl.AgentConfig
 	defaultMem *nixl.Mem
 	notedGPUs  bool
+	notedMixed bool                      // that initiators were in different phases
 	netDevices string                    // of this rank, by --nic-map
 	hostPages  string                    // what NoteHostMemory will say, at rank 0
 	recorded   map[runKey]int            // runs already in the result

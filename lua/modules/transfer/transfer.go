@@ -242,8 +242,8 @@ func (r *instance) save(L *glua.LState, plans []*play.Plan) (int, error) {
 }
 
 // collect(plans). At rank 0 a list with one entry per plan:
-// {runs = {...}, isolated = seconds}; nil at the others. What is collected goes
-// into the result under the current phase.
+// {runs = {...}, mean = seconds, isolated = seconds}; nil at the others. What is
+// collected goes into the result, each run under the phase in which it ran.
 func (r *instance) collect(L *glua.LState, plans []*play.Plan) (int, error) {
 	if _, err := r.World(); err != nil {
 		return 0, err
@@ -277,6 +277,7 @@ func collected(L *glua.LState, list []series.Run) *glua.LTable {
 		if skew := run.StartSkewNS; skew != nil {
 			e.RawSetString("start_skew", glua.LNumber(float64(*skew)/1e9))
 		}
+		e.RawSetString("phase", glua.LString(run.Phase))
 		e.RawSetString("late", glua.LNumber(run.Late()))
 		if run.Filled {
 			e.RawSetString("filled", glua.LTrue)
@@ -292,9 +293,13 @@ func collected(L *glua.LState, list []series.Run) *glua.LTable {
 		runs.Append(e)
 	}
 	t.RawSetString("runs", runs)
-	if len(list) > 0 {
-		t.RawSetString("isolated", glua.LNumber(series.Isolated(list)/1e9))
+	mean := func(name string, runs []series.Run) {
+		if len(runs) > 0 {
+			t.RawSetString(name, glua.LNumber(series.Mean(runs)/1e9))
+		}
 	}
+	mean("mean", list)
+	mean("isolated", slices.DeleteFunc(slices.Clone(list), func(r series.Run) bool { return r.Phase != result.IsolatedPhase }))
 	return t
 }
 

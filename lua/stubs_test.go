@@ -158,6 +158,7 @@ func TestStubsOfTables(t *testing.T) {
 	stubs := readStubs(t)
 	p := mustPlay(t, 2, body(`
 		local plan = transfer.prepare { matrix = matrix.ring { bytes = 1 } }
+		world.phase("isolated")
 		world.barrier()
 		plan:fill(1)
 		plan:run()

@@ -3,7 +3,9 @@ package experiment
 import (
 	"fmt"
 	"slices"
+	"time"
 
+	"perigee/internal/metric"
 	"perigee/internal/traffic/overlap"
 	"perigee/internal/traffic/play"
 	"perigee/internal/traffic/series"
@@ -33,8 +35,15 @@ func (e *Experiment) Collect(plans []*play.Plan) ([]play.Collected, error) {
 		delete(e.early, p.Number)
 	}
 	e.Checkpoint()
-	return all, e.sampled(e.allKnown(plans))
+	return all, e.hold(e.sampled(e.allKnown(plans)))
 }
+
+// Where a threshold says abort, runs are gathered as often as this, and as many times as long as that takes passes
+// between: the job is to end within a second.
+const (
+	abortLook  = 400 * time.Millisecond
+	abortShare = 10
+)
 
 // SaveRuns gathers like Collect, if it is time: every two seconds for the same plans. The result is saved as
 // CheckpointSparingly does. All ranks call it equally often between runs of the plans, which may go on. With gap set
@@ -78,6 +87,9 @@ func (e *Experiment) due(plans []*play.Plan) (due, met bool, err error) {
 		return interval.Due(e.World.All())
 	}
 	e.intervals[key] = &spmd.Interval{}
+	if slices.ContainsFunc(e.Thresholds, func(t metric.Threshold) bool { return t.AbortAfter > 0 }) {
+		e.intervals[key].Every, e.intervals[key].Share = abortLook, abortShare
+	}
 	e.intervals[key].Begin() // the time until the next call is that of one
 	return false, false, nil
 }

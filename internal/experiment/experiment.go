@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"sync/atomic"
+	"time"
 
 	"perigee/internal/dashboard"
 	"perigee/internal/fault"
@@ -52,11 +53,13 @@ type Experiment struct {
 	// Doc is the result at rank 0, nil elsewhere.
 	Doc *result.Document
 
-	watch    *metric.ThresholdWatch // at rank 0
-	violated []metric.Outcome       // at rank 0, after Finish
-	saved    checkpoints
-	storing  atomic.Int32 // see Storing
-	claim    claim        // on File, at rank 0
+	watch      *metric.ThresholdWatch // at rank 0
+	violated   []metric.Outcome       // at rank 0, after Finish
+	aborting   error                  // see Aborting
+	violatedAt time.Time              // since when it is there
+	saved      checkpoints
+	storing    atomic.Int32 // see Storing
+	claim      claim        // on File, at rank 0
 
 	session    *session.Session
 	engine     nixl.Engine // of the session

@@ -51,6 +51,7 @@ func (b before) next() before { return before{phase: b.phase} }
 // agree takes note of the barrier that this rank has left, and agrees on an instant with the other initiators if
 // the plan starts by the clock.
 func (p *Plan) agree() (b before, err error) {
+	p.disturb()
 	b.left, b.gap, p.gap, b.phase = p.s.TakeExit(), p.gap, false, p.s.World().CurrentPhase()
 	if !p.clocked {
 		return b, nil

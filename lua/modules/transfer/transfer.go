@@ -277,7 +277,6 @@ func collected(L *glua.LState, list []series.Run) *glua.LTable {
 		if skew := run.StartSkewNS; skew != nil {
 			e.RawSetString("start_skew", glua.LNumber(float64(*skew)/1e9))
 		}
-		e.RawSetString("phase", glua.LString(run.Phase))
 		e.RawSetString("late", glua.LNumber(run.Late()))
 		if run.Filled {
 			e.RawSetString("filled", glua.LTrue)

@@ -1,6 +1,8 @@
 package play
 
 import (
+	"slices"
+
 	"perigee/internal/fault"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/session"
@@ -19,7 +21,8 @@ func (p *Plan) disturb() {
 // sharesMemory reports whether there is a rank where both plans receive into the same buffer.
 func sharesMemory(a, b *session.Reserved) bool {
 	for _, lane := range a.Lanes {
-		if lane.Number == load.Files {
+		too := slices.ContainsFunc(b.Lanes, func(l *session.Bound) bool { return l.Number == lane.Number })
+		if !too || lane.Number == load.Files {
 			continue
 		}
 		for _, rank := range a.Ranks {

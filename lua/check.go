@@ -138,8 +138,8 @@ func (r *Runtime) misread(all []*vm.Uses) (found []Finding) {
 	return found
 }
 
-// miscalled finds, in calls whose arguments stand in the text, fields that a function does not take, and metrics that the
-// scenario does not declare.
+// miscalled finds, in calls whose arguments stand in the text, fields that a function does not take, and metrics that
+// the scenario does not declare.
 func (r *Runtime) miscalled(uses *vm.Uses) (found []Finding) {
 	add := func(line int, format string, args ...any) {
 		found = append(found, Finding{Text: fmt.Sprintf("%s:%d: %s", uses.File, line, fmt.Sprintf(format, args...))})

@@ -64,7 +64,7 @@ func TestPhasesWithSamplesAreNamed(t *testing.T) {
 		plan:run()
 		transfer.collect { plan }`))
 	for text, want := range map[string]string{
-		`latency_ms{phase="workload"}.max < 1`: `: there are no samples: there are some in the phases "start" and "isolated"`,
+		`latency_ms{phase="workload"}.max < 1`: `: there are no samples in this phase, only in "start" and "isolated"`,
 		`latency_ms{rank=9}.max < 1`:           ": there are no samples",
 	} {
 		limit, err := metric.Parse(text)

@@ -25,7 +25,7 @@ type latestGroup interface {
 // Interval lets ranks agree, without meeting often, that it is time again for something that takes time, such as saving
 // what they have measured. Begin starts it, Due asks, and Did notes how long it took.
 type Interval struct {
-	// Every and Share are what stands in the place of SaveEvery and SaveShare where they are not 0, the same at all ranks.
+	// Every and Share stand in the place of SaveEvery and SaveShare where they are not 0, the same at all ranks.
 	Every time.Duration
 	Share int
 

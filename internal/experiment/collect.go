@@ -19,8 +19,8 @@ type runKey struct {
 }
 
 // Collect gathers the recorded runs of plans, which lie in the session. All ranks call it. At rank 0 it adds them to
-// the result, each under the phase in which it ran, and returns them with those that SaveRuns has gathered, one entry per plan; nil at
-// the others. A plan's number is its place among the patterns of the result.
+// the result, each under the phase in which it ran, and returns them with those that SaveRuns has gathered, one entry
+// per plan; nil at the others. A plan's number is its place among the patterns of the result.
 func (e *Experiment) Collect(plans []*play.Plan) ([]play.Collected, error) {
 	there, err := e.gather(plans)
 	for _, p := range e.intervals {

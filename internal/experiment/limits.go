@@ -30,8 +30,8 @@ func (e *Experiment) hold(err error) error {
 	return nil
 }
 
-// Aborting is the error of a threshold that says abort and is violated, which ends what the scenario does next with other
-// ranks. nil for none, and at ranks other than 0.
+// Aborting is the error of a threshold that says abort and is violated, which ends what the scenario does next with
+// other ranks. nil for none, and at ranks other than 0.
 func (e *Experiment) Aborting() error { return e.aborting }
 
 // sampled is Sampled, where which runs overlapped may be known.

@@ -270,7 +270,7 @@ func phasesOf(d *result.Document, metric string) string {
 	if more := len(phases) - most; more > 0 {
 		phases = append(phases[:most], fmt.Sprint(more, " more"))
 	}
-	return ": there are some in the phases " + list(phases)
+	return " in this phase, only in " + list(phases)
 }
 
 // calm reports whether a result has a workload that is known to have no overlap.

@@ -1,9 +1,9 @@
 // Package pattern finds Lua 5.1's patterns in texts, as string.find, match, gmatch and gsub of its manual do. The
-// interpreter has a matcher of its own, which takes %f for something else and finds nothing where a pattern is malformed.
+// interpreter's own matcher takes %f for something else and finds nothing where a pattern is malformed.
 //
-// A Matcher tries a pattern at one place after the other. It walks through text and pattern together and goes back where
-// an item has taken too much, so that a pattern such as (.-)(.-)(.-)x takes as many steps as the text has places to the
-// power of its items: after some steps each it asks whether it may go on.
+// A Matcher tries a pattern at one place after the other. It walks through text and pattern together and goes back
+// where an item has taken too much, so that a pattern such as (.-)(.-)(.-)x takes as many steps as the text has places
+// to the power of its items: after some steps each it asks whether it may go on.
 package pattern
 
 import (
@@ -235,8 +235,8 @@ func (m *Matcher) balanced(s, p int) (int, error) {
 	return none, m.step(len(m.text) - s)
 }
 
-// frontier matches %f[set], whose set is at p: between a byte that is not in the set and one that is, where a zero stands
-// before and behind the text.
+// frontier matches %f[set], whose set is at p: between a byte that is not in the set and one that is, where a zero
+// stands before and behind the text.
 func (m *Matcher) frontier(s, p int) (end, next int, err error) {
 	if p == len(m.pattern) || m.pattern[p] != '[' {
 		return none, p, errors.New("malformed pattern (%f without a set [...] behind it)")

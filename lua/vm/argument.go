@@ -6,8 +6,9 @@ import (
 	glua "github.com/yuin/gopher-lua"
 )
 
-// FieldsOfArgument are the fields that a function reads of its first argument, and those that functions inside it read of
-// that, but for fields that they set. There are none where it gives the argument another value: what it reads then may be anything.
+// FieldsOfArgument are the fields that a function reads of its first argument, and those that functions inside it read
+// of that, but for fields that they set. There are none where it gives the argument another value: what it reads then
+// may be anything.
 func FieldsOfArgument(f *glua.LFunction) []Use {
 	if f.IsG || f.Proto.NumParameters == 0 {
 		return nil

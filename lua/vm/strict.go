@@ -50,7 +50,8 @@ func NoMember(name, field string, t *glua.LTable, later []string) error {
 	if len(field) > maxQuoted {
 		return fault.New(fault.Script, "there is no %s[%s]", name, Quoted(field))
 	}
-	return fault.New(fault.Script, "there is no %s.%s%s", name, field, conf.Suggestion(field, append(Names(t), later...)))
+	near := conf.Suggestion(field, append(Names(t), later...))
+	return fault.New(fault.Script, "there is no %s.%s%s", name, field, near)
 }
 
 // onlyAsked reports whether the line that reads a field of a global only asks whether it is there, or is not known.

@@ -159,7 +159,7 @@ func (c *converter) table(t *glua.LTable, depth int) (any, error) {
 			kind = k
 		} else if kind.Type() != k.Type() { // they would all become strings
 			failed = fault.New(fault.Script, "a table that is sent or stored has both numbers and strings as keys: %s and %s",
-				Describe(kind), Describe(k)).WithHint("a list has the keys 1, 2, 3 ...; put it under a name of its own")
+				Describe(kind), Describe(k)).WithHint("a list has the keys 1, 2, 3 ...; give it a name there")
 			return
 		}
 		m[key], failed = c.convert(v, depth)

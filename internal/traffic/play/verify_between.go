@@ -8,11 +8,12 @@ import (
 	"perigee/internal/traffic/session"
 )
 
-// disturb notes that this plan is about to receive bytes where others have been filled and not checked yet. Plans of one
-// call of Apart share no memory.
+// disturb notes that this plan is about to receive bytes where others have been filled and not checked yet. Plans of
+// one call of Apart share no memory.
 func (p *Plan) disturb() {
 	for filled, by := range p.s.Filled {
-		if by == "" && filled != p.Reserved && (p.Group == 0 || filled.Group != p.Group) && sharesMemory(p.Reserved, filled) {
+		apart := p.Group != 0 && filled.Group == p.Group
+		if by == "" && filled != p.Reserved && !apart && sharesMemory(p.Reserved, filled) {
 			p.s.Filled[filled] = p.Label()
 		}
 	}

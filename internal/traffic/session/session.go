@@ -37,8 +37,8 @@ type Session struct {
 	closed    bool
 	groups    int // of loads that share no memory
 
-	// Filled are loads whose buffers hold known bytes until they are checked, with the label of what has run into the same
-	// memory since; empty for none.
+	// Filled are loads whose buffers hold known bytes until they are checked, with the label of what has run into the
+	// same memory since; empty for none.
 	Filled map[*Reserved]string
 }
 

@@ -219,7 +219,7 @@ func (x *made) about(s spec) result.Replay {
 		Decode:  result.ReplayWorkers(x.Decode),
 		Model:   x.Model.Model.Name, DType: x.Model.DType.Name, DTypeBy: x.Model.DTypeBy,
 		Serving: string(x.Model.Serving), Page: x.Page(), Replicas: string(x.Replicas),
-		Served: strings.Join(x.Served(), ", "),
+		Served:  strings.Join(x.Served(), ", "),
 		Routing: string(x.Routing), Moved: string(x.Moved),
 		SpeedUp: x.SpeedUp, Scale: x.Scale, Spread: x.Spread, Op: s.Op.String(), InFlight: s.inFlight,
 		FLOPS: cmp.Or(s.FLOPS, model.PrefillFLOPS), Waits: s.FLOPS > 0,

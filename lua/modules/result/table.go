@@ -35,7 +35,7 @@ func newTable(title string, columns *glua.LTable) (text table.Table, record resu
 	return text, record, list, err
 }
 
-// TableTakes and ColumnTakes are the fields of a table and of a column, for those who read scripts without running them.
+// TableTakes and ColumnTakes are the fields of a table and of a column, for readers of scripts that do not run.
 var (
 	TableTakes  = []string{"columns", "keys", "rows", "silent", "stream", "title"}
 	ColumnTakes = []string{"silent"}

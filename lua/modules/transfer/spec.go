@@ -37,14 +37,14 @@ type spec struct {
 // startClock says that the initiators of a plan agree on an instant and start at it.
 const startClock = "clock"
 
-// Takes are the fields of the tables that functions of the module take, for those who read scripts without running them.
+// Takes are the fields of the tables that functions of the module take, for readers of scripts that do not run.
 // A pattern and an exchange share most of theirs.
 var Takes = map[string][]string{
-	"prepare": {"exchange", "lane", "matrix", "meet", "mem", "metadata", "name", "op", "shards", "sleep_after", "sleep_before",
-		"start", "storage"},
-	"exchange": {"bytes", "count", "from", "recv", "recv_stride", "send", "send_stride", "to"}, // one of its messages
-	"lanes": {"api", "backend", "batch", "block", "direct", "files", "huge_pages", "limit", "local_mem", "op", "overwrite",
-		"path", "peers", "remote_mem", "shuffle", "shuffle_seed", "threads"},
+	"prepare": {"exchange", "lane", "matrix", "meet", "mem", "metadata", "name", "op", "shards", "sleep_after",
+		"sleep_before", "start", "storage"},
+	"exchange": {"bytes", "count", "from", "recv", "recv_stride", "send", "send_stride", "to"}, // of a message
+	"lanes": {"api", "backend", "batch", "block", "direct", "files", "huge_pages", "limit", "local_mem", "op",
+		"overwrite", "path", "peers", "remote_mem", "shuffle", "shuffle_seed", "threads"},
 }
 
 // specFrom reads the arguments of prepare.

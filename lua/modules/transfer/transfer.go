@@ -298,7 +298,8 @@ func collected(L *glua.LState, list []series.Run) *glua.LTable {
 		}
 	}
 	mean("mean", list)
-	mean("isolated", slices.DeleteFunc(slices.Clone(list), func(r series.Run) bool { return r.Phase != result.IsolatedPhase }))
+	other := func(r series.Run) bool { return r.Phase != result.IsolatedPhase }
+	mean("isolated", slices.DeleteFunc(slices.Clone(list), other))
 	return t
 }
 

@@ -35,6 +35,30 @@ func TestCheck(t *testing.T) {
 		"require 'gone' " + in(""):                                                             {"s.lua:1: there is no module gone: looked for gone.lua\n  hint: require \"lib.common\" loads lib/common.lua from the script's folder, or from one of --lib DIR"},
 		"local x = (1":                                                                         {"s.lua: at EOF: syntax error"},
 		"require 'good' " + in("return shared"):                                                {"good.lua:1: " + fmt.Sprintf(note, "shared")},
+		// Options, lists, and what there is in a world only.
+		"return { options = { options.int { 'size', 3 }, options.int { 'mem-type' } }, run = function(opt)\n" +
+			"local f = function() return opt.mem_typ end return opt.size, opt.mem_type, opt.backend,\nopt.sice or 3\nend }": {
+			`s.lua:2: the scenario has no option mem_typ; did you mean "mem_type"?`, `s.lua:3: the scenario has no option sice; did you mean "size"?`},
+		in("opt.mine = 1 return opt.mine"):                                                                                  {},
+		in("opt = opt or {} return opt.mine"):                                                                               {},
+		"return { run = print, metrics = { my_x = { unit = 'GB/s' } } }":                                                    {"s.lua: metrics has the key my_x, want a list\n"},
+		"return { run = print, options = { n = options.int { 'n', 3 } } }":                                                  {"s.lua: options has the key n, want a list\n"},
+		"return { run = print, metrics = {\n{ 'a', unit = 1 } } }":                                                          {"s.lua: metrics: element 1: metric has an unknown field \"unit\""},
+		"return { run = print, ranks = function()\nreturn world.size end }":                                                 {"s.lua:2: there is no world yet: only the function run has world.size"},
+		"return { run = print, thresholds = function(opt)\nreturn { opt.limt } end, options = { options.string 'limit' } }": {"s.lua"},
+		"print(world.size)": {"s.lua:1: there is no world yet: only the function run has world.size"},
+		"return { run = print, ranks = function() return world and world.size or 4 end }": {},
+		// Calls whose arguments stand in the text.
+		in("local m = matrix.ring {} transfer.prepare { matrix = m, start = print(1) and 1,\nnam = 1 }"):               {`s.lua:2: transfer.prepare has an unknown field "nam"; it takes exchange, lane,`},
+		in("transfer.prepare { exchange = { { from = 0, too = 1 } }, name = 'x' }"):                                    {`s.lua:2: transfer.prepare: element 1 of exchange has an unknown field "too"`},
+		in("transfer.prepare_all { { matrix = 1 }, { matrx = 1 } }"):                                                   {`s.lua:2: transfer.prepare has an unknown field "matrx"`},
+		in("transfer.lanes { peers = {}, blok = 1 }"):                                                                  {`s.lua:2: transfer.lanes has an unknown field "blok"`},
+		in("result.table { title = 'x', colums = {} }"):                                                                {`s.lua:2: result.table has an unknown field "colums"`},
+		in("result.table { title = 'x', rows = { { x = 1 } }, columns = { { 'a' }, { 'h', '%d', slent = true } } }"):   {`s.lua:2: result.table: column 2 has an unknown field "slent"; it takes silent; did you mean "silent"?`},
+		in("result.sample('my', 1)"):                                                                                   {`s.lua:2: result.sample: the scenario declares no metric "my"`},
+		"return { metrics = { { 'my' } }, run = function() result.sample('my', 1) result.sample(tostring(1), 2) end }": {},
+		in("return os.time()"):    {"s.lua:2: there is no variable os; scripts have no os: clock.now()"},
+		in("return io.open('x')"): {"s.lua:2: there is no variable io; scripts have no io: config.load"},
 		// What is only asked for, what some file sets, what is local, and what the top level makes.
 		in("local u = table.unpack or unpack if bench or not jit or debug == nil then return type(bit), type(transfer.mine) end"):          nil,
 		in("function transfer.mine() end transfer.other = 1 function transfer:third() end transfer.mine() transfer:third(transfer.other)"): nil,

@@ -108,6 +108,9 @@ func (h *host) Session() (*session.Session, error) {
 func (h *host) Collective(f vm.Function) vm.Function {
 	f = h.refuseLost(f)
 	return func(L *glua.LState) (int, error) {
+		if err := h.env.Aborting(); err != nil {
+			return 0, h.env.World.Fail(err)
+		}
 		n, err := f.Guarded(L)
 		if err != nil && h.env.World != nil {
 			h.env.World.Fail(h.vm.Located(L, err))

@@ -106,7 +106,7 @@ func TestRequireErrors(t *testing.T) {
 		in("require('la' .. 'te')"):         "s.lua:2: module late has not come with the script",
 		in("require 'fails'.f({})"):         "fails.lua:3: attempt to index a non-table object(nil) with key 'z'\nfails.lua:3: in f\ns.lua:2: in run",
 		in("require('fails').f({ y = 1 })"): "fails.lua:3: attempt to index a non-table object(number) with key 'z'",
-		in("return (require 'member'.f())"): `member.lua:1: there is no function transfer.prepair; did you mean "prepare"?`,
+		in("return (require 'member'.f())"): `member.lua:1: there is no transfer.prepair; did you mean "prepare"?`,
 	} {
 		err := ran(&Library{Folders: []string{".", "libs"}}, source)
 		if fault.KindOf(err) != fault.Script || !strings.HasPrefix(err.Error(), want) {

@@ -37,6 +37,7 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
+	"perigee/internal/conf"
 	"perigee/internal/fault"
 	"perigee/internal/metric"
 	"perigee/lua/files"
@@ -134,6 +135,7 @@ func New(out io.Writer) *Runtime {
 		exports := instance.Exports()
 		opened := module{m.name, instance, v.Functions(exports.Functions), exports.Later}
 		opened.set(exports.Fields)
+		v.StrictGlobal(m.name, opened.table, opened.later...)
 		v.L.SetGlobal(m.name, opened.table)
 		r.modules = append(r.modules, opened)
 	}
@@ -157,6 +159,8 @@ func (r *Runtime) openPatterns(source string) {
 	if _, err := r.host.vm.Load("[patterns]", prelude); err != nil {
 		panic(err) // part of the binary, and every test runs it
 	}
+	const name = "patterns"
+	r.host.vm.StrictGlobal(name, L.GetGlobal(name).(*glua.LTable))
 }
 
 // set sets plain fields of the module.
@@ -238,13 +242,31 @@ func (r *Runtime) valueFor(field string, v glua.LValue, options map[string]any) 
 func (r *Runtime) table(options map[string]any) glua.LValue {
 	all := maps.Clone(r.Offered)
 	if all == nil {
-		return vm.ToLua(r.host.vm.L, options)
+		all = map[string]any{}
 	}
 	for _, o := range r.Options {
 		delete(all, option.Key(o.Name))
 	}
 	maps.Copy(all, options)
-	return vm.ToLua(r.host.vm.L, all)
+	v := r.host.vm
+	t := vm.ToLua(v.L, all).(*glua.LTable)
+	v.Strict(t, func(_ *glua.LState, key glua.LValue) error { return r.missing(key.String()) })
+	return t
+}
+
+// offered are the names of all values that Offered may have.
+var offered = []string{"backend", "backend_files"}
+
+// missing is the error of an option that the scenario has not; nil of one that has no value.
+func (s *Scenario) missing(key string) error {
+	known := slices.Clone(offered)
+	for _, o := range s.Options {
+		known = append(known, option.Key(o.Name))
+	}
+	if slices.Contains(known, key) {
+		return nil
+	}
+	return fault.New(fault.Script, "the scenario has no option %s%s", key, conf.Suggestion(key, known))
 }
 
 // Limits are the thresholds that the script has set, and those that its field thresholds has for these options. The

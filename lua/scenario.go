@@ -69,6 +69,14 @@ func (s *Scenario) describe(name string, v glua.LValue) error {
 	if err := f.Err(); err != nil {
 		return bad("%w", err)
 	}
+	for name, t := range map[string]*glua.LTable{"options": list, "metrics": own} {
+		if t == nil {
+			continue
+		}
+		if err := vm.List(name, "a list", t); err != nil {
+			return bad("%w", err)
+		}
+	}
 	var err error
 	if s.Options, err = option.From(list); err != nil {
 		return bad("options: %w", err)

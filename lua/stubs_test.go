@@ -14,6 +14,8 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/traffic/traffictest"
+	results "perigee/lua/modules/result"
+	"perigee/lua/modules/transfer"
 	"perigee/spmd"
 )
 
@@ -156,6 +158,7 @@ func TestStubsOfTables(t *testing.T) {
 	stubs := readStubs(t)
 	p := mustPlay(t, 2, body(`
 		local plan = transfer.prepare { matrix = matrix.ring { bytes = 1 } }
+		world.phase("isolated")
 		world.barrier()
 		plan:fill(1)
 		plan:run()
@@ -181,7 +184,22 @@ func TestStubsOfTables(t *testing.T) {
 			t.Errorf("%s (-stub +Lua):\n%s", name, d)
 		}
 	}
-	// So are the fields that functions take.
+	// So are the fields that functions take, and what is known of them without a run.
+	for name, known := range map[string][]string{"TransferSpec": transfer.Takes["prepare"],
+		"ExchangeMessage": transfer.Takes["exchange"], "LanesSpec": transfer.Takes["lanes"]} {
+		if slices.Sort(stubs[name].fields); !slices.Equal(known, stubs[name].fields) {
+			t.Errorf("%s: known are %q, the stub has %q", name, known, stubs[name].fields)
+		}
+	}
+	for call, known := range map[string][]string{
+		`result.table { unknown = 1 }`:                                   results.TableTakes,
+		`result.table { columns = { { "a", unknown = 1 } }, rows = {} }`: append([]string{"1", "2"}, results.ColumnTakes...),
+	} {
+		want := "it takes " + strings.Join(known, ", ")
+		if err := playScript(t, 1, body(call), nil).failed(); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: got %v, want it to end in: %s", call, err, want)
+		}
+	}
 	for name, call := range map[string]string{
 		"TransferSpec":    `transfer.prepare { matrix = matrix.new(1), unknown = 1 }`,
 		"ExchangeMessage": `transfer.prepare { exchange = { { from = 0, to = 0, bytes = 1, unknown = 1 } } }`,

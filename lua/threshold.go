@@ -48,14 +48,8 @@ func (s *Scenario) limitsFrom(v glua.LValue) (limits []metric.Threshold, err err
 	if n := list.Len(); n > maxThresholds {
 		return nil, fault.New(fault.Script, "%s: thresholds has %d texts, want at most %d", s.Name, n, maxThresholds)
 	}
-	stray, last := glua.LValue(glua.LNil), int64(list.Len())
-	list.ForEach(func(key, _ glua.LValue) {
-		if i, ok := vm.WholeNumber(key); !ok || i < 1 || i > last {
-			stray = key
-		}
-	})
-	if stray != glua.LNil {
-		return nil, fault.New(fault.Script, "%s: thresholds has the key %s, want a list of texts", s.Name, stray)
+	if err := vm.List(s.Name+": thresholds", "a list of texts", list); err != nil {
+		return nil, err
 	}
 	for i, n := 1, list.Len(); i <= n; i++ {
 		from := fmt.Sprintf("%s: thresholds[%d]", s.Name, i)

@@ -10,7 +10,7 @@ local function row(plan, collected, direction)
     seconds[i] = run.latency
     result.sample("bw_gb_per_s", plan.bytes / run.latency / 1e9, { size = plan.bytes, direction = direction })
   end
-  local mean, q = collected.isolated, patterns.quantiles(seconds)
+  local mean, q = collected.mean, patterns.quantiles(seconds)
   return { plan.bytes, direction, #seconds, q(0) * us, q(0.5) * us, q(0.99) * us, mean * us, plan.bytes / mean / 1e9 }
 end
 

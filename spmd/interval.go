@@ -1,6 +1,9 @@
 package spmd
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // SaveEvery is the time between two answers of [Interval.Due] that it is time.
 const SaveEvery = 2 * time.Second
@@ -9,8 +12,8 @@ const SaveEvery = 2 * time.Second
 const SaveShare = 50
 
 const (
-	intervalLook   = SaveEvery / 4 // after which the ranks meet to see whether it is time: calls may become slower
-	intervalGrowth = 8             // times as many calls as before are left out at once at most: they may become faster
+	intervalLooks  = 4 // in which the ranks meet to see whether it is time: calls may become slower
+	intervalGrowth = 8 // times as many calls as before are left out at once at most: they may become faster
 )
 
 // latestGroup stands for a *Group, which tests of one rank do without.
@@ -22,6 +25,10 @@ type latestGroup interface {
 // Interval lets ranks agree, without meeting often, that it is time again for something that takes time, such as saving
 // what they have measured. Begin starts it, Due asks, and Did notes how long it took.
 type Interval struct {
+	// Every and Share stand in the place of SaveEvery and SaveShare where they are not 0, the same at all ranks.
+	Every time.Duration
+	Share int
+
 	calls, left int           // since the ranks last met, and until they meet next
 	met         time.Time     // when they last met, or began
 	since       time.Duration // until then, since they last did it, or began
@@ -43,11 +50,13 @@ func (p *Interval) Due(g latestGroup) (due, met bool, err error) {
 	}
 	p.since += time.Duration(longest[0])
 	each := max(time.Duration(longest[0])/time.Duration(p.calls), 1)
-	wait := max(SaveEvery, SaveShare*time.Duration(longest[1])) - p.since
+	every := cmp.Or(p.Every, SaveEvery)
+	look := every / intervalLooks
+	wait := max(every, time.Duration(cmp.Or(p.Share, SaveShare))*time.Duration(longest[1])) - p.since
 	if due = wait <= 0; due {
-		wait = intervalLook
+		wait = look
 	}
-	p.left = int(min(min(wait, intervalLook)/each, time.Duration(intervalGrowth*p.calls)))
+	p.left = int(min(min(wait, look)/each, time.Duration(intervalGrowth*p.calls)))
 	p.calls, p.met = 0, time.Now()
 	if due {
 		p.since = 0
@@ -59,4 +68,6 @@ func (p *Interval) Due(g latestGroup) (due, met bool, err error) {
 func (p *Interval) Did() { p.took, p.met = time.Since(p.met), time.Now() }
 
 // Begin forgets the calls so far: those to come may take another time. All ranks call it.
-func (p *Interval) Begin() { *p = Interval{took: p.took, met: time.Now()} }
+func (p *Interval) Begin() {
+	*p = Interval{Every: p.Every, Share: p.Share, took: p.took, met: time.Now()}
+}

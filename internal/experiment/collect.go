@@ -3,9 +3,12 @@ package experiment
 import (
 	"fmt"
 	"slices"
+	"time"
 
+	"perigee/internal/metric"
 	"perigee/internal/traffic/overlap"
 	"perigee/internal/traffic/play"
+	"perigee/internal/traffic/series"
 	"perigee/spmd"
 )
 
@@ -16,8 +19,8 @@ type runKey struct {
 }
 
 // Collect gathers the recorded runs of plans, which lie in the session. All ranks call it. At rank 0 it adds them to
-// the result under the current phase and returns them with those that SaveRuns has gathered, one entry per plan; nil at
-// the others. A plan's number is its place among the patterns of the result.
+// the result, each under the phase in which it ran, and returns them with those that SaveRuns has gathered, one entry
+// per plan; nil at the others. A plan's number is its place among the patterns of the result.
 func (e *Experiment) Collect(plans []*play.Plan) ([]play.Collected, error) {
 	there, err := e.gather(plans)
 	for _, p := range e.intervals {
@@ -32,8 +35,15 @@ func (e *Experiment) Collect(plans []*play.Plan) ([]play.Collected, error) {
 		delete(e.early, p.Number)
 	}
 	e.Checkpoint()
-	return all, e.sampled(e.allKnown(plans))
+	return all, e.hold(e.sampled(e.allKnown(plans)))
 }
+
+// Where a threshold says abort, runs are gathered as often as this, and as many times as long as that takes passes
+// between: the job is to end within a second.
+const (
+	abortLook  = 400 * time.Millisecond
+	abortShare = 10
+)
 
 // SaveRuns gathers like Collect, if it is time: every two seconds for the same plans. The result is saved as
 // CheckpointSparingly does. All ranks call it equally often between runs of the plans, which may go on. With gap set
@@ -77,6 +87,9 @@ func (e *Experiment) due(plans []*play.Plan) (due, met bool, err error) {
 		return interval.Due(e.World.All())
 	}
 	e.intervals[key] = &spmd.Interval{}
+	if slices.ContainsFunc(e.Thresholds, func(t metric.Threshold) bool { return t.AbortAfter > 0 }) {
+		e.intervals[key].Every, e.intervals[key].Share = abortLook, abortShare
+	}
 	e.intervals[key].Begin() // the time until the next call is that of one
 	return false, false, nil
 }
@@ -95,17 +108,48 @@ func (e *Experiment) gather(plans []*play.Plan) (there bool, err error) {
 	if err != nil || all == nil {
 		return false, err
 	}
-	phase := e.World.CurrentPhase()
 	for i, c := range all {
-		key := runKey{plans[i].Number, phase}
-		saved := e.early[key.plan]
+		plan := plans[i].Number
+		saved := e.early[plan]
 		saved.Add(c)
-		e.early[key.plan] = saved
-		e.Doc.AddRuns(key.plan, phase, e.recorded[key], c.Runs)
-		e.recorded[key] += len(c.Runs)
-		e.Doc.AddStorage(key.plan, phase, c.Storage)
+		e.early[plan] = saved
+		e.addRuns(plan, c)
+		if c.Mixed != "" && !e.notedMixed {
+			e.notedMixed = true
+			e.Note(c.Mixed + ": runs count for the phase of their first initiator; all ranks call world.phase")
+		}
 	}
 	return true, e.markOverlaps()
+}
+
+// addRuns adds to the result what a plan has recorded, by the phases in which it ran.
+func (e *Experiment) addRuns(plan int, c play.Collected) {
+	for runs := c.Runs; len(runs) > 0; {
+		key, n := runKey{plan, runs[0].Phase}, 1
+		for n < len(runs) && runs[n].Phase == key.phase {
+			n++
+		}
+		e.Doc.AddRuns(plan, key.phase, e.recorded[key], runs[:n])
+		e.recorded[key] += n
+		runs = runs[n:]
+	}
+	type half struct {
+		rank  int
+		op    string
+		phase string
+	}
+	count, phases, storage := map[half]int{}, []string{}, map[string][]series.StorageRun{}
+	for _, s := range c.Storage {
+		h := half{s.Rank, s.Op, s.Phase}
+		s.Iteration, count[h] = count[h], count[h]+1
+		if storage[s.Phase] == nil {
+			phases = append(phases, s.Phase)
+		}
+		storage[s.Phase] = append(storage[s.Phase], s)
+	}
+	for _, phase := range phases {
+		e.Doc.AddStorage(plan, phase, storage[phase])
+	}
 }
 
 // markOverlaps notes which messages ran at the same time, among all that were collected or saved.

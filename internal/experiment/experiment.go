@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"sync/atomic"
+	"time"
 
 	"perigee/internal/dashboard"
 	"perigee/internal/fault"
@@ -52,17 +53,20 @@ type Experiment struct {
 	// Doc is the result at rank 0, nil elsewhere.
 	Doc *result.Document
 
-	watch    *metric.ThresholdWatch // at rank 0
-	violated []metric.Outcome       // at rank 0, after Finish
-	saved    checkpoints
-	storing  atomic.Int32 // see Storing
-	claim    claim        // on File, at rank 0
+	watch      *metric.ThresholdWatch // at rank 0
+	violated   []metric.Outcome       // at rank 0, after Finish
+	aborting   error                  // see Aborting
+	violatedAt time.Time              // since when it is there
+	saved      checkpoints
+	storing    atomic.Int32 // see Storing
+	claim      claim        // on File, at rank 0
 
 	session    *session.Session
 	engine     nixl.Engine // of the session
 	agent      nixl.AgentConfig
 	defaultMem *nixl.Mem
 	notedGPUs  bool
+	notedMixed bool                      // that initiators were in different phases
 	netDevices string                    // of this rank, by --nic-map
 	hostPages  string                    // what NoteHostMemory will say, at rank 0
 	recorded   map[runKey]int            // runs already in the result

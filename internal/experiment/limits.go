@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
@@ -11,9 +12,27 @@ import (
 	"perigee/internal/table"
 )
 
-// Sampled is called when the result has new samples. It returns an error, which ends the run, as soon as a threshold
-// that says abort is violated.
-func (e *Experiment) Sampled() error { return e.sampled(false) }
+// Sampled is called when the result has new samples. If a threshold that says abort is violated, Aborting says so, and
+// Sampled itself half a second later.
+func (e *Experiment) Sampled() error { return e.hold(e.sampled(false)) }
+
+// abortSoon is how long a run may go on with samples alone when a threshold that says abort is violated.
+const abortSoon = time.Second / 2
+
+// hold keeps the error of a threshold for Aborting: a run that ends now is complete.
+func (e *Experiment) hold(err error) error {
+	if e.aborting == nil {
+		e.aborting, e.violatedAt = err, time.Now()
+	}
+	if e.aborting != nil && time.Since(e.violatedAt) > abortSoon {
+		return e.aborting
+	}
+	return nil
+}
+
+// Aborting is the error of a threshold that says abort and is violated, which ends what the scenario does next with
+// other ranks. nil for none, and at ranks other than 0.
+func (e *Experiment) Aborting() error { return e.aborting }
 
 // sampled is Sampled, where which runs overlapped may be known.
 func (e *Experiment) sampled(overlaps bool) error {
@@ -33,7 +52,8 @@ func (e *Experiment) sampled(overlaps bool) error {
 		}
 	}
 	return fault.New(fault.Threshold, "the threshold %s", o).
-		WithHint("the run was ended early because the threshold says abort; what was measured until then is in the result")
+		WithHint("the threshold says abort, which has ended the run in the phase %s, %s after it began; what was measured until then is in the result",
+			e.World.CurrentPhase(), time.Since(e.Doc.Started).Round(100*time.Millisecond))
 }
 
 func (e *Experiment) record(i int, o metric.Outcome) {

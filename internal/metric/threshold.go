@@ -177,6 +177,9 @@ func (t Threshold) Judge(d *result.Document) Outcome {
 			o.Others = " with the label " + label + cmp.Or(strings.TrimPrefix(o.Others, " with these labels"), ", and none with labels")
 		}
 	}
+	if o.Samples == 0 && o.Others == "" && t.Where != nil && t.Where.Names("phase") {
+		o.Others = phasesOf(d, t.Metric)
+	}
 	if def, _ := Find(t.Metric); o.Samples == 0 && def.atEnd { // what no host has counted is not 0
 		o.Value, o.Passed, o.Others = math.NaN(), false, uncounted(d, t.Metric)
 	} else if def.labels != nil && !o.Passed {
@@ -250,6 +253,24 @@ func others(d *result.Document, name string) string {
 		list = append(list, fmt.Sprint(more, " more"))
 	}
 	return " with these labels, only with " + strings.Join(list, ", ")
+}
+
+// phasesOf names the phases that have samples of a metric; empty where there are no samples.
+func phasesOf(d *result.Document, metric string) string {
+	var phases []string
+	Each(d, metric, func(s Sample) {
+		if text := expr.Quote(s.Phase); s.Phase != "" && !slices.Contains(phases, text) {
+			phases = append(phases, text)
+		}
+	})
+	if len(phases) == 0 {
+		return ""
+	}
+	const most = 10
+	if more := len(phases) - most; more > 0 {
+		phases = append(phases[:most], fmt.Sprint(more, " more"))
+	}
+	return " in this phase, only in " + list(phases)
 }
 
 // calm reports whether a result has a workload that is known to have no overlap.

@@ -12,8 +12,8 @@ var floors = []string{
 	`internal/fault internal/page internal/table internal/traffic/series nixl spmd/host
 	tools/disagg/benchlog`,
 	`internal/expr internal/file internal/traffic/overlap nixl/internal/kernel spmd/boot/watch`,
-	`internal/cli internal/conf internal/junit internal/parity internal/traffic/matrix nixl/device
-	nixl/nixltest scenarios spmd/boot`,
+	`internal/cli internal/conf internal/junit internal/parity internal/traffic/matrix lua/pattern
+	nixl/device nixl/nixltest scenarios spmd/boot`,
 	`internal/model internal/moe internal/result internal/trace internal/traffic/load lua/vm nixl/capi
 	nixl/shm spmd spmd/launch tools/disagg/config`,
 	`internal/contention internal/dashboard internal/replay internal/result/resulttest

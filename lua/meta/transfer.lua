@@ -66,7 +66,8 @@
 ---@class Collected
 ---@field runs Run[] the recorded runs since the last collect, in their order
 ---@field storage StorageRun[] the recorded runs of storage operations
----@field isolated? number the largest of the initiators' own mean seconds per run; nil without runs
+---@field mean? number the largest of the initiators' own mean seconds per run; nil without runs
+---@field isolated? number the same of the runs in the phase isolated; nil without such runs
 
 ---A prepared traffic pattern. Every rank has it, also one that takes no part.
 ---@class Plan

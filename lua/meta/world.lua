@@ -48,7 +48,7 @@ function world.all_to_all(values, ranks) end
 ---@return T
 function world.reduce(value, how, ranks) end
 
----Names what this rank does from now on, in failures and in the result. "isolated" has a meaning: what is collected in it are runs of a pattern alone, against which those of all other phases are compared.
+---Names what this rank does from now on, in failures and in the result. A run has the phase in which it began. "isolated" has a meaning: its runs are those of a pattern alone, against which those of all other phases are compared.
 ---@param name string
 function world.phase(name) end
 

@@ -124,6 +124,9 @@ func optionFrom(t *glua.LTable) (Option, error) {
 		}
 	}
 	if c := f.Table("choices"); c != nil {
+		if err := vm.List("choices", "a list", c); err != nil {
+			return Option{}, err
+		}
 		for i := range c.Len() {
 			o.Choices = append(o.Choices, c.RawGetInt(i+1).String())
 		}

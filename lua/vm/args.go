@@ -214,9 +214,31 @@ func ObjectArg[T any](L *glua.LState, n int, what string) (T, error) {
 	return object, nil
 }
 
+// List refuses a table with keys beside 1, 2, 3 and so on: what stands there would be lost. name and want are for
+// messages, such as "metrics" and "a list".
+func List(name, want string, t *glua.LTable) error {
+	stray, last := glua.LValue(glua.LNil), int64(t.Len())
+	t.ForEach(func(key, _ glua.LValue) {
+		if i, ok := WholeNumber(key); stray == glua.LNil && (!ok || i < 1 || i > last) {
+			stray = key
+		}
+	})
+	if stray == glua.LNil {
+		return nil
+	}
+	key := stray.String()
+	if len(key) > maxQuoted {
+		key = Quoted(key)
+	}
+	return fault.New(fault.Script, "%s has the key %s, want %s", name, key, want)
+}
+
 // Each calls f with the elements of a list, from 1, which have to be of one of Lua's types. what names element %d in
 // messages, and want says what it should be.
 func Each[T glua.LValue](t *glua.LTable, what, want string, f func(i int, v T) error) error {
+	if err := List("the list of "+want, "the keys 1, 2, 3 ...", t); err != nil {
+		return err
+	}
 	for i, n := 1, t.Len(); i <= n; i++ {
 		v, ok := t.RawGetInt(i).(T)
 		if !ok {
@@ -231,6 +253,9 @@ func Each[T glua.LValue](t *glua.LTable, what, want string, f func(i int, v T) e
 
 // Ranks reads a list of ranks.
 func Ranks(t *glua.LTable) ([]int, error) {
+	if err := List("the list of ranks", "the keys 1, 2, 3 ...", t); err != nil {
+		return nil, err
+	}
 	ranks := make([]int, t.Len())
 	for i := range ranks {
 		r, err := Integer(t.RawGetInt(i+1), 0)

@@ -59,11 +59,25 @@ func reason(L *glua.LState, complaint, line string) string {
 	if key := indexOfNil.FindStringSubmatch(complaint); key != nil {
 		for _, m := range member.Get().FindAllStringSubmatch(line, -1) {
 			if m[2] == key[1] && L.GetGlobal(m[1]) == glua.LNil {
-				return m[1] + " is nil, and " + m[2] + " is asked of it" + conf.Suggestion(m[1], Names(L.G.Global))
+				return m[1] + " is nil, and " + m[2] + " is asked of it" + Instead(m[1], Names(L.G.Global))
 			}
 		}
 	}
 	return ""
+}
+
+// Instead says what there is in the place of a global that is not there: a name that is much like it, or, of Lua's
+// libraries that scripts have not, what does their work.
+func Instead(global string, names []string) string {
+	switch global {
+	case "os":
+		return "; scripts have no os: clock.now() and clock.wall() say the time, options take settings"
+	case "io":
+		return "; scripts have no io: config.load and matrix.load read files, result.save writes those that the command line names, or with --allow-io all"
+	case "debug":
+		return "; scripts have no debug"
+	}
+	return conf.Suggestion(global, names)
 }
 
 // Names are the keys of a table that are names.

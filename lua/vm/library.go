@@ -25,9 +25,14 @@ func mendLibrary(L *glua.LState) {
 	text := library(glua.StringLibName)
 	into(text, "byte", stringByte)
 	into(text, "format", stringFormat)
-	into(text, "match", matchOrNil(own(text, "match")))
+	into(text, "find", stringFind)
+	into(text, "match", stringMatch)
+	into(text, "gmatch", stringGmatch)
+	into(text, "gfind", stringGmatch) // its old name
+	into(text, "gsub", stringGsub)
 	into(library(glua.TabLibName), "concat", tableConcat)
 	into(library(glua.TabLibName), "remove", tableRemove)
+	into(library(glua.TabLibName), "sort", tableSort)
 	into(library(glua.MathLibName), "mod", own(library(glua.MathLibName), "fmod")) // its old name
 	coroutines := library(glua.CoroutineLibName)
 	around := coroutineBody(L)
@@ -109,18 +114,6 @@ func stringByte(L *glua.LState) int {
 		L.Push(glua.LNumber(text[i-1]))
 	}
 	return max(to-from+1, 0)
-}
-
-// matchOrNil makes string.match return nil where nothing matches. The interpreter's returns no value then.
-func matchOrNil(match glua.LGFunction) glua.LGFunction {
-	return func(L *glua.LState) int {
-		n := match(L)
-		if n == 0 {
-			L.Push(glua.LNil)
-			n = 1
-		}
-		return n
-	}
 }
 
 // tableConcat is table.concat. The interpreter's takes no list that begins at 0, as those of ranks do.

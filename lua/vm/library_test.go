@@ -1,9 +1,11 @@
 package vm
 
 import (
+	"context"
 	"io"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The libraries do what Lua 5.1's do: what is wanted here is what it answers.
@@ -39,6 +41,12 @@ func TestLibrary(t *testing.T) {
 			(function() local t = { 1, 2, 3 } return table.remove(t, 0), table.remove(t, -1), table.remove(t, 4), #t end)() -> nil nil nil 3
 			(function() local t = { 1, 2, 3 } return table.remove(t, 1), table.remove(t), #t, t[1] end)() -> 1 3 1 2
 			(function() local t = { 1, 2 } table.insert(t, 2, 9) table.insert(t, 4) t[#t] = nil table.insert(t, 5) return unpack(t) end)() -> 1 9 2 5
+			(function() local t = { 3, 2, 1, nil } table.sort(t) return unpack(t) end)() -> 1 2 3
+			(function() local t = { "a", "b" } table.sort(t, function(a, b) return a > b end) return unpack(t) end)() -> b a
+			(function() local t = { 2, 2, 1, 3 } table.sort(t, function(a, b) return a < b end) return unpack(t) end)() -> 1 2 2 3
+			pcall(table.sort, { 1, "x" }) -> false b.lua:1: attempt to compare string with number
+			(select(2, pcall(table.sort, { 1, 2, 3 }, function() return true end))):match("invalid order function for sorting") -> invalid order function for sorting
+			(select(2, pcall(table.sort, { 1, 1, 1 }, function(a, b) return a <= b end))):match("invalid order function for sorting") -> invalid order function for sorting
 			pcall(math.random, -2^63, 2^63) -> false b.lua:1: bad argument #1 to (anonymous) (wanted a number from -2^53 to 2^53, got -9.223372036854776e+18)
 			pcall(math.random, 0/0) -> false b.lua:1: bad argument #1 to (anonymous) (wanted a number from -2^53 to 2^53, got NaN)
 			pcall(math.random, 0) -> false b.lua:1: random: the interval from 1 to 0 is empty
@@ -54,6 +62,19 @@ func TestLibrary(t *testing.T) {
 	`)
 	if err != nil || failed.Len() > 0 {
 		t.Fatalf("%v\n%s", err, failed.String())
+	}
+}
+
+// A pattern that would take years ends with the script's time.
+func TestPatternsEndInTime(t *testing.T) {
+	v := New(io.Discard)
+	defer v.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	v.L.SetContext(ctx)
+	_, err := v.Load("b.lua", `return ("a"):rep(3000):find(("(a-)"):rep(20) .. "b")`)
+	if err == nil || !strings.Contains(err.Error(), context.DeadlineExceeded.Error()) {
+		t.Fatal(err)
 	}
 }
 

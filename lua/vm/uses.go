@@ -10,6 +10,8 @@ type Uses struct {
 	Writes   []Use           // to globals
 	Sets     map[string]bool // keys that are set in any table
 	Locals   []string
+	Asked    map[Use]bool // fields of globals that are only asked whether they are there
+	Calls    []Call
 }
 
 // Use is a global, or a field of one, in a line of a file.
@@ -24,9 +26,16 @@ func UsesOf(name, source string) (*Uses, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := &Uses{File: name, Sets: map[string]bool{}}
-	u.add(proto)
-	return u, nil
+	return usesIn(name, proto), nil
+}
+
+// UsesOfFunction are the names in a function of a script, and in those inside it.
+func UsesOfFunction(f *glua.LFunction) *Uses { return usesIn(f.Proto.SourceName, f.Proto) }
+
+func usesIn(name string, f *glua.FunctionProto) *Uses {
+	u := &Uses{File: name, Sets: map[string]bool{}, Asked: map[Use]bool{}}
+	u.add(f)
+	return u
 }
 
 // instruction is one of gopher-lua's, whose file opcode.go has the fields.
@@ -46,6 +55,7 @@ func (u *Uses) add(f *glua.FunctionProto) {
 	for pc := range f.Code {
 		u.addInstruction(f, pc)
 	}
+	u.Calls = append(u.Calls, callsIn(f)...)
 	for _, inner := range f.FunctionPrototypes {
 		u.add(inner)
 	}
@@ -59,7 +69,6 @@ func (u *Uses) addInstruction(f *glua.FunctionProto, pc int) {
 		return instruction(f.Code[pc])
 	}
 	text := func(constant int) string { return glua.LVAsString(f.Constants[constant]) }
-	const isConstant = 1 << 8 // an operand that is no register
 	before, now, next, then := at(pc-1), at(pc), at(pc+1), at(pc+2)
 	use := Use{Line: f.DbgSourcePositions[pc]}
 	switch now.opcode() {
@@ -82,9 +91,13 @@ func (u *Uses) addInstruction(f *glua.FunctionProto, pc int) {
 			u.Reads = append(u.Reads, use)
 		}
 		member := next.opcode() == glua.OP_GETTABLEKS || next.opcode() == glua.OP_SELF
-		if member && next.b() == now.a() && next.c()&isConstant != 0 && !asked(pc+2) {
+		if member && next.b() == now.a() && next.c()&isConstant != 0 {
 			use.Field = text(next.c() &^ isConstant)
-			u.Reads = append(u.Reads, use)
+			if asked(pc + 2) {
+				u.Asked[use] = true
+			} else {
+				u.Reads = append(u.Reads, use)
+			}
 		}
 		if next.opcode() == glua.OP_LOADK && next.a() == now.a()+1 { // the argument of a call, or a key that is set
 			key := text(next.constant())

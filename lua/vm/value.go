@@ -145,6 +145,7 @@ func (c *converter) table(t *glua.LTable, depth int) (any, error) {
 	}
 	m := make(map[string]any, count)
 	var failed error
+	var kind glua.LValue // a key, of the type that all have
 	t.ForEach(func(k, v glua.LValue) {
 		if failed != nil {
 			return
@@ -154,8 +155,11 @@ func (c *converter) table(t *glua.LTable, depth int) (any, error) {
 			failed = fault.New(fault.Script, "a table that is sent or stored has a key of type %s, want strings or numbers", k.Type())
 			return
 		}
-		if _, twice := m[key]; twice {
-			failed = fault.New(fault.Script, "a table that is sent or stored has the key %s both as a number and as a string", key)
+		if kind == nil {
+			kind = k
+		} else if kind.Type() != k.Type() { // they would all become strings
+			failed = fault.New(fault.Script, "a table that is sent or stored has both numbers and strings as keys: %s and %s",
+				Describe(kind), Describe(k)).WithHint("a list has the keys 1, 2, 3 ...; give it a name there")
 			return
 		}
 		m[key], failed = c.convert(v, depth)

@@ -36,6 +36,9 @@ type VM struct {
 	entry  string              // what Go code has called, for errors
 	random *generator
 	raised *scriptFault // the last error that was raised for Go code
+
+	strict map[*glua.LTable]*glua.LTable // the metatables of tables that are strict
+	asked  map[string]map[Use]bool       // see onlyAsked, by file
 }
 
 // maxRegistry is how many values Lua functions may hold at a time. The room grows when
@@ -48,7 +51,8 @@ const (
 // New makes a state in which no script is loaded. Close it in the end.
 func New(out io.Writer) *VM {
 	L := glua.NewState(glua.Options{SkipOpenLibs: true, RegistryMaxSize: maxRegistry, RegistryGrowStep: registryStep})
-	v := &VM{L: L, Out: out, texts: map[string][]string{}}
+	v := &VM{L: L, Out: out, texts: map[string][]string{}, strict: map[*glua.LTable]*glua.LTable{},
+		asked: map[string]map[Use]bool{}}
 	v.openLibraries()
 	v.valueTypes()
 	return v
@@ -113,6 +117,9 @@ func (v *VM) openLibraries() {
 	v.L.SetGlobal("print", v.L.NewFunction(v.print))
 	v.random = openRandom(v.L)
 	mendLibrary(v.L)
+	for _, name := range []string{glua.TabLibName, glua.StringLibName, glua.MathLibName, glua.CoroutineLibName} {
+		v.StrictGlobal(name, v.L.GetGlobal(name).(*glua.LTable))
+	}
 }
 
 func (v *VM) print(L *glua.LState) int {

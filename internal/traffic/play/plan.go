@@ -86,6 +86,10 @@ func Apart(s *session.Session, plans []*Plan) ([]*Plan, error) {
 			return nil, err
 		}
 	}
+	group := s.NewGroup()
+	for _, p := range list {
+		p.Group = group
+	}
 	return list, nil
 }
 
@@ -293,6 +297,7 @@ func Warmup(plans []*Plan, n int) error {
 			if !k.freshFor(seen, p) {
 				continue
 			}
+			p.disturb()
 			if err := p.runPart(k, n, false, before{}); err != nil {
 				return err
 			}

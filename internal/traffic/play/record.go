@@ -2,6 +2,7 @@ package play
 
 import (
 	"errors"
+	"fmt"
 
 	"perigee/internal/fault"
 	"perigee/internal/traffic/load"
@@ -15,6 +16,8 @@ import (
 type Collected struct {
 	Runs    []series.Run
 	Storage []series.StorageRun
+	// Mixed says of a run that its initiators were in different phases; empty for none.
+	Mixed string
 }
 
 // Add appends what was recorded after c, before it was last collected.
@@ -129,20 +132,21 @@ func assemble(w *spmd.World, p *Plan, log func(rank, lane int) []series.Logged) 
 			}
 		}
 	}
-	c.Runs, err = join(w, p, messages)
+	c.Runs, c.Mixed, err = join(w, p, messages)
 	return c, err
 }
 
-// join makes runs of the parts of all initiators.
-func join(w *spmd.World, p *Plan, parts []recorded) ([]series.Run, error) {
+// join makes runs of the parts of all initiators. mixed is as in Collected.
+func join(w *spmd.World, p *Plan, parts []recorded) (runs []series.Run, mixed string, err error) {
 	if len(parts) == 0 {
-		return nil, nil
+		return nil, "", nil
 	}
 	n := len(parts[0].log)
-	runs, exits := make([]series.Run, n), make([][]series.Exit, n)
+	runs = make([]series.Run, n)
+	exits := make([][]series.Exit, n)
 	for _, k := range parts {
 		if len(k.log) != n {
-			return nil, fault.New(fault.Script,
+			return nil, "", fault.New(fault.Script,
 				"%s: rank %d has run it %d times since the last collect, rank %d %d times",
 				p.Label(), parts[0].rank, n, k.rank, len(k.log)).
 				WithHint("all initiators of a pattern must run it equally often")
@@ -150,6 +154,13 @@ func join(w *spmd.World, p *Plan, parts []recorded) ([]series.Run, error) {
 		for i, t := range k.log {
 			runs[i].Add(k.rankRun(w, t))
 			runs[i].Filled = runs[i].Filled || t.Filled
+			switch r := &runs[i]; {
+			case len(r.Ranks) == 1:
+				r.Phase = t.Phase
+			case r.Phase != t.Phase && mixed == "":
+				mixed = fmt.Sprintf("rank %d was in the phase %s when it ran %s, rank %d in %s", r.Ranks[0].Rank, r.Phase, p.Label(),
+					k.rank, t.Phase)
+			}
 			if t.Agreed.NS != 0 {
 				// Every rank has the same instant, by its own clock.
 				agreed := w.ToCommon(k.rank, t.Agreed.NS)
@@ -161,7 +172,7 @@ func join(w *spmd.World, p *Plan, parts []recorded) ([]series.Run, error) {
 	for i := range runs {
 		runs[i].Complete(w.Uncertainty(p.Initiators), exits[i])
 	}
-	return runs, nil
+	return runs, mixed, nil
 }
 
 func (k recorded) rankRun(w *spmd.World, t series.Logged) series.RankRun {
@@ -182,7 +193,7 @@ func (k recorded) storageRuns(w *spmd.World) (list []series.StorageRun) {
 		for j, o := range k.posts {
 			list = append(list, series.StorageRun{
 				Rank: k.rank, Op: o.Op.String(), Iteration: i, Bytes: o.Bytes,
-				StartNS: w.ToCommon(k.rank, run.Start), EndNS: w.ToCommon(k.rank, run.Done[j]),
+				StartNS: w.ToCommon(k.rank, run.Start), EndNS: w.ToCommon(k.rank, run.Done[j]), Phase: run.Phase,
 			})
 		}
 	}

@@ -32,22 +32,27 @@ func (p *Plan) Run(n int, record bool) error {
 	b, err := p.agree()
 	for ; n > 0 && err == nil; n-- {
 		err = p.runTogether(record, b)
-		b = before{}
+		b = b.next()
 	}
 	return err
 }
 
-// before holds the barrier, the agreed instant and the gap that a run of a plan comes after.
+// before holds the barrier, the agreed instant and the gap that a run of a plan comes after, and the rank's phase.
 type before struct {
 	left   series.Exit
 	agreed series.Agreed
 	gap    bool
+	phase  string
 }
+
+// next is before of a run that follows at once.
+func (b before) next() before { return before{phase: b.phase} }
 
 // agree takes note of the barrier that this rank has left, and agrees on an instant with the other initiators if
 // the plan starts by the clock.
 func (p *Plan) agree() (b before, err error) {
-	b.left, b.gap, p.gap = p.s.TakeExit(), p.gap, false
+	p.disturb()
+	b.left, b.gap, p.gap, b.phase = p.s.TakeExit(), p.gap, false, p.s.World().CurrentPhase()
 	if !p.clocked {
 		return b, nil
 	}
@@ -118,7 +123,7 @@ func (p *Plan) runPart(k *part, n int, record bool, b before) error {
 		return p.pieces(k, k.batch.Run, n, max(mostStamps/(3+len(k.posts)), 1), func() error { return b.await(p) },
 			func(times []nixl.Times) {
 				k.keep(times, b, record)
-				b = before{}
+				b = b.next()
 			})
 	})
 }
@@ -174,8 +179,9 @@ func (k *part) keep(times []nixl.Times, b before, record bool) {
 		return
 	}
 	for _, t := range times {
-		k.log = append(k.log, series.Logged{Stamps: series.Stamps(t), Left: b.left, Agreed: b.agreed, Filled: b.gap})
-		b = before{}
+		k.log = append(k.log, series.Logged{Stamps: series.Stamps(t), Left: b.left, Agreed: b.agreed, Filled: b.gap,
+			Phase: b.phase})
+		b = b.next()
 	}
 }
 

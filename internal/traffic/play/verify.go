@@ -85,6 +85,8 @@ func Fill(p *Plan, round int) error {
 		return err
 	}
 	p.MarkGap()
+	p.disturb()
+	p.filled()
 	return (&check{p, round}).apart((*check).fill)
 }
 
@@ -92,6 +94,9 @@ func Fill(p *Plan, round int) error {
 // their runs. Wrong bytes are an error of the kind Corrupt whose cause is a *Corruption.
 func Check(p *Plan, round int) error {
 	if err := p.Usable(); err != nil {
+		return err
+	}
+	if err := p.undisturbed(); err != nil {
 		return err
 	}
 	return (&check{p, round}).apart((*check).arrived)

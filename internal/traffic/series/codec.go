@@ -23,18 +23,41 @@ type Log struct {
 	Runs []Logged
 }
 
-// EncodeLogs writes logs: their number, then for each the plan, the number of
-// runs, and for each run its stamps, the barrier before it, and the instant agreed on.
+// EncodeLogs writes logs: their number and the names of all phases, then for each the plan, the number of runs, and for
+// each run the place of its phase among these, its stamps, the barrier before it, and the instant agreed on.
 func EncodeLogs(logs []Log) []byte {
+	phases := phasesOf(logs)
 	b := binary.AppendUvarint(nil, uint64(len(logs)))
+	b = binary.AppendUvarint(b, uint64(len(phases)))
+	for _, p := range phases {
+		b = pack.AppendText(b, p)
+	}
 	for _, l := range logs {
 		b = binary.AppendUvarint(b, uint64(l.Plan))
 		b = binary.AppendUvarint(b, uint64(len(l.Runs)))
+		place := 0
 		for _, r := range l.Runs {
-			b = r.encode(b)
+			if phases[place] != r.Phase {
+				place = slices.Index(phases, r.Phase)
+			}
+			b = r.encode(binary.AppendUvarint(b, uint64(place)))
 		}
 	}
 	return b
+}
+
+// phasesOf are the phases of logs, each once, in the order in which they come first.
+func phasesOf(logs []Log) (phases []string) {
+	last := ""
+	for _, l := range logs {
+		for _, r := range l.Runs {
+			if (len(phases) == 0 || r.Phase != last) && !slices.Contains(phases, r.Phase) {
+				phases = append(phases, r.Phase)
+			}
+			last = r.Phase
+		}
+	}
+	return phases
 }
 
 // encode writes times as differences from the start, which take few bytes as varints: a rank sends a million stamps.
@@ -72,13 +95,24 @@ func DecodeLogs(b []byte, shapes []Shape) ([][]Logged, error) {
 	if n := d.Unsigned(); d.Err() == nil && n != uint64(len(shapes)) {
 		return nil, ErrPlans
 	}
+	phases := make([]string, d.Count())
+	for i := range phases {
+		phases[i] = d.Text()
+	}
 	logs := make([][]Logged, len(shapes))
 	for i, s := range shapes {
 		if plan := d.Unsigned(); d.Err() == nil && plan != uint64(s.Plan) {
 			return nil, ErrPlans
 		}
 		for left := d.Unsigned(); left > 0 && d.Err() == nil; left-- {
-			logs[i] = append(logs[i], readLogged(d, s.Transfers))
+			place := d.Unsigned()
+			if place >= uint64(len(phases)) {
+				d.Fail()
+				break
+			}
+			r := readLogged(d, s.Transfers)
+			r.Phase = phases[place]
+			logs[i] = append(logs[i], r)
 		}
 	}
 	return logs, d.End("recorded runs")

@@ -44,7 +44,8 @@ func TestLogsRoundTrip(t *testing.T) {
 					agreed.NS = rapid.Int64Range(1, math.MaxInt64).Draw(rt, "instant")
 					agreed.Late = rapid.Int64Range(0, math.MaxInt64).Draw(rt, "late")
 				}
-				runs = append(runs, Logged{times, left, agreed, rapid.Bool().Draw(rt, "filled")})
+				runs = append(runs, Logged{times, left, agreed, rapid.Bool().Draw(rt, "filled"),
+					rapid.SampledFrom([]string{"isolated", "workload", ""}).Draw(rt, "phase")})
 			}
 			logs, shapes = append(logs, Log{shape.Plan, runs}), append(shapes, shape)
 		}
@@ -70,10 +71,10 @@ func TestLogsRoundTrip(t *testing.T) {
 func FuzzDecodeLogs(f *testing.F) {
 	shapes := []Shape{{0, 2}, {1, 0}}
 	f.Add(EncodeLogs([]Log{
-		{0, []Logged{{Stamps{Start: 1, Posted: 2, End: 5, Done: []int64{4, 5}}, Exit{3, 1}, Agreed{7, 2}, true}}},
+		{0, []Logged{{Stamps{Start: 1, Posted: 2, End: 5, Done: []int64{4, 5}}, Exit{3, 1}, Agreed{7, 2}, true, "workload"}}},
 		{Plan: 1},
 	}))
-	f.Add([]byte{2, 0, 0, 1, 0})
+	f.Add([]byte{2, 1, 1, 97, 0, 0, 1, 0})
 	f.Add([]byte{2, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -86,6 +86,8 @@ type Run struct {
 	// AgreedNS is the instant at which the initiators agreed to start; nil if they did not.
 	AgreedNS *int64    `json:"agreed_ns,omitempty"`
 	Ranks    []RankRun `json:"ranks"`
+	// Phase is that of its first initiator when it began. Results have it beside the run.
+	Phase string `json:"-"`
 }
 
 // Late is how many initiators were ready only after the instant agreed on.
@@ -123,10 +125,9 @@ func (r Run) MeanBandwidth() float64 {
 	return sum / float64(len(r.Ranks))
 }
 
-// Isolated is the latency of a pattern that ran alone several times, in
-// nanoseconds: the maximum over initiators of the mean over runs of that
-// initiator's own time.
-func Isolated(runs []Run) float64 {
+// Mean is the latency of a pattern that ran several times, in nanoseconds: the maximum over initiators of the mean over
+// runs of that initiator's own time.
+func Mean(runs []Run) float64 {
 	if len(runs) == 0 {
 		return math.NaN()
 	}
@@ -176,4 +177,5 @@ type StorageRun struct {
 	StartNS   int64  `json:"start_ns"`  // before the first post of the rank's operation
 	EndNS     int64  `json:"end_ns"`    // when all bytes of this half had been moved
 	Bytes     int64  `json:"bytes"`
+	Phase     string `json:"-"` // of the rank when it began
 }

@@ -27,10 +27,10 @@ func TestFormulas(t *testing.T) {
 	}
 	// Rank 0 needs 100 and 300 ns, mean 200; rank 3 needs 250 and 170, mean 210.
 	second := run(rank(0, 5000, 5300, 1000), rank(3, 5000, 5170, 500))
-	if iso := Isolated([]Run{first, second}); iso != 210 {
+	if iso := Mean([]Run{first, second}); iso != 210 {
 		t.Errorf("isolated %v, want 210", iso)
 	}
-	if iso := Isolated(nil); !math.IsNaN(iso) {
+	if iso := Mean(nil); !math.IsNaN(iso) {
 		t.Errorf("isolated of no run is %v, want NaN", iso)
 	}
 	var empty Run

@@ -23,12 +23,13 @@ type Agreed struct {
 }
 
 // Logged is a recorded run, the barrier before it if there was one since the previous run, the instant agreed
-// on if there was one, and whether the buffers were filled before it.
+// on if there was one, whether the buffers were filled before it, and the rank's phase when it began.
 type Logged struct {
 	Stamps
 	Left   Exit
 	Agreed Agreed
 	Filled bool
+	Phase  string
 }
 
 // Skew is how far apart ranks left a barrier: the last exit minus the first, in

@@ -35,6 +35,17 @@ type Session struct {
 	pace      pace                      // of starts by the clock
 	available func() (int64, error)     // host memory that can be allocated
 	closed    bool
+	groups    int // of loads that share no memory
+
+	// Filled are loads whose buffers hold known bytes until they are checked, with the label of what has run into the
+	// same memory since; empty for none.
+	Filled map[*Reserved]string
+}
+
+// NewGroup is a number for loads that share no memory with each other.
+func (s *Session) NewGroup() int {
+	s.groups++
+	return s.groups
 }
 
 // opened numbers the agents of a process, whose names must differ.
@@ -58,6 +69,7 @@ func OpenIn(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, seed uint64
 	s := &Session{
 		world: w, engine: engine, cfg: cfg, seed: seed, ledger: ledger, lanes: map[load.Lane]*Lane{},
 		turns:     map[load.Lane]*sync.Mutex{},
+		Filled:    map[*Reserved]string{},
 		available: func() (int64, error) { return math.MaxInt64, nil },
 	}
 	first, err := s.lane(0)
@@ -134,6 +146,7 @@ type Reserved struct {
 	load.Roles
 	Number int // in the order of reservation, the same at all ranks
 	Lanes  []*Bound
+	Group  int // of loads that share no memory with each other; 0 for none
 }
 
 // Reserve makes buffers, files and connections for loads. See the package's comment for its steps. Loads that differ

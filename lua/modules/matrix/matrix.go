@@ -244,11 +244,17 @@ func (r *instance) read(path string) (*matrix.Matrix, error) {
 // from(rows), a list of lists of sizes.
 func (r *instance) from(L *glua.LState) (int, error) {
 	t := L.CheckTable(1)
+	if err := vm.List("matrix.from: the list of rows", "the keys 1, 2, 3 ...", t); err != nil {
+		return 0, err
+	}
 	rows := make([][]int64, t.Len())
 	for i := range rows {
 		row, ok := t.RawGetInt(i + 1).(*glua.LTable)
 		if !ok {
 			return 0, fault.New(fault.Script, "row %d is %s, want a list of sizes", i, vm.Describe(t.RawGetInt(i+1)))
+		}
+		if err := vm.List(fmt.Sprintf("row %d", i), "a list of sizes", row); err != nil {
+			return 0, err
 		}
 		for j := range row.Len() {
 			bytes, err := vm.Size(row.RawGetInt(j + 1))

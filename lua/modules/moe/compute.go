@@ -16,6 +16,9 @@ import (
 // fit: fit{{bytes, seconds}, ...}.
 func fit(L *glua.LState) (int, error) {
 	t := L.CheckTable(1)
+	if err := vm.List("moe.fit: the list of points", "the keys 1, 2, 3 ...", t); err != nil {
+		return 0, err
+	}
 	var points []moe.Point
 	for i, n := 1, t.Len(); i <= n; i++ {
 		row, _ := t.RawGetInt(i).(*glua.LTable)

@@ -35,6 +35,12 @@ func newTable(title string, columns *glua.LTable) (text table.Table, record resu
 	return text, record, list, err
 }
 
+// TableTakes and ColumnTakes are the fields of a table and of a column, for readers of scripts that do not run.
+var (
+	TableTakes  = []string{"columns", "keys", "rows", "silent", "stream", "title"}
+	ColumnTakes = []string{"silent"}
+)
+
 // table{title =, columns = {{"Name", "%.3f"}, ...}, rows = {{...}, ...}, keys =, stream =, silent =}.
 func (r *tables) table(L *glua.LState) (int, error) {
 	f := vm.NewFields("result.table", L.CheckTable(1))
@@ -58,6 +64,9 @@ func (r *tables) table(L *glua.LState) (int, error) {
 	}
 	text, record, list, err := newTable(title, columns)
 	if err != nil {
+		return 0, err
+	}
+	if err := vm.List("result.table: rows", "a list", rows); err != nil {
 		return 0, err
 	}
 	for i, n := 1, rows.Len(); i <= n; i++ {
@@ -211,26 +220,34 @@ var columnFormat = regexp.MustCompile(`^(?:[^%]|%%)*%[-+ 0#]*[0-9]{0,3}(?:\.[0-9
 
 // columnsFrom reads the columns of result.table: {{name, format, silent =}, ...}.
 func columnsFrom(t *glua.LTable) ([]column, error) {
+	if err := vm.List("result.table: columns", "a list", t); err != nil {
+		return nil, err
+	}
 	list := make([]column, 0, t.Len())
 	err := vm.Each(t, "result.table: column %d", "{name, format}", func(i int, c *glua.LTable) error {
-		name, ok := c.RawGetInt(1).(glua.LString)
+		f := vm.NewFields(fmt.Sprintf("result.table: column %d", i), c)
+		first, silent := f.Positions(2), f.Bool("silent", false)
+		if err := f.Err(); err != nil {
+			return err
+		}
+		name, ok := first[0].(glua.LString)
 		if !ok {
 			return fault.New(fault.Script, "result.table: the name of column %d is %s, want a string", i,
-				vm.Describe(c.RawGetInt(1)))
+				vm.Describe(first[0]))
 		}
 		if err := modules.CheckName(fmt.Sprintf("result.table: the name of column %d", i), string(name)); err != nil {
 			return err
 		}
 		format := "%v"
-		if f := c.RawGetInt(2); f != glua.LNil {
-			format = f.String()
+		if first[1] != glua.LNil {
+			format = first[1].String()
 		}
 		m := columnFormat.FindStringSubmatch(format)
 		if m == nil {
 			return fault.New(fault.Script,
 				"result.table: column %s has the format %q, want one such as %%d, %%.3f or %%s", name, format)
 		}
-		list = append(list, column{string(name), format, m[1][0], glua.LVAsBool(c.RawGetString("silent"))})
+		list = append(list, column{string(name), format, m[1][0], silent})
 		return nil
 	})
 	return list, err
@@ -241,6 +258,9 @@ func rowCells(v glua.LValue, columns []column) (cells, shown []any, err error) {
 	t, ok := v.(*glua.LTable)
 	if !ok {
 		return nil, nil, fmt.Errorf(" is %s, want a list", vm.Describe(v))
+	}
+	if err := vm.List("", "a list of cells", t); err != nil {
+		return nil, nil, err
 	}
 	if n := t.Len(); n > len(columns) {
 		return nil, nil, fmt.Errorf(" has %d cells for %d columns", n, len(columns))

@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"cmp"
+	"fmt"
 
 	glua "github.com/yuin/gopher-lua"
 
@@ -35,6 +36,16 @@ type spec struct {
 
 // startClock says that the initiators of a plan agree on an instant and start at it.
 const startClock = "clock"
+
+// Takes are the fields of the tables that functions of the module take, for readers of scripts that do not run.
+// A pattern and an exchange share most of theirs.
+var Takes = map[string][]string{
+	"prepare": {"exchange", "lane", "matrix", "meet", "mem", "metadata", "name", "op", "shards", "sleep_after",
+		"sleep_before", "start", "storage"},
+	"exchange": {"bytes", "count", "from", "recv", "recv_stride", "send", "send_stride", "to"}, // of a message
+	"lanes": {"api", "backend", "batch", "block", "direct", "files", "huge_pages", "limit", "local_mem", "op",
+		"overwrite", "path", "peers", "remote_mem", "shuffle", "shuffle_seed", "threads"},
+}
 
 // specFrom reads the arguments of prepare.
 func specFrom(h modules.Host, t *glua.LTable) (s spec, err error) {
@@ -74,7 +85,9 @@ func specFrom(h modules.Host, t *glua.LTable) (s spec, err error) {
 
 // patternInto reads what only a pattern has, and returns what finishes the spec.
 func patternInto(h modules.Host, s *spec, f *vm.Fields) func() error {
-	s.shards = f.Int("shards", 1, 1)
+	if s.shards = f.Int("shards", 1, 1); s.shards > load.MaxShards {
+		f.Fail("shards", fmt.Sprint("at most ", load.MaxShards), f.Get("shards"))
+	}
 	storage := f.Table("storage")
 	m, ok := vm.Object[*objects.Matrix](f.Get("matrix"))
 	if !ok {

@@ -77,6 +77,9 @@ func (r *instance) Close() error {
 func onPlans(f func(L *glua.LState, plans []*play.Plan) (int, error)) vm.Function {
 	return func(L *glua.LState) (int, error) {
 		t := L.CheckTable(1)
+		if err := vm.List("the list of plans", "the keys 1, 2, 3 ...", t); err != nil {
+			return 0, err
+		}
 		plans := make([]*play.Plan, t.Len())
 		for i := range plans {
 			p, ok := vm.Object[*plan](t.RawGetInt(i + 1))
@@ -239,8 +242,8 @@ func (r *instance) save(L *glua.LState, plans []*play.Plan) (int, error) {
 }
 
 // collect(plans). At rank 0 a list with one entry per plan:
-// {runs = {...}, isolated = seconds}; nil at the others. What is collected goes
-// into the result under the current phase.
+// {runs = {...}, mean = seconds, isolated = seconds}; nil at the others. What is
+// collected goes into the result, each run under the phase in which it ran.
 func (r *instance) collect(L *glua.LState, plans []*play.Plan) (int, error) {
 	if _, err := r.World(); err != nil {
 		return 0, err
@@ -289,9 +292,14 @@ func collected(L *glua.LState, list []series.Run) *glua.LTable {
 		runs.Append(e)
 	}
 	t.RawSetString("runs", runs)
-	if len(list) > 0 {
-		t.RawSetString("isolated", glua.LNumber(series.Isolated(list)/1e9))
+	mean := func(name string, runs []series.Run) {
+		if len(runs) > 0 {
+			t.RawSetString(name, glua.LNumber(series.Mean(runs)/1e9))
+		}
 	}
+	mean("mean", list)
+	other := func(r series.Run) bool { return r.Phase != result.IsolatedPhase }
+	mean("isolated", slices.DeleteFunc(slices.Clone(list), other))
 	return t
 }
 

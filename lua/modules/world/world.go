@@ -187,6 +187,9 @@ func (r *instance) reduce(L *glua.LState) (int, error) {
 		list = L.NewTable()
 		list.Append(L.Get(1))
 	}
+	if err := vm.List("world.reduce: the list", "the keys 1, 2, 3 ...", list); err != nil {
+		return 0, err
+	}
 	numbers := make([]float64, list.Len())
 	for i := range numbers {
 		n, ok := list.RawGetInt(i + 1).(glua.LNumber)

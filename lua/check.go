@@ -88,7 +88,7 @@ func (r *Runtime) unknown(all []*vm.Uses) (found []Finding) {
 			switch {
 			case u.Field == "" && !hidden && globals.RawGetString(u.Global) == glua.LNil && !written[u.Global]:
 				near := slices.Concat(uses.Locals, slices.Sorted(maps.Keys(written)), vm.Names(globals))
-				add(uses.File, u.Line, false, "there is no variable %s%s", u.Global, conf.Suggestion(u.Global, near))
+				add(uses.File, u.Line, false, "%s", vm.NoVariable(u.Global, near))
 			case u.Field != "" && isTable && t.RawGetString(u.Field) == glua.LNil && t.Metatable == glua.LNil &&
 				!written[u.Global] && !set[u.Field] && !slices.Contains(r.later(u.Global), u.Field):
 				near := append(r.later(u.Global), vm.Names(t)...)

@@ -23,6 +23,8 @@ func TestCheck(t *testing.T) {
 		in("return transfer.prepair {}"):                                 {`s.lua:2: there is no transfer.prepair; did you mean "prepare"?`},
 		in("print(world.sise, world.size)"):                              {`s.lua:2: there is no world.sise; did you mean "size"?`},
 		in("local s = string.fromat"):                                    {`s.lua:2: there is no string.fromat; did you mean "format"?`},
+		in("return os.time()"):                                           {"s.lua:2: there is no os here: clock.wall() is the time of day"},
+		in("io.open('x')"):                                               {"s.lua:2: there is no io here: options.path makes an option"},
 		in("world:barier()"):                                             {`s.lua:2: there is no world.barier; did you mean "barrier"?`},
 		"transfer.prepair {}":                                            {`s.lua:1: there is no transfer.prepair; did you mean "prepare"?`},
 		"return {\nrun = print, rnaks = 2 }":                             {`s.lua: the scenario has an unknown field "rnaks"; it takes about, metrics, options, ranks, run, thresholds; did you mean "ranks"?` + "\n  hint: a scenario returns a table with about, options, ranks and run; see docs/lua.md"},

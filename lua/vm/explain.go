@@ -59,11 +59,29 @@ func reason(L *glua.LState, complaint, line string) string {
 	if key := indexOfNil.FindStringSubmatch(complaint); key != nil {
 		for _, m := range member.Get().FindAllStringSubmatch(line, -1) {
 			if m[2] == key[1] && L.GetGlobal(m[1]) == glua.LNil {
+				if instead := absent[m[1]]; instead != "" {
+					return instead
+				}
 				return m[1] + " is nil, and " + m[2] + " is asked of it" + conf.Suggestion(m[1], Names(L.G.Global))
 			}
 		}
 	}
 	return ""
+}
+
+// absent are the libraries of Lua that scripts do not have, and what they have instead.
+var absent = map[string]string{
+	"os": "there is no os here: clock.wall() is the time of day in seconds, clock.now() that of all ranks together",
+	"io": "there is no io here: options.path makes an option for a file that rank 0 reads, config.load and matrix.load read one; " +
+		"m:save writes one, with --allow-io",
+}
+
+// NoVariable says that a global is not there: what stands in for a library of Lua, or the nearest of other names.
+func NoVariable(name string, near []string) string {
+	if instead := absent[name]; instead != "" {
+		return instead
+	}
+	return "there is no variable " + name + conf.Suggestion(name, near)
 }
 
 // Names are the keys of a table that are names.

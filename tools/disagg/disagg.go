@@ -303,7 +303,7 @@ func (c *ListCmd) print(s cli.Streams, f *found) error {
 	for _, e := range f.cases {
 		var remark any
 		if !e.Valid() {
-			remark = "invalid: " + e.Problems[0].Message
+			remark = "invalid: " + e.Problem().Message
 		}
 		if e.Reason != "" {
 			remark = "deselected: " + e.Reason

@@ -81,7 +81,8 @@ func Check(name string, own []result.MetricDef) error {
 	}
 	names := Names(own)
 	if near := conf.Suggestion(name, names); near != "" {
-		return fault.New(fault.Usage, "there is no metric %q%s", name, near).WithHint("docs/thresholds.md has all metrics")
+		return fault.New(fault.Usage, "there is no metric %q%s", name, near).
+			WithHint("docs/thresholds.md has all metrics")
 	}
 	return fault.New(fault.Usage, "there is no metric %q", name).
 		WithHint("metrics are %s; see docs/thresholds.md", list(names))

@@ -19,7 +19,7 @@ import (
 const MaxSource = 256 << 10
 
 // keywords are the words of Lua that a line may begin with, or that take a block.
-var keywords = []string{"break", "else", "elseif", "end", "for", "function", "local", "repeat", "return", "then", "until", "while"}
+var keywords = strings.Fields("break else elseif end for function local repeat return then until while")
 
 // statement is a word before another one or before a parenthesis.
 var statement = lazyre.New(`([A-Za-z_]\w*)(?:\s+[A-Za-z_]|\s*\()`)

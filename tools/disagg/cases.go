@@ -110,8 +110,12 @@ func difference(a, b *judge.Case) string {
 		}
 	}
 	if a.Config != "" && b.Config != "" && a.Config != b.Config {
-		return cli.Shortened(fmt.Sprintf("%s changed between job %s and %s%s", cmp.Or(filepath.Base(b.File), "the configuration"),
-			cmp.Or(a.Job, "?"), cmp.Or(b.Job, "?"), changedKeys(a.Dir, b.Dir)))
+		what := "the configuration"
+		if b.File != "" {
+			what = filepath.Base(b.File)
+		}
+		return cli.Shortened(fmt.Sprintf("%s changed between job %s and %s%s", what, cmp.Or(a.Job, "?"),
+			cmp.Or(b.Job, "?"), changedKeys(a.Dir, b.Dir)))
 	}
 	return ""
 }

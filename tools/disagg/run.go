@@ -307,9 +307,8 @@ func (r *session) dry() (err error) {
 			return planned{ID: t.Name, Error: err.Error()}
 		}
 		if r.Folder.Output != "" {
-			if err := writeScripts(filepath.Join(r.dir, dryFolder, filepath.Base(t.Dir)), plan); err != nil && unwritten == nil {
-				unwritten = err
-			}
+			dir := filepath.Join(r.dir, dryFolder, filepath.Base(t.Dir))
+			unwritten = cmp.Or(unwritten, writeScripts(dir, plan))
 		}
 		return planned{t.Name, plan.Template, plan.Command(), plan.Nodes, plan.Computed, plan.Text, plan.Files, ""}
 	}

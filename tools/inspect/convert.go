@@ -306,8 +306,8 @@ func patternTable(list []*patternSum, d *result.Document) *table.Table {
 		case tokens:
 			name = append(name, nil, nil)
 		}
-		t.AddRow(slices.Concat([]any{s.pattern}, name, []any{s.phase, len(s.ms), s.quantile(0), s.quantile(0.5), s.quantile(0.99),
-			s.quantile(1), s.mean(), stats.Median(s.bw)})...)
+		t.AddRow(slices.Concat([]any{s.pattern}, name, []any{s.phase, len(s.ms), s.quantile(0), s.quantile(0.5),
+			s.quantile(0.99), s.quantile(1), s.mean(), stats.Median(s.bw)})...)
 	}
 	return &t
 }

@@ -40,7 +40,8 @@ import (
 const (
 	// joinTimeout is how long a rank waits for the others to start.
 	joinTimeout = 2 * time.Minute
-	// giveWay is how long a rank stays that leaves an error to another: launchers that see a rank fail may end the others.
+	// giveWay is how long a rank stays that leaves an error to another: launchers that see a rank fail may end the
+	// others.
 	giveWay = 500 * time.Millisecond
 	// finalGrace is how long a rank of a failed job may take to write what it
 	// has; then it ends whatever it is doing. The launcher waits a little longer.

@@ -51,10 +51,10 @@ func (*Cmd) Advise(mistake error) error {
 	}
 	switch ending := filepath.Ext(path); ending {
 	case ".yaml", ".yml":
-		return fault.New(fault.Usage, "%s is no number of ranks: simulate counts what ranks tell each other, for a number of them "+
+		return fault.New(fault.Usage, "%s is no number of ranks: simulate counts what ranks send each other to coordinate, for a number of them "+
 			"or for the patterns of a configuration", path).WithHint("perigee simulate --config %s", cli.Quote(path))
 	case ".jsonl", ".csv", ".gz":
-		return fault.New(fault.Usage, "%s is no number of ranks: simulate counts what ranks tell each other, for a number of them "+
+		return fault.New(fault.Usage, "%s is no number of ranks: simulate counts what ranks send each other to coordinate, for a number of them "+
 			"or for the replay of a trace", path).
 			WithHint("perigee simulate --replay %s --model NAME --prefill NxTPk --decode NxTPk", cli.Quote(path))
 	}

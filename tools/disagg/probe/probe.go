@@ -66,7 +66,8 @@ func New(nodes int, prefill, decode []int, modelName string, tokens int64) *Plan
 		fmt.Fprintf(&b, "  - {matrix_file: %s, mem_type: dram, xfer_op: WRITE}\n", name)
 	}
 	p.Files[configName] = b.String()
-	p.Arguments = "sequential-ct-perftest " + configName + " --result " + ResultName + " --timeout 60s --verify-buffers=every"
+	p.Arguments = "sequential-ct-perftest " + configName + " --result " + ResultName +
+		" --timeout 60s --verify-buffers=every"
 	return p
 }
 

@@ -79,10 +79,11 @@ func (f *Figures) value(name string) any {
 func sayExperts(f *Figures, say sayer) {
 	for _, b := range objects(f.value("ep_beside")) {
 		if b.num("slowdown").Known() && b.num("other_slowdown").Known() {
-			say("note", "%s", strings.TrimSpace(fmt.Sprintf(
-				"%s An iteration of the experts takes %s as long beside KV transfers as alone%s, a KV transfer %s as long beside them%s.",
-				waitsOf(f.Document), times(b.num("slowdown")), polling(b.num("slowdown"), b.num("busy_us")/b.num("alone_us")),
-				times(b.num("other_slowdown")), polling(b.num("other_slowdown"), b.num("other_busy_us")/b.num("other_alone_us")))))
+			experts, kv := b.num("slowdown"), b.num("other_slowdown")
+			say("note", "%s", strings.TrimSpace(fmt.Sprintf("%s An iteration of the experts takes %s as long beside KV "+
+				"transfers as alone%s, a KV transfer %s as long beside them%s.", waitsOf(f.Document), times(experts),
+				polling(experts, b.num("busy_us")/b.num("alone_us")), times(kv),
+				polling(kv, b.num("other_busy_us")/b.num("other_alone_us")))))
 		}
 	}
 	best := object{}

@@ -275,7 +275,8 @@ func Find(name string) (*Column, error) {
 	if c := byName[strings.ToLower(name)]; c != nil {
 		return c, nil
 	}
-	return nil, fault.New(fault.Usage, "there is no column %q%s", name, cmp.Or(conf.Suggestion(name, Names()), statisticsOf(name))).
+	meant := cmp.Or(conf.Suggestion(name, Names()), statisticsOf(name))
+	return nil, fault.New(fault.Usage, "there is no column %q%s", name, meant).
 		WithHint("perigee sweep columns lists them")
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"perigee/internal/cli"
+	"perigee/internal/conf"
 	"perigee/internal/fault"
 	"perigee/internal/table"
 	"perigee/internal/version"
@@ -155,7 +156,7 @@ func execute(args []string, streams cli.Streams) int {
 		return exit // help was printed
 	}
 	if err != nil {
-		return conclude(fault.New(fault.Usage, "%w", cli.Plain(err)).WithHint("%s --help", commandOf(err)), streams.Err)
+		return conclude(mistake(err, args[0]), streams.Err)
 	}
 	command := func() error { return ctx.Run() }
 	if args[0] == "disagg" { // ranks, which other commands have, keep the dump of their goroutines
@@ -167,6 +168,42 @@ func execute(args []string, streams cli.Streams) int {
 		err = cmp.Or(out.Fault(), err) // what a command says of its output is no better
 	}
 	return conclude(err, streams.Err)
+}
+
+// adviser is a command that says more of a mistake on its command line than the parser can.
+type adviser interface {
+	Advise(mistake error) error
+}
+
+// mistake is the error of a command line whose first word is first.
+func mistake(err error, first string) error {
+	plain := cli.Plain(err)
+	if plain.Error() == "unexpected argument "+first {
+		plain = fmt.Errorf("%w%s", plain, meant(first))
+	}
+	if parsing, ok := errors.AsType[*kong.ParseError](err); ok {
+		if node := parsing.Context.Selected(); node != nil && node.Target.CanAddr() {
+			if c, ok := node.Target.Addr().Interface().(adviser); ok {
+				plain = c.Advise(plain)
+			}
+		}
+	}
+	return fault.New(fault.Usage, "%w", plain).WithHint("%s", cmp.Or(fault.HintOf(plain), commandOf(err)+" --help"))
+}
+
+// meant is "; did you mean ...?" for a word that is no command.
+func meant(word string) string {
+	if _, _, shipped := scenarios.Source(word); shipped {
+		return fmt.Sprintf("; did you mean %q?", "run "+word)
+	}
+	var names []string
+	for f := range reflect.TypeFor[commands]().Fields() {
+		_, command := f.Tag.Lookup("cmd")
+		if _, hidden := f.Tag.Lookup("hidden"); command && !hidden {
+			names = append(names, cmp.Or(f.Tag.Get("name"), strings.ToLower(f.Name)))
+		}
+	}
+	return conf.Suggestion(word, names)
 }
 
 // commandOf returns the command in whose words a mistake was found.

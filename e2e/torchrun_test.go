@@ -247,6 +247,26 @@ func TestTorchrunSecret(t *testing.T) {
 	}
 }
 
+// What all ranks of a host find wrong with the environment one of them says.
+func TestTorchrunWithoutSecret(t *testing.T) {
+	var ranks []*harness.Process
+	for r := range 4 {
+		ranks = append(ranks, harness.Start(t, harness.Command{Args: []string{"run", "alltoall", "--engine", "shm"}, Env: []string{
+			fmt.Sprint("RANK=", r), "WORLD_SIZE=4", fmt.Sprint("LOCAL_RANK=", r), "MASTER_ADDR=node1.example", "MASTER_PORT=29500", "PERIGEE_SECRET=",
+		}}))
+	}
+	said := ""
+	for r, p := range ranks {
+		o := p.Wait()
+		if said += o.Stderr; o.Code != int(fault.Launch) {
+			t.Errorf("rank %d: exit code %d, want %d", r, o.Code, fault.Launch)
+		}
+	}
+	if strings.Count(said, "the ranks have no secret to know each other by") != 1 || strings.Count(said, "\n") != 2 {
+		t.Errorf("wanted one message with its hint, got\n%s", said)
+	}
+}
+
 // A rank 0 that may not open enough files for all ranks says so, and all of them hear it, where it named those that it
 // did not let in.
 func TestRankZeroLacksDescriptors(t *testing.T) {

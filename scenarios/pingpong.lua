@@ -24,6 +24,9 @@ return {
   metrics = { { "bw_gb_per_s", "bytes / latency; each message, by size and direction", better = "higher" } },
   ranks = 2,
   run = function(opt)
+    if world.size ~= 2 then
+      error("pingpong needs 2 ranks, got " .. world.size, 0)
+    end
     local sizes, specs = patterns.sizes(opt, 65536), {}
     for _, size in ipairs(sizes) do
       local suffix = #sizes > 1 and " " .. size or ""

@@ -7,7 +7,9 @@ import (
 )
 
 // meanings are words that are called otherwise here, though another one is nearer in letters.
-var meanings = map[string]string{"gpu": "cuda", "avg": "mean", "average": "mean"}
+var meanings = map[string]string{
+	"gpu": "cuda", "avg": "mean", "average": "mean", "matrix": "matgen", "matrices": "matgen",
+}
 
 // Suggestion returns `; did you mean "iters"?` if a candidate looks like a misspelt word or is the only one to begin
 // with it, otherwise "".

@@ -120,6 +120,16 @@ func (s *Scanner) Want(sign, wanted string) {
 	}
 }
 
+// EndOfBound makes sure that nothing follows a bound. Letters right behind the number are no unit of what is compared.
+func (s *Scanner) EndOfBound(unit, wanted string) {
+	if s.at < len(s.text) && s.at > 0 && unitForm.MatchString(s.text[s.at:]) && !isSpace(s.text[s.at-1]) {
+		wanted = wantedNumber(unit)
+	}
+	s.End(wanted)
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
+
 // End makes sure that nothing follows.
 func (s *Scanner) End(wanted string) {
 	if s.Next() < len(s.text) {

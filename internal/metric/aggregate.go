@@ -53,6 +53,7 @@ type watched struct {
 	samples  collection // of which as many are sorted as were looked at
 	last     Outcome    // what was seen then
 	runs     int        // that the result held when samples were taken last
+	judged   int        // samples as last was judged anew for the drift of initiators
 }
 
 // seldom is by which part the number of samples grows from one look at them to the next: else a
@@ -103,6 +104,10 @@ func (w *ThresholdWatch) Violated(known bool) (Outcome, bool) {
 		}
 		if looked := v.last.Samples; len(v.samples.sorted)-looked > looked/seldom {
 			v.look(w.doc)
+		}
+		if looked := v.last.Samples; looked != v.judged && !v.last.Passed && drifting[v.Metric] {
+			v.judged = looked
+			v.last = v.over(w.doc, func(s Sample) bool { return v.admits(w.doc, s) })
 		}
 		if o := v.last; o.Samples >= v.AbortAfter && !math.IsNaN(o.Value) && !o.Passed {
 			o.Note = v.alone(w.doc)

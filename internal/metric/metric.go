@@ -80,7 +80,11 @@ func Check(name string, own []result.MetricDef) error {
 		return nil
 	}
 	names := Names(own)
-	return fault.New(fault.Usage, "there is no metric %q%s", name, conf.Suggestion(name, names)).
+	if near := conf.Suggestion(name, names); near != "" {
+		return fault.New(fault.Usage, "there is no metric %q%s", name, near).
+			WithHint("docs/thresholds.md has all metrics")
+	}
+	return fault.New(fault.Usage, "there is no metric %q", name).
 		WithHint("metrics are %s; see docs/thresholds.md", list(names))
 }
 

@@ -50,7 +50,7 @@ func parse(text string) (t Threshold, err error) {
 		s.Wrong(at, "the %s is a limit of metrics in GB/s, such as pair_bw_gb_per_s.p50, not of %s.%s", t.Of, t.Metric,
 			t.Aggregate)
 	}
-	t.AbortAfter = abort(s)
+	t.AbortAfter = abort(s, t.unit())
 	if err := t.Abortable(); err != nil {
 		s.Wrong(at, "%w", err)
 	}
@@ -135,9 +135,9 @@ func (t *Threshold) Abortable() error {
 }
 
 // abort reads from which number of samples on a violation ends the run; 0 if it does not.
-func abort(s *expr.Scanner) int {
+func abort(s *expr.Scanner, unit string) int {
 	if !s.Accept("abort") {
-		s.End("the end, or abort")
+		s.EndOfBound(unit, "the end, or abort")
 		return 0
 	}
 	if !s.Accept("after") {

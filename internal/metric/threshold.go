@@ -145,7 +145,7 @@ func (o Outcome) String() string {
 	case math.IsNaN(o.Value) && o.Samples == 0:
 		return fmt.Sprintf("%s: there are no samples%s", limit, o.Others)
 	case math.IsNaN(o.Value):
-		return fmt.Sprintf("%s: there is no %s of %s", limit, t.Aggregate, samples)
+		return fmt.Sprintf("%s: there is no %s of %s%s", limit, t.Aggregate, samples, o.Others)
 	}
 	return fmt.Sprintf("%s: it is %s over %s", limit, strconv.FormatFloat(o.Value, 'g', 6, 64), samples)
 }
@@ -191,13 +191,22 @@ func (t Threshold) Judge(d *result.Document) Outcome {
 // over aggregates those samples of a result that are admitted.
 func (t Threshold) over(d *result.Document, admits func(Sample) bool) Outcome {
 	var c collection
+	perRun, drifts := t.perRun(d), false
 	for _, s := range Of(d, t.Metric) {
-		if admits(s) {
-			c.add(s)
+		if !admits(s) {
+			continue
 		}
+		if per, drift := perRun[s.Pattern]; drift {
+			s, drifts = t.withoutDrift(s, per), true
+		}
+		c.add(s)
 	}
 	slices.Sort(c.sorted)
-	return t.outcome(d, &c)
+	o := t.outcome(d, &c)
+	if refused := t.refusedByDrift(); drifts && refused != "" {
+		o.Value, o.Passed, o.Others = math.NaN(), false, refused
+	}
+	return o
 }
 
 // alone says that the runs alone do not keep a threshold of slowdown either; empty of others, where they do, and if it

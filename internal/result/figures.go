@@ -28,6 +28,8 @@ type Figures struct {
 type Latencies struct {
 	Alone    []float64 // of the runs in the phase isolated, unless other patterns were at work in them
 	Workload []float64 // of all others
+
+	row Row // of all others
 }
 
 // Add adds a run, and reports whether it was to be alone.
@@ -35,6 +37,7 @@ func (l *Latencies) Add(m *Measurement) (alone bool) {
 	switch {
 	case m.Phase != IsolatedPhase:
 		l.Workload = append(l.Workload, float64(m.LatencyNS))
+		l.row.Add(m)
 	case !m.NotAlone():
 		l.Alone = append(l.Alone, float64(m.LatencyNS))
 	}
@@ -44,8 +47,28 @@ func (l *Latencies) Add(m *Measurement) (alone bool) {
 // Isolated is the median of the runs alone; NaN without any.
 func (l *Latencies) Isolated() float64 { return stats.Median(l.Alone) }
 
-// Latency is the median of the other runs; NaN without any.
-func (l *Latencies) Latency() float64 { return stats.Median(l.Workload) }
+// Latency is the median of the other runs, or what [Latencies.PerRun] says; NaN without any.
+func (l *Latencies) Latency() float64 {
+	if per := l.PerRun(); !math.IsNaN(per) {
+		return per
+	}
+	return stats.Median(l.Workload)
+}
+
+// PerRun is the total time / runs of a pattern that never ran alone and whose several initiators did not meet between
+// runs: a single run has their drift in its latency. It is NaN of all others.
+func (l *Latencies) PerRun() float64 {
+	if len(l.Alone) > 0 {
+		return math.NaN()
+	}
+	return l.row.PerRunNS()
+}
+
+// Cut says that the next run is of another job.
+func (l *Latencies) Cut() { l.row.Cut() }
+
+// DriftText says for messages what PerRun is, and why.
+const DriftText = "initiators do not meet between runs, so a single run has their drift in its time; the total time / runs has not"
 
 // Slowdown is Latency / Isolated; NaN without either.
 func (l *Latencies) Slowdown() float64 { return Slowdown(l.Latency(), l.Isolated()) }

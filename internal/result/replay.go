@@ -160,31 +160,44 @@ const (
 	surelyAbove = 1.25
 )
 
-// Answer says in sentences what came out: first whether it counts, then what was offered and carried, then the peaks.
+// Answer says in sentences what came out: first the finding, then whether it counts where it does not, then the rest of
+// what was offered and carried.
 func (r *Replay) Answer() (lines []string) {
-	l := r.Lateness
-	if l.Posts == 0 {
+	if r.Lateness.Posts == 0 {
 		return []string{"nothing was played"}
 	}
-	if !l.Valid {
-		advice := "use fewer ranks for each CPU, a lower --speed-up or larger pages, or accept it with --max-late"
-		if r.Copies {
-			advice = "UCX copies inside a host while it posts, and ranks wait for CPUs where there are fewer: use several hosts, " +
-				"fewer ranks for each CPU, a lower --speed-up or --scale, or accept it with --max-late"
-		}
-		lines = append(lines, fmt.Sprintf("INVALID: posts came too late: p99 %v of %d, wanted at most %v (--max-late); "+
-			"at most %v; stalls: %d. This was not the trace's load: %s", rounded(l.P99NS), l.Posts, rounded(l.LimitNS), rounded(l.MaxNS), l.Stalls, advice))
+	lines = r.found()
+	if !r.Lateness.Valid {
+		lines = slices.Insert(lines, 1, r.invalid())
 	}
+	return lines
+}
+
+// invalid says that posts came too late, and what to do.
+func (r *Replay) invalid() string {
+	l := r.Lateness
+	advice := "use fewer ranks for each CPU, a lower --speed-up or larger pages, or accept it with --max-late"
+	if r.Copies {
+		advice = "UCX copies inside a host while it posts, and ranks wait for CPUs where there are fewer: use several hosts, " +
+			"fewer ranks for each CPU, a lower --speed-up or --scale, or accept it with --max-late"
+	}
+	return fmt.Sprintf("INVALID: posts came too late: p99 %v of %d, wanted at most %v (--max-late); "+
+		"at most %v; stalls: %d. This was not the trace's load: %s", rounded(l.P99NS), l.Posts, rounded(l.LimitNS), rounded(l.MaxNS), l.Stalls, advice)
+}
+
+// found says what was offered and carried, at least one line, the most important first: of a load that the network
+// carries on average, windows in which it asks for more than the capacity.
+func (r *Replay) found() (lines []string) {
 	text, part := "", r.part()
 	if part != "" && r.SpanNS == 0 && slices.Max(r.Requests.Due) > 0 {
-		return append(lines, part+", too few for figures")
+		return []string{part + ", too few for figures"}
 	}
 	if r.SpanNS == 0 {
 		text := fmt.Sprintf("%s were due at once, which is no rate; ", size.Decimal(r.Bytes))
 		if n := len(r.Requests.Index); int(r.Done) < n {
-			return append(lines, fmt.Sprintf("%s%d of %d requests were done", text, r.Done, n))
+			return []string{fmt.Sprintf("%s%d of %d requests were done", text, r.Done, n)}
 		}
-		return append(lines, fmt.Sprintf("%sall was done after %v", text, rounded(r.DrainNS)))
+		return []string{fmt.Sprintf("%sall was done after %v", text, rounded(r.DrainNS))}
 	}
 	if part != "" {
 		text = fmt.Sprintf("in the first %v ", rounded(r.SpanNS))
@@ -193,15 +206,20 @@ func (r *Replay) Answer() (lines []string) {
 	if r.Capacity != nil {
 		text += ", capacity " + size.Rate(*r.Capacity) + r.stretches()
 	}
-	if words := r.verdict(); words != "" && l.Valid {
+	if words := r.verdict(); words != "" && r.Lateness.Valid {
 		text += ": " + words
 	}
-	for _, more := range []string{text, part, r.beyond(), r.inFull(), r.peaks()} {
-		if more != "" {
-			lines = append(lines, more)
-		}
+	order := []string{text, part, r.beyond(), r.inFull(), r.peaks()}
+	if r.peaksLead() {
+		order = []string{r.peaks(), text, part, r.beyond(), r.inFull()}
 	}
-	return lines
+	return slices.DeleteFunc(order, func(line string) bool { return line == "" })
+}
+
+// peaksLead reports whether windows ask for more than a capacity that the mean keeps.
+func (r *Replay) peaksLead() bool {
+	return r.Capacity != nil && r.Offered < *r.Capacity && r.beyond() == "" &&
+		slices.ContainsFunc(r.Scales, func(s ReplayScale) bool { return s.Over > 0 })
 }
 
 // inFull says what part of the trace's load was replayed, and what all of it would ask for; empty where it was all.

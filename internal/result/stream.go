@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"strings"
 
 	"perigee/internal/fault"
 	"perigee/internal/file"
@@ -35,7 +38,7 @@ func Open(path string) (*Text, error) {
 func openText(path string) (*Text, error) {
 	f, err := file.Open(path)
 	if err != nil {
-		return nil, fault.New(fault.Input, "result: %w", err)
+		return nil, fault.New(fault.Input, "result: %w%s", err, otherEnding(path, err))
 	}
 	text, done, err := open(f)
 	if err != nil {
@@ -43,6 +46,20 @@ func openText(path string) (*Text, error) {
 		return nil, inputError(path, err)
 	}
 	return &Text{text: text, in: text, path: path, close: func() error { done(); return f.Close() }}, nil
+}
+
+// otherEnding is "; did you mean FILE?" where a result that is not there has been written under another ending.
+func otherEnding(path string, err error) string {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	plain := strings.TrimSuffix(strings.TrimSuffix(path, ".gz"), ".zst")
+	for _, ending := range []string{"", ".zst", ".gz", ".json.zst", ".json", ".json.gz"} {
+		if info, err := os.Stat(plain + ending); err == nil && info.Mode().IsRegular() {
+			return fmt.Sprintf("; did you mean %s?", plain+ending)
+		}
+	}
+	return ""
 }
 
 // Text is the JSON text of a result. Reading fails where more comes than is allowed, or what

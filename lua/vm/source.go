@@ -3,26 +3,54 @@ package vm
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	glua "github.com/yuin/gopher-lua"
 	"github.com/yuin/gopher-lua/parse"
 
+	"perigee/internal/conf"
 	"perigee/internal/fault"
+	"perigee/internal/lazyre"
 )
 
 // MaxSource bounds the text of a scenario in bytes.
 const MaxSource = 256 << 10
 
+// keywords are the words of Lua that a line may begin with, or that take a block.
+var keywords = strings.Fields("break else elseif end for function local repeat return then until while")
+
+// statement is a word before another one or before a parenthesis.
+var statement = lazyre.New(`([A-Za-z_]\w*)(?:\s+[A-Za-z_]|\s*\()`)
+
+// nearWord is what the parser has stopped at.
+var nearWord = lazyre.New(`^near '([^']*)'`)
+
+// misspelt is "; WORD: did you mean KEYWORD?" with the first word of a line, up to a column, that looks like one.
+func misspelt(source string, line, column int) string {
+	lines := strings.Split(source, "\n")
+	if line < 1 || line > len(lines) {
+		return ""
+	}
+	text := lines[line-1]
+	for _, m := range statement.Get().FindAllStringSubmatch(text[:min(len(text), column)], -1) {
+		if near := conf.Suggestion(m[1], keywords); near != "" && !slices.Contains(keywords, m[1]) {
+			return "; " + m[1] + ": " + strings.TrimPrefix(near, "; ")
+		}
+	}
+	return ""
+}
+
 // compile makes instructions of the text of a script.
 func compile(name, source string) (*glua.FunctionProto, error) {
 	chunk, err := parse.Parse(strings.NewReader(source), name)
 	if err != nil {
-		return nil, fault.New(fault.Script, "%s", syntaxError(name, err))
+		return nil, fault.New(fault.Script, "%s", syntaxError(name, source, err))
 	}
 	proto, err := glua.Compile(chunk, name)
 	if err != nil {
-		return nil, fault.New(fault.Script, "%s", syntaxError(name, err))
+		return nil, fault.New(fault.Script, "%s", syntaxError(name, source, err))
 	}
 	if err := checkSize(name, proto); err != nil {
 		return nil, err
@@ -67,8 +95,9 @@ func checkSize(name string, f *glua.FunctionProto) error {
 	return nil
 }
 
-// syntaxError words the parser's complaint as file:line: what.
-func syntaxError(name string, err error) string {
+// syntaxError words the parser's complaint as file:line: what, with the column and a word of the line that may be a
+// misspelt keyword.
+func syntaxError(name, source string, err error) string {
 	text := strings.TrimSpace(err.Error())
 	if api, ok := errors.AsType[*glua.ApiError](err); ok {
 		text = strings.TrimSpace(api.Object.String())
@@ -77,8 +106,15 @@ func syntaxError(name string, err error) string {
 	// The parser says "NAME line:L(column:C) near 'X': syntax error".
 	if rest, ok := strings.CutPrefix(text, name+" line:"); ok {
 		line, rest, _ := strings.Cut(rest, "(")
-		_, rest, _ = strings.Cut(rest, ")")
-		return fmt.Sprintf("%s:%s: %s", name, line, strings.TrimSpace(rest))
+		column, rest, _ := strings.Cut(rest, ")")
+		n, _ := strconv.Atoi(line)
+		last, _ := strconv.Atoi(strings.TrimPrefix(column, "column:"))
+		rest = strings.TrimSpace(rest)
+		first := last // of the word that the parser has stopped at, whose last one it gives
+		if m := nearWord.FindStringSubmatch(rest); m != nil {
+			first = max(1, last-len(m[1])+1)
+		}
+		return fmt.Sprintf("%s:%s: %s at column %d%s", name, line, rest, first, misspelt(source, n, last))
 	}
 	return name + ": " + strings.TrimPrefix(text, name+" ")
 }

@@ -201,6 +201,7 @@ type Class[T any] struct {
 	Name    string // in messages about a member that does not exist: "a NAME has no ..."
 	What    string // in messages about another value in the place of an object
 	Methods map[string]Function
+	Instead map[string]string // what there is in the place of a member that others may look for
 	// Field returns a member that is no method; nil where there is none.
 	Field func(L *glua.LState, object T, key glua.LValue) (glua.LValue, error)
 	// Meta are metamethods other than __index.
@@ -221,7 +222,11 @@ func (c Class[T]) Open(v *VM) {
 		name := L.Get(2).String()
 		method := methods.RawGetString(name)
 		if method == glua.LNil {
-			return 0, fault.New(fault.Script, "a %s has no %s", c.Name, Quoted(name))
+			instead := c.Instead[name]
+			if instead != "" {
+				instead = ": " + instead
+			}
+			return 0, fault.New(fault.Script, "a %s has no %s%s", c.Name, Quoted(name), instead)
 		}
 		return Return(L, method)
 	})

@@ -15,6 +15,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -111,7 +112,23 @@ func describeHuge(choice string) string {
 // fail turns a status of the library into an error. The caller adds the peer.
 func fail(status C.int, format string, args ...any) error {
 	return fault.New(fault.Engine, "NIXL: %s: %s", fmt.Sprintf(format, args...), describeStatus(int(status))).
-		WithHint(accountHint)
+		WithHint("%s", withoutVariables(os.Environ())+accountHint)
+}
+
+// withoutVariables is the part of a hint that names the user's settings of UCX, with which it may find no way; "" for
+// none. What perigee sets is not in Go's copy of the environment.
+func withoutVariables(environ []string) string {
+	var set []string
+	for _, v := range environ {
+		if strings.HasPrefix(v, "UCX_") && !strings.HasPrefix(v, "UCX_LOG_") {
+			set = append(set, v)
+		}
+	}
+	if len(set) == 0 {
+		return ""
+	}
+	slices.Sort(set)
+	return "try without " + strings.Join(set, ", ") + ", which the environment sets; "
 }
 
 func (a *agent) Card() ([]byte, error) {

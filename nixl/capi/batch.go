@@ -312,7 +312,8 @@ func (t task) failed(status C.int) error {
 	}
 	err := fail(status, "transfer with %s", t.name())
 	if t.peer != nil && t.peer.process == nil {
-		return fault.New(fault.Engine, "%w", err).WithHint("has the network between the two failed, if only for seconds? " + accountHint)
+		return fault.New(fault.Engine, "%w", err).WithHint("has the network between the two failed, if only for seconds? %s",
+			fault.HintOf(err))
 	}
 	if t.objects != nil {
 		return fault.New(fault.Engine, "%w", err).WithHint("%s", backendHint(t.objects.agent.backendForFiles()))

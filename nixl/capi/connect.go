@@ -97,7 +97,8 @@ func (a *agent) unreachable(failed error, c card) error {
 		return failed
 	}
 	return fault.New(fault.Engine, "%w; the network devices that UCX could use: %s here, %s there", failed, a.lanes, c.lanes).
-		WithHint("UCX takes what is up as a rank starts: bring adapters up before, and compare UCX_NET_DEVICES of the hosts; " + accountHint)
+		WithHint("UCX takes what is up as a rank starts: bring adapters up before, and compare UCX_NET_DEVICES of the hosts; %s",
+			fault.HintOf(failed))
 }
 
 // link finds the link of an agent's name, or makes it.

@@ -262,6 +262,21 @@ func TestHintOfAFailedTransfer(t *testing.T) {
 	}
 }
 
+// The user's settings of UCX are named, those of its log apart.
+func TestHintNamesSettingsOfUCX(t *testing.T) {
+	if got := withoutVariables([]string{"PATH=/bin", "UCX_LOG_LEVEL=info"}); got != "" {
+		t.Error(got)
+	}
+	got := withoutVariables([]string{"UCX_TLS=self", "HOME=/", "UCX_LOG_FILE=x", "UCX_PROTO_ENABLE=n"})
+	if want := "try without UCX_PROTO_ENABLE=n, UCX_TLS=self, which the environment sets; "; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	t.Setenv("UCX_PROTO_ENABLE", "n")
+	if hint := fault.HintOf(task{number: 3, peer: &peer{}}.failed(-2)); !strings.Contains(hint, "UCX_PROTO_ENABLE=n") {
+		t.Error(hint)
+	}
+}
+
 // A list of devices stands in place of UCX_NET_DEVICES for an engine's agents.
 func TestOnDevices(t *testing.T) {
 	t.Setenv("UCX_NET_DEVICES", "")

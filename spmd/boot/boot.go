@@ -3,6 +3,7 @@ package boot
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"math"
 	"slices"
@@ -261,6 +262,21 @@ type Watcher struct {
 	// what it waits for.
 	Waiting func(why string)
 	Log     *slog.Logger // never gets a secret, or the value of a variable
+}
+
+// alike is an error that all ranks of a host find alike, in what their launcher has given to them.
+type alike struct {
+	error
+	localRank int
+}
+
+func (a alike) Unwrap() error { return a.error }
+
+// LeftToAnother reports whether an error of [Join] is one that all ranks of a host have, and another of them is the one
+// that says it.
+func LeftToAnother(err error) bool {
+	a, ok := errors.AsType[alike](err)
+	return ok && a.localRank > 0
 }
 
 func (w Watcher) log() *slog.Logger { return cmp.Or(w.Log, slog.New(slog.DiscardHandler)) }

@@ -300,6 +300,20 @@ func TestSecretsOfTorchrun(t *testing.T) {
 	}
 }
 
+// One rank of a host says what all of them find; where it is not known which is the first, each does.
+func TestLeftToAnother(t *testing.T) {
+	const base = "RANK=1 WORLD_SIZE=4 MASTER_PORT=29500 MASTER_ADDR=h"
+	for env, want := range map[string]bool{base: false, base + " LOCAL_RANK=0": false, base + " LOCAL_RANK=1": true} {
+		_, err := Join(t.Context(), environ(vars(env)), Watcher{})
+		if err == nil || LeftToAnother(err) != want {
+			t.Errorf("%s: %v is left to another: %t, want %t", env, err, !want, want)
+		}
+	}
+	if LeftToAnother(errors.New("of one rank")) {
+		t.Error("any error is left to another")
+	}
+}
+
 // Where localhost is ::1, too, ranks look for rank 0 where it listens: another program may have the port there.
 func TestMeetAtLocalhost(t *testing.T) {
 	for _, host := range []string{"localhost", "LOCALHOST", "127.0.0.1", "::1", "node1 LOCAL_WORLD_SIZE=2"} {

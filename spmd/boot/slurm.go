@@ -198,7 +198,7 @@ func (s *slurmStep) rendezvous(ctx context.Context) (*rendezvous, error) {
 		},
 	}
 	if err := s.agreeOnSecret(ctx, r); err != nil {
-		return nil, err
+		return nil, alike{err, r.localRank}
 	}
 	addresses, alone, err := s.addresses(ctx)
 	if err != nil {

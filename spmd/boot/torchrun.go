@@ -41,7 +41,7 @@ func requireTorchrun(env Environ) (connect, error) {
 	}
 	return func(ctx context.Context, watch Watcher) (*Process, error) {
 		if err := r.agreeOnSecret(env); err != nil {
-			return nil, r.asFailure(err)
+			return nil, alike{r.asFailure(err), r.localRank}
 		}
 		return r.join(ctx, watch)
 	}, nil

@@ -1,23 +1,27 @@
 package disagg
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/cli"
+	"perigee/internal/conf"
 	"perigee/internal/fault"
 	"perigee/internal/file"
 	"perigee/internal/plaintext"
 	"perigee/tools/disagg/batch"
 	"perigee/tools/disagg/judge"
+	"perigee/tools/disagg/plan"
 )
 
 // Names in a result folder, and in the output folder.
@@ -73,13 +77,17 @@ func warnOfMixtures(w io.Writer, cases []judge.Case) error {
 		if what == "" {
 			continue
 		}
-		c.Warnings = append(slices.Clip(c.Warnings), what+", and their figures are taken together")
+		together := ""
+		if first[c.ID].Sound() && c.Sound() { // others have no figures
+			together = "their figures are taken together"
+		}
+		c.Warnings = append(slices.Clip(c.Warnings), strings.TrimSuffix(what+", and "+together, ", and "))
 		if said[c.ID] {
 			continue
 		}
 		said[c.ID] = true
-		if _, err := fmt.Fprintf(w, "warning: %s: %s; their figures are taken together\n",
-			plaintext.Escape(cli.Shortened(c.ID)), plaintext.Escape(what)); err != nil {
+		if _, err := fmt.Fprintf(w, "warning: %s: %s\n", plaintext.Escape(cli.Shortened(c.ID)),
+			plaintext.Escape(strings.TrimSuffix(what+"; "+together, "; "))); err != nil {
 			return err
 		}
 	}
@@ -96,15 +104,63 @@ func difference(a, b *judge.Case) string {
 		{"model", a.Model, b.Model}, {"input_length", a.Input, b.Input}, {"output_length", a.Output, b.Output},
 		{"GPUs", a.GPUs, b.GPUs},
 	}
-	if a.Config != "" && b.Config != "" {
-		pairs = append(pairs, pair{"the configuration", a.Config, b.Config})
-	}
 	for _, p := range pairs {
 		if p.first != p.later {
 			return cli.Shortened(fmt.Sprintf("%s is %v in some runs and %v in others", p.name, p.first, p.later))
 		}
 	}
+	if a.Config != "" && b.Config != "" && a.Config != b.Config {
+		what := "the configuration"
+		if b.File != "" {
+			what = filepath.Base(b.File)
+		}
+		return cli.Shortened(fmt.Sprintf("%s changed between job %s and %s%s", what, cmp.Or(a.Job, "?"),
+			cmp.Or(b.Job, "?"), changedKeys(a.Dir, b.Dir)))
+	}
 	return ""
+}
+
+// changedKeys are the keys whose values differ in the configurations that lie in two result folders, in parentheses; ""
+// where these cannot be read.
+func changedKeys(first, later string) string {
+	var trees [2]*conf.Value
+	for i, dir := range []string{first, later} {
+		text, err := plan.ReadEffective(dir)
+		if err == nil {
+			trees[i], err = conf.Parse(plan.Effective, text)
+		}
+		if err != nil {
+			return ""
+		}
+	}
+	keys := differing(trees[0], trees[1], "")
+	if len(keys) == 0 {
+		return ""
+	}
+	const most = 5
+	if more := len(keys) - most; more > 0 {
+		keys = append(keys[:most], fmt.Sprintf("%d more", more))
+	}
+	return " (" + strings.Join(keys, ", ") + ")"
+}
+
+// differing lists the paths of keys at which two documents differ.
+func differing(a, b *conf.Value, path string) (keys []string) {
+	if a == nil || b == nil || a.Kind != conf.Map || b.Kind != conf.Map {
+		if a != nil && b != nil && reflect.DeepEqual(a.Plain(), b.Plain()) {
+			return nil
+		}
+		return []string{path}
+	}
+	for _, key := range a.Keys() {
+		keys = append(keys, differing(a.Get(key), b.Get(key), strings.TrimPrefix(path+"."+key, "."))...)
+	}
+	for _, key := range b.Keys() {
+		if !a.Has(key) {
+			keys = append(keys, strings.TrimPrefix(path+"."+key, "."))
+		}
+	}
+	return keys
 }
 
 // caseOf reads the case that an earlier run has written of a task, if it fits; else it returns nil.

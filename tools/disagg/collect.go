@@ -114,6 +114,11 @@ func (r *session) judge(t *batch.Task, o *outcome) {
 		return
 	}
 	o.Verdict = judge.Judge(e, want, r.Gates, &t.End)
+	if r.Probe {
+		if p := probe.Read(t.Dir); p.Corrupt != "" {
+			o.State, o.Reasons = judge.Failed, append([]string{p.String()}, o.Reasons...)
+		}
+	}
 	if o.Death != nil {
 		o.Detail = o.Death.Report(t.Name)
 	}

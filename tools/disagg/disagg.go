@@ -167,8 +167,11 @@ func (c Selection) described(s cli.Streams, f *found) string {
 	if len(f.cases) == 0 {
 		return "there is no <type>/<category>/*.yaml in " + c.root(s)
 	}
-	gpu, _ := c.gpu(s)
-	words := []string{"GPU " + gpu.Name}
+	var words []string
+	if slices.ContainsFunc(f.cases, func(e config.Choice) bool { return strings.HasPrefix(e.Reason, "GPU ") }) {
+		gpu, _ := c.gpu(s)
+		words = append(words, "GPU "+gpu.Name)
+	}
 	for _, f := range []struct{ flag, value string }{
 		{"--test-list", c.TestList}, {"-k", c.Keyword}, {"-m", c.Mark}, {"--type", c.Type}, {"--model", c.Model},
 	} {
@@ -300,7 +303,7 @@ func (c *ListCmd) print(s cli.Streams, f *found) error {
 	for _, e := range f.cases {
 		var remark any
 		if !e.Valid() {
-			remark = "invalid: " + e.Problems[0].Message
+			remark = "invalid: " + e.Problem().Message
 		}
 		if e.Reason != "" {
 			remark = "deselected: " + e.Reason

@@ -292,7 +292,7 @@ func TestTemplatesElsewhere(t *testing.T) {
 			strconv.Quote(c.workDir)).Replace(string(valid))
 		must(t, os.WriteFile(file, []byte(text), 0o600))
 		for _, named := range []string{file, tests} {
-			out, said, _ := perigee(t, map[string]string{"SCRIPT_DIR": c.scriptDir}, "run", "--dry-run", "--gpu", "GB200", named)
+			out, said, _ := perigee(t, map[string]string{"SCRIPT_DIR": c.scriptDir}, "run", "--dry-run", "--format", "json", "--gpu", "GB200", named)
 			if !strings.Contains(out, c.want) {
 				t.Errorf("%+v, %s: %s%s", c, named, out, said)
 			}

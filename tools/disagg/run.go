@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -52,7 +54,7 @@ type RunCmd struct {
 	BatchSize string        `name:"batch-size" aliases:"disagg-batch-size" placeholder:"N" help:"Jobs per batch; 0: all at once [DISAGG_BATCH_SIZE, or 5]."`
 	Repeat    int           `default:"1" placeholder:"N" help:"Run every case so often, interleaved, so that the noise is known [1]."`
 	Nodes     int           `placeholder:"N" help:"Nodes of every job instead of the computed number, with one task per server and node [GPU type LOCAL: 1]."`
-	DryRun    bool          `help:"Write what would be submitted, and submit nothing."`
+	DryRun    bool          `help:"Say what would be submitted, a line for each case, and submit nothing; with -o DIR the scripts are in DIR/dry_run."`
 	Resume    bool          `help:"Go on with the interrupted run in the output folder: its jobs are neither lost nor submitted twice."`
 	Probe     bool          `help:"Measure the fabric between a job's nodes with perigee before the benchmark."`
 	Timeout   time.Duration `default:"36000s" placeholder:"TIME" help:"How long a job may take, from its submission [36000s]."`
@@ -63,6 +65,9 @@ type RunCmd struct {
 	JUnit     string        `name:"junit" placeholder:"FILE" help:"JUnit report [junit.xml in the output folder]."`
 	judge.Gates
 	Format
+
+	Capture bool `short:"s" hidden:"" help:"Without effect: an option of pytest."`
+	Verbose int  `short:"v" type:"counter" hidden:"" help:"Without effect: an option of pytest."`
 }
 
 // session is one run of the command.
@@ -125,6 +130,9 @@ func (c *RunCmd) Run(s cli.Streams) error {
 	if c.DryRun {
 		return run.dry()
 	}
+	if !debug {
+		sayInvalid(plaintext.Writer(s.Err), selected)
+	}
 	if err := run.prepare(); err != nil {
 		return err
 	}
@@ -133,6 +141,19 @@ func (c *RunCmd) Run(s cli.Streams) error {
 		return run.debug(cmp.Or(s.Env("DEBUG_JOB_ID"), "908390"))
 	}
 	return run.submit(size, patterns)
+}
+
+// sayInvalid says what is wrong with the cases that will not be submitted, before any other is.
+func sayInvalid(w io.Writer, selected []*config.Config) {
+	said := map[string]bool{} // what several cases of one file have in common
+	for _, c := range selected {
+		for _, p := range c.Problems {
+			if text := where(c.File, p); !said[text] {
+				said[text] = true
+				fmt.Fprintln(w, "not submitted:", text)
+			}
+		}
+	}
 }
 
 // check validates the options before anything is read.
@@ -269,15 +290,23 @@ type planned struct {
 	Error    string            `json:"error,omitempty"`
 }
 
-// dry writes what would be submitted, job by job: the scripts of all may be more than fits into memory.
+// dryFolder is the folder of an output folder with the scripts of --dry-run.
+const dryFolder = "dry_run"
+
+// dry says what would be submitted, job by job: the scripts of all, which --output takes, may be more than fits into
+// memory.
 func (r *session) dry() (err error) {
-	failed := 0
+	failed, unwritten := 0, error(nil)
 	one := func(i int) planned {
 		t := r.tasks[i]
 		plan, err := r.dryPlan(t)
 		if err != nil {
 			failed++
 			return planned{ID: t.Name, Error: err.Error()}
+		}
+		if r.Folder.Output != "" {
+			dir := filepath.Join(r.dir, dryFolder, filepath.Base(t.Dir))
+			unwritten = cmp.Or(unwritten, writeScripts(dir, plan))
 		}
 		return planned{t.Name, plan.Template, plan.Command(), plan.Nodes, plan.Computed, plan.Text, plan.Files, ""}
 	}
@@ -290,8 +319,11 @@ func (r *session) dry() (err error) {
 			}
 		}
 	}
-	if err != nil {
+	if err = cmp.Or(err, unwritten); err != nil {
 		return err
+	}
+	if r.Folder.Output != "" {
+		fmt.Fprintln(plaintext.Writer(r.s.Err), "scripts are in", filepath.Join(r.dir, dryFolder))
 	}
 	if failed > 0 {
 		return fault.New(fault.Input, "%d of %s would not be submitted", failed, cli.Count(len(r.tasks), "job"))
@@ -301,22 +333,47 @@ func (r *session) dry() (err error) {
 
 func (r *session) dryPlan(t *batch.Task) (*plan.Plan, error) {
 	if !t.Valid() {
-		return nil, errors.New(where(t.File, t.Problems[0]))
+		return nil, errors.New(where(t.File, t.Problem()))
 	}
 	return r.plan(t, "perigee-<random>")
 }
 
-// text is a job for people.
+// writeScripts writes the script of a job and the files that it reads into a folder. Only the user reads them: they may
+// hold secrets.
+func writeScripts(dir string, p *plan.Plan) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fault.New(fault.Output, "%w", err)
+	}
+	files := maps.Clone(p.Files)
+	files[filepath.Base(p.Script)] = p.Text
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(files[name]), 0o600); err != nil {
+			return fault.New(fault.Output, "%w", err)
+		}
+	}
+	return nil
+}
+
+// text is a job for people, in a line.
 func (p planned) text() string {
 	if p.Error != "" {
-		return plaintext.Text(fmt.Sprintf("# %s: not submitted: %s\n\n", plaintext.Escape(p.ID), p.Error))
+		return plaintext.Text(fmt.Sprintf("%s: not submitted: %s\n", plaintext.Escape(p.ID), p.Error))
 	}
 	computed := ""
 	if p.Computed != p.Nodes {
 		computed = fmt.Sprintf(" (the config asks for %d)", p.Computed)
 	}
-	return plaintext.Text(fmt.Sprintf("# %s: template %s, %s%s\n%s\n# %s:\n%s\n", plaintext.Escape(p.ID), p.Template, cli.Count(p.Nodes, "node"),
-		computed, cli.CommandLine(p.Command), p.Command[len(p.Command)-1], p.Script))
+	tasks, limit := "", "no --time="
+	for _, a := range p.Command {
+		if n, ok := strings.CutPrefix(a, "--ntasks="); ok {
+			tasks = ", " + strings.TrimSuffix(n+" tasks", map[bool]string{true: "s"}[n == "1"])
+		}
+		if strings.HasPrefix(a, "--time=") {
+			limit = a
+		}
+	}
+	return plaintext.Text(fmt.Sprintf("%s: %s%s%s, %s, template %s\n", plaintext.Escape(p.ID), cli.Count(p.Nodes, "node"), computed, tasks,
+		plaintext.Escape(limit), p.Template))
 }
 
 // prepare makes the output folder and finds out, before anything is submitted,

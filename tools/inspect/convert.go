@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -193,6 +194,8 @@ type patternSum struct {
 	phase   string
 	ms      []float64
 	bw      []float64
+	runs    result.Latencies
+	perRun  float64 // total time / runs, in ms, where single runs have the drift of initiators in them; else NaN
 	name    string
 	bytes   int64
 }
@@ -214,16 +217,52 @@ func (s *summary) add(head *result.Document, m *result.Measurement) error {
 		of = &patternSum{pattern: m.Pattern, phase: m.Phase, name: p.Name, bytes: head.Matrices[p.Matrix].Bytes}
 		s.index[k], s.list = of, append(s.list, of)
 	}
+	of.runs.Add(m)
 	of.ms, of.bw = append(of.ms, float64(m.LatencyNS)/1e6), append(of.bw, m.MeanBandwidth/1e9)
 	return nil
 }
 
 // patterns are the sums, in the order in which their first runs came.
 func (s *summary) patterns() []*patternSum {
+	alone := map[int]bool{}
+	for _, of := range s.list {
+		alone[of.pattern] = alone[of.pattern] || len(of.runs.Alone) > 0
+	}
 	for _, of := range s.list {
 		slices.Sort(of.ms)
+		if of.perRun = math.NaN(); !alone[of.pattern] {
+			of.perRun = of.runs.PerRun() / 1e6
+		}
 	}
 	return s.list
+}
+
+// drifting counts those whose single runs have the drift of initiators in them.
+func drifting(list []*patternSum) (n int) {
+	for _, of := range list {
+		if of.drifts() {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *patternSum) drifts() bool { return !math.IsNaN(s.perRun) }
+
+// quantile is one of the latencies of the runs in ms; nothing where these have the drift of initiators in them.
+func (s *patternSum) quantile(at float64) any {
+	if s.drifts() {
+		return nil
+	}
+	return stats.Quantile(s.ms, at)
+}
+
+// mean is that of the latencies of the runs in ms, or the total time / runs.
+func (s *patternSum) mean() float64 {
+	if s.drifts() {
+		return s.perRun
+	}
+	return stats.Mean(s.ms)
 }
 
 // row is the summary of a pattern for CSV and JSON Lines, with more percentiles than the table has room for.
@@ -238,9 +277,9 @@ func (s *patternSum) row() row {
 		name string
 		at   float64
 	}{{"min", 0}, {"median", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"max", 1}} {
-		line.add(q.name+"_latency_ms", stats.Quantile(s.ms, q.at))
+		line.add(q.name+"_latency_ms", s.quantile(q.at))
 	}
-	line.add("mean_latency_ms", stats.Mean(s.ms))
+	line.add("mean_latency_ms", s.mean())
 	line.add("median_bw_gb_per_s", stats.Median(s.bw))
 	return line
 }
@@ -257,7 +296,7 @@ func patternTable(list []*patternSum, d *result.Document) *table.Table {
 	}
 	t.AddColumn("Phase", table.Left, "%s")
 	t.AddColumn("Runs", table.Right, "%d")
-	t.AddColumns(table.Right, "%.6g", "Min", "Median", "p99", "Max", "Mean BW (GB/s)")
+	t.AddColumns(table.Right, "%.6g", "Min", "Median", "p99", "Max", "Mean", "Mean BW (GB/s)")
 	for _, s := range list {
 		r := d.Patterns[s.pattern].Request()
 		name := []any{cmp.Or(r.Name, s.name)}
@@ -267,9 +306,8 @@ func patternTable(list []*patternSum, d *result.Document) *table.Table {
 		case tokens:
 			name = append(name, nil, nil)
 		}
-		q := func(at float64) float64 { return stats.Quantile(s.ms, at) }
-		t.AddRow(slices.Concat([]any{s.pattern}, name,
-			[]any{s.phase, len(s.ms), q(0), q(0.5), q(0.99), q(1), stats.Median(s.bw)})...)
+		t.AddRow(slices.Concat([]any{s.pattern}, name, []any{s.phase, len(s.ms), s.quantile(0), s.quantile(0.5),
+			s.quantile(0.99), s.quantile(1), s.mean(), stats.Median(s.bw)})...)
 	}
 	return &t
 }
@@ -280,7 +318,7 @@ func columnsOf(kind string) []string {
 	m := &result.Measurement{}
 	switch kind {
 	case "pattern":
-		return (&patternSum{}).row().names
+		return (&patternSum{perRun: math.NaN()}).row().names
 	case "block":
 		return blockRow(&result.Lanes{}).names
 	case "storage":

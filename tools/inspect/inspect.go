@@ -103,6 +103,9 @@ func (c *showCmd) Run(s cli.Streams) error {
 		if err := patternTable(rows, d).WriteText(out); err != nil {
 			return err
 		}
+		if n := drifting(rows); n > 0 {
+			fmt.Fprintf(out, "# note: of %s: %s, and is the mean\n", cli.Count(n, "pattern"), result.DriftText)
+		}
 	}
 	if len(d.Lanes) > 0 {
 		fmt.Fprintln(out, "# block transfers")

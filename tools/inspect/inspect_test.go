@@ -110,7 +110,7 @@ func TestShow(t *testing.T) {
 		for _, want := range []string{
 			"status:     complete\n", "started:    2026-01-02T03:04:05Z\n", "command:    perigee run x\n", "scenario:   x.lua (SHA-256 0a0a0a0a0a0a...)\n",
 			"options:    a=b n=5 size=67108864 x=0.25\n", "seed:       7\n", "holds:      2 patterns of 1 matrix, 1 table, 0 input files\n", "note:       a note\n",
-			"0 p, \"1\" work 3 1 2 2.98 3 0.0005\n", "1 q work 1 5 5 5 5 0.0002\n",
+			"0 p, \"1\" work 3 1 2 2.98 3 2 0.0005\n", "1 q work 1 5 5 5 5 5 0.0002\n",
 			"# printed by the run\n", "\n 1.5 -\n1048576 1234.57\n", "threshold:  own_ms.stddev < 2: violated (samples: 1, too few to say)\n", "threshold:  latency_ms.max < 2: violated (it is 3 over 3 samples)\n", "threshold:  latency_ms.p99 < 2: not judged\n",
 			"metric:     own_ms: 0 samples\n", "value:      v\n",
 		} {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -74,13 +75,27 @@ func writeRows(path, kind, format string, number int, w io.Writer) error {
 	out := newRowWriter(w, format)
 	has := map[string]bool{}
 	var patterns summary
+	drift, err := driftOf(path, kind)
+	if err != nil {
+		return err
+	}
+	emit := func(m *result.Measurement) func(row) error {
+		return func(r row) error {
+			if drift[[2]any{m.Pattern, m.Phase}] {
+				r.values[slices.Index(r.names, "latency_ns")] = nil
+			}
+			return out.emit(r)
+		}
+	}
 	d, err := scan(path, func(d *result.Document, m *result.Measurement) error {
 		has["iteration"], has["pattern"] = true, true
 		has["pair"] = has["pair"] || len(m.Ranks) > 0
 		switch kind {
 		case "auto":
-			return eachRow("iteration", d, m, out.emit)
-		case "iteration", "pair":
+			return eachRow("iteration", d, m, emit(m))
+		case "iteration":
+			return eachRow(kind, d, m, emit(m))
+		case "pair":
 			return eachRow(kind, d, m, out.emit)
 		case "pattern":
 			return patterns.add(d, m)
@@ -117,6 +132,23 @@ func writeRows(path, kind, format string, number int, w io.Writer) error {
 			WithHint("it has rows of the kinds %s", strings.Join(there, ", "))
 	}
 	return out.finish(kind)
+}
+
+// driftOf finds the patterns and phases whose runs have the drift of initiators in their latency, for rows of runs.
+// That is known once all runs were read; a pipe cannot be read twice.
+func driftOf(path, kind string) (drift map[[2]any]bool, err error) {
+	if info, err := os.Stat(path); kind != "auto" && kind != "iteration" || err != nil || !info.Mode().IsRegular() {
+		return nil, nil
+	}
+	var patterns summary
+	if _, err := scan(path, patterns.add); err != nil {
+		return nil, err
+	}
+	drift = map[[2]any]bool{}
+	for _, s := range patterns.patterns() {
+		drift[[2]any{s.pattern, s.phase}] = s.drifts()
+	}
+	return drift, nil
 }
 
 func first(has map[string]bool, kinds ...string) string {

@@ -27,6 +27,23 @@ type GenerateCmd struct {
 	DryRun     bool   `group:"Files" help:"Print the summary and write nothing."`
 }
 
+// Advise names a model that does not exist beside another mistake on the command line.
+func (c *GenerateCmd) Advise(mistake error) error {
+	o := c.Options
+	if o.Model == "" && o.ModelFile == "" {
+		return mistake
+	}
+	o.ISLList, o.Trace = "", "" // are no part of the question
+	in, err := o.Load()
+	if err == nil {
+		_, err = o.architecture(in.Model)
+	}
+	if err != nil {
+		return fmt.Errorf("%w; and %w", mistake, err)
+	}
+	return mistake
+}
+
 // Run makes the workload and prints its summary.
 func (c *GenerateCmd) Run(streams cli.Streams) error {
 	if err := c.Check(); err != nil { // before any file is read

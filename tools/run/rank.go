@@ -40,6 +40,9 @@ import (
 const (
 	// joinTimeout is how long a rank waits for the others to start.
 	joinTimeout = 2 * time.Minute
+	// giveWay is how long a rank stays that leaves an error to another: launchers that see a rank fail may end the
+	// others.
+	giveWay = 500 * time.Millisecond
 	// finalGrace is how long a rank of a failed job may take to write what it
 	// has; then it ends whatever it is doing. The launcher waits a little longer.
 	finalGrace = 2500 * time.Millisecond
@@ -75,7 +78,11 @@ func (j Job) runRank(ctx context.Context, streams cli.Streams, env boot.Environ)
 	p, err := boot.Join(joining, env, boot.Watcher{Failed: func(f watch.Failure) { r.print(f) }, Waiting: r.note,
 		Log: log.Logger})
 	if err != nil {
-		r.print(err) // unless that is done
+		if boot.LeftToAnother(err) {
+			time.Sleep(giveWay)
+		} else {
+			r.print(err) // unless that is done
+		}
 		return cli.Reported{Err: faultOf(err)}
 	}
 	r.rank, r.launched = p.Rank, p.Launcher == "local"

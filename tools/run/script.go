@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -36,7 +37,7 @@ func readScript(name string, libs ...string) (script, error) {
 	}
 	if _, open := file.Descriptor(name); !open && !strings.HasSuffix(name, ".lua") {
 		shipped := strings.ReplaceAll(strings.Join(scenarios.Names(), ", "), "_", "-")
-		meant := conf.Suggestion(name, strings.Split(shipped, ", "))
+		meant := cmp.Or(conf.Suggestion(name, strings.Split(shipped, ", ")), scriptHere(name))
 		if _, err := os.Stat(name + ".lua"); err == nil {
 			meant = fmt.Sprintf("; did you mean %q?", name+".lua")
 		}
@@ -52,6 +53,17 @@ func readScript(name string, libs ...string) (script, error) {
 		folders = append(folders, file.Folder(target))
 	}
 	return script{name, source, lua.Library{Folders: append(folders, libs...)}}, nil
+}
+
+// scriptHere is "; did you mean ...?" with a script in the current folder that a name may mean.
+func scriptHere(name string) string {
+	files, _ := filepath.Glob("*.lua") // the pattern is a good one
+	for _, file := range files {
+		if conf.Suggestion(name, []string{strings.TrimSuffix(file, ".lua")}) != "" {
+			return fmt.Sprintf("; did you mean %q?", "./"+file)
+		}
+	}
+	return ""
 }
 
 // load runs the top level of the scenario, which may print, and finds its modules.

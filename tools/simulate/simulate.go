@@ -5,8 +5,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strconv"
+	"strings"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
@@ -37,6 +40,25 @@ func (Cmd) Help() string {
 	return "Bootstrap, collectives, comparison of clocks, preparation of patterns and one iteration of them run for N ranks in this process, " +
 		"over links in memory. The table shows what each rank would send over the network, counted where messages are framed. " +
 		"docs/truth.md explains it."
+}
+
+// Advise says, where a file stands in place of a number of ranks, which option takes it.
+func (*Cmd) Advise(mistake error) error {
+	_, quoted, ok := strings.Cut(mistake.Error(), "wanted a whole number, got ")
+	path, err := strconv.Unquote(quoted)
+	if !ok || err != nil {
+		return mistake
+	}
+	switch ending := filepath.Ext(path); ending {
+	case ".yaml", ".yml":
+		return fault.New(fault.Usage, "%s is no number of ranks: simulate counts what ranks send each other to coordinate, for a number of them "+
+			"or for the patterns of a configuration", path).WithHint("perigee simulate --config %s", cli.Quote(path))
+	case ".jsonl", ".csv", ".gz":
+		return fault.New(fault.Usage, "%s is no number of ranks: simulate counts what ranks send each other to coordinate, for a number of them "+
+			"or for the replay of a trace", path).
+			WithHint("perigee simulate --replay %s --model NAME --prefill NxTPk --decode NxTPk", cli.Quote(path))
+	}
+	return mistake
 }
 
 // report is the document of --format json.

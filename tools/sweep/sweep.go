@@ -81,7 +81,8 @@ func (in *Input) read(s cli.Streams, doubts *runs.Doubts) (*imported, error) {
 				strings.Join(in.Dirs, ", "), got.Link).WithHint("name it: %s", got.Link)
 		}
 		return nil, fault.New(fault.Input, "no benchmark reports in %s", strings.Join(in.Dirs, ", ")).
-			WithHint("names must begin with benchmark_report and end in .yaml, .yml or .json")
+			WithHint("sweep reads benchmark_report*.yaml, .yml and .json of llm-d, and results of perigee; perigee disagg parse FILE " +
+				"reads what vllm bench serve, SGLang, AIPerf and other clients write")
 	}
 	d := &imported{scenarios: runs.Scenarios(got.Runs, group...), notes: notes(got.Runs),
 		group: group, split: split, files: got.Sessions}

@@ -141,8 +141,12 @@ func (p Pattern) Check(ranks int) error {
 		return fault.New(fault.Script, "%s has no matrix", p.Label())
 	}
 	if n := p.Matrix.Size(); n != ranks {
-		return fault.New(fault.Input, "%s: the matrix is %d x %d, but there are %d ranks", p.Label(), n, n, ranks).
-			WithHint("run it with %d ranks, or make a matrix of %d rows", n, ranks)
+		there := fmt.Sprintf("there are %d ranks", ranks)
+		if ranks == 1 {
+			there = "there is 1 rank"
+		}
+		return fault.New(fault.Input, "%s: the matrix is %d x %d, but %s", p.Label(), n, n, there).
+			WithHint("run it with %d ranks, or make a matrix of %d x %d", n, ranks, ranks)
 	}
 	if p.Shards < 1 || p.Shards > MaxShards {
 		return fault.New(fault.Input, "%s: shards is %d, want 1 to %d", p.Label(), p.Shards, MaxShards)

@@ -45,7 +45,11 @@ const maxSleep = 365 * 24 * time.Hour
 
 // sleep(seconds). It ends early only if the job fails.
 func (r *instance) sleep(L *glua.LState) (int, error) {
-	seconds := float64(L.CheckNumber(1))
+	number, isNumber := L.Get(1).(glua.LNumber)
+	if !isNumber {
+		return 0, fault.New(fault.Script, "sleep takes a number of seconds, such as 0.002, got %s", vm.Describe(L.Get(1)))
+	}
+	seconds := float64(number)
 	if !(seconds >= 0 && seconds <= maxSleep.Seconds()) {
 		return 0, fault.New(fault.Script, "sleep of %v seconds: want 0 to %v", seconds, maxSleep.Seconds())
 	}

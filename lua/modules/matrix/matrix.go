@@ -42,7 +42,9 @@ type instance struct{ modules.Host }
 func (Module) New(h modules.Host) modules.Instance {
 	r := &instance{h}
 	vm.Class[*objects.Matrix]{
-		Type: objects.MatrixType, Name: "matrix", What: what, Methods: r.methods(), Field: rowOf,
+		Type: objects.MatrixType, Name: "matrix", Instead: map[string]string{
+			"set": "m[i][j] = bytes sets a cell", "get": "m[i][j] is a cell"},
+		What: what, Methods: r.methods(), Field: rowOf,
 		Meta: map[string]vm.Function{"__eq": vm.On(what, equal), "__tostring": value(text)},
 	}.Open(h.VM())
 	h.VM().NewType(rowType, map[string]vm.Function{"__index": onCell(cellGet), "__newindex": onCell(cellSet)})
@@ -271,6 +273,9 @@ func (r *instance) from(L *glua.LState) (int, error) {
 // empty: new(ranks), all 0.
 func (r *instance) empty(L *glua.LState) (int, error) {
 	n, err := vm.IntegerArg(L, 1, 1)
+	if _, isTable := L.Get(1).(*glua.LTable); isTable {
+		return 0, fault.New(fault.Script, "matrix.new takes a number of ranks; matrix.from makes a matrix of the rows in a table")
+	}
 	if err != nil {
 		return 0, err
 	}

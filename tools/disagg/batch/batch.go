@@ -109,7 +109,7 @@ func (m *Manager) submit(ctx context.Context, part []*Task) error {
 			t.over = true
 			m.printf("  %s was recorded before: %s\n", t.Name, t.Verdict)
 		case !t.Valid():
-			p := t.Problems[0]
+			p := t.Problem()
 			t.Err = fmt.Errorf("Validation failed: %s:%d: %s: %s", t.File, p.Line, p.Path, p.Message)
 			invalid++
 		default:

@@ -101,7 +101,7 @@ func (m *Manager) missing(last map[string]Event, tasks []*Task) error {
 			if tasks[i].Valid() {
 				continue
 			}
-			why = "its configuration is invalid now: " + tasks[i].Problems[0].Message
+			why = "its configuration is invalid now: " + tasks[i].Problem().Message
 		}
 		return fault.New(fault.Input, "resume: the interrupted run in %s has a job of %s, and %s", m.Ledger.dir, name, why).
 			WithHint("go on with the configurations and options of that run, or end it with perigee disagg clean")

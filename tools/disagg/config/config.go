@@ -14,6 +14,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"perigee/internal/conf"
 )
@@ -189,6 +190,12 @@ func (c *Config) Concurrencies() []int {
 
 // Valid reports whether there are no problems.
 func (c *Config) Valid() bool { return len(c.Problems) == 0 }
+
+// Problem is the one of several that explains most: a key that is misspelt is missing, too.
+func (c *Config) Problem() Problem {
+	i := slices.IndexFunc(c.Problems, func(p Problem) bool { return strings.Contains(p.Message, "did you mean") })
+	return c.Problems[max(i, 0)]
+}
 
 // UsesCommand reports whether the case runs commands of the section job instead
 // of TensorRT-LLM's workers.

@@ -10,9 +10,12 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
+	"perigee/internal/fault"
 	"perigee/internal/file"
+	"perigee/internal/lazyre"
 	"perigee/internal/model"
 	"perigee/internal/result"
 	"perigee/internal/size"
@@ -63,7 +66,8 @@ func New(nodes int, prefill, decode []int, modelName string, tokens int64) *Plan
 		fmt.Fprintf(&b, "  - {matrix_file: %s, mem_type: dram, xfer_op: WRITE}\n", name)
 	}
 	p.Files[configName] = b.String()
-	p.Arguments = "sequential-ct-perftest " + configName + " --result " + ResultName + " --timeout 60s"
+	p.Arguments = "sequential-ct-perftest " + configName + " --result " + ResultName +
+		" --timeout 60s --verify-buffers=every"
 	return p
 }
 
@@ -150,6 +154,7 @@ type Result struct {
 	Slowest float64 `json:"slowest_bytes_per_s,omitempty"`
 	Pairs   []Pair  `json:"pairs,omitempty"`
 	Of      int     `json:"of_pairs,omitempty"` // how many there are; 0: unknown
+	Corrupt string  `json:"corrupt,omitempty"`  // the pair of hosts between which bytes have changed, and where
 	Error   string  `json:"error,omitempty"`
 }
 
@@ -195,6 +200,10 @@ func Read(dir string) *Result {
 			alone[m.Pattern] = append(alone[m.Pattern], float64(m.LatencyNS))
 		}
 	}
+	if f := d.Failure; f != nil && f.Kind == fault.Corrupt {
+		r.Corrupt = corrupt(f.Cause, host)
+		return r
+	}
 	var rates []float64
 	var times [][]float64
 	for i, p := range d.Patterns {
@@ -222,6 +231,20 @@ func Read(dir string) *Result {
 		r.Pairs[i].Slow = isSlow
 	}
 	return r
+}
+
+// messageForm is how the cause of a failure names a message with wrong bytes.
+var messageForm = lazyre.New(`message from rank (\d+) to rank (\d+)`)
+
+// corrupt says between which hosts bytes have changed, of which the cause names the ranks.
+func corrupt(cause string, host map[int]string) string {
+	m := messageForm.FindStringSubmatch(cause)
+	if m == nil {
+		return cause
+	}
+	from, _ := strconv.Atoi(m[1])
+	to, _ := strconv.Atoi(m[2])
+	return fmt.Sprintf("from %s to %s: %s", host[from], host[to], cause)
 }
 
 // slow compares each pair with the others. It is left out of their median: of two pairs, one that is a quarter slower
@@ -277,6 +300,9 @@ func (r *Result) String() string {
 	}
 	if r.Error != "" {
 		return "probe: " + r.Error
+	}
+	if r.Corrupt != "" {
+		return "probe: bytes do not arrive as they are sent " + r.Corrupt
 	}
 	var slow []string
 	for _, p := range r.Pairs {

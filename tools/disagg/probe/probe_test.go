@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"perigee/internal/conf"
+	"perigee/internal/fault"
+	"perigee/internal/result"
 	"perigee/internal/stats"
 )
 
@@ -189,5 +191,26 @@ func TestAlike(t *testing.T) {
 				t.Errorf("%s, %d pairs: one is called slow in %d of %d probes", name, pairs, named, probes)
 			}
 		}
+	}
+}
+
+// A pair between which bytes change is named with its hosts, and has no rates.
+func TestReadCorrupt(t *testing.T) {
+	if p := New(2, []int{0}, []int{1}, "", 0); !strings.Contains(p.Arguments, " --verify-buffers=every") {
+		t.Errorf("a probe verifies nothing: %s", p.Arguments)
+	}
+	const cause = "probe_0_1: message from rank 0 to rank 1: byte 5 is 0x00, want 0x07 (wrong bytes in this message: 1)"
+	d := &result.Document{Schema: result.Schema, Status: result.Partial, Failure: &result.Failure{Rank: 1, Host: "b", Kind: fault.Corrupt, Cause: cause},
+		World: result.World{Size: 2, Hosts: []result.Host{{Name: "a", Ranks: []int{0}}, {Name: "b", Ranks: []int{1}}}}}
+	dir := t.TempDir()
+	if err := d.Write(filepath.Join(dir, ResultName)); err != nil {
+		t.Fatal(err)
+	}
+	r := Read(dir)
+	if want := "from a to b: " + cause; r.Corrupt != want || r.Error != "" {
+		t.Errorf("got %q, %q, want %q", r.Corrupt, r.Error, want)
+	}
+	if got := r.String(); !strings.HasPrefix(got, "probe: bytes do not arrive as they are sent from a to b: ") {
+		t.Error(got)
 	}
 }

@@ -98,11 +98,11 @@ func (c *cells) each(f func(i int, s cellSums)) {
 type patternSums struct {
 	cells      cells
 	latencies  result.Latencies
-	row        result.Row // of the workload
 	bandwidths []float64
 	skews      []float64
 	waits      []float64 // for starts
 	uncertain  int64
+	several    bool // a run has several initiators
 }
 
 // builder gathers the figures. The zero value is ready.
@@ -201,9 +201,9 @@ func (b *builder) add(d *result.Document, m *result.Measurement) error {
 	p.cells.begin(messages, len(matrix.Cells))
 	b.tails.add("pattern", m.Phase, float64(m.LatencyNS))
 	p.uncertain = max(p.uncertain, m.UncertaintyNS)
+	p.several = p.several || len(m.Ranks) > 1
 	alone := p.latencies.Add(m)
 	if !alone {
-		p.row.Add(m)
 		p.bandwidths = append(p.bandwidths, m.MeanBandwidth)
 		p.skews = append(p.skews, startSkew(m.Ranks))
 		p.waits = append(p.waits, float64(m.LatencyNS-m.LongestNS()))
@@ -370,10 +370,11 @@ func (b *builder) pattern(d *result.Document, i, receivers int) Pattern {
 		MeanBandwidth: median(sums.bandwidths), StartSkewNS: median(sums.skews), StartWaitNS: median(sums.waits),
 		FastestNS: None, SlowestNS: None, WorstStartSkewNS: None, IsolatedFastestNS: None, IsolatedSlowestNS: None,
 	}
-	if per := Num(sums.row.PerRunNS()); per.Known() && out.IsolatedRuns == 0 {
-		out.Drifts, out.LatencyNS = true, per
-	}
+	out.Drifts = !math.IsNaN(sums.latencies.PerRun())
 	out.TotalBandwidth = ratio(float64(m.Bytes)*1e9, float64(out.LatencyNS))
+	if !sums.several && out.TotalBandwidth.Known() { // the median of rates would be another mean of the same runs
+		out.MeanBandwidth = out.TotalBandwidth
+	}
 	if runs := sums.latencies.Alone; len(runs) > 0 {
 		out.IsolatedFastestNS, out.IsolatedSlowestNS = Num(slices.Min(runs)), Num(slices.Max(runs))
 	}

@@ -79,10 +79,11 @@ func (f *Figures) value(name string) any {
 func sayExperts(f *Figures, say sayer) {
 	for _, b := range objects(f.value("ep_beside")) {
 		if b.num("slowdown").Known() && b.num("other_slowdown").Known() {
-			say("note", "%s", strings.TrimSpace(fmt.Sprintf(
-				"%s An iteration of the experts takes %s as long beside KV transfers as alone%s, a KV transfer %s as long beside them%s.",
-				waitsOf(f.Document), times(b.num("slowdown")), polling(b.num("busy_us")/b.num("alone_us")),
-				times(b.num("other_slowdown")), polling(b.num("other_busy_us")/b.num("other_alone_us")))))
+			experts, kv := b.num("slowdown"), b.num("other_slowdown")
+			say("note", "%s", strings.TrimSpace(fmt.Sprintf("%s An iteration of the experts takes %s as long beside KV "+
+				"transfers as alone%s, a KV transfer %s as long beside them%s.", waitsOf(f.Document), times(experts),
+				polling(experts, b.num("busy_us")/b.num("alone_us")), times(kv),
+				polling(kv, b.num("other_busy_us")/b.num("other_alone_us")))))
 		}
 	}
 	best := object{}
@@ -107,10 +108,14 @@ func sayExperts(f *Figures, say sayer) {
 	sayEpisodes(f.episodes(), say)
 }
 
-// polling says how many times as long something takes beside threads that only poll: the rest is the other traffic's.
-func polling(ratio Num) string {
-	if !ratio.Known() {
+// polling says how many times as long something takes beside threads that only poll: the rest of the slowdown is the
+// other traffic's. Where that is no rest, nothing is known of it.
+func polling(slowdown, ratio Num) string {
+	switch {
+	case !ratio.Known():
 		return ""
+	case ratio > slowdown:
+		return fmt.Sprintf(" (%s beside a thread that only polls, so nothing can be said of what the traffic costs)", times(ratio))
 	}
 	return fmt.Sprintf(" (%s beside a thread that only polls)", times(ratio))
 }

@@ -100,6 +100,9 @@ func TestOtherExperts(t *testing.T) {
 		{"ep_beside", map[string]any{"slowdown": 1.5, "other_slowdown": 3., "alone_us": 10., "beside_us": 15., "other_alone_us": 1., "other_beside_us": 3., "busy_us": 14.},
 			"An iteration of the experts takes 1.50 times as long beside KV transfers as alone (1.40 times beside a thread that only polls), a KV transfer 3.00 times as long beside them.",
 			""},
+		{"ep_beside", map[string]any{"slowdown": 3.1, "other_slowdown": 3., "alone_us": 10., "beside_us": 31., "other_alone_us": 1., "other_beside_us": 3., "busy_us": 49.1},
+			"An iteration of the experts takes 3.10 times as long beside KV transfers as alone (4.91 times beside a thread that only polls, so nothing can be said of what the traffic costs), a KV transfer 3.00 times as long beside them.",
+			""},
 	} {
 		d.Values = map[string]any{c.key: []any{c.value, "no object", nil}}
 		a := answer(t, d)

@@ -33,7 +33,7 @@ func Pool(paths []string) (*Figures, error) {
 		}
 		b.later = i > 0
 		for k := range b.patterns {
-			b.patterns[k].row.Cut()
+			b.patterns[k].latencies.Cut()
 		}
 		next := map[string]int{}
 		for k := range d.Measurements {

@@ -40,24 +40,26 @@ func (r *Replay) tone(answer string) string {
 	return "note"
 }
 
-// sayReplay says what the result says of itself: whether it counts comes first, or else what was carried of what was
-// offered; peaks follow. How it came about is what the run has noted.
+// sayReplay says what the result says of itself: the finding, then whether it counts where it does not, then the rest.
+// How it came about is what the run has noted.
 func sayReplay(f *Figures, list *[]Finding) {
 	r := f.Replay
 	if r == nil {
 		return
 	}
 	lines := r.Answer()
-	first, rest, long := strings.Cut(lines[0], ". ")
-	if lines = lines[1:]; long {
-		lines = slices.Insert(lines, 0, rest)
+	first, tone := sentence(lines[0]), r.tone(lines[0])
+	if lines = lines[1:]; !r.Lateness.Valid && len(lines) > 0 {
+		invalid, advice, _ := strings.Cut(lines[0], ". ")
+		first += " " + sentence(invalid)
+		lines[0] = advice
 	}
 	why := ""
 	for _, line := range append(lines, r.what()...) {
 		why += " " + sentence(line)
 	}
 	why = strings.TrimSpace(why)
-	*list = append(*list, Finding{r.tone(first), sentence(first) + " " + why, why})
+	*list = append(*list, Finding{tone, first + " " + why, why})
 	l := r.Lateness
 	judged := []string{fmt.Sprintf("Lateness is posted - due on the clock that all ranks share (posted - admitted, with --in-flight), "+
 		"over %d posts: p50 %s, p99 %s, at most %s; %s beyond the limit of %s, in %s; "+

@@ -1,6 +1,8 @@
 package runs
 
 import (
+	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -273,8 +275,19 @@ func Find(name string) (*Column, error) {
 	if c := byName[strings.ToLower(name)]; c != nil {
 		return c, nil
 	}
-	return nil, fault.New(fault.Usage, "there is no column %q%s", name, conf.Suggestion(name, Names())).
+	meant := cmp.Or(conf.Suggestion(name, Names()), statisticsOf(name))
+	return nil, fault.New(fault.Usage, "there is no column %q%s", name, meant).
 		WithHint("perigee sweep columns lists them")
+}
+
+// statisticsOf is "; did you mean ...?" with columns of a latency that is given without its statistic, such as TTFT.
+func statisticsOf(name string) string {
+	name = strings.TrimSuffix(strings.ToLower(name), "_ms")
+	mean, p90 := byName["mean_"+name+"_ms"], byName["p90_"+name+"_ms"]
+	if mean == nil || p90 == nil {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %s or %s?", mean.Name, p90.Name)
 }
 
 // FindNumber is Find for a column of numbers. A column of another kind is an error of the kind Usage.

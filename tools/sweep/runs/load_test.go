@@ -355,7 +355,7 @@ func TestBadFiles(t *testing.T) {
 		"empty/benchmark_report,_x.yaml:1: wanted a YAML document with keys and values, got an empty one",
 		"list/benchmark_report,_x.yaml:1: wanted a benchmark report, which is a map with version, scenario and metrics or results; got a list",
 		"mixed_types/benchmark_report,_x.yaml:6: scenario.host.type[1]: wanted either replicas or prefill and decode engines, got both",
-		"names/benchmark_report,_x.json:1: the key version is missing: is this a benchmark report?",
+		"names/benchmark_report,_x.json:1: the key version is missing: this is no benchmark report of llm-d; perigee disagg parse reads results of clients",
 		"no_model/benchmark_report,_x.yaml:2: scenario: the key model is missing",
 		"no_ttft/benchmark_report,_x.yaml:55: metrics.latency: the key time_to_first_token is missing",
 		"not_yaml/benchmark_report,_x.yaml:3: this is not YAML: found unexpected end of stream while scanning a quoted scalar of line 1",

@@ -53,7 +53,7 @@ func versionOf(doc *conf.Value) (string, error) {
 		if doc.Has("metrics") && doc.Has("scenario") {
 			return "0.1", nil
 		}
-		return "", doc.Errorf("the key version is missing: is this a benchmark report?")
+		return "", doc.Errorf("the key version is missing: this is no benchmark report of llm-d; perigee disagg parse reads results of clients")
 	}
 	text := v.Text()
 	if v.Kind == conf.Float {

@@ -23,7 +23,7 @@ func ParseSLO(text string) (SLO, error) {
 		return SLO{}, s.Err()
 	}
 	bound := s.Bound(column.Unit, expr.Bounds[:4]...)
-	s.End("the end")
+	s.EndOfBound(column.Unit, "the end")
 	return SLO{column, bound}, s.Err()
 }
 

@@ -310,7 +310,6 @@ func TestMistakes(t *testing.T) {
 		`error(nil)`:                                                                       at + "error was called with nil",
 		`local x = nil; x.y = 1`:                                                           at + "x is nil, and y is asked of it",
 		`local function f() return f() + 1 end f()`:                                        "stack overflow",
-		`("x"):rep(1e18)`:                                                                  "",
 	} {
 		t.Run(script, func(t *testing.T) {
 			p := playScript(t, 2, body(script), nil)
@@ -698,6 +697,29 @@ func TestMistakesAreExplained(t *testing.T) {
 		p := playScript(t, 1, body("\n"+statement), nil)
 		if err := p.failed(); err == nil || !strings.HasPrefix(err.Error(), "test.lua:2: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", statement, err, want)
+		}
+	}
+}
+
+// A number that JSON does not have is null in the result, and a note names it, once for each value.
+func TestNotFiniteValues(t *testing.T) {
+	p := playScript(t, 2, body(`
+		for _ = 1, 3 do result.set("x", { a = 0 / 0, b = { result.null, 2, -1 / 0 } }) end
+		result.set("y", 1 / 0)
+		result.set("z", { 1, "nan" })`), nil)
+	if err := p.failed(); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"result.set: x.a is NaN, and 1 more are NaN or infinite: null in the result",
+		"result.set: y is +Inf: null in the result",
+	}
+	if !slices.Equal(p.doc.Notes, want) {
+		t.Errorf("notes %q, want %q", p.doc.Notes, want)
+	}
+	for _, line := range want {
+		if n := strings.Count(p.out[0], "# note: "+line+"\n"); n != 1 {
+			t.Errorf("%q is %d times in the output\n%s", line, n, p.out[0])
 		}
 	}
 }

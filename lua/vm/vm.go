@@ -113,6 +113,7 @@ func (v *VM) openLibraries() {
 	v.L.SetGlobal("print", v.L.NewFunction(v.print))
 	v.random = openRandom(v.L)
 	mendLibrary(v.L)
+	v.L.GetGlobal(glua.StringLibName).(*glua.LTable).RawSetString("rep", v.Function(stringRep))
 }
 
 func (v *VM) print(L *glua.LState) int {

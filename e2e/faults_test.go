@@ -238,6 +238,24 @@ func TestStoppedRank(t *testing.T) {
 	})
 }
 
+// A rank that was stopped and goes on is named with how long it stood still, and the job goes well.
+func TestRankStandsStill(t *testing.T) {
+	dir := harness.Files(t, map[string]string{"s.lua": `return { ranks = 3, run = function()
+ world.phase("workload")
+ world.barrier()
+ if world.rank == 0 then print("ready") end
+ local began = clock.now()
+ while clock.now() - began < 6 do clock.sleep(0.01) end
+ world.barrier()
+end }`})
+	p := harness.Start(t, harness.Command{Dir: dir, Args: []string{"run", "s.lua", "--engine", "shm", "--result", "r.json"}})
+	p.UntilPrints("ready\n")
+	harness.Signal(t, p.Rank(1), syscall.SIGSTOP)
+	time.Sleep(4 * time.Second)
+	harness.Signal(t, p.Rank(1), syscall.SIGCONT)
+	harness.Contains(t, "stdout", p.MustEnd().Stdout, "# note: rank 1 on ", " stood still for ", "s in phase workload: it was stopped, or its host was")
+}
+
 // Ranks that have lost their launcher end, and rank 0 saves what there is.
 func TestKillLauncher(t *testing.T) {
 	harness.ForEngines(t, func(t *testing.T, engine string) {

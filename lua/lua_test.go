@@ -136,6 +136,14 @@ func TestScripts(t *testing.T) {
 			result.note("two\nlines")
 			local bar = result.progress(3, "things")
 			bar:add() ; bar:add(2, 0.5) ; bar:expect(4, 1) ; bar:finish() ; bar:finish() ; bar:add()`,
+		"outlier": `
+			local times = {}
+			for i = 1, 99 do times[i] = 500 end
+			assert(patterns.outlier(times) == nil)
+			times[40] = 116000
+			assert(patterns.outlier(times) == "one of 99 took 116000.0 us and makes the mean 1666.7 us; without it 500.0 us")
+			times[40] = 20000
+			assert(patterns.outlier(times) == nil and patterns.outlier { 1, 1, 100 } == nil and patterns.outlier {} == nil)`,
 		"pieces": `
 			local got = {}
 			for k in patterns.pieces(7) do table.insert(got, k) end

@@ -50,6 +50,7 @@ type World struct {
 	groups  sync.Map // key of the list of ranks -> *Group
 	sent    struct{ messages, bytes atomic.Int64 }
 	watch   sync.WaitGroup
+	still   atomic.Pointer[[]Standstill] // nil while there was none
 
 	detector detector // of ranks that are in different collectives
 }

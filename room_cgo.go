@@ -2,8 +2,7 @@ package main
 
 // Go's runtime takes 1.3 GB of address space before the first line of Go, most of it only reserved, and a rank with its
 // threads 1.9 GB. Where a limit leaves less, the runtime ends the process in the middle of its start with a dump of
-// itself. So this is looked at before the runtime starts, by a constructor, which the loader calls. Without cgo there is
-// none.
+// itself. So a constructor, which the loader calls, looks at this before the runtime starts. Without cgo there is none.
 
 /*
 #include <stdio.h>

@@ -116,7 +116,7 @@ function patterns.quantiles(values)
   end
 end
 
--- What one of the times makes of their mean, as a text, where it is a third of it or more; else nil. Times in microseconds.
+-- A text that names the one of the times, in microseconds, that is a third of their mean or more; nil if there is none.
 function patterns.outlier(times)
   local sum, most, n = 0, 0, #times
   for _, t in ipairs(times) do

@@ -3,7 +3,7 @@
 
 local us = 1e6
 
--- What one run makes of the mean, and a row of the table: the runs of one direction.
+-- A text on a run that is much of the mean, if there is one, and a row of the table: the runs of one direction.
 local function row(plan, collected, direction)
   local seconds = {}
   for i, run in ipairs(collected.runs) do

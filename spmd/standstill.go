@@ -13,9 +13,9 @@ import (
 
 const (
 	lookPause = 500 * time.Millisecond
-	// stillLimit is how long a rank does not look before that counts. Ranks that only wait for a CPU run in turns of some
-	// milliseconds: a rank of hundreds on one CPU may wait for seconds, so it is longer for more than crowdedCPU ranks on
-	// each.
+	// stillLimit is how long a rank does not look before that counts. Ranks that only wait for a CPU run in turns of
+	// some milliseconds: one of hundreds on a CPU may wait for seconds, so that it is longer for more than crowdedCPU
+	// ranks on each.
 	stillLimit = 3 * time.Second
 	crowdedCPU = 16
 )
@@ -75,7 +75,8 @@ func (w *World) watchStandstills() {
 	}
 }
 
-// Standstills lists how long this rank has stood still in the phases in which it did, for three seconds or more at once.
+// Standstills lists how long this rank has stood still, for three seconds or more at once, in the phases in which it
+// did.
 func (w *World) Standstills() []Standstill {
 	if list := w.still.Load(); list != nil {
 		return *list

@@ -25,7 +25,7 @@ func (e *Experiment) noteStandstills() error {
 	return nil
 }
 
-// notedStandstills is how many ranks have a note of their own. Where a host was frozen all of its ranks stood still.
+// notedStandstills is how many notes there are. Where a host was frozen all of its ranks stood still.
 const notedStandstills = 4
 
 // stoodStill returns notes on the standstills of ranks, the longest first. name names the rank of a place in all.

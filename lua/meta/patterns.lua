@@ -82,7 +82,7 @@ function patterns.ep_options(list) end
 ---@return string backend what moves the bytes, as NIXL's tests print it
 function patterns.ep_backend(opt) end
 
----What one of the times makes of their mean, where that is a third of it or more.
+---Names the one of the times that is a third of their mean or more.
 ---@param times number[] in microseconds
 ---@return string? text for a note
 function patterns.outlier(times) end

@@ -16,8 +16,8 @@ const (
 	handshakeTimeout = 10 * time.Second
 	// maxPending bounds the connections in their handshake, which takes milliseconds. Others wait in the kernel.
 	maxPending = 256
-	// crowdedTimeout is handshakeTimeout where others wait for room, or for a descriptor: strangers that say nothing must
-	// not hold ranks up. It is shorter than what a rank 0 without descriptors takes for its end.
+	// crowdedTimeout is handshakeTimeout where others wait for room, or for a descriptor: strangers that say nothing
+	// must not hold ranks up. It is shorter than what a rank 0 without descriptors takes for its end.
 	crowdedTimeout = 1500 * time.Millisecond
 	// loggedRejections are logged as warnings, so that those who knock all the time do not fill a disk.
 	loggedRejections = 16

@@ -83,7 +83,7 @@ func TestFewLocalPorts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, ipv4)
 	c.run(append(c.hosts[1].Enter("/"), "sh", "-c", "echo 40000 40001 > /proc/sys/net/ipv4/ip_local_port_range")...)
-	j := c.start(t, spec{ranks: 4 * hostCount, args: []string{"run", harness.Script(t, "hello.lua"), "--timeout", "30s"}})
+	j := c.start(t, spec{ranks: 4 * hostCount, args: []string{"run", harness.Script(t, "hello.lua"), "--timeout", "15s"}})
 	outcomes := j.wait()
 	named := 0
 	for r, o := range outcomes {

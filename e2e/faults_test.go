@@ -238,6 +238,24 @@ func TestStoppedRank(t *testing.T) {
 	})
 }
 
+// A rank that was stopped and goes on is named with how long it stood still, and the job goes well.
+func TestRankStandsStill(t *testing.T) {
+	dir := harness.Files(t, map[string]string{"s.lua": `return { ranks = 3, run = function()
+ world.phase("workload")
+ world.barrier()
+ if world.rank == 0 then print("ready") end
+ local began = clock.now()
+ while clock.now() - began < 6 do clock.sleep(0.01) end
+ world.barrier()
+end }`})
+	p := harness.Start(t, harness.Command{Dir: dir, Args: []string{"run", "s.lua", "--engine", "shm", "--result", "r.json"}})
+	p.UntilPrints("ready\n")
+	harness.Signal(t, p.Rank(1), syscall.SIGSTOP)
+	time.Sleep(4 * time.Second)
+	harness.Signal(t, p.Rank(1), syscall.SIGCONT)
+	harness.Contains(t, "stdout", p.MustEnd().Stdout, "# note: rank 1 on ", " stood still for ", "s in phase workload: it was stopped, or its host was")
+}
+
 // Ranks that have lost their launcher end, and rank 0 saves what there is.
 func TestKillLauncher(t *testing.T) {
 	harness.ForEngines(t, func(t *testing.T, engine string) {
@@ -562,6 +580,33 @@ end }`})
 		t.Errorf("exit code %d, want %d\n%s", o.Code, fault.Resource, o.Stderr)
 	}
 	harness.Contains(t, "stderr", o.Stderr, "ulimit -d", "keep less")
+}
+
+// A limit that leaves too little for Go's runtime, and a text that would not fit into one, are named without a dump.
+func TestTooLittleMemory(t *testing.T) {
+	if harness.RaceEnabled {
+		t.Skip("the race detector takes more")
+	}
+	dir := harness.Files(t, map[string]string{"s.lua": `return { ranks = 1, run = function()
+ pcall(string.rep, "x", 6e9)
+ local s = ("x"):rep(6e9)
+end }`})
+	for name, c := range map[string]struct {
+		limit, args string
+		want        []string
+	}{
+		"nothing starts": {"-v 1000000", "version", []string{"perigee: the limit ulimit -v 1000000 leaves 1.02 GB of address space", "  hint: raise the limit: ulimit -v unlimited"}},
+		"no data":        {"-d 50000", "run s.lua", []string{"perigee: the limit ulimit -d 50000 leaves 0.05 GB of data"}},
+		"a text":         {"-v 5000000", "run s.lua --engine shm", []string{"phase start: s.lua:3: string.rep of 6.00 GB", "(ulimit -v)", "  hint: make a shorter text"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := harness.Start(t, harness.Command{Dir: dir, Argv: []string{"sh", "-c", "ulimit " + c.limit + "\n" + harness.Program + " " + c.args}}).Wait()
+			harness.Contains(t, "stderr", o.Stderr, c.want...)
+			if n := strings.Count(o.Stderr, "\n"); o.Code != int(fault.Resource) || n != 2 {
+				t.Errorf("exit code %d, %d lines\n%.2000s", o.Code, n, o.Stderr)
+			}
+		})
+	}
 }
 
 // What UCX leaves in /dev/shm where a rank is killed while it connects is removed, by the

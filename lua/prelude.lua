@@ -116,6 +116,19 @@ function patterns.quantiles(values)
   end
 end
 
+-- A text that names the one of the times, in microseconds, that is a third of their mean or more; nil if there is none.
+function patterns.outlier(times)
+  local sum, most, n = 0, 0, #times
+  for _, t in ipairs(times) do
+    sum, most = sum + t, math.max(most, t)
+  end
+  local rest = (sum - most) / (n - 1)
+  if n < 4 or sum / n < 1.5 * rest then
+    return nil
+  end
+  return string.format("one of %d took %.1f us and makes the mean %.1f us; without it %.1f us", n, most, sum / n, rest)
+end
+
 -- How many runs of each of n plans are recorded where a time is given: all of them together take about a second to store.
 -- The header says so, since the figures are theirs alone.
 function patterns.recorded(n)

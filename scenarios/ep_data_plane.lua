@@ -246,6 +246,10 @@ local function run_case(case, opt, loads, m, out)
           out.points[mode] = out.points[mode] or {}
           table.insert(out.points[mode], { figures.bytes_per_rank.assignment, figures.latency_us.avg / 1e6 })
         end
+        local outlier = patterns.outlier(figures.most_us)
+        if outlier then
+          result.note(string.format("%s %s, iterations of the slowest rank: %s", mode, kind, outlier))
+        end
         result.note("waits, " .. kind .. ": " .. figures.verdict)
         -- Without several hosts, or --nvlink-backend none, the messages pass no NIC.
         local through = figures.between_hosts_bytes > 0 or opt.nvlink_backend == "none"

@@ -3,7 +3,7 @@
 
 local us = 1e6
 
--- A row of the table: the runs of one direction.
+-- A text on a run that is much of the mean, if there is one, and a row of the table: the runs of one direction.
 local function row(plan, collected, direction)
   local seconds = {}
   for i, run in ipairs(collected.runs) do
@@ -11,7 +11,11 @@ local function row(plan, collected, direction)
     result.sample("bw_gb_per_s", plan.bytes / run.latency / 1e9, { size = plan.bytes, direction = direction })
   end
   local mean, q = collected.mean, patterns.quantiles(seconds)
-  return { plan.bytes, direction, #seconds, q(0) * us, q(0.5) * us, q(0.99) * us, mean * us, plan.bytes / mean / 1e9 }
+  local times = {}
+  for i, s in ipairs(seconds) do
+    times[i] = s * us
+  end
+  return patterns.outlier(times), { plan.bytes, direction, #seconds, q(0) * us, q(0.5) * us, q(0.99) * us, mean * us, plan.bytes / mean / 1e9 }
 end
 
 return {
@@ -44,6 +48,7 @@ return {
         { "p99 (us)", "%.2f" }, { "Latency (us)", "%.2f" }, { "BW (GB/s)", "%.3f" },
       },
     }
+    local odd = {}
     for i = 1, #plans, 2 do
       local ping, pong = plans[i], plans[i + 1]
       local both = { ping, pong }
@@ -60,9 +65,15 @@ return {
         end
       end
       for k, collected in ipairs(transfer.collect(both) or {}) do
-        out:row(row(plans[i + k - 1], collected, k == 1 and "0->1" or "1->0"))
+        local direction = k == 1 and "0->1" or "1->0"
+        local outlier, cells = row(plans[i + k - 1], collected, direction)
+        out:row(cells)
+        odd[#odd + 1] = outlier and string.format("%d bytes %s: %s", cells[1], direction, outlier)
       end
     end
     out:finish()
+    for _, text in ipairs(odd) do
+      result.note(text)
+    end
   end,
 }

@@ -221,6 +221,9 @@ func (g *Group) explain(op byte, err error) error {
 	if down := boot.NoLoopback(err); down != nil {
 		return down
 	}
+	if wire.LacksPorts(err) {
+		return boot.Limited(fault.RankLost, "%s of %d ranks: %w", opNames[op], len(g.ranks), err)
+	}
 	// A forged frame is no echo. Until the ranks have met no watchLinks reports it, and the other rank, which takes the
 	// end of the link for this one's, must not be the first to report that.
 	early := errors.Is(err, wire.ErrForged) && !g.w.entered.Load()

@@ -180,6 +180,7 @@ func segmentOf(p *boot.Process, rank int) uint64 {
 func (m *machine) share(j *joining) error {
 	w := j.w
 	w.watch.Go(w.watchLinks)
+	w.watch.Go(w.watchStandstills)
 	// A barrier counts the rounds of Max, and groups that list the same ranks in another order meet in one.
 	var met sync.Map // key -> *host.Barrier
 	w.meeting = func(key uint64, parties, cores int) (meeting, error) {

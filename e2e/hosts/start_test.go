@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,6 +75,29 @@ func TestLoopbackIsDown(t *testing.T) {
 			harness.Contains(t, "stderr", o.Stderr, "the ranks of this host cannot reach each other: ", "  hint: the loopback interface is down")
 			h.checkClean(t)
 		})
+	}
+}
+
+// A host with fewer local ports than its ranks need is named with the setting that widens them.
+func TestFewLocalPorts(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, ipv4)
+	c.run(append(c.hosts[1].Enter("/"), "sh", "-c", "echo 40000 40001 > /proc/sys/net/ipv4/ip_local_port_range")...)
+	j := c.start(t, spec{ranks: 4 * hostCount, args: []string{"run", harness.Script(t, "hello.lua"), "--timeout", "15s"}})
+	outcomes := j.wait()
+	named := 0
+	for r, o := range outcomes {
+		if !strings.Contains(o.Stderr, "widen net.ipv4.ip_local_port_range, now 40000 to 40001 (sysctl)") {
+			continue
+		}
+		named++
+		harness.Contains(t, fmt.Sprint("stderr of rank ", r), o.Stderr, " on host2, phase start: ")
+		if o.Code != int(fault.Resource) {
+			t.Errorf("rank %d: exit code %d", r, o.Code)
+		}
+	}
+	if named == 0 {
+		t.Error(describe(outcomes))
 	}
 }
 

@@ -173,6 +173,7 @@ func (l *life) round() (times [phases]int64, err error) {
 		}
 	}()
 	do := [phases]func() error{l.init, l.connect, l.disconnect, l.connect, l.destroy}
+	defer l.w.Allocating(l.bytes)()
 	for _, phase := range l.c.steps() {
 		if err := l.g.Barrier(); err != nil {
 			return times, err
@@ -192,6 +193,14 @@ func (l *life) round() (times [phases]int64, err error) {
 		}
 	}
 	return times, nil
+}
+
+// bytes counts what a rank allocates in a round.
+func (l *life) bytes(rank int) int64 {
+	if rank >= l.c.Ranks {
+		return 0
+	}
+	return l.c.Send + l.c.Recv
 }
 
 func (l *life) init() (err error) {

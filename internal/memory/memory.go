@@ -1,6 +1,6 @@
 // Package memory asks the kernel for memory: how much this process can still get, and files that live in memory alone.
 //
-// Available, Usable and Limited (memory.go) serve plans: a session adds up the buffers of all ranks of a host and
+// Available, Usable, Limited and Room (memory.go) serve plans: a session adds up the buffers of all ranks of a host and
 // refuses a job that does not fit, as the kernel would otherwise kill one of its processes half way, without a word.
 // All three count bytes. Available is the lower of MemAvailable in /proc/meminfo and the room below the limits of all
 // cgroups above the process, where page cache counts as room since the kernel can take it back. Limited looks at
@@ -42,6 +42,20 @@ func Available(root string) (int64, error) {
 // Usable is the part of the available memory that work may be planned to take: what plans leave out, and the rest of
 // the host, need some, too.
 func Usable(available int64) int64 { return available / 5 * 4 }
+
+// Room returns how many bytes a process may take at once, such as a text or a list of a scenario: Usable of those that
+// are available, or half of what a limit of the process leaves, with the command that shows that limit, if it is less.
+// Go's runtime ends a process that asks for what it does not get.
+func Room(root string) (bytes int64, command string) {
+	bytes = math.MaxInt64
+	if available, err := Available(root); err == nil {
+		bytes = Usable(available)
+	}
+	if left, name := Limited(); left/2 < bytes {
+		return left / 2, name
+	}
+	return bytes, ""
+}
 
 // Limited returns the bytes that the limits on this process's address space and data leave to it, and the command
 // that shows the tighter of them; without limits it is math.MaxInt64, and none.

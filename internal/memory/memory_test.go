@@ -78,3 +78,17 @@ func TestAvailable(t *testing.T) {
 		t.Errorf("this machine: %d bytes, %v", n, err)
 	}
 }
+
+// What may be taken at once is four fifths of what is available, where no limit leaves less.
+func TestRoom(t *testing.T) {
+	root := t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "proc"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "proc/meminfo"), []byte("MemAvailable: 50 kB\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got, command := Room(root); got != 40<<10 || command != "" {
+		t.Errorf("%d bytes, %q", got, command)
+	}
+}

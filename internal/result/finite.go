@@ -1,6 +1,8 @@
 package result
 
 import (
+	"fmt"
+	"maps"
 	"math"
 	"slices"
 )
@@ -54,4 +56,23 @@ func finiteMap(m map[string]any) map[string]any {
 		out[k] = Finite(v)
 	}
 	return out
+}
+
+// NotFinite names the numbers of plain data for which Finite has nil, as name.key[2], in order, with what they are.
+func NotFinite(name string, v any) (found []string) {
+	switch v := v.(type) {
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			found = append(found, fmt.Sprintf("%s is %v", name, v))
+		}
+	case []any:
+		for i, e := range v {
+			found = append(found, NotFinite(fmt.Sprintf("%s[%d]", name, i+1), e)...)
+		}
+	case map[string]any:
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			found = append(found, NotFinite(name+"."+k, v[k])...)
+		}
+	}
+	return found
 }

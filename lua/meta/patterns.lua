@@ -82,6 +82,11 @@ function patterns.ep_options(list) end
 ---@return string backend what moves the bytes, as NIXL's tests print it
 function patterns.ep_backend(opt) end
 
+---Names the one of the times that is a third of their mean or more.
+---@param times number[] in microseconds
+---@return string? text for a note
+function patterns.outlier(times) end
+
 ---A function that gives quantiles of values, as docs/tables.md defines them. Sorts the values.
 ---@param values number[] at least one
 ---@return fun(q: number): number quantile of q from 0 to 1

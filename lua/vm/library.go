@@ -11,7 +11,10 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
+	"perigee/internal/fault"
 	"perigee/internal/lazyre"
+	"perigee/internal/memory"
+	"perigee/internal/size"
 )
 
 // mendLibrary puts functions in the place of the interpreter's whose results are not those of Lua 5.1.
@@ -114,6 +117,34 @@ func stringByte(L *glua.LState) int {
 		L.Push(glua.LNumber(text[i-1]))
 	}
 	return max(to-from+1, 0)
+}
+
+// freely is how many bytes of text string.rep makes without a look at the memory that there is.
+const freely = 64 << 20
+
+// stringRep is string.rep, which can ask for any number of bytes at once. What cannot be had would end the process.
+func stringRep(L *glua.LState) (int, error) {
+	text, n := L.CheckString(1), float64(L.CheckNumber(2))
+	if len(text) == 0 || !(n >= 1) {
+		return Return(L, glua.LString(""))
+	}
+	if want := float64(len(text)) * n; want > freely {
+		room, command := memory.Room("/")
+		if want > float64(room) {
+			return 0, tooLong(L, want, room, command)
+		}
+	}
+	return Return(L, glua.LString(strings.Repeat(text, int(n))))
+}
+
+func tooLong(L *glua.LState, want float64, room int64, command string) error {
+	of, hint := "80 % of the available memory", "make a shorter text, or free memory, where a limit of a cgroup counts, too"
+	if command != "" {
+		of = "half of what the limit of the process (" + command + ") leaves"
+		hint = "make a shorter text, or raise the limit"
+	}
+	return fault.New(fault.Resource, "%sstring.rep of %s, and it may take %s: %s", Place(L),
+		size.Decimal(int64(min(want, 1e18))), size.Decimal(room), of).WithHint("%s", hint)
 }
 
 // tableConcat is table.concat. The interpreter's takes no list that begins at 0, as those of ranks do.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"perigee/internal/fault"
 )
 
 // The libraries do what Lua 5.1's do: what is wanted here is what it answers.
@@ -99,5 +101,21 @@ func TestCoroutineBodies(t *testing.T) {
 	got, err := v.Load("b.lua", `return select(2, coroutine.resume(coroutine.create(type), 7))`)
 	if err != nil || got.String() != "number" {
 		t.Fatalf("%v, %v", got, err)
+	}
+}
+
+// A text that no machine has room for is refused with its place, and the process lives.
+func TestTextWithoutRoom(t *testing.T) {
+	v := New(io.Discard)
+	defer v.Close()
+	_, err := v.Load("b.lua", `
+		assert(("ab"):rep(2) == "abab" and ("ab"):rep(-1) == "" and (""):rep(1e15) == "" and #("x"):rep(1e8) == 1e8)
+		assert(not pcall(string.rep, "x", 1e300))
+		return ("ab"):rep(1e15)`)
+	if err == nil {
+		t.Fatal("it has room")
+	}
+	if fault.KindOf(err) != fault.Resource || fault.HintOf(err) == "" || !strings.Contains(err.Error(), "b.lua:4: string.rep of ") {
+		t.Errorf("kind %v: %v", fault.KindOf(err), err)
 	}
 }

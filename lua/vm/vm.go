@@ -117,6 +117,7 @@ func (v *VM) openLibraries() {
 	v.L.SetGlobal("print", v.L.NewFunction(v.print))
 	v.random = openRandom(v.L)
 	mendLibrary(v.L)
+	v.L.GetGlobal(glua.StringLibName).(*glua.LTable).RawSetString("rep", v.Function(stringRep))
 	for _, name := range []string{glua.TabLibName, glua.StringLibName, glua.MathLibName, glua.CoroutineLibName} {
 		v.StrictGlobal(name, v.L.GetGlobal(name).(*glua.LTable))
 	}

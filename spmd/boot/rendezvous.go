@@ -259,11 +259,13 @@ func (r rendezvous) crowded(missing []int, err error) watch.Failure {
 // probePause is the longest pause between two attempts to find rank 0. A rank that is
 // refused goes on for refusedFor where rank 0 may still appear at another address: the
 // one that refused may be another program. At a single address it tries once more: a byte
-// may have been altered on the way. A rank that cannot take part looks for rank 0 for hopelessFor, to report why.
+// may have been altered on the way. A rank that cannot take part looks for rank 0 for hopelessFor, to report why. One
+// without a local port goes on for portlessFor: connections that have ended give theirs back.
 const (
 	probePause  = 200 * time.Millisecond
 	refusedFor  = 15 * time.Second
 	hopelessFor = 3 * time.Second
+	portlessFor = 10 * time.Second
 )
 
 // follow connects to rank 0, which may start later than this rank.
@@ -320,6 +322,9 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 		}
 		if broken != nil && time.Since(began) > hopelessFor {
 			return nil, broken
+		}
+		if wire.LacksPorts(err) && time.Since(began) > portlessFor {
+			return nil, Limited(fault.Launch, "rank %d cannot dial rank 0: %w", r.rank, err)
 		}
 		select {
 		case <-time.After(pause):

@@ -16,6 +16,9 @@ const (
 	handshakeTimeout = 10 * time.Second
 	// maxPending bounds the connections in their handshake, which takes milliseconds. Others wait in the kernel.
 	maxPending = 256
+	// crowdedTimeout is handshakeTimeout where others wait for room, or for a descriptor: strangers that say nothing
+	// must not hold ranks up. It is shorter than what a rank 0 without descriptors takes for its end.
+	crowdedTimeout = 1500 * time.Millisecond
 	// loggedRejections are logged as warnings, so that those who knock all the time do not fill a disk.
 	loggedRejections = 16
 	// stuckPause is how long a listener that cannot accept connections waits before it tries again.
@@ -35,10 +38,11 @@ type Listener struct {
 	done     sync.WaitGroup
 
 	mu       sync.Mutex
-	rejected int    // how many were not admitted, for any reason
-	refused  int    // those of them whose proof was wrong
-	last     string // where the last of these came from
-	stuck    error  // why the last connection could not be accepted; nil if it was
+	rejected int                    // how many were not admitted, for any reason
+	refused  int                    // those of them whose proof was wrong
+	last     string                 // where the last of these came from
+	stuck    error                  // why the last connection could not be accepted; nil if it was
+	greeted  map[net.Conn]time.Time // the connections in their handshake, and when that began
 }
 
 // ListenerConfig configures Listen.
@@ -74,7 +78,8 @@ func Listen(cfg ListenerConfig) (*Listener, error) {
 }
 
 func startListener(listener net.Listener, cfg ListenerConfig) *Listener {
-	l := &Listener{cfg: cfg, listener: listener, pending: make(chan struct{}, maxPending)}
+	l := &Listener{cfg: cfg, listener: listener, pending: make(chan struct{}, maxPending),
+		greeted: map[net.Conn]time.Time{}}
 	l.life, l.end = context.WithCancel(context.Background())
 	l.done.Go(l.accept)
 	return l
@@ -137,18 +142,51 @@ func (l *Listener) accept() {
 			if l.cfg.Stuck != nil {
 				l.cfg.Stuck(err, time.Duration(failures)*stuckPause)
 			}
+			l.hurry()
 			time.Sleep(stuckPause)
 			continue
 		}
 		failures = 0
-		l.pending <- struct{}{}
+		select {
+		case l.pending <- struct{}{}:
+		default:
+			l.hurry()
+			l.pending <- struct{}{}
+		}
+		l.greet(conn)
 		l.done.Go(func() { l.admit(conn) })
 	}
+}
+
+// greet begins the time in which a connection must complete its handshake.
+func (l *Listener) greet(conn net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.greeted[conn] = time.Now()
+	conn.SetDeadline(time.Now().Add(handshakeTimeout))
+}
+
+// hurry leaves the connections in their handshake no more than crowdedTimeout, so that the oldest end first.
+func (l *Listener) hurry() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for conn, began := range l.greeted {
+		conn.SetDeadline(began.Add(crowdedTimeout))
+	}
+}
+
+// part ends the time of a connection whose handshake is over.
+func (l *Listener) part(conn net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.greeted, conn)
+	conn.SetDeadline(time.Time{})
 }
 
 // admit enters a connection, or closes it.
 func (l *Listener) admit(conn net.Conn) {
 	proven, from, err := l.meet(conn)
+	l.part(conn)
 	<-l.pending
 	if err != nil {
 		conn.Close()
@@ -161,7 +199,6 @@ func (l *Listener) admit(conn net.Conn) {
 
 // meet runs the handshake. Until it has proven the secret the other side may only send a message of fixed length.
 func (l *Listener) meet(conn net.Conn) (proven *Conn, from int, err error) {
-	conn.SetDeadline(time.Now().Add(handshakeTimeout))
 	stop := context.AfterFunc(l.life, func() { conn.Close() })
 	var challenge []byte
 	if l.cfg.Challenge != nil {
@@ -171,7 +208,6 @@ func (l *Listener) meet(conn net.Conn) (proven *Conn, from int, err error) {
 	if !stop() {
 		return nil, 0, net.ErrClosed
 	}
-	conn.SetDeadline(time.Time{})
 	return proven, from, err
 }
 

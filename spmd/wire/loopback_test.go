@@ -27,3 +27,29 @@ func TestLacksLoopback(t *testing.T) {
 		}
 	}
 }
+
+// A host without local ports says so of a connection or of a listener, in words that other mistakes have, too.
+func TestLacksPorts(t *testing.T) {
+	failed := func(op, ip string, port int, cause syscall.Errno) error {
+		return fmt.Errorf("link: %w", &net.OpError{
+			Op: op, Net: "tcp", Addr: &net.TCPAddr{IP: net.ParseIP(ip), Port: port}, Err: os.NewSyscallError("connect", cause),
+		})
+	}
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{failed("dial", "10.0.0.1", 7, syscall.EADDRNOTAVAIL), true},
+		{attempts{failed("dial", "10.0.0.2", 7, syscall.ECONNREFUSED), failed("dial", "10.0.0.1", 7, syscall.EADDRNOTAVAIL)}, true},
+		{failed("listen", "0.0.0.0", 0, syscall.EADDRINUSE), true},
+		{failed("listen", "0.0.0.0", 29500, syscall.EADDRINUSE), false},
+		{failed("listen", "10.0.0.1", 0, syscall.EADDRNOTAVAIL), false},
+		{failed("dial", "fd77::1", 7, syscall.EADDRNOTAVAIL), false},
+		{failed("dial", "10.0.0.1", 7, syscall.ECONNREFUSED), false},
+		{syscall.EADDRNOTAVAIL, false},
+	} {
+		if got := LacksPorts(c.err); got != c.want {
+			t.Errorf("%v: %v, want %v", c.err, got, c.want)
+		}
+	}
+}

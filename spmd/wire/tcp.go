@@ -143,6 +143,24 @@ func loopbackIsUp() bool {
 	return err != nil || slices.ContainsFunc(all, func(i net.Interface) bool { return i.Flags&up == up })
 }
 
+// LacksPorts reports whether this host had no local port left for a connection, or to listen on any. The kernel has the
+// same error for an address of IPv6 to which it has no address to come from.
+func LacksPorts(err error) bool {
+	if all, ok := errors.AsType[attempts](err); ok {
+		return slices.ContainsFunc(all, LacksPorts)
+	}
+	op, ok := errors.AsType[*net.OpError](err)
+	if !ok {
+		return false
+	}
+	at, ok := op.Addr.(*net.TCPAddr)
+	if !ok {
+		return false
+	}
+	return op.Op == "dial" && at.IP.To4() != nil && errors.Is(err, syscall.EADDRNOTAVAIL) ||
+		op.Op == "listen" && at.Port == 0 && errors.Is(err, syscall.EADDRINUSE)
+}
+
 // Send writes a message to a rank, opening the link first if need be.
 func (t *TCP) Send(ctx context.Context, to int, h Header, data []byte) error {
 	if len(data) > maxMessage {

@@ -21,7 +21,7 @@
 //	allocate buffers that have to grow are allocated anew: for each kind of memory
 //	         one to send from and one to receive into, in the same order at all
 //	         ranks, since a peer's buffer is named by its number. Plans that use
-//	         the old ones keep them.
+//	         the old ones keep them. --timeout does not count the time that this takes.
 //	files    each rank opens its files, once each.
 //	cards    agents describe their buffers in cards. If buffers have grown and ranks
 //	         have many peers, an all-gather gives all cards to all (tellAll). With

@@ -48,6 +48,16 @@ func (s *step) grows() bool {
 	return false
 }
 
+// bytes counts what a rank is about to allocate.
+func (s *step) bytes(rank int) (sum int64) {
+	for _, n := range s.lanes {
+		for _, d := range n.grown {
+			sum = satAdd(sum, d.on([]int{rank}))
+		}
+	}
+	return sum
+}
+
 // Guard is load's.
 const Guard = load.Guard
 

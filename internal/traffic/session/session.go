@@ -211,6 +211,7 @@ func (s *Session) fulfil(step *step, loads []load.Load) error {
 	if err := s.openLanes(step, loads); err != nil {
 		return err
 	}
+	defer s.world.Allocating(step.bytes)()
 	if err := s.allocate(step); err != nil {
 		return err
 	}

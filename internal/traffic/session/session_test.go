@@ -3,8 +3,10 @@ package session
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"perigee/internal/fault"
 	"perigee/internal/traffic/load"
@@ -254,6 +256,53 @@ func TestLanesOfGPUs(t *testing.T) {
 	}) {
 		if err != nil {
 			t.Errorf("rank %d: %v", i, err)
+		}
+	}
+}
+
+// slowly is an engine that takes long for large buffers, at one rank longer than at others, and gives small ones.
+type slowly struct {
+	traffictest.Engine
+	takes time.Duration
+}
+
+func (e *slowly) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
+	a, err := e.Engine.NewAgent(cfg)
+	return slowAgent{a, e.takes}, err
+}
+
+type slowAgent struct {
+	nixl.Agent
+	takes time.Duration
+}
+
+func (a slowAgent) Alloc(mem nixl.Mem, bytes int64) (nixl.Buffer, error) {
+	const small = 1 << 20
+	if bytes > small {
+		time.Sleep(a.takes)
+	}
+	return a.Agent.Alloc(mem, min(bytes, small))
+}
+
+// A rank that takes longer to allocate than the others may wait does not fail the job. Their limit is the old one then.
+func TestAllocatingIsNoWait(t *testing.T) {
+	const limit = time.Second
+	m := fromRows(t, []int64{0, 4 << 30}, []int64{0, 0})
+	for r, err := range traffictest.Worlds(t, 2, func(w *spmd.World) error {
+		s, err := Open(w, &slowly{takes: time.Duration(w.Rank()) * 3 * limit / 2}, nixl.AgentConfig{}, 1)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		s.available = func() (int64, error) { return math.MaxInt64, nil }
+		w.SetTimeout(limit)
+		if _, err = s.Reserve([]load.Load{load.Pattern{Matrix: m, Shards: 1}}); err == nil && w.Timeout() != limit {
+			return fmt.Errorf("the limit is %v", w.Timeout())
+		}
+		return err
+	}) {
+		if err != nil {
+			t.Errorf("rank %d: %v", r, err)
 		}
 	}
 }

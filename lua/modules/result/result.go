@@ -9,6 +9,7 @@ package result
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"math"
 
@@ -28,11 +29,12 @@ type instance struct {
 	modules.Host
 	bars   bars
 	tables tables
+	lost   map[string]bool // values of which a note says that they have numbers which no file can hold
 }
 
 // New makes the module of a VM, and the types of progress bars and of tables whose rows come one by one.
 func (Module) New(h modules.Host) modules.Instance {
-	r := &instance{Host: h, bars: bars{Host: h}}
+	r := &instance{Host: h, bars: bars{Host: h}, lost: map[string]bool{}}
 	r.tables.bars = &r.bars
 	r.bars.class().Open(h.VM())
 	r.tables.streamClass().Open(h.VM())
@@ -78,9 +80,24 @@ func (r *instance) set(L *glua.LState) (int, error) {
 			d.Values = map[string]any{}
 		}
 		d.Values[name] = v
+		r.noteLost(name, v)
 		r.Env().CheckpointSparingly()
 	}
 	return 0, nil
+}
+
+// noteLost says, once for each name, that a value has numbers which the file will not have.
+func (r *instance) noteLost(name string, v any) {
+	found := result.NotFinite(name, v)
+	if len(found) == 0 || r.lost[name] {
+		return
+	}
+	r.lost[name] = true
+	text := "result.set: " + found[0]
+	if len(found) > 1 {
+		text += fmt.Sprintf(", and %d more are NaN or infinite", len(found)-1)
+	}
+	r.Env().Note(text + ": null in the result")
 }
 
 // note(text), a line that begins with # and a note in the result.

@@ -28,7 +28,7 @@ type ValueAt struct {
 var (
 	libraries = regexp.MustCompile(`^(UCX|NIXL|FI|NCCL)_`)
 	// beside matches the names of what changes no figure, or is of one host: logs, telemetry, addresses, paths.
-	beside = regexp.MustCompile(`_(LOG|DEBUG|TELEMETRY|STATS|PROFILE|DUMP|ETCD)(_|$)|_(DIR|PATH|FILE)$|^UCX_PROTO_INFO$`)
+	beside = regexp.MustCompile(`_(LOG|DEBUG|TELEMETRY|STATS|PROFILE|DUMP|ETCD)(_|$)|_(DIR|PATH|FILE|LIBRARY)$|^UCX_PROTO_INFO$`)
 	// sources name where a library takes code or settings from.
 	sources = []string{"NIXL_PLUGIN_DIR", "NIXL_CONFIG_FILE", "UCX_MODULE_DIR", "UCX_CONFIG_DIR", "FI_PROVIDER_PATH"}
 	// kept are the variables that results without an [Environment] have among the parameters of the engine.

@@ -3,10 +3,10 @@ package result
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
+	"perigee/internal/lazyre"
 	"perigee/internal/secret"
 )
 
@@ -26,14 +26,16 @@ type ValueAt struct {
 }
 
 var (
-	libraries = regexp.MustCompile(`^(UCX|NIXL|FI|NCCL)_`)
+	libraries = lazyre.New(`^(UCX|NIXL|FI|NCCL)_`)
 	// beside matches the names of what changes no figure, or is of one host: logs, telemetry, addresses, paths.
-	beside = regexp.MustCompile(`_(LOG|DEBUG|TELEMETRY|STATS|PROFILE|DUMP|ETCD)(_|$)|_(DIR|PATH|FILE|LIBRARY)$|^UCX_PROTO_INFO$`)
+	beside = lazyre.New(`_(LOG|DEBUG|TELEMETRY|STATS|PROFILE|DUMP|ETCD)(_|$)|` +
+		`_(DIR|PATH|FILE|LIBRARY)$|^UCX_PROTO_INFO$`)
 	// sources name where a library takes code or settings from.
 	sources = []string{"NIXL_PLUGIN_DIR", "NIXL_CONFIG_FILE", "UCX_MODULE_DIR", "UCX_CONFIG_DIR", "FI_PROVIDER_PATH"}
 	// kept are the variables that results without an [Environment] have among the parameters of the engine.
-	kept = []string{"UCX_TLS", "UCX_NET_DEVICES", "UCX_RNDV_SCHEME", "UCX_RNDV_THRESH", "UCX_ZCOPY_THRESH", "UCX_BCOPY_BW",
-		"UCX_MAX_RMA_RAILS", "UCX_CUDA_IPC_ENABLE_GET_ZCOPY", "UCX_RMA_PPLN_ENABLE", "NIXL_PLUGIN_DIR", "FI_PROVIDER"}
+	kept = []string{"UCX_TLS", "UCX_NET_DEVICES", "UCX_RNDV_SCHEME", "UCX_RNDV_THRESH", "UCX_ZCOPY_THRESH",
+		"UCX_BCOPY_BW", "UCX_MAX_RMA_RAILS", "UCX_CUDA_IPC_ENABLE_GET_ZCOPY", "UCX_RMA_PPLN_ENABLE",
+		"NIXL_PLUGIN_DIR", "FI_PROVIDER"}
 )
 
 // IsSetting reports whether a variable of this name may change what is measured, so that results are compared by it.

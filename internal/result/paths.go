@@ -147,8 +147,8 @@ func (d *Document) PathWarnings() (list []string) {
 var sharedMemory = []string{"posix", "sysv", "cma", "xpmem", "knem", "cuda_ipc"}
 
 // bypasses reports whether a way leads between hosts through the memory of one machine: UCX takes ranks for neighbours
-// that share a kernel, though their names, networks or processes are apart. Where several ranks are on a host such a way
-// may be inside it; but then messages between hosts have another.
+// that share a kernel, though their names, networks or processes are apart. Where several ranks are on a host such a
+// way may be inside it; but then messages between hosts have another.
 func (d *Document) bypasses(w way) bool {
 	inMemory := slices.ContainsFunc(sharedMemory, w.Over)
 	if !inMemory || w.Reach == "network" || w.Reach == "self" {

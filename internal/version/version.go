@@ -55,7 +55,7 @@ func (b Build) Same(other Build) bool {
 }
 
 // source is the commit, in as many digits as are known, or the tag, and whether the sources were changed since; "" if
-// nobody knows.
+// it is not known.
 func (b Build) source() (commit string, changed bool) {
 	commit, changed = strings.CutSuffix(b.Commit, dirty)
 	if i := strings.LastIndex(commit, "-g"); i >= 0 { // TAG-NUMBER-gCOMMIT

@@ -294,6 +294,9 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 			}
 			return p, err
 		}
+		if errors.Is(err, wire.ErrOtherWire) {
+			err = fmt.Errorf("%w; here, on %s, is perigee %s", err, cmp.Or(r.node, host.Name()), version.Get())
+		}
 		if !timeIsUp(ctx) || last.Load() == nil {
 			last.Store(&err) // not the news that time is up, if something better is known
 		}
@@ -306,8 +309,7 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 		if refused != nil || turnedAway && !onePlace && time.Since(began) > refusedFor {
 			err = cmp.Or(refused, err)
 			if errors.Is(err, wire.ErrOtherWire) {
-				return nil, fault.New(fault.Launch, "rank %d on %s does not understand rank 0 at %w", r.rank,
-					cmp.Or(r.node, host.Name()), err).
+				return nil, fault.New(fault.Launch, "rank %d does not understand rank 0 at %w", r.rank, err).
 					WithHint("%s", oneVersion)
 			}
 			return nil, fault.New(fault.Launch, "rank %d was turned away by rank 0 at %w", r.rank, err).WithHint("%s",

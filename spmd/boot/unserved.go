@@ -36,9 +36,9 @@ var unservedLaunchers = []unserved{
 		notFirst: true}, // a batch script is 0
 }
 
-// Unserved looks, in a process for which [Started] names no launcher, for one that perigee cannot serve: ranks that each
-// process starts for itself would be worlds of their own. The error, of kind Launch, has the line to type. note is
-// about a launcher that does not say how many processes there are. Neither is there where the user has said by
+// Unserved looks, in a process for which [Started] names no launcher, for one that perigee cannot serve: ranks that
+// each process starts would know nothing of those of the others. The error, of kind Launch, has the line to type. note
+// is about a launcher that does not say how many processes there are. Neither is there where the user has said by
 // [EnvLauncher] who starts the ranks.
 func Unserved(env Environ) (note string, err error) {
 	if name := variable(env, EnvLauncher); name != "" && name != "auto" {
@@ -51,8 +51,8 @@ func Unserved(env Environ) (note string, err error) {
 			continue
 		}
 		if u.size == "" {
-			return fmt.Sprintf("%s=%d is a variable of %s: this process starts ranks of its own, which none of the others is "+
-				"in. For one job of all of them: %s", u.rank, rank, u.name, u.line(env)), nil
+			return fmt.Sprintf("%s=%d is a variable of %s: what this process starts is a job by itself. For one of all "+
+				"of them: %s", u.rank, rank, u.name, u.line(env)), nil
 		}
 		_, most, isRange := strings.Cut(variable(env, u.size), ":") // PET_NNODES may be MIN:MAX
 		if !isRange {
@@ -65,7 +65,7 @@ func Unserved(env Environ) (note string, err error) {
 			continue
 		}
 		return "", fault.New(fault.Launch, "%s=%d and %s=%s say that this is one of several processes of %s, which perigee cannot "+
-			"serve: each would start ranks of its own", u.rank, rank, u.size, variable(env, u.size), u.name).
+			"serve: each would be a job by itself", u.rank, rank, u.size, variable(env, u.size), u.name).
 			WithHint("let it start, with one PERIGEE_SECRET for all, %s; or start ranks in this process, by -n N or "+
 				"--launcher local", u.line(env))
 	}

@@ -7,7 +7,7 @@ import (
 	"perigee/internal/fault"
 )
 
-// A process of a launcher that perigee cannot serve starts no world of its own; one that is alone, or of which the user
+// A process of a launcher that perigee cannot serve is no job by itself; one that is alone, or of which the user
 // says who starts the ranks, does.
 func TestUnserved(t *testing.T) {
 	for _, c := range []struct{ env, says, line, note string }{

@@ -14,8 +14,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-
-	"perigee/internal/version"
 )
 
 // A link begins with a proof in both directions over fresh nonces, so that neither side
@@ -119,8 +117,7 @@ func greet(conn net.Conn, learn learner, from, to int) (*Conn, error) {
 	switch greeting := string(hello[:len(magic)]); {
 	case greeting == magic:
 	case strings.HasPrefix(greeting, family):
-		return nil, fmt.Errorf("%w answers there: it greets with %q, perigee %s with %q", ErrOtherWire, greeting,
-			version.Get(), magic)
+		return nil, fmt.Errorf("%w answers there: it greets with %q, this one with %q", ErrOtherWire, greeting, magic)
 	default:
 		return nil, errors.New("the peer is not a perigee of this version")
 	}

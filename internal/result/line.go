@@ -134,7 +134,7 @@ const mostShare = 1.05
 // shareOf is " = 80 % of 25.0 GB/s", or says that a rate is no part of that.
 func shareOf(rate, of float64) string {
 	if rate > mostShare*of {
-		return ", more than " + size.Rate(of)
+		return ", above " + size.Rate(of)
 	}
 	return fmt.Sprintf(" = %s of %s", percent(rate/of), size.Rate(of))
 }

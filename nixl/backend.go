@@ -30,12 +30,3 @@ func EarlyBackend(name string) bool {
 func ReachesFiles(name string) bool {
 	return slices.ContainsFunc(storage, func(s string) bool { return strings.EqualFold(s, name) })
 }
-
-// PluginDir is the variable that names the folder from which NIXL loads code.
-const PluginDir = "NIXL_PLUGIN_DIR"
-
-// Variables are those of the environment that NIXL, UCX and libfabric obey and that the Params of an agent's Info hold
-// where they are set.
-var Variables = []string{"UCX_TLS", "UCX_NET_DEVICES", "UCX_RNDV_SCHEME", "UCX_RNDV_THRESH", "UCX_ZCOPY_THRESH",
-	"UCX_BCOPY_BW", "UCX_MAX_RMA_RAILS", "UCX_CUDA_IPC_ENABLE_GET_ZCOPY", "UCX_RMA_PPLN_ENABLE", PluginDir,
-	"FI_PROVIDER"}

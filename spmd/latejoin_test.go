@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"perigee/internal/fault"
+	"perigee/internal/version"
 	"perigee/spmd/boot"
 	"perigee/spmd/boot/watch"
 	"perigee/spmd/wire"
@@ -55,7 +56,7 @@ func sayHello(t *testing.T, ctx context.Context, env map[string]string) net.Conn
 			if _, err := bufio.NewReader(conn).ReadBytes('\n'); err != nil { // the secret
 				t.Fatal(err)
 			}
-			hello := map[string]any{"is": "hello", "rank": 2, "size": 3, "host": "node2", "card": card{Host: "node2"}.encode()}
+			hello := map[string]any{"is": "hello", "rank": 2, "size": 3, "host": "node2", "build": version.Get(), "card": card{Host: "node2"}.encode()}
 			if err := json.NewEncoder(conn).Encode(hello); err != nil {
 				t.Fatal(err)
 			}

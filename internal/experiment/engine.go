@@ -2,11 +2,15 @@ package experiment
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"fmt"
+	"maps"
+	"os"
 	"slices"
 	"strings"
 
 	"perigee/internal/fault"
+	"perigee/internal/result"
 	"perigee/nixl"
 	"perigee/nixl/device"
 	"perigee/nixl/engines"
@@ -23,8 +27,11 @@ func (e *Experiment) OpenEngine() (_ nixl.Engine, note string, err error) {
 	type wish struct {
 		Tight, Lacking string
 		Alike          []Choice
+		Variables      string // their digest
 	}
-	own := wish{Alike: append(slices.Clip(e.Alike), Choice{"engines", e.Job.Engine}), Lacking: device.LackingHere()}
+	variables := result.VariablesOf(os.Environ())
+	own := wish{Alike: append(slices.Clip(e.Alike), Choice{"engines", e.Job.Engine}), Lacking: device.LackingHere(),
+		Variables: digestOf(variables)}
 	if e.World.OneHost() {
 		own.Tight = engines.Tight(e.World.Size())
 	}
@@ -47,6 +54,13 @@ func (e *Experiment) OpenEngine() (_ nixl.Engine, note string, err error) {
 			return nil, "", err
 		}
 	}
+	digests := make([]string, len(wishes))
+	for r, w := range wishes {
+		digests[r] = w.Variables
+	}
+	if err := e.keepVariables(variables, digests); err != nil {
+		return nil, "", err
+	}
 	engine, note, err := engines.Open(e.Job.Engine, e.NixlLib, e.World.OneHost(), tight,
 		nixl.Backend{Name: e.Job.Backend, Params: e.Job.BackendParams})
 	if err == nil {
@@ -66,6 +80,36 @@ func (e *Experiment) OpenEngine() (_ nixl.Engine, note string, err error) {
 		}
 	}
 	return engine, note, err
+}
+
+// digestOf is the digest of a rank's variables: most jobs have the same at all ranks.
+func digestOf(variables map[string]string) string {
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		fmt.Fprintf(h, "%q=%q\n", name, variables[name])
+	}
+	return fmt.Sprintf("%x", h.Sum(nil)[:16])
+}
+
+// keepVariables puts the variables of all ranks into the result. Those with the digest of rank 0 do not send them, and
+// none does where all have it. All ranks call it, with the same digests.
+func (e *Experiment) keepVariables(own map[string]string, digests []string) error {
+	all := make([]map[string]string, len(digests))
+	if slices.ContainsFunc(digests, func(d string) bool { return d != digests[0] }) {
+		var mine map[string]string
+		if r := e.World.Rank(); r == 0 || digests[r] != digests[0] {
+			mine = own
+		}
+		var err error
+		if all, err = spmd.GatherValue(e.World.All(), 0, mine); err != nil {
+			return err
+		}
+	}
+	if e.Doc != nil {
+		all[0] = own
+		e.Doc.Environment = result.EnvironmentOf(all)
+	}
+	return nil
 }
 
 // why says what has led to an engine, where nothing is to be remarked.

@@ -85,8 +85,9 @@ func (e *Experiment) announce(info nixl.Info, note string, gpu bool) {
 	}
 	e.Doc.Engine = EngineOf(info)
 	line := fmt.Sprintf("# engine: %s %s, backend %s", info.Name, info.Version, info.Backend)
-	for _, k := range slices.Sorted(maps.Keys(info.Params)) {
-		value := info.Params[k]
+	settings := e.Doc.EngineSettings()
+	for _, k := range slices.Sorted(maps.Keys(settings)) {
+		value := settings[k]
 		if strings.ContainsAny(value, "\r\n") { // a parameter of a backend may be a whole file
 			value = strconv.Quote(value)
 		}

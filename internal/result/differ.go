@@ -259,7 +259,7 @@ func around(a, b *Document) (list []Difference) {
 	if a.Engine != nil && b.Engine != nil && a.Engine.Name == b.Engine.Name {
 		add("version of "+a.Engine.Name, a.Engine.Version, b.Engine.Version)
 		add("backend of "+a.Engine.Name, a.Engine.Backend, b.Engine.Backend)
-		list = append(list, settingsDiffer(a.Engine.Name, a.Engine.Params, b.Engine.Params)...)
+		list = append(list, settingsDiffer(a, b)...)
 	}
 	add("seed", fmt.Sprint(a.Seed), fmt.Sprint(b.Seed))
 	return list
@@ -284,8 +284,9 @@ func buildOf(d *Document) string {
 	return text + " " + d.Perigee.Go
 }
 
-// settingsDiffer lists the settings of an engine that two runs do not share.
-func settingsDiffer(engine string, a, b map[string]string) (list []Difference) {
+// settingsDiffer lists the settings of the engine of two runs that they do not share, and that both results hold.
+func settingsDiffer(a, b *Document) (list []Difference) {
+	engine, of, with := a.Engine.Name, a.EngineSettings(), b.EngineSettings()
 	said := func(m map[string]string, k string) string {
 		if v, ok := m[k]; ok {
 			return v
@@ -293,10 +294,11 @@ func settingsDiffer(engine string, a, b map[string]string) (list []Difference) {
 		return "not given"
 	}
 	all := map[string]string{}
-	maps.Copy(all, a)
-	maps.Copy(all, b)
+	maps.Copy(all, of)
+	maps.Copy(all, with)
 	for _, k := range slices.Sorted(maps.Keys(all)) {
-		if x, y := said(a, k), said(b, k); x != y {
+		known := !libraries.MatchString(k) || a.Keeps(k) && b.Keeps(k)
+		if x, y := said(of, k), said(with, k); x != y && known {
 			list = append(list, Difference{fmt.Sprintf("setting %s of %s", k, engine), x, y, true})
 		}
 	}

@@ -80,7 +80,10 @@ func (d *Document) CeilingText() string {
 	c := l.Ceiling
 	text := fmt.Sprintf("%s, one message of %s from rank %d to rank %d", size.Rate(c.Rate), size.Binary(c.Bytes),
 		c.Sender, c.Receiver)
-	if l.Rate > 0 {
+	switch {
+	case l.Rate > 0 && c.Rate > mostShare*l.Rate:
+		text += " (more than the line)"
+	case l.Rate > 0:
 		text += fmt.Sprintf(" (%s of the line)", percent(c.Rate/l.Rate))
 	}
 	return text
@@ -101,15 +104,14 @@ func (d *Document) LineText() string {
 	p50, over := stats.Median(r.messages), false
 	part := func(rate, of float64) string {
 		over = over || rate > 1.005*of
-		return percent(rate / of)
+		return shareOf(rate, of)
 	}
 	text := fmt.Sprintf("%s %s", r.what, size.Rate(p50))
 	if l.Rate > 0 {
-		text += fmt.Sprintf(" = %s of %s (%s)", part(p50, l.Rate), size.Rate(l.Rate), l.From)
+		text += fmt.Sprintf("%s (%s)", part(p50, l.Rate), l.From)
 	}
 	if b, ok := d.Busiest(); ok && l.Host > 0 {
-		text += fmt.Sprintf(", all of the busiest host: %s %s = %s of %s", b.Text(d), size.Rate(b.Rate), part(b.Rate, l.Host),
-			size.Rate(l.Host))
+		text += fmt.Sprintf(", all of the busiest host: %s %s%s", b.Text(d), size.Rate(b.Rate), part(b.Rate, l.Host))
 	}
 	if c := l.Ceiling; c != nil {
 		text += fmt.Sprintf("; %s of the ceiling, %s", percent(p50/c.Rate), size.Rate(c.Rate))
@@ -124,6 +126,17 @@ func (d *Document) LineText() string {
 		text += "; more than the line: the links are not as the devices say (--line RATE), or messages took another way"
 	}
 	return text
+}
+
+// mostShare is the largest part of a line that may be one: what is above has not gone through it.
+const mostShare = 1.05
+
+// shareOf is " = 80 % of 25.0 GB/s", or says that a rate is no part of that.
+func shareOf(rate, of float64) string {
+	if rate > mostShare*of {
+		return ", above " + size.Rate(of)
+	}
+	return fmt.Sprintf(" = %s of %s", percent(rate/of), size.Rate(of))
 }
 
 func percent(part float64) string { return fmt.Sprintf("%.0f %%", 100*part) }

@@ -120,6 +120,9 @@ func (d *Document) PathWarnings() (list []string) {
 		vram := w.Local == "vram" || w.Remote == "vram"
 		bounces := vram && slices.ContainsFunc(hostOnly, w.Over)
 		switch {
+		case d.bypasses(w):
+			list = append(list, fmt.Sprintf("%s-%s goes between hosts over %s: they share a kernel, and these bytes pass no network; "+
+				"UCX_TLS=tcp", w.Op+" "+w.Local, w.Remote, w.over()))
 		case w.Emulated():
 			text := fmt.Sprintf("%s is emulated: %s has no such operation, and the target's CPU moves the bytes", what, w.over())
 			list = append(list, text+emulationHint(w, vram))
@@ -138,6 +141,36 @@ func (d *Document) PathWarnings() (list []string) {
 			"whatever its size; larger blocks cost no more", size.Binary(n)))
 	}
 	return list
+}
+
+// sharedMemory are UCX's transports that stay inside a machine, whatever its containers and namespaces are called.
+var sharedMemory = []string{"posix", "sysv", "cma", "xpmem", "knem", "cuda_ipc"}
+
+// bypasses reports whether a way leads between hosts through the memory of one machine: UCX takes ranks for neighbours
+// that share a kernel, though their names, networks or processes are apart. Where several ranks are on a host such a
+// way may be inside it; but then messages between hosts have another.
+func (d *Document) bypasses(w way) bool {
+	inMemory := slices.ContainsFunc(sharedMemory, w.Over)
+	if !inMemory || w.Reach == "network" || w.Reach == "self" {
+		return inMemory && w.Reach == "network"
+	}
+	network := slices.ContainsFunc(d.Paths.Uses, func(u PathUse) bool { return u.Reach == "network" })
+	return !network && d.sendsBetweenHosts()
+}
+
+// sendsBetweenHosts reports whether messages go from one host to another by the matrices of what was played, or by
+// block transfers where every rank has a host for itself.
+func (d *Document) sendsBetweenHosts() bool {
+	hostOf := hostNumbers(d)
+	if len(d.World.Hosts) == d.World.Size && d.World.Size > 1 &&
+		slices.ContainsFunc(d.Lanes, func(l Lanes) bool { return l.Local != "file" && l.Remote != "file" }) {
+		return true
+	}
+	return slices.ContainsFunc(d.Patterns, func(p Pattern) bool {
+		return slices.ContainsFunc(d.Matrices[p.Matrix].Cells, func(c [3]int64) bool {
+			return c[2] > 0 && hostOf[int(c[0])] != hostOf[int(c[1])]
+		})
+	})
 }
 
 // emulationHint says what changes an emulation.

@@ -72,23 +72,43 @@ func TestPathWarnings(t *testing.T) {
 	blocks.Patterns = []result.Pattern{{Mem: "vram", Shards: 64}, {Mem: "dram", Shards: 1 << 20}}
 	large := on([]int{0}, moved("WRITE", "vram", "host", "cuda_ipc", "cuda", "zero-copy", 9))
 	large.Matrices, large.Patterns = blocks.Matrices, []result.Pattern{{Mem: "vram", Shards: 4}}
+	cma := moved("WRITE", "dram", "host", "cma", "memory", "zero-copy", 9)
+	// two hosts of two ranks each, with messages to a rank of the same host, or of the other
+	apart := func(to int64, uses ...result.PathUse) *result.Document {
+		d := on([]int{0, 0}, uses...)
+		d.World.Size = 4
+		d.World.Hosts[0].Ranks, d.World.Hosts[1].Ranks = []int{0, 1}, []int{2, 3}
+		d.Matrices = []result.Matrix{{Ranks: 4, Cells: [][3]int64{{0, to, 1 << 20}}}}
+		d.Patterns = []result.Pattern{{Mem: "dram", Shards: 1}}
+		return d
+	}
+	pair := on([]int{0, 0}, cma)
+	pair.World.Size = 2
+	pair.World.Hosts[0].Ranks, pair.World.Hosts[1].Ranks = []int{0}, []int{1}
+	pair.Lanes = make([]result.Lanes, 1)
+	const shared = "between hosts over cma: they share a kernel|UCX_TLS=tcp"
 	for name, test := range map[string]struct {
 		d    *result.Document
 		want []string // what each says
 	}{
-		"no paths":            {&result.Document{}, nil},
-		"well":                {on([]int{2, 2}, rail, other), nil},
-		"READ of GPUs":        {on([]int{0}, moved("READ", "vram", "host", "posix", "memory", "software emulation", 23)), []string{"READ vram-vram inside a host is emulated: posix|UCX_CUDA_IPC_ENABLE_GET_ZCOPY=on|1040 GB/s"}},
-		"READ of a host":      {on([]int{0}, moved("READ", "dram", "host", "posix", "memory", "software emulation", 23)), []string{"is emulated: posix|cma"}},
-		"READ over TCP":       {on([]int{0, 0}, moved("READ", "dram", "network", "tcp", "eth0", "software emulation", 23)), []string{"READ dram-dram between hosts is emulated: tcp/eth0|UCX_TLS"}},
-		"bounce":              {on([]int{0, 0}, moved("WRITE", "vram", "network", "tcp", "eth0", "zero-copy", 23)), []string{"WRITE vram-vram between hosts goes through the memory of the host, by tcp/eth0|UCX_TLS"}},
-		"no GPUDirect":        {on([]int{1, 1}, moved("WRITE", "vram", "network", "rc_mlx5", "mlx5_0:1", "multi-frag copy-in", 23)), []string{"is copied (multi-frag copy-in)|nvidia-peermem"}},
-		"TCP beside RDMA":     {on([]int{1, 1}, tcp), []string{"TCP between hosts of which 2 have RDMA adapters|UCX_NET_DEVICES"}},
-		"TCP, one with RDMA":  {on([]int{1, 0}, tcp), nil},
-		"TCP without RDMA":    {on([]int{0, 0}, tcp), nil},
-		"one rail of several": {on([]int{4, 2}, rail), []string{"mlx5_0:1 alone moves the bytes between hosts that have 2 ports each: UCX_MAX_RMA_RAILS=2"}},
-		"small blocks":        {blocks, []string{"GPU memory in blocks of 16 KiB: UCX takes about 10 us"}},
-		"large blocks":        {large, nil},
+		"cma between hosts":      {apart(2, cma), []string{"WRITE dram-dram goes " + shared}},
+		"cma inside hosts":       {apart(1, cma), nil},
+		"cma inside, TCP beside": {apart(2, cma, tcp), nil},
+		"cma, called network":    {on([]int{0, 0}, moved("READ", "dram", "network", "cma", "memory", "zero-copy", 9)), []string{"READ dram-dram goes " + shared}},
+		"cma of block transfers": {pair, []string{shared}},
+		"no paths":               {&result.Document{}, nil},
+		"well":                   {on([]int{2, 2}, rail, other), nil},
+		"READ of GPUs":           {on([]int{0}, moved("READ", "vram", "host", "posix", "memory", "software emulation", 23)), []string{"READ vram-vram inside a host is emulated: posix|UCX_CUDA_IPC_ENABLE_GET_ZCOPY=on|1040 GB/s"}},
+		"READ of a host":         {on([]int{0}, moved("READ", "dram", "host", "posix", "memory", "software emulation", 23)), []string{"is emulated: posix|cma"}},
+		"READ over TCP":          {on([]int{0, 0}, moved("READ", "dram", "network", "tcp", "eth0", "software emulation", 23)), []string{"READ dram-dram between hosts is emulated: tcp/eth0|UCX_TLS"}},
+		"bounce":                 {on([]int{0, 0}, moved("WRITE", "vram", "network", "tcp", "eth0", "zero-copy", 23)), []string{"WRITE vram-vram between hosts goes through the memory of the host, by tcp/eth0|UCX_TLS"}},
+		"no GPUDirect":           {on([]int{1, 1}, moved("WRITE", "vram", "network", "rc_mlx5", "mlx5_0:1", "multi-frag copy-in", 23)), []string{"is copied (multi-frag copy-in)|nvidia-peermem"}},
+		"TCP beside RDMA":        {on([]int{1, 1}, tcp), []string{"TCP between hosts of which 2 have RDMA adapters|UCX_NET_DEVICES"}},
+		"TCP, one with RDMA":     {on([]int{1, 0}, tcp), nil},
+		"TCP without RDMA":       {on([]int{0, 0}, tcp), nil},
+		"one rail of several":    {on([]int{4, 2}, rail), []string{"mlx5_0:1 alone moves the bytes between hosts that have 2 ports each: UCX_MAX_RMA_RAILS=2"}},
+		"small blocks":           {blocks, []string{"GPU memory in blocks of 16 KiB: UCX takes about 10 us"}},
+		"large blocks":           {large, nil},
 	} {
 		got := test.d.PathWarnings()
 		ok := len(got) == len(test.want)

@@ -51,8 +51,10 @@ type Document struct {
 	Seed     uint64        `json:"seed"`
 	World    World         `json:"world"`
 	Engine   *Engine       `json:"engine,omitempty"` // absent if nothing was prepared
-	Notes    []string      `json:"notes,omitempty"`
-	Phases   []Phase       `json:"phases"`
+	// Environment is nil in results of earlier versions, and where no engine was opened.
+	Environment *Environment `json:"environment,omitempty"`
+	Notes       []string     `json:"notes,omitempty"`
+	Phases      []Phase      `json:"phases"`
 	// Overlaps says that the measurements hold which messages of different patterns overlapped. Without it,
 	// nothing is known of that.
 	Overlaps bool `json:"overlaps,omitempty"`

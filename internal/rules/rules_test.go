@@ -143,7 +143,7 @@ func TestSeparateParts(t *testing.T) {
 // these are its vocabulary, the bytes between ranks and the stamps of runs, which measure nothing and send nothing.
 func TestResultIsPure(t *testing.T) {
 	pure := []string{"internal/result", "internal/fault", "internal/file", "internal/pack",
-		"internal/plaintext", "internal/size", "internal/stats", "internal/traffic/matrix", "internal/traffic/series", "internal/version"}
+		"internal/lazyre", "internal/plaintext", "internal/secret", "internal/size", "internal/stats", "internal/traffic/matrix", "internal/traffic/series", "internal/version"}
 	for _, p := range goList(t, "-deps", "./internal/result") {
 		if name, ours := strings.CutPrefix(p.ImportPath, "perigee/"); ours && !slices.Contains(pure, name) {
 			t.Errorf("internal/result imports %s, itself or by another package: want pure packages only, %v", name, pure)

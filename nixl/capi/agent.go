@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -59,8 +58,7 @@ type agent struct {
 
 var errClosed = errors.New("nixl: the agent is closed")
 
-// Info implements nixl.Agent; its Params say who makes progress and why, and list the
-// environment variables that UCX obeys.
+// Info implements nixl.Agent; its Params say who makes progress and why, and what perigee has chosen.
 func (a *agent) Info() nixl.Info {
 	info := a.engine.Info()
 	progress := "poll"
@@ -88,11 +86,6 @@ func (a *agent) Info() nixl.Info {
 		info.Params["files"] = a.files()
 		if access := a.access(); access != "" {
 			info.Params["file_access"] = access
-		}
-	}
-	for _, name := range nixl.Variables {
-		if value := os.Getenv(name); value != "" {
-			info.Params[name] = value
 		}
 	}
 	return info

@@ -28,6 +28,7 @@ var telltale = slices.Concat(
 	[]string{"PMIX_RANK", "PMIX_NAMESPACE"}, pmixServers,
 	[]string{"PMI_FD", "PMI_RANK", "PMI_SIZE", "PMI_PORT", "PMI_ID", "PMI_JOBID"},
 	slurmVariables, []string{"SLURM_LOCALID", "SLURM_STEP_NUM_NODES", "SLURMD_NODENAME", "SLURM_DISTRIBUTION"},
+	unservedVariables(),
 )
 
 // OriginOf describes this process. ok is false, and Rank -1, where no launcher

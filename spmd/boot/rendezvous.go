@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
+	"perigee/internal/version"
 	"perigee/spmd/boot/watch"
 	"perigee/spmd/host"
 	"perigee/spmd/wire"
@@ -295,6 +296,9 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 			}
 			return p, err
 		}
+		if errors.Is(err, wire.ErrOtherWire) {
+			err = fmt.Errorf("%w; here, on %s, is perigee %s", err, cmp.Or(r.node, host.Name()), version.Get())
+		}
 		if !timeIsUp(ctx) || last.Load() == nil {
 			last.Store(&err) // not the news that time is up, if something better is known
 		}
@@ -302,9 +306,14 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 			logged = err.Error()
 			log.Debug("no rank 0 yet", "reason", err, "elapsed", time.Since(began))
 		}
-		turnedAway := errors.Is(err, wire.ErrProof) || errors.Is(err, wire.ErrNoChallenge)
+		turnedAway := errors.Is(err, wire.ErrProof) || errors.Is(err, wire.ErrNoChallenge) ||
+			errors.Is(err, wire.ErrOtherWire)
 		if refused != nil || turnedAway && !onePlace && time.Since(began) > refusedFor {
 			err = cmp.Or(refused, err)
+			if errors.Is(err, wire.ErrOtherWire) {
+				return nil, fault.New(fault.Launch, "rank %d does not understand rank 0 at %w", r.rank, err).
+					WithHint("%s", oneVersion)
+			}
 			return nil, fault.New(fault.Launch, "rank %d was turned away by rank 0 at %w", r.rank, err).WithHint("%s",
 				r.hints.refused)
 		}
@@ -514,12 +523,19 @@ func (l *leadingClient) waiting() string {
 
 // refusals describes the connections that were rejected.
 func (l *leadingClient) refusals() string {
+	if hosts := l.listener.Strangers(); len(hosts) > 0 {
+		return fmt.Sprintf("on %s another version of perigee knocks, or one without the same %s: here, on %s, is perigee %s; %s",
+			strings.Join(hosts, ", "), EnvSecret, host.Name(), version.Get(), oneVersion)
+	}
 	n, last := l.listener.Refused()
 	if n == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%d connections were turned away because they did not know this job's secret, or were altered on the way, the last from %s; set the same %s for all ranks", n, last, EnvSecret)
 }
+
+// oneVersion is the remedy for hosts whose perigees do not understand each other.
+const oneVersion = "install one version of perigee on all hosts"
 
 // shut admits no connections any more. The addresses are known to more than the ranks,
 // and when all have joined no other connection is expected.

@@ -12,6 +12,8 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
+	"syscall"
 )
 
 // A link begins with a proof in both directions over fresh nonces, so that neither side
@@ -25,7 +27,8 @@ import (
 //
 // A dialer that has a choice of several connections then confirms the one that it keeps, with an empty frame.
 const (
-	magic     = "perigee3"
+	magic     = family + "3"
+	family    = "perigee" // of the magic of all versions of these links
 	nonceSize = 32
 	proofSize = sha256.Size
 	helloSize = len(magic) + nonceSize + 2 // of the acceptor, without the challenge
@@ -38,6 +41,9 @@ var ErrProof = errors.New("the peer does not know this job's secret")
 // errHandshake is the ErrProof of a handshake. Who proves the wrong thing may know the right one.
 var errHandshake = fmt.Errorf("%w, or the handshake was altered on the way", ErrProof)
 
+// ErrOtherWire means that what answers is a perigee whose links begin otherwise.
+var ErrOtherWire = errors.New("another version of perigee")
+
 // ErrNoChallenge means that one side was given the job's secret and the other expects to
 // exchange it by a challenge.
 var ErrNoChallenge = errors.New("one side of the link was given the job's secret, the other was not")
@@ -47,6 +53,9 @@ var ErrOtherRank = errors.New("another rank of this job answers there")
 
 // errCrossed means that both ranks dial each other, and that the other one's link is the one to be used.
 var errCrossed = errors.New("the other rank is dialling, too")
+
+// errNoReply means that a dialer has hung up at the greeting: one of another version does.
+var errNoReply = errors.New("it hung up at the greeting")
 
 // The parts in the conversation for which a proof may stand.
 const (
@@ -102,11 +111,18 @@ func given(secret []byte) learner {
 // rank to. The caller bounds it by a deadline on conn.
 func greet(conn net.Conn, learn learner, from, to int) (*Conn, error) {
 	hello := make([]byte, helloSize)
-	if _, err := io.ReadFull(conn, hello); err != nil {
+	if _, err := io.ReadFull(conn, hello[:len(magic)]); err != nil {
 		return nil, fmt.Errorf("no greeting: %w", err)
 	}
-	if string(hello[:len(magic)]) != magic {
+	switch greeting := string(hello[:len(magic)]); {
+	case greeting == magic:
+	case strings.HasPrefix(greeting, family):
+		return nil, fmt.Errorf("%w answers there: it greets with %q, this one with %q", ErrOtherWire, greeting, magic)
+	default:
 		return nil, errors.New("the peer is not a perigee of this version")
+	}
+	if _, err := io.ReadFull(conn, hello[len(magic):]); err != nil {
+		return nil, fmt.Errorf("no greeting: %w", err)
 	}
 	challenge := make([]byte, binary.LittleEndian.Uint16(hello[helloSize-2:]))
 	if _, err := io.ReadFull(conn, challenge); err != nil {
@@ -154,7 +170,10 @@ func admit(
 		return nil, 0, err
 	}
 	reply := make([]byte, replySize)
-	if _, err := io.ReadFull(conn, reply); err != nil {
+	switch n, err := io.ReadFull(conn, reply); {
+	case n == 0 && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
+		return nil, 0, errNoReply
+	case err != nil:
 		return nil, 0, err
 	}
 	dialer, wanted := binary.LittleEndian.Uint32(reply[:4]), binary.LittleEndian.Uint32(reply[4:8])

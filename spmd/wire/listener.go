@@ -43,6 +43,7 @@ type Listener struct {
 	last     string                 // where the last of these came from
 	stuck    error                  // why the last connection could not be accepted; nil if it was
 	greeted  map[net.Conn]time.Time // the connections in their handshake, and when that began
+	unmoved  map[string]int         // how often dialers hung up at the greeting, by their host
 }
 
 // ListenerConfig configures Listen.
@@ -109,6 +110,23 @@ func (l *Listener) Refused() (n int, last string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.refused, l.last
+}
+
+// manyHangUps is how often a host hangs up at the greeting before it counts as one of another version, whose ranks try
+// again several times a second. What looks whether a port is open comes less often.
+const manyHangUps = 10
+
+// Strangers are the hosts whose dialers keep hanging up at the greeting, as a perigee does that greets otherwise.
+func (l *Listener) Strangers() (hosts []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for host, n := range l.unmoved {
+		if n >= manyHangUps {
+			hosts = append(hosts, host)
+		}
+	}
+	slices.Sort(hosts)
+	return hosts
 }
 
 // Stuck returns why connections cannot be accepted, nil if they can.
@@ -222,6 +240,12 @@ func (l *Listener) reject(address net.Addr, from int, reason error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.rejected++
+	if host, _, err := net.SplitHostPort(address.String()); err == nil && errors.Is(reason, errNoReply) {
+		if l.unmoved == nil {
+			l.unmoved = map[string]int{}
+		}
+		l.unmoved[host]++
+	}
 	if errors.Is(reason, ErrProof) {
 		l.refused, l.last = l.refused+1, address.String()
 	}

@@ -349,7 +349,7 @@ func TestHandshake(t *testing.T) {
 		_, err := c.Write(append([]byte("perigee9"), make([]byte, helloSize-len(magic))...))
 		return 0, err
 	})
-	if dialErr == nil || !strings.Contains(dialErr.Error(), "not a perigee of this version") {
+	if dialErr == nil || !strings.Contains(dialErr.Error(), "another version of perigee") {
 		t.Errorf("other version: %v", dialErr)
 	}
 	// An impostor that admits every rank, to hear what it says.

@@ -327,6 +327,29 @@ func TestOwnMetrics(t *testing.T) {
 	}
 }
 
+// Variables that differ are named, and settings that a result does not hold are not called the same.
+func TestVariables(t *testing.T) {
+	run := func(sl string) *result.Document {
+		d := document(1, 1, func(int) float64 { return 1 })
+		d.Engine = &result.Engine{Name: "nixl"}
+		if sl != "" {
+			d.Environment = &result.Environment{Variables: map[string]string{"UCX_IB_SL": sl, "UCX_LOG_FILE": "/tmp/" + sl}}
+		}
+		return d
+	}
+	for _, c := range []struct{ old, fresh, want string }{
+		{"1", "3", "OLD setting UCX_IB_SL of nixl 1; NEW setting UCX_IB_SL of nixl 3"},
+		{"1", "1", "OLD and NEW have the same settings"},
+		{"", "1", "OLD and NEW have the same settings, as far as they are kept: OLD was made by an earlier perigee, which kept few of the variables UCX_*, NIXL_*, FI_* and NCCL_*"},
+	} {
+		var r Report
+		r.sayDifferences([]*result.Document{run(c.old)}, []*result.Document{run(c.fresh)})
+		if r.Headline != c.want {
+			t.Errorf("%q, %q: got %q, want %q", c.old, c.fresh, r.Headline, c.want)
+		}
+	}
+}
+
 // What differs is the headline, and no reason not to compare.
 func TestDifferences(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 22))

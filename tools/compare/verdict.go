@@ -36,8 +36,15 @@ func (r *Report) sayDifferences(old, fresh []*result.Document) {
 			note(d.String())
 		}
 	}
+	unkept := result.Unkept(old[0], fresh[0])
 	r.Headline = "OLD and NEW have the same settings"
+	if len(before) == 0 && unkept != "" {
+		r.Headline += ", as far as they are kept: " + unkept
+	}
 	if len(before) > 0 {
+		if unkept != "" {
+			note("not all settings are kept: " + unkept)
+		}
 		r.Headline = "OLD " + strings.Join(before, ", ") + "; NEW " + strings.Join(after, ", ")
 		if more := len(r.Differences) - len(before); more > 0 {
 			r.Headline += fmt.Sprintf("; and %d more", more)

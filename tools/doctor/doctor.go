@@ -189,6 +189,12 @@ func launcher(m machine) []Finding {
 		f.Found = "this process is a rank of " + name
 	default:
 		f.Found = "none: perigee run starts the ranks on this machine itself"
+		note, err := boot.Unserved(m.env)
+		if err != nil {
+			f.Verdict, f.Found, f.Remedy = Bad, err.Error(), fault.HintOf(err)
+		} else if note != "" {
+			f.Verdict, f.Found, f.Remedy = Poor, note, "-n N says that ranks start here"
+		}
 	}
 	return one(f)
 }

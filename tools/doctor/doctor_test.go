@@ -88,6 +88,26 @@ func TestMadeUpMachine(t *testing.T) {
 	}
 }
 
+// What would end a command that starts ranks is a problem here, with the same words.
+func TestUnservedLauncher(t *testing.T) {
+	for vars, want := range map[string]Finding{
+		"FLUX_TASK_RANK=1 FLUX_JOB_SIZE=4":                        {Verdict: Bad, Found: "of Flux, which perigee cannot serve", Remedy: "RANK=$FLUX_TASK_RANK"},
+		"FLUX_TASK_RANK=1 FLUX_JOB_SIZE=4 PERIGEE_LAUNCHER=local": {Verdict: Good, Found: "none"},
+		"FLUX_TASK_RANK=0 FLUX_JOB_SIZE=1":                        {Verdict: Good, Found: "none"},
+		"JOB_COMPLETION_INDEX=0":                                  {Verdict: Poor, Found: "an indexed job of Kubernetes", Remedy: "-n N"},
+	} {
+		env := map[string]string{}
+		for _, v := range strings.Fields(vars) {
+			name, value, _ := strings.Cut(v, "=")
+			env[name] = value
+		}
+		got := launcher(machine{env: func(key string) (string, bool) { v, ok := env[key]; return v, ok }})[0]
+		if got.Verdict != want.Verdict || !strings.Contains(got.Found, want.Found) || !strings.Contains(got.Remedy, want.Remedy) {
+			t.Errorf("%s: %+v", vars, got)
+		}
+	}
+}
+
 // A container's limit is shown, and what it means for ranks.
 func TestCPUQuotaIsNamed(t *testing.T) {
 	root := t.TempDir()

@@ -70,6 +70,11 @@ func (c *NixlbenchCmd) Run(streams cli.Streams) error {
 	for _, text := range warnings {
 		fmt.Fprintln(streams.Err, "perigee: warning:", text)
 	}
+	if !started {
+		if err := run.StartsHere(j.Environ(), c.Flags, streams.Err); err != nil {
+			return err
+		}
+	}
 	if c.Ranks == nil && (!started || launcher == "etcd") {
 		j.Flags.Ranks = &n // else the launcher decides
 	}

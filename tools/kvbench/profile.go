@@ -3,6 +3,7 @@ package kvbench
 import (
 	"context"
 	"fmt"
+	"io"
 	"math"
 	"math/big"
 	"os"
@@ -48,7 +49,7 @@ type benchmark struct {
 
 // Run plans all configs, then runs each here.
 func (c *ProfileCmd) Run(streams cli.Streams) error {
-	if err := c.check(); err != nil {
+	if err := c.check(streams.Err); err != nil {
 		return err
 	}
 	if idle := c.Bench.idleHere(c.launcher); len(idle) > 0 {
@@ -116,7 +117,7 @@ func (c *ProfileCmd) runAll(streams cli.Streams, runs []benchmark) error {
 }
 
 // check refuses what cannot be run before anything is planned.
-func (c *ProfileCmd) check() error {
+func (c *ProfileCmd) check(w io.Writer) error {
 	if err := c.Bench.precheck(); err != nil {
 		return err
 	}
@@ -127,11 +128,11 @@ func (c *ProfileCmd) check() error {
 	if !(c.Scale > 0 && c.Scale <= 1) {
 		return usage("--scale: wanted a number above 0 and up to 1, got %v", c.Scale)
 	}
-	return c.place()
+	return c.place(w)
 }
 
 // place finds out where the ranks are: all here, or each a separate process, of which this is one.
-func (c *ProfileCmd) place() error {
+func (c *ProfileCmd) place(w io.Writer) error {
 	known, err := c.known()
 	if err != nil {
 		return err
@@ -146,7 +147,9 @@ func (c *ProfileCmd) place() error {
 	case c.launcher == "etcd":
 		c.together, c.Ranks = j.Env, &n
 		return nil
-	case !started, known.storage && boot.IsOnlyTask(os.LookupEnv):
+	case !started:
+		return run.StartsHere(j.Environ(), c.Flags, w)
+	case known.storage && boot.IsOnlyTask(os.LookupEnv):
 		return nil
 	}
 	return usage("profile starts its ranks itself, but this process is a rank of %s", c.launcher).

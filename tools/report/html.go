@@ -402,10 +402,11 @@ func (v *view) describeEngine() {
 		return
 	}
 	v.Engine, v.EngineDetail = e.Name, e.Version+", backend "+e.Backend
-	keys := slices.Sorted(maps.Keys(e.Params))
+	settings := v.D.EngineSettings()
+	keys := slices.Sorted(maps.Keys(settings))
 	v.ParamsOf = len(keys)
 	for _, k := range keys[:min(len(keys), mostParams)] {
-		v.Params = append(v.Params, named{e.Name + " " + k, e.Params[k]})
+		v.Params = append(v.Params, named{e.Name + " " + k, settings[k]})
 	}
 }
 
@@ -430,7 +431,7 @@ func (v *view) describeHosts() {
 	}
 	v.Hardware = v.Hardware[:min(len(v.Hardware), mostHosts)]
 	for i, h := range v.D.World.Hosts[:min(len(v.D.World.Hosts), mostHosts)] {
-		host := hostView{Name: v.HostNames[i], Ranks: figures.Ranges(h.Ranks), CPUs: h.CPUs, Offset: "–",
+		host := hostView{Name: v.HostNames[i], Ranks: result.Ranges(h.Ranks), CPUs: h.CPUs, Offset: "–",
 			Uncertainty: "–", Drift: "–"}
 		if i < len(v.D.World.Clocks) {
 			c := v.D.World.Clocks[i]

@@ -71,6 +71,9 @@ func (c *Cmd) Run(s cli.Streams, k *kong.Context) error {
 				WithHint("under a launcher repeat the whole command: one perigee rerun per run, each with its own --result, then perigee compare FOLDER FOLDER; "+
 					"in a shell that is itself a rank, as that of srun --pty, say --launcher local")))
 		}
+		if err := run.StartsHere(c.Flags.Over(os.LookupEnv), c.Flags, s.Err); err != nil {
+			return err
+		}
 		return c.runSeries(s)
 	}
 	if err := c.Judging.Check(); err != nil {

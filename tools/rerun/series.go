@@ -249,7 +249,7 @@ func (r *repetition) announce() {
 	r.printf("%s of %s%s; the new results go to %s", cli.Count(len(r.order), "run"), what, about,
 		plaintext.Escape(r.folder))
 	for _, s := range r.sides {
-		for _, note := range run.Surroundings(s.path, s.of, r.cmd.Flags.Engine, 1) {
+		for _, note := range run.Surroundings(s.path, s.of, r.cmd.Flags, 1) {
 			r.printf("note: %s", plaintext.Escape(note))
 		}
 	}

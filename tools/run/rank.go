@@ -270,7 +270,7 @@ func (k *rank) play() error {
 	if err != nil {
 		return err
 	}
-	if err := o.inherit(); err != nil {
+	if err := o.inherit(w.Rank()); err != nil {
 		return err
 	}
 	r, err := k.fresh.LoadWith(&o.Script.Library, o.Script.Name, o.Script.Source)

@@ -27,6 +27,7 @@ type order struct {
 	Options map[string]any
 	// Variables of the environment are those of the run that is repeated.
 	Variables map[string]string
+	ByRank    map[string][]result.ValueAt // those that its ranks had differently
 
 	old   *result.Document // the repeated result, at rank 0 and in the launcher
 	notes []string         // about its surroundings, likewise
@@ -67,9 +68,14 @@ func (j Job) read(hosts int) (order, error) {
 	flags.asIn(d, hosts)
 	modules := lua.Library{Modules: d.Scenario.Modules, Closed: true}
 	o := order{Script: script{d.Scenario.Name, d.Scenario.Source, modules}, Flags: &flags, Options: d.Scenario.Options,
-		Variables: map[string]string{}, old: d, notes: Surroundings(j.Repeats, d, flags.Engine, hosts)}
+		Variables: map[string]string{}, ByRank: map[string][]result.ValueAt{}, old: d,
+		notes: Surroundings(j.Repeats, d, flags, hosts)}
 	for _, v := range Variables(d, flags.Engine) {
-		if v.settable() {
+		switch {
+		case !v.settable(flags.sameRanks(d)):
+		case v.ByRank != nil:
+			o.ByRank[v.Name] = v.ByRank
+		default:
 			o.Variables[v.Name] = v.Was
 		}
 	}
@@ -172,6 +178,9 @@ func (f *Flags) asIn(d *result.Document, hosts int) {
 		}
 	}
 }
+
+// sameRanks reports whether a repetition has as many ranks as the run.
+func (f Flags) sameRanks(d *result.Document) bool { return f.Ranks == nil || *f.Ranks == d.World.Size }
 
 // Same is the engine of the run that is repeated.
 const Same = "same"

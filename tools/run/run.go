@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"runtime"
@@ -70,12 +72,28 @@ func (j Job) Run(ctx context.Context, streams cli.Streams) error {
 		return err
 	}
 	if !started {
+		if err := StartsHere(env, j.Flags, streams.Err); err != nil {
+			return err
+		}
 		return j.launch(ctx, streams, env)
 	}
 	if j.Aside {
 		streams.Out = streams.Err
 	}
 	return j.runRank(ctx, streams, env)
+}
+
+// StartsHere refuses to start ranks in a process of a launcher that perigee cannot serve, unless the user has said how
+// many, and says to w where there may be such a launcher.
+func StartsHere(env boot.Environ, flags Flags, w io.Writer) error {
+	if flags.Ranks != nil {
+		return nil
+	}
+	note, err := boot.Unserved(env)
+	if note != "" {
+		fmt.Fprintln(w, "perigee: note:", note)
+	}
+	return err
 }
 
 // Environ is the environment of this process, as the job changes it.

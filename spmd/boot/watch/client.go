@@ -13,6 +13,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
+	"perigee/internal/version"
 	"perigee/spmd/host"
 	"perigee/spmd/wire"
 )
@@ -20,7 +21,8 @@ import (
 // Self holds what a rank knows of itself.
 type Self struct {
 	Rank, Size int
-	Host       string // in the launcher's words; "" is the host's own name
+	Host       string        // in the launcher's words; "" is the host's own name
+	Build      version.Build // that runs here; none: this program's
 }
 
 // Client is a rank's end of its connection to the coordinator. It is both the
@@ -59,7 +61,7 @@ type Leader struct {
 // NewClient takes over a connection to the coordinator and waits for the job's secret. leader
 // describes that end.
 func NewClient(ctx context.Context, conn net.Conn, self Self, leader Leader) (*Client, []byte, error) {
-	self.Host = cmp.Or(self.Host, host.Name())
+	self.Host, self.Build = cmp.Or(self.Host, host.Name()), cmp.Or(self.Build, version.Get())
 	c := &Client{
 		self: self, leader: leader, conn: writer{Conn: conn}, launcher: context.Background(),
 		ready: make(chan struct{}), failed: make(chan Failure, 1), down: make(chan struct{}),
@@ -71,6 +73,11 @@ func NewClient(ctx context.Context, conn net.Conn, self Self, leader Leader) (*C
 	err := in.Decode(&first)
 	if stop() && err == nil && first.Is == isSecret {
 		go c.listen(in)
+		if f := c.otherBuild(first); f != nil {
+			*f = c.Abort(*f)
+			c.Leave(ctx)
+			return nil, nil, *f
+		}
 		return c, first.Secret, nil
 	}
 	defer conn.Close()
@@ -86,6 +93,16 @@ func NewClient(ctx context.Context, conn net.Conn, self Self, leader Leader) (*C
 	}
 	return nil, nil, fault.New(fault.Launch, "%s hung up at once", leader.Name).
 		WithHint("is the job already ending, or is another program on that port?")
+}
+
+// otherBuild is the failure of a rank whose coordinator is of a build that cannot say so itself, nil if it is not. What
+// perigee itself has started is this build.
+func (c *Client) otherBuild(first message) *Failure {
+	if first.Build != nil || c.leader.Rank < 0 {
+		return nil
+	}
+	return &Failure{Rank: c.self.Rank, Host: c.self.Host, Kind: fault.Launch, Hint: oneBuild,
+		Cause: fmt.Sprintf("it is perigee %s, and an earlier one is %s", c.self.Build, c.leader.Name)}
 }
 
 // listen takes what the coordinator sends until the connection ends.
@@ -181,7 +198,7 @@ func (c *Client) fail(f Failure) {
 
 // Put sends hello, with this rank's card.
 func (c *Client) Put(_ context.Context, card []byte) error {
-	c.conn.write(message{Is: isHello, Size: c.self.Size, Host: c.self.Host, Card: card})
+	c.conn.write(message{Is: isHello, Size: c.self.Size, Host: c.self.Host, Card: card, Build: &c.self.Build})
 	return nil
 }
 

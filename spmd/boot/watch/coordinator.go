@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
+	"perigee/internal/version"
 	"perigee/spmd/host"
 	"perigee/spmd/wire"
 )
@@ -34,6 +36,9 @@ type Coordinator struct {
 	// Launched says that Ended will be called for each process. The end of a connection means nothing then: the
 	// launcher knows how the process has ended.
 	Launched bool
+	// Build is the one that runs here, Host where; NewCoordinator sets both.
+	Build version.Build
+	Host  string
 
 	size   int
 	secret []byte
@@ -72,7 +77,7 @@ type member struct {
 // connects, so connections must be authenticated, or inherited from the launcher.
 func NewCoordinator(size int, secret []byte) *Coordinator {
 	return &Coordinator{
-		size: size, secret: secret, Log: slog.New(slog.DiscardHandler),
+		size: size, secret: secret, Build: version.Get(), Host: host.Name(), Log: slog.New(slog.DiscardHandler),
 		members: make([]*member, size), all: make(chan struct{}),
 		failed: make(chan struct{}), toldAll: make(chan struct{}), finished: make(chan struct{}),
 		answers: make(chan struct{}, 1), outboxes: map[*outbox]bool{},
@@ -263,7 +268,7 @@ func (c *Coordinator) Close() {
 }
 
 func (c *Coordinator) serve(conn net.Conn, rank int, out *outbox) {
-	out.send(message{Is: isSecret, Secret: c.secret})
+	out.send(message{Is: isSecret, Secret: c.secret, Build: &c.Build})
 	m := &member{rank: rank, phase: "start", out: out}
 	in := json.NewDecoder(conn)
 	for {
@@ -340,6 +345,12 @@ func (c *Coordinator) enterLocked(m *member, hello message) bool {
 		m.out.send(message{Is: isAbort, Failure: &f})
 		return false
 	}
+	if err := c.checkBuild(m, hello.Build); err != nil {
+		m.gone = true
+		c.failLocked(Failure{Rank: -1, Kind: fault.Launch, Cause: err.Error(), Hint: oneBuild})
+		c.addLocked(m)
+		return true
+	}
 	c.Log.Debug("rank joined", "peer", m.rank, "peer_host", m.host, "present", c.present+1, "size", c.size)
 	if c.addLocked(m); c.failure == nil && c.present == c.size {
 		c.Log.Info("all ranks joined", "size", c.size)
@@ -366,6 +377,23 @@ func (c *Coordinator) checkLocked(m *member, size int) error {
 	}
 	return nil
 }
+
+// checkBuild refuses a rank of another build: what it does need not fit to the others. What perigee itself has started
+// is this build.
+func (c *Coordinator) checkBuild(m *member, theirs *version.Build) error {
+	if c.Launched || theirs != nil && theirs.Same(c.Build) {
+		return nil
+	}
+	text := "of an earlier version"
+	if theirs != nil {
+		text = theirs.String()
+	}
+	return fmt.Errorf("rank %d on %s is perigee %s, rank 0 on %s perigee %s", m.rank, m.host, plaintext.Escape(text), c.Host,
+		c.Build)
+}
+
+// oneBuild is the remedy for a job of several builds.
+const oneBuild = "install one version of perigee on all hosts"
 
 // addLocked makes a rank one of those that are here. If the others have heard of a failure it hears of it, too.
 func (c *Coordinator) addLocked(m *member) {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
+	"perigee/internal/version"
 	"perigee/spmd/spmdtest"
 )
 
@@ -89,7 +90,7 @@ func (s *speaker) hangsUp() {
 }
 
 func hello(rank, size int) message {
-	return message{Is: isHello, Size: size, Host: fmt.Sprint("node", rank), Card: []byte{byte(rank)}}
+	return message{Is: isHello, Size: size, Host: fmt.Sprint("node", rank), Card: []byte{byte(rank)}, Build: new(version.Get())}
 }
 
 // world lets n ranks say hello and hear that all are there.

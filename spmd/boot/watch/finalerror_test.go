@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perigee/internal/fault"
+	"perigee/internal/version"
 	"perigee/spmd/spmdtest"
 )
 
@@ -154,7 +155,7 @@ func TestGoodbyeIsNotAnswered(t *testing.T) {
 		{Leader{Name: "the launcher", Rank: -1}, "the launcher has not answered when rank 1 left"},
 	} {
 		ours, theirs := pair(t)
-		(&speaker{t: t, conn: theirs}).say(message{Is: isSecret})
+		(&speaker{t: t, conn: theirs}).say(message{Is: isSecret, Build: new(version.Get())})
 		cl, _, err := NewClient(t.Context(), ours, Self{Rank: 1, Size: 2}, c.leader)
 		if err != nil {
 			t.Fatal(err)
@@ -244,7 +245,7 @@ func TestDismiss(t *testing.T) {
 func TestNothingFollowsATornMessage(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
-	go (&speaker{t: t, conn: theirs}).say(message{Is: isSecret})
+	go (&speaker{t: t, conn: theirs}).say(message{Is: isSecret, Build: new(version.Get())})
 	cl, _, err := NewClient(t.Context(), ours, Self{Rank: 1, Size: 2}, Leader{Name: "rank 0"})
 	if err != nil {
 		t.Fatal(err)

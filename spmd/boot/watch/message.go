@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"perigee/internal/version"
 	"perigee/spmd/wire"
 )
 
@@ -27,6 +28,8 @@ type message struct {
 	Answer  bool     `json:"answer,omitempty"` // of a phase: it wants an answer
 	Secret  []byte   `json:"secret,omitempty"`
 	Failure *Failure `json:"failure,omitempty"`
+	// Build is that of the sender of secret and of hello; nil: it is of before there was this.
+	Build *version.Build `json:"build,omitempty"`
 }
 
 // Storing is the phase of a rank 0 that writes the result of a failed job, for which it needs more than its grace.

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"perigee/internal/version"
 	"perigee/spmd/spmdtest"
 	"perigee/spmd/wire"
 )
@@ -42,7 +43,7 @@ func connectSpeaker(t *testing.T) (*Client, *counted, *speaker) {
 	theirs := <-entered
 	l.Close()
 	s := &speaker{t: t, conn: theirs, in: json.NewDecoder(theirs)}
-	s.say(message{Is: isSecret})
+	s.say(message{Is: isSecret, Build: new(version.Get())})
 	line := &counted{Conn: ours}
 	cl, _, err := NewClient(t.Context(), line, Self{Rank: 1, Size: 2}, Leader{Name: "rank 0"})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"perigee/internal/fault"
+	"perigee/internal/version"
 )
 
 // seat connects a Client of a rank to a coordinator.
@@ -88,7 +89,7 @@ func mute(t *testing.T, c *Coordinator, rank, size int, host, phase string) net.
 	if err := json.NewDecoder(silent).Decode(&m); err != nil || m.Is != isSecret {
 		t.Fatal(m, err)
 	}
-	if _, err := fmt.Fprintf(silent, `{"is":"hello","rank":%d,"size":%d,"host":%q}`+"\n"+`{"is":"phase","phase":%q}`+"\n", rank, size, host, phase); err != nil {
+	if _, err := fmt.Fprintf(silent, `{"is":"hello","rank":%d,"size":%d,"host":%q,"build":{"version":"`+version.Version+`"}}`+"\n"+`{"is":"phase","phase":%q}`+"\n", rank, size, host, phase); err != nil {
 		t.Fatal(err)
 	}
 	return silent
@@ -217,7 +218,7 @@ func TestSignOfLife(t *testing.T) {
 		defer ours.Close()
 		go io.Copy(io.Discard, theirs)
 		say := func(m message) { json.NewEncoder(theirs).Encode(m) }
-		go say(message{Is: isSecret})
+		go say(message{Is: isSecret, Build: new(version.Get())})
 		c, _, err := NewClient(t.Context(), ours, Self{Rank: 1, Size: 3}, Leader{Name: "rank 0", Rank: 0})
 		if err != nil {
 			t.Fatal(err)

@@ -424,7 +424,6 @@ func TestWords(t *testing.T) {
 	for got, want := range map[string]string{
 		Duration(None): "-", Duration(0): "0 ns", Duration(999): "999 ns", Duration(999.9): "1.00 µs", Duration(12_345): "12.3 µs",
 		Duration(1.5e6): "1.50 ms", Duration(2e12): "2000 s",
-		Ranges(nil): "", Ranges([]int{3}): "3", Ranges([]int{0, 1, 2, 5, 7, 8}): "0-2, 5, 7-8",
 	} {
 		if got != want {
 			t.Errorf("got %q, want %q", got, want)

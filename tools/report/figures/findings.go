@@ -127,20 +127,3 @@ func (f *Figures) HostNames() []string {
 	}
 	return names
 }
-
-// Ranges writes ascending ranks shortly: 0-3, 7.
-func Ranges(ranks []int) string {
-	var parts []string
-	for i := 0; i < len(ranks); {
-		k := i
-		for k+1 < len(ranks) && ranks[k+1] == ranks[k]+1 {
-			k++
-		}
-		part := fmt.Sprint(ranks[i])
-		if k > i {
-			part += fmt.Sprintf("-%d", ranks[k])
-		}
-		parts, i = append(parts, part), k+1
-	}
-	return strings.Join(parts, ", ")
-}

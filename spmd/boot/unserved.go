@@ -1,0 +1,99 @@
+package boot
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"perigee/internal/fault"
+)
+
+// unserved is a launcher that numbers its processes and offers them nothing by which perigee could let them meet.
+type unserved struct {
+	name       string
+	rank, size string   // its variables; no size: it does not say how many there are
+	leader     string   // the variable with the address of rank 0, if it has one
+	unless     []string // variables beside which these are another launcher's, or left over
+	notFirst   bool     // what rank 0 has, others have too
+}
+
+// unservedLaunchers in the order in which they are looked for: some set the variables of others, too.
+var unservedLaunchers = []unserved{
+	{name: "MVAPICH", rank: "MV2_COMM_WORLD_RANK", size: "MV2_COMM_WORLD_SIZE"},
+	{name: "MVAPICH", rank: "MVP_COMM_WORLD_RANK", size: "MVP_COMM_WORLD_SIZE"},
+	{name: "Open MPI without PMIx", rank: "OMPI_COMM_WORLD_RANK", size: "OMPI_COMM_WORLD_SIZE",
+		unless: []string{"PMIX_NAMESPACE"}},
+	{name: "PALS", rank: "PALS_RANKID", size: "PMI_SIZE"},
+	{name: "PALS", rank: "PALS_RANKID"},
+	{name: "Flux", rank: "FLUX_TASK_RANK", size: "FLUX_JOB_SIZE"},
+	{name: "JSM", rank: "JSM_NAMESPACE_RANK", size: "JSM_NAMESPACE_SIZE"},
+	{name: "a launcher with PMI", rank: "PMI_RANK", size: "PMI_SIZE", unless: []string{"PMI_FD", "PMI_PORT"}},
+	{name: "LeaderWorkerSet", rank: "LWS_WORKER_INDEX", size: "LWS_GROUP_SIZE", leader: "LWS_LEADER_ADDRESS"},
+	{name: "a PyTorchJob or TrainJob", rank: "PET_NODE_RANK", size: "PET_NNODES", leader: "PET_MASTER_ADDR"},
+	{name: "an indexed job of Kubernetes", rank: "JOB_COMPLETION_INDEX"},
+	{name: "Slurm without a step", rank: "SLURM_PROCID", size: "SLURM_NTASKS", unless: []string{"SLURM_STEP_ID"},
+		notFirst: true}, // a batch script is 0
+}
+
+// Unserved looks, in a process for which [Started] names no launcher, for one that perigee cannot serve: ranks that
+// each process starts would know nothing of those of the others. The error, of kind Launch, has the line to type. note
+// is about a launcher that does not say how many processes there are. Neither is there where the user has said by
+// [EnvLauncher] who starts the ranks.
+func Unserved(env Environ) (note string, err error) {
+	if name := variable(env, EnvLauncher); name != "" && name != "auto" {
+		return "", nil
+	}
+	for _, u := range unservedLaunchers {
+		rank, failed := strconv.Atoi(variable(env, u.rank))
+		other := slices.ContainsFunc(u.unless, func(name string) bool { return variable(env, name) != "" })
+		if failed != nil || rank < 0 || other || u.notFirst && rank == 0 {
+			continue
+		}
+		if u.size == "" {
+			return fmt.Sprintf("%s=%d is a variable of %s: what this process starts is a job by itself. For one of all "+
+				"of them: %s", u.rank, rank, u.name, u.line(env)), nil
+		}
+		_, most, isRange := strings.Cut(variable(env, u.size), ":") // PET_NNODES may be MIN:MAX
+		if !isRange {
+			most = variable(env, u.size)
+		}
+		if size, failed := strconv.Atoi(most); failed != nil || size < 2 {
+			if most != "" {
+				return "", nil // it is alone
+			}
+			continue
+		}
+		return "", fault.New(fault.Launch, "%s=%d and %s=%s say that this is one of several processes of %s, which perigee cannot "+
+			"serve: each would be a job by itself", u.rank, rank, u.size, variable(env, u.size), u.name).
+			WithHint("let it start, with one PERIGEE_SECRET for all, %s; or start ranks in this process, by -n N or "+
+				"--launcher local", u.line(env))
+	}
+	return "", nil
+}
+
+// line starts a rank by torchrun's variables.
+func (u unserved) line(env Environ) string {
+	size, leader := "NUMBER", "HOST_OF_RANK_0"
+	if u.size != "" && !strings.Contains(variable(env, u.size), ":") {
+		size = "$" + u.size
+	}
+	if u.leader != "" && variable(env, u.leader) != "" {
+		leader = "$" + u.leader
+	}
+	return fmt.Sprintf("sh -c 'RANK=$%s WORLD_SIZE=%s MASTER_ADDR=%s MASTER_PORT=29500 exec perigee ...'", u.rank, size,
+		leader)
+}
+
+// unservedVariables are those of the table.
+func unservedVariables() (names []string) {
+	for _, u := range unservedLaunchers {
+		for _, name := range []string{u.rank, u.size} {
+			if name != "" && !slices.Contains(names, name) && !slices.Contains(slurmVariables, name) &&
+				!strings.HasPrefix(name, "PMI_") {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}

@@ -3,13 +3,13 @@ package spmd
 import "time"
 
 // SaveEvery is the time between two answers of [Interval.Due] that it is time.
-const SaveEvery = 2 * time.Second
+const SaveEvery = time.Second
 
 // SaveShare is how many times as long as saving took passes before the next: it takes a fiftieth of the time at most.
 const SaveShare = 50
 
 const (
-	intervalLook   = SaveEvery / 4 // after which the ranks meet to see whether it is time: calls may become slower
+	intervalLook   = SaveEvery / 2 // after which the ranks meet to see whether it is time: calls may become slower
 	intervalGrowth = 8             // times as many calls as before are left out at once at most: they may become faster
 )
 

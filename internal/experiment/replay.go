@@ -373,7 +373,7 @@ func (g *gathering) keep(lists [][]play.Timed, until int64) error {
 		g.log.Fill(g.doc)
 		g.filled, g.took = time.Now(), time.Since(began)
 		g.e.Doc.Replay = g.doc
-		g.e.CheckpointSparingly()
+		g.e.Checkpoint()
 	}
 	g.played.Progress(g.log.Done(), time.Duration(g.e.World.Now()-g.zero))
 	return g.e.Sampled()

@@ -78,7 +78,7 @@ func (r *instance) set(L *glua.LState) (int, error) {
 			d.Values = map[string]any{}
 		}
 		d.Values[name] = v
-		r.Env().CheckpointSparingly()
+		r.Env().Checkpoint()
 	}
 	return 0, nil
 }
@@ -144,6 +144,6 @@ func sample(r modules.Host, L *glua.LState) (int, error) {
 	if err := modules.AddSamples(r, name, labels, value); err != nil {
 		return 0, err
 	}
-	r.Env().CheckpointSparingly()
+	r.Env().Checkpoint()
 	return 0, nil
 }

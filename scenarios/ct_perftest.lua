@@ -59,7 +59,7 @@ end
 
 -- So many runs are gathered at once: to gather tiny ones takes several times as long as to play them, and until they are
 -- gathered a job that is killed loses them.
-local most_at_once = 20000
+local most_at_once = 10000
 
 -- Pieces of n runs, for `for k in ...`, which take about half a second each, and the first one by the seconds that each run is
 -- to take; it has one run where these are not known, math.huge. Between two the ranks agree on the next by what the last

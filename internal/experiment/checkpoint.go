@@ -19,13 +19,23 @@ type checkpoints struct {
 	stopped chan struct{}
 }
 
-// leastPause is the time between two checkpoints at least.
-const leastPause = 50 * time.Millisecond
+// Between two checkpoints there is some time, and not much: a machine that has more to do may have held up the last. The
+// figures of a replay, which are written as a whole, take as long as they take.
+const (
+	leastPause = 50 * time.Millisecond
+	mostPause  = 500 * time.Millisecond
+)
 
 // Checkpoint adds what is new in the result to its journal, if enough time has passed since the last time and the result
 // is a file. What is not saved now is when the scenario waits later. The end of the run will report what cannot be
 // written now. It has an effect at rank 0 only.
-func (e *Experiment) Checkpoint() { e.checkpoint(max(leastPause, 10*e.saved.took)) }
+func (e *Experiment) Checkpoint() {
+	pause := max(leastPause, 10*e.saved.took)
+	if e.Doc != nil && e.Doc.Replay == nil {
+		pause = min(pause, mostPause)
+	}
+	e.checkpoint(pause)
+}
 
 // checkpoint saves what is new if a pause has passed since the last time.
 func (e *Experiment) checkpoint(pause time.Duration) {

@@ -204,11 +204,14 @@ func broken(failure error) bool {
 	return false
 }
 
+// foldable is how many bytes of a journal are made a result while those who have started a job wait for its end.
+const foldable = 8 << 20
+
 // ExplainPartial makes a result of the journal that the dead rank 0 of a job has left, with the failure, and reports
-// that to w. A rank 0 that lived has done so itself. If the job failed when its result was complete, ExplainPartial
-// reports that.
+// that to w. A large one stays as it is. A rank 0 that lived has done so itself. If the job failed when its result was
+// complete, ExplainPartial reports that.
 func ExplainPartial(path, job string, failure error, w io.Writer) {
-	part, d := left(path, job)
+	part, size := left(path, job)
 	if of := written(path); of != nil && of.Job != nil && of.Job.ID == job {
 		if part != "" {
 			os.Remove(part)
@@ -218,13 +221,32 @@ func ExplainPartial(path, job string, failure error, w io.Writer) {
 		}
 		return
 	}
-	if d == nil {
+	if part == "" {
 		return
 	}
-	d.Notes = d.Notes[:len(d.Notes)-1] // that it was read from there
-	if d.Failure == nil {
-		d.Finish(FailureOf(failure))
+	err := result.FailPart(part, FailureOf(failure))
+	if err == nil && size <= foldable {
+		path, err = fold(path, part)
 	}
+	if err != nil {
+		fmt.Fprintln(w, "perigee:", err)
+	}
+	if err != nil || size > foldable {
+		path = part
+	}
+	fmt.Fprintln(w, "perigee: partial result:", path)
+}
+
+// fold makes a result of a journal, which it removes, and returns where it is.
+func fold(path, part string) (string, error) {
+	d, err := result.Read(part)
+	if err != nil {
+		return "", err
+	}
+	d.Notes = d.Notes[:len(d.Notes)-1] // that it was read from there
+	finished := d.Finished
+	d.Finish(d.Failure)
+	d.Status, d.Finished = result.Partial, finished
 	c := claim{asked: path, path: path, seen: regular(path), free: true}
 	if c.seen != nil && c.seen.ModTime().After(d.Started) {
 		c.seen = nil // of a job that began later, or ended earlier
@@ -232,12 +254,9 @@ func ExplainPartial(path, job string, failure error, w io.Writer) {
 	ended, end := context.WithCancel(context.Background())
 	end() // this process may be killed at any moment
 	if _, err := d.WriteClaimed(ended, c.settle); err != nil {
-		fmt.Fprintln(w, "perigee:", err)
-		fmt.Fprintln(w, "perigee: partial result:", part)
-		return
+		return "", err
 	}
-	os.Remove(part)
-	fmt.Fprintln(w, "perigee: partial result:", c.path)
+	return c.path, os.Remove(part)
 }
 
 // written reads a result that can be replaced; nil if there is none.

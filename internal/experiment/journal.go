@@ -81,15 +81,15 @@ func (j *journal) end() {
 	}
 }
 
-// left finds the journal that a job has left for a result, and what it holds; nil if there is none.
-func left(asked, job string) (path string, d *result.Document) {
+// left finds the journal that a job has left for a result, and of how many bytes; "" if there is none.
+func left(asked, job string) (path string, size int64) {
 	for n := 1; ; n++ {
 		path = numbered(asked, n) + result.PartEnding
 		if regular(path) == nil {
-			return "", nil
+			return "", 0
 		}
-		if d, err := result.Read(path); err == nil && d.Job != nil && d.Job.ID == job {
-			return path, d
+		if d, size, err := result.Part(path); err == nil && d.Job != nil && d.Job.ID == job {
+			return path, size
 		}
 	}
 }

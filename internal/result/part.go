@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 )
 
 // A journal is read as the text of the document that it makes, so that nothing else that reads results knows of
@@ -62,6 +63,57 @@ func readPart(in io.ReaderAt, size int64) (*part, error) {
 		return nil, hinted{errors.New("it is a journal in which nothing is yet"), "its job was killed before it had measured anything"}
 	}
 	return p, json.Unmarshal(text, p.head)
+}
+
+// Part returns the document of a journal without its measurements, and how many bytes it has.
+func Part(path string) (head *Document, size int64, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	p, err := partOf(f)
+	if err != nil {
+		return nil, 0, inputError(path, err)
+	}
+	return p.head, p.size, nil
+}
+
+// FailPart adds to the journal of a job that has ended why it has, unless it says that.
+func FailPart(path string, failure *Failure) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	p, err := partOf(f)
+	if err != nil || p.head.Failure != nil {
+		return err
+	}
+	var w teller
+	w.json = json.NewEncoder(&w.text)
+	w.set("failure", failure, 0, false, false)
+	w.set("finished", time.Now().UTC(), 0, false, false)
+	text, err := json.Marshal(w.changes)
+	if err != nil {
+		return err
+	}
+	var record bytes.Buffer
+	appendRecord(&record, changes, text)
+	_, err = f.WriteAt(record.Bytes(), p.size)
+	return err
+}
+
+// partOf reads an open journal.
+func partOf(f *os.File) (*part, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !isJournal(f) {
+		return nil, errors.New("it is no journal")
+	}
+	return readPart(f, info.Size())
 }
 
 // records hands the records of the first so many bytes to each, and notes where they end.

@@ -57,11 +57,7 @@ func openText(path string) (*Text, error) {
 
 // openJournal yields the text of the document that a journal makes, which says where it comes from.
 func openJournal(f *os.File, path string) (*Text, error) {
-	info, err := f.Stat()
-	var p *part
-	if err == nil {
-		p, err = readPart(f, info.Size())
-	}
+	p, err := partOf(f)
 	if err != nil {
 		f.Close()
 		return nil, inputError(path, err)

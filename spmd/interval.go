@@ -5,6 +5,9 @@ import "time"
 // SaveEvery is the time between two answers of [Interval.Due] that it is time.
 const SaveEvery = time.Second
 
+// ReplayEvery is the time between two gatherings of what ranks record in a replay, while they go on.
+const ReplayEvery = 2 * SaveEvery
+
 // SaveShare is how many times as long as saving took passes before the next: it takes a fiftieth of the time at most.
 const SaveShare = 50
 

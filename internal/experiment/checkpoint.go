@@ -19,16 +19,16 @@ type checkpoints struct {
 	stopped chan struct{}
 }
 
-// Between two checkpoints there is some time, and not much: a machine that has more to do may have held up the last. The
-// figures of a replay, which are written as a whole, take as long as they take.
+// Between two checkpoints there is some time, and not much: a machine that has more to do may have held up the last.
+// The figures of a replay, which are written as a whole, take as long as they take.
 const (
 	leastPause = 50 * time.Millisecond
 	mostPause  = 500 * time.Millisecond
 )
 
-// Checkpoint adds what is new in the result to its journal, if enough time has passed since the last time and the result
-// is a file. What is not saved now is when the scenario waits later. The end of the run will report what cannot be
-// written now. It has an effect at rank 0 only.
+// Checkpoint adds what is new in the result to its journal, if enough time has passed since the last time and the
+// result is a file. What is not saved now is when the scenario waits later. The end of the run will report what
+// cannot be written now. It has an effect at rank 0 only.
 func (e *Experiment) Checkpoint() {
 	pause := max(leastPause, 10*e.saved.took)
 	if e.Doc != nil && e.Doc.Replay == nil {
@@ -58,7 +58,7 @@ func (e *Experiment) checkpoint(pause time.Duration) {
 	start := time.Now()
 	again := e.journal.stale()
 	if err := e.keep(); err != nil && e.World != nil {
-		e.World.Log().Warn("what is measured is not saved meanwhile", "error", err)
+		e.World.Log().Warn("what is measured is not saved meanwhile", "reason", err)
 	}
 	if c.unsaved, c.last = false, time.Now(); !again { // writing all again comes rarely
 		c.took = c.last.Sub(start)

@@ -35,9 +35,10 @@ func (e *Experiment) Collect(plans []*play.Plan) ([]play.Collected, error) {
 	return all, e.sampled(e.allKnown(plans))
 }
 
-// SaveRuns gathers like Collect, if it is time: every second for the same plans. All ranks call it equally often between runs of the plans, which may go on. With gap set
-// the time that the ranks spend here is marked as no part of runs that follow each other at once. With now set it is
-// time: to gather many short runs takes longer than to play them.
+// SaveRuns gathers like Collect, if it is time: every second for the same plans. All ranks call it equally often
+// between runs of the plans, which may go on. With gap set the time that the ranks spend here is marked as no part of
+// runs that follow each other at once. With now set it is time: to gather many short runs takes longer than to play
+// them.
 func (e *Experiment) SaveRuns(plans []*play.Plan, gap, now bool) error {
 	due, met, err := e.due(plans)
 	due, met = due || now, met || now

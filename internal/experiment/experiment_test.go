@@ -74,7 +74,7 @@ func TestTwoJobsWithOneResult(t *testing.T) {
 			jobs[i] = measured(path)
 			jobs[i].Out, jobs[i].Doc.Seed = &outs[i], uint64(i)
 		}
-		for _, k := range jobs[1:] { // what they have on the way is in nobody's way
+		for _, k := range jobs[1:] { // what they have on the way is in no one's way
 			k.Checkpoint()
 			k.saved = checkpoints{}
 			k.Checkpoint()

@@ -291,9 +291,6 @@ func (r *Replay) Play(o Played) (*result.Replay, error) {
 	return r.doc, err
 }
 
-// GatherEvery is the time between two gatherings of the records of a replay, whose ranks post meanwhile.
-const GatherEvery = 2 * spmd.SaveEvery
-
 // gathering brings records to rank 0 while a schedule is played.
 type gathering struct {
 	*Replay
@@ -324,7 +321,7 @@ func (g *gathering) take(list []play.Timed) {
 // run gathers until all ranks are through.
 func (g *gathering) run() error {
 	w, all := g.e.World, g.e.World.All()
-	every := GatherEvery
+	every := spmd.ReplayEvery
 	if t := w.Timeout(); t > 0 {
 		every = min(every, t/4) // the others wait so long for a rank that still plays
 	}

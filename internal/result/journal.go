@@ -25,7 +25,7 @@ const PartEnding = ".part"
 var ErrBusy = errors.New("another job is writing to it")
 
 // A journal begins with journalMagic. Then come records: a byte that says of which kind it is, the number of bytes of
-// what it holds, the CRC-32C of both and of these, and the bytes. What a killed process leaves unfinished is at its end.
+// what it holds, the CRC-32C of both and of these, and the bytes. What a killed process leaves unfinished is last.
 const (
 	journalMagic = "perigee.part/1\n"
 	recordHead   = 1 + 4 + 4
@@ -42,8 +42,8 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// change is one of the document as JSON: what is at a place, a path of names and indexes, is set, or a list that is there
-// grows.
+// change is one of the document as JSON: what is at a place, a path of names and indexes, is set, or a list that is
+// there grows.
 type change struct {
 	At  []any           `json:"at"`
 	Set json.RawMessage `json:"set,omitempty"`
@@ -291,7 +291,7 @@ func anyMap(m map[string]any) any {
 	return m
 }
 
-// grow tells the new elements of a list, whose others do not change.
+// grow notes the new elements of a list, whose others do not change.
 func grow[T any](w *teller, lists map[string]int, name string, list []T) int {
 	from := min(lists[name], len(list))
 	w.add(list[from:], len(list)-from, name)
@@ -316,7 +316,7 @@ func (w *teller) encode(v any) []byte {
 	return bytes.Clone(bytes.TrimSuffix(w.text.Bytes(), []byte("\n")))
 }
 
-// set tells a member that is not as it was, and returns its hash, 0 while it is empty and need not be told.
+// set notes a member that is not as it was, and returns its hash, 0 while it is empty and need not be told.
 func (w *teller) set(name string, v any, before uint64, known, none bool) uint64 {
 	if none && before == 0 {
 		return 0
@@ -333,7 +333,7 @@ func (w *teller) set(name string, v any, before uint64, known, none bool) uint64
 	return sum
 }
 
-// add tells n new elements of a list. The first ones make the list.
+// add notes n new elements of a list. The first ones make the list.
 func (w *teller) add(list any, n int, at ...any) {
 	if n > 0 {
 		w.changes = append(w.changes, change{At: at, Add: w.encode(list)})

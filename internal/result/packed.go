@@ -197,8 +197,8 @@ func (u *unpacker) rank(start int64) series.RankRun {
 	k := series.RankRun{Rank: int(u.Signed()), StartNS: start + u.Signed()}
 	k.PostNS, k.EndNS, k.Bytes, k.LateNS = k.StartNS+u.Signed(), k.StartNS+u.Signed(), u.Signed(), u.Signed()
 	for left := u.Count(); left > 0 && u.Err() == nil; left-- {
-		k.Peers = append(k.Peers, series.PeerRun{Peer: int(u.Signed()), Bytes: u.Signed(), EndNS: k.StartNS + u.Signed(),
-			MayMeetNS: u.optional(), Overlap: u.overlap()})
+		k.Peers = append(k.Peers, series.PeerRun{Peer: int(u.Signed()), Bytes: u.Signed(),
+			EndNS: k.StartNS + u.Signed(), MayMeetNS: u.optional(), Overlap: u.overlap()})
 	}
 	return k
 }

@@ -60,7 +60,8 @@ func readPart(in io.ReaderAt, size int64) (*part, error) {
 	}
 	p.head = &Document{}
 	if len(tree) == 0 {
-		return nil, hinted{errors.New("it is a journal in which nothing is yet"), "its job was killed before it had measured anything"}
+		return nil, hinted{errors.New("it is a journal in which nothing is yet"),
+			"its job was killed before it had measured anything"}
 	}
 	return p, json.Unmarshal(text, p.head)
 }
@@ -208,7 +209,7 @@ func (c change) apply(tree map[string]any) error {
 	return err
 }
 
-// value is what a change makes of what is at its place.
+// value is what is at a place after a change.
 func (c change) value(old any) (any, error) {
 	if c.Add == nil {
 		return number64(c.Set)

@@ -27,7 +27,7 @@ const (
 
 var seed = maphash.MakeSeed()
 
-// hash is one that nobody keeps.
+// hash is one that is not kept.
 func hash(text []byte) uint64 { return maphash.Bytes(seed, text) }
 
 // remember makes the node of data.
@@ -79,7 +79,7 @@ func sumOf(list []any) uint64 {
 	return h.Sum64()
 }
 
-// diff tells what is new in data of a place since before, nil for none, and returns what is known then.
+// diff notes what is new in data of a place since before, nil for none, and returns what is known then.
 func (w *teller) diff(at []any, v any, before *node) *node {
 	if before == nil {
 		if v == nil && len(at) == 1 {
@@ -126,7 +126,7 @@ func (w *teller) diffMap(at []any, m map[string]any, before *node) *node {
 	return n
 }
 
-// grown tells what a list has more than before; nil if it does not begin as it was.
+// grown notes what a list has more than before; nil if it does not begin as it was.
 func (n *node) grown(w *teller, at []any, list []any) *node {
 	if len(list) < n.n {
 		return nil

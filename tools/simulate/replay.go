@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"perigee/internal/cli"
-	"perigee/internal/experiment"
 	"perigee/internal/fault"
 	"perigee/internal/model"
 	"perigee/internal/replay"
@@ -150,7 +149,7 @@ func offered(s *replay.Schedule) *Offered {
 	o := &Offered{
 		Requests: len(s.Requests), Transfers: len(s.Transfers), Bytes: s.Bytes,
 		SpanS: float64(s.SpanNS) / 1e9, SpeedUp: s.SpeedUp, Mean: r.Offered,
-		Gathers: int(time.Duration(s.SpanNS)/experiment.GatherEvery) + 1, Notes: s.Notes,
+		Gathers: int(time.Duration(s.SpanNS)/spmd.ReplayEvery) + 1, Notes: s.Notes,
 	}
 	for _, x := range r.Scales {
 		o.Windows = append(o.Windows, OfferedWindow{x.WindowS, x.Offered, x.PerRank})

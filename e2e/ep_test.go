@@ -321,10 +321,7 @@ func TestKilledDataPlane(t *testing.T) {
 			path := filepath.Join(dir, "r.json")
 			p := harness.Start(t, harness.Command{Dir: dir, Args: []string{"ep", "data-plane", "--engine", engine, "--num-processes", "2", "--iters", "100000000",
 				"--tokens", "8", "--hidden", "128", "--entry", entry, "--result", path}})
-			p.Until("partial result", func() bool {
-				_, err := os.Stat(path)
-				return err == nil
-			})
+			p.Until("partial result", func() bool { return saved(path) })
 			for rank := range 2 {
 				harness.Signal(t, p.Rank(rank), syscall.SIGKILL)
 			}

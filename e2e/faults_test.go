@@ -439,7 +439,7 @@ end }`})
 	p := harness.Start(t, harness.Command{Dir: dir, Argv: []string{harness.Program, "run", "-n", "2", "s.lua", "--engine", "shm", "--result", "r.json"}})
 	file := filepath.Join(dir, "r.json")
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(file); err == nil || time.Now().After(deadline) {
+		if saved(file) || time.Now().After(deadline) {
 			break
 		}
 	}
@@ -487,7 +487,7 @@ func TestRunsAreKept(t *testing.T) {
 		file := filepath.Join(dir, name+".json")
 		p := harness.Start(t, harness.Command{Dir: dir, Argv: append(append([]string{harness.Program}, args...), "-n", "2", "--engine", "shm", "--result", file)})
 		for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-			if _, err := os.Stat(file); err == nil || time.Now().After(deadline) {
+			if saved(file) || time.Now().After(deadline) {
 				break
 			}
 		}
@@ -515,10 +515,7 @@ func TestLongRunsAreKept(t *testing.T) {
 		file := filepath.Join(dir, fmt.Sprintf("%d.json", rank))
 		p := harness.Start(t, harness.Command{Dir: dir, Argv: []string{harness.Program, "ct-perftest", "c.yaml", "-n", "2", "--engine", "shm",
 			"--iters", strconv.Itoa(iters), "--result", file}})
-		p.Until("some runs", func() bool {
-			_, err := os.Stat(file)
-			return err == nil
-		})
+		p.Until("some runs", func() bool { return saved(file) })
 		if rank < 0 {
 			harness.Signal(t, p.Cmd.Process.Pid, syscall.SIGINT)
 		} else {

@@ -1,11 +1,15 @@
 package e2e
 
 import (
+	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/clock"
 	"perigee/internal/result"
 )
 
@@ -66,6 +70,46 @@ end }`})
 	}
 	if n := runsOf(d); n[0]*n[1] == 0 {
 		t.Errorf("runs of the plans: %v", n)
+	}
+}
+
+// saved reports whether a job has something in its result, or beside it, while it still runs.
+func saved(file string) bool {
+	_, err := result.Read(file)
+	return err == nil
+}
+
+// However fast runs are, and whenever rank 0 is killed, those of its last two seconds are missing at most. Where the
+// disk is busy the moment of the kill is not that of the last run that could be there, so that this allows a second more.
+func TestKilledAtAnyMoment(t *testing.T) {
+	dir := harness.Files(t, map[string]string{"m.txt": "0 8\n8 0\n", "one.yaml": "traffic_pattern: {matrix_file: m.txt, mem_type: dram}\n",
+		"list.yaml": "isolation_iters: 5\ntraffic_patterns: [{matrix_file: m.txt, mem_type: dram}]\n"})
+	for name, args := range map[string][]string{
+		"ct": {"ct-perftest", "one.yaml", "--iters", "1000000"}, "sequential": {"sequential-ct-perftest", "list.yaml", "--iters", "400000"},
+	} {
+		for range 2 {
+			file := filepath.Join(dir, name+".json")
+			p := harness.Start(t, harness.Command{Dir: dir, Argv: append(append([]string{harness.Program}, args...), "-n", "2", "--engine", "shm", "--result", file)})
+			p.Until("some runs", func() bool { return saved(file) })
+			time.Sleep(time.Duration(rand.Int64N(int64(3 * time.Second))))
+			harness.Signal(t, p.Rank(0), syscall.SIGKILL)
+			killed := clock.Now()
+			o := p.Wait()
+			harness.Contains(t, "stderr", o.Stderr, "perigee: partial result: "+file)
+			d, err := result.Read(file)
+			if err != nil || d.Failure == nil || len(d.Measurements) == 0 {
+				t.Fatalf("%s: %v\n%s", name, err, o.Stderr)
+			}
+			last := int64(0)
+			for _, m := range d.Measurements {
+				last = max(last, m.EndNS)
+			}
+			if lost := time.Duration(killed - last); lost > 3*time.Second {
+				t.Errorf("%s: what the last %v have measured is lost", name, lost)
+			}
+			os.Remove(file)
+			os.Remove(file + result.PartEnding)
+		}
 	}
 }
 

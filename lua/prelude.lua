@@ -145,10 +145,10 @@ end
 
 -- Pieces of a loop, for `for k in ...`: n iterations at once, or, with seconds instead of n, until they
 -- are over. Then the ranks agree before each piece on its size by what the last took: a fiftieth of the time, the rest of
--- it, ten times the last, or without most a second, whatever is least. Plans are told of these gaps, and of the runs to
+-- it, ten times the last, or without most half a second, whatever is least. Plans are told of these gaps, and of the runs to
 -- come. With most each piece comes with a second number, k: every k-th iteration of it is to be recorded, so that all
--- record at most that many.
-function patterns.pieces(n, seconds, plans, most)
+-- record at most that many. No piece has more than longest_piece iterations.
+function patterns.pieces(n, seconds, plans, most, longest_piece)
   if not (n or seconds) then
     error("patterns.pieces: neither a number nor seconds", 2)
   elseif not seconds then
@@ -159,7 +159,7 @@ function patterns.pieces(n, seconds, plans, most)
     end
   end
   local piece, began, last, announced
-  local longest = most and seconds / 50 or math.min(seconds / 50, 1)
+  local longest = most and seconds / 50 or math.min(seconds / 50, 0.5)
   most = most or math.huge
   return function()
     local now = world.reduce(clock.now(), "max")
@@ -178,7 +178,7 @@ function patterns.pieces(n, seconds, plans, most)
       announced = true
       transfer.expect(plans, math.min(math.ceil(left / each), most))
     end
-    piece, last = math.max(1, math.floor(math.min(left / each, longest / each, piece * 10))), now
+    piece, last = math.max(1, math.floor(math.min(left / each, longest / each, piece * 10, longest_piece or math.huge))), now
     local every = most > 0 and math.ceil(math.max(1, left / each / most)) or piece + 1
     most = most - math.floor(piece / every)
     return piece, every

@@ -57,7 +57,11 @@ local function span(collected)
   return total
 end
 
--- Pieces of n runs, for `for k in ...`, which take about a second each, and the first one by the seconds that each run is
+-- So many runs are gathered at once: to gather tiny ones takes several times as long as to play them, and until they are
+-- gathered a job that is killed loses them.
+local most_at_once = 10000
+
+-- Pieces of n runs, for `for k in ...`, which take about half a second each, and the first one by the seconds that each run is
 -- to take; it has one run where these are not known, math.huge. Between two the ranks agree on the next by what the last
 -- took: that gap is no part of the total time.
 local function brief(n, each, plan)
@@ -70,7 +74,7 @@ local function brief(n, each, plan)
     if n == 0 then
       return nil
     end
-    piece = math.max(1, math.floor(math.min(n, 1 / each)))
+    piece = math.max(1, math.floor(math.min(n, 0.5 / each, most_at_once)))
     n, began = n - piece, clock.now()
     return piece
   end
@@ -161,16 +165,20 @@ return {
       done = done + n
       bar:add(n)
     end
-    -- In pieces of about a second: a job that ends early loses those runs that were not saved, and the bar moves. The
+    -- In pieces of half a second: a job that ends early loses those runs that were not saved, and the bar moves. The
     -- last run comes alone where it is checked.
     local last = opt.verify_buffers and not every and 1 or 0
     local pieces = iters and brief(iters - last, every and math.huge or each, plan)
-      or patterns.pieces(nil, opt.duration, { plan })
+      or patterns.pieces(nil, opt.duration, { plan }, nil, most_at_once)
+    local waiting = 0 -- runs since the last that were many
     for piece in pieces do
       for _ = 1, every and piece or 1 do
         play(every and 1 or piece, every)
       end
-      transfer.save { plan }
+      waiting = waiting + piece
+      local many = waiting >= most_at_once
+      transfer.save({ plan }, false, many)
+      waiting = many and 0 or waiting
     end
     if last > 0 then
       world.barrier() -- all runs before are over

@@ -6,13 +6,16 @@ import (
 )
 
 // SaveEvery is the time between two answers of [Interval.Due] that it is time.
-const SaveEvery = 2 * time.Second
+const SaveEvery = time.Second
+
+// ReplayEvery is the time between two gatherings of what ranks record in a replay, while they go on.
+const ReplayEvery = 2 * SaveEvery
 
 // SaveShare is how many times as long as saving took passes before the next: it takes a fiftieth of the time at most.
 const SaveShare = 50
 
 const (
-	intervalLooks  = 4 // in which the ranks meet to see whether it is time: calls may become slower
+	intervalLooks  = 2 // in which the ranks meet to see whether it is time: calls may become slower
 	intervalGrowth = 8 // times as many calls as before are left out at once at most: they may become faster
 )
 

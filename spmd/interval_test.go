@@ -45,11 +45,11 @@ func TestDue(t *testing.T) {
 		least, most, meetings int
 		longest               time.Duration
 	}{
-		"what is over soon":     {1000, time.Millisecond, time.Millisecond, 0, 0, 8, 3 * time.Second},
-		"short steps":           {100_000, time.Millisecond, 10 * time.Millisecond, 45, 50, 400, 3 * time.Second},
-		"steps of microseconds": {1_000_000, 10 * time.Microsecond, time.Millisecond, 4, 5, 60, 3 * time.Second},
+		"what is over soon":     {1000, time.Millisecond, time.Millisecond, 0, 1, 8, 2 * time.Second},
+		"short steps":           {100_000, time.Millisecond, 10 * time.Millisecond, 90, 100, 400, 2 * time.Second},
+		"steps of microseconds": {1_000_000, 10 * time.Microsecond, time.Millisecond, 9, 10, 60, 2 * time.Second},
 		"long steps":            {20, 100 * time.Second, time.Millisecond, 20, 20, 20, 101 * time.Second},
-		"steps of a second":     {60, time.Second, time.Millisecond, 25, 30, 60, 4 * time.Second},
+		"steps of a second":     {60, time.Second, time.Millisecond, 50, 60, 60, 3 * time.Second},
 		"what takes a second":   {100_000, 10 * time.Millisecond, time.Second, 18, 20, 2500, 60 * time.Second},
 	} {
 		due, met, longest := play(t, c.steps, c.each, c.cost)

@@ -3,11 +3,9 @@ package experiment
 import (
 	"sync"
 	"time"
-
-	"perigee/spmd"
 )
 
-// checkpoints limit the time that goes into saving unfinished results to a tenth of the whole.
+// checkpoints limit the time that goes into saving what was measured to a tenth of the whole.
 type checkpoints struct {
 	last time.Time
 	took time.Duration
@@ -21,22 +19,31 @@ type checkpoints struct {
 	stopped chan struct{}
 }
 
-// Checkpoint saves the result as it is now, if enough time has passed since the last checkpoint and the next one can
-// replace this one. What is not saved now is when the scenario waits later. The end of the run will report what cannot
-// be written now. It has an effect at rank 0 only.
-func (e *Experiment) Checkpoint() { e.checkpoint(0, 10) }
+// Between two checkpoints there is some time, and not much: a machine that has more to do may have held up the last.
+// The figures of a replay, which are written as a whole, take as long as they take.
+const (
+	leastPause = 50 * time.Millisecond
+	mostPause  = 500 * time.Millisecond
+)
 
-// CheckpointSparingly is Checkpoint for what comes often, such as samples, between which something may be measured: a
-// checkpoint delays rank 0. It takes a fiftieth of the time at most, every two seconds.
-func (e *Experiment) CheckpointSparingly() { e.checkpoint(spmd.SaveEvery, spmd.SaveShare) }
+// Checkpoint adds what is new in the result to its journal, if enough time has passed since the last time and the
+// result is a file. What is not saved now is when the scenario waits later. The end of the run will report what
+// cannot be written now. It has an effect at rank 0 only.
+func (e *Experiment) Checkpoint() {
+	pause := max(leastPause, 10*e.saved.took)
+	if e.Doc != nil && e.Doc.Replay == nil {
+		pause = min(pause, mostPause)
+	}
+	e.checkpoint(pause)
+}
 
-// checkpoint saves the result if a pause has passed since the last time, and so many times as long as that took.
-func (e *Experiment) checkpoint(pause time.Duration, times int) {
+// checkpoint saves what is new if a pause has passed since the last time.
+func (e *Experiment) checkpoint(pause time.Duration) {
 	c := &e.saved
 	if e.Doc == nil || e.File == "" || !e.Doc.Measured() {
 		return
 	}
-	if since := time.Since(c.last); since < pause || since < time.Duration(times)*c.took {
+	if time.Since(c.last) < pause {
 		c.unsaved = true
 		if c.stop == nil {
 			c.stop, c.stopped = make(chan struct{}), make(chan struct{})
@@ -49,11 +56,13 @@ func (e *Experiment) checkpoint(pause time.Duration, times int) {
 	}
 	defer e.store()()
 	start := time.Now()
-	if put, _ := e.Doc.WriteClaimed(e.World.Context(), e.claim.settle); put != nil {
-		e.claim.wrote(put)
+	again := e.journal.stale()
+	if err := e.keep(); err != nil && e.World != nil {
+		e.World.Log().Warn("what is measured is not saved meanwhile", "reason", err)
 	}
-	e.File = e.claim.path
-	c.unsaved, c.last, c.took = false, time.Now(), time.Since(start)
+	if c.unsaved, c.last = false, time.Now(); !again { // writing all again comes rarely
+		c.took = c.last.Sub(start)
+	}
 }
 
 // Storing reports whether this rank is adding to the result what it has gathered, or writes it: if the job fails it can
@@ -95,7 +104,7 @@ func (e *Experiment) saveWhileIdle(stop <-chan struct{}, stopped chan<- struct{}
 		}
 		if e.saved.busy.TryLock() {
 			if e.saved.unsaved && e.saved.longEnough() {
-				e.CheckpointSparingly()
+				e.Checkpoint()
 			}
 			e.saved.busy.Unlock()
 		}
@@ -105,7 +114,7 @@ func (e *Experiment) saveWhileIdle(stop <-chan struct{}, stopped chan<- struct{}
 // longEnough reports whether the wait leaves time for a checkpoint. One that lasted longer than the wait would make
 // rank 0 late for what comes next, which may be measured.
 func (c *checkpoints) longEnough() bool {
-	const long = 10 * time.Second // a wait for ranks that has taken so long is not one before each of many runs
+	const long = time.Second // a wait for ranks that has taken so long is not one before each of many runs
 	if c.until.IsZero() {
 		return time.Since(c.idle) >= long
 	}

@@ -15,8 +15,8 @@ func TestLongEnough(t *testing.T) {
 		"a pause before a run":   {&checkpoints{took: time.Millisecond, idle: now, until: now.Add(50 * time.Millisecond)}, false},
 		"a long sleep":           {&checkpoints{took: time.Millisecond, idle: now, until: now.Add(time.Minute)}, true},
 		"a large result":         {&checkpoints{took: time.Second, idle: now, until: now.Add(5 * time.Second)}, false},
-		"a barrier":              {&checkpoints{took: time.Millisecond, idle: now.Add(-time.Second)}, false},
-		"ranks that do not come": {&checkpoints{took: time.Millisecond, idle: now.Add(-11 * time.Second)}, true},
+		"a barrier":              {&checkpoints{took: time.Millisecond, idle: now.Add(-time.Second / 2)}, false},
+		"ranks that do not come": {&checkpoints{took: time.Millisecond, idle: now.Add(-2 * time.Second)}, true},
 	} {
 		if got := c.k.longEnough(); got != c.want {
 			t.Errorf("%s: %v", name, got)

@@ -51,13 +51,21 @@ func (c *claim) settle(taken bool) (path string, isNew bool) {
 	if !taken && (now == nil || c.seen != nil && os.SameFile(now, c.seen) && now.ModTime().Equal(c.seen.ModTime())) {
 		return c.path, c.seen == nil || now == nil
 	}
-	folder, name := filepath.Split(c.asked)
-	stem, ending, _ := strings.Cut(name, ".json")
 	c.seen = nil
 	for c.n = max(c.n, 1) + 1; ; c.n++ {
-		c.path = folder + fmt.Sprintf("%s-%d.json%s", stem, c.n, ending)
+		c.path = numbered(c.asked, c.n)
 		if _, err := os.Lstat(c.path); os.IsNotExist(err) {
 			return c.path, true
 		}
 	}
+}
+
+// numbered is the n-th name for a result, from 1 on: the first is the one that was asked for.
+func numbered(asked string, n int) string {
+	if n == 1 {
+		return asked
+	}
+	folder, name := filepath.Split(asked)
+	stem, ending, _ := strings.Cut(name, ".json")
+	return folder + fmt.Sprintf("%s-%d.json%s", stem, n, ending)
 }

@@ -45,11 +45,13 @@ const (
 	abortShare = 10
 )
 
-// SaveRuns gathers like Collect, if it is time: every two seconds for the same plans. The result is saved as
-// CheckpointSparingly does. All ranks call it equally often between runs of the plans, which may go on. With gap set
-// the time that the ranks spend here is marked as no part of runs that follow each other at once.
-func (e *Experiment) SaveRuns(plans []*play.Plan, gap bool) error {
+// SaveRuns gathers like Collect, if it is time: every second for the same plans. All ranks call it equally often
+// between runs of the plans, which may go on. With gap set the time that the ranks spend here is marked as no part of
+// runs that follow each other at once. With now set it is time: to gather many short runs takes longer than to play
+// them.
+func (e *Experiment) SaveRuns(plans []*play.Plan, gap, now bool) error {
 	due, met, err := e.due(plans)
+	due, met = due || now, met || now
 	if err != nil || !met {
 		return err
 	}
@@ -65,7 +67,7 @@ func (e *Experiment) SaveRuns(plans []*play.Plan, gap bool) error {
 	if err != nil || !there {
 		return err
 	}
-	e.CheckpointSparingly()
+	e.Checkpoint()
 	return e.sampled(e.allKnown(plans))
 }
 
@@ -165,6 +167,7 @@ func (e *Experiment) markOverlaps() error {
 		m := &e.Doc.Measurements[i]
 		return overlap.Run{Run: &m.Run, Pattern: m.Pattern, Read: e.Doc.Patterns[m.Pattern].Op == "READ"}
 	}, hosts)
+	e.journal.changed = append(e.journal.changed, e.timeline.Changed...)
 	e.Doc.Overlaps = err == nil // that some have none says nothing else
 	return err
 }

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -60,6 +61,7 @@ type Experiment struct {
 	saved      checkpoints
 	storing    atomic.Int32 // see Storing
 	claim      claim        // on File, at rank 0
+	journal    journal      // of what is not in File yet, at rank 0
 
 	session    *session.Session
 	engine     nixl.Engine // of the session
@@ -102,6 +104,7 @@ func Begin(c Config) *Experiment {
 	e.watch = metric.NewThresholdWatch(e.Doc, c.Thresholds)
 	if e.File != "" {
 		e.claim = newClaim(e.File)
+		e.orphan()
 	}
 	if len(e.Dashboards) > 0 {
 		e.board = dashboard.Start(e.Dashboards, e.Doc)
@@ -141,8 +144,12 @@ func (e *Experiment) Finish() error {
 	}
 	e.File = "" // later failures must not overwrite it, and a second attempt to write would fail as well
 	if _, err := e.Doc.WriteClaimed(e.World.Context(), e.claim.settle); err != nil {
+		if e.journal.Journal != nil {
+			fmt.Fprintln(e.Out, "# note: what was measured is in", e.journal.Path())
+		}
 		return err
 	}
+	e.journal.end()
 	e.complete = true
 	if e.claim.path != e.claim.asked {
 		fmt.Fprintf(e.Out, "# note: another has written %s since this job began\n", e.claim.asked)
@@ -173,14 +180,20 @@ func (e *Experiment) Save(failure error, w io.Writer) {
 	}
 	e.observeEarly()
 	e.Doc.Finish(FailureOf(failure))
-	_, err := e.Doc.WriteClaimed(e.World.Context(), e.claim.settle)
-	if err != nil && keeps(e.claim.path, e.Doc) {
-		fmt.Fprintln(w, "perigee: partial result: its last part is lost:", err)
-		if e.World.Launcher() == "local" && e.claim.path == e.claim.asked {
-			return // its launcher names the file, in ExplainPartial
-		}
+	if replaceable(e.File) && e.Doc.Measured() {
+		e.keep() // what it cannot take the file may
 	}
-	reportPartial(w, e.claim.path, e.Doc, err)
+	_, err := e.Doc.WriteClaimed(e.World.Context(), e.claim.settle)
+	switch {
+	case err == nil:
+		e.journal.end()
+		fmt.Fprintln(w, "perigee: partial result:", e.claim.path)
+	case e.journal.Journal != nil:
+		fmt.Fprintln(w, "perigee:", err)
+		fmt.Fprintln(w, "perigee: partial result:", e.journal.Path())
+	default:
+		fmt.Fprintln(w, "perigee: the partial result is lost:", err)
+	}
 }
 
 // worthKeeping reports whether the result says more than the error message.
@@ -195,27 +208,64 @@ func broken(failure error) bool {
 	return false
 }
 
-// ExplainPartial adds the failure to the partial result that the dead rank 0 of a job has left, and reports that to
-// w. A rank 0 that lived has done so itself. The file may also be that of another job, which is still at work on it.
-// If the job failed when its result was complete, ExplainPartial reports that.
+// foldable is how many bytes of a journal are made a result while those who have started a job wait for its end.
+const foldable = 8 << 20
+
+// ExplainPartial makes a result of the journal that the dead rank 0 of a job has left, with the failure, and reports
+// that to w. A large one stays as it is. A rank 0 that lived has done so itself. If the job failed when its result was
+// complete, ExplainPartial reports that.
 func ExplainPartial(path, job string, failure error, w io.Writer) {
-	d := written(path)
-	if d == nil || d.Job == nil || d.Job.ID != job || d.Failure != nil {
-		return
-	}
-	if d.Status == result.Complete {
-		if broken(failure) {
+	part, size := left(path, job)
+	if of := written(path); of != nil && of.Job != nil && of.Job.ID == job {
+		if part != "" {
+			os.Remove(part)
+		}
+		if of.Status == result.Complete && broken(failure) {
 			reportComplete(w, path)
 		}
 		return
 	}
-	d.Finish(FailureOf(failure))
-	reportPartial(w, path, d, d.WriteSoon(path))
+	if part == "" {
+		return
+	}
+	err := result.FailPart(part, FailureOf(failure))
+	if err == nil && size <= foldable {
+		path, err = fold(path, part)
+	}
+	if err != nil {
+		fmt.Fprintln(w, "perigee:", err)
+	}
+	if err != nil || size > foldable {
+		path = part
+	}
+	fmt.Fprintln(w, "perigee: partial result:", path)
+}
+
+// fold makes a result of a journal, which it removes, and returns where it is.
+func fold(path, part string) (string, error) {
+	d, err := result.Read(part)
+	if err != nil {
+		return "", err
+	}
+	d.Notes = d.Notes[:len(d.Notes)-1] // that it was read from there
+	finished := d.Finished
+	d.Finish(d.Failure)
+	d.Status, d.Finished = result.Partial, finished
+	c := claim{asked: path, path: path, seen: regular(path), free: true}
+	if c.seen != nil && c.seen.ModTime().After(d.Started) {
+		c.seen = nil // of a job that began later, or ended earlier
+	}
+	ended, end := context.WithCancel(context.Background())
+	end() // this process may be killed at any moment
+	if _, err := d.WriteClaimed(ended, c.settle); err != nil {
+		return "", err
+	}
+	return c.path, os.Remove(part)
 }
 
 // written reads a result that can be replaced; nil if there is none.
 func written(path string) *result.Document {
-	if !replaceable(path) {
+	if regular(path) == nil {
 		return nil
 	}
 	d, err := result.Read(path)
@@ -236,19 +286,4 @@ func reportComplete(w io.Writer, path string) {
 func replaceable(path string) bool {
 	info, err := os.Stat(path)
 	return err != nil || info.Mode().IsRegular()
-}
-
-// reportPartial reports to w what became of a partial result.
-func reportPartial(w io.Writer, path string, d *result.Document, err error) {
-	if err == nil || keeps(path, d) {
-		fmt.Fprintln(w, "perigee: partial result:", path)
-		return
-	}
-	fmt.Fprintln(w, "perigee: the partial result is lost:", err)
-}
-
-// keeps reports whether an earlier state of a partial result is at path.
-func keeps(path string, d *result.Document) bool {
-	old := written(path)
-	return old != nil && old.Status == result.Partial && old.Started.Equal(d.Started)
 }

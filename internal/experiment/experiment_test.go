@@ -74,29 +74,34 @@ func TestTwoJobsWithOneResult(t *testing.T) {
 			jobs[i] = measured(path)
 			jobs[i].Out, jobs[i].Doc.Seed = &outs[i], uint64(i)
 		}
-		jobs[1].Checkpoint()
-		jobs[1].saved = checkpoints{}
-		jobs[1].Checkpoint() // its own file is not in the way
+		for _, k := range jobs[1:] { // what they have on the way is in no one's way
+			k.Checkpoint()
+			k.saved = checkpoints{}
+			k.Checkpoint()
+		}
 		for i, k := range jobs {
 			if err := k.Finish(); err != nil {
 				t.Fatal(i, err)
 			}
 		}
-		for i, name := range []string{"r-2" + ending, "r" + ending, "r-3" + ending} {
+		for i, name := range []string{"r" + ending, "r-2" + ending, "r-3" + ending} {
 			d, err := result.Read(filepath.Join(dir, name))
 			if err != nil || d.Seed != uint64(i) {
 				t.Errorf("%s: %v, %+v, want the result of job %d", name, err, d, i)
 			}
 			said, noted := outs[i].String(), strings.Contains(outs[i].String(), "another has written "+path)
-			if !strings.Contains(said, "# result: "+filepath.Join(dir, name)+"\n") || noted != (i != 1) {
+			if !strings.Contains(said, "# result: "+filepath.Join(dir, name)+"\n") || noted != (i != 0) {
 				t.Errorf("job %d said %q", i, said)
 			}
+		}
+		if files, _ := os.ReadDir(dir); len(files) != len(jobs) {
+			t.Errorf("%d files are there, wanted %d", len(files), len(jobs))
 		}
 	}
 }
 
 // What others put at the place of a result while the job runs costs it nothing, whatever it is, nor if they have removed
-// what the job had saved there.
+// what the job had saved beside it.
 func TestForeignThingsAtTheResult(t *testing.T) {
 	for what, put := range map[string]func(path string) error{
 		"folder": func(path string) error { return os.Mkdir(path, 0o755) },
@@ -110,7 +115,7 @@ func TestForeignThingsAtTheResult(t *testing.T) {
 			k.Out = &out
 			if saved {
 				k.Checkpoint()
-				if err := os.Remove(path); err != nil {
+				if err := os.Remove(path + result.PartEnding); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -177,6 +182,9 @@ func TestExplainPartial(t *testing.T) {
 		if err != nil || (d.Failure != nil) != explained || (said.Len() > 0) != explained {
 			t.Errorf("the result of the job %q: %v, %+v, said %q", job, err, d.Failure, &said)
 		}
+		if _, err := os.Stat(path + result.PartEnding); (err == nil) == explained {
+			t.Errorf("the journal of the job %q: %v", job, err)
+		}
 	}
 }
 
@@ -186,15 +194,17 @@ func TestLastPartFindsNoRoom(t *testing.T) {
 	if err := unix.Mount("none", small, "tmpfs", 0, "size=64k"); err != nil {
 		t.Skipf("mounting a small disk needs the capability CAP_SYS_ADMIN: %v", err)
 	}
-	t.Cleanup(func() { unix.Unmount(small, 0) })
 	path := filepath.Join(small, "r.json")
 	k := measured(path)
+	t.Cleanup(func() {
+		k.journal.Close()
+		unix.Unmount(small, 0)
+	})
 	k.Checkpoint()
 	k.Doc.Values["much"] = strings.Repeat("x", 1<<17)
 	var said bytes.Buffer
 	k.Save(fault.New(fault.Interrupt, "ended by signal: terminated"), &said)
-	want := "perigee: partial result: its last part is lost: cannot write " + path + ": no space left on device\n" +
-		"perigee: partial result: " + path + "\n"
+	want := "perigee: cannot write " + path + ": no space left on device\nperigee: partial result: " + path + ".part\n"
 	if said.String() != want {
 		t.Errorf("said\n%swant\n%s", &said, want)
 	}
@@ -316,5 +326,35 @@ func TestGPUOf(t *testing.T) {
 		if ordinal, ok := e.GPUOf(); ordinal != 0 || ok != tt.ok {
 			t.Errorf("%q: GPU %d, %v, want %v", tt.gpus, ordinal, ok, tt.ok)
 		}
+	}
+}
+
+// The journal of a job that was killed keeps what that job has measured when another writes to the same file, and the
+// later job says where. One of a job that lives stays where it is.
+func TestOrphan(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.json")
+	killed := measured(path)
+	killed.Doc.Seed = 5
+	killed.Checkpoint()
+	living := measured(path)
+	living.Checkpoint()
+	if notes := strings.Join(living.Doc.Notes, "\n"); !strings.Contains(notes, "another job is at work on "+path) {
+		t.Errorf("beside a job that lives: notes %q", notes)
+	}
+	if d, err := result.Read(path); err != nil || d.Seed != 5 || !strings.Contains(strings.Join(d.Notes, "\n"), "read from "+path+".part") {
+		t.Errorf("%+v, %v", d, err)
+	}
+	killed.journal.Close()
+	living.journal.Close()
+	later := measured(path)
+	later.Checkpoint()
+	if notes := strings.Join(later.Doc.Notes, "\n"); !strings.Contains(notes, path+".part was left by a job that was killed; it is "+path+".part.old now") {
+		t.Errorf("after a job that was killed: notes %q", notes)
+	}
+	if d, err := result.Read(path + ".part.old"); err != nil || d.Seed != 5 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if d, err := result.Read(path); err != nil || d.Seed != 0 {
+		t.Errorf("%+v, %v", d, err)
 	}
 }

@@ -19,7 +19,7 @@ import (
 // before: a library may crash in its end.
 func (e *Experiment) endSession() error {
 	if e.engine.Info().Name != "shm" {
-		e.checkpoint(0, 0)
+		e.checkpoint(0)
 	}
 	closed := e.session.Close()
 	var mine *nixl.Path

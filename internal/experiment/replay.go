@@ -321,7 +321,7 @@ func (g *gathering) take(list []play.Timed) {
 // run gathers until all ranks are through.
 func (g *gathering) run() error {
 	w, all := g.e.World, g.e.World.All()
-	every := spmd.SaveEvery
+	every := spmd.ReplayEvery
 	if t := w.Timeout(); t > 0 {
 		every = min(every, t/4) // the others wait so long for a rank that still plays
 	}
@@ -373,7 +373,7 @@ func (g *gathering) keep(lists [][]play.Timed, until int64) error {
 		g.log.Fill(g.doc)
 		g.filled, g.took = time.Now(), time.Since(began)
 		g.e.Doc.Replay = g.doc
-		g.e.CheckpointSparingly()
+		g.e.Checkpoint()
 	}
 	g.played.Progress(g.log.Done(), time.Duration(g.e.World.Now()-g.zero))
 	return g.e.Sampled()

@@ -63,6 +63,9 @@ func Read(message []byte) *Reader { return &Reader{rest: message} }
 // Fail marks the message as torn: the caller has found a mistake in what it read.
 func (r *Reader) Fail() { r.rest, r.err = nil, ErrTorn }
 
+// Left is how many bytes of the message are left, 0 after a mistake.
+func (r *Reader) Left() int { return len(r.rest) }
+
 // Err returns the mistake found so far.
 func (r *Reader) Err() error { return r.err }
 

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"iter"
 	"reflect"
 	"strings"
 
@@ -14,12 +15,24 @@ import (
 // Encode writes the document as JSON, one line, with null for numbers that JSON lacks. Members are written one by one,
 // and so are the measurements, so that a long run does not need its text in memory as well.
 func (d *Document) Encode(w io.Writer) error {
+	return d.encodeWith(w, len(d.Measurements) > 0, func(yield func(*Measurement) bool) {
+		for i := range d.Measurements {
+			if !yield(&d.Measurements[i]) {
+				return
+			}
+		}
+	})
+}
+
+// encodeWith writes the document with measurements from elsewhere, if there are any.
+func (d *Document) encodeWith(w io.Writer, measured bool, measurements iter.Seq[*Measurement]) error {
 	e := &encoder{out: bufio.NewWriter(w)}
 	e.json = json.NewEncoder(&e.value)
 	e.json.SetEscapeHTML(false) // a result is not part of a page, and people read it
 	e.text("{")
 	for i, m := range d.finite().members() {
-		if m.optional && empty(m.value) {
+		_, runs := m.value.Interface().([]Measurement)
+		if m.optional && empty(m.value) && !(runs && measured) {
 			continue
 		}
 		if i > 0 {
@@ -27,8 +40,8 @@ func (d *Document) Encode(w io.Writer) error {
 		}
 		e.encode(m.name)
 		e.text(":")
-		if list, ok := m.value.Interface().([]Measurement); ok {
-			e.measurements(list)
+		if runs {
+			e.measurements(measurements)
 		} else {
 			e.encode(m.value.Interface())
 		}
@@ -90,13 +103,17 @@ func (e *encoder) encode(v any) {
 	e.out.Write(bytes.TrimSuffix(e.value.Bytes(), []byte("\n")))
 }
 
-func (e *encoder) measurements(list []Measurement) {
+func (e *encoder) measurements(list iter.Seq[*Measurement]) {
 	e.text("[")
-	for i := range list {
-		if i > 0 {
+	first := true
+	for m := range list {
+		if !first {
 			e.text(",")
 		}
-		e.encode(&list[i])
+		first = false
+		if e.encode(m); e.err != nil {
+			return
+		}
 	}
 	e.text("]")
 }

@@ -19,12 +19,17 @@ func (d *Document) finite() *Document {
 	}
 	c.Tables = slices.Clone(d.Tables)
 	for i, t := range d.Tables {
-		c.Tables[i].Rows = make([][]any, len(t.Rows))
-		for k, row := range t.Rows {
-			c.Tables[i].Rows[k], _ = Finite(row).([]any)
-		}
+		c.Tables[i].Rows = finiteRows(t.Rows)
 	}
 	return &c
+}
+
+func finiteRows(rows [][]any) [][]any {
+	list := make([][]any, len(rows))
+	for i, row := range rows {
+		list[i], _ = Finite(row).([]any)
+	}
+	return list
 }
 
 // Finite returns plain data (nil, bool, numbers, strings, []any, map[string]any)

@@ -37,8 +37,16 @@ func Open(path string) (*Text, error) {
 // openText is [Open] of a file that has not been looked at.
 func openText(path string) (*Text, error) {
 	f, err := file.Open(path)
+	if errors.Is(err, fs.ErrNotExist) { // its job still runs, or was killed
+		if g, none := file.Open(path + PartEnding); none == nil {
+			f, path, err = g, path+PartEnding, nil
+		}
+	}
 	if err != nil {
 		return nil, fault.New(fault.Input, "result: %w%s", err, otherEnding(path, err))
+	}
+	if isJournal(f) {
+		return openJournal(f, path)
 	}
 	text, done, err := open(f)
 	if err != nil {
@@ -60,6 +68,29 @@ func otherEnding(path string, err error) string {
 		}
 	}
 	return ""
+}
+
+// openJournal yields the text of the document that a journal makes, which says where it comes from.
+func openJournal(f *os.File, path string) (*Text, error) {
+	p, err := partOf(f)
+	if err != nil {
+		f.Close()
+		return nil, inputError(path, err)
+	}
+	p.head.Notes = append(p.head.Notes, fmt.Sprintf("read from %s, the journal of a job that was killed or still runs: it may lack "+
+		"the last two seconds", path))
+	r, w := io.Pipe()
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		w.CloseWithError(p.text(w))
+	}()
+	text := &counted{r: r}
+	return &Text{text: text, in: text, path: path, close: func() error {
+		r.Close()
+		<-written
+		return f.Close()
+	}}, nil
 }
 
 // Text is the JSON text of a result. Reading fails where more comes than is allowed, or what

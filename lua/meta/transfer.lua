@@ -240,12 +240,13 @@ function transfer.warmup(plans, iterations) end
 ---@param runs integer
 function transfer.expect(plans, runs) end
 
----Gathers the recorded runs of plans in the result of rank 0, if it is time: every two seconds. Called by all ranks
+---Gathers the recorded runs of plans in the result of rank 0, if it is time: every second. Called by all ranks
 ---between runs, such as after each: what is saved is there even where the job ends before collect, which returns
 ---it with the rest. Collective.
 ---@param plans Plan[] the same at all ranks, each once
 ---@param gap? boolean the runs follow each other at once: one that comes after a meeting of the ranks here has filled = true, so that this time is in no figure
-function transfer.save(plans, gap) end
+---@param now? boolean it is time, whatever the clock says
+function transfer.save(plans, gap, now) end
 
 ---Gathers the recorded runs of plans at rank 0, and stores them in the result; nil at the others. Collective.
 ---@param plans Plan[] the same at all ranks, each once

@@ -260,6 +260,7 @@ func (a *agent) Close() error {
 	status, ended := a.end()
 	if ended {
 		alive.Delete(a.cfg.Name)
+		accountFile.trim(accountFile.file)
 		if status < 0 {
 			errs = append(errs, fail(status, "closing the agent"))
 		}

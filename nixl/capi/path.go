@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,12 +28,13 @@ var accountFile struct {
 	file *os.File // nil where there is none
 	why  string   // there is none
 	hint string   // what to do about it
+	account
 }
 
 // accountEnvironment is set, with the name of the file, where UCX writes what moved the bytes.
 var accountEnvironment = [][2]string{{"UCX_LOG_LEVEL", "info"}, {"UCX_PROTO_INFO", "used"}}
 
-// maxAccount bounds what is read. A process with some agents writes some KiB.
+// maxAccount bounds what is read at once. A process with some agents writes some KiB.
 const maxAccount = 64 << 20
 
 // openAccount makes UCX write what moved the bytes, unless the user has plans of his own for its log. It is called
@@ -91,19 +93,62 @@ func ownLog(environ []string, folders ...string) string {
 	return ""
 }
 
-// readAccount parses what UCX has written so far.
-func readAccount() (*ucxLog, error) {
-	f := accountFile.file
+// account is what was read of UCX's log.
+type account struct {
+	mu     sync.Mutex
+	parser *ucxParser
+	done   int64 // bytes that were read, whole lines
+}
+
+// read parses what UCX has written since the last time, and gives the memory of that back: UCX goes on to write behind
+// it. A scenario that opens agents again and again makes megabytes a minute.
+func (a *account) read(f *os.File) (*ucxLog, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	Flush()
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	if info.Size() > maxAccount {
-		return nil, fmt.Errorf("it has %d bytes, and at most %d are read", info.Size(), maxAccount)
+	if n := info.Size() - a.done; n > maxAccount {
+		return nil, fmt.Errorf("it has %d bytes more, and at most %d are read", n, maxAccount)
 	}
-	return parseUCXLog(io.NewSectionReader(f, 0, info.Size()))
+	if a.parser == nil {
+		a.parser = newUCXParser()
+	}
+	n, err := a.parser.read(io.NewSectionReader(f, a.done, info.Size()-a.done))
+	if a.done += n; n > 0 {
+		const page = 1 << 12
+		unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, a.done/page*page)
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.parser.log.join()
+	log := *a.parser.log // which may be read while it grows
+	log.agents = map[string]*nixl.Path{}
+	for name, p := range a.parser.log.agents {
+		log.agents[name] = &nixl.Path{Uses: slices.Clone(p.Uses), Lanes: slices.Clone(p.Lanes)}
+	}
+	return &log, nil
 }
+
+// trim reads the log where there is much that was not read.
+func (a *account) trim(f *os.File) {
+	const much = 256 << 10
+	if f == nil {
+		return
+	}
+	a.mu.Lock()
+	done := a.done
+	a.mu.Unlock()
+	if info, err := f.Stat(); err == nil && info.Size()-done > much {
+		a.read(f) // who asks for the path learns what is wrong
+	}
+}
+
+// readAccount parses what UCX has written so far.
+func readAccount() (*ucxLog, error) { return accountFile.account.read(accountFile.file) }
 
 // noTransport says that UCX can use none of the transports of the user's UCX_TLS; "" also where its log is not read.
 func noTransport() string {

@@ -3,10 +3,14 @@
 package capi
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"perigee/nixl"
 )
@@ -65,7 +69,10 @@ func TestPathOfAgents(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer accountFile.file.Close()
-	for prefix, want := range map[string]int{"perigee-0-": 2, "perigee-1-": 2, "perigee-": 4, "perigee-10-": 0} {
+	reset := func() { accountFile.parser, accountFile.done = nil, 0 }
+	reset()
+	defer reset()
+	for prefix, want := range map[string]int{"perigee-0-": 1, "perigee-1-": 2, "perigee-": 3, "perigee-10-": 0} {
 		if p := (&Engine{}).Path(prefix); len(p.Uses) != want || p.Unknown != "" {
 			t.Errorf("%s: %+v, want %d uses", prefix, p, want)
 		}
@@ -76,5 +83,48 @@ func TestPathOfAgents(t *testing.T) {
 		if p := (&Engine{}).Path(prefix); strings.Contains(p.Unknown, "open still") != want {
 			t.Errorf("%s: %+v", prefix, p)
 		}
+	}
+}
+
+// What UCX writes into memory is read as it grows, and does not stay there: a table may be written in two parts, and
+// what thousands of agents say is added up.
+func TestAccountIsCut(t *testing.T) {
+	fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := os.NewFile(uintptr(fd), "log")
+	defer f.Close()
+	table, err := os.ReadFile("testdata/cma.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var a account
+	const rounds = 2000
+	var most int64
+	half := len(table) / 2
+	for i := range rounds {
+		text := bytes.ReplaceAll(table, []byte("lane0-1"), fmt.Appendf(nil, "lane0-%d", i+1))
+		for _, part := range [][]byte{text[:half], text[half:]} {
+			if _, err := f.Write(part); err != nil {
+				t.Fatal(err)
+			}
+			a.trim(f)
+		}
+		var s unix.Stat_t
+		if err := unix.Fstat(fd, &s); err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, s.Blocks*512)
+	}
+	log, err := a.read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := log.agents["perigee-1-"]; len(log.agents) != 1 || len(p.Uses) != 1 || p.Uses[0].Count != rounds*1010 {
+		t.Errorf("%d agents, %+v", len(log.agents), p)
+	}
+	if info, err := f.Stat(); err != nil || most > 1<<20 || info.Size() < 3<<20 {
+		t.Errorf("the log took up to %d bytes of memory, of %d written, %v", most, info.Size(), err)
 	}
 }

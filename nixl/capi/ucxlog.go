@@ -71,16 +71,67 @@ const maxLogLine = 64 << 10
 //
 // Tables of messages, which have other operations, are passed over. An error is one of reading.
 func parseUCXLog(r io.Reader) (*ucxLog, error) {
-	p := &ucxParser{log: &ucxLog{agents: map[string]*nixl.Path{}}}
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, maxLogLine)
-	for lines.Scan() {
-		p.line(string(bytes.ToValidUTF8(lines.Bytes(), []byte("?"))))
+	p := newUCXParser()
+	_, err := p.read(io.MultiReader(r, strings.NewReader("\n")))
+	return p.log, err
+}
+
+func newUCXParser() *ucxParser { return &ucxParser{log: &ucxLog{agents: map[string]*nixl.Path{}}} }
+
+// read reads on up to the end of the last line that is whole, and returns how many bytes these lines have.
+func (p *ucxParser) read(r io.Reader) (n int64, err error) {
+	in := bufio.NewReaderSize(r, maxLogLine)
+	for {
+		line, err := in.ReadSlice('\n')
+		switch {
+		case errors.Is(err, io.EOF):
+			return n, nil
+		case errors.Is(err, bufio.ErrBufferFull):
+			return n, fmt.Errorf("a line of more than %d bytes", maxLogLine)
+		case err != nil:
+			return n, err
+		}
+		n += int64(len(line))
+		p.line(string(bytes.ToValidUTF8(bytes.TrimRight(line, "\r\n"), []byte("?"))))
 	}
-	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		return nil, fmt.Errorf("a line of more than %d bytes", maxLogLine)
+}
+
+// join adds up the agents of each rank, whose names begin alike, so that thousands of them take no more room than one:
+// perigee-1-lane0-1 and perigee-1-lane0-2 become perigee-1-.
+func (l *ucxLog) join() {
+	for name, a := range l.agents {
+		parts := strings.SplitN(name, "-", 3)
+		if len(parts) < 3 || parts[2] == "" {
+			continue
+		}
+		delete(l.agents, name)
+		owner := parts[0] + "-" + parts[1] + "-"
+		all := l.agents[owner]
+		if all == nil {
+			all = &nixl.Path{}
+			l.agents[owner] = all
+		}
+		for _, u := range a.Uses {
+			add(all, u)
+		}
+		for _, lanes := range a.Lanes {
+			if !slices.Contains(all.Lanes, lanes) {
+				all.Lanes = append(all.Lanes, lanes)
+			}
+		}
 	}
-	return p.log, lines.Err()
+}
+
+// add counts a use with those that differ in nothing else.
+func add(p *nixl.Path, u nixl.PathUse) {
+	for i := range p.Uses {
+		same := p.Uses[i]
+		if same.Count = u.Count; same == u {
+			p.Uses[i].Count += u.Count
+			return
+		}
+	}
+	p.Uses = append(p.Uses, u)
 }
 
 // ucxParser stands in a log; title, use and rows are of the table in which it is.

@@ -163,7 +163,7 @@ func offered(s *replay.Schedule) *Offered {
 		Serving: string(c.Serving), Block: s.Page(), Copies: s.Copies(), served: s.Served(), cache: c,
 		Requests: len(s.Requests), Transfers: len(s.Transfers), Bytes: s.Bytes,
 		SpanS: float64(s.SpanNS) / 1e9, SpeedUp: s.SpeedUp, Mean: r.Offered,
-		Gathers: int(time.Duration(s.SpanNS)/spmd.SaveEvery) + 1, Notes: s.Notes,
+		Gathers: int(time.Duration(s.SpanNS)/spmd.ReplayEvery) + 1, Notes: s.Notes,
 	}
 	for _, x := range r.Scales {
 		o.Windows = append(o.Windows, OfferedWindow{x.WindowS, x.Offered, x.PerRank})

@@ -56,13 +56,18 @@ func (h Hosts) apart(a, b int) int64 {
 }
 
 // Timeline is the runs that have been marked. The zero value is that of none.
-type Timeline struct{ byEnd []int }
+type Timeline struct {
+	byEnd []int
+	// Changed are those that were marked before the last Mark, which has marked them again; some several times.
+	Changed []int
+}
 
 // Mark sets the overlap of every message of n runs, each of which at returns. Those of the last time must be in front.
 // It looks at those only that may have met one that has come since. It returns why ctx has ended, if it has; then
 // messages lack their overlap.
 func (t *Timeline) Mark(ctx context.Context, n int, at func(i int) Run, hosts Hosts) error {
 	known := len(t.byEnd)
+	t.Changed = t.Changed[:0]
 	var fresh []*part
 	for i := known; i < n; i++ {
 		t.byEnd, fresh = append(t.byEnd, i), appendParts(fresh, i, at(i))
@@ -80,6 +85,9 @@ func (t *Timeline) Mark(ctx context.Context, n int, at func(i int) Run, hosts Ho
 	return meet(ctx, all, worst, func(p *part) {
 		if len(p.others) > 0 && changed.meet(p.span) {
 			p.mark(hosts)
+			if p.run < known {
+				t.Changed = append(t.Changed, p.run)
+			}
 		}
 	})
 }

@@ -225,7 +225,7 @@ type keeper struct {
 
 func (k *keeper) save(f *experts.Figures) error {
 	err := k.keep(f)
-	k.Env().CheckpointSparingly()
+	k.Env().Checkpoint()
 	return err
 }
 

@@ -81,7 +81,7 @@ func (r *instance) set(L *glua.LState) (int, error) {
 		}
 		d.Values[name] = v
 		r.noteLost(name, v)
-		r.Env().CheckpointSparingly()
+		r.Env().Checkpoint()
 	}
 	return 0, nil
 }
@@ -161,6 +161,6 @@ func sample(r modules.Host, L *glua.LState) (int, error) {
 	if err := modules.AddSamples(r, name, labels, value); err != nil {
 		return 0, err
 	}
-	r.Env().CheckpointSparingly()
+	r.Env().Checkpoint()
 	return 0, nil
 }

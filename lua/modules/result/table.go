@@ -87,7 +87,7 @@ func (r *tables) table(L *glua.LState) (int, error) {
 	}
 	io.WriteString(env.Out, out.String())
 	env.Doc.Tables = append(env.Doc.Tables, record)
-	env.CheckpointSparingly()
+	env.Checkpoint()
 	return 0, nil
 }
 

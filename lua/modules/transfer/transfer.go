@@ -233,12 +233,12 @@ func (r *instance) expect(L *glua.LState, plans []*play.Plan) (int, error) {
 	return 0, r.Env().Expect(list, int64(runs))
 }
 
-// save(plans, gap). What is saved goes into the result as with collect, which will return it.
+// save(plans, gap, now). What is saved goes into the result as with collect, which will return it.
 func (r *instance) save(L *glua.LState, plans []*play.Plan) (int, error) {
 	if _, err := r.World(); err != nil {
 		return 0, err
 	}
-	return 0, r.Env().SaveRuns(plans, L.OptBool(2, false))
+	return 0, r.Env().SaveRuns(plans, L.OptBool(2, false), L.OptBool(3, false))
 }
 
 // collect(plans). At rank 0 a list with one entry per plan:

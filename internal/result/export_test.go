@@ -1,0 +1,4 @@
+package result
+
+// AppendRecord is for tests that damage journals.
+var AppendRecord = appendRecord

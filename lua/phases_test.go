@@ -108,7 +108,7 @@ func TestNothingRunsBetweenFillAndCheck(t *testing.T) {
 
 // Shards that are too few or too many in a script are its fault, whatever way they are wrong.
 func TestShardsOfAScript(t *testing.T) {
-	for shards, want := range map[string]string{"0": "0, want a whole number of at least 1", "65537": "shards is 65537, want at most 65536"} {
+	for shards, want := range map[string]string{"0": "0, want a whole number of at least 1", "1048577": "shards is 1048577, want at most 1048576"} {
 		err := playScript(t, 2, body(`transfer.prepare { matrix = matrix.ring { bytes = 64 }, shards = `+shards+` }`), nil).failed()
 		if fault.KindOf(err) != fault.Script || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", shards, err)
@@ -134,12 +134,13 @@ func TestAbortsWithinASecond(t *testing.T) {
 	if took := last.EndNS - first.StartNS; took > 2e9 { // a second, and a busy machine
 		t.Errorf("it went on for %d ms", took/1e6)
 	}
+	// One initiator, whose runs are latencies of their own.
 	mustPlay(t, 2, limit+body(`
-		local plan = transfer.prepare { matrix = matrix.ring { bytes = 64 } }
+		local plan = transfer.prepare { matrix = matrix.from { { 0, 64 }, { 0, 0 } } }
 		plan:run(5)
 		transfer.collect { plan }`))
 	p = playScript(t, 2, limit+body(`
-		local plan = transfer.prepare { matrix = matrix.ring { bytes = 64 } }
+		local plan = transfer.prepare { matrix = matrix.from { { 0, 64 }, { 0, 0 } } }
 		plan:run(5)
 		transfer.collect { plan }
 		world.barrier()

@@ -5,7 +5,7 @@ patterns = {}
 -- The keys of a traffic pattern, as a schema for config.load.
 patterns.fields = {
   { name = "matrix_file", type = "path", required = true, help = "text matrix, relative to this file" },
-  { name = "shards", type = "int", min = 1, max = 65536, default = 1, help = "descriptors per message" },
+  { name = "shards", type = "int", min = 1, max = 1048576, default = 1, help = "descriptors per message" },
   { name = "mem_type", type = "enum", enum = { "cuda", "vram", "cpu", "dram" }, help = "memory of the buffers" },
   { name = "xfer_op", type = "enum", enum = { "WRITE", "READ" }, default = "WRITE", help = "who moves the bytes: sender or receiver" },
   { name = "sleep_before_launch_sec", type = "float", min = 0, default = 0, help = "seconds before the transfers" },

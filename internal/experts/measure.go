@@ -77,7 +77,7 @@ func (p *Plane) piece(left int, entry Entry, pace, took int64) (int, error) {
 	if entry == Steady {
 		least = spmd.SaveShare
 	}
-	piece := max(least, max(int64(spmd.SaveEvery), spmd.SaveShare*took)/pace)
+	piece := max(least, max(int64(2*spmd.SaveEvery), spmd.SaveShare*took)/pace)
 	if int64(left) < piece+piece/2 {
 		return left, err
 	}

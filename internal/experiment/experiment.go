@@ -189,8 +189,10 @@ func (e *Experiment) Save(failure error, w io.Writer) {
 		e.journal.end()
 		fmt.Fprintln(w, "perigee: partial result:", e.claim.path)
 	case e.journal.Journal != nil:
-		fmt.Fprintln(w, "perigee:", err)
-		fmt.Fprintln(w, "perigee: partial result:", e.journal.Path())
+		fmt.Fprintln(w, "perigee: partial result: its last part is lost:", err)
+		if e.World.Launcher() != "local" { // which makes a result of the journal, in ExplainPartial
+			fmt.Fprintln(w, "perigee: partial result:", e.journal.Path())
+		}
 	default:
 		fmt.Fprintln(w, "perigee: the partial result is lost:", err)
 	}

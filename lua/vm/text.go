@@ -191,7 +191,7 @@ func (s search) filled(L *glua.LState, text string) string {
 			continue
 		}
 		if i++; i == len(text) {
-			L.RaiseError("invalid replacement: it ends with %%; %%%% stands for %%")
+			L.RaiseError("%s", "invalid replacement: it ends with %; %% stands for %")
 		}
 		switch n, values := int(text[i])-'1', s.values(); {
 		case text[i] == '0':

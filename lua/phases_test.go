@@ -134,7 +134,7 @@ func TestAbortsWithinASecond(t *testing.T) {
 	if took := last.EndNS - first.StartNS; took > 2e9 { // a second, and a busy machine
 		t.Errorf("it went on for %d ms", took/1e6)
 	}
-	// One initiator, whose runs are latencies of their own.
+	// With one initiator each run is a latency.
 	mustPlay(t, 2, limit+body(`
 		local plan = transfer.prepare { matrix = matrix.from { { 0, 64 }, { 0, 0 } } }
 		plan:run(5)

@@ -144,9 +144,8 @@ func (e *Experiment) Finish() error {
 	}
 	e.File = "" // later failures must not overwrite it, and a second attempt to write would fail as well
 	if _, err := e.Doc.WriteClaimed(e.World.Context(), e.claim.settle); err != nil {
-		if e.journal.Journal != nil {
-			fmt.Fprintln(e.Out, "# note: what was measured is in", e.journal.Path())
-		}
+		text, _ := e.journal.kept()
+		fmt.Fprintln(e.Out, "# note:", text)
 		return err
 	}
 	e.journal.end()
@@ -188,12 +187,13 @@ func (e *Experiment) Save(failure error, w io.Writer) {
 	case err == nil:
 		e.journal.end()
 		fmt.Fprintln(w, "perigee: partial result:", e.claim.path)
-	case e.journal.Journal != nil:
+	case e.journal.Journal != nil && !e.journal.Empty():
 		fmt.Fprintln(w, "perigee: partial result: its last part is lost:", err)
 		if e.World.Launcher() != "local" { // which makes a result of the journal, in ExplainPartial
 			fmt.Fprintln(w, "perigee: partial result:", e.journal.Path())
 		}
 	default:
+		e.journal.end()
 		fmt.Fprintln(w, "perigee: the partial result is lost:", err)
 	}
 }

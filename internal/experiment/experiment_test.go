@@ -204,7 +204,7 @@ func TestLastPartFindsNoRoom(t *testing.T) {
 	k.Doc.Values["much"] = strings.Repeat("x", 1<<17)
 	var said bytes.Buffer
 	k.Save(fault.New(fault.Interrupt, "ended by signal: terminated"), &said)
-	want := "perigee: cannot write " + path + ": no space left on device\nperigee: partial result: " + path + ".part\n"
+	want := "perigee: partial result: its last part is lost: cannot write " + path + ": no space left on device\nperigee: partial result: " + path + ".part\n"
 	if said.String() != want {
 		t.Errorf("said\n%swant\n%s", &said, want)
 	}

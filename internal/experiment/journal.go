@@ -14,6 +14,7 @@ type journal struct {
 	*result.Journal
 	changed []int // measurements that are not as the journal has them
 	lost    bool  // measurements that it has are no longer in the result
+	failed  bool  // something that was measured could not be added
 }
 
 // stale reports whether the next time all of it is written again.
@@ -54,7 +55,20 @@ func (e *Experiment) keep() (err error) {
 	if err == nil {
 		j.changed, j.lost = j.changed[:0], false
 	}
+	j.failed = err != nil
 	return err
+}
+
+// kept says what of a result that cannot be written the journal has, or that it has nothing; then it is removed.
+func (j *journal) kept() (text string, some bool) {
+	switch {
+	case j.Journal == nil || j.Empty():
+		j.end()
+		return "nothing of what was measured is kept", false
+	case j.failed:
+		return "the first of what was measured is in " + j.Path() + ", as far as it could be written", true
+	}
+	return "what was measured is in " + j.Path(), true
 }
 
 // beginJournal makes a journal beside a result, or beside the next name for it that no other job is at work on.

@@ -143,6 +143,9 @@ func (j *Journal) Append(d *Document, changed []int) error {
 	return nil
 }
 
+// Empty reports whether nothing is in the journal yet.
+func (j *Journal) Empty() bool { return j.size <= int64(len(journalMagic)) }
+
 // Stale reports whether much of the journal is out of date, so that Restart is due.
 func (j *Journal) Stale() bool { return j.old > max(1<<22, j.size/2) }
 

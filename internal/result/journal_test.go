@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -305,4 +306,30 @@ func FuzzJournal(f *testing.F) {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})
+}
+
+// A journal that is newer than the result beside it is named, so that no one takes the old one for the latest.
+func TestNewerPart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.json")
+	write := func(name string, at time.Time) {
+		if err := os.WriteFile(name, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(name, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := time.Now()
+	write(path, now)
+	if got := result.NewerPart(path); got != "" {
+		t.Errorf("without a journal: %q", got)
+	}
+	write(path+".part", now.Add(-time.Second))
+	if got := result.NewerPart(path); got != "" {
+		t.Errorf("an older journal: %q", got)
+	}
+	write(path+".part", now.Add(time.Second))
+	if got := result.NewerPart(path); got != path+".part" {
+		t.Errorf("a newer journal: %q", got)
+	}
 }

@@ -26,6 +26,7 @@ func isJournal(f *os.File) bool {
 type part struct {
 	in    io.ReaderAt
 	size  int64 // of what is whole
+	rest  int64 // bytes behind that, which are damaged or unfinished
 	head  *Document
 	count int                  // measurements
 	again map[int]*Measurement // those that have changed later
@@ -54,14 +55,18 @@ func readPart(in io.ReaderAt, size int64) (*part, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.rest = size - p.size
 	text, err := json.Marshal(tree)
 	if err != nil {
 		return nil, err
 	}
 	p.head = &Document{}
 	if len(tree) == 0 {
+		if p.rest > 0 {
+			return nil, fmt.Errorf("nothing of this journal can be read: its %d bytes are damaged or unfinished", size)
+		}
 		return nil, hinted{errors.New("it is a journal in which nothing is yet"),
-			"its job was killed before it had measured anything"}
+			"its job ended before it had measured anything, or its disk was full"}
 	}
 	return p, json.Unmarshal(text, p.head)
 }
@@ -249,4 +254,14 @@ func place(of, step any) *any {
 		}
 	}
 	return nil
+}
+
+// NewerPart returns the journal beside a result that a later job has left or is at work on; empty if there is none.
+func NewerPart(path string) string {
+	of, err := os.Stat(path)
+	part, none := os.Stat(path + PartEnding)
+	if err != nil || none != nil || !part.Mode().IsRegular() || !part.ModTime().After(of.ModTime()) {
+		return ""
+	}
+	return path + PartEnding
 }

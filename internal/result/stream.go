@@ -77,8 +77,11 @@ func openJournal(f *os.File, path string) (*Text, error) {
 		f.Close()
 		return nil, inputError(path, err)
 	}
-	p.head.Notes = append(p.head.Notes, fmt.Sprintf("read from %s, the journal of a job that was killed or still runs: it may lack "+
-		"the last two seconds", path))
+	note := fmt.Sprintf("read from %s, the journal of a job that was killed or still runs: it may lack the last two seconds", path)
+	if p.rest > 0 {
+		note += fmt.Sprintf("; the %d bytes from byte %d on are damaged or unfinished, and are not read", p.rest, p.size)
+	}
+	p.head.Notes = append(p.head.Notes, note)
 	r, w := io.Pipe()
 	written := make(chan struct{})
 	go func() {

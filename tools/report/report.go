@@ -14,6 +14,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/file"
 	"perigee/internal/plaintext"
+	"perigee/internal/result"
 	"perigee/tools/report/figures"
 )
 
@@ -96,6 +97,10 @@ func (c *Cmd) Run(streams cli.Streams) error {
 		f, err := read(path)
 		if err != nil {
 			return err
+		}
+		if part := result.NewerPart(path); part != "" {
+			fmt.Fprintf(streams.Err, "perigee: note: %s is newer than this result: what a later job has measured that was killed or "+
+				"still runs\n", part)
 		}
 		if c.SLO > 0 && !f.Share(c.SLO) {
 			return fault.New(fault.Usage, "--slo has no effect: %s has no runs of patterns without an slo_ms in the workload",

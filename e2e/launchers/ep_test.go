@@ -95,11 +95,11 @@ func TestDeathOfTheLauncherOfNodes(t *testing.T) {
 	}
 }
 
-// untilSaved waits for the first partial result if srun is to die: Slurm may kill all ranks before they notice that.
+// untilSaved waits for the journal of the result if srun is to die: Slurm may kill all ranks before they notice that.
 func untilSaved(p *harness.Process, path, launcher string) {
 	if launcher == "srun" {
-		p.Until("partial result", func() bool {
-			_, err := os.Stat(path)
+		p.Until("journal", func() bool {
+			_, err := os.Stat(path + result.PartEnding)
 			return err == nil
 		})
 	}

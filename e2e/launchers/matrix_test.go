@@ -280,12 +280,23 @@ func firstLine(t *testing.T, w way, i incident) *regexp.Regexp {
 	return regexp.MustCompile(fmt.Sprintf("^rank %s on %s, phase %s: %s$", rank, host, i.phase, i.cause))
 }
 
+// mayEndRank0 reports whether rank 0, which writes the result, may be killed before it does. Its journal is left then.
+func mayEndRank0(w way, i incident) bool {
+	return i.name == "kill rank 0" && w.name != "local" || i.launcherKills != nil && i.launcherKills(w)
+}
+
 // checkResult proves that what is left is a valid partial result, or nothing.
 func checkResult(t *testing.T, w way, i incident, dir string) {
 	t.Helper()
 	for _, name := range slices.Concat(harness.Names(dir), harness.Names(filepath.Join(dir, "full"))) {
-		known := []string{"full", "x", "filler", "r.json"}
-		if !slices.Contains(known, name) || i.noResult && name == "r.json" {
+		known := []string{"full", "x", "filler"}
+		if !i.noResult {
+			known = append(known, "r.json")
+		}
+		if mayEndRank0(w, i) {
+			known = append(known, "r.json"+result.PartEnding)
+		}
+		if !slices.Contains(known, name) {
 			t.Errorf("%s is left behind", name)
 		}
 	}
@@ -298,9 +309,7 @@ func checkResult(t *testing.T, w way, i incident, dir string) {
 	}
 	f := doc.Failure
 	if f == nil {
-		// Rank 0, which would write it, may be dead.
-		dead := i.name == "kill rank 0" && w.name != "local"
-		if !dead && (i.launcherKills == nil || !i.launcherKills(w)) {
+		if !mayEndRank0(w, i) {
 			t.Error("the partial result does not say why it is one")
 		}
 		return

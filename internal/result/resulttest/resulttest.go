@@ -6,7 +6,7 @@ package resulttest
 
 import (
 	"bytes"
-	"os"
+	"io"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -51,18 +51,18 @@ func ValidateDocument(d *result.Document) error {
 	return Validate(text.Bytes())
 }
 
-// Check reads the result file at path, however it is compressed, and fails the
-// test unless it goes with the schema.
+// Check reads the result file at path, however it is compressed, or the journal beside it where a job was killed before
+// it wrote the result, and fails the test unless it goes with the schema.
 func Check(t testing.TB, path string) *result.Document {
 	t.Helper()
-	f, err := os.Open(path)
+	f, err := result.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	text, err := result.Unpack(f)
+	text, err := io.ReadAll(f)
 	if err != nil {
-		t.Fatalf("%s: %v", path, err)
+		t.Fatal(err)
 	}
 	if err := Validate(text); err != nil {
 		t.Fatalf("%s does not go with the schema: %v", path, err)

@@ -157,8 +157,8 @@ func (e *Experiment) Finish() error {
 	return nil
 }
 
-// Save writes what there is of a run that failed, at rank 0, and reports that to w. A run that was refused before it
-// measured anything leaves no file and does not replace the result of an earlier one. If the job failed when its
+// Save writes what there is of a run that failed, at rank 0, and reports that to w. A run that has measured nothing
+// does not replace the result of an earlier one, and leaves no file if it was refused. If the job failed when its
 // result was complete, Save reports that; perigee's own launcher does it with [ExplainPartial].
 func (e *Experiment) Save(failure error, w io.Writer) {
 	e.endSaving()
@@ -172,6 +172,10 @@ func (e *Experiment) Save(failure error, w io.Writer) {
 		}()
 	}
 	if e.Doc == nil || e.File == "" || !e.worthKeeping(failure) {
+		return
+	}
+	if e.claim.seen != nil && !e.Doc.Measured() {
+		fmt.Fprintf(w, "perigee: nothing was measured; %s stays as it was\n", e.claim.path)
 		return
 	}
 	if replaceable(e.File) { // a pipe may never be read

@@ -258,6 +258,26 @@ func TestEarlierResultIsReplaced(t *testing.T) {
 	}
 }
 
+// A run that is stopped before it has measured anything leaves the result of an earlier one.
+func TestEarlierResultStays(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.json")
+	k := measured(path)
+	k.Out, k.Doc.Seed = io.Discard, 7
+	if err := k.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	k = measured(path)
+	k.Doc.Values = nil
+	k.Save(fault.New(fault.Interrupt, "stopped"), &said)
+	if d, err := result.Read(path); err != nil || d.Seed != 7 || d.Status != result.Complete {
+		t.Errorf("%v, %+v, want the complete result of the earlier run", err, d)
+	}
+	if want := "perigee: nothing was measured; " + path + " stays as it was\n"; said.String() != want {
+		t.Errorf("said %q, want %q", &said, want)
+	}
+}
+
 func TestCrowded(t *testing.T) {
 	host := func(name string, cpus, ranks int) spmd.Host {
 		return spmd.Host{Name: name, CPUs: cpus, Ranks: make([]int, ranks)}

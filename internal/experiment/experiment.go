@@ -144,8 +144,7 @@ func (e *Experiment) Finish() error {
 	}
 	e.File = "" // later failures must not overwrite it, and a second attempt to write would fail as well
 	if _, err := e.Doc.WriteClaimed(e.World.Context(), e.claim.settle); err != nil {
-		text, _ := e.journal.kept()
-		fmt.Fprintln(e.Out, "# note:", text)
+		fmt.Fprintln(e.Out, "# note:", e.journal.kept())
 		return err
 	}
 	e.journal.end()

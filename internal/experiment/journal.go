@@ -60,15 +60,15 @@ func (e *Experiment) keep() (err error) {
 }
 
 // kept says what of a result that cannot be written the journal has, or that it has nothing; then it is removed.
-func (j *journal) kept() (text string, some bool) {
+func (j *journal) kept() string {
 	switch {
 	case j.Journal == nil || j.Empty():
 		j.end()
-		return "nothing of what was measured is kept", false
+		return "nothing of what was measured is kept"
 	case j.failed:
-		return "the first of what was measured is in " + j.Path() + ", as far as it could be written", true
+		return "the first of what was measured is in " + j.Path() + ", as far as it could be written"
 	}
-	return "what was measured is in " + j.Path(), true
+	return "what was measured is in " + j.Path()
 }
 
 // beginJournal makes a journal beside a result, or beside the next name for it that no other job is at work on.

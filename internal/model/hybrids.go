@@ -203,12 +203,7 @@ func gatedDeltaNet(c *config) {
 		return
 	}
 	every = cmp.Or(every, 4)
-	c.each(func(i int64) Keep {
-		if (i+1)%every == 0 {
-			return c.full
-		}
-		return c.keepState()
-	})
+	c.fullEvery(every, c.keepState)
 }
 
 // olmoHybrid has a Gated DeltaNet in most layers, whose sizes its files say.
@@ -274,12 +269,7 @@ func bailingHybrid(c *config) {
 		c.fail(c.value("layer_group_size"), "wanted a number that divides the %d layers, or layer_types, got %d",
 			c.layers, every)
 	}
-	c.each(func(i int64) Keep {
-		if (i+1)%every == 0 {
-			return c.full
-		}
-		return c.keepState()
-	})
+	c.fullEvery(every, c.keepState)
 }
 
 // zaya keeps, beside the keys and values of each layer, the last columns of the convolutions that make them.

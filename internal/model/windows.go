@@ -26,11 +26,16 @@ func (c *config) alternate(window, every int64) {
 		c.byWords(words, window)
 		return
 	}
+	c.fullEvery(every, func() Keep { return windowOf(c.full, window) })
+}
+
+// fullEvery gives full attention to the last of each so many layers, and something else to the others.
+func (c *config) fullEvery(every int64, others func() Keep) {
 	c.each(func(i int64) Keep {
 		if (i+1)%every == 0 {
 			return c.full
 		}
-		return windowOf(c.full, window)
+		return others()
 	})
 }
 

@@ -236,9 +236,7 @@ type toldMetric struct{ values, sets, labels int }
 // next writes what is new in a document, and returns what is told by then, and how many bytes are out of date with it.
 func (t told) next(to *bytes.Buffer, d *Document, changed []int) (told, int64, error) {
 	n := told{map[string]uint64{}, map[string]int{}, slices.Clone(t.metrics), slices.Clone(t.rows), nil, t.runs}
-	w := &teller{}
-	w.json = json.NewEncoder(&w.text)
-	w.json.SetEscapeHTML(false)
+	w := newTeller()
 	head := *d
 	head.Scenario.Options = finiteMap(d.Scenario.Options)
 	for _, m := range head.members() {
@@ -270,15 +268,8 @@ func (t told) next(to *bytes.Buffer, d *Document, changed []int) (told, int64, e
 			n.members[m.name] = w.set(m.name, m.value.Interface(), sum, known, m.optional && empty(m.value))
 		}
 	}
-	if w.err != nil {
-		return told{}, 0, fault.New(fault.Internal, "encode the result: %w", w.err)
-	}
-	if len(w.changes) > 0 {
-		text, err := json.Marshal(w.changes)
-		if err != nil {
-			return told{}, 0, fault.New(fault.Internal, "encode the result: %w", err)
-		}
-		appendRecord(to, changes, text)
+	if err := w.append(to); err != nil {
+		return told{}, 0, fault.New(fault.Internal, "encode the result: %w", err)
 	}
 	appendAgain(to, d.Measurements[:t.runs], changed)
 	appendRuns(to, d.Measurements, t.runs)
@@ -308,6 +299,25 @@ type teller struct {
 	text    bytes.Buffer
 	json    *json.Encoder
 	err     error
+}
+
+func newTeller() *teller {
+	w := &teller{}
+	w.json = json.NewEncoder(&w.text)
+	w.json.SetEscapeHTML(false)
+	return w
+}
+
+// append writes the changes, if there are any, as a record.
+func (w *teller) append(to *bytes.Buffer) error {
+	if w.err != nil || len(w.changes) == 0 {
+		return w.err
+	}
+	text, err := json.Marshal(w.changes)
+	if err == nil {
+		appendRecord(to, changes, text)
+	}
+	return err
 }
 
 // encode returns a value as JSON.

@@ -50,12 +50,9 @@ func (p *packer) signed(v int64)    { p.data = binary.AppendVarint(p.data, v) }
 
 // optional writes a number that may not be there.
 func (p *packer) optional(v *int64) {
-	if v == nil {
-		p.data = append(p.data, 0)
-		return
+	if p.flag(v != nil); v != nil {
+		p.signed(*v)
 	}
-	p.data = append(p.data, 1)
-	p.signed(*v)
 }
 
 // phase writes a name, and later its number among those of the record.

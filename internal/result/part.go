@@ -96,16 +96,13 @@ func FailPart(path string, failure *Failure) error {
 	if err != nil || p.head.Failure != nil {
 		return err
 	}
-	var w teller
-	w.json = json.NewEncoder(&w.text)
+	w := newTeller()
 	w.set("failure", failure, 0, false, false)
 	w.set("finished", time.Now().UTC(), 0, false, false)
-	text, err := json.Marshal(w.changes)
-	if err != nil {
+	var record bytes.Buffer
+	if err := w.append(&record); err != nil {
 		return err
 	}
-	var record bytes.Buffer
-	appendRecord(&record, changes, text)
 	_, err = f.WriteAt(record.Bytes(), p.size)
 	return err
 }

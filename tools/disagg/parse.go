@@ -35,6 +35,8 @@ type ParseCmd struct {
 	Line   string        `placeholder:"RATE" help:"Rate of the links between hosts, such as 400Gbit: no KV transfer in the logs may be faster."`
 	Settle time.Duration `default:"500ms" placeholder:"TIME" help:"Wait until a log has not grown for so long, unless the job's end mark is there [500ms]."`
 	Format
+
+	line float64 // bytes per second, of Line; 0: it is not given
 }
 
 // reading is what was read of a path.
@@ -54,7 +56,8 @@ func (c *ParseCmd) Run(s cli.Streams) error {
 		return fault.New(fault.Usage, "--settle: wanted 0 or more, got %s", c.Settle)
 	}
 	if c.Line != "" {
-		if _, err := size.ParseRate(c.Line); err != nil {
+		var err error
+		if c.line, err = size.ParseRate(c.Line); err != nil {
 			return fault.New(fault.Usage, "--line: %w", err)
 		}
 	}
@@ -92,12 +95,12 @@ func (c *ParseCmd) parse(path string) (reading, error) {
 	}
 	v := judgeFolder(path, e, want, c.Gates)
 	v.Warnings = append(warnings, v.Warnings...)
-	if line, err := size.ParseRate(c.Line); err == nil {
+	if c.line > 0 {
 		t, err := judge.FastestTransfer(path)
 		if err != nil {
 			return reading{}, err
 		}
-		v.HoldTransfer(t, line, c.Gates)
+		v.HoldTransfer(t, c.line, c.Gates)
 	}
 	return reading{path, v, e.Log}, nil
 }

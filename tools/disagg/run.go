@@ -365,8 +365,10 @@ func (p planned) text() string {
 	}
 	tasks, limit := "", "no --time="
 	for _, a := range p.Command {
-		if n, ok := strings.CutPrefix(a, "--ntasks="); ok {
-			tasks = ", " + strings.TrimSuffix(n+" tasks", map[bool]string{true: "s"}[n == "1"])
+		if text, ok := strings.CutPrefix(a, "--ntasks="); ok {
+			if n, err := strconv.Atoi(text); err == nil {
+				tasks = ", " + cli.Count(n, "task")
+			}
 		}
 		if strings.HasPrefix(a, "--time=") {
 			limit = a

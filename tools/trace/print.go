@@ -99,7 +99,11 @@ func sentence(f *figures.Figures) string {
 	}
 	scale, peak := strings.Join(scales, " / "), strings.Join(peaks, " / ")
 	if l := f.Load; l != nil && l.Prompt.GBPerS != nil {
-		fmt.Fprintf(&b, " Their KV caches of %s in %s are %.3f GB/s on average", l.Model, precision(l), *l.Prompt.GBPerS)
+		fmt.Fprintf(&b, " Their KV caches of %s in %s", l.Model, precision(l))
+		if l.StateDType != "" {
+			b.WriteString(",")
+		}
+		fmt.Fprintf(&b, " are %.3f GB/s on average", *l.Prompt.GBPerS)
 		if scales != nil {
 			fmt.Fprintf(&b, ", and %s GB/s in the busiest %s s", peak, scale)
 		}
@@ -123,7 +127,7 @@ func sentence(f *figures.Figures) string {
 func precision(l *figures.Load) string {
 	text := fmt.Sprintf("%s (%s)", l.CacheDType, l.CacheDTypeBy)
 	if l.StateDType != "" {
-		text += fmt.Sprintf(", states in %s (%s),", l.StateDType, l.StateDTypeBy)
+		text += fmt.Sprintf(", states in %s (%s)", l.StateDType, l.StateDTypeBy)
 	}
 	return text
 }

@@ -147,7 +147,7 @@ func (r *rows) addLoad(f *figures.Figures) {
 	if l == nil {
 		return
 	}
-	r.add("KV caches: model, precision", l.Model+", "+strings.TrimSuffix(precision(l), ","))
+	r.add("KV caches: model, precision", l.Model+", "+precision(l))
 	if text := served(l); text != "" {
 		r.add("  they move", text)
 	}

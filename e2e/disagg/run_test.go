@@ -263,7 +263,7 @@ func TestTimeout(t *testing.T) {
 		t.Errorf("job %s is %s", c.Job, state)
 	}
 	// A run that goes on with this one would know why.
-	if ledger, err := os.ReadFile(filepath.Join(s.output, "jobs.jsonl")); err != nil || strings.Count(string(ledger), `"event":"stopping","task":"disagg_perf_a","job":"`+c.Job+`","reason":"the job has not ended within 2s"`) != 1 {
+	if ledger, err := os.ReadFile(filepath.Join(s.output, "jobs.jsonl")); err != nil || strings.Count(string(ledger), `"event":"stopping","task":"disagg_perf_a","job":"`+c.Job+`","reason":"the job has not ended within 2s`) != 1 {
 		t.Errorf("%v\n%s", err, ledger)
 	}
 }

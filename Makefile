@@ -16,12 +16,12 @@ help: ## list the targets
 build: ## build bin/perigee
 	go build -ldflags "$(LDFLAGS)" -o bin/perigee .
 
-# KV caches of Llama 3.1 405B, two prefill and two decode workers, at 1/100 of their
-# size so that they fit a laptop. The prefill is so fast that the workers' transfers
-# meet, and the summary says what that costs.
-demo: build ## run a small KV-cache workload on 8 local ranks, print its table and what contention costs
-	bin/perigee matgen generate --model llama-405b --num-user-requests 8 \
-	  --num-prefill-nodes 1 --num-decode-nodes 1 --ppn 4 --prefill-tp 2 --decode-tp 2 \
+# KV caches of Llama 3.1 405B between as many workers as there are CPUs, at least two for prefill and one for decode, at
+# 1/100 of their size so that they fit a laptop. The prefill is so fast that the workers' transfers meet, and the summary
+# says what that costs.
+demo: build ## run a small KV-cache workload on as many local ranks as CPUs, at least 3; print its table and what contention costs
+	ranks=$$(nproc); [ $$ranks -ge 3 ] || ranks=3; bin/perigee matgen generate --model llama-405b --num-user-requests 8 \
+	  --num-prefill-nodes $$((ranks - ranks / 2)) --num-decode-nodes $$((ranks / 2)) --ppn 1 --prefill-tp 1 --decode-tp 1 \
 	  --scale 0.01 --flops 800e15 --results-dir $(DEMO)/workload
 	bin/perigee sequential-ct-perftest $(DEMO)/workload/metadata.yaml --engine shm --verify-buffers \
 	  --json-output-path $(DEMO)/results.json --result $(DEMO)/result.json.zst

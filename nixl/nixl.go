@@ -76,6 +76,7 @@ type Info struct {
 	Backend string            `json:"backend"`           // UCX, or memfd for shm
 	Library string            `json:"library,omitempty"` // file name of the loaded library
 	Params  map[string]string `json:"params,omitempty"`  // what was set or chosen: progress thread, workers, ...
+	Copies  bool              `json:"-"`                 // the thread that posts moves the bytes itself
 }
 
 // AgentConfig configures an agent.

@@ -14,6 +14,7 @@ import (
 type card struct {
 	HostID    string // distinguishes hosts
 	Host      string // the host's name
+	Kernel    string // the same where hosts share a machine, "" where that is not known
 	CPUs      cpuSet // that it may run on
 	Quota     host.Quota
 	PID       int // where its shared memory can be opened
@@ -34,6 +35,7 @@ func addresses(ips []string, port int) []string {
 func (c card) encode() []byte {
 	b := pack.AppendText(nil, c.HostID)
 	b = pack.AppendText(b, c.Host)
+	b = pack.AppendText(b, c.Kernel)
 	for _, n := range []int{c.PID, c.SegmentFD, c.Port, c.Quota.MilliCPUs, c.Quota.Group} {
 		b = binary.AppendUvarint(b, uint64(n))
 	}
@@ -43,7 +45,7 @@ func (c card) encode() []byte {
 func decodeCard(data []byte) (card, error) {
 	p := pack.Read(data)
 	c := card{
-		HostID: p.Text(), Host: p.Text(),
+		HostID: p.Text(), Host: p.Text(), Kernel: p.Text(),
 		PID: p.Number(maxNumber), SegmentFD: p.Number(maxNumber), Port: p.Number(maxPort),
 		Quota: host.Quota{MilliCPUs: p.Number(maxNumber), Group: p.Number(maxNumber)},
 		CPUs:  readCPUs(p), IPs: p.Texts(),

@@ -164,8 +164,8 @@ func (m *machine) open(j *joining) (card, error) {
 	}
 	w.setSegment(m.own)
 	return card{
-		HostID: cmp.Or(m.hostID, host.ID()), Host: w.name, CPUs: ownCPUs(), Quota: host.CPUQuota("/"),
-		PID: os.Getpid(), SegmentFD: m.own.FD(), IPs: p.IPs, Port: tcp.Port(),
+		HostID: cmp.Or(m.hostID, host.ID()), Host: w.name, Kernel: host.Kernel(), CPUs: ownCPUs(),
+		Quota: host.CPUQuota("/"), PID: os.Getpid(), SegmentFD: m.own.FD(), IPs: p.IPs, Port: tcp.Port(),
 	}, nil
 }
 

@@ -33,7 +33,8 @@ type node struct {
 
 // segment is where the memory of a host can be opened, and how many CPUs its ranks
 // have together, and how many thousandths of a CPU their quotas leave them, 0 without any.
-type segment struct{ pid, fd, cpus, quota int }
+// kernel is the first host with the same kernel, and shared how many CPUs the ranks of all these have together.
+type segment struct{ pid, fd, cpus, quota, kernel, shared int }
 
 // newRoster puts the cards of all ranks together.
 func newRoster(cards []card) *roster {
@@ -41,13 +42,14 @@ func newRoster(cards []card) *roster {
 	hosts, nodes := map[string]int{}, map[string]int32{}
 	var cpus [][]cpuSet // by host
 	var quotas [][]host.Quota
+	var kernels []string
 	for rank, c := range cards {
 		h, known := hosts[c.HostID]
 		if !known {
 			h = len(r.segments)
 			hosts[c.HostID] = h
 			r.segments = append(r.segments, segment{pid: c.PID, fd: c.SegmentFD})
-			cpus, quotas = append(cpus, nil), append(quotas, nil)
+			cpus, quotas, kernels = append(cpus, nil), append(quotas, nil), append(kernels, c.Kernel)
 		}
 		cpus[h], quotas[h] = append(cpus[h], c.CPUs), append(quotas[h], c.Quota)
 		n := node{host: h, name: c.Host, ips: c.IPs}
@@ -62,9 +64,25 @@ func newRoster(cards []card) *roster {
 	}
 	for h, sets := range cpus {
 		r.segments[h].cpus, r.segments[h].quota = countCPUs(sets...), quotaOf(quotas[h])
+		r.segments[h].kernel = h
+		if k := kernels[h]; k != "" {
+			r.segments[h].kernel = slices.Index(kernels, k)
+		}
 	}
+	r.countShared(cpus)
 	r.listHosts()
 	return r
+}
+
+// countShared counts the CPUs of each kernel, of which hosts have these sets.
+func (r *roster) countShared(cpus [][]cpuSet) {
+	byKernel := make([][]cpuSet, len(cpus))
+	for h, s := range r.segments {
+		byKernel[s.kernel] = append(byKernel[s.kernel], cpus[h]...)
+	}
+	for h := range r.segments {
+		r.segments[h].shared = countCPUs(byKernel[r.segments[h].kernel]...)
+	}
 }
 
 // listHosts derives the hosts from the rest.
@@ -84,6 +102,21 @@ func (r *roster) listHosts() {
 		r.hosts[i].Name, r.hosts[i].CPUs = strings.Join(names[i], "+"), r.segments[i].cpus
 		r.hosts[i].Quota = float64(r.segments[i].quota) / 1000
 		r.leaders[i] = r.hosts[i].Ranks[0]
+	}
+	r.listMachines()
+}
+
+// listMachines says which hosts are one machine.
+func (r *roster) listMachines() {
+	machines := make([]Machine, len(r.hosts))
+	for i, s := range r.segments {
+		m := &machines[s.kernel]
+		m.Hosts, m.Ranks, m.CPUs = append(m.Hosts, r.hosts[i].Name), m.Ranks+len(r.hosts[i].Ranks), s.shared
+	}
+	for i, s := range r.segments {
+		if m := &machines[s.kernel]; len(m.Hosts) > 1 {
+			r.hosts[i].Machine = m
+		}
 	}
 }
 
@@ -106,10 +139,9 @@ func (n node) encode() []byte {
 func (r *roster) encode() []byte {
 	b := binary.AppendUvarint(nil, uint64(len(r.segments)))
 	for _, s := range r.segments {
-		b = binary.AppendUvarint(b, uint64(s.pid))
-		b = binary.AppendUvarint(b, uint64(s.fd))
-		b = binary.AppendUvarint(b, uint64(s.cpus))
-		b = binary.AppendUvarint(b, uint64(s.quota))
+		for _, n := range []int{s.pid, s.fd, s.cpus, s.quota, s.kernel, s.shared} {
+			b = binary.AppendUvarint(b, uint64(n))
+		}
 	}
 	b = binary.AppendUvarint(b, uint64(len(r.nodes)))
 	for _, n := range r.nodes {
@@ -137,7 +169,8 @@ func decodeRoster(data []byte, size int) (*roster, error) {
 	p := pack.Read(data)
 	r := &roster{segments: make([]segment, p.Number(size)), nodeOf: make([]int32, size), ports: make([]uint16, size)}
 	for i := range r.segments {
-		r.segments[i] = segment{p.Number(maxNumber), p.Number(maxNumber), p.Number(maxNumber), p.Number(maxNumber)}
+		r.segments[i] = segment{p.Number(maxNumber), p.Number(maxNumber), p.Number(maxNumber), p.Number(maxNumber),
+			p.Number(len(r.segments) - 1), p.Number(maxNumber)}
 	}
 	r.nodes = make([]node, p.Number(size))
 	for i := range r.nodes {

@@ -14,7 +14,7 @@ import (
 var anyCard = rapid.Custom(func(t *rapid.T) card {
 	h := rapid.IntRange(0, 5).Draw(t, "host")
 	return card{
-		HostID: fmt.Sprint("id", h), Host: rapid.StringN(0, 6, 20).Draw(t, "name"), CPUs: rapid.SliceOfN(anyRun, 0, 4).Draw(t, "cpus"),
+		HostID: fmt.Sprint("id", h), Host: rapid.StringN(0, 6, 20).Draw(t, "name"), Kernel: []string{"", "", "k1", "k1", "k2", "k2"}[h], CPUs: rapid.SliceOfN(anyRun, 0, 4).Draw(t, "cpus"),
 		PID: rapid.IntRange(0, maxNumber).Draw(t, "pid"), SegmentFD: rapid.IntRange(0, 99).Draw(t, "fd"),
 		IPs:   rapid.SliceOfN(rapid.SampledFrom([]string{"127.0.0.1", "10.0.0.7", "fe80::1"}), 0, 3).Draw(t, "ips"),
 		Quota: host.Quota{MilliCPUs: rapid.SampledFrom([]int{0, 500, 4000}).Draw(t, "quota"), Group: rapid.IntRange(0, 2).Draw(t, "group")},
@@ -69,11 +69,58 @@ func TestRosterSaysWhatTheCardsSaid(t *testing.T) {
 					}
 				}
 			}
+			checkMachine(t, r, h, cards)
 			if r.hosts[h].CPUs != len(seen) {
 				t.Fatalf("host %d: %d CPUs, its cards have %d", h, r.hosts[h].CPUs, len(seen))
 			}
 		}
 	})
+}
+
+// checkMachine checks which hosts are said to be one machine with a host.
+func checkMachine(t *rapid.T, r *roster, h int, cards []card) {
+	kernel := cards[r.hosts[h].Ranks[0]].Kernel
+	hosts, ranks, cpus := map[string]bool{}, 0, map[int]bool{}
+	for _, c := range cards {
+		if c.Kernel != kernel || kernel == "" {
+			continue
+		}
+		hosts[c.HostID] = true
+		ranks++
+		for _, run := range c.CPUs {
+			for n := range run.count {
+				cpus[run.first+n] = true
+			}
+		}
+	}
+	switch m := r.hosts[h].Machine; {
+	case len(hosts) < 2 && m != nil:
+		t.Fatalf("host %d is one machine with %+v", h, m)
+	case len(hosts) > 1 && (m == nil || len(m.Hosts) != len(hosts) || m.Ranks != ranks || m.CPUs != len(cpus)):
+		t.Fatalf("host %d: %+v, want %d hosts, %d ranks, %d CPUs", h, m, len(hosts), ranks, len(cpus))
+	}
+}
+
+// Short says what is less than a CPU for each rank.
+func TestShort(t *testing.T) {
+	two := &Machine{Hosts: []string{"a", "b"}, Ranks: 4, CPUs: 2}
+	many := &Machine{Hosts: []string{"a", "b", "c", "d", "e", "f"}, Ranks: 9, CPUs: 1}
+	for _, c := range []struct {
+		host Host
+		text string
+		want float64
+	}{
+		{Host{Name: "a", Ranks: []int{0, 1}, CPUs: 2}, "", 1},
+		{Host{Name: "a", Ranks: []int{0, 1}, CPUs: 1}, "a has 1 CPU for 2 ranks", 0.5},
+		{Host{Name: "a", Ranks: []int{0, 1}, CPUs: 2, Quota: 0.5}, "a has a CPU quota of 0.5 for 2 ranks", 0.25},
+		{Host{Name: "a", Ranks: []int{0, 1}, CPUs: 2, Machine: two}, "a and b are one machine, with 2 CPUs for 4 ranks", 0.5},
+		{Host{Name: "a", Ranks: []int{0}, CPUs: 1, Machine: many},
+			"a, b, c, d and 2 more hosts are one machine, with 1 CPU for 9 ranks", 1. / 9},
+	} {
+		if text, share := c.host.Short(); text != c.text || share != c.want {
+			t.Errorf("%+v: %q, %v; want %q, %v", c.host, text, share, c.text, c.want)
+		}
+	}
 }
 
 // TestRosterIsSmall checks that what every rank is told of every other is a few bytes.

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"perigee/internal/cli"
 	"perigee/internal/clock"
 	"perigee/internal/fault"
 	"perigee/spmd/boot"
@@ -64,21 +66,44 @@ type Host struct {
 	CPUs  int    `json:"cpus"`
 	// Quota is how many CPUs the cgroups of its ranks let them use, 0 if none limits them.
 	Quota float64 `json:"cpu_quota,omitempty"`
+	// Machine is nil where the host has a kernel, and so its CPUs, for itself.
+	Machine *Machine `json:"machine,omitempty"`
 }
 
-// Short says what the ranks of a host have less of than one CPU each, "" if nothing: "1 CPU" or "a CPU quota of 0.5".
-// share is how much of a CPU that leaves for each.
-func (h Host) Short() (what string, share float64) {
-	ranks := float64(len(h.Ranks))
-	switch {
-	case h.Quota > 0 && h.Quota < min(ranks, float64(h.CPUs)):
-		return fmt.Sprintf("a CPU quota of %g", h.Quota), h.Quota / ranks
-	case h.CPUs == 1 && ranks > 1:
-		return "1 CPU", 1 / ranks
+// Machine is hosts with one kernel, such as containers or network namespaces of one machine.
+type Machine struct {
+	Hosts []string `json:"hosts"`
+	Ranks int      `json:"ranks"` // on all of them
+	CPUs  int      `json:"cpus"`  // that at least one of these may use
+}
+
+// Short says that the ranks of a host have less than one CPU each, "" if they have one: "h has 1 CPU for 2 ranks" or "h
+// has a CPU quota of 0.5 for 2 ranks". share is how much of a CPU that leaves for each.
+func (h Host) Short() (text string, share float64) {
+	ranks := cli.Count(len(h.Ranks), "rank")
+	text, has, wants := "", 1., float64(len(h.Ranks))
+	switch m := h.Machine; {
+	case h.Quota > 0 && h.Quota < min(wants, float64(h.CPUs)):
+		text, has = fmt.Sprintf("%s has a CPU quota of %g for %s", h.Name, h.Quota, ranks), h.Quota
 	case len(h.Ranks) > h.CPUs:
-		return fmt.Sprintf("%d CPUs", h.CPUs), float64(h.CPUs) / ranks
+		text, has = fmt.Sprintf("%s has %s for %s", h.Name, cli.Count(h.CPUs, "CPU"), ranks), float64(h.CPUs)
+	case m != nil && m.Ranks > m.CPUs:
+		text, has = fmt.Sprintf("%s, with %s for %d ranks", m, cli.Count(m.CPUs, "CPU"), m.Ranks), float64(m.CPUs)
+		wants = float64(m.Ranks)
+	default:
+		return "", 1
 	}
-	return "", 1
+	return text, has / wants
+}
+
+// String says which hosts are one machine.
+func (m *Machine) String() string {
+	const most = 4
+	last := len(m.Hosts) - 1
+	if last >= most {
+		return fmt.Sprintf("%s and %d more hosts are one machine", strings.Join(m.Hosts[:most], ", "), last+1-most)
+	}
+	return strings.Join(m.Hosts[:last], ", ") + " and " + m.Hosts[last] + " are one machine"
 }
 
 // meeting is where the ranks of a group that share a host meet.

@@ -173,6 +173,9 @@ type Collector struct {
 	patterns map[int]*solo
 	pairs    map[[2]int]*groups
 	report   Report
+	doc      *result.Document
+	own      bool   // the engine has no other thread than the one that posts
+	short    string // see Waits
 	shareSum float64
 	phased   phased
 	pending  int             // messages of the runs that are not in the groups yet
@@ -189,6 +192,7 @@ func (c *Collector) Add(d *result.Document, m *result.Measurement) {
 		c.patterns, c.pairs = map[int]*solo{}, map[[2]int]*groups{}
 		c.runs, c.phases = map[runKey]int{}, map[string]int{}
 		c.times = map[group]times{}
+		c.doc, c.short = d, d.World.Crowded()
 		c.report.Shared, c.resources = map[string]int{}, map[string]Resource{}
 	}
 	s := c.patterns[m.Pattern]
@@ -220,13 +224,13 @@ func (c *Collector) Add(d *result.Document, m *result.Measurement) {
 			if read {
 				from, to = to, from
 			}
-			at := s.place(from, to)
+			a, wait := &s.messages[s.place(from, to)], waitOf(&p, took)
+			c.own = c.own || p.CPUWaitNS != nil && p.PollWaitNS == nil
 			if m.Phase == result.IsolatedPhase {
-				c.addAlone(&s.messages[at], took)
+				c.addAlone(a, took, wait)
 			} else {
-				c.add(&s.messages[at], p)
-				a := &s.messages[at]
-				a.kept = append(a.kept, keep(run, p, took))
+				c.add(a, p)
+				a.kept = append(a.kept, keep(run, p, took, wait))
 				c.pending++
 			}
 		}
@@ -256,7 +260,10 @@ func (c *Collector) number(m *result.Measurement) int {
 }
 
 // addAlone takes in the time of a message alone.
-func (c *Collector) addAlone(a *message, took float64) {
+func (c *Collector) addAlone(a *message, took float64, w wait) {
+	if w.moves == w.moves && len(a.waits) < mostAlone {
+		a.waits = append(a.waits, w)
+	}
 	switch {
 	case a.first == 0:
 		a.first = took
@@ -326,6 +333,7 @@ func (c *Collector) settle() {
 		for i := range s.messages {
 			a := &s.messages[i]
 			if a.pair != nil && a.reference() > 0 {
+				a.wait(&s.waiting, c.report.Marked > 0, c.copies())
 				a.slow = a.slowed()
 				a.compare(a.pair, &c.calm, c.phased, least)
 			}

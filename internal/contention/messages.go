@@ -14,6 +14,7 @@ type message struct {
 	from, to int32
 	first    float64   // time alone; 0 if it never ran alone
 	more     []float64 // nil of one
+	waits    []wait    // alone, of the first mostAlone of those that are known
 	median   float64   // of so many of these
 	of       int
 	pair     *groups // nil until the first run of the workload comes
@@ -28,6 +29,7 @@ type kept struct {
 	took  float32
 	first float32 // after which it met another; NaN if it did not overlap
 	may   float32 // after which it may have met another, by the clocks; NaN if not
+	wait  wait
 }
 
 // reference is the time that the message is held against: alone, or, if it never ran alone, the median of the runs that
@@ -46,8 +48,8 @@ func (a *message) reference() float64 {
 }
 
 // keep makes what is kept of a message in a run.
-func keep(run int, p series.PeerRun, took float64) kept {
-	k := kept{int32(run), float32(took), lacking, lacking}
+func keep(run int, p series.PeerRun, took float64, w wait) kept {
+	k := kept{int32(run), float32(took), lacking, lacking, w}
 	if p.Overlap != nil {
 		k.first = float32(p.Overlap.FirstNS)
 	}
@@ -74,6 +76,7 @@ type solo struct {
 	next     int              // the message that is expected next
 	whole    bool             // the first run is through
 	at       map[[2]int32]int // by sender and receiver; nil until a run has another order
+	waiting  waiting          // of runs that are not kept any more
 }
 
 // What a run says of a message.

@@ -11,7 +11,8 @@ import (
 func WorldOf(w *spmd.World) result.World {
 	r := result.World{Size: w.Size(), Launcher: w.Launcher(), Clocks: ClocksOf(w)}
 	for _, h := range w.Hosts() {
-		r.Hosts = append(r.Hosts, result.Host{Name: h.Name, Ranks: h.Ranks, CPUs: h.CPUs, CPUQuota: h.Quota})
+		r.Hosts = append(r.Hosts, result.Host{Name: h.Name, Ranks: h.Ranks, CPUs: h.CPUs, CPUQuota: h.Quota,
+			Machine: (*result.Machine)(h.Machine)})
 	}
 	return r
 }
@@ -35,6 +36,6 @@ func FailureOf(err error) *result.Failure {
 
 // EngineOf describes an engine in a result.
 func EngineOf(info nixl.Info) *result.Engine {
-	e := result.Engine(info)
-	return &e
+	return &result.Engine{Name: info.Name, Version: info.Version, Backend: info.Backend, Library: info.Library,
+		Params: info.Params}
 }

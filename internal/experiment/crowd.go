@@ -12,13 +12,12 @@ import (
 func crowded(hosts []spmd.Host) []string {
 	text, least, n := "", 1.0, 0
 	for _, h := range hosts {
-		what, share := h.Short()
-		if what == "" {
+		short, share := h.Short()
+		if short == "" {
 			continue
 		}
 		if n++; share <= least {
-			text, least = fmt.Sprintf("%s has %s for %s: their waits for a CPU are in the figures", h.Name, what,
-				cli.Count(len(h.Ranks), "rank")), share
+			text, least = short+": their waits for a CPU are in the figures", share
 		}
 	}
 	if n == 0 {

@@ -13,6 +13,7 @@ import (
 	"perigee/internal/metric"
 	"perigee/internal/plaintext"
 	"perigee/internal/result"
+	"perigee/internal/traffic/cpuwait"
 	"perigee/internal/traffic/overlap"
 	"perigee/internal/traffic/play"
 	"perigee/internal/traffic/session"
@@ -34,8 +35,10 @@ type Config struct {
 	// Metrics are the scenario's own, Thresholds what the run is judged by.
 	Metrics    []result.MetricDef
 	Thresholds []metric.Threshold
-	LineRate   float64   // of the links between hosts in bytes per second, as the user says; 0: see FindLine
-	File       string    // of the result, "" for none
+	LineRate   float64 // of the links between hosts in bytes per second, as the user says; 0: see FindLine
+	File       string  // of the result, "" for none
+	// Waits looks for how long threads of this process wait for a CPU; nil where ranks share a process.
+	Waits      *cpuwait.Watch
 	Dashboards []string  // values of --metrics, which [dashboard.Files] has checked
 	Out        io.Writer // for the header's further lines, notes, the table of thresholds, the name of the result
 

@@ -46,6 +46,10 @@ func (e *Experiment) Session() (*session.Session, error) {
 		return nil, err
 	}
 	e.session, e.engine = s, engine
+	s.Waits = e.Waits
+	if h := e.World.Hosts()[e.World.HostOf(e.World.Rank())]; !s.Info().Copies {
+		s.Waits.Start(len(h.Ranks) / max(h.CPUs, 1))
+	}
 	e.announce(s.Info(), note, has)
 	return s, e.pathKnown()
 }
@@ -66,6 +70,7 @@ func (e *Experiment) Close() error {
 	if e.session == nil {
 		return nil
 	}
+	e.Waits.Stop()
 	return e.session.Close()
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"perigee/internal/cli"
 	"perigee/internal/moe"
 	"perigee/internal/pack"
 	"perigee/internal/stats"
@@ -194,10 +193,9 @@ func (p *Plane) slower(mode Mode, entry Entry, f *Figures, hosts []spmd.Host) {
 		p.fresh[mode] = f.Latency.Avg
 	case entry == Steady && fresh > 0 && f.Latency.Avg > far*fresh:
 		for _, h := range hosts {
-			if what, _ := h.Short(); what != "" {
-				f.Verdict += fmt.Sprintf("; steady iterations took %.1f times as long as fresh ones: %s has %s for %s, and ranks that "+
-					"poll for messages keep others from a CPU until they meet at a barrier", f.Latency.Avg/fresh, h.Name, what,
-					cli.Count(len(h.Ranks), "rank"))
+			if short, _ := h.Short(); short != "" {
+				f.Verdict += fmt.Sprintf("; steady iterations took %.1f times as long as fresh ones: %s, and ranks that "+
+					"poll for messages keep others from a CPU until they meet at a barrier", f.Latency.Avg/fresh, short)
 				return
 			}
 		}

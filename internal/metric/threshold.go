@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"perigee/internal/cli"
+	"perigee/internal/contention"
 	"perigee/internal/expr"
 	"perigee/internal/result"
 )
@@ -163,8 +164,8 @@ func (t Threshold) Judge(d *result.Document) Outcome {
 		o.Passed, o.Note = true, "no message of the workload in this result overlapped with one of another pattern"
 	case t.Metric == "slowdown" && o.Samples == 0 && t.Where == nil:
 		o.Others = ": no pattern of the workload was also run alone, in the phase isolated"
-	case !o.Passed && t.Metric == "contention" && o.Samples > 0 && d.World.Crowded() != "":
-		o.Note = "ranks wait for CPUs, which may be all of it: " + d.World.Crowded()
+	case !o.Passed && t.Metric == "contention" && o.Samples > 0 && contention.WaitsOf(d).Crowded() != "":
+		o.Note = "ranks wait for CPUs, which may be all of it: " + contention.WaitsOf(d).Crowded()
 	case math.IsNaN(o.Limit):
 		_, o.Note = d.Line.By(t.Of)
 	case !o.Passed:

@@ -123,7 +123,7 @@ func randomRun(r *rand.Rand) series.Run {
 	for range r.IntN(3) {
 		k := series.RankRun{Rank: r.IntN(9), StartNS: n(), PostNS: n(), EndNS: n(), Bytes: n(), LateNS: n()}
 		for range r.IntN(3) {
-			p := series.PeerRun{Peer: r.IntN(9), Bytes: n(), EndNS: n(), MayMeetNS: maybe()}
+			p := series.PeerRun{Peer: r.IntN(9), Bytes: n(), EndNS: n(), MayMeetNS: maybe(), CPUWaitNS: maybe(), PollWaitNS: maybe()}
 			if r.IntN(2) == 0 {
 				p.Overlap = &series.Overlap{Share: r.Float64(), Messages: r.IntN(9), Shared: series.Resources[r.IntN(4)], FirstNS: n()}
 				for range r.IntN(3) {

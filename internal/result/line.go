@@ -273,6 +273,14 @@ func (f *Flows) Busiest(d *Document) (b Busiest, ok bool) {
 	return b, ok
 }
 
+// Alone is the rate of the runs alone in the direction of a host; 0 without any.
+func (f *Flows) Alone(b Busiest) float64 {
+	if k := f.alone[direction{b.Host, b.Sends}]; k != nil {
+		return k.rate()
+	}
+	return 0
+}
+
 // fastestBlocks is what an initiator of block transfers has reached with the blocks of which it moved most in a second,
 // where all that ranks exchange is between hosts.
 func (d *Document) fastestBlocks() (r reached) {

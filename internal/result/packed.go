@@ -110,6 +110,8 @@ func (p *packer) rank(k *series.RankRun, start int64) {
 		p.signed(to.Bytes)
 		p.signed(to.EndNS - k.StartNS)
 		p.optional(to.MayMeetNS)
+		p.optional(to.CPUWaitNS)
+		p.optional(to.PollWaitNS)
 		p.overlap(to.Overlap)
 	}
 }
@@ -195,7 +197,8 @@ func (u *unpacker) rank(start int64) series.RankRun {
 	k.PostNS, k.EndNS, k.Bytes, k.LateNS = k.StartNS+u.Signed(), k.StartNS+u.Signed(), u.Signed(), u.Signed()
 	for left := u.Count(); left > 0 && u.Err() == nil; left-- {
 		k.Peers = append(k.Peers, series.PeerRun{Peer: int(u.Signed()), Bytes: u.Signed(),
-			EndNS: k.StartNS + u.Signed(), MayMeetNS: u.optional(), Overlap: u.overlap()})
+			EndNS: k.StartNS + u.Signed(), MayMeetNS: u.optional(), CPUWaitNS: u.optional(),
+			PollWaitNS: u.optional(), Overlap: u.overlap()})
 	}
 	return k
 }

@@ -146,6 +146,17 @@ func (d *Document) PathWarnings() (list []string) {
 // sharedMemory are UCX's transports that stay inside a machine, whatever its containers and namespaces are called.
 var sharedMemory = []string{"posix", "sysv", "cma", "xpmem", "knem", "cuda_ipc"}
 
+// Copies reports whether the threads that post move the bytes themselves: the engine has no others, or all bytes go
+// through the memory of a machine.
+func (d *Document) Copies() bool {
+	if d.Engine != nil && strings.HasPrefix(d.Engine.Params["progress"], "poll") {
+		return true
+	}
+	return d.Paths != nil && len(d.Paths.Uses) > 0 && !slices.ContainsFunc(d.Paths.Uses, func(u PathUse) bool {
+		return !slices.ContainsFunc(sharedMemory, u.Over)
+	})
+}
+
 // bypasses reports whether a way leads between hosts through the memory of one machine: UCX takes ranks for neighbours
 // that share a kernel, though their names, networks or processes are apart. Where several ranks are on a host such a
 // way may be inside it; but then messages between hosts have another.

@@ -33,10 +33,19 @@ type Host struct {
 	CPUs  int    `json:"cpus"` // that at least one of its ranks may use
 	// CPUQuota is how many CPUs their cgroups let its ranks use, 0 if none limits them.
 	CPUQuota float64 `json:"cpu_quota,omitempty"`
+	// Machine is nil where the host has a kernel, and so its CPUs, for itself.
+	Machine *Machine `json:"machine,omitempty"`
 	// Hardware is nil where it is not known, as in results of earlier versions.
 	Hardware *Hardware `json:"hardware,omitempty"`
 	// Memcpy is how fast one thread copies memory there, by size; nil where that was not measured.
 	Memcpy []Copy `json:"memcpy,omitempty"`
+}
+
+// Machine is hosts with one kernel, such as containers or network namespaces of one machine.
+type Machine struct {
+	Hosts []string `json:"hosts"`
+	Ranks int      `json:"ranks"` // on all of them
+	CPUs  int      `json:"cpus"`  // that at least one of these may use
 }
 
 // Crowded says what the host has that is less than a CPU for each of its ranks; empty if it is not.
@@ -47,6 +56,9 @@ func (h Host) Crowded() string {
 		return fmt.Sprintf("%s has a CPU quota of %g for %s", h.Name, h.CPUQuota, count(int64(ranks), "rank", "s"))
 	case cpus > 0 && cpus < ranks:
 		return fmt.Sprintf("%s has %s for %g ranks", h.Name, count(int64(cpus), "CPU", "s"), ranks)
+	case h.Machine != nil && h.Machine.CPUs > 0 && h.Machine.CPUs < h.Machine.Ranks:
+		return fmt.Sprintf("%s are one machine, with %s for %d ranks", strings.Join(h.Machine.Hosts, " and "),
+			count(int64(h.Machine.CPUs), "CPU", "s"), h.Machine.Ranks)
 	}
 	return ""
 }

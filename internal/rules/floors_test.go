@@ -11,7 +11,7 @@ var floors = []string{
 	internal/version nixl/device/devicetest spmd/boot/pmix spmd/spmdtest spmd/wire tools/laws`,
 	`internal/fault internal/page internal/table internal/traffic/series nixl spmd/host
 	tools/disagg/benchlog`,
-	`internal/expr internal/file internal/traffic/overlap nixl/internal/kernel spmd/boot/watch`,
+	`internal/expr internal/file internal/traffic/cpuwait internal/traffic/overlap nixl/internal/kernel spmd/boot/watch`,
 	`internal/cli internal/conf internal/junit internal/parity internal/traffic/matrix lua/pattern
 	nixl/device nixl/nixltest scenarios spmd/boot`,
 	`internal/model internal/moe internal/result internal/trace internal/traffic/load lua/vm nixl/capi

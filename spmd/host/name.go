@@ -1,6 +1,9 @@
 package host
 
-import "os"
+import (
+	"os"
+	"strings"
+)
 
 // Name is the name of this host, "unknown" where it has none.
 func Name() string {
@@ -9,4 +12,11 @@ func Name() string {
 		return "unknown"
 	}
 	return name
+}
+
+// Kernel names the kernel that runs, "" where it does not say: hosts that have the same one, such as containers, are
+// one machine, and share its CPUs.
+func Kernel() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(id))
 }

@@ -112,7 +112,7 @@ type Report struct {
 	// contentionRows is how many rows are of contention.
 	contentionRows int
 	shares         string // of messages that overlapped on each side; empty unless they differ strongly
-	crowded        string // what a host has that is less than a CPU for each of its ranks, on either side
+	crowded        string // why times do not show what traffic costs, on either side
 	// numbers are those of each result's patterns, the old results in front, and names the names of the numbers.
 	numbers [][]int
 	names   []string

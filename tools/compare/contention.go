@@ -25,8 +25,8 @@ func (r *Report) addContention(old, fresh []*result.Document) {
 	sides := [2]meetings{}
 	for i, d := range docs {
 		side := &sides[b2i(i >= len(old))]
-		r.crowded = cmp.Or(r.crowded, d.World.Crowded())
 		if !d.Overlaps {
+			r.crowded = cmp.Or(r.crowded, d.World.Crowded())
 			side.unknown = true
 			continue // it does not say what overlapped
 		}
@@ -34,6 +34,7 @@ func (r *Report) addContention(old, fresh []*result.Document) {
 		for k := range d.Measurements {
 			c.Add(d, &d.Measurements[k])
 		}
+		r.crowded = cmp.Or(r.crowded, c.Waits().Crowded())
 		side.add(c.Counts())
 		for _, p := range c.Costs() {
 			key := [2]int{p.From, p.To}
@@ -106,7 +107,7 @@ func controls(list []contention.Estimate) string {
 }
 
 // verdictOfContention is that of a row whose sides differ: contention has to be shown on the side that has more of it,
-// where no ranks wait for CPUs.
+// where it is none of CPUs.
 func (r *Report) verdictOfContention(row *Row) (verdict, warning string) {
 	if r.crowded != "" {
 		return Same, "ranks wait for CPUs: " + r.crowded

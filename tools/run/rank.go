@@ -28,6 +28,7 @@ import (
 	"perigee/internal/metric"
 	"perigee/internal/plaintext"
 	"perigee/internal/result"
+	"perigee/internal/traffic/cpuwait"
 	"perigee/internal/version"
 	"perigee/lua"
 	"perigee/nixl/engines"
@@ -324,6 +325,7 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 	r.Permit(k.job.access(flags, o.Script, own))
 	r.Begin(k.luaEnv())
 	runtime.LockOSThread() // native transfers and spinning barriers stay on one thread
+	k.exp.Waits = cpuwait.Own()
 	launch.Punctual()
 	if err := r.Run(own.values); err != nil {
 		return err

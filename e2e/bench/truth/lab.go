@@ -61,7 +61,7 @@ func (l *Lab) network(hosts int) (*network, error) {
 	if n := l.networks[hosts]; n != nil {
 		return n, nil
 	}
-	n, err := newNetwork(hosts, l.Env)
+	n, err := newNetwork(hosts, l.Env, linkMbit)
 	if err != nil {
 		return nil, err
 	}
@@ -139,32 +139,7 @@ func (l *Lab) record(hosts int, args ...string) (path string, err error) {
 		return "", err
 	}
 	name := l.resultName()
-	var ranks []*exec.Cmd
-	var outputs []*bytes.Buffer
-	for r, h := range n.hosts {
-		words := append(h.Enter(l.folder), l.program, "run", "shared.lua", "--engine", "nixl", "--result", name)
-		words = append(words, args...)
-		cmd := exec.Command(words[0], words[1:]...)
-		cmd.Env = append(slices.Clone(l.environ()), fmt.Sprint("RANK=", r), fmt.Sprint("WORLD_SIZE=", hosts),
-			"MASTER_ADDR=10.78.0.1", "MASTER_PORT=29501", "PERIGEE_SECRET=the secret of an experiment",
-			"UCX_TLS=tcp,self")
-		out := &bytes.Buffer{}
-		cmd.Stdout, cmd.Stderr = out, out
-		if err := cmd.Start(); err != nil {
-			return "", err
-		}
-		ranks, outputs = append(ranks, cmd), append(outputs, out)
-	}
-	var errs []error
-	for r, cmd := range ranks {
-		if err := cmd.Wait(); err != nil {
-			errs = append(errs, fmt.Errorf("rank %d: %w: %s", r, err, outputs[r]))
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return "", err
-	}
-	return name, nil
+	return name, l.start(n, 1, name, append([]string{l.program, "run", "shared.lua"}, args...)...)
 }
 
 // compared holds the answer of perigee compare about two sets of results, which it removes.

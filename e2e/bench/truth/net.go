@@ -13,10 +13,11 @@ type network struct {
 	hosts  []*harness.NetworkHost
 }
 
-// link limits what a host receives: its rate, shared out fairly between senders.
+// linkMbit is the rate of a link, shared out fairly between senders, and linkBurst its queue: the kernel hands over
+// segments of up to 64 KiB at once.
 const (
-	linkRate  = "400mbit"
-	linkBurst = "64k" // the kernel hands over segments of up to 64 KiB at once
+	linkMbit  = 400
+	linkBurst = "64k"
 )
 
 // settled prepares a host. BBR, the default of some distributions, sends at the rate that it saw before,
@@ -25,8 +26,9 @@ const (
 const settled = `echo reno >/proc/sys/net/ipv4/tcp_congestion_control &&
 	echo 0 >/proc/sys/net/ipv4/tcp_slow_start_after_idle && `
 
-// newNetwork makes hosts with addresses 10.78.0.N, N from 1.
-func newNetwork(hosts int, env []string) (n *network, err error) {
+// newNetwork makes hosts with addresses 10.78.0.N, N from 1, and limits what they receive to so many Mbit/s, 0 for no
+// limit.
+func newNetwork(hosts int, env []string, mbit int) (n *network, err error) {
 	n = &network{}
 	defer func() {
 		if err != nil {
@@ -50,7 +52,10 @@ func newNetwork(hosts int, env []string) (n *network, err error) {
 		}
 	}
 	for i := range n.hosts {
-		if err := n.limit(i + 1); err != nil {
+		if mbit == 0 {
+			break
+		}
+		if err := n.limit(i+1, fmt.Sprintf("%dmbit", mbit)); err != nil {
 			return n, err
 		}
 	}
@@ -68,18 +73,18 @@ func (n *network) close() {
 
 // limit bounds what a host receives. Each sender has its own class, and what all want is shared out evenly between
 // those that send: two flows in a plain queue need not get equal parts.
-func (n *network) limit(to int) error {
+func (n *network) limit(to int, rate string) error {
 	port := fmt.Sprint("port", to)
 	lines := []string{
 		"qdisc add dev " + port + " root handle 1: htb default 99",
 		fmt.Sprintf("class add dev %s parent 1: classid 1:1 htb rate %s ceil %s burst %s cburst %s quantum 16000", port,
-			linkRate, linkRate, linkBurst, linkBurst),
-		fmt.Sprintf("class add dev %s parent 1:1 classid 1:99 htb rate 1mbit ceil %s quantum 16000", port, linkRate),
+			rate, rate, linkBurst, linkBurst),
+		fmt.Sprintf("class add dev %s parent 1:1 classid 1:99 htb rate 1mbit ceil %s quantum 16000", port, rate),
 	}
 	for from := 1; from <= len(n.hosts); from++ {
 		lines = append(lines,
 			fmt.Sprintf("class add dev %s parent 1:1 classid 1:%d htb rate 1mbit ceil %s burst %s cburst %s quantum 16000",
-				port, 9+from, linkRate, linkBurst, linkBurst),
+				port, 9+from, rate, linkBurst, linkBurst),
 			fmt.Sprintf("filter add dev %s parent 1: protocol ip prio 1 u32 match ip src 10.78.0.%d flowid 1:%d", port, from,
 				9+from))
 	}

@@ -72,7 +72,7 @@ func Experiments(turns int) []Experiment {
 		demo := func(l *Lab) (*found, error) { return l.demo(engine) }
 		list = append(list, calm("one pair alone, "+engine, turns, pair), calm("demo workload, "+engine, turns, demo))
 	}
-	return append(list, Repetitions(2*turns)...)
+	return slices.Concat(list, Repetitions(2*turns), CPUs(turns))
 }
 
 // Repetitions are commands that have to say the same, and the right thing, in 19 of 20 repetitions.

@@ -48,7 +48,7 @@ func Collect(s *session.Session, plans []*Plan) ([]Collected, error) {
 		}
 		seen[p.Number] = true
 	}
-	logs, err := gather(w, plans)
+	looks, logs, err := gather(s, plans)
 	if err != nil || logs == nil {
 		return nil, err
 	}
@@ -61,34 +61,37 @@ func Collect(s *session.Session, plans []*Plan) ([]Collected, error) {
 		}
 		first += len(p.Reserved.Lanes)
 	}
+	addWaits(s, list, looks)
 	return list, nil
 }
 
-// gather takes the logs of plans to rank 0: by rank, then by plan and lane. The other ranks get nil, and not before
-// rank 0 has all: what they do wrong next ends the job, and rank 0 keeps what it has.
-func gather(w *spmd.World, plans []*Plan) ([][][]series.Logged, error) {
+// gather takes the logs of plans to rank 0, by rank, then by plan and lane, and what each rank has seen of its
+// threads. The other ranks get nil, and not before rank 0 has all: what they do wrong next ends the job, and rank 0
+// keeps what it has.
+func gather(s *session.Session, plans []*Plan) (looks [][]series.Look, logs [][][]series.Logged, err error) {
+	w := s.World()
 	var mine []series.Log
 	for _, p := range plans {
 		for _, log := range p.TakeLogs() {
 			mine = append(mine, series.Log{Plan: p.Number, Runs: log})
 		}
 	}
-	all, err := w.All().Gather(0, series.EncodeLogs(mine))
+	all, err := w.All().Gather(0, series.EncodeLogs(s.Waits.Take(), mine))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	err = w.All().Barrier()
 	if all == nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// Rank 0 meets a failure later: all is here.
-	logs := make([][][]series.Logged, len(all))
+	looks, logs = make([][]series.Look, len(all)), make([][][]series.Logged, len(all))
 	for r, data := range all {
-		if logs[r], err = series.DecodeLogs(data, shapes(plans, r)); err != nil {
-			return nil, foreign(r, err)
+		if looks[r], logs[r], err = series.DecodeLogs(data, shapes(plans, r)); err != nil {
+			return nil, nil, foreign(r, err)
 		}
 	}
-	return logs, nil
+	return looks, logs, nil
 }
 
 func shapes(plans []*Plan, rank int) (list []series.Shape) {

@@ -99,7 +99,10 @@ func (p *Plan) runTogether(record bool, b before) error {
 func (p *Plan) start(k *part, record bool, b before) {
 	k.running = make(chan error, 1)
 	done := k.running
-	k.Running.Go(func() { done <- p.runPart(k, 1, record, b) })
+	k.Running.Go(func() {
+		p.s.Waits.Polling()
+		done <- p.runPart(k, 1, record, b)
+	})
 }
 
 // join waits for the parts that start started, except one. It returns the first error.
@@ -147,12 +150,14 @@ func (p *Plan) pieces(k *part, run runner, n, most int, ready func() error, take
 		size = min(size, n, most)
 		began := clock.Now()
 		times := k.makeTimes(size)
+		p.s.Waits.Look()
 		if err := ready(); err != nil {
 			return err
 		}
 		if err := run(session.Control(w), size, times); err != nil {
 			return session.Explain(w, p.what(k), err)
 		}
+		p.s.Waits.Look()
 		take(times)
 		n -= size
 		if time.Duration(clock.Now()-began) < w.Timeout()/8 {
@@ -215,6 +220,7 @@ func (p *Plan) Post() error {
 			continue
 		}
 		k.before = b
+		p.s.Waits.Look()
 		if err := k.before.await(p); err != nil {
 			return err
 		}
@@ -277,6 +283,7 @@ func (p *Plan) Wait(record bool) error {
 		}
 		k.keep(times, k.before, record)
 	}
+	p.s.Waits.Look()
 	err := p.join(nil)
 	for _, k := range p.parts {
 		if n := len(k.log); !k.inline() && !record && err == nil {

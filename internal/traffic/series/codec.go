@@ -23,11 +23,13 @@ type Log struct {
 	Runs []Logged
 }
 
-// EncodeLogs writes logs: their number and the names of all phases, then for each the plan, the number of runs, and for
-// each run the place of its phase among these, its stamps, the barrier before it, and the instant agreed on.
-func EncodeLogs(logs []Log) []byte {
+// EncodeLogs writes looks and logs: the looks, the number of logs and the names of all phases, then for each log the
+// plan, the number of runs, and for each run the place of its phase among these, its stamps, the barrier before it, and
+// the instant agreed on.
+func EncodeLogs(looks []Look, logs []Log) []byte {
 	phases := phasesOf(logs)
-	b := binary.AppendUvarint(nil, uint64(len(logs)))
+	b := appendLooks(nil, looks)
+	b = binary.AppendUvarint(b, uint64(len(logs)))
 	b = binary.AppendUvarint(b, uint64(len(phases)))
 	for _, p := range phases {
 		b = pack.AppendText(b, p)
@@ -90,10 +92,11 @@ type Shape struct{ Plan, Transfers int }
 
 // DecodeLogs reads what EncodeLogs wrote. The logs must have the given shapes,
 // in that order; other plans are ErrPlans, anything else wrong is pack.ErrTorn.
-func DecodeLogs(b []byte, shapes []Shape) ([][]Logged, error) {
+func DecodeLogs(b []byte, shapes []Shape) ([]Look, [][]Logged, error) {
 	d := pack.Read(b)
+	looks := readLooks(d)
 	if n := d.Unsigned(); d.Err() == nil && n != uint64(len(shapes)) {
-		return nil, ErrPlans
+		return nil, nil, ErrPlans
 	}
 	phases := make([]string, d.Count())
 	for i := range phases {
@@ -102,7 +105,7 @@ func DecodeLogs(b []byte, shapes []Shape) ([][]Logged, error) {
 	logs := make([][]Logged, len(shapes))
 	for i, s := range shapes {
 		if plan := d.Unsigned(); d.Err() == nil && plan != uint64(s.Plan) {
-			return nil, ErrPlans
+			return nil, nil, ErrPlans
 		}
 		for left := d.Unsigned(); left > 0 && d.Err() == nil; left-- {
 			place := d.Unsigned()
@@ -115,7 +118,29 @@ func DecodeLogs(b []byte, shapes []Shape) ([][]Logged, error) {
 			logs[i] = append(logs[i], r)
 		}
 	}
-	return logs, d.End("recorded runs")
+	return looks, logs, d.End("recorded runs")
+}
+
+// appendLooks writes each look as its differences to the one before.
+func appendLooks(b []byte, looks []Look) []byte {
+	b = binary.AppendUvarint(b, uint64(len(looks)))
+	last := Look{}
+	for _, l := range looks {
+		b = binary.AppendVarint(b, l.NS-last.NS)
+		b = binary.AppendVarint(b, l.Own-last.Own)
+		b = binary.AppendVarint(b, l.Moving-last.Moving)
+		last = l
+	}
+	return b
+}
+
+func readLooks(d *pack.Reader) (looks []Look) {
+	last := Look{}
+	for left := d.Count(); left > 0 && d.Err() == nil; left-- {
+		last = Look{last.NS + d.Signed(), last.Own + d.Signed(), last.Moving + d.Signed()}
+		looks = append(looks, last)
+	}
+	return looks
 }
 
 // readLogged is the reverse of encode. The shape says how many transfers there are, so that their number is not sent

@@ -49,10 +49,18 @@ func TestLogsRoundTrip(t *testing.T) {
 			}
 			logs, shapes = append(logs, Log{shape.Plan, runs}), append(shapes, shape)
 		}
-		data := EncodeLogs(logs)
-		got, err := DecodeLogs(data, shapes)
+		var looks []Look
+		for range rapid.IntRange(0, 3).Draw(rt, "looks") {
+			ns := func() int64 { return rapid.Int64().Draw(rt, "ns") }
+			looks = append(looks, Look{ns(), ns(), ns()})
+		}
+		data := EncodeLogs(looks, logs)
+		seen, got, err := DecodeLogs(data, shapes)
 		if err != nil {
 			rt.Fatal(err)
+		}
+		if d := cmp.Diff(looks, seen); d != "" {
+			rt.Fatalf("looks (-want +got):\n%s", d)
 		}
 		for i, l := range logs {
 			if d := cmp.Diff(l.Runs, got[i]); d != "" {
@@ -61,7 +69,7 @@ func TestLogsRoundTrip(t *testing.T) {
 		}
 		if len(data) > 0 {
 			cut := data[:rapid.IntRange(0, len(data)-1).Draw(rt, "cut")]
-			if _, err := DecodeLogs(cut, shapes); err == nil {
+			if _, _, err := DecodeLogs(cut, shapes); err == nil {
 				rt.Fatalf("%d of %d bytes were read without complaint", len(cut), len(data))
 			}
 		}
@@ -70,15 +78,15 @@ func TestLogsRoundTrip(t *testing.T) {
 
 func FuzzDecodeLogs(f *testing.F) {
 	shapes := []Shape{{0, 2}, {1, 0}}
-	f.Add(EncodeLogs([]Log{
+	f.Add(EncodeLogs([]Look{{5, 1, 2}, {9, 1, 3}}, []Log{
 		{0, []Logged{{Stamps{Start: 1, Posted: 2, End: 5, Done: []int64{4, 5}}, Exit{3, 1}, Agreed{7, 2}, true, "workload"}}},
 		{Plan: 1},
 	}))
-	f.Add([]byte{2, 1, 1, 97, 0, 0, 1, 0})
-	f.Add([]byte{2, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
+	f.Add([]byte{0, 2, 1, 1, 97, 0, 0, 1, 0})
+	f.Add([]byte{0, 2, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		logs, err := DecodeLogs(data, shapes)
+		_, logs, err := DecodeLogs(data, shapes)
 		if err != nil {
 			if !errors.Is(err, ErrPlans) && !errors.Is(err, pack.ErrTorn) {
 				t.Errorf("unknown error: %v", err)

@@ -13,6 +13,11 @@ type PeerRun struct {
 	// MayMeetNS is how long it may have lasted when it first met another, if the clocks of the hosts are off as far as
 	// they may be; nil if that is no earlier than Overlap says.
 	MayMeetNS *int64 `json:"may_meet_ns,omitempty"`
+	// CPUWaitNS is how long the thread that moves its bytes waited for a CPU meanwhile: that of its sender or that of
+	// its receiver, whichever waited longer. PollWaitNS is the same of the initiator's thread that posts and polls,
+	// nil where that is the one which moves the bytes. Both are nil where nothing is known.
+	CPUWaitNS  *int64 `json:"cpu_wait_ns,omitempty"`
+	PollWaitNS *int64 `json:"poll_wait_ns,omitempty"`
 }
 
 // Resources lists what messages can share, in the order in which it is written.

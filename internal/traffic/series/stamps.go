@@ -49,3 +49,11 @@ func Skew(exits []Exit) *int64 {
 	skew := last - first
 	return &skew
 }
+
+// Look is how long threads of a rank had waited for a CPU until an instant, in nanoseconds of the host's clock: the one
+// that posts and polls, and the one that moves the bytes beside it, where there is one.
+type Look struct {
+	NS     int64
+	Own    int64
+	Moving int64
+}

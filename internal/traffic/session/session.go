@@ -11,6 +11,7 @@ import (
 	"perigee/internal/clock"
 	"perigee/internal/fault"
 	"perigee/internal/memory"
+	"perigee/internal/traffic/cpuwait"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/series"
 	"perigee/nixl"
@@ -36,6 +37,9 @@ type Session struct {
 	available func() (int64, error)     // host memory that can be allocated
 	closed    bool
 	groups    int // of loads that share no memory
+
+	// Waits looks for how long threads of this rank wait for a CPU; nil where ranks share a process.
+	Waits *cpuwait.Watch
 
 	// Filled are loads whose buffers hold known bytes until they are checked, with the label of what has run into the
 	// same memory since; empty for none.

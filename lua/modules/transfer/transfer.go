@@ -12,7 +12,6 @@ package transfer
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	glua "github.com/yuin/gopher-lua"
@@ -169,9 +168,9 @@ func (r *instance) warnOfFewCPUs(hosts []spmd.Host) {
 	}
 	r.warnedOfCPUs = true
 	for _, h := range hosts {
-		if what, _ := h.Short(); what != "" {
-			r.Env().Note(fmt.Sprintf("start by the clock: %s has %s for %d ranks, so that ranks wait for a CPU while others start: "+
-				"starts will be late; use at most as many ranks as CPUs", h.Name, what, len(h.Ranks)))
+		if short, _ := h.Short(); short != "" {
+			r.Env().Note("start by the clock: " + short + ", so that ranks wait for a CPU while others start: " +
+				"starts will be late; use at most as many ranks as CPUs")
 			return
 		}
 	}

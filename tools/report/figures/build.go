@@ -332,7 +332,8 @@ func (b *builder) finish(d *result.Document) (*Figures, error) {
 	}
 	b.placeTimeline(f)
 	f.Blocks = blocksOf(d)
-	f.Contention = contentionOf(b.contention.Report(), len(d.World.Hosts))
+	f.Contention = contentionOf(b.contention.Report(), b.contention.Waits(), len(d.World.Hosts))
+	f.Link = linkOf(d, &b.flows)
 	f.Contention.Slower, f.Contention.Open = b.contention.Slower()
 	f.judgeContention()
 	f.Moved = movedOf(f, &b.flows)

@@ -44,8 +44,24 @@ type Contention struct {
 	Open   bool                `json:"open"`   // some took longer, in too few runs to say whether that is chance
 	Looked int                 `json:"looked"` // pairs that overlapped
 	Pairs  []ContentionPair    `json:"pairs"`  // those of them that are slower beyond chance
+	// Waits are those of the threads that move the bytes.
+	Waits CPUWaits `json:"cpu_waits"`
 	// MaskedPairs is how many further ones are slower than alone, but hardly more than those that did not overlap.
 	MaskedPairs int `json:"masked_pairs"`
+}
+
+// CPUWaits are those of package contention.
+type CPUWaits struct {
+	Workload Num    `json:"workload"`
+	Alone    Num    `json:"alone"`
+	Slowdown Num    `json:"slowdown"`
+	Copies   bool   `json:"copies"`
+	Short    string `json:"short"`
+}
+
+func (w CPUWaits) of() contention.Waits {
+	return contention.Waits{Workload: float64(w.Workload), Alone: float64(w.Alone), Slowdown: float64(w.Slowdown),
+		Copies: w.Copies, Short: w.Short}
 }
 
 // Cost is an estimate with its interval.
@@ -87,8 +103,9 @@ func besideHosts(shared string, hosts int) string {
 }
 
 // contentionOf describes the contention in a result on so many hosts. Its verdict comes later.
-func contentionOf(r contention.Report, hosts int) Contention {
+func contentionOf(r contention.Report, w contention.Waits, hosts int) Contention {
 	c := Contention{
+		Waits:    CPUWaits{Num(w.Workload), Num(w.Alone), Num(w.Slowdown), w.Copies, w.Short},
 		Messages: r.Messages, Overlapped: r.Marked, Share: Num(r.Share), Late: r.Late, Unsure: r.Unsure,
 		LeftOut:  r.LeftOut,
 		NotAlone: r.NotAlone,
@@ -150,7 +167,7 @@ func sayJudged(f *Figures, say sayer) {
 	if len(c.Resources) > 1 {
 		say("detail", "By what was shared: %s.", c.shared())
 	}
-	if c.Verdict == Waits {
+	if c.Verdict == Waits || c.Verdict == Partly {
 		say("note", "With a CPU for each rank, by fewer ranks on a host or more hosts, the report says what traffic costs.")
 		if c.Low.Known() {
 			say("note", "With these waits, messages that overlapped take %s.", c.took(" as "+c.control()))
@@ -324,6 +341,13 @@ func (p ContentionPair) sharing() string {
 
 // sayCauses names what else may have made messages slow, with its size.
 func sayCauses(f *Figures, say sayer) {
+	if w := f.Contention.Waits.of(); w.Known() {
+		if w.Short != "" && w.CPUs() == contention.CPUsRemark {
+			say("note", "Ranks outnumber CPUs (%s), but %s.", w.Short, w.Text())
+		}
+		sayStarts(f, say)
+		return
+	}
 	led := f.Contention.Verdict == Waits // by the first of these hosts
 	for _, h := range f.Document.World.Hosts {
 		if short := h.Crowded(); short != "" && !led {

@@ -48,6 +48,7 @@ type Figures struct {
 	Bytes      int64      `json:"bytes"`      // of all runs of the workload
 	Slowdown   Num        `json:"slowdown"`   // of all messages
 	Contention Contention `json:"contention"` // what overlapping cost
+	Link       Link       `json:"link"`       // of the busiest host
 	Answer     Answer     `json:"answer"`     // first of all
 	Findings   []Finding  `json:"findings"`   // in words
 	LeftOut    []string   `json:"left_out"`   // what the figures do not cover, in words

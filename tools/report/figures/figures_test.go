@@ -321,6 +321,111 @@ func TestRanksWaitForCPUs(t *testing.T) {
 	}
 }
 
+// wait lets the threads that move bytes wait for a part of each message, alone and in the workload.
+func wait(d *result.Document, alone, workload float64) {
+	for _, m := range d.Measurements {
+		part := workload
+		if m.Phase == result.IsolatedPhase {
+			part = alone
+		}
+		for i := range m.Ranks[0].Peers {
+			p := &m.Ranks[0].Peers[i]
+			ns, polls := int64(part*float64(p.EndNS)), int64(0.9*float64(p.EndNS))
+			p.CPUWaitNS, p.PollWaitNS = &ns, &polls
+		}
+	}
+}
+
+// What the threads that move the bytes waited for decides, and not how many CPUs there are.
+func TestThreadsWaitForCPUs(t *testing.T) {
+	const contends = "Contention: messages that overlap take 2.01 times as long as those of the same phase that did not overlap (99 % interval 1.98 to 2.04)."
+	for _, c := range []struct {
+		alone, workload float64
+		cost            float64
+		verdict         contention.Verdict
+		says            string
+	}{
+		{0.05, 0.1, 2, contention.Costs, contends},
+		{0.1, 0.6, 2, Waits, "The threads that move the bytes wait for a CPU for 60 % of the time, which is 100 % of the slowdown: these times do not show what traffic costs."},
+		{0.5, 0.5, 1, Waits, "The threads that move the bytes wait for a CPU for 50 % of the time, alone for 50 %: these times do not show what traffic costs."},
+		{0.1, 0.25, 2, Partly, "No verdict: the threads that move the bytes wait for a CPU for 25 % of the time, which is 40 % of the slowdown."},
+		{0.3, 0.3, 1, contention.Small, "Overlapping costs little, if anything: "},
+	} {
+		for _, cpus := range []int{2, 8} {
+			d := incast(c.cost)
+			d.World.Hosts[0] = result.Host{Name: "n", Ranks: []int{0, 1, 2, 3}, CPUs: cpus}
+			wait(d, c.alone, c.workload)
+			f, err := Of(d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			marked := slices.ContainsFunc(f.Pairs, func(p Pair) bool { return p.Contention.Known() })
+			if f.Contention.Verdict != c.verdict || !strings.HasPrefix(f.Answer.Sentence, c.says) || marked != (c.verdict == contention.Costs) {
+				t.Errorf("%v, %d CPUs: %s, %v, %q", c, cpus, f.Contention.Verdict, marked, f.Answer.Sentence)
+			}
+			remark := slices.ContainsFunc(f.Findings, func(x Finding) bool {
+				return x.Text == "Ranks outnumber CPUs (n has 2 CPUs for 4 ranks), but the threads that move the bytes wait for a CPU for 10 % of the time, which is 15 % of the slowdown."
+			})
+			if want := c.verdict == contention.Costs && cpus == 2; remark != want {
+				t.Errorf("%v, %d CPUs: %v", c, cpus, f.Findings)
+			}
+		}
+	}
+}
+
+// A link that is full is the answer, whatever waits for a CPU; one that is not stands beside shares that leave it open,
+// and what the runs alone used of it beside what they are compared with.
+func TestLink(t *testing.T) {
+	document := func(line float64, alone, workload float64) *result.Document {
+		d := incast(2)
+		d.World.Hosts = []result.Host{{Name: "n", Ranks: []int{0, 1}, CPUs: 2}, {Name: "m", Ranks: []int{2, 3}, CPUs: 2}}
+		d.Line = &result.Line{Rate: line, Host: line, Given: true}
+		wait(d, alone, workload)
+		return d
+	}
+	d := document(1e9, 0.05, 0.1)
+	var flows result.Flows
+	for i := range d.Measurements {
+		flows.Add(d, &d.Measurements[i])
+	}
+	b, ok := flows.Busiest(d)
+	if !ok {
+		t.Fatal("no host had two messages at a time")
+	}
+	says := func(line, alone, workload float64) (Answer, *Figures) {
+		f, err := Of(document(line, alone, workload))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f.Answer, f
+	}
+	full := fmt.Sprintf("The link is full (%s 95 %% of ", b.Text(d))
+	for _, waits := range []float64{0.1, 0.25, 0.6} {
+		if a, f := says(b.Rate/0.95, 0.05, waits); !strings.HasPrefix(a.Sentence, full) || f.Contention.Verdict != contention.Costs ||
+			!strings.HasSuffix(a.Sentence, ": messages that overlap take 2.01 times as long as those of the same phase that did not overlap (99 % interval 1.98 to 2.04).") {
+			t.Errorf("%v: %q", waits, a.Sentence)
+		}
+	}
+	if a, _ := says(b.Rate/0.8, 0.1, 0.25); !strings.Contains(a.Sentence, fmt.Sprintf("slowdown; %s 80 %% of ", b.Text(d))) {
+		t.Errorf("%q", a.Sentence)
+	}
+	if a, _ := says(b.Rate/1.2, 0.1, 0.25); strings.Contains(a.Sentence, "full") {
+		t.Errorf("above the line: %q", a.Sentence)
+	}
+	for _, c := range []struct {
+		link Link
+		want string
+	}{
+		{Link{Text: "x", Alone: 0.7}, "Alone, messages used 70 % of the line; with all of it they would have been faster, and take 2.04 times as long as that."},
+		{Link{Text: "x", Alone: 0.02}, "Alone, messages used 2 % of the line."},
+		{Link{Text: "x", Alone: 0.95}, ""}, {Link{Alone: 0.7}, ""}, {Link{Text: "x", Alone: None}, ""},
+	} {
+		if got := c.link.alone(1.43); got != c.want {
+			t.Errorf("%+v: %q", c.link, got)
+		}
+	}
+}
+
 // A pair that takes no longer in the workload than alone is not marked, and neither is the whole then said to be slower.
 func TestNoLongerThanAlone(t *testing.T) {
 	d := incast(1.2)

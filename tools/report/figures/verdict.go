@@ -12,18 +12,29 @@ import (
 
 // What is said of contention, where it is none of the verdicts of package contention.
 const (
-	Waits  contention.Verdict = "waits for CPUs"         // a host has less than a CPU for each of its ranks
+	Waits  contention.Verdict = "waits for CPUs"         // which are most of the slowdown, or may be
+	Partly contention.Verdict = "waits for CPUs, too"    // which are a part of it
 	Apart  contention.Verdict = "no overlap"             // so there is none
 	Longer contention.Verdict = "longer without overlap" // than alone
 )
 
-// judgeContention sets the verdict, and marks the pairs of ranks of which contention is shown: none on hosts whose
-// ranks wait for CPUs, and none that takes no longer in the workload than alone.
+// judgeContention sets the verdict, and marks the pairs of ranks of which contention is shown: none where the threads
+// that move the bytes wait for CPUs, and none that takes no longer in the workload than alone. What fills a link is
+// slow for that, whatever waits for a CPU meanwhile.
 func (f *Figures) judgeContention() {
 	c := &f.Contention
+	cpus := c.Waits.of().CPUs()
+	if f.Link.full() {
+		cpus = contention.CPUsRemark
+	}
 	short := make([]bool, len(f.Document.World.Hosts))
 	for i, h := range f.Document.World.Hosts {
-		short[i] = h.Crowded() != ""
+		switch cpus {
+		case contention.CPUsUnknown:
+			short[i] = h.Crowded() != ""
+		case contention.CPUsCause, contention.CPUsPartly:
+			short[i] = true
+		}
 	}
 	c.Pairs = slices.DeleteFunc(c.Pairs, func(p ContentionPair) bool {
 		i, found := slices.BinarySearchFunc(f.Pairs, p, func(x Pair, p ContentionPair) int {
@@ -38,8 +49,12 @@ func (f *Figures) judgeContention() {
 	switch {
 	case !f.Document.Overlaps || c.Messages == 0 || !f.Slowdown.Known():
 		c.Verdict = contention.Unknown
-	case slices.Contains(short, true):
+	case cpus == contention.CPUsUnknown && slices.Contains(short, true):
 		c.Verdict = Waits
+	case cpus == contention.CPUsCause && (c.Overlapped > 0 || len(c.Slower) > 0):
+		c.Verdict = Waits
+	case cpus == contention.CPUsPartly && c.verdict() != contention.Small && (c.Overlapped > 0 || len(c.Slower) > 0):
+		c.Verdict = Partly
 	case c.Overlapped == 0 && c.Unsure > 0:
 		c.Verdict = contention.Unknown
 	case c.Overlapped == 0 && len(c.Slower) > 0:
@@ -61,7 +76,7 @@ func (f *Figures) SlowdownOf() string {
 	switch f.Contention.Verdict {
 	case contention.Costs:
 		return of
-	case Waits:
+	case Waits, Partly:
 		return of + ", with waits for CPUs"
 	}
 	return of + "; not shown to be contention"
@@ -82,10 +97,12 @@ func sayTraffic(f *Figures) (a Answer) {
 		a.Sentence = "No pattern was measured in a workload, so nothing can be said of contention."
 		return a
 	}
-	a.Why = c.met(d)
+	a.Why = strings.TrimSpace(c.met(d) + " " + f.Link.alone(c.Ratio))
 	switch c.Verdict {
 	case Waits:
-		a.Sentence = fmt.Sprintf("Ranks wait for CPUs: %s, so these times do not show what traffic costs.", d.World.Crowded())
+		a.Sentence = f.sayWaits()
+	case Partly:
+		a.Sentence = fmt.Sprintf("No verdict: %s%s.", c.Waits.of().Text(), f.Link.words("; ", ""))
 	case Longer:
 		a.Level, a.Sentence, a.Why = slowest(f)
 	case Apart:
@@ -94,6 +111,10 @@ func sayTraffic(f *Figures) (a Answer) {
 		a.Sentence = c.sayUnknown()
 	case contention.Costs:
 		a.Level, a.Sentence = c.sayCosts()
+		if f.Link.full() {
+			_, rest, _ := strings.Cut(a.Sentence, ":")
+			a.Sentence = fmt.Sprintf("The link is full (%s):%s", f.Link.Text, rest)
+		}
 		if f.Moved != nil {
 			a.Why = strings.TrimSpace(a.Why + " " + f.Moved.Congestion)
 		}
@@ -106,6 +127,16 @@ func sayTraffic(f *Figures) (a Answer) {
 		a.Sentence = fmt.Sprintf("Not separated: messages that overlap take %s%s.", c.took(" as "+c.control()), c.notSeparated())
 	}
 	return a
+}
+
+// sayWaits says that waits for CPUs are in the times.
+func (f *Figures) sayWaits() string {
+	w := f.Contention.Waits.of()
+	if !w.Known() {
+		return fmt.Sprintf("Ranks wait for CPUs: %s, so these times do not show what traffic costs.", f.Document.World.Crowded())
+	}
+	text := w.Text()
+	return strings.ToUpper(text[:1]) + text[1:] + ": these times do not show what traffic costs."
 }
 
 // met says in a line how many messages met others, and where.

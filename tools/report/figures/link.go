@@ -1,0 +1,54 @@
+package figures
+
+import (
+	"fmt"
+
+	"perigee/internal/result"
+	"perigee/internal/size"
+)
+
+// Link is what the busiest host has used of its line. The zero value is of none that is known.
+type Link struct {
+	Text  string `json:"text"`  // such as "node3 sends 95 % of 250 MB/s"; empty where the line is not known
+	Share Num    `json:"share"` // of the line, in the workload
+	Alone Num    `json:"alone"` // the same of the runs alone, in this direction
+}
+
+// full is from which share on a link is what messages wait for, and whole how much may be measured of one: what is
+// above took another way.
+const full, whole = 0.9, 1.05
+
+func (l Link) full() bool { return l.Text != "" && l.Share >= full && l.Share <= whole }
+
+// linkOf is that of the busiest host.
+func linkOf(d *result.Document, flows *result.Flows) Link {
+	b, ok := flows.Busiest(d)
+	if !ok || d.Line == nil || !(d.Line.Host > 0) {
+		return Link{Share: None, Alone: None}
+	}
+	share := b.Rate / d.Line.Host
+	return Link{fmt.Sprintf("%s %.0f %% of %s", b.Text(d), 100*share, size.Rate(d.Line.Host)), Num(share),
+		ratio(flows.Alone(b), d.Line.Host)}
+}
+
+// words are the text between others; empty where the line is not known.
+func (l Link) words(before, after string) string {
+	if l.Text == "" {
+		return ""
+	}
+	return before + l.Text + after
+}
+
+// alone says that the runs alone did not use the line, so that they are no measure of it: messages that take times as
+// long as these take longer yet against what the line carries.
+func (l Link) alone(times Num) string {
+	const least = 0.3 // below it messages are too small to use a line
+	switch {
+	case l.Text == "" || !(l.Alone > 0 && l.Alone < full):
+		return ""
+	case l.Alone < least || !times.Known():
+		return fmt.Sprintf("Alone, messages used %.0f %% of the line.", 100*l.Alone)
+	}
+	return fmt.Sprintf("Alone, messages used %.0f %% of the line; with all of it they would have been faster, and take %.2f times as long as that.",
+		100*l.Alone, times/l.Alone)
+}

@@ -99,8 +99,8 @@ func WaitsOf(d *result.Document) Waits {
 	return c.Waits()
 }
 
-// wait holds the parts of a message's time for which threads waited for a CPU: the one that moves its bytes, and the one
-// that polls, where that is another; NaN where it is not known.
+// wait holds the parts of a message's time for which threads waited for a CPU: the one that moves its bytes, and the
+// one that polls, where that is another; NaN where it is not known.
 type wait struct{ moves, polls float32 }
 
 func waitOf(p *series.PeerRun, took float64) wait {

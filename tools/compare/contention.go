@@ -34,8 +34,11 @@ func (r *Report) addContention(old, fresh []*result.Document) {
 		for k := range d.Measurements {
 			c.Add(d, &d.Measurements[k])
 		}
-		r.crowded = cmp.Or(r.crowded, c.Waits().Crowded())
-		side.add(c.Counts())
+		messages, met, unsure := c.Counts()
+		side.add(messages, met, unsure)
+		if met > 0 {
+			r.crowded = cmp.Or(r.crowded, c.Waits().Crowded())
+		}
 		for _, p := range c.Costs() {
 			key := [2]int{p.From, p.To}
 			if costs[key] == nil {

@@ -16,7 +16,7 @@ import (
 )
 
 // pairs is an experiment on two hosts of one machine with 2 CPUs: rank i of the first sends to rank i of the second,
-// each pair in a pattern of its own, alone and then all at once.
+// each pair in another pattern, alone and then all at once.
 type pairs struct {
 	number  int
 	mib     int
@@ -67,7 +67,8 @@ func held(name string, by contention.Verdict, turns int, draw func(r *rand.Rand)
 func CPUs(turns int) []Experiment {
 	choose := func(r *rand.Rand, of ...int) int { return of[r.IntN(len(of))] }
 	network := func(r *rand.Rand) pairs {
-		return pairs{choose(r, 3, 4, 6, 8), choose(r, 4, 8, 16), choose(r, 300, 500, 1000, 2000), r.IntN(2) == 0, choose(r, 0, 0, 4)}
+		return pairs{choose(r, 3, 4, 6, 8), choose(r, 4, 8, 16), choose(r, 300, 500, 1000, 2000), r.IntN(2) == 0,
+			choose(r, 0, 0, 4)}
 	}
 	cpus := func(r *rand.Rand) pairs {
 		return pairs{choose(r, 3, 4, 6, 8), choose(r, 32, 64, 100), 0, r.IntN(2) == 0, choose(r, 0, 0, 4)}
@@ -127,7 +128,8 @@ func (l *Lab) pairs(p pairs) (*found, error) {
 		}()
 	}
 	name := l.resultName()
-	if err := l.start(n, p.number, name, "taskset", "-c", "0,1", l.program, "sequential-ct-perftest", "pairs.yaml"); err != nil {
+	err = l.start(n, p.number, name, "taskset", "-c", "0,1", l.program, "sequential-ct-perftest", "pairs.yaml")
+	if err != nil {
 		return nil, err
 	}
 	return read(name)
@@ -140,8 +142,8 @@ func (l *Lab) start(n *network, perHost int, result string, words ...string) err
 	for r := range len(n.hosts) * perHost {
 		words := append(n.hosts[r/perHost].Enter(l.folder), words...)
 		cmd := exec.Command(words[0], append(words[1:], "--engine", "nixl", "--result", result)...)
-		cmd.Env = append(slices.Clone(l.environ()), fmt.Sprint("RANK=", r), fmt.Sprint("WORLD_SIZE=", len(n.hosts)*perHost),
-			"MASTER_ADDR=10.78.0.1", "MASTER_PORT=29501", "PERIGEE_SECRET=the secret of an experiment", "UCX_TLS=tcp,self")
+		cmd.Env = append(slices.Clone(l.environ()), fmt.Sprint("RANK=", r),
+			fmt.Sprint("WORLD_SIZE=", len(n.hosts)*perHost), "MASTER_ADDR=10.78.0.1", "MASTER_PORT=29501", "PERIGEE_SECRET=the secret of an experiment", "UCX_TLS=tcp,self")
 		out := &bytes.Buffer{}
 		cmd.Stdout, cmd.Stderr = out, out
 		if err := cmd.Start(); err != nil {

@@ -91,7 +91,7 @@ func TestKernelThatDoesNotCount(t *testing.T) {
 	}
 }
 
-// A watch that nobody asks keeps the whole time, in fewer looks.
+// A watch that is not asked keeps the whole time, in fewer looks.
 func TestMemoryIsBounded(t *testing.T) {
 	f := threads{t, t.TempDir()}
 	f.set(10, 900, 5)

@@ -61,7 +61,8 @@ func eachMessage(list []Collected, f func(k *series.RankRun, p *series.PeerRun))
 // span is a time on the common time line, in nanoseconds.
 type span struct{ start, end int64 }
 
-// busy is the time in which a rank had messages: spans that do not overlap, in their order, and for each the time before.
+// busy is the time in which a rank had messages: spans that do not overlap, in their order, and for each the time
+// before.
 type busy struct {
 	spans  []span
 	before []int64

@@ -335,6 +335,7 @@ func (b *builder) finish(d *result.Document) (*Figures, error) {
 	f.Contention = contentionOf(b.contention.Report(), b.contention.Waits(), len(d.World.Hosts))
 	f.Link = linkOf(d, &b.flows)
 	f.Contention.Slower, f.Contention.Open = b.contention.Slower()
+	f.Contention.Unsteady = b.contention.Unsteady()
 	f.judgeContention()
 	f.Moved = movedOf(f, &b.flows)
 	f.Replay = replayOf(d)

@@ -41,9 +41,11 @@ type Contention struct {
 	Calm    Cost `json:"calm"` // of those that did not overlap, against the runs alone
 	// Slower are the patterns that took longer than alone, beyond chance, though they did not overlap.
 	Slower []contention.Slower `json:"slower"`
-	Open   bool                `json:"open"`   // some took longer, in too few runs to say whether that is chance
-	Looked int                 `json:"looked"` // pairs that overlapped
-	Pairs  []ContentionPair    `json:"pairs"`  // those of them that are slower beyond chance
+	// Unsteady are the patterns whose runs alone do not say what they take alone.
+	Unsteady []contention.Unsteady `json:"unsteady"`
+	Open     bool                  `json:"open"`   // some took longer, in too few runs to say whether that is chance
+	Looked   int                   `json:"looked"` // pairs that overlapped
+	Pairs    []ContentionPair      `json:"pairs"`  // those of them that are slower beyond chance
 	// Waits are those of the threads that move the bytes.
 	Waits CPUWaits `json:"cpu_waits"`
 	// MaskedPairs is how many further ones are slower than alone, but hardly more than those that did not overlap.

@@ -11,7 +11,7 @@ import (
 type Link struct {
 	Text  string `json:"text"`  // such as "node3 sends 95 % of 250 MB/s"; empty where the line is not known
 	Share Num    `json:"share"` // of the line, in the workload
-	Alone Num    `json:"alone"` // the same of the runs alone, in this direction
+	Alone Num    `json:"alone"` // the same of the runs alone, in this direction; of the ceiling where Text is empty
 }
 
 // full is from which share on a link is what messages wait for, and whole how much may be measured of one: what is
@@ -23,7 +23,12 @@ func (l Link) full() bool { return l.Text != "" && l.Share >= full && l.Share <=
 // linkOf is that of the busiest host.
 func linkOf(d *result.Document, flows *result.Flows) Link {
 	b, ok := flows.Busiest(d)
-	if !ok || d.Line == nil || !(d.Line.Host > 0) {
+	switch {
+	case !ok || d.Line == nil:
+		return Link{Share: None, Alone: None}
+	case !(d.Line.Host > 0) && d.Line.Ceiling != nil:
+		return Link{Share: None, Alone: ratio(flows.Alone(b), d.Line.Ceiling.Rate)}
+	case !(d.Line.Host > 0):
 		return Link{Share: None, Alone: None}
 	}
 	share := b.Rate / d.Line.Host
@@ -43,12 +48,16 @@ func (l Link) words(before, after string) string {
 // long as these take longer yet against what the line carries.
 func (l Link) alone(times Num) string {
 	const least = 0.3 // below it messages are too small to use a line
+	of := "line"
+	if l.Text == "" {
+		of = "ceiling"
+	}
 	switch {
-	case l.Text == "" || !(l.Alone > 0 && l.Alone < full):
+	case !(l.Alone > 0 && l.Alone < full):
 		return ""
 	case l.Alone < least || !times.Known():
-		return fmt.Sprintf("Alone, messages used %.0f %% of the line.", 100*l.Alone)
+		return fmt.Sprintf("Alone, messages used %.0f %% of the %s.", 100*l.Alone, of)
 	}
-	return fmt.Sprintf("Alone, messages used %.0f %% of the line; with all of it they would have been faster, and take %.2f times as long as that.",
-		100*l.Alone, times/l.Alone)
+	return fmt.Sprintf("Alone, messages used %.0f %% of the %s; with all of it they would have been faster, and take %.2f times as long as that.",
+		100*l.Alone, of, times/l.Alone)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"perigee/internal/cli"
 	"perigee/internal/contention"
 	"perigee/internal/result"
 )
@@ -97,7 +98,8 @@ func sayTraffic(f *Figures) (a Answer) {
 		a.Sentence = "No pattern was measured in a workload, so nothing can be said of contention."
 		return a
 	}
-	a.Why = strings.TrimSpace(c.met(d) + " " + f.Link.alone(c.Ratio))
+	a.Why = strings.Join(slices.DeleteFunc([]string{c.met(d), f.Link.alone(c.Ratio), f.sayUnsteady()},
+		func(s string) bool { return s == "" }), " ")
 	switch c.Verdict {
 	case Waits:
 		a.Sentence = f.sayWaits()
@@ -137,6 +139,24 @@ func (f *Figures) sayWaits() string {
 	}
 	text := w.Text()
 	return strings.ToUpper(text[:1]) + text[1:] + ": these times do not show what traffic costs."
+}
+
+// sayUnsteady says that runs alone are no measure, since they differ from each other.
+func (f *Figures) sayUnsteady() string {
+	list := f.Contention.Unsteady
+	if len(list) == 0 {
+		return ""
+	}
+	u := list[0]
+	one, other := Duration(Num(u.OneNS)), Duration(Num(u.OtherNS))
+	text := fmt.Sprintf("The %d runs alone of pattern %d took %s at first and %s later", u.Runs, u.Pattern, one, other)
+	if u.Groups {
+		text = fmt.Sprintf("The %d runs alone of pattern %d fall into two groups, of %s and %s", u.Runs, u.Pattern, one, other)
+	}
+	if n := len(list) - 1; n > 0 {
+		text += fmt.Sprintf(" (and those of %s likewise)", cli.Count(n, "more pattern"))
+	}
+	return text + ": what is compared with them may be wrong by as much."
 }
 
 // met says in a line how many messages met others, and where.

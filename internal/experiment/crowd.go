@@ -20,13 +20,23 @@ func crowded(hosts []spmd.Host) []string {
 			text, least = short+": their waits for a CPU are in the figures", share
 		}
 	}
-	if n == 0 {
-		return nil
-	}
-	if n > 1 {
+	switch {
+	case n == 0:
+		return machines(hosts)
+	case n > 1:
 		text += fmt.Sprintf("; so in %s more", cli.Count(n-1, "host"))
 	}
 	return []string{text}
+}
+
+// machines returns notes on hosts that are one machine.
+func machines(hosts []spmd.Host) (notes []string) {
+	for _, h := range hosts {
+		if m := h.Machine; m != nil && m.Hosts[0] == h.Name {
+			notes = append(notes, m.String()+" and share its CPUs: what one host does may slow down another")
+		}
+	}
+	return notes
 }
 
 // shared returns a note on GPUs that several ranks use. all are by rank.

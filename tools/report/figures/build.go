@@ -334,6 +334,7 @@ func (b *builder) finish(d *result.Document) (*Figures, error) {
 	f.Blocks = blocksOf(d)
 	f.Contention = contentionOf(b.contention.Report(), b.contention.Waits(), len(d.World.Hosts))
 	f.Link = linkOf(d, &b.flows)
+	f.Link.beside(f)
 	f.Contention.Slower, f.Contention.Open = b.contention.Slower()
 	f.Contention.Unsteady = b.contention.Unsteady()
 	f.judgeContention()

@@ -418,7 +418,8 @@ func TestLink(t *testing.T) {
 	}{
 		{Link{Text: "x", Alone: 0.7}, "Alone, messages used 70 % of the line; with all of it they would have been faster, and take 2.04 times as long as that."},
 		{Link{Text: "x", Alone: 0.02}, "Alone, messages used 2 % of the line."},
-		{Link{Text: "x", Alone: 0.95}, ""}, {Link{Alone: 0.02}, "Alone, messages used 2 % of the ceiling."}, {Link{Text: "x", Alone: None}, ""},
+		{Link{Text: "x", Alone: 0.95}, ""}, {Link{Alone: 0.02}, "Alone, messages used 2 % of the ceiling."},
+		{Link{Alone: None, Larger: 0.2}, "Alone, messages used 20 % of what larger messages reached."}, {Link{Text: "x", Alone: None}, ""},
 	} {
 		if got := c.link.alone(1.43); got != c.want {
 			t.Errorf("%+v: %q", c.link, got)

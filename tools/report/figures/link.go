@@ -5,6 +5,7 @@ import (
 
 	"perigee/internal/result"
 	"perigee/internal/size"
+	"perigee/internal/stats"
 )
 
 // Link is what the busiest host has used of its line. The zero value is of none that is known.
@@ -12,6 +13,9 @@ type Link struct {
 	Text  string `json:"text"`  // such as "node3 sends 95 % of 250 MB/s"; empty where the line is not known
 	Share Num    `json:"share"` // of the line, in the workload
 	Alone Num    `json:"alone"` // the same of the runs alone, in this direction; of the ceiling where Text is empty
+	// Larger is the median rate of pairs of ranks alone, as a part of the best that larger messages reached alone; where
+	// neither line nor ceiling is known.
+	Larger Num `json:"larger"`
 }
 
 // full is from which share on a link is what messages wait for, and whole how much may be measured of one: what is
@@ -25,15 +29,37 @@ func linkOf(d *result.Document, flows *result.Flows) Link {
 	b, ok := flows.Busiest(d)
 	switch {
 	case !ok || d.Line == nil:
-		return Link{Share: None, Alone: None}
+		return Link{Share: None, Alone: None, Larger: None}
 	case !(d.Line.Host > 0) && d.Line.Ceiling != nil:
-		return Link{Share: None, Alone: ratio(flows.Alone(b), d.Line.Ceiling.Rate)}
+		return Link{Share: None, Alone: ratio(flows.Alone(b), d.Line.Ceiling.Rate), Larger: None}
 	case !(d.Line.Host > 0):
-		return Link{Share: None, Alone: None}
+		return Link{Share: None, Alone: None, Larger: None}
 	}
 	share := b.Rate / d.Line.Host
 	return Link{fmt.Sprintf("%s %.0f %% of %s", b.Text(d), 100*share, size.Rate(d.Line.Host)), Num(share),
-		ratio(flows.Alone(b), d.Line.Host)}
+		ratio(flows.Alone(b), d.Line.Host), None}
+}
+
+// beside compares, where neither line nor ceiling is known, the median rate of pairs of ranks alone with the fastest of
+// those between hosts whose messages are larger.
+func (l *Link) beside(f *Figures) {
+	if l.Text != "" || l.Alone.Known() {
+		return
+	}
+	var sizes, rates []float64
+	for _, p := range f.Pairs {
+		if f.Ranks[p.From].Host != f.Ranks[p.To].Host && p.IsolatedBandwidth.Known() {
+			sizes, rates = append(sizes, float64(p.Bytes)/float64(p.Messages)), append(rates, float64(p.IsolatedBandwidth))
+		}
+	}
+	const larger = 2
+	size, best := stats.Median(sizes), 0.
+	for i, rate := range rates {
+		if sizes[i] >= larger*size {
+			best = max(best, rate)
+		}
+	}
+	l.Larger = ratio(stats.Median(rates), best)
 }
 
 // words are the text between others; empty where the line is not known.
@@ -48,16 +74,19 @@ func (l Link) words(before, after string) string {
 // long as these take longer yet against what the line carries.
 func (l Link) alone(times Num) string {
 	const least = 0.3 // below it messages are too small to use a line
-	of := "line"
-	if l.Text == "" {
-		of = "ceiling"
+	share, of := l.Alone, "of the line"
+	switch {
+	case l.Text == "" && l.Alone.Known():
+		of = "of the ceiling"
+	case l.Text == "":
+		share, of = l.Larger, "of what larger messages reached"
 	}
 	switch {
-	case !(l.Alone > 0 && l.Alone < full):
+	case !(share > 0 && share < full) || !times.Known(): // nothing was compared
 		return ""
-	case l.Alone < least || !times.Known():
-		return fmt.Sprintf("Alone, messages used %.0f %% of the %s.", 100*l.Alone, of)
+	case share < least:
+		return fmt.Sprintf("Alone, messages used %.0f %% %s.", 100*share, of)
 	}
-	return fmt.Sprintf("Alone, messages used %.0f %% of the %s; with all of it they would have been faster, and take %.2f times as long as that.",
-		100*l.Alone, of, times/l.Alone)
+	return fmt.Sprintf("Alone, messages used %.0f %% %s; with all of it they would have been faster, and take %.2f times as long as that.",
+		100*share, of, times/share)
 }

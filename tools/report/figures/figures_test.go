@@ -421,7 +421,7 @@ func TestLink(t *testing.T) {
 		{Link{Text: "x", Alone: 0.95}, ""}, {Link{Alone: 0.02}, "Alone, messages used 2 % of the ceiling."},
 		{Link{Alone: None, Larger: 0.2}, "Alone, messages used 20 % of what larger messages reached."}, {Link{Text: "x", Alone: None}, ""},
 	} {
-		if got := c.link.alone(1.43); got != c.want {
+		if got := c.link.alone(Cost{Ratio: 1.43, Low: 1.41}); got != c.want {
 			t.Errorf("%+v: %q", c.link, got)
 		}
 	}

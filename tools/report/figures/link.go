@@ -72,7 +72,7 @@ func (l Link) words(before, after string) string {
 
 // alone says that the runs alone did not use the line, so that they are no measure of it: messages that take times as
 // long as these take longer yet against what the line carries.
-func (l Link) alone(times Num) string {
+func (l Link) alone(c Cost) string {
 	const least = 0.3 // below it messages are too small to use a line
 	share, of := l.Alone, "of the line"
 	switch {
@@ -82,11 +82,11 @@ func (l Link) alone(times Num) string {
 		share, of = l.Larger, "of what larger messages reached"
 	}
 	switch {
-	case !(share > 0 && share < full) || !times.Known(): // nothing was compared
+	case !(share > 0 && share < full) || !c.Low.Known(): // nothing was compared
 		return ""
 	case share < least:
 		return fmt.Sprintf("Alone, messages used %.0f %% %s.", 100*share, of)
 	}
 	return fmt.Sprintf("Alone, messages used %.0f %% %s; with all of it they would have been faster, and take %.2f times as long as that.",
-		100*share, of, times/share)
+		100*share, of, c.Ratio/share)
 }

@@ -98,7 +98,7 @@ func sayTraffic(f *Figures) (a Answer) {
 		a.Sentence = "No pattern was measured in a workload, so nothing can be said of contention."
 		return a
 	}
-	a.Why = strings.Join(slices.DeleteFunc([]string{c.met(d), f.Link.alone(c.Ratio), f.sayUnsteady()},
+	a.Why = strings.Join(slices.DeleteFunc([]string{c.met(d), f.Link.alone(c.Cost), f.sayUnsteady()},
 		func(s string) bool { return s == "" }), " ")
 	switch c.Verdict {
 	case Waits:

@@ -314,18 +314,19 @@ func (j *judge) benchmark() {
 		return
 	}
 	if len(log.Levels) == 0 {
-		clients := " (" + strings.Join(benchlog.Clients(), ", ") + ")"
+		known := strings.Join(benchlog.Clients(), ", ")
+		clients := " (" + known + ")"
 		text := "no level in the log: there is no line \"Benchmarking with concurrency\", and no result of a " +
 			"known client"
 		switch {
+		case log.Other != "":
+			text = "no level in the log: it is of " + log.Other + ", not a client that perigee knows (known: " + known + ")"
 		case log.JSON:
 			text = "the file is JSON, but holds no result of a known client" + clients
 		case log.Lines == 0 && log.Whole:
 			text = "the log is empty"
 		case log.Warmups > 0:
 			text += " counts"
-		case log.Other != "":
-			text = "no level in the log: no result of a known client" + clients + "; it seems to be of " + log.Other
 		default:
 			text += clients
 		}

@@ -60,6 +60,7 @@ type Expect struct {
 	// usual ones.
 	AccuracyLog string
 	Bounds      []config.Reference // of figures
+	Line        float64            // bytes per second of the links of a host; 0: not known
 	known       bool               // a config says the above
 }
 
@@ -68,8 +69,8 @@ func Expected(c *config.Config) Expect {
 	e := Expect{
 		Levels: c.Concurrencies(), Metrics: benchlog.Default(c.Type), Custom: c.Metrics,
 		MultiRound: rounds(c), Bounds: c.References, Output: c.Benchmark.Output, Ratio: 1,
-		Unstreamed: !c.Benchmark.Streaming,
-		Benchmark:  c.Benchmark.Enabled && c.Category != "accuracy", known: true,
+		Unstreamed: !c.Benchmark.Streaming, Line: c.Job.Line,
+		Benchmark: c.Benchmark.Enabled && c.Category != "accuracy", known: true,
 	}
 	if c.Benchmark.NvSA || c.UsesCommand() {
 		e.Ratio = c.Benchmark.Ratio

@@ -12,28 +12,29 @@ import (
 // Replay is what became of a serving trace that was replayed as transfers. Times are nanoseconds; those of requests
 // count from ZeroNS.
 type Replay struct {
-	Trace    ReplayTrace   `json:"trace"`
-	Prefill  ReplayWorkers `json:"prefill"`
-	Decode   ReplayWorkers `json:"decode"`
-	Model    string        `json:"model"`
-	DType    string        `json:"kv_cache_dtype"`
-	DTypeBy  string        `json:"kv_cache_dtype_by,omitempty"`
-	Serving  string        `json:"serving,omitempty"`     // engine whose choices count; empty: none
-	Block    int64         `json:"block,omitempty"`       // tokens of a page, a descriptor; 0: it holds all of a group of layers
-	BlockBy  string        `json:"block_by,omitempty"`    // what decided that
-	State    string        `json:"state_dtype,omitempty"` // precision of recurrences
-	Replicas string        `json:"kv_replicas,omitempty"` // what decode ranks receive that hold the same: full or split
-	Copied   string        `json:"copies,omitempty"`      // who receives the same as others, in words
-	Routing  string        `json:"routing"`
-	Moved    string        `json:"moved"` // prompt or miss
-	SpeedUp  float64       `json:"speed_up"`
-	Scale    float64       `json:"scale"`
-	Spread   bool          `json:"spread"`
-	FLOPS    float64       `json:"flops"`             // of a GPU in prefill, by which TTFT is reckoned
-	Waits    bool          `json:"waits_for_prefill"` // transfers began after their prefill, not at the arrival
-	Op       string        `json:"op"`
-	InFlight int           `json:"in_flight,omitempty"`  // transfers that a decode rank admits at a time; 0: all
-	Copies   bool          `json:"posts_copy,omitempty"` // NIXL in one host: a post may take as long as its transfer
+	Trace     ReplayTrace   `json:"trace"`
+	Prefill   ReplayWorkers `json:"prefill"`
+	Decode    ReplayWorkers `json:"decode"`
+	Model     string        `json:"model"`
+	DType     string        `json:"kv_cache_dtype"`
+	DTypeBy   string        `json:"kv_cache_dtype_by,omitempty"`
+	Serving   string        `json:"serving,omitempty"`     // engine whose choices count; empty: none
+	Block     int64         `json:"block,omitempty"`       // tokens of a page; 0: a descriptor holds all of a group of layers
+	BlockBy   string        `json:"block_by,omitempty"`    // what decided that
+	RunLength int64         `json:"run_length,omitempty"`  // contiguous pages in a descriptor; 0: of an earlier version, one
+	State     string        `json:"state_dtype,omitempty"` // precision of recurrences
+	Replicas  string        `json:"kv_replicas,omitempty"` // what decode ranks receive that hold the same: full or split
+	Copied    string        `json:"copies,omitempty"`      // who receives the same as others, in words
+	Routing   string        `json:"routing"`
+	Moved     string        `json:"moved"` // prompt or miss
+	SpeedUp   float64       `json:"speed_up"`
+	Scale     float64       `json:"scale"`
+	Spread    bool          `json:"spread"`
+	FLOPS     float64       `json:"flops"`             // of a GPU in prefill, by which TTFT is reckoned
+	Waits     bool          `json:"waits_for_prefill"` // transfers began after their prefill, not at the arrival
+	Op        string        `json:"op"`
+	InFlight  int           `json:"in_flight,omitempty"`  // transfers that a decode rank admits at a time; 0: all
+	Copies    bool          `json:"posts_copy,omitempty"` // NIXL in one host: a post may take as long as its transfer
 
 	ZeroNS  int64 `json:"zero_ns"`  // of the schedule, on the common time line
 	SpanNS  int64 `json:"span_ns"`  // steady window: from zero until the last transfer was due, or as much as is known

@@ -175,6 +175,9 @@ func writeSummary(p *printer, in input, l look) {
 	if f.Answer.Path != "" {
 		p.finding(l, figures.Finding{Level: "detail", Text: f.Answer.Path})
 	}
+	for _, text := range d.PathWarnings() {
+		p.finding(l, figures.Finding{Level: "note", Text: "warning: " + text})
+	}
 	if l.bars && len(f.Answer.Charts) > 0 {
 		first := f.Answer.Charts[0]
 		if f.Replay != nil {
@@ -440,6 +443,9 @@ func writeThresholds(p *printer, d *result.Document, l look) {
 			of = fmt.Sprintf("  (%s, %s)", measuredText(t), cli.Count(t.Samples, "sample"))
 		}
 		p.line("%s  %s%s", l.paint(colours[v], fmt.Sprintf("%-10s", v)), plaintext.Escape(t.Threshold), of)
+		if why := whyViolated(t); why != "" {
+			p.finding(l, figures.Finding{Level: "detail", Text: why})
+		}
 	}
 }
 

@@ -217,10 +217,13 @@ func (r *Replay) found() (lines []string) {
 	return slices.DeleteFunc(order, func(line string) bool { return line == "" })
 }
 
-// peaksLead reports whether windows ask for more than a capacity that the mean keeps.
+// peaksLead reports whether windows ask for more than a capacity that the mean keeps, in each stretch of it.
 func (r *Replay) peaksLead() bool {
-	return r.Capacity != nil && r.Offered < *r.Capacity && r.beyond() == "" &&
-		slices.ContainsFunc(r.Scales, func(s ReplayScale) bool { return s.Over > 0 })
+	if r.Capacity == nil || r.beyond() != "" {
+		return false
+	}
+	least, most := r.capacities()
+	return r.Offered < least && slices.ContainsFunc(r.Scales, func(s ReplayScale) bool { return s.Over > 0 && s.Offered > most })
 }
 
 // inFull says what part of the trace's load was replayed, and what all of it would ask for; empty where it was all.
@@ -229,8 +232,12 @@ func (r *Replay) inFull() string {
 	if !(part > 0) || few(part) == "1" {
 		return ""
 	}
-	text := fmt.Sprintf("this replay is %s of the trace's load (scale %g, %g x its speed): in full it asks for %s", few(part), r.Scale,
-		r.SpeedUp, size.Rate(r.Offered/part))
+	speed := ""
+	if r.SpeedUp != 1 {
+		speed = fmt.Sprintf(", %g x its speed", r.SpeedUp)
+	}
+	text := fmt.Sprintf("this replay is %s of the trace's load (scale %g%s): in full it asks for %s", few(part), r.Scale, speed,
+		size.Rate(r.Offered/part))
 	if r.Capacity == nil || *r.Capacity <= 0 {
 		return text + " on average"
 	}

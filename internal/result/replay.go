@@ -223,7 +223,8 @@ func (r *Replay) peaksLead() bool {
 		return false
 	}
 	least, most := r.capacities()
-	return r.Offered < least && slices.ContainsFunc(r.Scales, func(s ReplayScale) bool { return s.Over > 0 && s.Offered > most })
+	beyond := func(s ReplayScale) bool { return s.Over > 0 && s.Offered > most }
+	return r.Offered < least && slices.ContainsFunc(r.Scales, beyond)
 }
 
 // inFull says what part of the trace's load was replayed, and what all of it would ask for; empty where it was all.

@@ -39,8 +39,9 @@ var unservedLaunchers = []unserved{
 
 // Unserved looks, in a process for which [Started] names no launcher, for one that perigee cannot serve: ranks that
 // each process starts would know nothing of those of the others. The error, of kind Launch, has the line to type. note
-// is about a launcher that does not say how many processes there are, and about variables that may be another program's.
-// Neither is there where the user has said by [EnvLauncher] who starts the ranks. names are those of all variables.
+// is about a launcher that does not say how many processes there are, and about variables that may be those of another
+// program. Neither is there where the user has said by [EnvLauncher] who starts the ranks. names are those of all
+// variables.
 func Unserved(env Environ, names []string) (note string, err error) {
 	if name := variable(env, EnvLauncher); name != "" && name != "auto" {
 		return "", nil
@@ -94,10 +95,11 @@ var (
 )
 
 // notLaunchers are words of the names of ranks and sizes within a host, within a group, and of matrices, and of
-// programs and launchers that have rules of their own.
+// programs, and of launchers that are looked for otherwise.
 var notLaunchers = []string{
-	"LOCAL", "NODE", "GROUP", "ROLE", "SHARD", "LORA", "TP", "PP", "DP", "EP", "CP", "TENSOR", "PIPELINE", "DATA", "EXPERT", "CONTEXT",
-	"PARALLEL", "MODEL", "NCCL", "RCCL", "SLURM", "KERAS", "TORCH", "TORCHELASTIC", "PMI", "PMIX", "OMPI", "PERIGEE",
+	"LOCAL", "NODE", "GROUP", "ROLE", "SHARD", "LORA", "TP", "PP", "DP", "EP", "CP", "TENSOR", "PIPELINE", "DATA",
+	"EXPERT", "CONTEXT", "PARALLEL", "MODEL", "NCCL", "RCCL", "SLURM", "KERAS", "TORCH", "TORCHELASTIC", "PMI", "PMIX",
+	"OMPI", "PERIGEE",
 }
 
 // unknownLauncher finds a rank and a number of more than one that have one prefix and fit each other, nil for none.
@@ -122,7 +124,7 @@ func unknownLauncher(env Environ, names []string) *unserved {
 
 func isNoLauncher(word string) bool { return slices.Contains(notLaunchers, word) }
 
-// isListed reports whether a variable is of a launcher with rules of its own.
+// isListed reports whether a variable is that of a listed launcher.
 func isListed(name string) bool {
 	return slices.ContainsFunc(unservedLaunchers, func(u unserved) bool { return u.rank == name })
 }

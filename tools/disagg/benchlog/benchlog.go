@@ -254,7 +254,8 @@ var others = []struct {
 	word []byte
 	name string
 }{
-	{[]byte("evalscope"), evalScope}, {[]byte("Benchmarking summary:"), evalScope}, {[]byte("Percentile results:"), evalScope},
+	{[]byte("evalscope"), evalScope},
+	{[]byte("Benchmarking summary:"), evalScope}, {[]byte("Percentile results:"), evalScope},
 	{[]byte("benchmark_serving_multi_turn"), multiTurn}, {[]byte("input_num_turns "), multiTurn},
 	{[]byte("[BENCHMARK] num_samples "), oldTRTLLM}, {[]byte("seq_throughput(seq/sec)"), oldTRTLLM},
 	{[]byte("[BENCHMARK] batch_size "), oldTRTLLM}, {[]byte("[BENCHMARK] model_name "), oldTRTLLM},

@@ -53,7 +53,8 @@ var (
 	meanMB     = lazyre.New(`\bAvg MB per transfer=([0-9.]+)`)
 	meanMs     = lazyre.New(`\bAvg xfer time \(ms\)=([0-9.]+)`)
 	metric     = lazyre.New(`kv_transfer_speed_gb_s(?:\{[^}]*\})?["']?\s*[:=]?\s*([0-9][0-9.]*(?:[eE][+-]?[0-9]+)?)`)
-	request    = lazyre.New(`"kv_cache_size": *([0-9]+), *"kv_cache_transfer_start": *([0-9.]+), *"kv_cache_transfer_end": *([0-9.]+)`)
+	request    = lazyre.New(`"kv_cache_size": *([0-9]+), *` +
+		`"kv_cache_transfer_start": *([0-9.]+), *"kv_cache_transfer_end": *([0-9.]+)`)
 )
 
 // read takes what a line of a log says.
@@ -158,8 +159,8 @@ func (v *Verdict) holdFirstTokens(t transfer, line float64, g Gates) {
 		if !l.Complete || latest <= 0 || latest >= least {
 			continue
 		}
-		v.implausible(g, fmt.Sprintf("level %d: first tokens come within %.4g ms, but a KV transfer of %.4g MB (%s, line %d) takes at least "+
-			"%.4g ms on the line of %.4g GB/s", l.Concurrency, latest, t.bytes/1e6, t.log, t.line, t.bytes/line*1e3, line/1e9))
+		v.implausible(g, fmt.Sprintf("level %d: first tokens come within %.4g ms, but a KV transfer of %.4g MB (%s, line %d) "+
+			"takes at least %.4g ms on the line of %.4g GB/s", l.Concurrency, latest, t.bytes/1e6, t.log, t.line, t.bytes/line*1e3, line/1e9))
 	}
 }
 

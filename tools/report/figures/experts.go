@@ -109,7 +109,8 @@ func sayExperts(f *Figures, say sayer) {
 }
 
 // polling says how many times as long something takes beside threads that only poll: the rest of the slowdown is the
-// other traffic's. Where there is no rest, or something else made the times alone longer than those, nothing is known of it.
+// other traffic's. Where there is no rest, or something else made the times alone longer than those, nothing is known
+// of it.
 func polling(slowdown, ratio Num) string {
 	switch {
 	case !ratio.Known():
@@ -123,7 +124,8 @@ func polling(slowdown, ratio Num) string {
 	return fmt.Sprintf(" (%s beside a thread that only polls)", times(ratio))
 }
 
-// quieterThanAlone is the share of the time alone below which what is measured beside something has had less to wait for.
+// quieterThanAlone is the share of the time alone below which what is measured beside something has had less to wait
+// for.
 const quieterThanAlone = 0.95
 
 // sayControl names the phase of the control plane that takes longest, and how long connecting takes.

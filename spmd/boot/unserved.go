@@ -97,9 +97,9 @@ var (
 // notLaunchers are words of the names of ranks and sizes within a host, within a group, and of matrices, and of
 // programs, and of launchers that are looked for otherwise.
 var notLaunchers = []string{
-	"LOCAL", "NODE", "GROUP", "ROLE", "SHARD", "LORA", "TP", "PP", "DP", "EP", "CP", "TENSOR", "PIPELINE", "DATA",
-	"EXPERT", "CONTEXT", "PARALLEL", "MODEL", "NCCL", "RCCL", "SLURM", "KERAS", "TORCH", "TORCHELASTIC", "PMI", "PMIX",
-	"OMPI", "PERIGEE",
+	"LOCAL", "NODE", "CROSS", "GROUP", "ROLE", "SHARD", "LORA", "TP", "PP", "DP", "EP", "CP", "TENSOR", "PIPELINE",
+	"DATA", "EXPERT", "CONTEXT", "PARALLEL", "MODEL", "NCCL", "RCCL", "SLURM", "KERAS", "TORCH", "TORCHELASTIC", "PMI",
+	"PMIX", "OMPI", "PERIGEE",
 }
 
 // unknownLauncher finds a rank and a number of more than one that have one prefix and fit each other, nil for none.

@@ -461,6 +461,16 @@ func TestExpertsBesideKV(t *testing.T) {
 				t.Errorf("%s: %v", name, doc.Values["ep_beside"])
 			}
 		}
+		// The control must lie between the times alone and beside the other traffic, or nothing can be said.
+		for row, prefix := range map[string]string{"experts, e2e": "", "KV transfers": "other_"} {
+			alone, _ := one[prefix+"alone_us"].(float64)
+			busy, _ := one[prefix+"busy_us"].(float64)
+			beside, _ := one[prefix+"beside_us"].(float64)
+			unknown := busy >= beside || busy < 0.95*alone
+			if said := strings.Contains(o.Stdout, "# note: "+row+": "); said != unknown {
+				t.Errorf("%s: %g us alone, %g beside polling, %g beside the other:\n%s", row, alone, busy, beside, o.Stdout)
+			}
+		}
 	})
 }
 

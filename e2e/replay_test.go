@@ -51,6 +51,40 @@ func TestReplayPage(t *testing.T) {
 	harness.Contains(t, "stdout", o.Stdout, "294 requests in 59.309 s", "offered", ", carried ", ", capacity ")
 }
 
+// Engines post a descriptor for each run of contiguous pages of a layer: as many as the library counts.
+func TestReplayRunLength(t *testing.T) {
+	harness.ForEngines(t, func(t *testing.T, engine string) {
+		dir := harness.Files(t, map[string]string{"t.jsonl": `{"timestamp": 0, "input_length": 4096, "output_length": 1}
+{"timestamp": 50, "input_length": 4100, "output_length": 1}
+{"timestamp": 90, "input_length": 1, "output_length": 1}
+`})
+		for run, pieces := range map[string]int64{"": 514, "8": 32 + 33 + 1, "256": 1 + 2 + 1} { // of a layer
+			args := []string{"replay", "t.jsonl", "--model", "llama3.1-8b", "--serving", "vllm", "--prefill", "1xTP1", "--decode", "1xTP1",
+				"--scale", "0.01", "--isolated", "0", "--capacity", "0", "--engine", engine, "--result", "r.json"}
+			header := "note: moves: as vLLM, pages of 16 tokens (vLLM's default)\n"
+			want := int64(1)
+			if run != "" {
+				args = append(args, "--run-length", run)
+				header += "# note: moves: runs of " + run + " contiguous pages, a descriptor each\n"
+				fmt.Sscan(run, &want)
+			}
+			o := harness.MustRun(t, dir, args...)
+			harness.Contains(t, "stdout", o.Stdout, header)
+			doc, err := result.Read(filepath.Join(dir, "r.json"))
+			if err != nil || doc.Replay.RunLength != want || doc.Paths == nil {
+				t.Fatalf("--run-length %q: %+v, %v", run, doc, err)
+			}
+			var count int64
+			for _, use := range doc.Paths.Uses {
+				count += use.Count
+			}
+			if count != 32*pieces {
+				t.Errorf("--run-length %q: the engine has moved %d descriptors, want %d", run, count, 32*pieces)
+			}
+		}
+	})
+}
+
 // All requests of a trace move their bytes, each after it was due, and the result says so by its requests.
 func TestReplay(t *testing.T) {
 	harness.ForEngines(t, func(t *testing.T, engine string) {

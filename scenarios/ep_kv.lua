@@ -65,8 +65,14 @@ return {
         { "KV transfers", c.other_alone_us, c.other_busy_us, c.other_beside_us, c.other_slowdown },
       }
       for _, row in ipairs(rows) do
+        local why
         if row[3] >= row[4] then
-          result.note(row[1] .. ": as slow beside a thread that only polls, so nothing can be said of what the traffic costs")
+          why = "as slow beside a thread that only polls"
+        elseif row[3] < 0.95 * row[2] then
+          why = "slower alone than beside a thread that only polls"
+        end
+        if why then
+          result.note(row[1] .. ": " .. why .. ", so nothing can be said of what the traffic costs")
         end
       end
       result.sample("ep_slowdown", c.slowdown)

@@ -3,7 +3,7 @@
 
 -- What replay.open takes, under the names of the options.
 local of_schedule = {
-  "trace", "trace_unit", "model", "kv_cache_dtype", "state_dtype", "serving", "kv_replicas", "prefill", "decode", "routing", "moved", "cache", "block_size", "page_size", "flops", "layer_runs",
+  "trace", "trace_unit", "model", "kv_cache_dtype", "state_dtype", "serving", "kv_replicas", "prefill", "decode", "routing", "moved", "cache", "block_size", "page_size", "run_length", "flops", "layer_runs",
   "in_flight", "from", "to", "speed_up", "scale", "spread", "op", "pool",
 }
 
@@ -94,6 +94,7 @@ return {
     options.int { "cache", nil, "blocks that each worker keeps, the least recently used going first (default: all)", min = 1 },
     options.int { "block-size", nil, "tokens of a hash id (default: as the trace says)", min = 1 },
     options.int { "page-size", nil, "tokens of a page, each a descriptor a layer (default: the engine's own; with none one descriptor a group of layers and peer)", min = 1 },
+    options.int { "run-length", nil, "contiguous pages of a layer that are one descriptor: how fragmented the engine's list of blocks is (default: 1)", min = 1 },
     options.number { "flops", nil, "operations per second of a GPU in prefill, for which transfers then wait (default: they start at the arrival)", min = 1 },
     options.int { "layer-runs", nil, "runs of layers that leave one by one during the prefill; needs --flops", min = 1 },
     options.int { "in-flight", nil, "transfers that a decode rank admits at a time; needs --op READ (default: all)", min = 1 },

@@ -84,6 +84,29 @@ func TestJudgeAgainstLine(t *testing.T) {
 	}
 }
 
+// Where messages were faster than the line they took another way: nothing passes against line or ceiling.
+func TestJudgeAboveLine(t *testing.T) {
+	between := func(rate float64) *result.Document {
+		d := onLine(&result.Line{Rate: rate, Host: 4 * rate, From: "x", Ceiling: &result.Ceiling{Rate: 23e9}})
+		d.World.Hosts = []result.Host{{Name: "a", Ranks: []int{0}}, {Name: "b", Ranks: []int{1}}}
+		return d
+	}
+	for text, limit := range map[string]float64{
+		"pair_bw_gb_per_s.p50 > 0.8 * line": 25e9, "pair_bw_gb_per_s.p50 > 0.9 * ceiling": 25e9, "pair_bw_gb_per_s.p50 > 0.9 * line": 21e9,
+	} {
+		threshold, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := threshold.Judge(between(limit)); !o.Passed || o.Note != "" {
+			t.Errorf("%s of %g: %s, %s", text, limit, o, o.Note)
+		}
+		if o := threshold.Judge(between(2e9)); o.Passed || !strings.Contains(o.Note, " 22.0 GB/s, more than the line of 2.00 GB/s") {
+			t.Errorf("%s: passed %t, %s", text, o.Passed, o.Note)
+		}
+	}
+}
+
 // A threshold against the line can end a run while it goes on.
 func TestWatchLine(t *testing.T) {
 	threshold, err := Parse("pair_bw_gb_per_s.p50 > line abort")

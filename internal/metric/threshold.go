@@ -159,7 +159,13 @@ func (t Threshold) Judge(d *result.Document) Outcome {
 		return t.judgePath(d)
 	}
 	o := t.over(d, func(s Sample) bool { return t.admits(d, s) })
+	above := ""
+	if t.Of != "" && o.Passed {
+		above = d.AboveLine()
+	}
 	switch {
+	case above != "":
+		o.Passed, o.Note = false, above
 	case t.Metric == "contention" && o.Samples == 0 && calm(d):
 		o.Passed, o.Note = true, "no message of the workload in this result overlapped with one of another pattern"
 	case t.Metric == "slowdown" && o.Samples == 0 && t.Where == nil:

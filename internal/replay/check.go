@@ -40,7 +40,29 @@ func (o *Options) check() error {
 		return usage("--layer-runs %d: runs of layers leave while the prompt is prefilled, which takes no time without --flops",
 			o.LayerRuns).WithHint("--flops %g is about what a good prefill reaches on an H100", float64(model.PrefillFLOPS))
 	}
-	return o.checkWorkers()
+	return cmp.Or(o.checkWorkers(), o.checkRuns())
+}
+
+// checkRuns refuses runs of pages where none lie beside each other: each rank has its own heads of each page.
+func (o *Options) checkRuns() error {
+	if o.RunLength < 2 {
+		return nil
+	}
+	if !o.paged() {
+		return usage("--run-length %d: there are no pages, each descriptor holds all of a group of layers", o.RunLength).
+			WithHint("--serving, or --page-size, cuts a cache into pages")
+	}
+	if o.Replicas == model.ReplicasSplit {
+		return usage("--run-length %d with --kv-replicas split: ranks that share out pages have none beside each other", o.RunLength)
+	}
+	from, to := int64(o.Prefill.TP), int64(o.Decode.TP)
+	for _, g := range o.Model.Model.Groups {
+		if from/g.Copies(from) != to/g.Copies(to) && !g.State.Any() {
+			return usage("--run-length %d: TP%d and TP%d have other heads of a page, so that those of one page are not beside those of the next",
+				o.RunLength, from, to).WithHint("wanted the same TP for --prefill and --decode")
+		}
+	}
+	return nil
 }
 
 func (o *Options) checkNumbers() error {
@@ -50,6 +72,7 @@ func (o *Options) checkNumbers() error {
 		value, most float64
 	}{
 		{"cache", float64(o.CacheBlocks), math.MaxInt32},
+		{"run-length", float64(o.RunLength), math.MaxInt32},
 		{"layer-runs", float64(o.LayerRuns), float64(o.Model.Model.Layers)}, {"flops", o.FLOPS, far},
 		{"speed-up", o.SpeedUp, far}, {"scale", o.Scale, 1},
 		{"from", o.From.Seconds(), far}, {"to", o.To.Seconds(), far},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perigee/internal/fault"
+	"perigee/internal/model"
 	"perigee/internal/trace"
 )
 
@@ -53,6 +54,14 @@ func TestRefused(t *testing.T) {
 			[]string{"made.jsonl:1: wanted ceil(1500 tokens / 512 of a block) = 3 hash ids", "--block-size 1024"}},
 		{"pages", long, func(o *Options) { o.Model = pagedOf(t, "llama3.1-405b", 1) },
 			[]string{"made.jsonl:1: 1134000", "1134000 descriptors from one rank", "larger --page-size"}},
+		{"runs without pages", ids, func(o *Options) { o.RunLength = 4 }, []string{"--run-length 4: there are no pages", "--page-size"}},
+		{"runs of nothing", ids, func(o *Options) { o.RunLength = -1 }, []string{"--run-length", "got -1"}},
+		{"runs of heads", ids, func(o *Options) {
+			o.Model, o.RunLength, o.Decode.TP = pagedOf(t, "llama3.1-8b", 16), 4, 2*o.Prefill.TP
+		}, []string{"--run-length 4: TP", "have other heads of a page", "the same TP"}},
+		{"runs that are shared out", ids, func(o *Options) {
+			o.Model, o.RunLength, o.Replicas = pagedOf(t, "llama3.1-8b", 16), 4, model.ReplicasSplit
+		}, []string{"--run-length 4 with --kv-replicas split"}},
 		{"spread", ids, func(o *Options) { o.Spread = true }, []string{"--spread", "no grid", "leave --spread out"}},
 		{"miss without ids", plain, func(o *Options) { o.Moved = Missing }, []string{"--moved miss", "no hash ids", "CSV"}},
 		{"prefixes without ids", plain, func(o *Options) { o.Routing = PrefixAware },

@@ -183,7 +183,7 @@ func (m *maker) checkTransfer(pieces, whole int64) error {
 	switch {
 	case pieces > load.MaxPieces:
 		return usage("%d descriptors from one rank to another: wanted at most %d", pieces, load.MaxPieces).
-			WithHint("choose a larger --page-size, more --layer-runs, or a higher TP")
+			WithHint("choose a larger --page-size, a --run-length of contiguous pages, more --layer-runs, or a higher TP")
 	case whole > math.MaxInt64-m.Whole:
 		return usage("the bytes of all requests do not fit 63 bits").WithHint("--scale shrinks them")
 	}

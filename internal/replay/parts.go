@@ -15,14 +15,15 @@ type geometry struct {
 	cache  *model.Cache
 	move   model.Move
 	pairs  int64     // of ranks that exchange a cache
-	paged  bool      // each page is a descriptor
+	paged  bool      // each page is a descriptor, or each run of pages
+	run    int64     // contiguous pages in a descriptor
 	layers [][]int64 // by run of layers, how many of each group
 
 	num, den uint64 // the scale
 }
 
 func newGeometry(o *Options) geometry {
-	g := geometry{cache: o.Model, move: o.move(), paged: o.Model.Page > 0 || o.Model.Serving != model.Exact}
+	g := geometry{cache: o.Model, move: o.move(), paged: o.paged(), run: max(o.RunLength, 1)}
 	g.pairs = g.move.Pairs()
 	g.num, g.den = fraction(o.Scale)
 	groups, runs := o.Model.Model.Groups, int64(max(o.LayerRuns, 1))
@@ -42,6 +43,9 @@ func newGeometry(o *Options) geometry {
 	return g
 }
 
+// paged reports whether pages move.
+func (o *Options) paged() bool { return o.Model.Page > 0 || o.Model.Serving != model.Exact }
+
 // Page are the tokens of a descriptor's page; 0: descriptors hold all of a group of layers.
 func (s *Schedule) Page() int64 {
 	if !s.geometry.paged {
@@ -55,6 +59,9 @@ func (o *Options) Served() []string {
 	var texts []string
 	if o.Model.Serving != model.Exact {
 		texts = append(texts, fmt.Sprintf("as %v, %s", o.Model.Serving, o.Model.BlockText()))
+	}
+	if o.RunLength > 1 {
+		texts = append(texts, fmt.Sprintf("runs of %d contiguous pages, a descriptor each", o.RunLength))
 	}
 	if text := o.Copies(); text != "" {
 		texts = append(texts, text)
@@ -96,7 +103,8 @@ type amount struct {
 	count, bytes int64
 }
 
-// amounts appends what moves of the tokens from, up to the last, of a request of so many, in a run of layers.
+// amounts appends what moves of the tokens from, up to the last, of a request of so many, in a run of layers. Of the
+// contiguous pages of a layer the last run may have fewer.
 func (g *geometry) amounts(list []amount, run int, from, tokens int64) []amount {
 	if from >= tokens {
 		return list
@@ -121,8 +129,23 @@ func (g *geometry) amounts(list []amount, run int, from, tokens int64) []amount 
 			continue
 		}
 		for _, lot := range g.move.Lots(keep, each, states) {
-			list = append(list, amount{lot.Share, count, lot.Bytes})
+			list = g.runs(list, amount{lot.Share, count, lot.Bytes}, layers)
 		}
+	}
+	return list
+}
+
+// runs appends an amount with its pages, which are those of so many layers, in runs.
+func (g *geometry) runs(list []amount, x amount, layers int64) []amount {
+	if g.run == 1 {
+		return append(list, x)
+	}
+	pages := x.count / layers
+	if whole := pages / g.run; whole > 0 {
+		list = append(list, amount{x.share, whole * layers, g.run * x.bytes})
+	}
+	if rest := pages % g.run; rest > 0 {
+		list = append(list, amount{x.share, layers, rest * x.bytes})
 	}
 	return list
 }

@@ -9,6 +9,7 @@ import (
 	"perigee/internal/model"
 	"perigee/internal/trace"
 	"perigee/internal/trace/blockcache"
+	"perigee/internal/traffic/load"
 	"perigee/tools/matgen"
 )
 
@@ -140,6 +141,53 @@ func TestEveryPageOnce(t *testing.T) {
 							bytes[i], want[r.Index])
 					}
 				}
+			}
+		}
+	}
+}
+
+// Runs of contiguous pages carry the same bytes in as many descriptors as there are runs in each layer, also of what the
+// decode worker lacks, scaled, and where the engine is given them.
+func TestRunsOfPages(t *testing.T) {
+	tr := traceOf(t, line(0, 5001), line(1, 1), line(2, 131), line(3, 512))
+	for _, name := range model.Names() {
+		o := options(pagedOf(t, name, 16))
+		o.Prefill.TP, o.Decode.TP = 1, 1
+		single := mustMake(t, tr, o)
+		for _, run := range []int64{2, 7, 1000} {
+			o.RunLength = run
+			s := mustMake(t, tr, o)
+			bytes, descriptors := sums(t, s)
+			for i, r := range s.Requests {
+				var want int64
+				for group, g := range o.Model.Model.Groups {
+					pages, each := o.Model.Blocks(group, r.Input)
+					for _, l := range s.geometry.move.Lots(g.Keep, each, 1) {
+						if pages > 0 && l.Bytes > 0 {
+							want += (pages + run - 1) / run * int64(len(g.Layers))
+						}
+					}
+				}
+				if descriptors[i] != want || r.Bytes != single.Requests[i].Bytes || bytes[i] != r.Bytes {
+					t.Errorf("%s, runs of %d, %d tokens: %d descriptors of %d bytes, want %d of %d", name, run, r.Input, descriptors[i],
+						r.Bytes, want, single.Requests[i].Bytes)
+				}
+			}
+			posted, err := load.NewSchedule(s.Load(), s.Prefill.Ranks()+s.Decode.Ranks())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var all int64
+			for rank := range s.Prefill.Ranks() + s.Decode.Ranks() {
+				for _, x := range posted.Transfers(rank, 0) {
+					all += int64(len(x.LocalAt))
+				}
+			}
+			for i := range s.Requests {
+				all -= descriptors[i]
+			}
+			if all != 0 {
+				t.Errorf("%s, runs of %d: the engine gets %d descriptors more", name, run, all)
 			}
 		}
 	}

@@ -61,6 +61,10 @@ type Options struct {
 	CacheBlocks int
 	BlockTokens int64 // of a hash id, where [trace.Options] had it, too
 
+	// RunLength are the contiguous pages of a layer that are one descriptor, in the memory of both ends: how fragmented
+	// an engine's list of blocks is. 0 and 1: each page is a descriptor.
+	RunLength int64
+
 	// LayerRuns are runs of layers that leave one after the other while the prompt is prefilled. 0 and 1: all at once.
 	LayerRuns int
 	// FLOPS are the operations per second that a GPU reaches in prefill: a transfer then waits for its prefill, and

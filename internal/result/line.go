@@ -128,6 +128,30 @@ func (d *Document) LineText() string {
 	return text
 }
 
+// AboveLine says which figure is more than the line carries, so that none of the run is a part of it, and of a ceiling
+// that was measured over the same way; "" where none is, or no line is known.
+func (d *Document) AboveLine() string {
+	l := d.Line
+	if l == nil || len(d.World.Hosts) < 2 || l.Rate == 0 {
+		return ""
+	}
+	way := "they took another way, or the links are not as said (--line RATE)"
+	if d.Paths != nil && slices.ContainsFunc(d.Paths.ways(), d.bypasses) {
+		way = "the hosts share a kernel, and the bytes pass no network: UCX_TLS=tcp"
+	}
+	r := d.reached()
+	if len(r.messages) == 0 {
+		return ""
+	}
+	if p50 := stats.Median(r.messages); p50 > mostShare*l.Rate {
+		return fmt.Sprintf("%s %s, more than the line of %s: %s", r.what, size.Rate(p50), size.Rate(l.Rate), way)
+	}
+	if b, ok := d.Busiest(); ok && l.Host > 0 && b.Rate > mostShare*l.Host {
+		return fmt.Sprintf("%s %s, more than its line of %s: %s", b.Text(d), size.Rate(b.Rate), size.Rate(l.Host), way)
+	}
+	return ""
+}
+
 // mostShare is the largest part of a line that may be one: what is above has not gone through it.
 const mostShare = 1.05
 

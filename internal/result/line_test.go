@@ -64,6 +64,27 @@ func TestLineText(t *testing.T) {
 			t.Errorf("%s:\n got %q\nwant %q", name, got, c.want)
 		}
 	}
+	for name, c := range map[string]struct {
+		line *Line
+		runs [][]series.RankRun
+		want string
+	}{
+		"within":            {&Line{Rate: 25e9, Host: 25e9}, [][]series.RankRun{alone}, ""},
+		"a little above":    {&Line{Rate: 19.2e9, Host: 19.2e9}, [][]series.RankRun{alone}, ""},
+		"above":             {&Line{Rate: 19e9, Host: 25e9}, [][]series.RankRun{alone}, "p50 of messages between hosts 20.0 GB/s, more than the line of 19.0 GB/s: they took another way"},
+		"together above":    {&Line{Rate: 12e9, Host: 12e9}, [][]series.RankRun{shared}, "a sends 20.0 GB/s, more than its line of 12.0 GB/s: they took another way"},
+		"no line":           {&Line{Ceiling: ceiling}, [][]series.RankRun{alone}, ""},
+		"nothing was known": {nil, [][]series.RankRun{alone}, ""},
+	} {
+		if got := lined(c.line, "WRITE", c.runs...).AboveLine(); !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+	neighbours := lined(&given, "WRITE", alone)
+	neighbours.Paths = &Paths{Uses: []PathUse{{Op: "WRITE", Local: "dram", Remote: "dram", Reach: "network", Transport: "cma", Count: 1}}}
+	if got := neighbours.AboveLine(); !strings.HasSuffix(got, "the hosts share a kernel, and the bytes pass no network: UCX_TLS=tcp") {
+		t.Error(got)
+	}
 	d := lined(&nic, "WRITE", alone, shared)
 	d.Measurements[1].Phase = IsolatedPhase
 	if got := d.LineText(); strings.Contains(got, "busiest") {

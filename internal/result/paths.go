@@ -121,8 +121,11 @@ func (d *Document) PathWarnings() (list []string) {
 		bounces := vram && slices.ContainsFunc(hostOnly, w.Over)
 		switch {
 		case d.bypasses(w):
-			list = append(list, fmt.Sprintf("%s-%s goes between hosts over %s: they share a kernel, and these bytes pass no network; "+
-				"UCX_TLS=tcp", w.Op+" "+w.Local, w.Remote, w.over()))
+			text := fmt.Sprintf("%s-%s goes between hosts over %s: they share a kernel, and these bytes pass no network; UCX_TLS=tcp",
+				w.Op+" "+w.Local, w.Remote, w.over())
+			if !slices.Contains(list, text) { // one for all sizes
+				list = append(list, text)
+			}
 		case w.Emulated():
 			text := fmt.Sprintf("%s is emulated: %s has no such operation, and the target's CPU moves the bytes", what, w.over())
 			list = append(list, text+emulationHint(w, vram))

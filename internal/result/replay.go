@@ -12,28 +12,29 @@ import (
 // Replay is what became of a serving trace that was replayed as transfers. Times are nanoseconds; those of requests
 // count from ZeroNS.
 type Replay struct {
-	Trace    ReplayTrace   `json:"trace"`
-	Prefill  ReplayWorkers `json:"prefill"`
-	Decode   ReplayWorkers `json:"decode"`
-	Model    string        `json:"model"`
-	DType    string        `json:"kv_cache_dtype"`
-	DTypeBy  string        `json:"kv_cache_dtype_by,omitempty"`
-	Serving  string        `json:"serving,omitempty"`     // engine whose choices count; empty: none
-	Block    int64         `json:"block,omitempty"`       // tokens of a page, a descriptor; 0: it holds all of a group of layers
-	BlockBy  string        `json:"block_by,omitempty"`    // what decided that
-	State    string        `json:"state_dtype,omitempty"` // precision of recurrences
-	Replicas string        `json:"kv_replicas,omitempty"` // what decode ranks receive that hold the same: full or split
-	Copied   string        `json:"copies,omitempty"`      // who receives the same as others, in words
-	Routing  string        `json:"routing"`
-	Moved    string        `json:"moved"` // prompt or miss
-	SpeedUp  float64       `json:"speed_up"`
-	Scale    float64       `json:"scale"`
-	Spread   bool          `json:"spread"`
-	FLOPS    float64       `json:"flops"`             // of a GPU in prefill, by which TTFT is reckoned
-	Waits    bool          `json:"waits_for_prefill"` // transfers began after their prefill, not at the arrival
-	Op       string        `json:"op"`
-	InFlight int           `json:"in_flight,omitempty"`  // transfers that a decode rank admits at a time; 0: all
-	Copies   bool          `json:"posts_copy,omitempty"` // NIXL in one host: a post may take as long as its transfer
+	Trace     ReplayTrace   `json:"trace"`
+	Prefill   ReplayWorkers `json:"prefill"`
+	Decode    ReplayWorkers `json:"decode"`
+	Model     string        `json:"model"`
+	DType     string        `json:"kv_cache_dtype"`
+	DTypeBy   string        `json:"kv_cache_dtype_by,omitempty"`
+	Serving   string        `json:"serving,omitempty"`     // engine whose choices count; empty: none
+	Block     int64         `json:"block,omitempty"`       // tokens of a page; 0: a descriptor holds all of a group of layers
+	BlockBy   string        `json:"block_by,omitempty"`    // what decided that
+	RunLength int64         `json:"run_length,omitempty"`  // contiguous pages in a descriptor; 0: of an earlier version, one
+	State     string        `json:"state_dtype,omitempty"` // precision of recurrences
+	Replicas  string        `json:"kv_replicas,omitempty"` // what decode ranks receive that hold the same: full or split
+	Copied    string        `json:"copies,omitempty"`      // who receives the same as others, in words
+	Routing   string        `json:"routing"`
+	Moved     string        `json:"moved"` // prompt or miss
+	SpeedUp   float64       `json:"speed_up"`
+	Scale     float64       `json:"scale"`
+	Spread    bool          `json:"spread"`
+	FLOPS     float64       `json:"flops"`             // of a GPU in prefill, by which TTFT is reckoned
+	Waits     bool          `json:"waits_for_prefill"` // transfers began after their prefill, not at the arrival
+	Op        string        `json:"op"`
+	InFlight  int           `json:"in_flight,omitempty"`  // transfers that a decode rank admits at a time; 0: all
+	Copies    bool          `json:"posts_copy,omitempty"` // NIXL in one host: a post may take as long as its transfer
 
 	ZeroNS  int64 `json:"zero_ns"`  // of the schedule, on the common time line
 	SpanNS  int64 `json:"span_ns"`  // steady window: from zero until the last transfer was due, or as much as is known
@@ -216,10 +217,14 @@ func (r *Replay) found() (lines []string) {
 	return slices.DeleteFunc(order, func(line string) bool { return line == "" })
 }
 
-// peaksLead reports whether windows ask for more than a capacity that the mean keeps.
+// peaksLead reports whether windows ask for more than a capacity that the mean keeps, in each stretch of it.
 func (r *Replay) peaksLead() bool {
-	return r.Capacity != nil && r.Offered < *r.Capacity && r.beyond() == "" &&
-		slices.ContainsFunc(r.Scales, func(s ReplayScale) bool { return s.Over > 0 })
+	if r.Capacity == nil || r.beyond() != "" {
+		return false
+	}
+	least, most := r.capacities()
+	beyond := func(s ReplayScale) bool { return s.Over > 0 && s.Offered > most }
+	return r.Offered < least && slices.ContainsFunc(r.Scales, beyond)
 }
 
 // inFull says what part of the trace's load was replayed, and what all of it would ask for; empty where it was all.
@@ -228,8 +233,12 @@ func (r *Replay) inFull() string {
 	if !(part > 0) || few(part) == "1" {
 		return ""
 	}
-	text := fmt.Sprintf("this replay is %s of the trace's load (scale %g, %g x its speed): in full it asks for %s", few(part), r.Scale,
-		r.SpeedUp, size.Rate(r.Offered/part))
+	speed := ""
+	if r.SpeedUp != 1 {
+		speed = fmt.Sprintf(", %g x its speed", r.SpeedUp)
+	}
+	text := fmt.Sprintf("this replay is %s of the trace's load (scale %g%s): in full it asks for %s", few(part), r.Scale, speed,
+		size.Rate(r.Offered/part))
 	if r.Capacity == nil || *r.Capacity <= 0 {
 		return text + " on average"
 	}

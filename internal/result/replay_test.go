@@ -70,6 +70,14 @@ func TestReplayAnswer(t *testing.T) {
 		"empty stretch": {func(r *result.Replay) { r.Stretches, r.Scale, r.SpeedUp = []float64{2e9, 0, 2.5e9}, 0.1, 2 }, []string{
 			"offered 2.00 GB/s, carried 1.90 GB/s, capacity 2.00 GB/s (0 B/s to 2.50 GB/s in 3 stretches): near its capacity, 1.00 of it on average",
 			"this replay is 0.2 of the trace's load (scale 0.1, 2 x its speed): in full it asks for 10.0 GB/s, at least 4 x the capacity, on average"}},
+		"peaks within the best stretch": {func(r *result.Replay) { *r.Capacity, r.Stretches = 90e9, []float64{60e9, 90e9, 130e9} }, []string{
+			"offered 2.00 GB/s, carried 1.90 GB/s, capacity 90.0 GB/s (60.0 to 130 in 3 stretches): not saturated, 0.022 of the capacity on average",
+			"peaks ask for 1.3 x the capacity in 0.1 s (1 of 2 windows are beyond it), 0.22 x the capacity in 1 s"}},
+		"a stretch below the mean": {func(r *result.Replay) { r.Offered, r.Stretches = 1.9e9, []float64{1.8e9, 2.1e9, 2e9} }, []string{
+			"offered 1.90 GB/s, carried 1.90 GB/s, capacity 2.00 GB/s (1.80 to 2.10 in 3 stretches): near its capacity, 0.95 of it on average"}},
+		"a part at its speed": {func(r *result.Replay) { r.Capacity, r.Scale, r.Scales[0].Over = nil, 0.1, 0 }, []string{
+			"offered 2.00 GB/s, carried 1.90 GB/s",
+			"this replay is 0.1 of the trace's load (scale 0.1): in full it asks for 20.0 GB/s on average"}},
 		"low stretch": {func(r *result.Replay) { r.Offered, r.Stretches = 1e9, []float64{1.2e9, 2.5e9, 2e9} }, []string{
 			"peaks ask for 60 x the capacity in 0.1 s (1 of 2 windows are beyond it), 10 x the capacity in 1 s",
 			"offered 1.00 GB/s, carried 1.90 GB/s, capacity 2.00 GB/s (1.20 to 2.50 in 3 stretches): no verdict, since the capacity varies: 0.50 of it on average"}},

@@ -17,6 +17,7 @@
 ---@field cache? integer blocks that each worker keeps; by default all
 ---@field block_size? integer tokens of a hash id; by default as the trace says
 ---@field page_size? integer tokens of a page, each a descriptor a layer; by default the engine's own
+---@field run_length? integer contiguous pages of a layer that are one descriptor; by default 1
 ---@field flops? number operations per second of a GPU in prefill, for which transfers then wait
 ---@field layer_runs? integer runs of layers that leave one by one during the prefill
 ---@field in_flight? integer transfers that a decode rank admits at a time; by default all

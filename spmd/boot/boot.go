@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,6 +37,15 @@ type Process struct {
 
 // Environ looks up environment variables. os.LookupEnv is one.
 type Environ func(key string) (string, bool)
+
+// Names are those of this process's environment variables.
+func Names() (names []string) {
+	for _, text := range os.Environ() {
+		name, _, _ := strings.Cut(text, "=")
+		names = append(names, name)
+	}
+	return names
+}
 
 // detector recognises one launcher. It returns a nil connect function if the
 // process was not started by it.

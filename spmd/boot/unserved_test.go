@@ -1,6 +1,8 @@
 package boot
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,11 +32,23 @@ func TestUnserved(t *testing.T) {
 		{"MV2_COMM_WORLD_RANK=0 MV2_COMM_WORLD_SIZE=1 PMI_RANK=0 PMI_SIZE=1", "", "", ""},
 		{"PET_NODE_RANK=0 PET_NNODES=1", "", "", ""},
 		{"FLUX_TASK_RANK=x FLUX_JOB_SIZE=2", "", "", ""},
-		{"MYAPP_RANK=0 MYAPP_SIZE=8", "", "", ""},
+		{"HOROVOD_RANK=1 HOROVOD_SIZE=2 HOROVOD_LOCAL_RANK=1 HOROVOD_LOCAL_SIZE=2", "of Horovod", "RANK=$HOROVOD_RANK", ""},
+		{"NEW_COMM_WORLD_RANK=1 NEW_COMM_WORLD_SIZE=4", "of an unknown launcher", "RANK=$NEW_COMM_WORLD_RANK WORLD_SIZE=$NEW_COMM_WORLD_SIZE", ""},
+		{"NEW_RANK=0 NEW_WORLD_SIZE=4", "NEW_RANK=0 and NEW_WORLD_SIZE=4 say", "RANK=$NEW_RANK", ""},
+		{"MYAPP_RANK=0 MYAPP_SIZE=8", "", "", "MYAPP_RANK=0 and MYAPP_SIZE=8 may be variables of an unknown launcher: what"},
+		{"MYAPP_PROCID=7 MYAPP_NTASKS=8", "", "", "MYAPP_PROCID=7 and MYAPP_NTASKS=8 may be"},
+		{"MYAPP_RANK=0 MYAPP_SIZE=1", "", "", ""},
+		{"MYAPP_RANK=8 MYAPP_SIZE=8 MYAPP_WORLD_SIZE=8", "", "", ""},
+		{"MYAPP_RANK=x MYAPP_SIZE=8 OTHER_RANK=1 OTHER_WORLD_SIZES=4 _RANK=0 _SIZE=2", "", "", ""},
+		{"NEW_RANK=0 OTHER_WORLD_SIZE=4", "", "", ""},
+		{"LOCAL_RANK=0 LOCAL_WORLD_SIZE=4 GROUP_RANK=0 GROUP_WORLD_SIZE=2 ROLE_RANK=0 ROLE_WORLD_SIZE=4", "", "", ""},
+		{"NCCL_RANK=0 NCCL_WORLD_SIZE=4 KERAS_RANK=0 KERAS_SIZE=2 VLLM_DP_RANK=0 VLLM_DP_SIZE=4 NEW_LOCAL_RANK=0 NEW_LOCAL_SIZE=2", "", "", ""},
+		{"SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_NODE_RANK=0 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 PMIX_NAMESPACE=x", "", "", ""},
+		{"NEW_RANK=0 NEW_WORLD_SIZE=4 PERIGEE_LAUNCHER=local", "", "", ""},
 		{"FLUX_TASK_RANK=0 FLUX_JOB_SIZE=2 PERIGEE_LAUNCHER=local", "", "", ""},
 		{"FLUX_TASK_RANK=0 FLUX_JOB_SIZE=2 PERIGEE_LAUNCHER=auto", "of Flux", "RANK=$FLUX_TASK_RANK", ""},
 	} {
-		note, err := Unserved(environ(vars(c.env)))
+		note, err := Unserved(environ(vars(c.env)), slices.Collect(maps.Keys(vars(c.env))))
 		if (err != nil) != (c.says != "") || err != nil && (fault.KindOf(err) != fault.Launch || !strings.Contains(err.Error(), c.says) ||
 			!strings.Contains(fault.HintOf(err), c.line) || !strings.Contains(fault.HintOf(err), "-n N or --launcher local")) {
 			t.Errorf("%q: got %v (%s), want %q", c.env, err, fault.HintOf(err), c.says)

@@ -70,8 +70,8 @@ func TestSaysWhatItIs(t *testing.T) {
 		"benchlog/testdata/inferencex.json":                                      "1 of 1 log passed*InferenceX*1500.00*38.50*40900.00*200.00*warning: *tokens per second are those of a GPU",
 		"benchlog/testdata/max.log":                                              "1 of 1 log passed* - 10 100 0 60.00*660.00*warning: *the client is not known: figures that it calls otherwise are not read",
 		write("a.json", aiperf):                                                  "failed: *level 8: no figure of its E2EL can be read",
-		write("e.log", "2026-01-02 - evalscope - INFO: Benchmarking summary:\n"): "failed: *no result of a known client (vLLM, SGLang, *InferenceX); it seems to be of EvalScope",
-		write("m.log", "python benchmark_serving_multi_turn.py\n"):               "failed: *it seems to be of vLLM's multi-turn client",
+		write("e.log", "2026-01-02 - evalscope - INFO: Benchmarking summary:\n"): "failed: *it is of EvalScope, not a client that perigee knows (known: vLLM, SGLang, *InferenceX)",
+		write("m.log", "python benchmark_serving_multi_turn.py\n"):               "failed: *it is of vLLM's multi-turn client, not a client that perigee knows",
 		write("n.log", "hello\n"):                                                "failed: *no line \"Benchmarking with concurrency\", and no result of a known client (vLLM, *InferenceX)",
 	} {
 		out, said, code := perigee(t, map[string]string{}, "parse", "--settle", "0s", file)

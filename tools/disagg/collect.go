@@ -114,6 +114,9 @@ func (r *session) judge(t *batch.Task, o *outcome) {
 		return
 	}
 	o.Verdict = judge.Judge(e, want, r.Gates, &t.End)
+	if err := o.HoldTransfers(t.Dir, want.Line, r.Gates); err != nil {
+		o.Warnings = append(o.Warnings, err.Error())
+	}
 	if r.Probe {
 		if p := probe.Read(t.Dir); p.Corrupt != "" {
 			o.State, o.Reasons = judge.Failed, append([]string{p.String()}, o.Reasons...)

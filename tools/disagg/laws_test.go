@@ -1,6 +1,7 @@
 package disagg
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -160,6 +161,13 @@ func TestTransfersAboveTheLine(t *testing.T) {
 		{`{"kv_transfer_speed_gb_s": 9.5e1}`, "50GB/s", "4_output_server.log", "a KV transfer of 95 GB/s"},
 		{`trtllm_kv_transfer_speed_gb_s_sum{model_name="m"} 1040.2`, "50GB/s", "4_output_server.log", ""},
 		{"nothing of that", "50GB/s", "4_output_server.log", ""},
+		{"INFO KV Transfer metrics: Num successful transfers=6, Avg xfer time (ms)=1.0, Avg MB per transfer=125.0", "400Gbit", "",
+			"a KV transfer of 131.1 GB/s is faster"},
+		{`[{"kv_cache_size": 1000, "kv_cache_transfer_start": 1.5, "kv_cache_transfer_end": 1.6}, {"kv_cache_size": 40000000000, ` +
+			`"kv_cache_transfer_start": 2.5, "kv_cache_transfer_end": 3.0}]`, "400Gbit", "a.log", "a.log, line 1: a KV transfer of 80 GB/s"},
+		{"KV Transfer metrics: Avg MB per transfer=50000.0, Throughput (MB/s)=20000", "400Gbit", "decode.log",
+			"level 4: first tokens come within 402.9 ms, but a KV transfer of 5.243e+04 MB (decode.log, line 1) takes at least 1049 ms"},
+		{"KV Transfer metrics: Avg MB per transfer=500.0, Throughput (MB/s)=20000", "400Gbit", "decode.log", ""},
 	} {
 		dir := t.TempDir()
 		bench := string(golden)
@@ -181,6 +189,39 @@ func TestTransfersAboveTheLine(t *testing.T) {
 				t.Errorf("%s: %s", c.line, warnings)
 			}
 		}
+	}
+}
+
+// The line of the configuration holds for a run and for parse of its folder, and the page has the reason.
+func TestTransfersAboveTheConfiguredLine(t *testing.T) {
+	for line, reason := range map[string]string{
+		"400Gbit": "a KV transfer of 109.1 GB/s is faster than the line of 50 GB/s", "1000Gbit": "",
+	} {
+		out, config := judged(t)
+		text, err := os.ReadFile(config)
+		must(t, err)
+		log := filepath.Join(filepath.Dir(config), "3_output_GEN_0.log")
+		must(t, os.WriteFile(config, fmt.Appendf(text, "\njob: {line: %s}\n", line), 0o600),
+			os.WriteFile(log, []byte("KV Transfer metrics: Throughput (MB/s)=104000.5\n"), 0o600))
+		said, code := rejudge(t, out, config)
+		if (code != 0) != (reason != "") || !strings.Contains(said, reason) {
+			t.Errorf("run with %s: exit code %d\n%s", line, code, said)
+		}
+		folder, err := filepath.Glob(filepath.Join(out, "slurm_logs", "disagg_perf_effective*"))
+		must(t, err)
+		p, _ := parse(t, folder[0])
+		if reasons := strings.Join(p.Reasons, "\n"); (p.State == "failed") != (reason != "") || !strings.Contains(reasons, reason) {
+			t.Errorf("parse with %s: %s: %s", line, p.State, reasons)
+		}
+		if all, said, _ := perigee(t, nil, "report", out, "--format", "json"); !strings.Contains(all, reason) {
+			t.Errorf("report with %s: %s%s", line, all, said)
+		}
+	}
+	_, config := judged(t)
+	text, err := os.ReadFile(config)
+	must(t, err, os.WriteFile(config, append(text, "\njob: {line: 400}\n"...), 0o600))
+	if out, said, code := perigee(t, nil, "validate", config); code == 0 || !strings.Contains(out+said, "job.line: wanted a rate such as 200Gbit") {
+		t.Errorf("exit code %d\n%s%s", code, out, said)
 	}
 }
 

@@ -32,7 +32,7 @@ type ParseCmd struct {
 	Config string   `placeholder:"FILE" help:"The case's configuration, which says what to expect [effective.yaml in the folder]."`
 	Known
 	judge.Gates
-	Line   string        `placeholder:"RATE" help:"Rate of the links between hosts, such as 400Gbit: no KV transfer in the logs may be faster."`
+	Line   string        `placeholder:"RATE" help:"Rate of the links between hosts, such as 400Gbit: no KV transfer in the logs may be faster [job.line of the configuration]."`
 	Settle time.Duration `default:"500ms" placeholder:"TIME" help:"Wait until a log has not grown for so long, unless the job's end mark is there [500ms]."`
 	Format
 
@@ -95,12 +95,8 @@ func (c *ParseCmd) parse(path string) (reading, error) {
 	}
 	v := judgeFolder(path, e, want, c.Gates)
 	v.Warnings = append(warnings, v.Warnings...)
-	if c.line > 0 {
-		t, err := judge.FastestTransfer(path)
-		if err != nil {
-			return reading{}, err
-		}
-		v.HoldTransfer(t, c.line, c.Gates)
+	if err := v.HoldTransfers(path, cmp.Or(c.line, want.Line), c.Gates); err != nil {
+		return reading{}, err
 	}
 	return reading{path, v, e.Log}, nil
 }

@@ -60,8 +60,8 @@ func TestParseSeveral(t *testing.T) {
 			"failed: benchlog/testdata/sglang.jsonl: the run of unknown concurrency: 1 of 4 requests failed",
 			"warning: benchlog/testdata/sglang.jsonl: level 8: the log does not say how many requests failed",
 		}},
-		{"../../testdata/logs/1_clean_two_levels.log ../benchlog.go", int(fault.Threshold), []string{
-			"1_clean_two_levels.log passed TensorRT-LLM 4 32 0 148.10 7.60 7.50", "benchlog.go failed - - - -", "no result of a known client",
+		{"../../testdata/logs/1_clean_two_levels.log ../lines.go", int(fault.Threshold), []string{
+			"1_clean_two_levels.log passed TensorRT-LLM 4 32 0 148.10 7.60 7.50", "lines.go failed - - - -", "no result of a known client",
 		}},
 		{"vllm.log absent", int(fault.Input), []string{"absent: no such file"}},
 	} {

@@ -189,7 +189,7 @@ func launcher(m machine) []Finding {
 		f.Found = "this process is a rank of " + name
 	default:
 		f.Found = "none: perigee run starts the ranks on this machine itself"
-		note, err := boot.Unserved(m.env)
+		note, err := boot.Unserved(m.env, boot.Names())
 		if err != nil {
 			f.Verdict, f.Found, f.Remedy = Bad, err.Error(), fault.HintOf(err)
 		} else if note != "" {

@@ -76,6 +76,7 @@ var panels = sync.OnceValue(func() *template.Template {
 		"violated":    violated,
 		"sorted":      violatedFirst,
 		"verdict":     verdictChip,
+		"whyViolated": whyViolated,
 		"measured":    measuredText,
 	}).Parse(panelHTML)).Parse(expertsHTML + sharesHTML + movedHTML + replayHTML))
 })
@@ -124,6 +125,14 @@ func verdict(t result.Threshold) string {
 		return "passed"
 	}
 	return "violated"
+}
+
+// whyViolated is what is known of a violation beside its value.
+func whyViolated(t result.Threshold) string {
+	if verdict(t) != "violated" {
+		return ""
+	}
+	return t.Note
 }
 
 // violated counts the thresholds that are.

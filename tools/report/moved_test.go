@@ -116,6 +116,26 @@ func TestWhatMovedTheBytes(t *testing.T) {
 	}
 }
 
+// What a run warns of, and why a threshold is violated though its value is beyond the limit, stands in page and text.
+func TestBytesThatPassNoNetwork(t *testing.T) {
+	d := observed(smallDocument(), 1)
+	for i := range d.Paths.Uses {
+		d.Paths.Uses[i].Transport, d.Paths.Uses[i].Device = "cma", "memory"
+	}
+	d.Notes = []string{"WARNING: " + d.PathWarnings()[0]}
+	violated, value := false, 5.
+	d.Thresholds = []result.Threshold{{Threshold: "pair_bw_gb_per_s.p50 > 0.9 * line", Value: &value, Samples: 3, Passed: &violated, Note: "more than the line of x"}}
+	page, text := htmlOf(t, d), textOf(t, d, look{width: 200})
+	for _, want := range []string{"WRITE dram-dram goes between hosts over cma: they share a kernel, and these bytes pass no network; UCX_TLS=tcp", "more than the line of x"} {
+		if !strings.Contains(page, want) || !strings.Contains(text, want) {
+			t.Errorf("%t, and in the text %t: %q:\n%s", strings.Contains(page, want), strings.Contains(text, want), want, text)
+		}
+	}
+	if !strings.Contains(text, "\n- warning: WRITE") {
+		t.Error(text)
+	}
+}
+
 // Of many NICs page and text have those with counters and the busiest, JSON has all.
 func TestManyNICs(t *testing.T) {
 	d := manyNICs()

@@ -37,6 +37,20 @@ func TestReplayText(t *testing.T) {
 	}
 }
 
+// The finding stands before the picture, what else there is to say of a replay behind it.
+func TestReplayFindingBeforeThePicture(t *testing.T) {
+	d := resulttest.Replayed(12000)
+	page, text := htmlOf(t, d), textOf(t, d, look{width: 100, bars: true})
+	for name, x := range map[string]struct{ text, picture string }{
+		"text": {text, "Load over the time of the replay"}, "page": {page, `data-chart="answer"`},
+	} {
+		finding, picture := strings.Index(x.text, ": not saturated"), strings.Index(x.text, x.picture)
+		if rest := strings.Index(x.text, "Peaks ask for"); finding < 0 || picture < finding || rest < picture {
+			t.Errorf("%s: the finding is at %d, the picture at %d, the rest at %d", name, finding, picture, rest)
+		}
+	}
+}
+
 // A page does not grow with the number of requests.
 func TestReplayPageIsSmall(t *testing.T) {
 	page := pageOf(t, write(t, resulttest.Replayed(100_000), "r.json.zst"))

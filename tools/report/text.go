@@ -169,18 +169,21 @@ func writeSummary(p *printer, in input, l look) {
 	if f.Answer.Sentence != "" {
 		p.finding(l, figures.Finding{Level: f.Answer.Level, Text: f.Answer.Sentence})
 	}
+	if f.Replay != nil && l.bars { // all that follows is longer
+		writeFirstChart(p, f, l)
+		p.line("")
+	}
 	if f.Answer.Why != "" {
 		p.finding(l, figures.Finding{Level: "detail", Text: f.Answer.Why})
 	}
 	if f.Answer.Path != "" {
 		p.finding(l, figures.Finding{Level: "detail", Text: f.Answer.Path})
 	}
-	if l.bars && len(f.Answer.Charts) > 0 {
-		first := f.Answer.Charts[0]
-		if f.Replay != nil {
-			first = f.Replay.Timeline(mostBarLines / 2)
-		}
-		writeBars(p, first, l)
+	for _, text := range d.PathWarnings() {
+		p.finding(l, figures.Finding{Level: "note", Text: "warning: " + text})
+	}
+	if f.Replay == nil {
+		writeFirstChart(p, f, l)
 	}
 	if l.full && len(f.Answer.Judged) > 0 {
 		p.line("")
@@ -209,6 +212,18 @@ func writeSummary(p *printer, in input, l look) {
 			p.left = append(p.left, x.what)
 		}
 	}
+}
+
+// writeFirstChart draws the first picture, on a terminal.
+func writeFirstChart(p *printer, f *figures.Figures, l look) {
+	if !l.bars || len(f.Answer.Charts) == 0 {
+		return
+	}
+	first := f.Answer.Charts[0]
+	if f.Replay != nil {
+		first = f.Replay.Timeline(mostBarLines / 2)
+	}
+	writeBars(p, first, l)
 }
 
 // finding writes a text with the mark of its level.
@@ -440,6 +455,9 @@ func writeThresholds(p *printer, d *result.Document, l look) {
 			of = fmt.Sprintf("  (%s, %s)", measuredText(t), cli.Count(t.Samples, "sample"))
 		}
 		p.line("%s  %s%s", l.paint(colours[v], fmt.Sprintf("%-10s", v)), plaintext.Escape(t.Threshold), of)
+		if why := whyViolated(t); why != "" {
+			p.finding(l, figures.Finding{Level: "detail", Text: why})
+		}
 	}
 }
 

@@ -31,6 +31,9 @@ func JUnitSuite(name string, began time.Time, thresholds []result.Threshold, fai
 			c.Skipped = "not judged: the run has not ended"
 		case !*t.Passed:
 			c.Failure = fmt.Sprintf("%s is violated: it is %s over %s", t.Text(), measured, cli.Count(t.Samples, "sample"))
+			if t.Note != "" {
+				c.Failure += "; " + t.Note
+			}
 		}
 		s.Cases = append(s.Cases, c)
 	}

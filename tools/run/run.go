@@ -89,7 +89,7 @@ func StartsHere(env boot.Environ, flags Flags, w io.Writer) error {
 	if flags.Ranks != nil {
 		return nil
 	}
-	note, err := boot.Unserved(env)
+	note, err := boot.Unserved(env, boot.Names())
 	if note != "" {
 		fmt.Fprintln(w, "perigee: note:", note)
 	}

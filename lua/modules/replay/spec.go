@@ -49,7 +49,7 @@ func (r *instance) specFrom(what string, t *glua.LTable, w *spmd.World) (s spec,
 	prefill, decode := f.Text("prefill", ""), f.Text("decode", "")
 	s.Routing, s.Moved = replay.Routing(f.Text("routing", "")), replay.Moved(f.Text("moved", ""))
 	s.CacheBlocks, s.BlockTokens = f.Int("cache", 0, 1), f.Integer("block_size", 0, 1)
-	s.LayerRuns = f.Int("layer_runs", 0, 1)
+	s.LayerRuns, s.RunLength = f.Int("layer_runs", 0, 1), f.Integer("run_length", 0, 1)
 	s.FLOPS, s.inFlight = f.Number("flops", 0), f.Int("in_flight", 0, 1)
 	s.From, s.To = duration(f.Seconds("from")), duration(f.Seconds("to"))
 	s.SpeedUp, s.Scale, s.Spread = f.Number("speed_up", 1), f.Number("scale", 1), f.Bool("spread", false)
@@ -228,7 +228,7 @@ func (x *made) about(s spec) result.Replay {
 		FLOPS: cmp.Or(s.FLOPS, model.PrefillFLOPS), Waits: s.FLOPS > 0,
 	}
 	if about.Block = x.Page(); about.Block > 0 {
-		about.BlockBy = x.Model.BlockBy
+		about.BlockBy, about.RunLength = x.Model.BlockBy, max(x.RunLength, 1)
 	}
 	return about
 }

@@ -249,16 +249,26 @@ func (m *machine) line(line []byte) {
 	}
 }
 
-// others are clients whose results are not known, by a word of their logs.
+// others are clients whose results are not known, by words of their logs: their names, and what they alone print.
 var others = []struct {
 	word []byte
 	name string
 }{
-	{[]byte("evalscope"), "EvalScope"}, {[]byte("benchmark_serving_multi_turn"), "vLLM's multi-turn client"},
+	{[]byte("evalscope"), evalScope},
+	{[]byte("Benchmarking summary:"), evalScope}, {[]byte("Percentile results:"), evalScope},
+	{[]byte("benchmark_serving_multi_turn"), multiTurn}, {[]byte("input_num_turns "), multiTurn},
+	{[]byte("[BENCHMARK] num_samples "), oldTRTLLM}, {[]byte("seq_throughput(seq/sec)"), oldTRTLLM},
+	{[]byte("[BENCHMARK] batch_size "), oldTRTLLM}, {[]byte("[BENCHMARK] model_name "), oldTRTLLM},
 	{[]byte("genai-bench"), "genai-bench"}, {[]byte("guidellm"), "GuideLLM"},
 }
 
-// mention notes a client that is not known, as long as there is no result.
+const (
+	evalScope = "EvalScope"
+	multiTurn = "vLLM's multi-turn client"
+	oldTRTLLM = "TensorRT-LLM's old client (gptManagerBenchmark, benchmark.py)"
+)
+
+// mention notes a client that is not known, as long as there is no result. The first one counts.
 func (m *machine) mention(line []byte) {
 	if m.log.Other != "" || m.marked || m.log.Warmups > 0 {
 		return

@@ -3,6 +3,7 @@ package benchlog
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -90,6 +91,9 @@ func (l *Log) object(text []byte, line int) error {
 	case r.has("hw", "conc", "framework") && (r.has("mean_ttft") || r.has("output_tput_per_gpu")):
 		r.inferenceX()
 	default:
+		if r.has("Number of concurrency") || r.has("Succeed requests") {
+			l.Other = evalScope
+		}
 		return fmt.Errorf("line %d: %w", line, errNoResult)
 	}
 	if key, at := jsonkeys.Twice(text); key != "" {
@@ -215,8 +219,8 @@ func (r *result) serving() {
 	}
 }
 
-// inferenceX reads a point of InferenceX's aggregates: latencies in seconds, rates of tokens of a GPU. All answers have
-// the same length.
+// inferenceX reads a point of InferenceX's aggregates: rates of tokens of a GPU, and latencies in seconds, also where
+// their names still end in the client's "_ms". All answers have the same length.
 func (r *result) inferenceX() {
 	l := &r.level
 	l.Client, l.PerGPU = InferenceX, true
@@ -224,13 +228,45 @@ func (r *result) inferenceX() {
 		"conc": bounded, "output_tput_per_gpu": outputRate, "input_tput_per_gpu": inputRate, "tput_per_gpu": totalRate,
 	})
 	r.number(r.keys, "osl", "", "", func(x float64) { l.AskedOutput = x })
+	told := r.unitByInteractivity()
 	for _, key := range slices.Sorted(maps.Keys(r.keys)) {
-		word, name, _ := strings.Cut(key, "_")
+		name, inMs := strings.CutSuffix(key, "_ms")
+		word, name, _ := strings.Cut(name, "_")
 		stat, quantity := statistic(word), strings.ToUpper(name)
-		if stat != "" && slices.Contains(Quantities, quantity) {
-			r.number(r.keys, key, quantity, stat, func(x float64) { l.set(quantity, stat, x*1e3) })
+		if stat == "" || !slices.Contains(Quantities, quantity) {
+			continue
+		}
+		if told == 0 && inMs {
+			l.unreadable(quantity)
+			r.unread(key, "a mean_intvty_ms beside it that shows whether it is in s or ms", fmt.Sprint(r.keys[key]))
+			continue
+		}
+		unit := cmp.Or(told, 1e3)
+		r.number(r.keys, key, quantity, stat, func(x float64) { l.set(quantity, stat, x*unit) })
+	}
+}
+
+// unitByInteractivity returns what a latency of InferenceX's aggregates is to be multiplied with for ms, as their
+// tokens per second of a user say it, which are the inverse of TPOT; 0 where nothing says it.
+func (r *result) unitByInteractivity() (factor float64) {
+	for _, stat := range []string{"mean", "median", "p99"} {
+		for _, suffix := range []string{"", "_ms"} {
+			tpot, intvty := r.plain(stat+"_tpot"+suffix), r.plain(stat+"_intvty"+suffix)
+			for _, unit := range []float64{1, 1e3} {
+				if math.Abs(tpot*unit*intvty/1e3-1) < 0.05 {
+					return unit
+				}
+			}
 		}
 	}
+	return 0
+}
+
+// plain returns the number that a key holds, 0 where it holds none.
+func (r *result) plain(key string) float64 {
+	n, _ := r.keys[key].(json.Number)
+	x, _ := n.Float64()
+	return x
 }
 
 // askedOutput takes the tokens that SGLang's client asks for: it draws lengths evenly from a share of the longest to

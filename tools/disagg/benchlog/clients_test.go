@@ -77,6 +77,10 @@ var known = map[string][]map[string]float64{
 		"asked": 1024, "TTFT.mean": 1500, "TTFT.p50": 1400, "TTFT.p99": 3000, "TPOT.mean": 38.5, "ITL.p99": 90, "E2EL.mean": 40900,
 		"E2EL.p99": 45000,
 	}},
+	"inferencex-ms.json": {{ // in seconds, whatever the names say
+		"concurrency": 32, "rate": 400, "inputs": 800, "TTFT.mean": 250, "TTFT.p99": 900, "TPOT.mean": 9.765, "TPOT.p50": 9.7,
+		"ITL.p50": 9.6, "E2EL.mean": 10240, "E2EL.std": 500,
+	}},
 	"embeddings.log": {{
 		"concurrency": 0, "successful": 10, "generated": 0, "input": 1997, "E2EL.mean": 162, "TTFT.mean": -1, "TPOT.mean": -1,
 	}},
@@ -137,7 +141,7 @@ func TestClients(t *testing.T) {
 	clients := map[string]string{
 		"vllm": VLLM, "sglang": SGLang, "trtllm": TRTLLM, "aiperf": AIPerf, "genai-perf": GenAIPerf, "trtllm-bench": TRTLLMBench,
 		"trtllm-bench-old": TRTLLMBench, "trtllm-bench-latency": TRTLLMBench, "sglang-old": SGLang, "embeddings": SGLang,
-		"inferencex": InferenceX, "max": "",
+		"inferencex": InferenceX, "inferencex-ms": InferenceX, "max": "",
 	}
 	for name, want := range known {
 		log := readFile(t, name)
@@ -237,9 +241,35 @@ func TestRulesAndMentions(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"python -m benchmark_serving_multi_turn\nruntime_sec 5\n": "vLLM's multi-turn client", "2026 - evalscope - INFO: x\n": "EvalScope", "a\n": "",
+		"Percentile results:\n":                      "EvalScope",
+		`{"Number of concurrency": 4, "x": "a"}`:     "EvalScope",
+		"0: input_num_turns   166.0     7.43\n":      "vLLM's multi-turn client",
+		"[BENCHMARK] seq_throughput(seq/sec) 30.5\n": "TensorRT-LLM's old client (gptManagerBenchmark, benchmark.py)",
 	} {
 		if log, err := Read(strings.NewReader(text)); err != nil || log.Other != want {
 			t.Errorf("%q: %q, %v", text, log.Other, err)
+		}
+	}
+}
+
+// Latencies of InferenceX's aggregates are in what their TPOT and tokens per second of a user agree on; where names say
+// ms and these say nothing, they are not read.
+func TestInferenceXUnits(t *testing.T) {
+	for keys, want := range map[string]float64{
+		`"mean_ttft": 0.5`: 500, `"mean_ttft": 0.5, "mean_tpot": 0.01, "mean_intvty": 100`: 500,
+		`"mean_ttft_ms": 0.5, "mean_tpot_ms": 0.01, "mean_intvty_ms": 100`:                       500,
+		`"mean_ttft_ms": 500, "mean_tpot_ms": 10, "mean_intvty_ms": 100`:                         500,
+		`"mean_ttft_ms": 500, "median_tpot_ms": 10, "median_intvty": "x", "p99_intvty_ms": 5000`: -1,
+		`"mean_ttft_ms": 0.5`: -1,
+	} {
+		log, err := Read(strings.NewReader(`{"hw": "x", "conc": 8, "framework": "vllm", "output_tput_per_gpu": 10, ` + keys + "}"))
+		if err != nil || len(log.Levels) != 1 {
+			t.Fatalf("%s: %+v, %v", keys, log, err)
+		}
+		l := log.Levels[0]
+		differ(t, keys, l, map[string]float64{"TTFT.mean": want})
+		if unread := want < 0; unread != slices.Contains(l.Unreadable(), "TTFT") || unread != (len(log.Unread) > 0) {
+			t.Errorf("%s: unreadable %q, unread %q", keys, l.Unreadable(), log.Unread)
 		}
 	}
 }

@@ -147,6 +147,7 @@ type Job struct {
 	Setup, Server, Ready, Client, Command, Evaluate string
 	ReadyTimeout                                    int // seconds
 	KeepGoing                                       bool
+	Line                                            float64 // bytes per second of the links of a host; 0: not given
 	Env                                             map[string]string
 }
 

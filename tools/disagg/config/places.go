@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"perigee/internal/conf"
+	"perigee/internal/size"
 )
 
 // place takes the value of a key. Its type says what the key may hold.
@@ -45,6 +46,7 @@ type (
 	levels       struct{ to *[]int }             // positive, with blanks between, one integer, or a list
 	timeLimit    struct{ to *int }               // "HH:MM:SS", or minutes, as sbatch has it
 	duration     struct{ to *int }               // seconds, or "HH:MM:SS"
+	rate         struct{ to *float64 }           // bytes per second, as links have it
 	assignments  struct{ to *[]string }          // K=V with blanks between
 	variables    struct{ to *map[string]string } // a map with any keys
 	mapping      struct{ to **conf.Value }       // a map with any keys, as it is
@@ -188,6 +190,15 @@ func (p duration) store(v *conf.Value) []string {
 		return wanted(fmt.Sprintf("at most %d seconds", most), v)
 	}
 	*p.to = seconds
+	return nil
+}
+
+func (p rate) store(v *conf.Value) []string {
+	bytesPerSecond, err := size.ParseRate(scalarText(v))
+	if err != nil {
+		return []string{err.Error()}
+	}
+	*p.to = bytesPerSecond
 	return nil
 }
 

@@ -251,6 +251,7 @@ func (c *Config) servers(o *older) keys {
 			"shell commands that run once per level, with CONCURRENCY, PROMPTS, ISL, OSL"},
 		{"job.command", script{&j.Command}, optional, "shell commands that run once and print their levels themselves"},
 		{"job.keep_going", flag{&j.KeepGoing}, optional, "a level whose client fails does not end the others; the case fails"},
+		{"job.line", rate{&j.Line}, optional, "rate of a host's links, such as 400Gbit: no KV transfer in the logs may be faster"},
 		{"job.evaluate", script{&j.Evaluate}, optional, "shell commands that print lm_eval's table, after the client"},
 		{"job.env", variables{&j.Env}, optional, "environment of the job"},
 

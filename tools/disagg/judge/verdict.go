@@ -60,6 +60,7 @@ type Expect struct {
 	// usual ones.
 	AccuracyLog string
 	Bounds      []config.Reference // of figures
+	Line        float64            // bytes per second of the links of a host; 0: not known
 	known       bool               // a config says the above
 }
 
@@ -68,8 +69,8 @@ func Expected(c *config.Config) Expect {
 	e := Expect{
 		Levels: c.Concurrencies(), Metrics: benchlog.Default(c.Type), Custom: c.Metrics,
 		MultiRound: rounds(c), Bounds: c.References, Output: c.Benchmark.Output, Ratio: 1,
-		Unstreamed: !c.Benchmark.Streaming,
-		Benchmark:  c.Benchmark.Enabled && c.Category != "accuracy", known: true,
+		Unstreamed: !c.Benchmark.Streaming, Line: c.Job.Line,
+		Benchmark: c.Benchmark.Enabled && c.Category != "accuracy", known: true,
 	}
 	if c.Benchmark.NvSA || c.UsesCommand() {
 		e.Ratio = c.Benchmark.Ratio
@@ -314,18 +315,19 @@ func (j *judge) benchmark() {
 		return
 	}
 	if len(log.Levels) == 0 {
-		clients := " (" + strings.Join(benchlog.Clients(), ", ") + ")"
+		known := strings.Join(benchlog.Clients(), ", ")
+		clients := " (" + known + ")"
 		text := "no level in the log: there is no line \"Benchmarking with concurrency\", and no result of a " +
 			"known client"
 		switch {
+		case log.Other != "":
+			text = "no level in the log: it is of " + log.Other + ", not a client that perigee knows (known: " + known + ")"
 		case log.JSON:
 			text = "the file is JSON, but holds no result of a known client" + clients
 		case log.Lines == 0 && log.Whole:
 			text = "the log is empty"
 		case log.Warmups > 0:
 			text += " counts"
-		case log.Other != "":
-			text = "no level in the log: no result of a known client" + clients + "; it seems to be of " + log.Other
 		default:
 			text += clients
 		}

@@ -109,16 +109,24 @@ func sayExperts(f *Figures, say sayer) {
 }
 
 // polling says how many times as long something takes beside threads that only poll: the rest of the slowdown is the
-// other traffic's. Where that is no rest, nothing is known of it.
+// other traffic's. Where there is no rest, or something else made the times alone longer than those, nothing is known
+// of it.
 func polling(slowdown, ratio Num) string {
 	switch {
 	case !ratio.Known():
 		return ""
-	case ratio > slowdown:
+	case ratio >= slowdown:
 		return fmt.Sprintf(" (%s beside a thread that only polls, so nothing can be said of what the traffic costs)", times(ratio))
+	case ratio < quieterThanAlone:
+		return fmt.Sprintf(" (%s beside a thread that only polls: something else made it slow alone, so nothing can be said of what the "+
+			"traffic costs)", times(ratio))
 	}
 	return fmt.Sprintf(" (%s beside a thread that only polls)", times(ratio))
 }
+
+// quieterThanAlone is the share of the time alone below which what is measured beside something has had less to wait
+// for.
+const quieterThanAlone = 0.95
 
 // sayControl names the phase of the control plane that takes longest, and how long connecting takes.
 func sayControl(list []object, say sayer) {

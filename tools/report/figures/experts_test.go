@@ -103,6 +103,12 @@ func TestOtherExperts(t *testing.T) {
 		{"ep_beside", map[string]any{"slowdown": 3.1, "other_slowdown": 3., "alone_us": 10., "beside_us": 31., "other_alone_us": 1., "other_beside_us": 3., "busy_us": 49.1},
 			"An iteration of the experts takes 3.10 times as long beside KV transfers as alone (4.91 times beside a thread that only polls, so nothing can be said of what the traffic costs), a KV transfer 3.00 times as long beside them.",
 			""},
+		{"ep_beside", map[string]any{"slowdown": 3., "other_slowdown": 3.1, "alone_us": 10., "beside_us": 30., "busy_us": 5., "other_alone_us": 10., "other_beside_us": 31., "other_busy_us": 49.1},
+			"An iteration of the experts takes 3.00 times as long beside KV transfers as alone (0.50 times beside a thread that only polls: something else made it slow alone, so nothing can be said of what the traffic costs), a KV transfer 3.10 times as long beside them (4.91 times beside a thread that only polls, so nothing can be said of what the traffic costs).",
+			""},
+		{"ep_beside", map[string]any{"slowdown": 0.9, "other_slowdown": 2., "alone_us": 10., "beside_us": 9., "busy_us": 8., "other_alone_us": 10., "other_beside_us": 20., "other_busy_us": 9.8},
+			"An iteration of the experts takes 0.90 times as long beside KV transfers as alone (0.80 times beside a thread that only polls: something else made it slow alone, so nothing can be said of what the traffic costs), a KV transfer 2.00 times as long beside them (0.98 times beside a thread that only polls).",
+			""},
 	} {
 		d.Values = map[string]any{c.key: []any{c.value, "no object", nil}}
 		a := answer(t, d)

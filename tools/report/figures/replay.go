@@ -115,6 +115,9 @@ func (r *Replay) served() string {
 	if r.Block > 0 {
 		parts = append(parts, fmt.Sprintf("pages of %s (%s)", cli.Count(r.Block, "token"), r.BlockBy))
 	}
+	if r.RunLength > 1 {
+		parts = append(parts, fmt.Sprintf("runs of %d contiguous pages a descriptor", r.RunLength))
+	}
 	if r.Serving != "" {
 		parts = append(parts, "as with "+r.Serving)
 	}

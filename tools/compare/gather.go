@@ -45,7 +45,7 @@ func (r *Report) each(name string, old, fresh []*result.Document, take func(list
 	drifting := 0
 	for _, runs := range grouped(name, docs, r.numbers) {
 		c := collector{docs: docs, olds: len(old), numbers: r.numbers}
-		perRun, drift := perRunNS(name, runs)
+		perRun, drift := perRunNS(name, docs, runs)
 		if drift {
 			drifting++
 		}
@@ -83,7 +83,7 @@ var withoutDrift = map[string]string{
 
 // perRunNS is the total time / runs of each result that ran a pattern without meetings, NaN of others, for a metric
 // that has the drift of initiators in it. drift reports whether there is such a result.
-func perRunNS(name string, runs [][]*result.Measurement) (list []float64, drift bool) {
+func perRunNS(name string, docs []*result.Document, runs [][]*result.Measurement) (list []float64, drift bool) {
 	list = slices.Repeat([]float64{math.NaN()}, len(runs))
 	if withoutDrift[name] == "" {
 		return list, false
@@ -94,6 +94,11 @@ func perRunNS(name string, runs [][]*result.Measurement) (list []float64, drift 
 			row.Add(m)
 		}
 		list[i] = row.PerRunNS()
+		if len(of) > 0 {
+			if t := docs[i].TotalsOf(of[0].Pattern, of[0].Phase); t != nil {
+				list[i] = t.PerRun()
+			}
+		}
 		drift = drift || !math.IsNaN(list[i])
 	}
 	return list, drift

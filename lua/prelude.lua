@@ -152,7 +152,8 @@ end
 -- are over. Then the ranks agree before each piece on its size by what the last took: a fiftieth of the time, the rest of
 -- it, ten times the last, or without most half a second, whatever is least. Plans are told of these gaps, and of the runs to
 -- come. With most each piece comes with a second number, k: every k-th iteration of it is to be recorded, so that all
--- record at most that many. No piece has more than longest_piece iterations; with it pieces take half a second also with most.
+-- record at most that many. No piece has more than longest_piece iterations; with it pieces take half a second also with
+-- most, and the k-th iterations are counted across pieces: piece / k of each is to be kept, in whatever it is whole.
 function patterns.pieces(n, seconds, plans, most, longest_piece)
   if not (n or seconds) then
     error("patterns.pieces: neither a number nor seconds", 2)
@@ -185,7 +186,7 @@ function patterns.pieces(n, seconds, plans, most, longest_piece)
     end
     piece, last = math.max(1, math.floor(math.min(left / each, longest / each, piece * 10, longest_piece or math.huge))), now
     local every = most > 0 and math.ceil(math.max(1, left / each / most)) or piece + 1
-    most = most - piece / every
+    most = most - (longest_piece and piece / every or math.floor(piece / every))
     return piece, every
   end
 end

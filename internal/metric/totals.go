@@ -34,6 +34,7 @@ func (t Threshold) ofAll(d *result.Document, o Outcome, c *collection, drifts bo
 			continue
 		}
 		kept, runs = kept+of.Kept, runs+of.Runs
+		c.start, c.end = min(c.start, of.StartNS), max(c.end, of.EndNS)
 		if known {
 			all.Merge(*spread(of))
 		}
@@ -59,7 +60,7 @@ func (t Threshold) ofAll(d *result.Document, o Outcome, c *collection, drifts bo
 	return o
 }
 
-// ofSpread makes one number of all samples; those that are kept say from when to when they are.
+// ofSpread makes one number of all samples, which are as long as c says.
 func (t Threshold) ofSpread(all *result.Spread, c *collection) float64 {
 	n := float64(all.Count())
 	switch t.Aggregate {

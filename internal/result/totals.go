@@ -19,7 +19,9 @@ type Totals struct {
 	Pattern int    `json:"pattern"` // index into Patterns
 	Phase   string `json:"phase"`
 	Runs    int    `json:"runs"`
-	Kept    int    `json:"kept"` // of these, among the measurements
+	Kept    int    `json:"kept"`     // of these, among the measurements
+	StartNS int64  `json:"start_ns"` // of the earliest
+	EndNS   int64  `json:"end_ns"`   // of the latest
 	// TotalNS is from the first start to the last end, without what lies between stretches of runs, as for the metric
 	// total_time_s. PerRunNS is Row.PerRunNS, absent where that is NaN.
 	TotalNS  int64    `json:"total_ns"`
@@ -43,6 +45,7 @@ type RankTotal struct {
 
 // Add takes in the next run, with the files beside it. Settle comes before the totals are read.
 func (t *Totals) Add(m *Measurement, beside []series.StorageRun) {
+	t.lasts(m.StartNS, m.EndNS)
 	t.Runs++
 	t.row.Add(m)
 	t.span(m, beside)
@@ -57,6 +60,14 @@ func (t *Totals) Add(m *Measurement, beside []series.StorageRun) {
 			t.Messages.Add(p.EndNS - k.StartNS)
 		}
 	}
+}
+
+// lasts widens the time of all runs by that of more, which do not count yet.
+func (t *Totals) lasts(start, end int64) {
+	if t.Runs == 0 {
+		t.StartNS, t.EndNS = start, end
+	}
+	t.StartNS, t.EndNS = min(t.StartNS, start), max(t.EndNS, end)
 }
 
 // Settle brings PerRunNS up to date.
@@ -103,6 +114,7 @@ func (t *Totals) check(patterns int) error {
 
 // AddTotals puts runs of another result of the same pattern and phase to these. Totals without runs become a copy.
 func (t *Totals) AddTotals(o *Totals) {
+	t.lasts(o.StartNS, o.EndNS)
 	if t.Runs == 0 {
 		t.Pattern, t.Phase = o.Pattern, o.Phase
 		t.PerRunNS = o.PerRunNS

@@ -414,7 +414,7 @@ func (b *builder) pattern(d *result.Document, i, receivers int) Pattern {
 			out.FastestNS, out.SlowestNS = Num(sums.latencies.Quantile(0)), Num(sums.latencies.Quantile(1))
 		}
 		out.WorstStartSkewNS = Num(slices.Max(sums.skews))
-		out.skews = len(sums.skews)
+		out.SkewRuns = len(sums.skews)
 		for _, skew := range sums.skews {
 			if Num(skew) > apart(out) {
 				out.ApartRuns++

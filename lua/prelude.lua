@@ -139,7 +139,7 @@ end
 
 -- How many runs of each of n plans the result is to keep where a time is given: what all of them take is bounded.
 function patterns.kept(n)
-  return math.max(500, math.floor(20000 / n))
+  return math.max(50, math.floor(10000 / n))
 end
 
 -- An option --duration that stands instead of another, which says how many: iterations, rounds.

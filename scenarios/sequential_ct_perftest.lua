@@ -299,7 +299,8 @@ return {
     -- A job of given duration keeps some of its iterations, evenly over the time: owed is how many of those so far.
     local iterations, stored, kept, done, owed = {}, {}, printed(plans), 0, 0
     local files = has_files(config)
-    for piece, nth in patterns.pieces(iters, opt.duration, plans, opt.duration and patterns.kept(#plans), opt.duration and math.huge) do
+    local room = patterns.kept(opt.json_output_path and 3 * #plans or #plans) -- an entry for JSON takes several times as much
+    for piece, nth in patterns.pieces(iters, opt.duration, plans, opt.duration and room, opt.duration and math.huge) do
       for _ = 1, piece do
         owed = owed + 1 / nth
         local keep = owed >= 1 - 1e-9
@@ -311,8 +312,8 @@ return {
         end
         local start = clock.now()
         local played = run_workload(plans, config, true)
-        bar:add(#plans, opt.duration and clock.now() - start or pauses)
         local runs = transfer.collect(plans)
+        bar:add(#plans, opt.duration and clock.now() - start or pauses)
         done = done + 1
         if runs and keep then
           print_later(kept, runs)

@@ -7,8 +7,8 @@ import (
 	"perigee/internal/traffic/play"
 )
 
-// thinning bounds the memory of a job that runs for a given time, however many runs it makes: of each stretch of runs of
-// a plan only the first ones are kept in the result, and all count in its totals. A stretch begins at a run that is
+// thinning bounds the memory of a job that runs for a given time, however many runs it makes: of each stretch of runs
+// of a plan only the first ones are kept in the result, and all count in its totals. A stretch begins at a run that is
 // marked as filled, or where what is kept changes.
 type thinning struct {
 	most    int         // of a stretch
@@ -40,7 +40,8 @@ func (t *thinning) totals(key runKey) *result.Totals {
 	return of
 }
 
-// chosen are the runs that are kept, of those gathered at once: their numbers, and whether others were left out before each.
+// chosen are the runs that are kept, of those gathered at once: their numbers, and whether others were left out before
+// each.
 type chosen map[int]bool
 
 // of chooses.

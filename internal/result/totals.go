@@ -7,7 +7,6 @@ import (
 	"math/bits"
 	"slices"
 
-	"perigee/internal/cli"
 	"perigee/internal/stats"
 	"perigee/internal/traffic/series"
 )
@@ -194,8 +193,8 @@ func (d *Document) KeptText() string {
 	if kept == runs {
 		return ""
 	}
-	return fmt.Sprintf("%d of %s are kept one by one, evenly over the time; counts, totals and the percentiles of latencies are those of all",
-		kept, cli.Count(runs, "run"))
+	return fmt.Sprintf("%d of %d runs are kept one by one, evenly over the time; counts, totals and the percentiles of latencies "+
+		"are those of all", kept, runs)
 }
 
 // Spread is a distribution of times in nanoseconds, whose size does not grow with their number: they are counted by

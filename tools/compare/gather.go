@@ -57,6 +57,11 @@ func (r *Report) each(name string, old, fresh []*result.Document, take func(list
 				c.add(i, s)
 				continue
 			}
+			if all := totalsOf(name, docs[i], list); all != nil {
+				of := list[0]
+				c.add(i, metric.Sample{Value: all.Latencies.Quantile(0.5) / 1e6, Pattern: of.Pattern, Phase: of.Phase, Rank: -1, Peer: -1})
+				continue
+			}
 			for _, m := range list {
 				samples[i](m, func(s metric.Sample) {
 					if name == "pair_end_ms" && drift {
@@ -72,6 +77,15 @@ func (r *Report) each(name string, old, fresh []*result.Document, take func(list
 		r.Remarks = append(r.Remarks, fmt.Sprintf("initiators of %s drift apart, since they do not meet between runs: %s",
 			cli.Count(drifting, "pattern"), withoutDrift[name]))
 	}
+}
+
+// totalsOf are those of some runs of a result, whose median latency is that of all of them; nil for other metrics, and
+// where the result keeps all.
+func totalsOf(name string, d *result.Document, runs []*result.Measurement) *result.Totals {
+	if name != "latency_ms" || len(runs) == 0 {
+		return nil
+	}
+	return d.TotalsOf(runs[0].Pattern, runs[0].Phase)
 }
 
 // withoutDrift says for a metric that counts from the first start of a pattern what is compared in its place where
@@ -94,10 +108,8 @@ func perRunNS(name string, docs []*result.Document, runs [][]*result.Measurement
 			row.Add(m)
 		}
 		list[i] = row.PerRunNS()
-		if len(of) > 0 {
-			if t := docs[i].TotalsOf(of[0].Pattern, of[0].Phase); t != nil {
-				list[i] = t.PerRun()
-			}
+		if t := totalsOf("latency_ms", docs[i], of); t != nil {
+			list[i] = t.PerRun()
 		}
 		drift = drift || !math.IsNaN(list[i])
 	}

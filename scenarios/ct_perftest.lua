@@ -148,10 +148,16 @@ return {
     for piece, nth in pieces do
       local thin = opt.duration and nth > 1
       if thin then
+        if waiting > 0 then -- all of these are kept
+          transfer.save({ plan }, false, true)
+          waiting = 0
+        end
         owed = owed + piece / nth
         local keep = owed >= least_kept and math.floor(owed) or 0
         transfer.keep(keep)
         owed = owed - keep
+      else
+        transfer.keep()
       end
       for _ = 1, every and piece or 1 do
         play(every and 1 or piece, every)

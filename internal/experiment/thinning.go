@@ -7,27 +7,36 @@ import (
 	"perigee/internal/traffic/play"
 )
 
-// thinning bounds the memory of a job that runs for a given time, however many runs it makes: of each stretch of runs
-// of a plan only the first ones are kept in the result, and all count in its totals. A stretch begins at a run that is
-// marked as filled, or where what is kept changes.
+// thinning bounds the memory of a job that runs for a given time, however many runs it makes: only some are kept in the
+// result, and all count in its totals.
 type thinning struct {
-	most    int         // of a stretch
-	since   map[int]int // by plan, the runs of the stretch at hand
-	gone    map[int]bool
-	all     map[runKey]*result.Totals
-	list    []*result.Totals // all of them, in the order in which they came
-	dropped bool
+	most     int          // runs of each plan to keep from the last Keep on
+	recorded map[int]int  // by plan, runs since then that this rank has begun to record
+	gathered map[int]int  // by plan, runs since then that were gathered, at rank 0
+	gone     map[int]bool // by plan, whether runs were left out since the last that is kept
+	all      map[runKey]*result.Totals
+	list     []*result.Totals // all of them, in the order in which they came
+	dropped  bool
 }
 
 func newThinning() thinning {
-	return thinning{most: math.MaxInt, since: map[int]int{}, gone: map[int]bool{}, all: map[runKey]*result.Totals{}}
+	return thinning{most: math.MaxInt, recorded: map[int]int{}, gathered: map[int]int{}, gone: map[int]bool{},
+		all: map[runKey]*result.Totals{}}
 }
 
-// Keep says that of each stretch of runs that follow each other only so many are kept in the result from now on, if
-// they have not been gathered yet. All ranks call it with the same number.
+// Keep says that of the runs of each plan that are gathered from now on, until the next call, only the first ones are
+// kept in the result. All ranks call it with the same number.
 func (e *Experiment) Keep(most int) {
 	e.thin.most = most
-	clear(e.thin.since)
+	clear(e.thin.recorded)
+	clear(e.thin.gathered)
+}
+
+// staying counts those that are kept of runs which are about to be recorded.
+func (t *thinning) staying(plan int, runs int64) int64 {
+	runs = min(runs, int64(t.most-t.recorded[plan]))
+	t.recorded[plan] += int(runs)
+	return runs
 }
 
 // totals are those of a pattern in a phase.
@@ -52,14 +61,11 @@ func (t *thinning) of(plan int, c play.Collected) chosen {
 	}
 	list := chosen{}
 	for i := range n {
-		if i < len(c.Runs) && c.Runs[i].Filled {
-			t.since[plan] = 0
-		}
-		t.since[plan]++
-		if t.since[plan] > t.most {
+		if t.gathered[plan] >= t.most {
 			t.gone[plan], t.dropped = true, true
 			continue
 		}
+		t.gathered[plan]++
 		list[i] = t.gone[plan]
 		t.gone[plan] = false
 	}

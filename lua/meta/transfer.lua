@@ -248,10 +248,9 @@ function transfer.expect(plans, runs) end
 ---@param now? boolean it is time, whatever the clock says
 function transfer.save(plans, gap, now) end
 
----Bounds the memory of a job that runs for a given time: of each stretch of runs that are gathered from now on the result
----keeps the first n, and collect returns these. A stretch begins at the first run after keep, and at each that has
----filled = true. The others count as well: for transfer.totals, and for percentiles of latencies in reports and thresholds.
----Called by all ranks with the same n.
+---Bounds the memory of a job that runs for a given time: of the runs of each plan that are gathered from now on, until the
+---next call, the result keeps the first n, and collect returns these. The others count as well: for transfer.totals, and for
+---percentiles of latencies in reports and thresholds. Called by all ranks with the same n.
 ---@param n? integer nil: all of them
 function transfer.keep(n) end
 

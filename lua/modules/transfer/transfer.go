@@ -244,7 +244,7 @@ func (r *instance) save(L *glua.LState, plans []*play.Plan) (int, error) {
 	return 0, r.Env().SaveRuns(plans, L.OptBool(2, false), L.OptBool(3, false))
 }
 
-// keep(n). Of each stretch of runs that are gathered from now on the first n are kept; without n all.
+// keep(n). Of the runs of each plan that are gathered from now on the first n are kept; without n all.
 func (r *instance) keep(L *glua.LState) (int, error) {
 	most, err := vm.OptionalInteger(L, 1, math.MaxInt, 0)
 	if err != nil {

@@ -54,7 +54,7 @@ end
 
 -- all are the totals of the runs; false where no rank sends.
 local function report(opt, plan, all, iters)
-  local total, size = all and all.seconds, plan.bytes * iters / 1e9
+  local total, size = all and all.seconds or nil, plan.bytes * iters / 1e9
   if not total then
     result.note("no rank sends anything in this pattern")
   end

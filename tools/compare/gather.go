@@ -59,7 +59,9 @@ func (r *Report) each(name string, old, fresh []*result.Document, take func(list
 			}
 			if all := totalsOf(name, docs[i], list); all != nil {
 				of := list[0]
-				c.add(i, metric.Sample{Value: all.Latencies.Quantile(0.5) / 1e6, Pattern: of.Pattern, Phase: of.Phase, Rank: -1, Peer: -1})
+				s := metric.Sample{Pattern: of.Pattern, Phase: of.Phase, Rank: -1, Peer: -1}
+				s.Value = all.Latencies.Quantile(0.5) / 1e6
+				c.add(i, s)
 				continue
 			}
 			for _, m := range list {

@@ -137,6 +137,11 @@ function patterns.recorded(n)
   return most
 end
 
+-- How many runs of each of n plans the result is to keep where a time is given: what all of them take is bounded.
+function patterns.kept(n)
+  return math.max(50, math.floor(10000 / n))
+end
+
 -- An option --duration that stands instead of another, which says how many: iterations, rounds.
 function patterns.duration(instead_of)
   return options.duration { "duration", nil, "measure for so long, such as 30s, instead of --" .. instead_of
@@ -147,7 +152,8 @@ end
 -- are over. Then the ranks agree before each piece on its size by what the last took: a fiftieth of the time, the rest of
 -- it, ten times the last, or without most half a second, whatever is least. Plans are told of these gaps, and of the runs to
 -- come. With most each piece comes with a second number, k: every k-th iteration of it is to be recorded, so that all
--- record at most that many. No piece has more than longest_piece iterations.
+-- record at most that many. No piece has more than longest_piece iterations; with it pieces take half a second also with
+-- most, and the k-th iterations are counted across pieces: piece / k of each is to be kept, in whatever it is whole.
 function patterns.pieces(n, seconds, plans, most, longest_piece)
   if not (n or seconds) then
     error("patterns.pieces: neither a number nor seconds", 2)
@@ -159,7 +165,7 @@ function patterns.pieces(n, seconds, plans, most, longest_piece)
     end
   end
   local piece, began, last, announced
-  local longest = most and seconds / 50 or math.min(seconds / 50, 0.5)
+  local longest = most and not longest_piece and seconds / 50 or math.min(seconds / 50, 0.5)
   most = most or math.huge
   return function()
     local now = world.reduce(clock.now(), "max")
@@ -176,11 +182,11 @@ function patterns.pieces(n, seconds, plans, most, longest_piece)
     end
     if plans and not announced and now - began > math.min(1, seconds / 50) then
       announced = true
-      transfer.expect(plans, math.min(math.ceil(left / each), most))
+      transfer.expect(plans, math.ceil(math.min(left / each, most)))
     end
     piece, last = math.max(1, math.floor(math.min(left / each, longest / each, piece * 10, longest_piece or math.huge))), now
     local every = most > 0 and math.ceil(math.max(1, left / each / most)) or piece + 1
-    most = most - math.floor(piece / every)
+    most = most - (longest_piece and piece / every or math.floor(piece / every))
     return piece, every
   end
 end

@@ -17,49 +17,21 @@ local function load(opt)
 end
 
 -- Bandwidth of each initiator over all runs: its bytes by its own time.
-local function by_rank(plan, collected)
+local function by_rank(plan, total)
   local rows = {}
   for _, rank in ipairs(plan.initiators) do
-    local seconds, bytes = 0, 0
-    for _, run in ipairs(collected.runs) do
-      seconds = seconds + run.rank_seconds[rank]
-      bytes = bytes + run.rank_bytes[rank]
-    end
-    rows[#rows + 1] = { rank, bytes / 1e9, seconds / #collected.runs * 1e3, bytes / seconds / 1e9 }
+    local seconds, bytes = total.rank_seconds[rank], total.rank_bytes[rank]
+    rows[#rows + 1] = { rank, bytes / 1e9, seconds / total.runs * 1e3, bytes / seconds / 1e9 }
   end
   return rows
-end
-
--- From when the first run began until the last ended, with the files beside it; nil where no rank sends. Before some
--- runs buffers were filled, or runs saved: that time does not count.
-local function span(collected)
-  if #collected.runs == 0 then
-    return nil
-  end
-  local parts, of = {}, {}
-  local function extend(part, run)
-    part.first, part.last = math.min(part.first or run.start, run.start), math.max(part.last or run.stop, run.stop)
-  end
-  for i, run in ipairs(collected.runs) do
-    if i == 1 or run.filled then
-      parts[#parts + 1] = {}
-    end
-    of[i] = parts[#parts]
-    extend(of[i], run)
-  end
-  for _, run in ipairs(collected.storage) do
-    extend(of[run.iteration] or parts[#parts], run)
-  end
-  local total = 0
-  for _, part in ipairs(parts) do
-    total = total + part.last - part.first
-  end
-  return total
 end
 
 -- So many runs are gathered at once: to gather tiny ones takes several times as long as to play them, and until they are
 -- gathered a job that is killed loses them.
 local most_at_once = 10000
+
+-- Of a stretch of runs so many are kept at least, if any: how initiators drift apart shows in runs that follow each other.
+local least_kept = 20
 
 -- Pieces of n runs, for `for k in ...`, which take about half a second each, and the first one by the seconds that each run is
 -- to take; it has one run where these are not known, math.huge. Between two the ranks agree on the next by what the last
@@ -80,8 +52,9 @@ local function brief(n, each, plan)
   end
 end
 
-local function report(opt, plan, collected, iters)
-  local total, size = span(collected), plan.bytes * iters / 1e9
+-- all are the totals of the runs; false where no rank sends.
+local function report(opt, plan, all, iters)
+  local total, size = all and all.seconds or nil, plan.bytes * iters / 1e9
   if not total then
     result.note("no rank sends anything in this pattern")
   end
@@ -92,7 +65,7 @@ local function report(opt, plan, collected, iters)
     },
     rows = { { iters, total, total and total / iters, size, total and size / total } },
   }
-  local ranks = total and by_rank(plan, collected) or {}
+  local ranks = total and by_rank(plan, all) or {}
   result.table {
     title = "bandwidth by rank",
     columns = { { "Rank", "%d" }, { "Size (GB)", "%.3f" }, { "Mean latency (ms)", "%.6f" }, { "BW (GB/s)", "%.3f" } },
@@ -169,14 +142,28 @@ return {
     -- last run comes alone where it is checked.
     local last = opt.verify_buffers and not every and 1 or 0
     local pieces = iters and brief(iters - last, every and math.huge or each, plan)
-      or patterns.pieces(nil, opt.duration, { plan }, nil, most_at_once)
+      or patterns.pieces(nil, opt.duration, { plan }, patterns.kept(1), most_at_once)
     local waiting = 0 -- runs since the last that were many
-    for piece in pieces do
+    local owed = 0 -- runs that may be kept of those so far
+    for piece, nth in pieces do
+      local thin = opt.duration and nth > 1
+      if thin then
+        if waiting > 0 then -- all of these are kept
+          transfer.save({ plan }, false, true)
+          waiting = 0
+        end
+        owed = owed + piece / nth
+        local keep = owed >= least_kept and math.floor(owed) or 0
+        transfer.keep(keep)
+        owed = owed - keep
+      else
+        transfer.keep()
+      end
       for _ = 1, every and piece or 1 do
         play(every and 1 or piece, every)
       end
       waiting = waiting + piece
-      local many = waiting >= most_at_once
+      local many = waiting >= most_at_once or thin -- before the next piece, of which others are kept
       transfer.save({ plan }, false, many)
       waiting = many and 0 or waiting
     end
@@ -201,7 +188,7 @@ return {
       return
     end
 
-    report(opt, plan, collected[1], done)
+    report(opt, plan, transfer.totals({ plan })[1], done)
     patterns.print_storage({ plan }, { collected })
   end,
 }

@@ -164,23 +164,39 @@ local function describe(plans, isolated, runs)
   return list
 end
 
-local function print_table(iterations, isolated)
-  local rows = {}
-  for i, first in ipairs(iterations[1]) do
-    local empty = first.num_senders == 0
-    local latencies, bandwidths = {}, {}
-    for k, iteration in ipairs(iterations) do
-      latencies[k], bandwidths[k] = iteration[i].latency, iteration[i].mean_bw
+-- What is printed of the workload: the latency and bandwidth of each pattern in each iteration that is kept.
+local function printed(plans)
+  local kept = {}
+  for i = 1, #plans do
+    kept[i] = { latencies = {}, bandwidths = {} }
+  end
+  return kept
+end
+
+-- Adds an iteration.
+local function print_later(kept, collected)
+  for i, one in ipairs(collected) do
+    local run, n = one.runs[1], #kept[i].latencies + 1
+    if run then
+      kept[i].latencies[n], kept[i].bandwidths[n] = run.latency, run.mean_bandwidth
     end
+  end
+end
+
+-- kept is what printed has begun, totals are those of transfer.totals.
+local function print_table(plans, kept, totals, isolated, iterations)
+  local rows = {}
+  for i, plan in ipairs(plans) do
+    local empty, all = #plan.senders == 0, totals[i]
     rows[i] = {
-      first.size,
-      not empty and median(latencies) or nil,
+      plan.bytes / 1e9,
+      not empty and (all.latency or median(kept[i].latencies)) * 1e3 or nil,
       not empty and latency(isolated[i].runs) or nil,
-      first.num_senders,
-      not empty and median(bandwidths) or nil,
+      #plan.senders,
+      not empty and median(kept[i].bandwidths) / 1e9 or nil,
     }
   end
-  result.note("latencies and bandwidth: median of " .. #iterations .. (#iterations == 1 and " iteration" or " iterations") .. ", alone of " .. #isolated[1].runs .. "; - marks a pattern in which no rank sends")
+  result.note("latencies and bandwidth: median of " .. iterations .. (iterations == 1 and " iteration" or " iterations") .. ", alone of " .. #isolated[1].runs .. "; - marks a pattern in which no rank sends")
   result.table {
     columns = {
       { "Transfer size (GB)", "%.3f" }, { "Latency (ms)", "%.3f" }, { "Isolated Latency (ms)", "%.3f" },
@@ -188,6 +204,16 @@ local function print_table(iterations, isolated)
     },
     rows = rows,
   }
+end
+
+-- Whether a pattern reads or writes files.
+local function has_files(config)
+  for _, pattern in ipairs(config.traffic_patterns) do
+    if pattern.storage_ops then
+      return true
+    end
+  end
+  return false
 end
 
 -- Says where the report will not say what contention costs.
@@ -270,18 +296,38 @@ return {
       bar:expect(#plans * (isolation_iters + iters), isolation_iters * gaps + iters * pauses)
     end
     world.phase("workload")
-    local iterations, all = {}, {}
-    for piece in patterns.pieces(iters, opt.duration, plans) do
+    -- A job of given duration keeps some of its iterations, evenly over the time: owed is how many of those so far.
+    local iterations, stored, kept, done, owed = {}, {}, printed(plans), 0, 0
+    local files = has_files(config)
+    local room = patterns.kept(opt.json_output_path and 3 * #plans or #plans) -- an entry for JSON takes several times as much
+    for piece, nth in patterns.pieces(iters, opt.duration, plans, opt.duration and room, opt.duration and math.huge) do
       for _ = 1, piece do
-        local start, i = clock.now(), #timeline.iters + 1
-        timeline.iters[i] = run_workload(plans, config, true)
-        bar:add(#plans, opt.duration and clock.now() - start or pauses)
+        owed = owed + 1 / nth
+        local keep = owed >= 1 - 1e-9
+        if keep then
+          owed = owed - 1
+          transfer.keep()
+        else
+          transfer.keep(0)
+        end
+        local start = clock.now()
+        local played = run_workload(plans, config, true)
         local runs = transfer.collect(plans)
-        if runs then
-          iterations[i], all[i] = describe(plans, isolated, runs), runs
+        bar:add(#plans, opt.duration and clock.now() - start or pauses)
+        done = done + 1
+        if runs and keep then
+          print_later(kept, runs)
+          if files then
+            stored[#stored + 1] = runs
+          end
+          if opt.json_output_path then
+            local n = #iterations + 1
+            iterations[n], timeline.iters[n] = describe(plans, isolated, runs), played
+          end
         end
       end
     end
+    local totals = transfer.totals(plans)
     bar:finish()
     if every or opt.verify_buffers then
       world.phase("verify")
@@ -295,9 +341,9 @@ return {
     end
     timeline.finished_ts = clock.wall()
     if world.rank == 0 then
-      print_table(iterations, isolated)
-      patterns.print_storage(plans, all)
-      hint(#plans, #iterations, isolation_iters)
+      print_table(plans, kept, totals, isolated, done)
+      patterns.print_storage(plans, stored)
+      hint(#plans, done, isolation_iters)
     end
     if opt.json_output_path then
       result.save(opt.json_output_path, { iterations_results = iterations, metadata = timeline })

@@ -71,6 +71,7 @@ var sections = []section{
 	{"runs", func(w io.Writer, c *job.Command) error { return c.WholeRuns(w) }},
 	{"start", func(w io.Writer, c *job.Command) error { return c.Start(w) }},
 	{"memory", func(w io.Writer, c *job.Command) error { return c.Weight(w) }},
+	{"long", func(w io.Writer, c *job.Command) error { return c.Long(w, 12*60) }},
 	{"truth", func(w io.Writer, c *job.Command) error { return truth.Run(w, c.Program()) }},
 	{"compare", func(w io.Writer, c *job.Command) error { return c.Compare(w) }},
 	{"parse", parse},

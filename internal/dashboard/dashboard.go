@@ -114,6 +114,13 @@ func (b *Board) Observe(d *result.Document) {
 	}
 }
 
+// Count takes in a run of which the document keeps no measurement.
+func (b *Board) Count(d *result.Document, m *result.Measurement) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.figures.count(d, m)
+}
+
 // serve hands on the last snapshot from time to time.
 func (b *Board) serve() {
 	defer close(b.stopped)

@@ -91,6 +91,14 @@ type figures struct {
 
 // observe counts what has come since the last call, and returns all families.
 func (f *figures) observe(d *result.Document) []family {
+	for ; f.next < len(d.Measurements); f.next++ {
+		f.count(d, &d.Measurements[f.next])
+	}
+	return slices.Concat(about(d), f.ofTraffic(), own(d), judged(d))
+}
+
+// count adds the messages of a run.
+func (f *figures) count(d *result.Document, m *result.Measurement) {
 	if f.hosts == nil {
 		f.hosts = make([]int, d.World.Size)
 		for i, h := range d.World.Hosts {
@@ -100,15 +108,11 @@ func (f *figures) observe(d *result.Document) []family {
 		}
 		f.traffic = map[class]*traffic{}
 	}
-	for ; f.next < len(d.Measurements); f.next++ {
-		m := &d.Measurements[f.next]
-		for _, r := range m.Ranks {
-			for _, p := range r.Peers {
-				f.add(m.Phase, r.Rank, p.Peer, p.Bytes, float64(p.EndNS-r.StartNS)/1e9)
-			}
+	for _, r := range m.Ranks {
+		for _, p := range r.Peers {
+			f.add(m.Phase, r.Rank, p.Peer, p.Bytes, float64(p.EndNS-r.StartNS)/1e9)
 		}
 	}
-	return slices.Concat(about(d), f.ofTraffic(), own(d), judged(d))
 }
 
 // add counts a message.

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"perigee/internal/metric"
+	"perigee/internal/result"
 	"perigee/internal/traffic/overlap"
 	"perigee/internal/traffic/play"
 	"perigee/internal/traffic/series"
 	"perigee/spmd"
 )
 
-// runKey counts the runs of a plan in a phase.
+// runKey is the runs of a plan in a phase.
 type runKey struct {
 	plan  int
 	phase string
@@ -113,9 +114,8 @@ func (e *Experiment) gather(plans []*play.Plan) (there bool, err error) {
 	for i, c := range all {
 		plan := plans[i].Number
 		saved := e.early[plan]
-		saved.Add(c)
+		saved.Add(e.addRuns(plan, c))
 		e.early[plan] = saved
-		e.addRuns(plan, c)
 		if c.Mixed != "" && !e.notedMixed {
 			e.notedMixed = true
 			e.Note(c.Mixed + ": runs count for the phase of their first initiator; all ranks call world.phase")
@@ -124,17 +124,36 @@ func (e *Experiment) gather(plans []*play.Plan) (there bool, err error) {
 	return true, e.markOverlaps()
 }
 
-// addRuns adds to the result what a plan has recorded, by the phases in which it ran.
-func (e *Experiment) addRuns(plan int, c play.Collected) {
-	for runs := c.Runs; len(runs) > 0; {
-		key, n := runKey{plan, runs[0].Phase}, 1
-		for n < len(runs) && runs[n].Phase == key.phase {
-			n++
-		}
-		e.Doc.AddRuns(plan, key.phase, e.recorded[key], runs[:n])
-		e.recorded[key] += n
-		runs = runs[n:]
+// addRuns adds to the result what a plan has recorded, by the phases in which it ran, and returns what of it is kept.
+func (e *Experiment) addRuns(plan int, c play.Collected) play.Collected {
+	kept := e.thin.of(plan, c)
+	beside := map[int][]series.StorageRun{}
+	for _, s := range c.Storage {
+		beside[s.Iteration] = append(beside[s.Iteration], s)
 	}
+	fresh := map[*result.Totals]bool{}
+	for i, r := range c.Runs {
+		key := runKey{plan, r.Phase}
+		t := e.thin.totals(key)
+		m := result.Measure(plan, r.Phase, t.Runs, r)
+		t.Add(&m, beside[i])
+		fresh[t] = true
+		if kept.has(i) {
+			t.Kept++
+			m.Filled = m.Filled || kept.after(i)
+			c.Runs[i].Filled = m.Filled
+			e.Doc.Measurements = append(e.Doc.Measurements, m)
+		} else if e.board != nil {
+			e.board.Count(e.Doc, &m)
+		}
+	}
+	for t := range fresh {
+		t.Settle()
+	}
+	if e.thin.dropped {
+		e.Doc.Totals = e.thin.list
+	}
+	c = kept.only(c)
 	type half struct {
 		rank  int
 		op    string
@@ -152,6 +171,7 @@ func (e *Experiment) addRuns(plan int, c play.Collected) {
 	for _, phase := range phases {
 		e.Doc.AddStorage(plan, phase, storage[phase])
 	}
+	return c
 }
 
 // markOverlaps notes which messages ran at the same time, among all that were collected or saved.

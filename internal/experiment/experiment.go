@@ -74,7 +74,7 @@ type Experiment struct {
 	notedMixed bool                      // that initiators were in different phases
 	netDevices string                    // of this rank, by --nic-map
 	hostPages  string                    // what NoteHostMemory will say, at rank 0
-	recorded   map[runKey]int            // runs already in the result
+	thin       thinning                  // which of the recorded runs are in the result
 	early      map[int]play.Collected    // by plan: what SaveRuns has gathered and Collect has not returned, at rank 0
 	timeline   overlap.Timeline          // of the runs in the result
 	intervals  map[string]*spmd.Interval // of SaveRuns, by plans
@@ -90,7 +90,7 @@ func Begin(c Config) *Experiment {
 	if c.Out != nil {
 		c.Out = plaintext.Writer(c.Out) // titles, notes and the like are the scenario's words
 	}
-	e := &Experiment{Config: c, recorded: map[runKey]int{}, early: map[int]play.Collected{},
+	e := &Experiment{Config: c, thin: newThinning(), early: map[int]play.Collected{},
 		intervals: map[string]*spmd.Interval{}, tally: &tally{world: c.World}}
 	e.beginLooks()
 	if c.World.Rank() > 0 {
@@ -134,6 +134,9 @@ func (e *Experiment) Finish() error {
 	defer e.store()()
 	e.endSaving()
 	e.Doc.World.Clocks = ClocksOf(e.World)
+	if text := e.Doc.KeptText(); text != "" {
+		e.Note(text)
+	}
 	e.Doc.Finish(nil)
 	e.judge()
 	defer e.endBoard(e.Out)
@@ -184,6 +187,9 @@ func (e *Experiment) Save(failure error, w io.Writer) {
 		defer e.store()()
 	}
 	e.observeEarly()
+	if text := e.Doc.KeptText(); text != "" {
+		e.Doc.Notes = append(e.Doc.Notes, text)
+	}
 	e.Doc.Finish(FailureOf(failure))
 	if replaceable(e.File) && e.Doc.Measured() {
 		e.keep() // what it cannot take the file may

@@ -103,6 +103,7 @@ func (e *Experiment) Expect(plans []*session.Reserved, runs int64) error {
 func (e *Experiment) Recording(p *session.Reserved, runs int64) error {
 	k := &e.kept
 	each := k.costs[p.Number]
+	runs = e.thin.staying(p.Number, runs) // the others are gone once they are gathered
 	if total := k.taken + float64(runs)*each; total > k.budget {
 		return e.fits(p.Label(), runs, each)
 	}

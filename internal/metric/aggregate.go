@@ -12,6 +12,13 @@ import (
 type collection struct {
 	sorted     []float64 // ascending once all are added
 	start, end int64     // of the earliest and of the latest
+	of         map[runsOf]bool
+}
+
+// runsOf are the runs of a pattern in a phase.
+type runsOf struct {
+	pattern int
+	phase   string
 }
 
 func (c *collection) add(s Sample) {
@@ -20,6 +27,12 @@ func (c *collection) add(s Sample) {
 	}
 	c.start, c.end = min(c.start, s.StartNS), max(c.end, s.EndNS)
 	c.sorted = append(c.sorted, s.Value)
+	if k := (runsOf{s.Pattern, s.Phase}); !c.of[k] {
+		if c.of == nil {
+			c.of = map[runsOf]bool{}
+		}
+		c.of[k] = true
+	}
 }
 
 // aggregate makes one number of the samples; NaN where they are too few.

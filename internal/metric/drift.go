@@ -23,6 +23,7 @@ func (t Threshold) perRun(d *result.Document) map[int]float64 {
 	}
 	found := map[int]float64{}
 	for i := range all {
+		all[i].Whole(d, i)
 		if per := all[i].PerRun(); !math.IsNaN(per) {
 			found[i] = per
 		}

@@ -77,7 +77,7 @@ var known = []Def{
 	perSpan("total_time_s", "s", expr.Lower, "last end - first start over all runs, and the files beside them; each pattern",
 		func(s span) float64 { return s.seconds }),
 	perSpan("avg_latency_s", "s", expr.Lower, "total time / runs; each pattern",
-		func(s span) float64 { return s.seconds / float64(len(s.of)) }),
+		func(s span) float64 { return s.seconds / float64(s.runs) }),
 	perSpan("algorithm_bw_gb_per_s", "GB/s", expr.Higher, "bytes of all runs / total time; each pattern",
 		func(s span) float64 { return float64(s.bytes) / 1e9 / s.seconds }),
 	perPattern("size_gb", "GB", "sum of all cells / 1e9; each pattern",
@@ -206,7 +206,7 @@ func perPattern(name, unit, help string, value func(d *result.Document, p result
 func perSpan(name, unit string, better expr.Better, help string, value func(s span) float64) Def {
 	return perResult(name, unit, better, help, func(v *view, yield func(Sample)) {
 		for _, s := range spans(v.d) {
-			if s.seconds = s.total(); s.seconds <= 0 {
+			if s.count(v.d); s.seconds <= 0 {
 				continue
 			}
 			sample := ofPattern(s.pattern, s.phase, value(s))
@@ -221,9 +221,10 @@ type span struct {
 	pattern int
 	phase   string
 	bytes   int64
-	parts   []part // between which buffers were filled and checked, or runs saved
-	of      []int  // the part of each run
-	seconds float64
+	runs    int
+	parts   []part  // between which buffers were filled and checked, or runs saved
+	of      []int   // the part of each run
+	seconds float64 // of all of them
 }
 
 // part is when runs that followed each other at once, with the files beside them, began and ended.
@@ -231,11 +232,16 @@ type part struct{ start, end int64 }
 
 func (p *part) add(start, end int64) { p.start, p.end = min(p.start, start), max(p.end, end) }
 
-func (s span) total() (seconds float64) {
+// count works out what all runs come to, also those that the result does not keep.
+func (s *span) count(d *result.Document) {
+	s.runs, s.seconds = len(s.of), 0
 	for _, p := range s.parts {
-		seconds += float64(p.end-p.start) / 1e9
+		s.seconds += float64(p.end-p.start) / 1e9
 	}
-	return seconds
+	if t := d.TotalsOf(s.pattern, s.phase); t != nil {
+		s.runs, s.seconds = t.Runs, float64(t.TotalNS)/1e9
+	}
+	s.bytes = d.Matrices[d.Patterns[s.pattern].Matrix].Bytes * int64(s.runs)
 }
 
 // spans joins the runs of each pattern in each phase into stretches without a gap. Bandwidths are bytes over such
@@ -253,7 +259,6 @@ func spans(d *result.Document) []span {
 			list = append(list, span{pattern: m.Pattern, phase: m.Phase})
 		}
 		s := &list[k]
-		s.bytes += d.Matrices[d.Patterns[m.Pattern].Matrix].Bytes
 		if m.Filled || len(s.parts) == 0 {
 			s.parts = append(s.parts, part{m.StartNS, m.EndNS})
 		}

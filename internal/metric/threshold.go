@@ -209,7 +209,7 @@ func (t Threshold) over(d *result.Document, admits func(Sample) bool) Outcome {
 		c.add(s)
 	}
 	slices.Sort(c.sorted)
-	o := t.outcome(d, &c)
+	o := t.ofAll(d, t.outcome(d, &c), &c, drifts)
 	if refused := t.refusedByDrift(); drifts && refused != "" {
 		o.Value, o.Passed, o.Others = math.NaN(), false, refused
 	}

@@ -15,6 +15,14 @@ func (d *Document) check() error {
 			return fmt.Errorf("patterns[%d]: there is no matrix %d", i, p.Matrix)
 		}
 	}
+	for i, t := range d.Totals {
+		if t == nil {
+			return fmt.Errorf("totals[%d]: it is null", i)
+		}
+		if err := t.check(len(d.Patterns)); err != nil {
+			return fmt.Errorf("totals[%d]: %w", i, err)
+		}
+	}
 	for i, s := range d.Storage {
 		if err := d.checkRun(s.Pattern, s.Iteration); err != nil {
 			return fmt.Errorf("storage[%d]: %w", i, err)

@@ -29,7 +29,28 @@ type Latencies struct {
 	Alone    []float64 // of the runs in the phase isolated, unless other patterns were at work in them
 	Workload []float64 // of all others
 
-	row Row // of all others
+	row Row     // of all others
+	all *Totals // of these, where not all are added; else nil
+}
+
+// Whole says that the workload has had more runs of the pattern than are added: see [Totals]. It does nothing where the
+// document keeps all.
+func (l *Latencies) Whole(d *Document, pattern int) { l.all = d.workloadTotals(pattern) }
+
+// Runs counts those of the workload.
+func (l *Latencies) Runs() int {
+	if l.all != nil {
+		return l.all.Runs
+	}
+	return len(l.Workload)
+}
+
+// Quantile is one of those of the workload; NaN without any.
+func (l *Latencies) Quantile(q float64) float64 {
+	if l.all != nil {
+		return l.all.Latencies.Quantile(q)
+	}
+	return stats.Quantile(slices.Sorted(slices.Values(l.Workload)), q)
 }
 
 // Add adds a run, and reports whether it was to be alone.
@@ -52,14 +73,17 @@ func (l *Latencies) Latency() float64 {
 	if per := l.PerRun(); !math.IsNaN(per) {
 		return per
 	}
-	return stats.Median(l.Workload)
+	return l.Quantile(0.5)
 }
 
 // PerRun is the total time / runs of a pattern that never ran alone and whose several initiators did not meet between
 // runs: a single run has their drift in its latency. It is NaN of all others.
 func (l *Latencies) PerRun() float64 {
-	if len(l.Alone) > 0 {
+	switch {
+	case len(l.Alone) > 0:
 		return math.NaN()
+	case l.all != nil:
+		return l.all.PerRun()
 	}
 	return l.row.PerRunNS()
 }
@@ -92,6 +116,7 @@ func (d *Document) sumUp() {
 	}
 	for i := range d.Patterns {
 		l := &latencies[i]
+		l.Whole(d, i)
 		d.Patterns[i].Figures = Figures{
 			LatencyMS: known(l.Latency() / 1e6), IsolatedLatencyMS: known(l.Isolated() / 1e6),
 			Slowdown: known(l.Slowdown()), MeanBandwidth: known(stats.Median(bandwidths[i])),

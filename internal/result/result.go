@@ -62,6 +62,7 @@ type Document struct {
 	Inputs       []Input        `json:"inputs,omitempty"`
 	Matrices     []Matrix       `json:"matrices,omitempty"`
 	Patterns     []Pattern      `json:"patterns,omitempty"`
+	Totals       []*Totals      `json:"totals,omitempty"` // of each pattern in each phase, where not all runs are kept
 	Measurements []Measurement  `json:"measurements,omitempty"`
 	Storage      []Storage      `json:"storage,omitempty"`
 	Lanes        []Lanes        `json:"lanes,omitempty"`
@@ -214,10 +215,15 @@ func (d *Document) AddMatrix(m *matrix.Matrix, file string) int {
 // AddRuns records the runs of a pattern in a phase, after those that are there.
 func (d *Document) AddRuns(pattern int, phase string, first int, runs []series.Run) {
 	for i, r := range runs {
-		d.Measurements = append(d.Measurements, Measurement{
-			Pattern: pattern, Phase: phase, Iteration: first + i, Run: r,
-			LatencyNS: r.LatencyNS(), MeanBandwidth: r.MeanBandwidth(),
-		})
+		d.Measurements = append(d.Measurements, Measure(pattern, phase, first+i, r))
+	}
+}
+
+// Measure is one run of a pattern with what follows from it.
+func Measure(pattern int, phase string, iteration int, r series.Run) Measurement {
+	return Measurement{
+		Pattern: pattern, Phase: phase, Iteration: iteration, Run: r,
+		LatencyNS: r.LatencyNS(), MeanBandwidth: r.MeanBandwidth(),
 	}
 }
 

@@ -50,13 +50,19 @@ function patterns.duration(instead_of) end
 ---@param seconds? number instead: until they are over, at least 1 iteration; all ranks get the same pieces
 ---@param plans? Plan[] those that each iteration runs once: before each piece they get a gap, and what runs are to come is announced as transfer.expect does
 ---@param most? integer with seconds: recorded runs of each plan, some for each of about 50 pieces
+---@param longest_piece? integer the most iterations of a piece; with it a piece takes half a second at most
 ---@return fun(): integer?, integer? iterations of the piece, and k where each k-th of them is to be recorded
-function patterns.pieces(n, seconds, plans, most) end
+function patterns.pieces(n, seconds, plans, most, longest_piece) end
 
 ---How many runs of each of some plans to record where a time is given, which a note says.
 ---@param plans integer
 ---@return integer most for patterns.pieces
 function patterns.recorded(plans) end
+
+---How many runs of each of some plans the result is to keep where a time is given, for transfer.keep.
+---@param plans integer
+---@return integer most for patterns.pieces
+function patterns.kept(plans) end
 
 ---How many iterations take so many seconds, for what takes a number of iterations: found by trials, which are within this time. Collective.
 ---@param seconds number

@@ -248,6 +248,26 @@ function transfer.expect(plans, runs) end
 ---@param now? boolean it is time, whatever the clock says
 function transfer.save(plans, gap, now) end
 
+---Bounds the memory of a job that runs for a given time: of the runs of each plan that are gathered from now on, until the
+---next call, the result keeps the first n, and collect returns these. The others count as well: for transfer.totals, and for
+---percentiles of latencies in reports and thresholds. Called by all ranks with the same n.
+---@param n? integer nil: all of them
+function transfer.keep(n) end
+
+---All recorded runs of a plan in a phase.
+---@class Totals
+---@field runs integer how many they are
+---@field kept integer how many of them the result keeps
+---@field seconds number from the first start to the last end, with storage operations, without the time before runs that have filled = true
+---@field latency? number median of all, within 0.4 %; nil where all are kept
+---@field rank_seconds table<integer, number> sum of each initiator's own times, keyed by rank
+---@field rank_bytes table<integer, integer> bytes that each initiator moved, keyed by rank
+
+---What the runs of plans come to that were gathered in the phase that is now, at rank 0; nil at the others.
+---@param plans Plan[]
+---@return (Totals|false)[]? of each plan; false for one without such runs
+function transfer.totals(plans) end
+
 ---Gathers the recorded runs of plans at rank 0, and stores them in the result; nil at the others. Collective.
 ---@param plans Plan[] the same at all ranks, each once
 ---@return Collected[]?

@@ -45,7 +45,7 @@ func (r *Report) each(name string, old, fresh []*result.Document, take func(list
 	drifting := 0
 	for _, runs := range grouped(name, docs, r.numbers) {
 		c := collector{docs: docs, olds: len(old), numbers: r.numbers}
-		perRun, drift := perRunNS(name, runs)
+		perRun, drift := perRunNS(name, docs, runs)
 		if drift {
 			drifting++
 		}
@@ -54,6 +54,13 @@ func (r *Report) each(name string, old, fresh []*result.Document, take func(list
 				of := list[0]
 				s := metric.Sample{Pattern: of.Pattern, Phase: of.Phase, Rank: -1, Peer: -1}
 				s.Value = perRun[i] / 1e6
+				c.add(i, s)
+				continue
+			}
+			if all := totalsOf(name, docs[i], list); all != nil {
+				of := list[0]
+				s := metric.Sample{Pattern: of.Pattern, Phase: of.Phase, Rank: -1, Peer: -1}
+				s.Value = all.Latencies.Quantile(0.5) / 1e6
 				c.add(i, s)
 				continue
 			}
@@ -74,6 +81,15 @@ func (r *Report) each(name string, old, fresh []*result.Document, take func(list
 	}
 }
 
+// totalsOf are those of some runs of a result, whose median latency is that of all of them; nil for other metrics, and
+// where the result keeps all.
+func totalsOf(name string, d *result.Document, runs []*result.Measurement) *result.Totals {
+	if name != "latency_ms" || len(runs) == 0 {
+		return nil
+	}
+	return d.TotalsOf(runs[0].Pattern, runs[0].Phase)
+}
+
 // withoutDrift says for a metric that counts from the first start of a pattern what is compared in its place where
 // initiators do not meet between runs.
 var withoutDrift = map[string]string{
@@ -83,7 +99,7 @@ var withoutDrift = map[string]string{
 
 // perRunNS is the total time / runs of each result that ran a pattern without meetings, NaN of others, for a metric
 // that has the drift of initiators in it. drift reports whether there is such a result.
-func perRunNS(name string, runs [][]*result.Measurement) (list []float64, drift bool) {
+func perRunNS(name string, docs []*result.Document, runs [][]*result.Measurement) (list []float64, drift bool) {
 	list = slices.Repeat([]float64{math.NaN()}, len(runs))
 	if withoutDrift[name] == "" {
 		return list, false
@@ -94,6 +110,9 @@ func perRunNS(name string, runs [][]*result.Measurement) (list []float64, drift 
 			row.Add(m)
 		}
 		list[i] = row.PerRunNS()
+		if t := totalsOf("latency_ms", docs[i], of); t != nil {
+			list[i] = t.PerRun()
+		}
 		drift = drift || !math.IsNaN(list[i])
 	}
 	return list, drift

@@ -198,6 +198,7 @@ type patternSum struct {
 	perRun  float64 // total time / runs, in ms, where single runs have the drift of initiators in them; else NaN
 	name    string
 	bytes   int64
+	all     *result.Totals // where not all runs are among the measurements; else nil
 }
 
 // summary keeps a number or two of each measurement.
@@ -222,16 +223,20 @@ func (s *summary) add(head *result.Document, m *result.Measurement) error {
 	return nil
 }
 
-// patterns are the sums, in the order in which their first runs came.
-func (s *summary) patterns() []*patternSum {
+// patterns are the sums of the result d, in the order in which their first runs came.
+func (s *summary) patterns(d *result.Document) []*patternSum {
 	alone := map[int]bool{}
 	for _, of := range s.list {
 		alone[of.pattern] = alone[of.pattern] || len(of.runs.Alone) > 0
 	}
 	for _, of := range s.list {
 		slices.Sort(of.ms)
+		of.all = d.TotalsOf(of.pattern, of.phase)
 		if of.perRun = math.NaN(); !alone[of.pattern] {
 			of.perRun = of.runs.PerRun() / 1e6
+			if of.all != nil {
+				of.perRun = of.all.PerRun() / 1e6
+			}
 		}
 	}
 	return s.list
@@ -254,6 +259,9 @@ func (s *patternSum) quantile(at float64) any {
 	if s.drifts() {
 		return nil
 	}
+	if s.all != nil {
+		return s.all.Latencies.Quantile(at) / 1e6
+	}
 	return stats.Quantile(s.ms, at)
 }
 
@@ -262,7 +270,18 @@ func (s *patternSum) mean() float64 {
 	if s.drifts() {
 		return s.perRun
 	}
+	if s.all != nil {
+		return s.all.Latencies.Mean() / 1e6
+	}
 	return stats.Mean(s.ms)
+}
+
+// count is the number of runs.
+func (s *patternSum) count() int {
+	if s.all != nil {
+		return s.all.Runs
+	}
+	return len(s.ms)
 }
 
 // row is the summary of a pattern for CSV and JSON Lines, with more percentiles than the table has room for.
@@ -272,7 +291,7 @@ func (s *patternSum) row() row {
 	line.add("name", s.name)
 	line.add("phase", s.phase)
 	line.add("bytes", s.bytes)
-	line.add("runs", len(s.ms))
+	line.add("runs", s.count())
 	for _, q := range []struct {
 		name string
 		at   float64
@@ -306,7 +325,7 @@ func patternTable(list []*patternSum, d *result.Document) *table.Table {
 		case tokens:
 			name = append(name, nil, nil)
 		}
-		t.AddRow(slices.Concat([]any{s.pattern}, name, []any{s.phase, len(s.ms), s.quantile(0), s.quantile(0.5),
+		t.AddRow(slices.Concat([]any{s.pattern}, name, []any{s.phase, s.count(), s.quantile(0), s.quantile(0.5),
 			s.quantile(0.99), s.quantile(1), s.mean(), stats.Median(s.bw)})...)
 	}
 	return &t

@@ -98,7 +98,7 @@ func (c *showCmd) Run(s cli.Streams) error {
 	safe := plaintext.Writer(s.Out)
 	out := bufio.NewWriter(safe)
 	showHead(out, d)
-	if rows := patterns.patterns(); len(rows) > 0 {
+	if rows := patterns.patterns(d); len(rows) > 0 {
 		fmt.Fprintln(out, "# latency of each pattern, in ms")
 		if err := patternTable(rows, d).WriteText(out); err != nil {
 			return err

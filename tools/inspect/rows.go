@@ -114,7 +114,7 @@ func writeRows(path, kind, format string, number int, w io.Writer) error {
 	}
 	switch kind {
 	case "pattern":
-		for _, s := range patterns.patterns() {
+		for _, s := range patterns.patterns(d) {
 			if err = out.emit(s.row()); err != nil {
 				break
 			}
@@ -141,11 +141,12 @@ func driftOf(path, kind string) (drift map[[2]any]bool, err error) {
 		return nil, nil
 	}
 	var patterns summary
-	if _, err := scan(path, patterns.add); err != nil {
+	d, err := scan(path, patterns.add)
+	if err != nil {
 		return nil, err
 	}
 	drift = map[[2]any]bool{}
-	for _, s := range patterns.patterns() {
+	for _, s := range patterns.patterns(d) {
 		drift[[2]any{s.pattern, s.phase}] = s.drifts()
 	}
 	return drift, nil

@@ -12,6 +12,7 @@ package transfer
 
 import (
 	"errors"
+	"math"
 	"slices"
 
 	glua "github.com/yuin/gopher-lua"
@@ -56,7 +57,9 @@ func (r *instance) Exports() modules.Exports {
 		"warmup":      r.Collective(onPlans(r.warmup)),
 		"expect":      r.Collective(onPlans(r.expect)),
 		"save":        r.Collective(onPlans(r.save)),
+		"keep":        r.Collective(r.keep),
 		"collect":     r.Collective(onPlans(r.collect)),
+		"totals":      r.Collective(onPlans(r.totals)),
 		"default_mem": r.Collective(modules.InWorld(r, r.defaultMem)),
 		"engine":      r.Collective(r.engine),
 		"lanes":       r.Collective(r.lanes.open),
@@ -238,6 +241,46 @@ func (r *instance) save(L *glua.LState, plans []*play.Plan) (int, error) {
 		return 0, err
 	}
 	return 0, r.Env().SaveRuns(plans, L.OptBool(2, false), L.OptBool(3, false))
+}
+
+// keep(n). Of the runs of each plan that are gathered from now on the first n are kept; without n all.
+func (r *instance) keep(L *glua.LState) (int, error) {
+	most, err := vm.OptionalInteger(L, 1, math.MaxInt, 0)
+	if err != nil {
+		return 0, err
+	}
+	r.Env().Keep(most)
+	return 0, nil
+}
+
+// totals(plans). At rank 0 a list with one entry per plan, {runs =, kept =, seconds =, latency =, rank_seconds =,
+// rank_bytes =}, or false for one without runs in this phase; nil at the others.
+func (r *instance) totals(L *glua.LState, plans []*play.Plan) (int, error) {
+	if _, err := r.World(); err != nil {
+		return 0, err
+	}
+	if r.Env().Doc == nil {
+		return vm.Return(L, glua.LNil)
+	}
+	return vm.Return(L, vm.NewList(L, r.Env().Totals(plans), func(t *result.Totals) glua.LValue {
+		if t == nil {
+			return glua.LFalse
+		}
+		e, seconds, bytes := L.NewTable(), L.NewTable(), L.NewTable()
+		e.RawSetString("runs", glua.LNumber(t.Runs))
+		e.RawSetString("kept", glua.LNumber(t.Kept))
+		e.RawSetString("seconds", glua.LNumber(float64(t.TotalNS)/1e9))
+		if t.Kept < t.Runs {
+			e.RawSetString("latency", glua.LNumber(t.Latencies.Quantile(0.5)/1e9))
+		}
+		for _, k := range t.Ranks {
+			seconds.RawSetInt(k.Rank, glua.LNumber(float64(k.NS)/1e9))
+			bytes.RawSetInt(k.Rank, glua.LNumber(k.Bytes))
+		}
+		e.RawSetString("rank_seconds", seconds)
+		e.RawSetString("rank_bytes", bytes)
+		return e
+	}))
 }
 
 // collect(plans). At rank 0 a list with one entry per plan:

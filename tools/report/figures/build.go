@@ -315,6 +315,7 @@ func (b *builder) finish(d *result.Document) (*Figures, error) {
 	if err := b.begin(d); err != nil {
 		return nil, err
 	}
+	b.takeTotals(d)
 	f := &Figures{
 		Document: d, Runs: b.runs, Starts: b.starts, Messages: b.messages, Bytes: b.bytes, Timeline: b.timeline,
 		Findings: []Finding{}, LeftOut: []string{}, Patterns: make([]Pattern, len(d.Patterns)),
@@ -345,6 +346,27 @@ func (b *builder) finish(d *result.Document) (*Figures, error) {
 	return f, nil
 }
 
+// takeTotals counts the runs that the result does not keep.
+func (b *builder) takeTotals(d *result.Document) {
+	if len(d.Totals) == 0 {
+		return
+	}
+	b.runs, b.messages, b.bytes = 0, 0, 0
+	for _, t := range d.Totals {
+		b.runs, b.messages = b.runs+t.Runs, b.messages+t.Messages.Count()
+		for _, k := range t.Ranks {
+			if t.Phase != result.IsolatedPhase {
+				b.bytes += k.Bytes
+			}
+		}
+		b.tails.take("pattern", t.Phase, t.Latencies)
+		b.tails.take("message", t.Phase, t.Messages)
+	}
+	for i := range b.patterns {
+		b.patterns[i].latencies.Whole(d, i)
+	}
+}
+
 // receiversOf counts the receivers of each matrix.
 func receiversOf(matrices []result.Matrix) []int {
 	counts := make([]int, len(matrices))
@@ -368,7 +390,7 @@ func (b *builder) pattern(d *result.Document, i, receivers int) Pattern {
 		Request: request.Name, Tokens: request.Tokens, KVBytes: request.Bytes, Messages: len(m.Cells),
 		SleepBeforeNS: Num(p.SleepBefore * 1e9), SleepAfterNS: Num(p.SleepAfter * 1e9),
 		IsolatedRuns: len(sums.latencies.Alone), IsolatedNS: Num(sums.latencies.Isolated()),
-		Runs: len(sums.latencies.Workload), LatencyNS: Num(sums.latencies.Latency()),
+		Runs: sums.latencies.Runs(), LatencyNS: Num(sums.latencies.Latency()),
 		Slowdown: Num(sums.latencies.Slowdown()), UncertaintyNS: sums.uncertain,
 		MeanBandwidth: median(sums.bandwidths), StartSkewNS: median(sums.skews), StartWaitNS: median(sums.waits),
 		FastestNS: None, SlowestNS: None, WorstStartSkewNS: None, IsolatedFastestNS: None, IsolatedSlowestNS: None,
@@ -381,20 +403,21 @@ func (b *builder) pattern(d *result.Document, i, receivers int) Pattern {
 	if runs := sums.latencies.Alone; len(runs) > 0 {
 		out.IsolatedFastestNS, out.IsolatedSlowestNS = Num(slices.Min(runs)), Num(slices.Max(runs))
 	}
-	runs := sums.latencies.Workload
-	if len(runs) == 0 {
-		runs = sums.latencies.Alone
+	if len(sums.latencies.Workload) > 0 {
+		out.P10NS, out.P90NS = Num(sums.latencies.Quantile(0.1)), Num(sums.latencies.Quantile(0.9))
+	} else {
+		sorted := slices.Sorted(slices.Values(sums.latencies.Alone))
+		out.P10NS, out.P90NS = Num(stats.Quantile(sorted, 0.1)), Num(stats.Quantile(sorted, 0.9))
 	}
-	sorted := slices.Sorted(slices.Values(runs))
-	out.P10NS, out.P90NS = Num(stats.Quantile(sorted, 0.1)), Num(stats.Quantile(sorted, 0.9))
 	if out.Drifts {
 		out.P10NS, out.P90NS = None, None
 	}
-	if runs := sums.latencies.Workload; len(runs) > 0 {
+	if len(sums.latencies.Workload) > 0 {
 		if !out.Drifts {
-			out.FastestNS, out.SlowestNS = Num(slices.Min(runs)), Num(slices.Max(runs))
+			out.FastestNS, out.SlowestNS = Num(sums.latencies.Quantile(0)), Num(sums.latencies.Quantile(1))
 		}
 		out.WorstStartSkewNS = Num(slices.Max(sums.skews))
+		out.SkewRuns = len(sums.skews)
 		for _, skew := range sums.skews {
 			if Num(skew) > apart(out) {
 				out.ApartRuns++

@@ -428,7 +428,7 @@ func sayStarts(f *Figures, say sayer) {
 	if worst.ApartRuns > 0 {
 		say("note", "In %d of %d runs of pattern %d the initiators start up to %s apart, where %s are usual: "+
 			"a rank was late there, by a wait for a CPU for instance; that is no contention.",
-			worst.ApartRuns, worst.Runs, worst.Index, Duration(worst.WorstStartSkewNS), Duration(worst.StartSkewNS))
+			worst.ApartRuns, worst.SkewRuns, worst.Index, Duration(worst.WorstStartSkewNS), Duration(worst.StartSkewNS))
 	}
 	if s := f.Starts; s.Late > 0 {
 		say("note", "%d of %d starts by the clock were late, by up to %s.", s.Late, s.Of, Duration(Num(s.Latest)))

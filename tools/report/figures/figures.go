@@ -117,6 +117,7 @@ type Pattern struct {
 	// LatencyNS and above five times StartSkewNS.
 	WorstStartSkewNS Num `json:"worst_start_skew_ns"`
 	ApartRuns        int `json:"apart_runs"`
+	SkewRuns         int `json:"skew_runs"` // of how many runs the skew is known
 	// UncertaintyNS is how far latencies may be off because of the hosts' clocks.
 	UncertaintyNS int64 `json:"uncertainty_ns"`
 	Slowdown      Num   `json:"slowdown"` // LatencyNS / IsolatedNS

@@ -15,6 +15,7 @@ import (
 func Pool(paths []string) (*Figures, error) {
 	var b builder
 	var all *result.Document
+	var totals poolTotals
 	fileOf, runs := map[string]string{}, map[string]int{} // the iterations of each phase so far
 	for i, path := range paths {
 		d, err := result.Read(path)
@@ -47,13 +48,15 @@ func Pool(paths []string) (*Figures, error) {
 		for phase, n := range next {
 			runs[phase] = n
 		}
-		d.Measurements, d.Paths, d.Network, d.Accounts, d.Line = nil, nil, nil, nil, nil
+		totals.add(d)
+		d.Measurements, d.Totals, d.Paths, d.Network, d.Accounts, d.Line = nil, nil, nil, nil, nil, nil
 		if i == 0 {
 			all = d
 		} else {
 			join(all, d, int64(i)<<50)
 		}
 	}
+	all.Totals = totals.list()
 	f, err := b.finish(all)
 	if err != nil {
 		return nil, fault.New(fault.Input, "result %s: %w", paths[0], err).WithHint("is it a result of perigee?")
@@ -62,6 +65,35 @@ func Pool(paths []string) (*Figures, error) {
 		"the bytes stands in the report of each",
 		cli.Count(len(paths), "result")))
 	return f, nil
+}
+
+// poolTotals are the totals of several results.
+type poolTotals struct {
+	sums    []*result.Totals
+	dropped bool // one of the results does not keep all its runs
+}
+
+// add takes in those of a result, which are those of its measurements where it has none.
+func (p *poolTotals) add(d *result.Document) {
+	p.dropped = p.dropped || len(d.Totals) > 0
+	all := &result.Document{Totals: p.sums}
+	for _, t := range d.AllTotals() {
+		sum := all.TotalsOf(t.Pattern, t.Phase)
+		if sum == nil {
+			sum = &result.Totals{}
+			all.Totals = append(all.Totals, sum)
+		}
+		sum.AddTotals(t)
+	}
+	p.sums = all.Totals
+}
+
+// list is empty where all runs are kept.
+func (p *poolTotals) list() []*result.Totals {
+	if !p.dropped {
+		return nil
+	}
+	return p.sums
 }
 
 // alike is the error of two results that are not runs of one workload.

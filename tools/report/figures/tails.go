@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"perigee/internal/contention"
+	"perigee/internal/result"
 	"perigee/internal/stats"
 	"perigee/internal/traffic/series"
 )
@@ -17,6 +18,8 @@ type tails struct {
 	kinds  []*tail
 	index  map[[2]string]*tail
 	phases map[string]bool
+	// whole are distributions of more values than were added, see [result.Totals].
+	whole map[[2]string]*result.Spread
 }
 
 // tail is one distribution.
@@ -41,6 +44,18 @@ func (t *tails) add(of, phase string, ns float64) {
 	k.times.Add(int64(ns))
 }
 
+// take adds a distribution of all values, in place of what was added.
+func (t *tails) take(of, phase string, s result.Spread) {
+	key := [2]string{of, phase}
+	if t.whole == nil {
+		t.whole = map[[2]string]*result.Spread{}
+	}
+	if t.whole[key] == nil {
+		t.whole[key] = &result.Spread{}
+	}
+	t.whole[key].Merge(s)
+}
+
 // leftOut says which phases are missing.
 func (t *tails) leftOut() []string {
 	if n := len(t.phases); n > MostPhases {
@@ -55,7 +70,11 @@ func (t *tails) list() []Latency {
 	out := []Latency{}
 	for _, of := range []string{"pattern", "message"} {
 		for _, k := range t.kinds {
-			if k.of == of {
+			switch s := t.whole[[2]string{of, k.phase}]; {
+			case k.of != of:
+			case s != nil:
+				out = append(out, latencyOf(of, k.phase, "ns", s.Count(), s.Quantiles()))
+			default:
 				out = append(out, k.latency())
 			}
 		}

@@ -76,6 +76,8 @@ func Surroundings(path string, d *result.Document, flags Flags, hosts int) (note
 	var set []string
 	for _, v := range Variables(d, flags.Engine) {
 		switch {
+		case v.settable(flags.sameRanks(d)) && v.ByRank != nil:
+			set = append(set, v.Name+" "+v.Was)
 		case v.settable(flags.sameRanks(d)):
 			set = append(set, v.Name+"="+v.Was)
 		case v.Is != "":

@@ -66,7 +66,7 @@ func TestSurroundings(t *testing.T) {
 		{"logs", "UCX_LOG_LEVEL=warn", Same, with("nixl", 1, "UCX_LOG_FILE=/x", "NIXL_TELEMETRY_DIR=/y", "UCX_POSIX_DIR=/z"), 1, ""},
 		{"an earlier version", "", Same, earlier("nixl", 1, "UCX_TLS=tcp"), 1, "the ranks have UCX_TLS=tcp, as in the run of r.json"},
 		{"an earlier version, and one that it did not keep", "UCX_IB_SL=3", Same, earlier("nixl", 1), 1, "UCX_IB_SL, set here, may be new: r.json does not say whether its run had it, as it was made by an earlier perigee"},
-		{"by rank", "", Same, byRank("UCX_IB_SL", "1", "3"), 1, "the ranks have UCX_IB_SL=by rank: 1 (ranks 0); 3 (ranks 1), as in the run of r.json"},
+		{"by rank", "", Same, byRank("UCX_IB_SL", "1", "3"), 1, "the ranks have UCX_IB_SL by rank: 1 (ranks 0); 3 (ranks 1), as in the run of r.json"},
 		{"another engine", "UCX_TLS=all", "shm", with("nixl", 1, "UCX_NET_DEVICES=lo"), 1, ""},
 		{"a run without NIXL", "UCX_TLS=all", Same, with("shm", 1), 1, ""},
 		{"no engine", "", Same, &result.Document{}, 1, ""},

@@ -379,3 +379,40 @@ func TestJournalOfNumbers(t *testing.T) {
 		t.Errorf("the journal has %v bytes", sizes)
 	}
 }
+
+// The last of the lanes may be measured further. Others are not told again.
+func TestJournalOfLanes(t *testing.T) {
+	d := full(t)
+	lanes := func(block int64, n int) result.Lanes {
+		return result.Lanes{Phase: "measure", Measurement: series.Measurement{BlockBytes: block, Iterations: n, Asked: 100}}
+	}
+	path := filepath.Join(t.TempDir(), "r.json.part")
+	j, err := result.NewJournal(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for step, list := range [][]result.Lanes{
+		nil, {lanes(1, 5)}, {lanes(1, 7)}, {lanes(1, 7)}, {lanes(1, 100), lanes(2, 1)}, {lanes(1, 100), lanes(2, 3)}, {lanes(1, 100), lanes(2, 4), lanes(3, 1), lanes(4, 1)},
+	} {
+		if d.Lanes = list; step == 5 {
+			if err := j.Restart(d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before, _ := os.ReadFile(path)
+		if err := j.Append(d, nil); err != nil {
+			t.Fatal(err)
+		}
+		after, _ := os.ReadFile(path)
+		if same := step == 3 || step == 5; same != (len(after) == len(before)) {
+			t.Errorf("step %d: %d bytes are new", step, len(after)-len(before))
+		}
+		got, err := readJournal(t, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(list, got.Lanes); diff != "" {
+			t.Errorf("step %d: %s", step, diff)
+		}
+	}
+}

@@ -73,10 +73,10 @@ func (p *Plane) measure(
 	}
 }
 
-// piece is how many of the iterations that are left all ranks play next: those of a second, or of fifty times as long as
-// saving takes, at the pace of the slowest rank. A last piece that would be short belongs to the one before. Steady
-// iterations are a few at least, so that warming up for them is worth while. The first piece, if there are more, is short: its pace
-// is that of a few iterations before, and many may take far longer where ranks wait for a CPU.
+// piece is how many of the iterations that are left all ranks play next: those of a second, or of fifty times as long
+// as saving takes, at the pace of the slowest rank. A last piece that would be short belongs to the one before. Steady
+// iterations are a few at least, so that warming up for them is worth while. The first piece, if there are more, is
+// short: its pace is that of a few iterations before, and many may take far longer where ranks wait for a CPU.
 func (p *Plane) piece(left int, entry Entry, pace, saving int64) (int, error) {
 	longest, err := p.group.Latest([2]int64{pace, saving})
 	pace, saving = max(longest[0], 1), longest[1]

@@ -101,7 +101,8 @@ func (t *tally) figures(hosts []string, played int) *Figures {
 		both := r.parts[dispatching]
 		both.add(r.parts[combining])
 		f.Ranks = append(f.Ranks, RankFigures{
-			Rank: rank, Host: hosts[rank], MeanUS: mean(r.sum), MinUS: microseconds(r.least), MaxUS: microseconds(r.most),
+			Rank: rank, Host: hosts[rank],
+			MeanUS: mean(r.sum), MinUS: microseconds(r.least), MaxUS: microseconds(r.most),
 			SendUS: mean(both.Send), RecvUS: mean(both.Recv), WaitUS: mean(both.Wait),
 		})
 		for kind := range sums {

@@ -160,6 +160,9 @@ func writeHeader(p *printer, in input, l look) {
 	for _, text := range f.LeftOut {
 		p.line("# left out: %s", plaintext.Escape(text))
 	}
+	for _, text := range d.Standstills() {
+		p.line("%s", l.paint(yellow, "# note: "+plaintext.Escape(text)))
+	}
 }
 
 func writeSummary(p *printer, in input, l look) {

@@ -25,8 +25,8 @@ type Repeat struct {
 	Reregister bool // register the initiator's memory anew for every iteration, and prepare the requests
 	// Progress, if set, is called from time to time with the bytes that a lane of this rank has moved since.
 	Progress func(bytes int64)
-	// Save, which all ranks have or none, is called at rank 0 about every second with the figures so far, while the lanes
-	// go on.
+	// Save, which all ranks have or none, is called at rank 0 about every second with the figures so far, while the
+	// lanes go on.
 	Save func(*series.Measurement) error
 }
 
@@ -75,9 +75,9 @@ func (l *laneTimes) take() (d series.Distribution) {
 	return d
 }
 
-// measureOwn runs a plan's lanes side by side, lets gather bring what this rank's lanes have measured to rank 0 from time
-// to time, and returns the rest of it, with all CPU time. All ranks call it; they begin when all are ready, and return
-// when all are through. Without gather the rest is all.
+// measureOwn runs a plan's lanes side by side, lets gather bring what this rank's lanes have measured to rank 0 from
+// time to time, and returns the rest of it, with all CPU time. All ranks call it; they begin when all are ready, and
+// return when all are through. Without gather the rest is all.
 func (p *Plan) measureOwn(r Repeat, gather gatherer) (*series.Distribution, error) {
 	if err := r.check(); err != nil {
 		return nil, err

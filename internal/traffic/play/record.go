@@ -273,7 +273,9 @@ func (j *joined) save(mine *series.Distribution) (took int64, err error) {
 // figures works them out.
 func (j *joined) figures() *series.Measurement {
 	w, r := j.plan.Session().World(), j.repeat
-	m := &series.Measurement{Iterations: r.Iterations, Recreate: r.Recreate, UncertaintyNS: w.Uncertainty(j.plan.Actors)}
+	m := &series.Measurement{
+		Iterations: r.Iterations, Recreate: r.Recreate, UncertaintyNS: w.Uncertainty(j.plan.Actors),
+	}
 	var sum series.Distribution
 	for rank := range j.ranks {
 		d := j.ranks[rank]

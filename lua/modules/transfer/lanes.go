@@ -237,7 +237,8 @@ func (r *laneSet) measure(L *glua.LState, l *lanes) (int, error) {
 	}
 	record, kept := L.CheckTable(2).RawGetString("record") != glua.LFalse, -1
 	keep := func(m *series.Measurement) error {
-		m.Op, m.Local, m.Remote, m.Threads = blocks.Op.String(), blocks.Local.String(), blocks.Remote.String(), blocks.Threads
+		m.Op, m.Local, m.Remote, m.Threads = blocks.Op.String(), blocks.Local.String(), blocks.Remote.String(),
+			blocks.Threads
 		m.BlockBytes, m.Batch = blocks.Size()
 		if !record {
 			return nil

@@ -103,7 +103,8 @@ func blocksOf(d *result.Document) Blocks {
 		b.List = append(b.List, Block{
 			Series: strings.Join(words, ", "), Op: l.Op, Local: l.Local, Remote: l.Remote, BlockBytes: l.BlockBytes,
 			Batch:   l.Batch,
-			Threads: l.Threads, Iterations: l.Iterations, Asked: l.Asked, Bandwidth: Num(l.Bandwidth), CPUSeconds: Num(l.CPUSeconds),
+			Threads: l.Threads, Iterations: l.Iterations, Asked: l.Asked,
+			Bandwidth: Num(l.Bandwidth), CPUSeconds: Num(l.CPUSeconds),
 			MeanNS: Num(l.Latency.Mean), P50NS: Num(l.Latency.P50), P99NS: Num(l.Latency.P99),
 			P999NS:      Num(l.Latency.P999),
 			Uncertainty: Num(float64(l.UncertaintyNS) / float64(max(l.EndNS-l.StartNS, 1))),

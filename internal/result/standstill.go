@@ -25,6 +25,7 @@ func MoreStandstills(n int) string { return fmt.Sprint(n, standstills) }
 // Standstills are the notes on ranks that stood still.
 func (d *Document) Standstills() []string {
 	return slices.DeleteFunc(slices.Clone(d.Notes), func(note string) bool {
-		return !(strings.HasPrefix(note, "rank ") && strings.Contains(note, stoodStill)) && !strings.HasSuffix(note, standstills)
+		one := strings.HasPrefix(note, "rank ") && strings.Contains(note, stoodStill)
+		return !one && !strings.HasSuffix(note, standstills)
 	})
 }

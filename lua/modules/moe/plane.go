@@ -318,23 +318,23 @@ func (r *planes) beside(L *glua.LState, p *plane) (int, error) {
 	if err := p.First(); err != nil {
 		return 0, err
 	}
-	c, err := p.MeasureBeside(mode, warmup, iterations, runs, other)
+	k := keeper{base: r.base, p: p}
+	var save func(*experts.Figures) error
+	if record {
+		save = k.save
+	}
+	c, err := p.MeasureBeside(mode, warmup, iterations, runs, other, save)
 	if err != nil {
 		return 0, err
 	}
 	if c == nil {
 		return vm.Return(L, glua.LNil)
 	}
-	for _, figures := range []*experts.Figures{c.Alone, c.Beside} {
-		plain, err := p.plainOf(figures)
-		if err != nil {
+	if record {
+		c.Beside.Entry = "steady, beside other traffic"
+		beside := keeper{base: r.base, p: p}
+		if err := beside.save(c.Beside); err != nil {
 			return 0, err
-		}
-		if figures == c.Beside {
-			plain["entry"] = "steady, beside other traffic"
-		}
-		if record {
-			r.addValue("ep", plain)
 		}
 	}
 	plain := map[string]any{

@@ -608,6 +608,23 @@ end }`})
 	}
 }
 
+// A text that grows beyond a limit crashes the process at once: what the launcher says behind Go's dump names the limit.
+func TestTextBeyondItsLimit(t *testing.T) {
+	if harness.RaceEnabled {
+		t.Skip("the race detector takes more")
+	}
+	dir := harness.Files(t, map[string]string{"s.lua": `return { ranks = 1, run = function()
+ local s = ("x"):rep(2^20)
+ for i = 1, 40 do s = s .. s end
+end }`})
+	o := harness.Start(t, harness.Command{Dir: dir, Argv: []string{"sh", "-c", `ulimit -v 2000000; exec "$@"`, "sh",
+		harness.Program, "run", "s.lua", "--engine", "shm"}}).Wait()
+	if o.Code != int(fault.RankLost) && o.Code != int(fault.Resource) {
+		t.Errorf("exit code %d\n%.2000s", o.Code, o.Stderr)
+	}
+	harness.Contains(t, "stderr", o.Stderr, "perigee: rank 0 on ", "limit", "(ulimit -v)")
+}
+
 // What UCX leaves in /dev/shm where a rank is killed while it connects is removed, by the
 // launcher or by the ranks that are left; what a living process holds is not.
 func TestSharedMemoryOfKilledRanks(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"perigee/internal/cli"
+	"perigee/internal/result"
 	"perigee/spmd"
 )
 
@@ -43,10 +43,9 @@ func stoodStill(all [][]spmd.Standstill, name func(at int) string) (notes []stri
 	slices.SortStableFunc(list, func(a, b rankStill) int { return int(b.NS/1e8 - a.NS/1e8) })
 	for i, s := range list {
 		if i == notedStandstills {
-			return append(notes, cli.Count(len(list)-i, "more standstill")+" of ranks")
+			return append(notes, result.MoreStandstills(len(list)-i))
 		}
-		notes = append(notes, fmt.Sprintf("%s stood still for %v in phase %s: it was stopped, or its host was; the figures of that time have it in them",
-			name(s.at), time.Duration(s.NS).Round(100*time.Millisecond), s.Phase))
+		notes = append(notes, result.StandstillNote(name(s.at), time.Duration(s.NS), s.Phase))
 	}
 	return notes
 }

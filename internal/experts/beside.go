@@ -32,13 +32,21 @@ type Contention struct {
 // at the same time. Alone and beside polling the other traffic runs at least so many times, and for as long as the
 // iterations before it: a few short runs would be compared with thousands beside the iterations, and their chance would
 // be the slowdown. Beside the iterations it is repeated until all ranks have done them. The figures are at rank 0;
-// elsewhere it returns nil.
-func (p *Plane) MeasureBeside(mode Mode, warmup, n, runs int, other Other) (*Contention, error) {
+// elsewhere it returns nil. With save, which all ranks have or none, rank 0 calls it with the figures of the iterations
+// alone while these are measured, and when they are: a pause beside the other traffic would be in what is compared.
+func (p *Plane) MeasureBeside(
+	mode Mode, warmup, n, runs int, other Other, save func(*Figures) error,
+) (*Contention, error) {
 	c := &Contention{}
 	var err error
 	start := clock.Now()
-	if c.Alone, err = p.Measure(mode, warmup, n, Steady, nil); err != nil {
+	if c.Alone, err = p.Measure(mode, warmup, n, Steady, save); err != nil {
 		return nil, err
+	}
+	if save != nil && c.Alone != nil {
+		if err := save(c.Alone); err != nil {
+			return nil, err
+		}
 	}
 	took := clock.Now() - start
 	var times [3]int64 // of a run of the other traffic: alone, beside polling, beside the iterations

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -46,7 +47,7 @@ type Control struct {
 	Send, Recv     int64    // registered memory of each rank, in bytes
 	Mem            nixl.Mem // nixl.DRAM or nixl.VRAM
 
-	// Each, if set, gets the figures of the measured rounds so far at rank 0, every two seconds and at the end.
+	// Each, if set, gets the figures of the measured rounds so far at rank 0, every second and at the end.
 	Each func([]PhaseFigures) error
 }
 
@@ -134,7 +135,8 @@ func (c Control) Play(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig) (
 	l := &life{w: w, g: g, engine: engine, cfg: cfg, c: c}
 	l.peers = slices.DeleteFunc(ranks, func(r int) bool { return r == w.Rank() })
 	l.cfg.OneHost, l.cfg.VRAM = w.OneHost(), c.Mem == nixl.VRAM
-	var samples []int64
+	var samples []int64 // that rank 0 does not have yet
+	t := &rounds{timed: c.timed()}
 	var saving spmd.Interval
 	for round := range c.Warmup + c.Rounds {
 		if round == c.Warmup {
@@ -145,15 +147,16 @@ func (c Control) Play(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig) (
 			return nil, err
 		}
 		if round >= c.Warmup {
-			for _, phase := range c.timed() {
+			for _, phase := range t.timed {
 				samples = append(samples, times[phase])
 			}
 		}
-		// A test of hours shows figures every two seconds, and keeps them if it is killed.
+		// A test of hours shows figures every second, and keeps them if it is killed.
 		if done := round - c.Warmup + 1; done > 0 && done < c.Rounds {
 			due, _, err := saving.Due(g)
 			if err == nil && due {
-				_, err = c.gather(w, g, samples)
+				_, err = c.gather(w, g, t, samples)
+				samples = samples[:0]
 				saving.Did()
 			}
 			if err != nil {
@@ -161,7 +164,7 @@ func (c Control) Play(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig) (
 			}
 		}
 	}
-	return c.gather(w, g, samples)
+	return c.gather(w, g, t, samples)
 }
 
 // round plays one life. What fails in the middle leaves nothing behind.
@@ -267,8 +270,9 @@ func (l *life) meetPolling() error {
 	return errors.Join(outcome, err)
 }
 
-// gather brings the times of all ranks to rank 0, and hands the figures to Each.
-func (c Control) gather(w *spmd.World, g *spmd.Group, samples []int64) ([]PhaseFigures, error) {
+// gather brings the times of further rounds of all ranks to rank 0, adds them to those before, and hands the figures to
+// Each.
+func (c Control) gather(w *spmd.World, g *spmd.Group, t *rounds, samples []int64) ([]PhaseFigures, error) {
 	var message []byte
 	for _, v := range samples {
 		message = binary.AppendVarint(message, v)
@@ -277,16 +281,15 @@ func (c Control) gather(w *spmd.World, g *spmd.Group, samples []int64) ([]PhaseF
 	if err != nil || w.Rank() != 0 {
 		return nil, err
 	}
-	timed := c.timed()
-	rounds := len(samples) / len(timed)
-	times := make([][][]float64, len(timed)) // by phase, round, rank, in milliseconds
+	n := len(samples) / len(t.timed)
+	times := make([][][]float64, len(t.timed)) // by phase, round, rank, in milliseconds
 	for p := range times {
-		times[p] = make([][]float64, rounds)
+		times[p] = make([][]float64, n)
 	}
 	for rank, message := range all {
 		r := pack.Read(message)
-		for round := range rounds {
-			for p := range timed {
+		for round := range n {
+			for p := range times {
 				times[p][round] = append(times[p][round], float64(r.Signed())/1e6)
 			}
 		}
@@ -294,30 +297,68 @@ func (c Control) gather(w *spmd.World, g *spmd.Group, samples []int64) ([]PhaseF
 			return nil, err
 		}
 	}
-	var list []PhaseFigures
-	for p, phase := range timed {
-		list = append(list, phaseFigures(phaseNames[phase], times[p], w.HostName))
-	}
+	t.add(times)
+	list := t.figures(w.HostName)
 	if c.Each != nil {
 		err = c.Each(list)
 	}
 	return list, err
 }
 
-// phaseFigures works out the figures of a phase from its times by round and rank.
-func phaseFigures(name string, times [][]float64, host func(int) string) PhaseFigures {
-	f := PhaseFigures{Phase: name, ByRank: make([]float64, len(times[0]))}
-	all := slices.Concat(times...)
-	f.AvgMS, f.MinMS, f.MaxMS = stats.Mean(all), slices.Min(all), slices.Max(all)
-	for _, row := range times {
-		f.Rounds = append(f.Rounds, slices.Max(row))
-		for rank, ms := range row {
-			f.ByRank[rank] += ms / float64(len(times))
+// rounds adds up at rank 0 the times of rounds, in milliseconds, as they come.
+type rounds struct {
+	timed  []Phase
+	phases []phaseRounds
+}
+
+// phaseRounds are those of a phase.
+type phaseRounds struct {
+	least, most float64
+	byRank      []float64 // sums over rounds
+	slowest     []float64 // of each round
+	slow        float64   // their sum
+}
+
+// add adds rounds, by phase, round and rank.
+func (t *rounds) add(times [][][]float64) {
+	if t.phases == nil {
+		t.phases = slices.Repeat([]phaseRounds{{least: math.Inf(1)}}, len(times))
+	}
+	for i := range t.phases {
+		for _, row := range times[i] {
+			t.phases[i].add(row)
 		}
 	}
-	f.SlowMS, f.SlowRank = stats.Mean(f.Rounds), argmax(f.ByRank)
-	f.Host = host(f.SlowRank)
-	return f
+}
+
+// add adds a round, by rank.
+func (p *phaseRounds) add(row []float64) {
+	if p.byRank == nil {
+		p.byRank = make([]float64, len(row))
+	}
+	for rank, ms := range row {
+		p.byRank[rank] += ms
+	}
+	slowest := slices.Max(row)
+	p.least, p.most, p.slow = min(p.least, slices.Min(row)), max(p.most, slowest), p.slow+slowest
+	p.slowest = append(p.slowest, slowest)
+}
+
+// figures works out those of all phases.
+func (t *rounds) figures(host func(int) string) []PhaseFigures {
+	list := make([]PhaseFigures, len(t.timed))
+	for i, phase := range t.timed {
+		p := t.phases[i]
+		f := PhaseFigures{Phase: phaseNames[phase], MinMS: p.least, MaxMS: p.most, Rounds: p.slowest}
+		n := float64(len(p.slowest))
+		for _, ms := range p.byRank {
+			f.ByRank = append(f.ByRank, ms/n)
+		}
+		f.AvgMS, f.SlowMS, f.SlowRank = stats.Mean(f.ByRank), p.slow/n, argmax(f.ByRank)
+		f.Host = host(f.SlowRank)
+		list[i] = f
+	}
+	return list
 }
 
 func argmax(values []float64) (at int) {

@@ -3,6 +3,7 @@ package experts
 import (
 	"os"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -47,10 +48,18 @@ func TestControl(t *testing.T) {
 	}
 }
 
+// Figures are those of all rounds, whether they came at once or one by one.
 func TestPhaseFigures(t *testing.T) {
-	f := phaseFigures("init", [][]float64{{1, 2, 9}, {3, 4, 5}}, func(r int) string { return string(rune('a' + r)) })
-	if f.AvgMS != 4 || f.MinMS != 1 || f.MaxMS != 9 || f.SlowMS != 7 || f.SlowRank != 2 || f.Host != "c" || f.ByRank[1] != 3 {
-		t.Errorf("%+v", f)
+	for _, pieces := range [][][][]float64{{{{1, 2, 9}, {3, 4, 5}}}, {{{1, 2, 9}}, {{3, 4, 5}}}} {
+		r := rounds{timed: []Phase{Init}}
+		for _, piece := range pieces {
+			r.add([][][]float64{piece})
+		}
+		f := r.figures(func(r int) string { return string(rune('a' + r)) })[0]
+		if f.Phase != "init" || f.AvgMS != 4 || f.MinMS != 1 || f.MaxMS != 9 || f.SlowMS != 7 || f.SlowRank != 2 || f.Host != "c" ||
+			f.ByRank[1] != 3 || !slices.Equal(f.Rounds, []float64{9, 5}) {
+			t.Errorf("%+v", f)
+		}
 	}
 }
 

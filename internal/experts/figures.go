@@ -95,14 +95,20 @@ type Shares struct {
 	Reduce float64 `json:"reduce"`
 }
 
-// encode and decodeLog carry a log to rank 0.
-func (l *Log) encode() []byte {
-	b := binary.AppendUvarint(nil, uint64(len(l.Iterations)))
-	for _, it := range l.Iterations {
-		for _, p := range it.Parts {
-			for _, v := range p.fields() {
-				b = binary.AppendVarint(b, *v)
-			}
+// encode carries a log to rank 0, but for so many iterations at its beginning: the time of each, and the sums of parts.
+func (l *Log) encode(without int) []byte {
+	list := l.Iterations[without:]
+	b := binary.AppendUvarint(nil, uint64(len(list)))
+	var parts [kinds]Part
+	for _, it := range list {
+		b = binary.AppendVarint(b, it.Total())
+		for kind, p := range it.Parts {
+			parts[kind].add(p)
+		}
+	}
+	for _, p := range parts {
+		for _, v := range p.fields() {
+			b = binary.AppendVarint(b, *v)
 		}
 	}
 	for _, waits := range l.Waits {
@@ -113,59 +119,72 @@ func (l *Log) encode() []byte {
 	return appendTraffic(b, l.NICs)
 }
 
-// decodeLog reads what encode has written; the number of ranks is known at both ends and not sent.
-func decodeLog(message []byte, ranks int) (*Log, error) {
+// rankPiece is what encode has written.
+type rankPiece struct {
+	times []int64
+	parts [kinds]Part
+	waits [kinds][halves][]int64
+	nics  device.Traffic
+}
+
+// decodePiece reads what encode has written; the number of ranks is known at both ends and not sent.
+func decodePiece(message []byte, ranks int) (*rankPiece, error) {
 	r := pack.Read(message)
-	l := &Log{Iterations: make([]Iteration, r.Count())}
-	for i := range l.Iterations {
-		for k := range l.Iterations[i].Parts {
-			for _, v := range l.Iterations[i].Parts[k].fields() {
-				*v = r.Signed()
-			}
+	l := &rankPiece{times: make([]int64, r.Count())}
+	for i := range l.times {
+		l.times[i] = r.Signed()
+	}
+	for kind := range l.parts {
+		for _, v := range l.parts[kind].fields() {
+			*v = r.Signed()
 		}
 	}
-	for kind := range l.Waits {
+	for kind := range l.waits {
 		for half := range halves {
-			l.Waits[kind][half] = make([]int64, ranks)
+			l.waits[kind][half] = make([]int64, ranks)
 			for source := range ranks {
-				l.Waits[kind][half][source] = r.Signed()
+				l.waits[kind][half][source] = r.Signed()
 			}
 		}
 	}
-	l.NICs = device.Traffic{Names: r.Texts(), Sent: r.Signed(), Received: r.Signed()}
+	l.nics = device.Traffic{Names: r.Texts(), Sent: r.Signed(), Received: r.Signed()}
 	return l, r.End("log of iterations")
 }
 
-// gather brings the logs of all ranks to rank 0 and works out the figures there. Elsewhere it returns nil. The
-// iterations of a log come after those that logs, which rank 0 keeps, has of earlier ones; the rest replaces theirs.
-func (p *Plane) gather(mode Mode, entry Entry, log *Log, logs []*Log) (*Figures, error) {
-	all, err := p.world.All().Gather(0, log.encode())
+// gather brings the logs of all ranks, but for so many iterations at their beginning, to rank 0, adds them to what it
+// keeps of a measurement, and works out the figures of all played iterations there. Elsewhere it returns nil. Waits and
+// NICs of a log are those of all iterations so far.
+func (p *Plane) gather(t *tally, log *Log, without, played int) (*Figures, error) {
+	messages, err := p.world.All().Gather(0, log.encode(without))
 	if err != nil || p.me != 0 {
 		return nil, err
 	}
-	for rank, message := range all {
-		l, err := decodeLog(message, len(all))
-		if err != nil {
+	pieces := make([]*rankPiece, len(messages))
+	for rank, message := range messages {
+		if pieces[rank], err = decodePiece(message, len(messages)); err != nil {
 			return nil, fmt.Errorf("what rank %d has measured: %w", rank, err)
 		}
-		if logs[rank] != nil {
-			l.Iterations = append(logs[rank].Iterations, l.Iterations...)
-		}
-		logs[rank] = l
 	}
-	hosts := make([]string, len(all))
+	if err := t.add(pieces); err != nil {
+		return nil, err
+	}
+	if t.census == nil {
+		t.census = p.spec.Census()
+		if t.between, err = p.betweenHosts(t.mode); err != nil {
+			return nil, err
+		}
+	}
+	hosts := make([]string, len(messages))
 	for rank := range hosts {
 		hosts[rank] = p.world.HostName(rank)
 	}
-	f := compute(mode, logs, hosts)
-	f.Entry = entry.String()
-	p.doubt(mode, entry, f)
-	p.slower(mode, entry, f, p.world.Hosts())
-	f.count(mode, p.spec)
-	f.NICs = hostNICs(logs, hosts)
-	f.BetweenHosts, err = p.betweenHosts(mode)
-	f.BetweenHosts *= int64(len(logs[0].Iterations))
-	return f, err
+	f := t.figures(hosts, played)
+	p.doubt(t.mode, t.entry, f)
+	p.slower(t.mode, t.entry, f, p.world.Hosts())
+	f.count(t.mode, p.spec, t.census)
+	f.NICs = hostNICs(pieces, hosts)
+	f.BetweenHosts = t.between * int64(played)
+	return f, nil
 }
 
 // doubt says so where steady iterations show what fresh ones before them did not: a rank that was held up for a while,
@@ -202,61 +221,6 @@ func (p *Plane) slower(mode Mode, entry Entry, f *Figures, hosts []spmd.Host) {
 	}
 }
 
-// compute works out all figures that need no bytes. The first iteration of each rank is left out, but not if it
-// is the only one. Waits cover all.
-func compute(mode Mode, logs []*Log, hosts []string) *Figures {
-	f := &Figures{Mode: mode.String(), Waits: map[string][][]float64{}}
-	times := make([][]float64, len(logs)) // by rank
-	var sums [kinds]Part
-	for rank, l := range logs {
-		kept := l.Iterations[min(1, len(l.Iterations)-1):]
-		f.Iterations = len(kept)
-		r := RankFigures{Rank: rank, Host: hosts[rank]}
-		for _, it := range kept {
-			times[rank] = append(times[rank], microseconds(it.Total()))
-			for kind, p := range it.Parts {
-				r.SendUS += microseconds(p.Send) / float64(len(kept))
-				r.RecvUS += microseconds(p.Recv) / float64(len(kept))
-				r.WaitUS += microseconds(p.Wait) / float64(len(kept))
-				sums[kind].add(p)
-			}
-		}
-		r.MeanUS, r.MinUS, r.MaxUS = stats.Mean(times[rank]), slices.Min(times[rank]), slices.Max(times[rank])
-		f.Ranks = append(f.Ranks, r)
-	}
-	f.overRanks(times)
-	f.Latency = summarize(f.Ranks, func(r RankFigures) float64 { return r.MeanUS })
-	both := sums[dispatching]
-	both.add(sums[combining])
-	share := func(ns int64) float64 { return float64(ns) / float64(both.Total()) }
-	f.Shares = Shares{
-		Fill: share(both.Fill), Stage: share(both.Stage), Own: share(both.Own), Wait: share(both.Wait),
-		Pack: share(sums[dispatching].Finish), Reduce: share(sums[combining].Finish),
-	}
-	f.wait(mode, logs, hosts)
-	return f
-}
-
-// overRanks fills what is by iteration.
-func (f *Figures) overRanks(times [][]float64) {
-	for i := range f.Iterations {
-		var column []float64
-		for _, row := range times {
-			column = append(column, row[i])
-		}
-		slices.Sort(column)
-		f.LeastUS = append(f.LeastUS, column[0])
-		f.MedianUS = append(f.MedianUS, stats.Quantile(column, 0.5))
-		f.MostUS = append(f.MostUS, column[len(column)-1])
-	}
-	f.Slowest, f.Typical, f.Fastest = tail(f.MostUS), tail(f.MedianUS), tail(f.LeastUS)
-}
-
-func tail(values []float64) Tail {
-	sorted := slices.Sorted(slices.Values(values))
-	return Tail{stats.Quantile(sorted, 0.5), stats.Quantile(sorted, 0.9), stats.Quantile(sorted, 0.99)}
-}
-
 func summarize(ranks []RankFigures, value func(RankFigures) float64) Summary {
 	var list []float64
 	for _, r := range ranks {
@@ -268,8 +232,7 @@ func summarize(ranks []RankFigures, value func(RankFigures) float64) Summary {
 func microseconds(ns int64) float64 { return float64(ns) / 1e3 }
 
 // count adds bytes and rates.
-func (f *Figures) count(mode Mode, s Spec) {
-	census := s.Census()
+func (f *Figures) count(mode Mode, s Spec, census *moe.Census) {
 	hidden, payload := s.Selection.Hidden, s.Payload.TokenBytes(s.Selection.Hidden)
 	row, tokens := 2*int64(hidden), float64(s.Selection.Tokens)
 	n := float64(len(f.Ranks))
@@ -313,20 +276,20 @@ func rate(bytes, us float64) float64 {
 	return bytes / 1e3 / us
 }
 
-// wait fills the wait matrices and the verdict.
-func (f *Figures) wait(mode Mode, logs []*Log, hosts []string) {
+// wait fills the wait matrices, means of so many iterations, and the verdict.
+func (f *Figures) wait(mode Mode, ranks []*rankPiece, played int, hosts []string) {
 	for kind, name := range kindNames {
 		if !mode.has(kind) {
 			continue
 		}
-		rows := make([][]float64, len(logs))
+		rows := make([][]float64, len(ranks))
 		var parts [halves][][]float64
-		for destination, l := range logs {
-			rows[destination] = make([]float64, len(logs))
-			for half, waits := range l.Waits[kind] {
-				parts[half] = append(parts[half], make([]float64, len(logs)))
+		for destination, l := range ranks {
+			rows[destination] = make([]float64, len(ranks))
+			for half, waits := range l.waits[kind] {
+				parts[half] = append(parts[half], make([]float64, len(ranks)))
 				for source, ns := range waits {
-					us := microseconds(ns) / float64(len(l.Iterations))
+					us := microseconds(ns) / float64(played)
 					rows[destination][source] += us
 					parts[half][destination][source] = us * halves
 				}
@@ -339,7 +302,7 @@ func (f *Figures) wait(mode Mode, logs []*Log, hosts []string) {
 	}
 	if f.Verdict == "" {
 		f.Verdict = "no rank, no host and no pair of them was waited for much more than the others"
-		if len(logs) < fewest {
+		if len(ranks) < fewest {
 			f.Verdict = fmt.Sprintf("too few ranks to find out which one others wait for; it takes %d", fewest)
 		}
 	}

@@ -23,18 +23,18 @@ func (p *Plane) measure(
 	mode Mode, warmup, n int, entry Entry, pace int64, save func(*Figures) error,
 ) (*Figures, error) {
 	var m measured
-	var took int64 // to save the last piece
-	logs := make([]*Log, p.world.Size())
+	var saving int64 // the shortest time that saving a piece took: most of it does not depend on how long a piece is
+	t := &tally{mode: mode, entry: entry}
 	for {
 		piece := n - m.n
 		if save != nil {
 			var err error
-			if piece, err = p.piece(piece, entry, pace, took); err != nil {
+			if piece, err = p.piece(piece, entry, pace, saving); err != nil {
 				return nil, err
 			}
 		}
 		// A pause has made ranks set off together, and what saved has used their caches.
-		if again := min(warmup, piece/spmd.SaveShare); m.n > 0 && entry == Steady {
+		if again := min(warmup, max(1, piece/spmd.SaveShare)); m.n > 0 && entry == Steady {
 			if _, err := p.Play(mode, again, entry, false); err != nil {
 				return nil, err
 			}
@@ -51,8 +51,12 @@ func (p *Plane) measure(
 			return nil, err
 		}
 		end := clock.Now()
+		without := 0 // iterations: the first of all, but not if it is the only one
+		if m.n == 0 {
+			without = min(1, piece-1)
+		}
 		m.add(log, since(before, counters(p.world)))
-		f, err := p.gather(mode, entry, log, logs)
+		f, err := p.gather(t, log, without, m.n)
 		if err != nil || m.n == n {
 			return f, err
 		}
@@ -62,30 +66,36 @@ func (p *Plane) measure(
 				return nil, err
 			}
 		}
-		pace, took = (end-start)/int64(piece), clock.Now()-end
+		pace = (end - start) / int64(piece)
+		if took := clock.Now() - end; saving == 0 || took < saving {
+			saving = took
+		}
 	}
 }
 
-// piece is how many of the iterations that are left all ranks play next: those of two seconds, or of fifty times as
-// long as it took to save the last ones, at the pace of the slowest rank. A last piece that would be short belongs to
-// the one before. Steady iterations are so many that warming up for them is worth while. The first piece, if there are
-// more, is short: its pace is that of a few iterations before, and many may take far longer where ranks wait for a CPU.
-func (p *Plane) piece(left int, entry Entry, pace, took int64) (int, error) {
-	longest, err := p.group.Latest([2]int64{pace, took})
-	pace, took = max(longest[0], 1), longest[1]
+// piece is how many of the iterations that are left all ranks play next: those of a second, or of fifty times as long
+// as saving takes, at the pace of the slowest rank. A last piece that would be short belongs to the one before. Steady
+// iterations are a few at least, so that warming up for them is worth while. The first piece, if there are more, is
+// short: its pace is that of a few iterations before, and many may take far longer where ranks wait for a CPU.
+func (p *Plane) piece(left int, entry Entry, pace, saving int64) (int, error) {
+	longest, err := p.group.Latest([2]int64{pace, saving})
+	pace, saving = max(longest[0], 1), longest[1]
 	least := int64(2) // the first iteration is left out
 	if entry == Steady {
-		least = spmd.SaveShare
+		least = leastSteady
 	}
-	piece := max(least, max(int64(2*spmd.SaveEvery), spmd.SaveShare*took)/pace)
+	piece := max(least, max(int64(spmd.SaveEvery), spmd.SaveShare*saving)/pace)
 	if int64(left) < piece+piece/2 {
 		return left, err
 	}
-	if took == 0 {
+	if saving == 0 {
 		piece = max(least, piece/16)
 	}
 	return int(piece), err
 }
+
+// leastSteady is how many steady iterations a piece has at least, before which one more warms up.
+const leastSteady = 4
 
 // measured are the iterations of a measurement so far at one rank, without their times.
 type measured struct {

@@ -45,29 +45,29 @@ func TestPiecesAddUp(t *testing.T) {
 	}
 }
 
-// Pieces take two seconds of the slowest rank's pace, or fifty times as long as saving takes.
+// Pieces take a second of the slowest rank's pace, or fifty times as long as saving takes.
 func TestLengthOfPieces(t *testing.T) {
 	s := spec(t, moe.Shape{Ranks: 2, Tokens: 4, Hidden: 128, Experts: 2, TopK: 2}, moe.FP8, moe.Routing{Family: "uniform"}, 0)
 	const us, ms, second = 1000, 1000 * 1000, 1000 * 1000 * 1000
 	must(t, play(t, s, func(p *Plane) error {
 		for _, c := range []struct {
-			left       int
-			entry      Entry
-			pace, took int64
-			want       int
+			left         int
+			entry        Entry
+			pace, saving int64
+			want         int
 		}{
-			{1_000_000, Steady, 100 * us, ms, 20_000}, {1_000_000, Steady, 100 * us, 0, 1250}, // the first
-			{30_000, Steady, 100 * us, 0, 1250}, {29_999, Steady, 100 * us, 0, 29_999}, // less than three seconds
-			{30_000, Steady, 100 * us, ms, 20_000}, {29_999, Steady, 100 * us, ms, 29_999}, // a short rest
+			{1_000_000, Steady, 100 * us, ms, 10_000}, {1_000_000, Steady, 100 * us, 0, 625}, // the first
+			{15_000, Steady, 100 * us, 0, 625}, {14_999, Steady, 100 * us, 0, 14_999}, // less than one and a half seconds
+			{15_000, Steady, 100 * us, ms, 10_000}, {14_999, Steady, 100 * us, ms, 14_999}, // a short rest
 			{1_000_000, Fresh, 100 * us, second, 500_000},
-			{1000, Steady, second, 0, 50}, {1000, Moving, 3 * second, 0, 2},
+			{1000, Steady, second, 0, 4}, {1000, Moving, 3 * second, 0, 2},
 			{1000, Steady, 0, 0, 1000}, // not known
 		} {
 			pace := c.pace
 			if p.me == 0 {
 				pace /= 2
 			}
-			if got, err := p.piece(c.left, c.entry, pace, c.took); err != nil || got != c.want {
+			if got, err := p.piece(c.left, c.entry, pace, c.saving); err != nil || got != c.want {
 				t.Errorf("%+v: %d, %v", c, got, err)
 			}
 		}
@@ -76,7 +76,7 @@ func TestLengthOfPieces(t *testing.T) {
 }
 
 // firstPiece is how many figures there are after the first piece of pieces, without the first iteration.
-var firstPiece = map[Entry]int{Steady: 49, Fresh: 2, Moving: 2}
+var firstPiece = map[Entry]int{Steady: 3, Fresh: 1, Moving: 1}
 
 // pieces measures 80 iterations at two ranks, in two pieces: they are believed to take 40 ms at first.
 func pieces(t *testing.T, entry Entry, save func(*Figures), before func(p *Plane)) (last *Figures, errs []error) {

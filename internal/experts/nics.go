@@ -50,11 +50,11 @@ func appendTraffic(b []byte, t device.Traffic) []byte {
 }
 
 // hostNICs lists the hosts that have counters.
-func hostNICs(logs []*Log, hosts []string) []HostNICs {
+func hostNICs(ranks []*rankPiece, hosts []string) []HostNICs {
 	list := []HostNICs{}
-	for rank, l := range logs {
-		if len(l.NICs.Names) > 0 {
-			list = append(list, HostNICs{hosts[rank], l.NICs.Names, l.NICs.Sent, l.NICs.Received})
+	for rank, l := range ranks {
+		if len(l.nics.Names) > 0 {
+			list = append(list, HostNICs{hosts[rank], l.nics.Names, l.nics.Sent, l.nics.Received})
 		}
 	}
 	return list

@@ -226,7 +226,8 @@ type told struct {
 	members map[string]uint64 // of those that are written as a whole, by their hash
 	lists   map[string]int    // how many elements of those that only grow
 	metrics []toldMetric
-	rows    []int // of each table
+	rows    []int  // of each table
+	lanes   uint64 // the hash of the last of the lanes, whose measurement may go on
 	values  *node
 	runs    int
 }
@@ -235,7 +236,7 @@ type toldMetric struct{ values, sets, labels int }
 
 // next writes what is new in a document, and returns what is told by then, and how many bytes are out of date with it.
 func (t told) next(to *bytes.Buffer, d *Document, changed []int) (told, int64, error) {
-	n := told{map[string]uint64{}, map[string]int{}, slices.Clone(t.metrics), slices.Clone(t.rows), nil, t.runs}
+	n := told{map[string]uint64{}, map[string]int{}, slices.Clone(t.metrics), slices.Clone(t.rows), 0, nil, t.runs}
 	w := newTeller()
 	head := *d
 	head.Scenario.Options = finiteMap(d.Scenario.Options)
@@ -256,7 +257,8 @@ func (t told) next(to *bytes.Buffer, d *Document, changed []int) (told, int64, e
 		case "storage":
 			n.lists[m.name] = grow(w, t.lists, m.name, d.Storage)
 		case "lanes":
-			n.lists[m.name] = grow(w, t.lists, m.name, d.Lanes)
+			n.lanes = w.lanes(d.Lanes, t.lists[m.name], t.lanes)
+			n.lists[m.name] = len(d.Lanes)
 		case "metrics":
 			n.metrics = w.metrics(n.metrics, d.Metrics)
 		case "tables":
@@ -351,6 +353,23 @@ func (w *teller) add(list any, n int, at ...any) {
 	if n > 0 {
 		w.changes = append(w.changes, change{At: at, Add: w.encode(list)})
 	}
+}
+
+// lanes notes the measurements that came to so many known ones, and the last of these again if its hash is another. It
+// returns the hash of the last now.
+func (w *teller) lanes(list []Lanes, known int, before uint64) (last uint64) {
+	if known = min(known, len(list)); known > 0 {
+		text := w.encode(list[known-1])
+		if last = hash(text); last != before {
+			w.changes = append(w.changes, change{At: []any{"lanes", known - 1}, Set: text})
+			w.old += int64(len(text))
+		}
+	}
+	if known < len(list) {
+		w.add(list[known:], len(list)-known, "lanes")
+		last = hash(w.encode(list[len(list)-1]))
+	}
+	return last
 }
 
 func (w *teller) metrics(known []toldMetric, list []Metric) []toldMetric {

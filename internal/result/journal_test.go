@@ -333,3 +333,86 @@ func TestNewerPart(t *testing.T) {
 		t.Errorf("a newer journal: %q", got)
 	}
 }
+
+// Of numbers that are added to a long list a journal takes those alone, and gives back all of them.
+func TestJournalOfNumbers(t *testing.T) {
+	d := full(t)
+	short, long := &result.Numbers{}, &result.Numbers{}
+	for i := range 100_000 {
+		long.Append(float64(i) / 7)
+	}
+	entry := map[string]any{"long": long, "short": short, "mean": 1.5}
+	d.Values = map[string]any{"ep": []any{entry}}
+	path := filepath.Join(t.TempDir(), "r.json.part")
+	j, err := result.NewJournal(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizes := []int64{}
+	for step := range 3 {
+		if step > 0 {
+			entry = map[string]any{"long": long, "short": short, "mean": 1.5 + float64(step)} // another map of the same lists
+			d.Values["ep"] = []any{entry}
+			long.Append(float64(step), 0.25)
+			short.Append(float64(step))
+		}
+		if err := j.Append(d, nil); err != nil {
+			t.Fatal(err)
+		}
+		got, err := readJournal(t, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := got.Values["ep"].([]any)[0].(map[string]any)
+		list := of["long"].([]any)
+		if len(list) != 100_000+2*step || len(of["short"].([]any)) != step || of["mean"] != entry["mean"] ||
+			step > 0 && (list[len(list)-2] != float64(step) || list[len(list)-1] != 0.25) {
+			t.Errorf("step %d: %d and %d numbers, mean %v", step, len(list), len(of["short"].([]any)), of["mean"])
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizes = append(sizes, info.Size())
+	}
+	if sizes[0] < 1e6 || sizes[2]-sizes[0] > 1000 {
+		t.Errorf("the journal has %v bytes", sizes)
+	}
+}
+
+// The last of the lanes may be measured further. Others are not told again.
+func TestJournalOfLanes(t *testing.T) {
+	d := full(t)
+	lanes := func(block int64, n int) result.Lanes {
+		return result.Lanes{Phase: "measure", Measurement: series.Measurement{BlockBytes: block, Iterations: n, Asked: 100}}
+	}
+	path := filepath.Join(t.TempDir(), "r.json.part")
+	j, err := result.NewJournal(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for step, list := range [][]result.Lanes{
+		nil, {lanes(1, 5)}, {lanes(1, 7)}, {lanes(1, 7)}, {lanes(1, 100), lanes(2, 1)}, {lanes(1, 100), lanes(2, 3)}, {lanes(1, 100), lanes(2, 4), lanes(3, 1), lanes(4, 1)},
+	} {
+		if d.Lanes = list; step == 5 {
+			if err := j.Restart(d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before, _ := os.ReadFile(path)
+		if err := j.Append(d, nil); err != nil {
+			t.Fatal(err)
+		}
+		after, _ := os.ReadFile(path)
+		if same := step == 3 || step == 5; same != (len(after) == len(before)) {
+			t.Errorf("step %d: %d bytes are new", step, len(after)-len(before))
+		}
+		got, err := readJournal(t, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(list, got.Lanes); diff != "" {
+			t.Errorf("step %d: %s", step, diff)
+		}
+	}
+}

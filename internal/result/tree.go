@@ -15,6 +15,7 @@ type node struct {
 	kind  byte             // of nodeKinds
 	names map[string]*node // of a map
 	list  []*node          // of a list of anything but numbers
+	of    *Numbers         // of which there were n
 }
 
 // The kinds of nodes.
@@ -23,6 +24,7 @@ const (
 	numbers = 'n' // a list of numbers, which may be long and only grows
 	mixed   = 'l'
 	mapped  = 'm'
+	growing = 'g'
 )
 
 var seed = maphash.MakeSeed()
@@ -48,6 +50,8 @@ func remember(v any) *node {
 			n.list = append(n.list, remember(e))
 		}
 		return n
+	case *Numbers:
+		return &node{kind: growing, of: v, n: len(v.list)}
 	}
 	return &node{kind: single, sum: sumOf([]any{v})}
 }
@@ -96,6 +100,11 @@ func (w *teller) diff(at []any, v any, before *node) *node {
 	case []any:
 		if n := before.grown(w, at, v); n != nil {
 			return n
+		}
+	case *Numbers:
+		if before.of == v {
+			w.add(v.list[before.n:], len(v.list)-before.n, slices.Clone(at)...)
+			return remember(v)
 		}
 	default:
 		if n := remember(v); before.kind == single && n.sum == before.sum {

@@ -260,8 +260,15 @@ func outcome(err error) string {
 		}
 		return text
 	}
-	return fmt.Sprintf("its process exited with code %d", exit.ExitCode())
+	text := fmt.Sprintf("its process exited with code %d", exit.ExitCode())
+	if _, limit := memory.Limited(); limit != "" && exit.ExitCode() == crashed {
+		text += fmt.Sprintf(": it has crashed, as it does where it takes more memory at once than its limit (%s) leaves", limit)
+	}
+	return text
 }
+
+// crashed is the exit code of a process that Go's runtime ends. It is without memory, or has found a mistake in itself.
+const crashed = 2
 
 // cpuLimit names the hard limit on CPU time if a process that has used that much has reached it: the kernel kills it
 // then. It has the limit of this process.

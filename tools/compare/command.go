@@ -78,15 +78,16 @@ func (c *Cmd) Run(s cli.Streams) error {
 
 // judge reads the results of both sides and compares them.
 func (c *Cmd) judge(s cli.Streams, before, after []string, cases func([]junit.Case)) error {
-	old, err := ReadAll(before)
+	from := Files{}
+	old, err := ReadAll(before, from)
 	if err != nil {
 		return err
 	}
-	fresh, err := ReadAll(after)
+	fresh, err := ReadAll(after, from)
 	if err != nil {
 		return err
 	}
-	return c.Judge(s, Sides{Old: old, New: fresh, Force: c.Force, Cases: cases,
+	return c.Judge(s, Sides{Old: old, New: fresh, Files: from, Force: c.Force, Cases: cases,
 		Advice: func(n int) string { return c.advice(n, slices.Concat(old, fresh)) }})
 }
 
@@ -113,7 +114,8 @@ func (c *Cmd) advice(n int, docs []*result.Document) string {
 // Sides are two sets of results that are to be compared.
 type Sides struct {
 	Old, New []*result.Document
-	Force    bool // count runs that did not end
+	Files    Files // of these, where they are of files
+	Force    bool  // count runs that did not end
 	// Advice returns the command that makes enough runs for a verdict, n on each side.
 	Advice func(n int) string
 	// Cases, if set, is given the comparison as tests.
@@ -154,7 +156,7 @@ func (j Judging) Judge(s cli.Streams, sides Sides) error {
 		return err
 	}
 	r, err := Compare(sides.Old, sides.New, Options{Alpha: j.Alpha, Metric: j.Metric, Pairs: j.Pairs != "none",
-		Force: sides.Force})
+		Force: sides.Force, Files: sides.Files})
 	if err != nil {
 		return err
 	}
@@ -197,8 +199,8 @@ func (j Judging) Judge(s cli.Streams, sides Sides) error {
 }
 
 // ReadAll reads the results of a side. A folder stands for all that are directly in it. A run that is there twice, as a
-// converted copy say, is an error: it would count as two that agree.
-func ReadAll(paths []string) ([]*result.Document, error) {
+// converted copy say, is an error: it would count as two that agree. Where each is from is added to from.
+func ReadAll(paths []string, from Files) ([]*result.Document, error) {
 	var docs []*result.Document
 	fileOf := map[string]string{}
 	for _, path := range paths {
@@ -214,7 +216,7 @@ func ReadAll(paths []string) ([]*result.Document, error) {
 			if err := d.Once(f, fileOf); err != nil {
 				return nil, err
 			}
-			docs = append(docs, d)
+			docs, from[d] = append(docs, d), f
 		}
 	}
 	return docs, nil

@@ -22,7 +22,11 @@ type Options struct {
 	Metric string  // of patterns: one that has a sample for each run
 	Pairs  bool    // compare the messages of each pair of ranks, too
 	Force  bool    // count runs that did not end
+	Files  Files   // of the results, where they are of files
 }
+
+// Files are where results were read from.
+type Files map[*result.Document]string
 
 // The verdicts.
 const (

@@ -535,9 +535,26 @@ func TestRemarks(t *testing.T) {
 	fresh.Status = result.Partial
 	want := []string{
 		"perigee: 1 go and 2 go", "hosts: h (2 ranks, 2 CPUs) and i (2 ranks, 8 CPUs)", "version of shm: 1 and 2", "setting a of shm: 1 and 2", "setting huge of shm: not given and yes", "seed: 0 and 9",
-		"a result is partial: it is still going on, or was killed",
+		"a result of NEW is partial: it is still going on, or was killed",
 	}
 	if diff := cmp.Diff(want, mustCompare(t, one(old), one(fresh), defaults).Remarks); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What is said of one of several results names it: that it is partial, and that a rank stood still in it.
+func TestRemarksNameResults(t *testing.T) {
+	rng := rand.New(rand.NewPCG(25, 26))
+	old, fresh := runsOf(2, 20, lognormal(rng, 1)), runsOf(2, 20, lognormal(rng, 1))
+	fresh[1].Status, fresh[1].Failure = result.Partial, &result.Failure{Cause: "cut"}
+	old[0].Notes = []string{"files: pages", result.StandstillNote("rank 1 on h", 20*time.Second, "workload"), result.MoreStandstills(3)}
+	o := defaults
+	o.Files = Files{old[0]: "before/1.json", fresh[1]: "after/2.json"}
+	want := []string{
+		"OLD, before/1.json: rank 1 on h stood still for 20s in phase workload: it was stopped, or its host was; the figures of that time have it in them",
+		"OLD, before/1.json: 3 more standstills of ranks", "NEW, after/2.json, is partial: cut", "1 run of NEW left out: partial",
+	}
+	if diff := cmp.Diff(want, mustCompare(t, old, fresh, o).Remarks); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -550,7 +567,7 @@ func TestPartialRuns(t *testing.T) {
 		d.Status, d.Failure = result.Partial, &result.Failure{Cause: "cut"}
 	}
 	if r := mustCompare(t, whole, slices.Concat(whole, cut), defaults); r.NewN != 4 || !r.Judged || r.Count(Better)+r.Count(Worse) > 0 ||
-		!slices.Contains(r.Remarks, "4 runs of NEW left out: partial") || !slices.Contains(r.Remarks, "a result is partial: cut") {
+		!slices.Contains(r.Remarks, "4 runs of NEW left out: partial") || !slices.Contains(r.Remarks, "a result of NEW is partial: cut") {
 		t.Errorf("%d runs, judged %v, %q", r.NewN, r.Judged, r.Remarks)
 	}
 	if r := mustCompare(t, cut, whole, defaults); r.OldN != 4 || r.Judged || r.Count("") != len(r.Rows) || r.Advice != "all runs of OLD are partial, and may have measured another part of the work" || !(r.Rows[0].Change > 1) {
@@ -679,12 +696,12 @@ func TestTheSameRunTwice(t *testing.T) {
 		return path
 	}
 	first, other := write("a.json", "A"), write("b.json", "B")
-	if docs, err := ReadAll([]string{first, other}); err != nil || len(docs) != 2 {
+	if docs, err := ReadAll([]string{first, other}, Files{}); err != nil || len(docs) != 2 {
 		t.Errorf("two runs: %d, %v", len(docs), err)
 	}
 	copied := write("copy.json.zst", "A")
 	for _, paths := range [][]string{{first, first}, {other, copied, first}, {folder}} {
-		if _, err := ReadAll(paths); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "are the same run (job A)") {
+		if _, err := ReadAll(paths, Files{}); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "are the same run (job A)") {
 			t.Errorf("%v: %v", paths, err)
 		}
 	}

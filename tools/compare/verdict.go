@@ -60,12 +60,19 @@ func (r *Report) sayDifferences(old, fresh []*result.Document) {
 			}
 		}
 		for _, d := range side.docs {
+			which := "a result of " + side.name
+			if file := r.Options.Files[d]; file != "" {
+				which = side.name + ", " + file + ","
+			}
 			if isPartial(d) {
 				why := "it is still going on, or was killed"
 				if d.Failure != nil {
 					why = d.Failure.Cause
 				}
-				note("a result is partial: " + why)
+				note(which + " is partial: " + why)
+			}
+			for _, text := range d.Standstills() {
+				note(strings.TrimSuffix(which, ",") + ": " + text)
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -410,5 +411,15 @@ func TestTargetsSleep(t *testing.T) {
 		if got := dataOf(&figures.Figures{Document: d}).TargetsSleep; got != want {
 			t.Errorf("meet %q: targets sleep: %v, want %v", meet, got, want)
 		}
+	}
+}
+
+// A rank that stood still is named in the summary, as is a partial result; other notes are not.
+func TestTextOfStandstills(t *testing.T) {
+	d := smallDocument()
+	note := result.StandstillNote("rank 1 on node00", 20*time.Second, "workload")
+	d.Notes = []string{"another", note}
+	if text := textOf(t, d, look{width: 80}); strings.Count(text, "# note: "+note+"\n") != 1 || strings.Contains(text, "another") {
+		t.Error(text)
 	}
 }

@@ -160,6 +160,9 @@ func writeHeader(p *printer, in input, l look) {
 	for _, text := range f.LeftOut {
 		p.line("# left out: %s", plaintext.Escape(text))
 	}
+	for _, text := range d.Standstills() {
+		p.line("%s", l.paint(yellow, "# note: "+plaintext.Escape(text)))
+	}
 }
 
 func writeSummary(p *printer, in input, l look) {
@@ -433,8 +436,12 @@ func writeBlocks(p *printer, f *figures.Figures, l look) {
 	}
 	var rows [][]string
 	for _, b := range f.Blocks.List {
+		series := b.Series
+		if part := b.Measured(); part != "" {
+			series += ", " + part
+		}
 		rows = append(rows, []string{b.BlockSize(), strconv.FormatInt(b.Batch, 10), plainRate(b.Bandwidth),
-			figures.Duration(b.P50NS), figures.Duration(b.P99NS), b.Series})
+			figures.Duration(b.P50NS), figures.Duration(b.P99NS), series})
 	}
 	p.grid(l, "block transfers", []string{"Block", "Batch", "Bandwidth", "P50", "P99", "Series"}, rows)
 }

@@ -179,7 +179,7 @@ func (c *Cmd) prepare(s cli.Streams) (old []*result.Document, r *repetition, err
 			err = run.CheckRepeatable(path)
 		}
 		if err == nil {
-			old, err = compare.ReadAll([]string{c.Of})
+			old, err = compare.ReadAll([]string{c.Of}, compare.Files{})
 		}
 		if err != nil {
 			return nil, nil, err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"perigee/internal/clock"
 	"perigee/internal/fault"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/series"
@@ -206,35 +207,91 @@ func (k recorded) storageRuns(w *spmd.World) (list []series.StorageRun) {
 // Measure runs a plan repeatedly and joins what the lanes of all ranks measured. The fields
 // that describe the load are the caller's to fill in.
 func Measure(p *Plan, r Repeat) (*series.Measurement, error) {
-	mine, err := p.measureOwn(r)
+	w := p.Session().World()
+	j := &joined{plan: p, repeat: r, ranks: make([]series.Distribution, w.Size())}
+	var meanwhile gatherer
+	if r.Save != nil {
+		lanes, err := spmd.AllReduce(w.All(), []int{len(p.parts)}, spmd.Sum)
+		if err != nil {
+			return nil, err
+		}
+		j.lanes = lanes[0]
+		meanwhile = j.save
+	}
+	rest, err := p.measureOwn(r, meanwhile)
 	if err != nil {
 		return nil, err
 	}
-	w := p.Session().World()
 	if err := w.SyncClocks(); err != nil {
 		return nil, err
 	}
-	all, err := w.All().Gather(0, mine.Encode())
-	if err != nil || all == nil {
+	there, _, err := j.gather(rest)
+	if err != nil || !there {
 		return nil, err
 	}
-	m := &series.Measurement{Iterations: r.Iterations, Recreate: r.Recreate, UncertaintyNS: w.Uncertainty(p.Actors)}
-	var sum series.Distribution
+	return j.figures(), nil
+}
+
+// joined is what the lanes of all ranks have measured so far, at rank 0.
+type joined struct {
+	plan   *Plan
+	repeat Repeat
+	lanes  int // of all ranks
+	ranks  []series.Distribution
+}
+
+// gather adds what is new at all ranks at rank 0, where it reports true, and since when it has all. CPU times are those
+// of all so far.
+func (j *joined) gather(mine *series.Distribution) (there bool, since int64, err error) {
+	all, err := j.plan.Session().World().All().Gather(0, mine.Encode())
+	if err != nil || all == nil {
+		return false, 0, err
+	}
+	since = clock.Now()
 	for rank, data := range all {
 		d, err := series.DecodeDistribution(data)
 		if err != nil {
-			return nil, foreign(rank, err)
+			return false, 0, foreign(rank, err)
 		}
+		j.ranks[rank].CPU = 0 // the new one has it
+		j.ranks[rank].Merge(d)
+	}
+	return true, since, nil
+}
+
+// save is a gatherer that hands the figures so far to the caller of Measure, if there are some and not all.
+func (j *joined) save(mine *series.Distribution) (took int64, err error) {
+	there, since, err := j.gather(mine)
+	if err != nil || !there {
+		return 0, err
+	}
+	m := j.figures()
+	if n := int(m.Latency.Count / int64(j.lanes)); n > 0 && n < j.repeat.Iterations {
+		m.Iterations, m.Asked = n, j.repeat.Iterations
+		err = j.repeat.Save(m)
+	}
+	return clock.Now() - since, err
+}
+
+// figures works them out.
+func (j *joined) figures() *series.Measurement {
+	w, r := j.plan.Session().World(), j.repeat
+	m := &series.Measurement{
+		Iterations: r.Iterations, Recreate: r.Recreate, UncertaintyNS: w.Uncertainty(j.plan.Actors),
+	}
+	var sum series.Distribution
+	for rank := range j.ranks {
+		d := j.ranks[rank]
 		own := series.RankPart{Rank: rank, Bytes: d.Bytes, CPUSeconds: d.CPU}
 		if d.Start != 0 {
 			own.StartNS, own.EndNS = w.ToCommon(rank, d.Start), w.ToCommon(rank, d.End)
 			d.Start, d.End = own.StartNS, own.EndNS
 		}
-		sum.Merge(d)
+		sum.Merge(&d)
 		m.Ranks = append(m.Ranks, own)
 	}
 	m.StartNS, m.EndNS, m.Bytes, m.CPUSeconds = sum.Start, sum.End, sum.Bytes, sum.CPU
 	m.Bandwidth = float64(m.Bytes) / (float64(max(m.EndNS-m.StartNS, 1)) * 1e-9)
 	m.Latency, m.Prep, m.Post, m.Tx = sum.Latency.Stats(), sum.Prep.Stats(), sum.Post.Stats(), sum.Tx.Stats()
-	return m, nil
+	return m
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"perigee/internal/fault"
 	"perigee/internal/traffic/load"
@@ -395,6 +396,46 @@ func TestOneLaneFails(t *testing.T) {
 	for r, err := range errs {
 		if err == nil || !strings.Contains(err.Error(), "reading file "+there) {
 			t.Errorf("rank %d: got %v", r, err)
+		}
+	}
+}
+
+// While lanes go on their figures so far are handed out, and those of all iterations are what they would be without.
+func TestSaveWhileMeasuring(t *testing.T) {
+	b := load.Blocks{Op: nixl.Write, Local: nixl.DRAM, Remote: nixl.DRAM, Peers: [][]int{{1}, {0}}, Threads: 2, Block: 100, Batch: 2, Limit: 1 << 20}
+	const iterations, all, size = 3, 4, 200 // lanes, and bytes of an iteration
+	var saved []series.Measurement
+	mustPlay(t, 2, nixl.AgentConfig{}, b, func(w *spmd.World, l *lanes) error {
+		m, err := l.measure(repeat{100, 2, Repeat{
+			Iterations: iterations,
+			Progress:   func(int64) { time.Sleep(600 * time.Millisecond) },
+			Save: func(m *series.Measurement) error {
+				saved = append(saved, *m)
+				return nil
+			},
+		}})
+		if err == nil && w.Rank() == 0 && (m.Iterations != iterations || m.Asked != 0 || m.Latency.Count != iterations*all || m.Prep.Count != all ||
+			m.Bytes != iterations*all*size || m.Ranks[1].Bytes != m.Bytes/2 || m.EndNS-m.StartNS < int64(time.Second)) {
+			t.Errorf("%+v", m)
+		}
+		return err
+	})
+	if len(saved) == 0 {
+		t.Fatal("nothing was saved")
+	}
+	for _, m := range saved {
+		if m.Asked != iterations || m.Iterations < 1 || m.Iterations >= iterations || m.Bytes != size*m.Latency.Count || m.Bandwidth <= 0 || len(m.Ranks) != 2 {
+			t.Errorf("%+v", m)
+		}
+	}
+	broken := errors.New("no room")
+	errs := playOn(t, 2, &traffictest.Engine{}, nixl.AgentConfig{}, b, func(w *spmd.World, l *lanes) error {
+		_, err := l.measure(repeat{100, 2, Repeat{Iterations: 1 << 30, Save: func(*series.Measurement) error { return broken }}})
+		return err
+	})
+	for rank, err := range errs {
+		if err == nil || rank == 0 && !strings.Contains(err.Error(), broken.Error()) {
+			t.Errorf("rank %d: %v", rank, err)
 		}
 	}
 }

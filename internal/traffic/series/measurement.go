@@ -19,7 +19,9 @@ type Measurement struct {
 	Batch      int64  `json:"batch"`
 	Threads    int    `json:"threads"`
 	Iterations int    `json:"iterations"`
-	Recreate   bool   `json:"recreate"`
+	// Asked is how many iterations were to be measured, as long as not all of them are.
+	Asked    int  `json:"asked_iterations,omitempty"`
+	Recreate bool `json:"recreate"`
 
 	// StartNS is the first start, EndNS the last end over all lanes.
 	StartNS       int64   `json:"start_ns"`

@@ -81,6 +81,13 @@ func (s *Samples) Merge(o *Samples) {
 	for v, n := range o.table() {
 		t[v] += n
 	}
+	if len(t) > exactSamples {
+		rounded := map[int64]int64{}
+		for v, n := range t {
+			rounded[coarse(v)] += n
+		}
+		t = rounded
+	}
 	s.counts, s.raw = t, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"perigee/internal/experts"
 	"perigee/internal/fault"
 	"perigee/internal/moe"
+	"perigee/internal/result"
 	"perigee/internal/size"
 	"perigee/lua/modules"
 	"perigee/lua/vm"
@@ -41,14 +42,28 @@ func (r base) control(L *glua.LState, w *spmd.World) (int, error) {
 			return 0, err
 		}
 	}
-	var list []any // the figures so far
 	if record := L.CheckTable(1).RawGetString("record") != glua.LFalse; r.Env().Doc != nil && record {
+		var times []*result.Numbers // of the rounds of each phase
 		c.Each = func(figures []experts.PhaseFigures) error {
-			first := list == nil
-			if list, err = modules.PlainOf[[]any](figures); err != nil {
-				return err
+			first := times == nil
+			if first {
+				times = make([]*result.Numbers, len(figures))
 			}
-			about["phases"], about["rounds"] = list, int64(len(figures[0].Rounds))
+			var list []any
+			for i, f := range figures {
+				if first {
+					times[i] = &result.Numbers{}
+				}
+				times[i].Append(f.Rounds[times[i].Len():]...)
+				f.Rounds = nil
+				plain, err := modules.PlainOf[map[string]any](f)
+				if err != nil {
+					return err
+				}
+				plain["rounds_ms"] = times[i]
+				list = append(list, plain)
+			}
+			about["phases"], about["rounds"] = list, int64(times[0].Len())
 			if first {
 				r.addValue("ep_control", about)
 			} else {
@@ -57,14 +72,19 @@ func (r base) control(L *glua.LState, w *spmd.World) (int, error) {
 			return nil
 		}
 	}
-	if _, err := c.Play(w, r.Env().Engine(), cfg); err != nil {
+	figures, err := c.Play(w, r.Env().Engine(), cfg)
+	if err != nil {
 		return 0, err
 	}
 	if err := w.All().Barrier(); err != nil {
 		return 0, err
 	}
-	if list == nil {
+	if c.Each == nil {
 		return vm.Return(L, glua.LNil)
+	}
+	list, err := modules.PlainOf[[]any](figures)
+	if err != nil {
+		return 0, err
 	}
 	return vm.Return(L, vm.ToLua(L, list))
 }

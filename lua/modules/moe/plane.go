@@ -201,15 +201,16 @@ func (r *planes) measure(L *glua.LState, p *plane) (int, error) {
 	if figures == nil {
 		return vm.Return(L, glua.LNil)
 	}
-	if !record {
-		k.kept, err = p.plainOf(figures)
-	} else if err = k.keep(figures); err == nil {
-		r.Env().Checkpoint()
+	if record {
+		if err := k.save(figures); err != nil {
+			return 0, err
+		}
 	}
+	plain, err := p.plainOf(figures)
 	if err != nil {
 		return 0, err
 	}
-	return vm.Return(L, vm.ToLua(L, k.kept))
+	return vm.Return(L, vm.ToLua(L, plain))
 }
 
 // keeper keeps the figures of one measurement in the result of rank 0 while it goes on, and the times of its iterations
@@ -220,7 +221,8 @@ type keeper struct {
 	metric  string
 	labels  result.Labels
 	kept    map[string]any // nil before the first
-	sampled int
+	lists   map[string]*result.Numbers
+	sampled int // iterations
 }
 
 func (k *keeper) save(f *experts.Figures) error {
@@ -229,21 +231,32 @@ func (k *keeper) save(f *experts.Figures) error {
 	return err
 }
 
-// keep replaces the figures by newer ones of more iterations.
+// keep replaces the figures by newer ones of more iterations, and adds these to the lists of all.
 func (k *keeper) keep(f *experts.Figures) error {
-	plain, err := k.p.plainOf(f)
+	if k.kept == nil {
+		k.kept, k.lists = map[string]any{}, map[string]*result.Numbers{}
+		k.putValue("ep", k.kept)
+	}
+	from := k.sampled
+	k.sampled = len(f.MostUS)
+	for name, list := range map[string][]float64{"least_us": f.LeastUS, "median_us": f.MedianUS, "most_us": f.MostUS} {
+		if k.lists[name] == nil {
+			k.lists[name] = &result.Numbers{}
+		}
+		k.lists[name].Append(list[from:]...)
+	}
+	single := *f
+	single.LeastUS, single.MedianUS, single.MostUS = nil, nil, nil
+	plain, err := k.p.plainOf(&single)
 	if err != nil {
 		return err
 	}
-	if k.kept == nil {
-		k.kept = plain
-		k.putValue("ep", plain)
-	} else {
-		clear(k.kept)
-		maps.Copy(k.kept, plain)
+	clear(k.kept)
+	maps.Copy(k.kept, plain)
+	for name, list := range k.lists {
+		k.kept[name] = list
 	}
-	from := k.sampled
-	if k.sampled = len(f.MostUS); k.metric == "" {
+	if k.metric == "" {
 		return nil
 	}
 	return modules.AddSamples(k, k.metric, k.labels, f.MostUS[from:]...)
@@ -305,23 +318,23 @@ func (r *planes) beside(L *glua.LState, p *plane) (int, error) {
 	if err := p.First(); err != nil {
 		return 0, err
 	}
-	c, err := p.MeasureBeside(mode, warmup, iterations, runs, other)
+	k := keeper{base: r.base, p: p}
+	var save func(*experts.Figures) error
+	if record {
+		save = k.save
+	}
+	c, err := p.MeasureBeside(mode, warmup, iterations, runs, other, save)
 	if err != nil {
 		return 0, err
 	}
 	if c == nil {
 		return vm.Return(L, glua.LNil)
 	}
-	for _, figures := range []*experts.Figures{c.Alone, c.Beside} {
-		plain, err := p.plainOf(figures)
-		if err != nil {
+	if record {
+		c.Beside.Entry = "steady, beside other traffic"
+		beside := keeper{base: r.base, p: p}
+		if err := beside.save(c.Beside); err != nil {
 			return 0, err
-		}
-		if figures == c.Beside {
-			plain["entry"] = "steady, beside other traffic"
-		}
-		if record {
-			r.addValue("ep", plain)
 		}
 	}
 	plain := map[string]any{

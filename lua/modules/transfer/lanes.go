@@ -235,6 +235,25 @@ func (r *laneSet) measure(L *glua.LState, l *lanes) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	record, kept := L.CheckTable(2).RawGetString("record") != glua.LFalse, -1
+	keep := func(m *series.Measurement) error {
+		m.Op, m.Local, m.Remote, m.Threads = blocks.Op.String(), blocks.Local.String(), blocks.Remote.String(),
+			blocks.Threads
+		m.BlockBytes, m.Batch = blocks.Size()
+		if !record {
+			return nil
+		}
+		d := r.Env().Doc
+		if kept < 0 {
+			kept, d.Lanes = len(d.Lanes), append(d.Lanes, result.Lanes{Phase: r.Env().World.CurrentPhase()})
+		}
+		d.Lanes[kept].Measurement = *m
+		r.Env().Checkpoint()
+		return nil
+	}
+	if record {
+		repeat.Save = keep
+	}
 	m, err := play.Measure(p, repeat)
 	if err := cmp.Or(err, p.Release()); err != nil {
 		return 0, err
@@ -242,16 +261,13 @@ func (r *laneSet) measure(L *glua.LState, l *lanes) (int, error) {
 	if m == nil {
 		return vm.Return(L, glua.LNil)
 	}
-	m.Op, m.Local, m.Remote, m.Threads = blocks.Op.String(), blocks.Local.String(), blocks.Remote.String(),
-		blocks.Threads
-	m.BlockBytes, m.Batch = blocks.Size()
-	if L.CheckTable(2).RawGetString("record") == glua.LFalse {
-		return vm.Return(L, measured(L, m))
-	}
-	r.Env().Doc.Lanes = append(r.Env().Doc.Lanes, result.Lanes{Phase: r.Env().World.CurrentPhase(), Measurement: *m})
-	r.Env().Checkpoint()
-	if err := r.Env().Sampled(); err != nil {
+	if err := keep(m); err != nil {
 		return 0, err
+	}
+	if record {
+		if err := r.Env().Sampled(); err != nil {
+			return 0, err
+		}
 	}
 	return vm.Return(L, measured(L, m))
 }

@@ -20,6 +20,7 @@ type Block struct {
 	Batch      int64  `json:"batch"`
 	Threads    int    `json:"threads"`
 	Iterations int    `json:"iterations"`
+	Asked      int    `json:"asked_iterations,omitempty"` // where not all of these were measured
 	Bandwidth  Num    `json:"bandwidth"`
 	MeanNS     Num    `json:"mean_ns"` // of an iteration of a lane
 	P50NS      Num    `json:"p50_ns"`
@@ -28,6 +29,14 @@ type Block struct {
 	CPUSeconds Num    `json:"cpu_seconds"`
 	// Uncertainty is by which part the time of the bandwidth may be off because of the hosts' clocks.
 	Uncertainty Num `json:"uncertainty"`
+}
+
+// Measured says of a measurement that has not come to its end how many iterations it has; "" of others.
+func (b Block) Measured() string {
+	if b.Asked == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d iterations", b.Iterations, b.Asked)
 }
 
 // Blocks are the measurements of block transfers. They lie on an axis of block
@@ -94,7 +103,8 @@ func blocksOf(d *result.Document) Blocks {
 		b.List = append(b.List, Block{
 			Series: strings.Join(words, ", "), Op: l.Op, Local: l.Local, Remote: l.Remote, BlockBytes: l.BlockBytes,
 			Batch:   l.Batch,
-			Threads: l.Threads, Iterations: l.Iterations, Bandwidth: Num(l.Bandwidth), CPUSeconds: Num(l.CPUSeconds),
+			Threads: l.Threads, Iterations: l.Iterations, Asked: l.Asked,
+			Bandwidth: Num(l.Bandwidth), CPUSeconds: Num(l.CPUSeconds),
 			MeanNS: Num(l.Latency.Mean), P50NS: Num(l.Latency.P50), P99NS: Num(l.Latency.P99),
 			P999NS:      Num(l.Latency.P999),
 			Uncertainty: Num(float64(l.UncertaintyNS) / float64(max(l.EndNS-l.StartNS, 1))),

@@ -60,11 +60,13 @@ func sayReplay(f *Figures, list *[]Finding) {
 	}
 	why = strings.TrimSpace(why)
 	*list = append(*list, Finding{tone, first + " " + why, why})
-	l := r.Lateness
-	judged := []string{fmt.Sprintf("Lateness is posted - due on the clock that all ranks share (posted - admitted, with --in-flight), "+
-		"over %d posts: p50 %s, p99 %s, at most %s; %s beyond the limit of %s, in %s; "+
-		"the p99 is %.3g of the mean time between posts of a rank, which is not judged.", l.Posts, Duration(Num(l.P50NS)), Duration(Num(l.P99NS)), Duration(Num(l.MaxNS)),
-		cli.Count(l.Late, "post"), Duration(Num(l.LimitNS)), cli.Count(l.Stalls, "stall"), l.OfGap)}
+	l, judged := r.Lateness, []string{}
+	if l.Posts > 0 {
+		judged = []string{fmt.Sprintf("Lateness is posted - due on the clock that all ranks share (posted - admitted, with --in-flight), "+
+			"over %d posts: p50 %s, p99 %s, at most %s; %s beyond the limit of %s, in %s; "+
+			"the p99 is %.3g of the mean time between posts of a rank, which is not judged.", l.Posts, Duration(Num(l.P50NS)), Duration(Num(l.P99NS)), Duration(Num(l.MaxNS)),
+			cli.Count(l.Late, "post"), Duration(Num(l.LimitNS)), cli.Count(l.Stalls, "stall"), l.OfGap)}
+	}
 	for _, text := range append(judged, f.Document.Notes...) {
 		*list = append(*list, Finding{Level: "note", Text: text})
 	}
@@ -81,9 +83,12 @@ func sentence(text string) string {
 // what says what was replayed, and what is left.
 func (r *Replay) what() []string {
 	span := max(r.SpanNS, slices.Max(r.Replay.Requests.Due)) // of the whole schedule
-	list := []string{fmt.Sprintf("%s of %s, %s from %dxTP%d to %dxTP%d, in %s at %g times the speed; lateness p99 %s",
+	list := []string{fmt.Sprintf("%s of %s, %s from %dxTP%d to %dxTP%d, in %s at %g times the speed",
 		cli.Count(r.Requests, "request"), size.Decimal(r.Bytes), r.cache(), r.Prefill.N, r.Prefill.TP, r.Decode.N,
-		r.Decode.TP, Duration(Num(span)), r.SpeedUp, Duration(Num(r.Lateness.P99NS)))}
+		r.Decode.TP, Duration(Num(span)), r.SpeedUp)}
+	if r.Lateness.Posts > 0 {
+		list[0] += "; lateness p99 " + Duration(Num(r.Lateness.P99NS))
+	}
 	if text := r.served(); text != "" {
 		list = append(list, text)
 	}

@@ -3,6 +3,7 @@ package figures
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,6 +59,10 @@ func TestReplayAnswer(t *testing.T) {
 		f := replayed(t, 12000, c.change)
 		if a := f.Answer; a.Level != c.level || !strings.Contains(a.Sentence, c.text) || !strings.Contains(a.Why, c.why) {
 			t.Errorf("wanted (%s) %q, %q, got (%s) %q, %q", c.level, c.text, c.why, a.Level, a.Sentence, a.Why)
+		}
+		late := slices.ContainsFunc(f.Findings, func(x Finding) bool { return strings.Contains(x.Text, "ateness") })
+		if late != (f.Replay.Lateness.Posts > 0) {
+			t.Errorf("%q: of %d posts the findings are %+v", c.text, f.Replay.Lateness.Posts, f.Findings)
 		}
 		if len(f.Answer.Charts) != 3 || !f.Answer.Charts[0].Wide {
 			t.Errorf("%q: %d charts", c.text, len(f.Answer.Charts))

@@ -19,6 +19,8 @@ type Waits struct {
 	Alone    float64
 	// Slowdown is the part of what messages take longer than alone; NaN where they do not, or only a little.
 	Slowdown float64
+	// Times is how many times as long as alone they take.
+	Times float64
 	// Copies says that the threads which post move the bytes themselves. With a CPU for each of them they wait for none
 	// but where other programs take it.
 	Copies bool
@@ -33,6 +35,9 @@ type Waits struct {
 const (
 	fewWaits, littleOfSlowdown = 0.25, 0.30
 	manyWaits, mostOfSlowdown  = 0.35, 0.50
+	// waitsAlone is up to which slowdown the runs alone may wait as much as those of the workload: what takes longer
+	// than that has another reason, unless the waits grew with it.
+	waitsAlone = 2
 	// slower is from which slowdown on a run of a message is longer than alone.
 	slower = 1.02
 )
@@ -53,7 +58,7 @@ func (w Waits) CPUs() CPUs {
 	switch {
 	case math.IsNaN(w.Workload):
 		return CPUsUnknown
-	case w.Slowdown >= mostOfSlowdown || w.Workload > manyWaits && w.Alone > manyWaits:
+	case w.Slowdown >= mostOfSlowdown || w.Workload > manyWaits && w.Alone > manyWaits && !(w.Times > waitsAlone):
 		return CPUsCause
 	case w.Copies && w.Short == "" || w.Workload <= fewWaits && !(w.Slowdown > littleOfSlowdown):
 		return CPUsRemark
@@ -169,8 +174,9 @@ func (c *Collector) Waits() Waits {
 		}
 		all.add(waiting{median(of.workload), median(of.alone), median(of.slowdown), median(of.times)})
 	}
-	w := Waits{stats.Median(all.workload), stats.Median(all.alone), stats.Median(all.slowdown), c.copies(), c.short}
-	if !(stats.Median(all.times) > Little) {
+	w := Waits{Workload: stats.Median(all.workload), Alone: stats.Median(all.alone),
+		Slowdown: stats.Median(all.slowdown), Times: stats.Median(all.times), Copies: c.copies(), Short: c.short}
+	if !(w.Times > Little) {
 		w.Slowdown = math.NaN()
 	}
 	return w

@@ -13,8 +13,8 @@ type network struct {
 	hosts  []*harness.NetworkHost
 }
 
-// linkMbit is the rate of a link, shared out fairly between senders, and linkBurst what it sends at once: the kernel hands
-// over segments of up to 64 KiB, and a bucket that is smaller cuts them, so that queues overflow.
+// linkMbit is the rate of a link, shared out fairly between senders, and linkBurst what it sends at once: the kernel
+// hands over segments of up to 64 KiB, and a bucket that is smaller cuts them, so that queues overflow.
 const (
 	linkMbit  = 400
 	linkBurst = "128k"
@@ -71,8 +71,8 @@ func (n *network) close() {
 	n.hosts, n.fabric = nil, nil
 }
 
-// limit bounds what a host receives: a token bucket, since a class of htb that lends its rate to others is no bound, two
-// senders reached 500 to 700 Mbit/s of 400 after some minutes. Each sender has its own class in it, and these take
+// limit bounds what a host receives: a token bucket, since a class of htb that lends its rate to others is no bound,
+// two senders reached 500 to 700 Mbit/s of 400 after some minutes. Each sender has its own class in it, and these take
 // turns: two flows in a plain queue need not get equal parts.
 func (n *network) limit(to int, rate string) error {
 	port := fmt.Sprint("port", to)

@@ -57,13 +57,14 @@ type CPUWaits struct {
 	Workload Num    `json:"workload"`
 	Alone    Num    `json:"alone"`
 	Slowdown Num    `json:"slowdown"`
+	Times    Num    `json:"times"`
 	Copies   bool   `json:"copies"`
 	Short    string `json:"short"`
 }
 
 func (w CPUWaits) of() contention.Waits {
 	return contention.Waits{Workload: float64(w.Workload), Alone: float64(w.Alone), Slowdown: float64(w.Slowdown),
-		Copies: w.Copies, Short: w.Short}
+		Times: float64(w.Times), Copies: w.Copies, Short: w.Short}
 }
 
 // Cost is an estimate with its interval.
@@ -107,7 +108,7 @@ func besideHosts(shared string, hosts int) string {
 // contentionOf describes the contention in a result on so many hosts. Its verdict comes later.
 func contentionOf(r contention.Report, w contention.Waits, hosts int) Contention {
 	c := Contention{
-		Waits:    CPUWaits{Num(w.Workload), Num(w.Alone), Num(w.Slowdown), w.Copies, w.Short},
+		Waits:    CPUWaits{Num(w.Workload), Num(w.Alone), Num(w.Slowdown), Num(w.Times), w.Copies, w.Short},
 		Messages: r.Messages, Overlapped: r.Marked, Share: Num(r.Share), Late: r.Late, Unsure: r.Unsure,
 		LeftOut:  r.LeftOut,
 		NotAlone: r.NotAlone,

@@ -13,8 +13,8 @@ type Link struct {
 	Text  string `json:"text"`  // such as "node3 sends 95 % of 250 MB/s"; empty where the line is not known
 	Share Num    `json:"share"` // of the line, in the workload
 	Alone Num    `json:"alone"` // the same of the runs alone, in this direction; of the ceiling where Text is empty
-	// Larger is the median rate of pairs of ranks alone, as a part of the best that larger messages reached alone; where
-	// neither line nor ceiling is known.
+	// Larger is the median rate of pairs of ranks alone, as a part of the best that larger messages reached alone;
+	// where neither line nor ceiling is known.
 	Larger Num `json:"larger"`
 }
 
@@ -49,7 +49,8 @@ func (l *Link) beside(f *Figures) {
 	var sizes, rates []float64
 	for _, p := range f.Pairs {
 		if f.Ranks[p.From].Host != f.Ranks[p.To].Host && p.IsolatedBandwidth.Known() {
-			sizes, rates = append(sizes, float64(p.Bytes)/float64(p.Messages)), append(rates, float64(p.IsolatedBandwidth))
+			sizes = append(sizes, float64(p.Bytes)/float64(p.Messages))
+			rates = append(rates, float64(p.IsolatedBandwidth))
 		}
 	}
 	const larger = 2

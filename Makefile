@@ -22,8 +22,8 @@ build: ## build bin/perigee
 demo: build ## run a small KV-cache workload on as many local ranks as CPUs, at least 3; print its table and what contention costs
 	ranks=$$(nproc); [ $$ranks -ge 3 ] || ranks=3; bin/perigee matgen generate --model llama-405b --num-user-requests 8 \
 	  --num-prefill-nodes $$((ranks - ranks / 2)) --num-decode-nodes $$((ranks / 2)) --ppn 1 --prefill-tp 1 --decode-tp 1 \
-	  --scale 0.01 --flops 800e15 --results-dir $(DEMO)/workload
-	bin/perigee sequential-ct-perftest $(DEMO)/workload/metadata.yaml --engine shm --verify-buffers \
+	  --scale 0.01 --flops 20e18 --results-dir $(DEMO)/workload
+	bin/perigee sequential-ct-perftest $(DEMO)/workload/metadata.yaml --engine shm --verify-buffers --iters 40 \
 	  --json-output-path $(DEMO)/results.json --result $(DEMO)/result.json.zst
 	bin/perigee report --text $(DEMO)/result.json.zst
 	@echo "# next: bin/perigee report $(DEMO)/result.json.zst -o report.html"

@@ -6,7 +6,7 @@ LDFLAGS := -X perigee/internal/version.Commit=$(VERSION)
 NIXL    := $$(echo $(CURDIR)/.venv/lib/python3*/site-packages/.nixl_cu12.mesonpy.libs/libnixl_capi.so)
 DEMO    := out/demo
 
-.PHONY: help build demo test bench lint fuzz dist clean
+.PHONY: help build demo check test bench lint fuzz dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,10 @@ demo: build ## run a small KV-cache workload on as many local ranks as CPUs, at 
 	  --json-output-path $(DEMO)/results.json --result $(DEMO)/result.json.zst
 	bin/perigee report --text $(DEMO)/result.json.zst
 	@echo "# next: bin/perigee report $(DEMO)/result.json.zst -o report.html"
+
+check: build ## what a change is tried with before make test: vet, and all unit tests without the race detector
+	go vet ./...
+	NIXL_LIBRARY=$(NIXL) go test $$(go list ./... | grep -v /e2e)
 
 # libpmix-dev has the libpmix.so that Slurm's plugin for --mpi=pmix opens.
 TEST_PACKAGES := slurm-wlm munge mpich libmpich-dev openmpi-bin libopenmpi-dev libpmix2 libpmix-dev iproute2 \

@@ -1,7 +1,7 @@
 # perigee. The two commands that matter are `make demo` and `make test`.
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS := -X perigee/internal/version.Commit=$(VERSION)
+LDFLAGS := -X perigee/internal/kit/version.Commit=$(VERSION)
 # Found when a recipe runs, after .ci/deps has installed it.
 NIXL    := $$(echo $(CURDIR)/.venv/lib/python3*/site-packages/.nixl_cu12.mesonpy.libs/libnixl_capi.so)
 DEMO    := out/demo

@@ -11,8 +11,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
 	"perigee/internal/model"
 	"perigee/scenarios"
 	"perigee/tools/compare"

@@ -23,11 +23,11 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"perigee/internal/cli"
-	"perigee/internal/conf"
-	"perigee/internal/fault"
-	"perigee/internal/table"
-	"perigee/internal/version"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/table"
+	"perigee/internal/kit/version"
 	"perigee/lua"
 	"perigee/nixl/engines"
 	"perigee/scenarios"

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // What has no effect, does not exist or cannot serve the scenario is refused, most of it before ranks start.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"perigee/e2e/internal/harness"
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // Two builds in one job are named, each with its commit and host, at once and by both: their first difference would say
@@ -20,7 +20,7 @@ func TestTwoBuilds(t *testing.T) {
 	const one, other = "a1a1a1a1a1a1a1a1", "b2b2b2b2b2b2b2b2"
 	dir := t.TempDir()
 	builds := [2]string{filepath.Join(dir, "one"), filepath.Join(dir, "other")}
-	build := exec.Command("go", "build", "-o", builds[0], "-ldflags", "-X perigee/internal/version.Commit="+one, "perigee")
+	build := exec.Command("go", "build", "-o", builds[0], "-ldflags", "-X perigee/internal/kit/version.Commit="+one, "perigee")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"perigee/e2e/internal/harness"
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/result/resulttest"
 )
 

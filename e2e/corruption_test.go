@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"perigee/e2e/internal/harness"
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // oneByte is what verification says when byte 40000 of a buffer has changed: messages that are received begin 4096 bytes

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
-	"perigee/internal/page/pagetest"
+	"perigee/internal/kit/page/pagetest"
 )
 
 // Every command of docs/gallery.md runs as it stands there, every picture shows the page of its name, and every page

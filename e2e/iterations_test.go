@@ -8,7 +8,7 @@ import (
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/contention"
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/result"
 )
 

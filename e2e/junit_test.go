@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // --junit has a test for each threshold and one for the run, also of a run that fails, and of one that is stuck when

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // Files are removed even after kill -9 of the rank that made them, and only those that perigee made.

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // readLog returns the lines of a rank's log after its header.

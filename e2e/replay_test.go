@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"perigee/e2e/internal/harness"
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/result"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"perigee/e2e/internal/harness"
-	"perigee/internal/clock"
+	"perigee/internal/kit/clock"
 	"perigee/internal/result"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // A job is interrupted while rank 0 gathers and writes more than it can in the time that ranks have to end: it is

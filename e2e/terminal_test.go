@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"perigee/e2e/internal/harness"
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/spmd/launch"
 )
 

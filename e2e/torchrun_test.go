@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"perigee/e2e/internal/harness"
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/result"
 	"perigee/spmd/spmdtest"
 )

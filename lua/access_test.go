@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/traffic/traffictest"
 	"perigee/spmd"
 )

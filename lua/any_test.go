@@ -13,7 +13,7 @@ import (
 	glua "github.com/yuin/gopher-lua"
 	"pgregory.net/rapid"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/traffic/traffictest"
 	"perigee/spmd"
 )

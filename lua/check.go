@@ -9,8 +9,8 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/conf"
-	"perigee/internal/fault"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/fault"
 	"perigee/internal/result"
 	results "perigee/lua/modules/result"
 	"perigee/lua/modules/transfer"

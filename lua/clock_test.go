@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/clock"
+	"perigee/internal/kit/clock"
 )
 
 // turn is a writer that calls the function when a script prints.

@@ -7,8 +7,8 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/experiment"
-	"perigee/internal/fault"
-	"perigee/internal/pack"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/pack"
 	"perigee/internal/result"
 	"perigee/internal/traffic/session"
 	"perigee/lua/files"

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/fault"
-	"perigee/internal/size"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/size"
 )
 
 // room makes every rank believe that its host has so much memory.

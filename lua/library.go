@@ -11,8 +11,8 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/fault"
-	"perigee/internal/file"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
 	"perigee/internal/result"
 	"perigee/lua/vm"
 )

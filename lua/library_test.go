@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // project makes a folder of files, and makes it the current one.

@@ -13,7 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/lua/vm"
 	"perigee/scenarios"
 )

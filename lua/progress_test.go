@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // A script has so many bars open at a time, and more if it finishes them.

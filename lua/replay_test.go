@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/scenarios"
 )
 

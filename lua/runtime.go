@@ -37,8 +37,8 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/conf"
-	"perigee/internal/fault"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/fault"
 	"perigee/internal/metric"
 	"perigee/lua/files"
 	"perigee/lua/modules"

@@ -7,8 +7,8 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/expr"
-	"perigee/internal/fault"
+	"perigee/internal/kit/expr"
+	"perigee/internal/kit/fault"
 	"perigee/internal/metric"
 	"perigee/internal/result"
 	"perigee/lua/option"

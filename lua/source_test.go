@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // Scripts that the interpreter cannot run, or that describe themselves wrongly, get an error.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/result"
 	"perigee/internal/traffic/matrix"
 )

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/clock"
+	"perigee/internal/kit/clock"
 )
 
 // ErrDeadline ends a Poll that passed its deadline.

@@ -11,7 +11,7 @@ import (
 	"embed"
 	"strings"
 
-	"perigee/internal/file"
+	"perigee/internal/kit/file"
 )
 
 //go:embed *.lua

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/spmd/wire"
 )
 

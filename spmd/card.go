@@ -5,7 +5,7 @@ import (
 	"net"
 	"strconv"
 
-	"perigee/internal/pack"
+	"perigee/internal/kit/pack"
 	"perigee/spmd/host"
 )
 

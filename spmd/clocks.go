@@ -7,9 +7,9 @@ import (
 	"math"
 	"slices"
 
-	"perigee/internal/clock"
-	"perigee/internal/fault"
-	"perigee/internal/pack"
+	"perigee/internal/kit/clock"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/pack"
 )
 
 // The common time line is the monotonic clock of rank 0's host. Every other host

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/clock"
+	"perigee/internal/kit/clock"
 )
 
 // TestShiftedAndDriftingClocks gives every rank (each a host) a clock that is

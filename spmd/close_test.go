@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/spmd/boot/watch"
 )
 

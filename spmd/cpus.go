@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/pack"
+	"perigee/internal/kit/pack"
 	"perigee/spmd/host"
 )
 

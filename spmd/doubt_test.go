@@ -10,7 +10,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/spmd/spmdtest"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/spmd/boot/watch"
 	"perigee/spmd/wire"
 )

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"perigee/internal/fault"
-	"perigee/internal/pack"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/pack"
 	"perigee/spmd/boot"
 	"perigee/spmd/host"
 	"perigee/spmd/wire"

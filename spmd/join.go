@@ -11,7 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/spmd/boot"
 	"perigee/spmd/boot/watch"
 	"perigee/spmd/host"

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/fault"
-	"perigee/internal/version"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/version"
 	"perigee/spmd/boot"
 	"perigee/spmd/boot/watch"
 	"perigee/spmd/wire"

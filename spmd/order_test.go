@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // TestListsInAnotherOrder lets one rank list the members of a group in another order: every collective refuses, on

@@ -7,8 +7,8 @@ import (
 	"math"
 	"slices"
 
-	"perigee/internal/fault"
-	"perigee/internal/pack"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/pack"
 	"perigee/spmd/host"
 )
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"perigee/internal/fault"
-	"perigee/internal/pack"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/pack"
 	"perigee/spmd/host"
 )
 

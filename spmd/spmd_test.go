@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/spmd/wire"
 )
 

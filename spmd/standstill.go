@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"perigee/internal/clock"
+	"perigee/internal/kit/clock"
 )
 
 // A rank that is stopped (SIGSTOP, a frozen cgroup), or whose host is, goes on afterwards as if nothing had been, and

@@ -16,7 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/spmd/boot"
 	"perigee/spmd/boot/watch"
 	"perigee/spmd/spmdtest"

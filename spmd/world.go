@@ -12,9 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"perigee/internal/cli"
-	"perigee/internal/clock"
-	"perigee/internal/fault"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/clock"
+	"perigee/internal/kit/fault"
 	"perigee/spmd/boot"
 	"perigee/spmd/boot/watch"
 	"perigee/spmd/host"

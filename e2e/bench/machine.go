@@ -4,7 +4,7 @@ import (
 	"os"
 	"strings"
 
-	"perigee/internal/version"
+	"perigee/internal/kit/version"
 )
 
 // program names this perigee.

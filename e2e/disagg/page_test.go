@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"perigee/e2e/internal/harness"
-	"perigee/internal/page/pagetest"
+	"perigee/internal/kit/page/pagetest"
 )
 
 // From cases to page and comparison.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"perigee/e2e/internal/harness"
-	queue "perigee/internal/slurm"
+	queue "perigee/internal/kit/slurm"
 )
 
 // All ways of the stand-in at once: what is good passes, and everything else fails

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // refused checks that all ranks end with the same code, and rank 0's report.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // A device in UCX_NET_DEVICES that a host lacks is named, whether UCX fails for it or takes another one; and where UCX

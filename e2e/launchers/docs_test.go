@@ -15,7 +15,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"perigee/e2e/internal/harness"
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/result"
 	"perigee/tools/doctor"
 )

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"perigee/e2e/internal/harness"
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/result/resulttest"
 )
 

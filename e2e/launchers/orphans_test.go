@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"perigee/e2e/internal/harness"
-	"perigee/internal/fault"
-	"perigee/internal/procfs"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/procfs"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 	"perigee/spmd/spmdtest"

@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
-	"perigee/internal/fault"
-	"perigee/internal/file"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
 	"perigee/internal/result"
 )
 

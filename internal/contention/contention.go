@@ -6,8 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"perigee/internal/kit/stats"
 	"perigee/internal/result"
-	"perigee/internal/stats"
 	"perigee/internal/traffic/series"
 )
 

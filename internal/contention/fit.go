@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"perigee/internal/stats"
+	"perigee/internal/kit/stats"
 )
 
 // groups are the messages between two ranks, or of all.

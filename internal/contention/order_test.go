@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"perigee/internal/kit/stats"
 	"perigee/internal/result"
-	"perigee/internal/stats"
 	"perigee/internal/traffic/series"
 )
 

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"perigee/internal/kit/stats"
 	"perigee/internal/result"
-	"perigee/internal/stats"
 )
 
 // Little is how many times longer something may take and still take little longer. Below LittleNS nanoseconds what

@@ -5,8 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"perigee/internal/kit/stats"
 	"perigee/internal/result"
-	"perigee/internal/stats"
 )
 
 // Unsteady is a pattern whose runs alone do not say what it takes alone: they became longer or shorter from one half of

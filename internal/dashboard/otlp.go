@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/version"
+	"perigee/internal/kit/version"
 )
 
 // pushWithin bounds a request to the collector.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"perigee/internal/cli"
+	"perigee/internal/kit/cli"
 	"perigee/internal/result"
 	"perigee/nixl/capi"
 	"perigee/spmd"

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"io"
 
+	"perigee/internal/kit/stats"
 	"perigee/internal/result"
-	"perigee/internal/stats"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/matrix"
 	"perigee/internal/traffic/play"

@@ -3,7 +3,7 @@ package experiment
 import (
 	"fmt"
 
-	"perigee/internal/cli"
+	"perigee/internal/kit/cli"
 	"perigee/spmd"
 )
 

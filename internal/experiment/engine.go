@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/result"
 	"perigee/nixl"
 	"perigee/nixl/device"

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
 	"perigee/internal/result"
 	"perigee/nixl/device"
 	"perigee/nixl/engines"

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"math"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
-	"perigee/internal/memory"
-	"perigee/internal/size"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/memory"
+	"perigee/internal/kit/size"
 	"perigee/internal/traffic/session"
 )
 

@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
 	"perigee/internal/result"
 	"perigee/nixl/device"
 	"perigee/nixl/engines"

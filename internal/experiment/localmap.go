@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // LocalMap gives local ranks a value each, alike on every host.

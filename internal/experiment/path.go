@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
 	"perigee/internal/result"
 	"perigee/internal/traffic/session"
 	"perigee/nixl"

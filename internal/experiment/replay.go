@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"perigee/internal/fault"
-	"perigee/internal/pack"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/pack"
 	"perigee/internal/replay"
 	"perigee/internal/replay/outcome"
 	"perigee/internal/result"

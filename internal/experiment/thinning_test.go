@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/kit/stats"
 	"perigee/internal/metric"
 	"perigee/internal/result"
-	"perigee/internal/stats"
 	"perigee/internal/traffic/play"
 	"perigee/internal/traffic/series"
 	"perigee/spmd"

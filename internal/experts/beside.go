@@ -5,9 +5,9 @@ import (
 	"runtime"
 	"sync/atomic"
 
-	"perigee/internal/clock"
-	"perigee/internal/pack"
-	"perigee/internal/stats"
+	"perigee/internal/kit/clock"
+	"perigee/internal/kit/pack"
+	"perigee/internal/kit/stats"
 )
 
 // Other is traffic that runs at the same ranks, on another agent: one run of a KV workload, for example.

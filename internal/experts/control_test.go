@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/traffic/traffictest"
 	"perigee/nixl"
 	"perigee/spmd"

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"perigee/internal/clock"
-	"perigee/internal/fault"
+	"perigee/internal/kit/clock"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/stats"
 	"perigee/internal/moe"
-	"perigee/internal/stats"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/session"
 	"perigee/nixl"

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	"perigee/internal/kit/pack"
+	"perigee/internal/kit/stats"
 	"perigee/internal/moe"
-	"perigee/internal/pack"
-	"perigee/internal/stats"
 	"perigee/nixl/device"
 	"perigee/spmd"
 )

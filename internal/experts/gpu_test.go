@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/moe"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/traffictest"

@@ -3,7 +3,7 @@ package experts
 import (
 	"slices"
 
-	"perigee/internal/clock"
+	"perigee/internal/kit/clock"
 	"perigee/nixl/device"
 	"perigee/spmd"
 )

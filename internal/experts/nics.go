@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"perigee/internal/pack"
+	"perigee/internal/kit/pack"
 	"perigee/nixl/device"
 	"perigee/spmd"
 )

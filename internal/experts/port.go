@@ -3,8 +3,8 @@ package experts
 import (
 	"errors"
 
-	"perigee/internal/fault"
-	"perigee/internal/memory"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/memory"
 	"perigee/internal/moe"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/session"

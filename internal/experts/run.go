@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/clock"
-	"perigee/internal/fault"
+	"perigee/internal/kit/clock"
+	"perigee/internal/kit/fault"
 	"perigee/internal/traffic/session"
 	"perigee/nixl"
 	"perigee/nixl/device"

@@ -4,9 +4,9 @@ import (
 	"math"
 	"slices"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/stats"
 	"perigee/internal/moe"
-	"perigee/internal/stats"
 )
 
 // tally adds up at rank 0 what all ranks have measured piece by piece, so that the figures so far cost no more than the

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"perigee/internal/stats"
+	"perigee/internal/kit/stats"
 )
 
 // The figures of all pieces are those of one that has all of their iterations.

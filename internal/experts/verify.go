@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/moe"
 	"perigee/internal/moe/numeric"
 	"perigee/spmd"

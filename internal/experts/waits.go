@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"perigee/internal/stats"
+	"perigee/internal/kit/stats"
 )
 
 // The limits of a verdict. Waits are compared with the mean of those that have no part in them: a mean of all would

@@ -4,8 +4,8 @@ import (
 	"math"
 	"slices"
 
+	"perigee/internal/kit/stats"
 	"perigee/internal/result"
-	"perigee/internal/stats"
 )
 
 // collection is the samples that a threshold looks at.

@@ -3,9 +3,9 @@ package metric
 import (
 	"slices"
 
-	"perigee/internal/conf"
-	"perigee/internal/expr"
-	"perigee/internal/fault"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/expr"
+	"perigee/internal/kit/fault"
 	"perigee/internal/result"
 )
 

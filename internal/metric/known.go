@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"perigee/internal/contention"
-	"perigee/internal/expr"
+	"perigee/internal/kit/expr"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
 )

@@ -1,7 +1,7 @@
 package metric
 
 import (
-	"perigee/internal/expr"
+	"perigee/internal/kit/expr"
 	"perigee/internal/result"
 )
 

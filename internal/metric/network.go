@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/expr"
+	"perigee/internal/kit/expr"
 	"perigee/internal/result"
 )
 

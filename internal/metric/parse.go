@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/conf"
-	"perigee/internal/expr"
-	"perigee/internal/fault"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/expr"
+	"perigee/internal/kit/fault"
 	"perigee/internal/result"
 )
 

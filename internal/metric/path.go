@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/expr"
-	"perigee/internal/fault"
+	"perigee/internal/kit/expr"
+	"perigee/internal/kit/fault"
 	"perigee/internal/result"
 )
 

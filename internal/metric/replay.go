@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/expr"
+	"perigee/internal/kit/expr"
 	"perigee/internal/result"
 )
 

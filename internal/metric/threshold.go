@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/cli"
 	"perigee/internal/contention"
-	"perigee/internal/expr"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/expr"
 	"perigee/internal/result"
 )
 

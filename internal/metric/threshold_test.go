@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/fault"
-	"perigee/internal/fuzztest"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/fuzztest"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
 )

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"perigee/internal/cli"
+	"perigee/internal/kit/cli"
 	"perigee/internal/result"
 )
 

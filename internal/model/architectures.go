@@ -6,8 +6,8 @@ import (
 	"strings"
 	"sync"
 
-	"perigee/internal/conf"
-	"perigee/internal/lazyre"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/lazyre"
 )
 
 // This file finds the family of a config.json that lacks model_type by the class that architectures names.

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/conf"
-	"perigee/internal/fault"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/fault"
 )
 
 // TestArchitectures names families as engines name their classes.

@@ -5,7 +5,7 @@ import (
 	"math"
 	"math/bits"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // Options fix what a model's file leaves open.

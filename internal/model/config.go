@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/conf"
+	"perigee/internal/kit/conf"
 )
 
 // isConfig reports whether a document is the config.json of a model of Hugging Face's transformers.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // DType is the precision of a cache: a layout of the values of a head, not the flag of an engine. fp8 is one byte a

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // TestEntryBytes compares the bytes of one entry in each precision with sums by hand; 0: refused.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"strings"
 
-	"perigee/internal/conf"
+	"perigee/internal/kit/conf"
 )
 
 // families reads the config.json of a class of models, by model_type. All others are read by plain. The rules and

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/conf"
-	"perigee/internal/fault"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/fault"
 )
 
 func parse(text string) (*Model, error) {

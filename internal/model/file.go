@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/conf"
-	"perigee/internal/fault"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/fault"
 )
 
 // Parse reads a model file: the config.json of a model of Hugging Face, a list of groups, or a file of NIXL's KVBench,

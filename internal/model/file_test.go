@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // groupsText is a file of groups, one a line.

@@ -1,6 +1,6 @@
 package model
 
-import "perigee/internal/fault"
+import "perigee/internal/kit/fault"
 
 // Flags are the options of commands that decide how the bytes of a cache are counted. They mean the same in each of
 // them.

@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"perigee/internal/conf"
-	"perigee/internal/fault"
-	"perigee/internal/fuzztest"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/fuzztest"
 )
 
 // FuzzParse reads documents like those of all models: errors say what is wrong with the file, and no bytes are negative,

@@ -1,6 +1,6 @@
 package model
 
-import "perigee/internal/conf"
+import "perigee/internal/kit/conf"
 
 // This file reads the classes that say in other ways how many KV heads, or caches, a layer has.
 

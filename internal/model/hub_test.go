@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // Two layers of one head with 64 values: 512 bytes a token.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/conf"
+	"perigee/internal/kit/conf"
 )
 
 // kvbenchFamily is a kind of models whose KVBench files have the same keys.

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 func TestFamilies(t *testing.T) {

@@ -3,8 +3,8 @@ package model
 import (
 	"strings"
 
-	"perigee/internal/conf"
-	"perigee/internal/lazyre"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/lazyre"
 )
 
 // This file reads the classes with latent vectors, index keys and compressed entries.

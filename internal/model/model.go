@@ -3,8 +3,8 @@ package model
 import (
 	"slices"
 
-	"perigee/internal/conf"
-	"perigee/internal/fault"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/fault"
 )
 
 // Model holds the parts of a model's architecture that decide the bytes of a request.

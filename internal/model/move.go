@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // Replicas says what decode ranks receive that hold the same part of a cache.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 func mustNamed(t *testing.T, name string) *Model {

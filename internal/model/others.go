@@ -6,8 +6,8 @@ import (
 	"io"
 	"os"
 
-	"perigee/internal/conf"
-	"perigee/internal/fault"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/fault"
 )
 
 // This file names files that lie beside a model's config.json, and are taken for it, as what they are.

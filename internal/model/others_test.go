@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // TestOthers gives files that lie beside a config.json; each is named as what it is.

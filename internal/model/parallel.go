@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // Rank returns what one rank of tensor parallelism holds, the fullest where a number does not divide: its share of the

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
 )
 
 // Serving is an engine whose choices count: whole pages, its own ends of a window, tokens that it does not send. The

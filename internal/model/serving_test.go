@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // entryTokens are the tokens that an engine sends of a layer of a group, in the bytes of one.

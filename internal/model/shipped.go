@@ -5,9 +5,9 @@ import (
 	"embed"
 	"strings"
 
-	"perigee/internal/conf"
-	"perigee/internal/fault"
-	"perigee/internal/file"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
 )
 
 //go:embed models/*.yaml

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/conf"
-	"perigee/internal/lazyre"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/lazyre"
 )
 
 // aliases are other names of shipped models: those of NIXL's workload generator, and of models whose caches are the

@@ -4,8 +4,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"perigee/internal/conf"
-	"perigee/internal/fault"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/fault"
 )
 
 // The files of a checkpoint that are read.

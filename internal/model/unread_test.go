@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // TestUnreadRefused gives a family that nothing knows keys of real and of invented models by which layers differ.

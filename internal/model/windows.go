@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/conf"
+	"perigee/internal/kit/conf"
 )
 
 // This file reads the classes in which layers keep different tokens.

@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"perigee/internal/stats"
+	"perigee/internal/kit/stats"
 )
 
 // Point is one rung of a sweep.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // The limits of a file of loads.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // A line, and all lines together, are bounded while they are read.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/traffic/matrix"
 )
 

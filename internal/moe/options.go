@@ -1,7 +1,7 @@
 package moe
 
 import (
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // Options describe the choices of users for a routing of a family and of a placement. They are declared

@@ -5,7 +5,7 @@ import (
 	"container/heap"
 	"slices"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // Placement says which logical expert each physical slot holds. Rank r has the slots r*PerRank to (r+1)*PerRank-1.

@@ -6,7 +6,7 @@ import (
 	"sort"
 	"strings"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/traffic/matrix"
 )
 

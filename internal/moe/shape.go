@@ -1,7 +1,7 @@
 package moe
 
 import (
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // Scale groups of FP8 have so many channels.

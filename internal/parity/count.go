@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/fault"
-	"perigee/internal/size"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/size"
 )
 
 // Reading is what one engine or exporter showed, after the transfers and, if known, before.

@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"math"
 
-	"perigee/internal/size"
+	"perigee/internal/kit/size"
 )
 
 // Verdict names what the moved bytes are of those that the model keeps.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // kept is what Qwen3-32B keeps of 16000 tokens.

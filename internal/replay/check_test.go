@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/model"
 	"perigee/internal/trace"
 )

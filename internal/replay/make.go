@@ -8,7 +8,7 @@ import (
 	"sort"
 	"time"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/trace"
 	"perigee/internal/trace/grid"
 	"perigee/internal/traffic/load"

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"perigee/internal/cli"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/size"
 	"perigee/internal/model"
-	"perigee/internal/size"
 	"perigee/internal/trace"
 )
 

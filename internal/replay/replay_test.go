@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/model"
 	"perigee/internal/trace"
 	"perigee/internal/traffic/load"

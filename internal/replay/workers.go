@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strconv"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // maxRanks is how many ranks a side has at most. It keeps a typing error from filling the memory.

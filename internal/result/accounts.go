@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"perigee/internal/size"
+	"perigee/internal/kit/size"
 )
 
 // Accounts compares the bytes of a run as three sides count them: the plan, the library that moves them, and the NICs.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // Difference is a setting that two results do not share.

@@ -9,7 +9,7 @@ import (
 	"reflect"
 	"strings"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // Encode writes the document as JSON, one line, with null for numbers that JSON lacks. Members are written one by one,

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/lazyre"
-	"perigee/internal/secret"
+	"perigee/internal/kit/lazyre"
+	"perigee/internal/kit/secret"
 )
 
 // Environment holds the variables that were set of the libraries which move bytes: UCX_*, NIXL_*, FI_* and NCCL_*.

@@ -14,9 +14,9 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"perigee/internal/fault"
-	"perigee/internal/file"
-	"perigee/internal/size"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
+	"perigee/internal/kit/size"
 )
 
 // CheckName refuses a file name whose ending names no format.

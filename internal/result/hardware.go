@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/size"
+	"perigee/internal/kit/size"
 )
 
 // Hardware lists the parts of a host, as its kernel says. What it does not say is empty.

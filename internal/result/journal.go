@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/fault"
-	"perigee/internal/file"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
 )
 
 // PartEnding ends the name of the journal of a result, which lies beside it.

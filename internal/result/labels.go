@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // Labels distinguish the samples of a metric, such as {size=4096}.

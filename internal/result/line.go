@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"perigee/internal/size"
-	"perigee/internal/stats"
+	"perigee/internal/kit/size"
+	"perigee/internal/kit/stats"
 	"perigee/internal/traffic/series"
 )
 

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"slices"
 
-	"perigee/internal/pack"
+	"perigee/internal/kit/pack"
 	"perigee/internal/traffic/series"
 )
 

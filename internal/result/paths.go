@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/size"
+	"perigee/internal/kit/size"
 )
 
 // Emulated reports whether the target's CPU has to take part: the library has no such operation on this path.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/size"
+	"perigee/internal/kit/size"
 )
 
 // Replay is what became of a serving trace that was replayed as transfers. Times are nanoseconds; those of requests

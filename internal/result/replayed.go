@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"perigee/internal/stats"
+	"perigee/internal/kit/stats"
 )
 
 // check makes sure that the columns of requests have as many rows each, and that those played alone are there.

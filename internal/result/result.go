@@ -10,9 +10,9 @@ import (
 	"slices"
 	"time"
 
+	"perigee/internal/kit/version"
 	"perigee/internal/traffic/matrix"
 	"perigee/internal/traffic/series"
-	"perigee/internal/version"
 )
 
 // Schema is the version of the document. The number changes when a reader of

@@ -19,8 +19,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/fault"
-	"perigee/internal/fuzztest"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/fuzztest"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 	"perigee/internal/traffic/matrix"

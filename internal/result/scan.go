@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // Visit is given the measurements of a document one by one, in their order, with

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"perigee/internal/stats"
+	"perigee/internal/kit/stats"
 )
 
 // Skew sums up how far apart initiators were when they left the barriers before

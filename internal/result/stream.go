@@ -10,8 +10,8 @@ import (
 	"os"
 	"strings"
 
-	"perigee/internal/fault"
-	"perigee/internal/file"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
 )
 
 // peeked is how far [Open] looks for the schema, which is in front.

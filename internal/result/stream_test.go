@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
 )

@@ -7,7 +7,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"perigee/internal/stats"
+	"perigee/internal/kit/stats"
 	"perigee/internal/traffic/series"
 )
 

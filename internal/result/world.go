@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // World is where a run took place.

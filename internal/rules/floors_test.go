@@ -4,15 +4,15 @@ package rules
 // the floors below its own; a new package goes on the lowest floor that is above
 // everything it imports.
 var floors = []string{
-	`docs e2e e2e/disagg e2e/dist e2e/hosts e2e/launchers internal/clock internal/fuzztest
-	internal/jsonkeys internal/lazyre internal/memory internal/moe/numeric internal/pack internal/page/pagetest
-	internal/plaintext internal/procfs internal/rules internal/sbom internal/secret internal/size
-	internal/slurm internal/stats internal/trace/blockcache internal/trace/grid internal/traffic
-	internal/version nixl/device/devicetest spmd/boot/pmix spmd/spmdtest spmd/wire tools/laws`,
-	`internal/fault internal/page internal/table internal/traffic/series nixl spmd/host
+	`docs e2e e2e/disagg e2e/dist e2e/hosts e2e/launchers internal/kit/clock internal/kit/fuzztest
+	internal/kit/jsonkeys internal/kit/lazyre internal/kit/memory internal/moe/numeric internal/kit/pack internal/kit/page/pagetest
+	internal/kit/plaintext internal/kit/procfs internal/rules internal/kit/sbom internal/kit/secret internal/kit/size
+	internal/kit/slurm internal/kit/stats internal/trace/blockcache internal/trace/grid internal/traffic
+	internal/kit/version nixl/device/devicetest spmd/boot/pmix spmd/spmdtest spmd/wire tools/laws`,
+	`internal/kit/fault internal/kit/page internal/kit/table internal/traffic/series nixl spmd/host
 	tools/disagg/benchlog`,
-	`internal/expr internal/file internal/traffic/cpuwait internal/traffic/overlap nixl/internal/kernel spmd/boot/watch`,
-	`internal/cli internal/conf internal/junit internal/parity internal/traffic/matrix lua/pattern
+	`internal/kit/expr internal/kit/file internal/traffic/cpuwait internal/traffic/overlap nixl/internal/kernel spmd/boot/watch`,
+	`internal/kit/cli internal/kit/conf internal/kit/junit internal/parity internal/traffic/matrix lua/pattern
 	nixl/device nixl/nixltest scenarios spmd/boot`,
 	`internal/model internal/moe internal/result internal/trace internal/traffic/load lua/vm nixl/capi
 	nixl/shm spmd spmd/launch tools/disagg/config`,

@@ -84,7 +84,7 @@ var separate = [][2][]string{
 	{{"spmd"}, {"nixl", "lua", "internal/traffic"}},
 	{{"nixl"}, {"spmd", "lua", "internal/traffic"}},
 	{{"internal/traffic"}, {"lua", "internal/result", "internal/experiment"}},
-	{{"internal/moe", "internal/model", "internal/result", "internal/slurm"}, {"spmd", "nixl", "lua"}},
+	{{"internal/moe", "internal/model", "internal/result", "internal/kit/slurm"}, {"spmd", "nixl", "lua"}},
 	{{"tools/disagg", "tools/compare", "tools/sweep"}, {"spmd", "nixl", "lua"}},
 }
 
@@ -142,8 +142,8 @@ func TestSeparateParts(t *testing.T) {
 // What reads a result needs nothing of what has measured it: below internal/result are pure packages only. Of traffic
 // these are its vocabulary, the bytes between ranks and the stamps of runs, which measure nothing and send nothing.
 func TestResultIsPure(t *testing.T) {
-	pure := []string{"internal/result", "internal/fault", "internal/file", "internal/pack",
-		"internal/lazyre", "internal/plaintext", "internal/secret", "internal/size", "internal/stats", "internal/traffic/matrix", "internal/traffic/series", "internal/version"}
+	pure := []string{"internal/result", "internal/kit/fault", "internal/kit/file", "internal/kit/pack",
+		"internal/kit/lazyre", "internal/kit/plaintext", "internal/kit/secret", "internal/kit/size", "internal/kit/stats", "internal/traffic/matrix", "internal/traffic/series", "internal/kit/version"}
 	for _, p := range goList(t, "-deps", "./internal/result") {
 		if name, ours := strings.CutPrefix(p.ImportPath, "perigee/"); ours && !slices.Contains(pure, name) {
 			t.Errorf("internal/result imports %s, itself or by another package: want pure packages only, %v", name, pure)
@@ -203,7 +203,7 @@ func read(t *testing.T, name string) []byte {
 // All command lines are read with the same habits.
 func TestParsersAreOfOneKind(t *testing.T) {
 	for _, name := range sources(t, ".go") {
-		if !strings.HasSuffix(name, "_test.go") && !strings.HasPrefix(name, "internal/cli/") && bytes.Contains(read(t, name), []byte("kong.New(")) {
+		if !strings.HasSuffix(name, "_test.go") && !strings.HasPrefix(name, "internal/kit/cli/") && bytes.Contains(read(t, name), []byte("kong.New(")) {
 			t.Errorf("%s makes a parser by itself, want cli.Parser", name)
 		}
 	}

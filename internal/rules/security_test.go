@@ -14,8 +14,8 @@ import (
 var proofs = [10]string{
 	1: "tools/disagg.TestNothingRuns",
 	2: "lua.TestFilesOfTransfers lua.TestOutputs",
-	3: "internal/conf.TestLoad internal/result.TestWindowIsBounded",
-	4: "internal/plaintext.TestEscape internal/page.TestPagesArePlain internal/page.TestNothingLeavesThePage",
+	3: "internal/kit/conf.TestLoad internal/result.TestWindowIsBounded",
+	4: "internal/kit/plaintext.TestEscape internal/kit/page.TestPagesArePlain internal/kit/page.TestNothingLeavesThePage",
 	5: "spmd/wire.TestStrangersDisturbNobody spmd/wire.TestForgedFramesAreFound",
 	6: "nixl/capi.TestListenersOfOneHost e2e.TestListenersInsideAHost",
 	7: "e2e.TestFullDisk tools/disagg/report.TestSecretsInResults",

@@ -3,7 +3,7 @@ package trace
 import (
 	"slices"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 func ceil(n, divisor int64) int64 { return n/divisor + min(n%divisor, 1) }

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // TestPublished reads the two requests that Mooncake's README shows, which share 12 blocks.

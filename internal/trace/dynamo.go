@@ -3,7 +3,7 @@ package trace
 import (
 	"encoding/json"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 const dynamoSchema = "dynamo.request.trace.v1"

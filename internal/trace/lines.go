@@ -11,8 +11,8 @@ import (
 	"strings"
 	"unicode"
 
-	"perigee/internal/fault"
-	"perigee/internal/jsonkeys"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/jsonkeys"
 )
 
 // The formats that say the unit of their timestamps, and the others.

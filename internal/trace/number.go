@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/lazyre"
+	"perigee/internal/kit/lazyre"
 )
 
 // unitOf has the units of timestamps that are numbers.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // maxPrompt is how many tokens a turn may have with those before it: no model takes as many.

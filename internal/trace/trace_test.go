@@ -15,8 +15,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"pgregory.net/rapid"
 
-	"perigee/internal/fault"
-	"perigee/internal/fuzztest"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/fuzztest"
 )
 
 func read(text string, o Options) (*Trace, error) { return Read("f", strings.NewReader(text), o) }

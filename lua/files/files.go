@@ -11,9 +11,9 @@ import (
 	"cmp"
 	"slices"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
-	"perigee/internal/file"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
 	"perigee/internal/traffic/load"
 	"perigee/lua/option"
 )

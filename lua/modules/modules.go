@@ -15,9 +15,9 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/conf"
 	"perigee/internal/experiment"
-	"perigee/internal/fault"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/fault"
 	"perigee/internal/model"
 	"perigee/internal/result"
 	"perigee/internal/traffic/session"

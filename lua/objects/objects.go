@@ -10,7 +10,7 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/traffic/matrix"
 	"perigee/internal/traffic/play"
 	"perigee/lua/vm"

@@ -26,8 +26,8 @@ import (
 	"github.com/alecthomas/kong"
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/fault"
-	"perigee/internal/size"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/size"
 	"perigee/lua/vm"
 )
 

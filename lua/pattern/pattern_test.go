@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/fuzztest"
+	"perigee/internal/kit/fuzztest"
 )
 
 // answer is what Find says, in short: the match, the captures and the positions, or the error.

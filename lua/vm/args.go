@@ -8,8 +8,8 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/conf"
-	"perigee/internal/fault"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/fault"
 )
 
 // Fields reads the named arguments of a call such as f{size = 1, ...}. The

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"perigee/internal/pack"
+	"perigee/internal/kit/pack"
 )
 
 // Plain data travels between ranks as a tag and what belongs to it: numbers as

@@ -10,7 +10,7 @@ import (
 	glua "github.com/yuin/gopher-lua"
 	"pgregory.net/rapid"
 
-	"perigee/internal/fuzztest"
+	"perigee/internal/kit/fuzztest"
 )
 
 // plain draws plain data.

@@ -6,8 +6,8 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/conf"
-	"perigee/internal/lazyre"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/lazyre"
 )
 
 // What the VM says of common mistakes. It names neither the variable nor the function.

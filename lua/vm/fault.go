@@ -6,7 +6,7 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // Function is what a module offers to scripts: it reads its arguments from the stack of L, pushes its results there and

@@ -11,10 +11,10 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/fault"
-	"perigee/internal/lazyre"
-	"perigee/internal/memory"
-	"perigee/internal/size"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/lazyre"
+	"perigee/internal/kit/memory"
+	"perigee/internal/kit/size"
 )
 
 // mendLibrary puts functions in the place of the interpreter's whose results are not those of Lua 5.1.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // The libraries do what Lua 5.1's do: what is wanted here is what it answers.

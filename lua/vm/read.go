@@ -7,9 +7,9 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/fault"
-	"perigee/internal/plaintext"
-	"perigee/internal/size"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/size"
 )
 
 // ExactBelow is the bound below which Lua's numbers hold all whole numbers exactly.

@@ -6,7 +6,7 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // Require gives scripts the function require. find returns the text of a module, and the name of its file for messages.

@@ -10,9 +10,9 @@ import (
 	glua "github.com/yuin/gopher-lua"
 	"github.com/yuin/gopher-lua/parse"
 
-	"perigee/internal/conf"
-	"perigee/internal/fault"
-	"perigee/internal/lazyre"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/lazyre"
 )
 
 // MaxSource bounds the text of a scenario in bytes.

@@ -7,8 +7,8 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/conf"
-	"perigee/internal/fault"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/fault"
 )
 
 // Strict makes it an error to read what a table has not: missing says which, or returns nil where that is nil all the

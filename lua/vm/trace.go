@@ -6,8 +6,8 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/fault"
-	"perigee/internal/lazyre"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/lazyre"
 )
 
 // mostFrames is how many functions an error names, from the innermost.

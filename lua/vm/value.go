@@ -10,7 +10,7 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // Values pass between Lua and Go as plain data: nil, bool, int64, float64,

@@ -24,8 +24,8 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/fault"
-	"perigee/internal/plaintext"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/plaintext"
 )
 
 // VM is one Lua state.

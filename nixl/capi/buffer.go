@@ -11,7 +11,7 @@ import (
 	"slices"
 	"unsafe"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/nixl"
 	"perigee/nixl/device"
 	"perigee/nixl/internal/kernel"

@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/nixl"
 	"perigee/nixl/device"
 	"perigee/nixl/device/devicetest"

@@ -35,7 +35,7 @@ import (
 	"time"
 	"unsafe"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/nixl/internal/kernel"
 )
 

@@ -26,7 +26,7 @@ import (
 	"sync"
 	"unsafe"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/nixl"
 	"perigee/nixl/device"
 	"perigee/nixl/internal/kernel"

@@ -16,7 +16,7 @@ import (
 	"strings"
 	"unsafe"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/nixl"
 	"perigee/nixl/device"
 	"perigee/nixl/internal/kernel"

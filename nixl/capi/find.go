@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // libraryName is the file name of NIXL's C interface.

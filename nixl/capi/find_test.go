@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // install puts empty files and folders below a temporary root.

@@ -11,7 +11,7 @@ import (
 	"fmt"
 	"unsafe"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/nixl"
 )
 

@@ -3,7 +3,7 @@
 package capi
 
 import (
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/nixl"
 )
 

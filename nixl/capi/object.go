@@ -18,8 +18,8 @@ import (
 	"time"
 	"unsafe"
 
-	"perigee/internal/clock"
-	"perigee/internal/fault"
+	"perigee/internal/kit/clock"
+	"perigee/internal/kit/fault"
 	"perigee/nixl"
 	"perigee/nixl/device"
 	"perigee/nixl/internal/kernel"

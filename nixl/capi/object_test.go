@@ -15,7 +15,7 @@ import (
 	"sync"
 	"testing"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/nixl"
 )
 

@@ -17,7 +17,7 @@ import (
 	"strings"
 	"unsafe"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/nixl"
 )
 

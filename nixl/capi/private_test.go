@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/clock"
-	"perigee/internal/fault"
+	"perigee/internal/kit/clock"
+	"perigee/internal/kit/fault"
 	"perigee/nixl"
 	"perigee/nixl/internal/kernel"
 )

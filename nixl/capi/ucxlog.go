@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/size"
+	"perigee/internal/kit/size"
 	"perigee/nixl"
 )
 

@@ -103,7 +103,7 @@ import (
 	"sync"
 	"unsafe"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // CUDA is the primary context of one GPU.

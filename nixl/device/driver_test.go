@@ -9,7 +9,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/nixl/device/devicetest"
 )
 

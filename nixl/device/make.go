@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/fault"
-	"perigee/internal/file"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
 	"perigee/nixl"
 	"perigee/nixl/internal/kernel"
 )

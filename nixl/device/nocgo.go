@@ -5,7 +5,7 @@ package device
 import (
 	"unsafe"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // GPUs returns nothing: calling NVML takes cgo.

@@ -18,7 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/nixl"
 	"perigee/nixl/capi"
 	"perigee/nixl/shm"

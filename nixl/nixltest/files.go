@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"testing"
 
-	"perigee/internal/clock"
-	"perigee/internal/fault"
+	"perigee/internal/kit/clock"
+	"perigee/internal/kit/fault"
 	"perigee/nixl"
 )
 

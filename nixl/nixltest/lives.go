@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/clock"
+	"perigee/internal/kit/clock"
 	"perigee/nixl"
 )
 

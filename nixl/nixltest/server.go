@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"perigee/internal/clock"
-	"perigee/internal/fault"
+	"perigee/internal/kit/clock"
+	"perigee/internal/kit/fault"
 	"perigee/nixl"
 )
 

@@ -14,8 +14,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"perigee/internal/clock"
-	"perigee/internal/fault"
+	"perigee/internal/kit/clock"
+	"perigee/internal/kit/fault"
 	"perigee/nixl"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/fault"
-	"perigee/internal/memory"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/memory"
 	"perigee/nixl"
 	"perigee/nixl/internal/kernel"
 )

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"perigee/internal/clock"
+	"perigee/internal/kit/clock"
 	"perigee/nixl"
 )
 

@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/fault"
-	"perigee/internal/memory"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/memory"
 	"perigee/nixl"
 	"perigee/nixl/device"
 	"perigee/nixl/internal/kernel"

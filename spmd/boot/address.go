@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/spmd/host"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/spmd/boot/watch"
 )
 

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/spmd/boot/watch"
 )
 

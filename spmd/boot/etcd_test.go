@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // gateway is an etcd as far as ranks use it: keys that are put if they are not there, and read.

@@ -17,8 +17,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/fault"
-	"perigee/internal/procfs"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/procfs"
 )
 
 // The launcher is the nearest ancestor of a rank without the rank's variables. mpirun that is killed with kill -9

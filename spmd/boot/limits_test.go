@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // That a host does not reach itself is no failed network.

@@ -5,7 +5,7 @@ import (
 	"net"
 	"os"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/spmd/boot/watch"
 )
 

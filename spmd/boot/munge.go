@@ -14,8 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"perigee/internal/fault"
-	"perigee/internal/slurm"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/slurm"
 	"perigee/spmd/boot/watch"
 	"perigee/spmd/wire"
 )

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // PMI-1 is what MPICH's mpiexec (hydra) and its relatives speak: lines of

@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/spmd/boot/pmix"
 )
 

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 func TestNoPMIxLibrary(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/fault"
-	"perigee/internal/version"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/version"
 	"perigee/spmd/boot/watch"
 	"perigee/spmd/host"
 	"perigee/spmd/wire"

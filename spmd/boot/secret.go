@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/fault"
-	"perigee/internal/memory"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/memory"
 	"perigee/spmd/wire"
 )
 

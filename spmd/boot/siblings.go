@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"perigee/internal/fault"
-	"perigee/internal/procfs"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/procfs"
 	"perigee/spmd/boot/watch"
 	"perigee/spmd/host"
 )

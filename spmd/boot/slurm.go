@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/fault"
-	"perigee/internal/slurm"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/slurm"
 	"perigee/spmd/boot/watch"
 )
 

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/spmd/boot/pmix"
 	"perigee/spmd/boot/watch"
 	"perigee/spmd/host"

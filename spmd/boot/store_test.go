@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"perigee/internal/fault"
-	"perigee/internal/fuzztest"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/fuzztest"
 	"perigee/spmd/boot/pmix"
 	"perigee/spmd/boot/watch"
 )

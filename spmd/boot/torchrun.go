@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 var torchrunVariables = []string{"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}

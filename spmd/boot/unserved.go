@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // unserved is a launcher that numbers its processes and offers them nothing by which perigee could let them meet.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // A process of a launcher that perigee cannot serve is no job by itself; one that is alone, or of which the user

@@ -28,7 +28,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/memory"
+	"perigee/internal/kit/memory"
 )
 
 const (

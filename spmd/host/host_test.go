@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/memory"
+	"perigee/internal/kit/memory"
 	"perigee/spmd/spmdtest"
 )
 

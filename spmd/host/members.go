@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/procfs"
+	"perigee/internal/kit/procfs"
 )
 
 // maxMembers is how many processes a segment knows by number. More than that may

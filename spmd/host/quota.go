@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/memory"
+	"perigee/internal/kit/memory"
 )
 
 // Quota limits the CPU time of the processes of a cgroup together, as containers do (limits.cpu of Kubernetes, --cpus

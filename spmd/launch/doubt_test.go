@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/spmd/boot/watch"
 )
 

@@ -20,9 +20,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/fault"
-	"perigee/internal/memory"
-	"perigee/internal/size"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/memory"
+	"perigee/internal/kit/size"
 	"perigee/spmd/boot"
 	"perigee/spmd/boot/watch"
 )

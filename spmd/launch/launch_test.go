@@ -23,8 +23,8 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/clock"
-	"perigee/internal/fault"
+	"perigee/internal/kit/clock"
+	"perigee/internal/kit/fault"
 	"perigee/spmd"
 	"perigee/spmd/boot"
 	"perigee/spmd/boot/watch"

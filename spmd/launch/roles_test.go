@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/spmd"
 )
 

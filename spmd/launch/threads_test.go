@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // limitThreads makes this process one of a user without other processes, who may have few threads.

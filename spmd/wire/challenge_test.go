@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/fuzztest"
+	"perigee/internal/kit/fuzztest"
 )
 
 // challenged starts a listener with a challenge and returns its address.

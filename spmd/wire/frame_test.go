@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/fuzztest"
+	"perigee/internal/kit/fuzztest"
 )
 
 var testKey = bytes.Repeat([]byte{7}, keySize)

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
-	"perigee/internal/file"
-	"perigee/internal/junit"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
+	"perigee/internal/kit/junit"
 	"perigee/internal/result"
 )
 

@@ -7,13 +7,13 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/cli"
-	"perigee/internal/expr"
-	"perigee/internal/fault"
-	"perigee/internal/junit"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/expr"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/junit"
+	"perigee/internal/kit/stats"
 	"perigee/internal/metric"
 	"perigee/internal/result"
-	"perigee/internal/stats"
 )
 
 // Options steer a comparison.

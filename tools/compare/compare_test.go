@@ -15,11 +15,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/version"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
-	"perigee/internal/version"
 )
 
 // document is a result of two ranks with patterns that have run n times each, in times (ms) that

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"perigee/internal/contention"
-	"perigee/internal/expr"
+	"perigee/internal/kit/expr"
+	"perigee/internal/kit/stats"
 	"perigee/internal/result"
-	"perigee/internal/stats"
 )
 
 // contentionMetric is the metric of rows about what overlapping costs: of the whole result, and of pairs of ranks.

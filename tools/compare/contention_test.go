@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"perigee/internal/contention"
+	"perigee/internal/kit/version"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
-	"perigee/internal/version"
 )
 
 // link is a pattern of one message, and what overlapping costs it.

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"perigee/internal/cli"
+	"perigee/internal/kit/cli"
 	"perigee/internal/metric"
 	"perigee/internal/result"
 )

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/fuzztest"
+	"perigee/internal/kit/fuzztest"
 	"perigee/internal/result"
 )
 

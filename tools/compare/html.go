@@ -11,10 +11,10 @@ import (
 	"slices"
 	"strconv"
 
-	"perigee/internal/cli"
-	"perigee/internal/page"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/page"
+	"perigee/internal/kit/version"
 	"perigee/internal/result"
-	"perigee/internal/version"
 )
 
 var (

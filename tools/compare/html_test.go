@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
-	"perigee/internal/page/pagetest"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/page/pagetest"
 	"perigee/internal/result"
 )
 

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"perigee/internal/kit/size"
+	"perigee/internal/kit/stats"
 	"perigee/internal/result"
-	"perigee/internal/size"
-	"perigee/internal/stats"
 )
 
 // Beside is something that both sides have seen beside the times.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"perigee/internal/plaintext"
+	"perigee/internal/kit/plaintext"
 	"perigee/internal/result"
 )
 

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/cli"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/size"
 	"perigee/internal/metric"
 	"perigee/internal/result"
-	"perigee/internal/size"
 )
 
 // replayFigures are the metrics of a replay that are compared, each with the aggregate that makes one number of a run,

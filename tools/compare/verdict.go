@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/size"
 	"perigee/internal/metric"
 	"perigee/internal/result"
-	"perigee/internal/size"
 	"perigee/tools/report/figures"
 )
 

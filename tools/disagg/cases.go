@@ -14,11 +14,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/cli"
-	"perigee/internal/conf"
-	"perigee/internal/fault"
-	"perigee/internal/file"
-	"perigee/internal/plaintext"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
+	"perigee/internal/kit/plaintext"
 	"perigee/tools/disagg/batch"
 	"perigee/tools/disagg/judge"
 	"perigee/tools/disagg/plan"

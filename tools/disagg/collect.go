@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/cli"
-	"perigee/internal/version"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/version"
 	"perigee/tools/disagg/batch"
 	"perigee/tools/disagg/config"
 	"perigee/tools/disagg/judge"

@@ -17,10 +17,10 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
-	"perigee/internal/plaintext"
-	"perigee/internal/table"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/table"
 	"perigee/tools/disagg/batch"
 	"perigee/tools/disagg/config"
 )

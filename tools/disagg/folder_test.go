@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/tools/disagg/batch"
 	"perigee/tools/disagg/judge"
 	"perigee/tools/disagg/report"

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/fault"
-	"perigee/internal/plaintext"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/plaintext"
 	"perigee/tools/disagg/judge"
 	"perigee/tools/disagg/report"
 )

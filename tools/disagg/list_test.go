@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/fuzztest"
+	"perigee/internal/kit/fuzztest"
 )
 
 // testTree makes a tree of tests from the valid golden config.

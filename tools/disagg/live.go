@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/term"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
-	"perigee/internal/plaintext"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/plaintext"
 	"perigee/tools/disagg/batch"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/page/pagetest"
+	"perigee/internal/kit/page/pagetest"
 	"perigee/tools/disagg/report"
 )
 

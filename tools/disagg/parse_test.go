@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/tools/disagg/benchlog"
 	"perigee/tools/disagg/judge"
 )

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 const aiperfCase = "metadata: {model_name: toy, precision: fp8, supported_gpus: [LOCAL]}\n" +

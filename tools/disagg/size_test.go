@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
 )
 
 // A size below 0 is refused; of the variable alone, what is no number is warned of.

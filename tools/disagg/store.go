@@ -7,9 +7,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
-	"perigee/internal/file"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
 	"perigee/tools/disagg/batch"
 	"perigee/tools/disagg/judge"
 	"perigee/tools/disagg/report"

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/file"
+	"perigee/internal/kit/file"
 	"perigee/tools/disagg/batch"
 	"perigee/tools/disagg/judge"
 	"perigee/tools/disagg/report"

@@ -26,11 +26,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
-	"perigee/internal/memory"
-	"perigee/internal/table"
-	"perigee/internal/version"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/memory"
+	"perigee/internal/kit/table"
+	"perigee/internal/kit/version"
 	"perigee/nixl"
 	"perigee/nixl/capi"
 	"perigee/nixl/device"

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/cli"
+	"perigee/internal/kit/cli"
 	"perigee/spmd/boot"
 	"perigee/spmd/boot/pmix"
 )

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/slurm"
+	"perigee/internal/kit/slurm"
 	"perigee/spmd/boot"
 	"perigee/spmd/boot/pmix"
 )

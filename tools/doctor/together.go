@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/spmd"
 	"perigee/spmd/boot"
 )

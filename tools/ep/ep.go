@@ -3,8 +3,8 @@ package ep
 import (
 	"os"
 
-	"perigee/internal/fault"
-	"perigee/internal/file"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
 )
 
 // Cmd is `perigee ep`.

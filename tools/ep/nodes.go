@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
 	"perigee/spmd/boot"
 	"perigee/spmd/launch"
 	"perigee/tools/run"

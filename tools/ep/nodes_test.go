@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
 )
 
 // What the document's variables mean depends on who has started the process.

@@ -7,12 +7,12 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/size"
+	"perigee/internal/kit/table"
 	"perigee/internal/model"
 	"perigee/internal/moe"
-	"perigee/internal/size"
-	"perigee/internal/table"
 )
 
 // PlacementCmd is `perigee ep placement`.

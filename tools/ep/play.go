@@ -9,8 +9,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
 	"perigee/tools/run"
 )
 

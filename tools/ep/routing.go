@@ -5,11 +5,11 @@ import (
 	"io"
 	"strings"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/table"
 	"perigee/internal/model"
 	"perigee/internal/moe"
-	"perigee/internal/table"
 	"perigee/internal/traffic/matrix"
 )
 

@@ -11,15 +11,15 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
-	"perigee/internal/file"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
+	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/size"
+	"perigee/internal/kit/stats"
+	"perigee/internal/kit/table"
 	"perigee/internal/metric"
-	"perigee/internal/plaintext"
 	"perigee/internal/result"
-	"perigee/internal/size"
-	"perigee/internal/stats"
-	"perigee/internal/table"
 )
 
 type convertCmd struct {

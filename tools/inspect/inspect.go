@@ -14,13 +14,13 @@ import (
 	"github.com/alecthomas/kong"
 
 	"perigee/docs"
-	"perigee/internal/cli"
-	"perigee/internal/fault"
-	"perigee/internal/plaintext"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/size"
+	"perigee/internal/kit/stats"
+	"perigee/internal/kit/table"
 	"perigee/internal/result"
-	"perigee/internal/size"
-	"perigee/internal/stats"
-	"perigee/internal/table"
 )
 
 // Cmd is the command perigee result.

@@ -11,8 +11,8 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"perigee/internal/conf"
-	"perigee/internal/fault"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/fault"
 	"perigee/internal/result"
 )
 

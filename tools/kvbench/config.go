@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/conf"
-	"perigee/internal/fault"
-	"perigee/internal/file"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
 	"perigee/internal/model"
 )
 

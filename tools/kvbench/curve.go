@@ -13,9 +13,9 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
-	"perigee/internal/file"
-	"perigee/internal/page"
-	"perigee/internal/version"
+	"perigee/internal/kit/file"
+	"perigee/internal/kit/page"
+	"perigee/internal/kit/version"
 )
 
 // curve holds the bytes that a model, or one kind of its layers, keeps of requests of different lengths.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"perigee/internal/cli"
+	"perigee/internal/kit/cli"
 )
 
 // block is a block of code in the documentation with the comment before it.

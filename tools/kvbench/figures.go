@@ -6,7 +6,7 @@ import (
 	"math/big"
 	"slices"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/model"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"perigee/internal/conf"
+	"perigee/internal/kit/conf"
 	"perigee/internal/model"
 )
 

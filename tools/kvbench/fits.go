@@ -5,8 +5,8 @@ import (
 	"math"
 	"sort"
 
-	"perigee/internal/cli"
-	"perigee/internal/size"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/size"
 )
 
 // capacity is how much fits into the memory of a rank.

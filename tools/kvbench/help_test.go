@@ -7,7 +7,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"perigee/internal/cli"
+	"perigee/internal/kit/cli"
 )
 
 // The help leaves out what a command warns of as without effect whatever else is given, and nothing else; all of it is

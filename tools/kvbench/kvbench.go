@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/cli"
-	"perigee/internal/plaintext"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/plaintext"
 )
 
 // Cmd is `perigee kvbench`.

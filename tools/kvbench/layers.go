@@ -5,11 +5,11 @@ import (
 	"io"
 	"strings"
 
-	"perigee/internal/cli"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/size"
+	"perigee/internal/kit/table"
 	"perigee/internal/model"
-	"perigee/internal/plaintext"
-	"perigee/internal/size"
-	"perigee/internal/table"
 )
 
 // described is a model whose layers `kvbench models NAME` shows.

@@ -7,13 +7,13 @@ import (
 	"io"
 	"strings"
 
-	"perigee/internal/cli"
-	"perigee/internal/conf"
-	"perigee/internal/fault"
-	"perigee/internal/file"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
+	"perigee/internal/kit/size"
+	"perigee/internal/kit/table"
 	"perigee/internal/model"
-	"perigee/internal/size"
-	"perigee/internal/table"
 )
 
 // ModelsCmd is `perigee kvbench models`.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/cli"
+	"perigee/internal/kit/cli"
 	"perigee/spmd/boot"
 	"perigee/tools/run"
 )

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/cli"
+	"perigee/internal/kit/cli"
 	"perigee/spmd/boot"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"sync"
 
-	"perigee/internal/cli"
-	"perigee/internal/size"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/size"
 )
 
 // Bench are the options of a benchmark run: those of nixlbench, spelled as there and in the order in which the original

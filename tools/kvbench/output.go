@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/cli"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/plaintext"
 	"perigee/internal/model"
-	"perigee/internal/plaintext"
 )
 
 // field is a named value of an output for programs: a string, a number, a

@@ -7,11 +7,11 @@ import (
 	"io"
 	"math"
 
-	"perigee/internal/cli"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/size"
 	"perigee/internal/model"
 	"perigee/internal/parity"
-	"perigee/internal/plaintext"
-	"perigee/internal/size"
 )
 
 // ParityCmd is `perigee kvbench parity`.

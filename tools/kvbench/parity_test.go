@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // metricsFolder has texts of exporters, and truth.json what they say.

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/cli"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/size"
 	"perigee/internal/model"
-	"perigee/internal/size"
 )
 
 // Plan holds the figures and the commands for one model and config.

@@ -12,11 +12,11 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
-	"perigee/internal/memory"
-	"perigee/internal/plaintext"
-	"perigee/internal/size"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/memory"
+	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/size"
 	"perigee/spmd/boot"
 	"perigee/tools/run"
 )

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/cli"
-	"perigee/internal/conf"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/conf"
 )
 
 // The words of nixlbench.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
 	"perigee/lua"
 	"perigee/scenarios"
 )

@@ -6,7 +6,7 @@ import (
 	"math/big"
 	"slices"
 
-	"perigee/internal/size"
+	"perigee/internal/kit/size"
 	"perigee/internal/traffic/matrix"
 )
 

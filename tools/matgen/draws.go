@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/fault"
-	"perigee/internal/file"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
 	"perigee/internal/trace"
 )
 

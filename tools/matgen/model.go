@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/cli"
+	"perigee/internal/kit/cli"
 	"perigee/internal/model"
 )
 

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/conf"
-	"perigee/internal/fault"
-	"perigee/internal/fuzztest"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/fuzztest"
 	"perigee/internal/model"
 )
 

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"sync"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/size"
 	"perigee/internal/model"
-	"perigee/internal/size"
 )
 
 // The limits of a workload. They keep a typing error from filling the memory.

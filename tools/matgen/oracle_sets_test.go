@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/conf"
+	"perigee/internal/kit/conf"
 	"perigee/internal/model"
 )
 

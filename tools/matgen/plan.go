@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strconv"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
 	"perigee/internal/model"
 	"perigee/internal/trace"
 	"perigee/internal/traffic/matrix"

@@ -7,9 +7,9 @@ import (
 	"math/bits"
 	"strings"
 
-	"perigee/internal/cli"
-	"perigee/internal/plaintext"
-	"perigee/internal/size"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/size"
 )
 
 // writeSummary says what was planned and what has become of it.

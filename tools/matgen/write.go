@@ -16,8 +16,8 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"perigee/internal/file"
-	"perigee/internal/version"
+	"perigee/internal/kit/file"
+	"perigee/internal/kit/version"
 )
 
 const (

@@ -15,9 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/version"
 	"perigee/internal/traffic/matrix"
-	"perigee/internal/version"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")

@@ -8,7 +8,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"perigee/internal/cli"
+	"perigee/internal/kit/cli"
 )
 
 // Every command in docs/report.md and in the help runs.

@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/plaintext"
+	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/size"
 	"perigee/internal/result"
-	"perigee/internal/size"
 	"perigee/tools/report/figures"
 )
 

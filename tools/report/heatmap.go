@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"perigee/internal/size"
+	"perigee/internal/kit/size"
 	"perigee/tools/report/figures"
 )
 

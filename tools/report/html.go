@@ -15,12 +15,12 @@ import (
 	"sync"
 	"time"
 
-	"perigee/internal/cli"
-	"perigee/internal/page"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/page"
+	"perigee/internal/kit/size"
+	"perigee/internal/kit/stats"
+	"perigee/internal/kit/version"
 	"perigee/internal/result"
-	"perigee/internal/size"
-	"perigee/internal/stats"
-	"perigee/internal/version"
 	"perigee/tools/report/figures"
 )
 

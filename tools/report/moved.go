@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/cli"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/size"
 	"perigee/internal/result"
-	"perigee/internal/size"
 	"perigee/tools/report/figures"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/plaintext"
+	"perigee/internal/kit/plaintext"
 	"perigee/internal/result"
 )
 

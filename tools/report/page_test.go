@@ -10,7 +10,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/google/go-cmp/cmp"
 
-	"perigee/internal/page/pagetest"
+	"perigee/internal/kit/page/pagetest"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 	"perigee/tools/report/figures"

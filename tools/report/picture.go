@@ -10,8 +10,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"perigee/internal/plaintext"
-	"perigee/internal/size"
+	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/size"
 	"perigee/tools/report/figures"
 )
 

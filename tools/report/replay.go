@@ -6,7 +6,7 @@ import (
 	"math"
 	"strconv"
 
-	"perigee/internal/size"
+	"perigee/internal/kit/size"
 	"perigee/tools/report/figures"
 )
 

@@ -10,10 +10,10 @@ import (
 	"slices"
 	"time"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
-	"perigee/internal/file"
-	"perigee/internal/plaintext"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
+	"perigee/internal/kit/plaintext"
 	"perigee/internal/result"
 	"perigee/tools/report/figures"
 )

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/page/pagetest"
+	"perigee/internal/kit/page/pagetest"
 	"perigee/tools/report/figures"
 )
 

@@ -13,11 +13,11 @@ import (
 
 	"golang.org/x/term"
 
-	"perigee/internal/cli"
-	"perigee/internal/plaintext"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/size"
+	"perigee/internal/kit/table"
 	"perigee/internal/result"
-	"perigee/internal/size"
-	"perigee/internal/table"
 	"perigee/tools/report/figures"
 )
 

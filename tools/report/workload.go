@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strconv"
 
-	"perigee/internal/size"
+	"perigee/internal/kit/size"
 	"perigee/tools/report/figures"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/result"
 	"perigee/tools/report/figures"
 )

@@ -3,7 +3,7 @@ package rerun
 import (
 	"testing"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // The comparison is not written over the new result.

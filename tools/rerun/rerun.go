@@ -24,11 +24,11 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
-	"perigee/internal/file"
-	"perigee/internal/junit"
-	"perigee/internal/plaintext"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
+	"perigee/internal/kit/junit"
+	"perigee/internal/kit/plaintext"
 	"perigee/internal/result"
 	"perigee/spmd/boot"
 	"perigee/tools/compare"

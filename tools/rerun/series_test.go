@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"testing"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
 	"perigee/internal/result"
 )
 

@@ -8,9 +8,9 @@ import (
 	"os"
 	"strings"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
-	"perigee/internal/plaintext"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/plaintext"
 	"perigee/lua"
 )
 

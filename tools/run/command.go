@@ -7,8 +7,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
 )
 
 // Cmd is the command perigee run.

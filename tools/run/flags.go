@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/cli"
 	"perigee/internal/experiment"
-	"perigee/internal/fault"
-	"perigee/internal/size"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/size"
 	"perigee/lua"
 	"perigee/nixl"
 	"perigee/nixl/engines"

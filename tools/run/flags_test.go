@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/cli"
+	"perigee/internal/kit/cli"
 	"perigee/internal/result"
 	"perigee/lua"
 	"perigee/spmd/boot"

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
-	"perigee/internal/junit"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/junit"
 	"perigee/internal/result"
 )
 

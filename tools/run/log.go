@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"perigee/internal/fault"
-	"perigee/internal/version"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/version"
 )
 
 // The variables that stand for --log-level and --log-dir.

@@ -15,7 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

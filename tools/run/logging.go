@@ -1,9 +1,9 @@
 package run
 
 import (
-	"perigee/internal/cli"
-	"perigee/internal/fault"
-	"perigee/internal/version"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/version"
 	"perigee/spmd/boot"
 )
 

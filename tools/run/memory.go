@@ -6,10 +6,10 @@ import (
 	"runtime/metrics"
 	"time"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
-	"perigee/internal/memory"
-	"perigee/internal/size"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/memory"
+	"perigee/internal/kit/size"
 )
 
 // watchEvery is how often a rank looks at its own memory.

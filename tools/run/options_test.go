@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"perigee/internal/cli"
+	"perigee/internal/kit/cli"
 	"perigee/lua"
 )
 

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/cli"
 	"perigee/internal/experiment"
-	"perigee/internal/fault"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
 	"perigee/internal/result"
 	"perigee/internal/traffic/traffictest"
 	"perigee/lua"

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/term"
 
-	"perigee/internal/cli"
-	"perigee/internal/plaintext"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/plaintext"
 	"perigee/spmd"
 	"perigee/spmd/boot/watch"
 )

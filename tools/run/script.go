@@ -13,11 +13,11 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"perigee/internal/cli"
-	"perigee/internal/conf"
-	"perigee/internal/fault"
-	"perigee/internal/file"
-	"perigee/internal/plaintext"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
+	"perigee/internal/kit/plaintext"
 	"perigee/internal/result"
 	"perigee/lua"
 	"perigee/scenarios"

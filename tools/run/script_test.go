@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // A script reaches the other ranks and the result as it is, or not at all.

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/spmd/boot"
 )
 

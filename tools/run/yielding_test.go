@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
 	"perigee/internal/result"
 	"perigee/lua"
 )

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/fault"
-	"perigee/internal/memory"
-	"perigee/internal/size"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/memory"
+	"perigee/internal/kit/size"
 	"perigee/internal/traffic/matrix"
 )
 

@@ -11,11 +11,11 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
-	"perigee/internal/memory"
-	"perigee/internal/table"
-	"perigee/internal/version"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/memory"
+	"perigee/internal/kit/table"
+	"perigee/internal/kit/version"
 )
 
 // Cmd is the command perigee simulate.

@@ -21,8 +21,8 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/matrix"
 	"perigee/internal/traffic/session"

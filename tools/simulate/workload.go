@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"sync"
 
-	"perigee/internal/conf"
-	"perigee/internal/fault"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/fault"
 	"perigee/internal/replay"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/matrix"

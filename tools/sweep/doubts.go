@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
 	"perigee/tools/sweep/runs"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // doubtfulSweep has an honest run, one of which most requests failed, and one whose throughput its tokens deny.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/plaintext"
+	"perigee/internal/kit/plaintext"
 )
 
 // Names of files and contents of reports cannot act on the terminal.

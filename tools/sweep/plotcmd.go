@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
-	"perigee/internal/file"
-	"perigee/internal/plaintext"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
+	"perigee/internal/kit/plaintext"
 	"perigee/tools/sweep/plot"
 	"perigee/tools/sweep/runs"
 )

@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"perigee/internal/cli"
-	"perigee/internal/file"
-	"perigee/internal/plaintext"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/file"
+	"perigee/internal/kit/plaintext"
 	"perigee/tools/sweep/plot"
 	"perigee/tools/sweep/runs"
 )

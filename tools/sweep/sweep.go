@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/cli"
-	"perigee/internal/expr"
-	"perigee/internal/fault"
-	"perigee/internal/plaintext"
-	"perigee/internal/table"
-	"perigee/internal/version"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/expr"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/table"
+	"perigee/internal/kit/version"
 	"perigee/tools/sweep/runs"
 )
 

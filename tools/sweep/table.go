@@ -5,11 +5,11 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/cli"
-	"perigee/internal/expr"
-	"perigee/internal/fault"
-	"perigee/internal/plaintext"
-	"perigee/internal/table"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/expr"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/table"
 	"perigee/tools/sweep/runs"
 )
 

@@ -7,9 +7,9 @@ import (
 	"io"
 	"strings"
 
-	"perigee/internal/page"
+	"perigee/internal/kit/page"
+	"perigee/internal/kit/version"
 	"perigee/internal/trace/figures"
-	"perigee/internal/version"
 )
 
 var (

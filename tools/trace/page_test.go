@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/kit/page/pagetest"
 	"perigee/internal/model"
-	"perigee/internal/page/pagetest"
 	"perigee/internal/trace"
 	"perigee/internal/trace/figures"
 )

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/cli"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/table"
 	"perigee/internal/model"
-	"perigee/internal/table"
 	"perigee/internal/trace/figures"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"perigee/internal/cli"
+	"perigee/internal/kit/cli"
 	"perigee/internal/trace/figures"
 )
 

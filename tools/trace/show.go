@@ -8,14 +8,14 @@ import (
 	"slices"
 	"time"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
-	"perigee/internal/file"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
+	"perigee/internal/kit/version"
 	"perigee/internal/model"
 	"perigee/internal/replay"
 	"perigee/internal/trace"
 	"perigee/internal/trace/figures"
-	"perigee/internal/version"
 )
 
 // Cmd is the command perigee trace.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"perigee/internal/clock"
+	"perigee/internal/kit/clock"
 	"perigee/spmd"
 	"perigee/spmd/boot"
 )

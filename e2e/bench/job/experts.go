@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/stats"
+	"perigee/internal/kit/stats"
 )
 
 // The turns and the targets of Experts.

@@ -14,7 +14,7 @@ import (
 	"slices"
 	"time"
 
-	"perigee/internal/stats"
+	"perigee/internal/kit/stats"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/play"
 	"perigee/internal/traffic/session"

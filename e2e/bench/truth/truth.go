@@ -24,8 +24,8 @@ import (
 	"time"
 
 	"perigee/internal/contention"
+	"perigee/internal/kit/stats"
 	"perigee/internal/metric"
-	"perigee/internal/stats"
 	"perigee/tools/report/figures"
 )
 

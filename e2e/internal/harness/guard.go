@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"perigee/internal/procfs"
+	"perigee/internal/kit/procfs"
 )
 
 // marker is the variable by which all that tests start is found again.

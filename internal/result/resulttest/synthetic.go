@@ -13,9 +13,9 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"perigee/internal/kit/version"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
-	"perigee/internal/version"
 )
 
 // Synthetic says what result to invent: each pattern has so many senders with so many peers each, and

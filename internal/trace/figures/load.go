@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/model"
 	"perigee/internal/trace"
 	"perigee/internal/trace/grid"

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/model"
 	"perigee/internal/trace"
 	"perigee/internal/trace/grid"

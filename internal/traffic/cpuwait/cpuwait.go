@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/clock"
+	"perigee/internal/kit/clock"
 	"perigee/internal/traffic/series"
 )
 

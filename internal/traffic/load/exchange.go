@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/traffic/matrix"
 	"perigee/nixl"
 )

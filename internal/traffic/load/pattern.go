@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/traffic/matrix"
 	"perigee/nixl"
 )

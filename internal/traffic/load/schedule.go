@@ -8,7 +8,7 @@ import (
 	"hash"
 	"sort"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/nixl"
 )
 

@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/nixl"
 )
 

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"io/fs"
 
-	"perigee/internal/fault"
-	"perigee/internal/file"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
 )
 
 // Load reads a matrix from a file, as [ReadText] does.

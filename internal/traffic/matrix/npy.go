@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strconv"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // npyMagic begins a file that numpy.save writes. The format:

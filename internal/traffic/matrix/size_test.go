@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"perigee/internal/size"
+	"perigee/internal/kit/size"
 )
 
 // TestSizesOfTheOriginal holds both directions against figures measured on the

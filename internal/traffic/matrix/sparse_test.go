@@ -11,7 +11,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // textOfMessages returns m in the sparse form.

@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/fault"
-	"perigee/internal/size"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/size"
 )
 
 const (

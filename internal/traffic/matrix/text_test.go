@@ -13,8 +13,8 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"perigee/internal/fault"
-	"perigee/internal/fuzztest"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/fuzztest"
 )
 
 // text returns m in text form.

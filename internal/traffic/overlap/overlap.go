@@ -24,7 +24,7 @@ import (
 	"sort"
 	"strings"
 
-	"perigee/internal/clock"
+	"perigee/internal/kit/clock"
 	"perigee/internal/traffic/series"
 )
 

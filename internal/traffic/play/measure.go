@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/clock"
-	"perigee/internal/fault"
+	"perigee/internal/kit/clock"
+	"perigee/internal/kit/fault"
 	"perigee/internal/traffic/series"
 	"perigee/nixl"
 	"perigee/spmd"

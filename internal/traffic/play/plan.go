@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/series"
 	"perigee/internal/traffic/session"

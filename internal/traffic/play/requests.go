@@ -3,8 +3,8 @@ package play
 import (
 	"errors"
 
-	"perigee/internal/clock"
-	"perigee/internal/fault"
+	"perigee/internal/kit/clock"
+	"perigee/internal/kit/fault"
 	"perigee/internal/traffic/load"
 	"perigee/nixl"
 )

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"time"
 
-	"perigee/internal/clock"
-	"perigee/internal/fault"
+	"perigee/internal/kit/clock"
+	"perigee/internal/kit/fault"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/series"
 	"perigee/internal/traffic/session"

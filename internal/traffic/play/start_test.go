@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"perigee/internal/clock"
+	"perigee/internal/kit/clock"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/matrix"
 	"perigee/internal/traffic/series"

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/session"
 	"perigee/nixl"

@@ -3,7 +3,7 @@ package play
 import (
 	"slices"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/session"
 )

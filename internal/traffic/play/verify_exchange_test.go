@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/session"
 	"perigee/internal/traffic/traffictest"

@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"perigee/internal/pack"
+	"perigee/internal/kit/pack"
 )
 
 // Series travel from each rank to rank 0 as varints. Stamps are written as

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"perigee/internal/pack"
+	"perigee/internal/kit/pack"
 )
 
 func TestSkewIsLastMinusFirst(t *testing.T) {

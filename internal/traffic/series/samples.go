@@ -6,7 +6,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"perigee/internal/stats"
+	"perigee/internal/kit/stats"
 )
 
 // exactSamples is how many durations are kept as they are. Beyond that they are rounded down to twelve binary

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
-	"perigee/internal/fuzztest"
-	"perigee/internal/pack"
+	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/pack"
 )
 
 // naive computes the statistics from a sorted list.

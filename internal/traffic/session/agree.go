@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/traffic/load"
 	"perigee/spmd"
 )

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // exchangeCards makes the buffers of this rank's peers reachable. On lanes whose buffers

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"perigee/internal/clock"
-	"perigee/internal/fault"
+	"perigee/internal/kit/clock"
+	"perigee/internal/kit/fault"
 	"perigee/nixl"
 	"perigee/spmd"
 )

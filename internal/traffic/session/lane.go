@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/traffic/load"
 	"perigee/nixl"
 )

@@ -3,8 +3,8 @@ package session
 import (
 	"math"
 
-	"perigee/internal/fault"
-	"perigee/internal/size"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/size"
 	"perigee/internal/traffic/load"
 	"perigee/nixl"
 	"perigee/spmd"

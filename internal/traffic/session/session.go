@@ -8,9 +8,9 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"perigee/internal/clock"
-	"perigee/internal/fault"
-	"perigee/internal/memory"
+	"perigee/internal/kit/clock"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/memory"
 	"perigee/internal/traffic/cpuwait"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/series"

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"perigee/internal/clock"
+	"perigee/internal/kit/clock"
 	"perigee/internal/traffic/series"
 	"perigee/spmd"
 )

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/nixl"
 	"perigee/nixl/shm"
 	"perigee/spmd"

@@ -10,8 +10,8 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/clock"
-	"perigee/internal/fault"
+	"perigee/internal/kit/clock"
+	"perigee/internal/kit/fault"
 	"perigee/lua/modules"
 	"perigee/lua/vm"
 	"perigee/spmd"

@@ -15,9 +15,9 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/fault"
-	"perigee/internal/file"
-	"perigee/internal/pack"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
+	"perigee/internal/kit/pack"
 	"perigee/internal/result"
 	"perigee/internal/traffic/matrix"
 	"perigee/lua/modules"

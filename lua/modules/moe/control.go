@@ -5,12 +5,12 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/cli"
 	"perigee/internal/experts"
-	"perigee/internal/fault"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/size"
 	"perigee/internal/moe"
 	"perigee/internal/result"
-	"perigee/internal/size"
 	"perigee/lua/modules"
 	"perigee/lua/vm"
 	"perigee/nixl"

@@ -6,9 +6,9 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/conf"
 	"perigee/internal/experts"
-	"perigee/internal/fault"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/fault"
 	"perigee/lua/modules"
 	"perigee/lua/vm"
 	"perigee/nixl"

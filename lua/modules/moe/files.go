@@ -5,7 +5,7 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/moe"
 	"perigee/lua/modules"
 	"perigee/lua/vm"

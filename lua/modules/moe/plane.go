@@ -10,9 +10,9 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/experts"
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/size"
 	"perigee/internal/result"
-	"perigee/internal/size"
 	"perigee/lua/modules"
 	"perigee/lua/objects"
 	"perigee/lua/vm"

@@ -6,7 +6,7 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/experts"
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/moe"
 	"perigee/internal/traffic/session"
 	"perigee/lua/modules"

@@ -12,8 +12,8 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/conf"
-	"perigee/internal/fault"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/fault"
 	"perigee/lua/modules"
 	"perigee/lua/option"
 	"perigee/lua/vm"

@@ -12,14 +12,14 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/cli"
 	"perigee/internal/experiment"
-	"perigee/internal/fault"
-	"perigee/internal/file"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
+	"perigee/internal/kit/size"
 	"perigee/internal/model"
 	"perigee/internal/replay"
 	"perigee/internal/result"
-	"perigee/internal/size"
 	"perigee/internal/trace"
 	"perigee/lua/modules"
 	"perigee/lua/vm"

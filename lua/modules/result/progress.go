@@ -11,8 +11,8 @@ import (
 	"github.com/cheggaaa/pb/v3"
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/fault"
-	"perigee/internal/plaintext"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/plaintext"
 	"perigee/lua/modules"
 	"perigee/lua/vm"
 )

@@ -15,8 +15,8 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/fault"
-	"perigee/internal/file"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
 	"perigee/internal/result"
 	"perigee/lua/modules"
 	"perigee/lua/vm"

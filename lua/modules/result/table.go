@@ -9,9 +9,9 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/experiment"
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/table"
 	"perigee/internal/result"
-	"perigee/internal/table"
 	"perigee/lua/modules"
 	"perigee/lua/vm"
 )

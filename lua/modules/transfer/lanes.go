@@ -8,7 +8,7 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/result"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/play"

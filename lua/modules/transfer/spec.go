@@ -6,7 +6,7 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/matrix"
 	"perigee/internal/traffic/series"

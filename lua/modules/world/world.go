@@ -12,7 +12,7 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/lua/modules"
 	"perigee/lua/vm"
 	"perigee/spmd"

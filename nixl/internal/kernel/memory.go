@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/fault"
-	"perigee/internal/memory"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/memory"
 )
 
 // Room returns an error of kind Resource if size bytes are more than the

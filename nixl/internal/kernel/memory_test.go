@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 func TestRoom(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/fault"
-	"perigee/internal/procfs"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/procfs"
 )
 
 // ProcessID names a process among all processes of all hosts, for as long as its host runs.

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

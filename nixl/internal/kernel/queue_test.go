@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/nixl"
 )
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/fault"
-	"perigee/internal/version"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/version"
 )
 
 // A rank of another build ends the job, is named with both builds and hosts, and hears that itself.

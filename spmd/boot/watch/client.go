@@ -11,9 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"perigee/internal/fault"
-	"perigee/internal/plaintext"
-	"perigee/internal/version"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/version"
 	"perigee/spmd/host"
 	"perigee/spmd/wire"
 )

@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/fault"
-	"perigee/internal/version"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/version"
 	"perigee/spmd/spmdtest"
 )
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // Store is where ranks leave their cards for each other at the start.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/fault"
-	"perigee/internal/version"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/version"
 	"perigee/spmd/spmdtest"
 )
 

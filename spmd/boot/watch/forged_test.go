@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/spmd/spmdtest"
 	"perigee/spmd/wire"
 )

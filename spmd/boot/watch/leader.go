@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // LeadingClient is the client of rank 0 where that runs the coordinator. It stays until

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"perigee/internal/version"
+	"perigee/internal/kit/version"
 	"perigee/spmd/wire"
 )
 

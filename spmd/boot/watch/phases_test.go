@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/version"
+	"perigee/internal/kit/version"
 	"perigee/spmd/spmdtest"
 	"perigee/spmd/wire"
 )

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // probeTime is how long an answer may take, a multiple of countStep. Ranks answer from a

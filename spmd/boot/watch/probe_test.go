@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"perigee/internal/fault"
-	"perigee/internal/version"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/version"
 )
 
 // seat connects a Client of a rank to a coordinator.

@@ -24,9 +24,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/fault"
-	"perigee/internal/lazyre"
-	"perigee/internal/slurm"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/lazyre"
+	"perigee/internal/kit/slurm"
 )
 
 // Manager runs tasks.

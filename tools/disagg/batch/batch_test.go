@@ -15,9 +15,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/conf"
-	"perigee/internal/fault"
-	"perigee/internal/slurm"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/slurm"
 	"perigee/tools/disagg/config"
 	"perigee/tools/disagg/plan"
 )

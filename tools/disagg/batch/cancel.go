@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"perigee/internal/slurm"
+	"perigee/internal/kit/slurm"
 )
 
 // Cancel cancels the jobs of an output folder that may still be in Slurm, by their

@@ -5,9 +5,9 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"perigee/internal/fault"
-	"perigee/internal/file"
-	"perigee/internal/lazyre"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
+	"perigee/internal/kit/lazyre"
 	"perigee/tools/disagg/judge"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/slurm"
+	"perigee/internal/kit/slurm"
 )
 
 // commentPrefix begins the comments by which jobs are found again.

@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/fault"
-	"perigee/internal/file"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
 )
 
 // ledgerName and listName are the files of an output folder that hold the jobs:

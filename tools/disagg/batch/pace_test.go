@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/slurm"
+	"perigee/internal/kit/slurm"
 )
 
 // slowly is a squeue that is late at first, as Slurm is that was away, and knows the job 77 of a comment only some

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/fault"
-	"perigee/internal/file"
-	"perigee/internal/lazyre"
-	"perigee/internal/slurm"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
+	"perigee/internal/kit/lazyre"
+	"perigee/internal/kit/slurm"
 	"perigee/tools/disagg/judge"
 	"perigee/tools/disagg/plan"
 )

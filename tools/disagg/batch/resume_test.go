@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/fault"
-	"perigee/internal/slurm"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/slurm"
 	"perigee/tools/disagg/plan"
 )
 

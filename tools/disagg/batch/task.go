@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/conf"
-	"perigee/internal/slurm"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/slurm"
 	"perigee/tools/disagg/config"
 	"perigee/tools/disagg/judge"
 	"perigee/tools/disagg/plan"

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/slurm"
+	"perigee/internal/kit/slurm"
 	"perigee/tools/disagg/judge"
 )
 

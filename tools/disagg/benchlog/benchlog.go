@@ -30,7 +30,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/lazyre"
+	"perigee/internal/kit/lazyre"
 	"perigee/tools/laws"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
-	"perigee/internal/fuzztest"
+	"perigee/internal/kit/fuzztest"
 )
 
 const one = "Benchmarking with concurrency 4 ... 32 prompts\nMedian TTFT (ms):  1.5\nBenchmark with concurrency 4 done\n"

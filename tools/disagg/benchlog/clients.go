@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/jsonkeys"
+	"perigee/internal/kit/jsonkeys"
 )
 
 // readJSON reads a file of JSON that a client has written, and returns nil for any other file, which it rewinds.

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"perigee/internal/fuzztest"
+	"perigee/internal/kit/fuzztest"
 	"perigee/tools/laws"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/lazyre"
+	"perigee/internal/kit/lazyre"
 	"perigee/tools/laws"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/lazyre"
+	"perigee/internal/kit/lazyre"
 )
 
 // The clients whose results are known.

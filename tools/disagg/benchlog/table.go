@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/lazyre"
+	"perigee/internal/kit/lazyre"
 )
 
 // table holds the state of reading a table of AIPerf or GenAI-Perf: a row of statistics per figure, whose name may go

@@ -16,7 +16,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/conf"
+	"perigee/internal/kit/conf"
 )
 
 // Ident is where a config stands in the tree of tests.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"perigee/internal/conf"
-	"perigee/internal/fuzztest"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/fuzztest"
 )
 
 const golden = "../testdata/configs/00_base_valid.yaml"

@@ -3,8 +3,8 @@ package config
 import (
 	"strings"
 
-	"perigee/internal/fault"
-	"perigee/internal/lazyre"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/lazyre"
 )
 
 // Expr is an expression of -k: words that a name contains, in any case, with

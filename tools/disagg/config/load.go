@@ -10,10 +10,10 @@ import (
 	"strings"
 	"sync"
 
-	"perigee/internal/conf"
-	"perigee/internal/fault"
-	"perigee/internal/lazyre"
-	"perigee/internal/plaintext"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/lazyre"
+	"perigee/internal/kit/plaintext"
 )
 
 // Options are how configs are read.

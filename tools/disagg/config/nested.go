@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/conf"
-	"perigee/internal/lazyre"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/lazyre"
 )
 
 // Dataset is how one data set of an evaluation is judged.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/lazyre"
+	"perigee/internal/kit/lazyre"
 	"perigee/tools/disagg/benchlog"
 )
 

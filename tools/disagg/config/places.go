@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/conf"
-	"perigee/internal/size"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/size"
 )
 
 // place takes the value of a key. Its type says what the key may hold.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/conf"
-	"perigee/internal/secret"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/secret"
 )
 
 // Problem is something wrong with a config.

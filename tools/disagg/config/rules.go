@@ -7,9 +7,9 @@ import (
 	"strings"
 	"unicode"
 
-	"perigee/internal/conf"
-	"perigee/internal/lazyre"
-	"perigee/internal/secret"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/lazyre"
+	"perigee/internal/kit/secret"
 	"perigee/tools/disagg/benchlog"
 )
 

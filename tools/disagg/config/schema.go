@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/conf"
+	"perigee/internal/kit/conf"
 )
 
 // need says for which jobs a key must be there.

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/conf"
-	"perigee/internal/secret"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/secret"
 )
 
 // mask stands for the value of a variable that looks secret.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"perigee/internal/conf"
+	"perigee/internal/kit/conf"
 )
 
 // What of a configuration other users may not see.

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"strings"
 
-	"perigee/internal/fault"
-	"perigee/internal/file"
-	"perigee/internal/lazyre"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
+	"perigee/internal/kit/lazyre"
 )
 
 // Filter says which cases a run is about. Zero members select everything.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"perigee/internal/fuzztest"
+	"perigee/internal/kit/fuzztest"
 )
 
 // tree makes files below a new folder.

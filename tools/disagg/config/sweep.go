@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/conf"
-	"perigee/internal/lazyre"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/lazyre"
 )
 
 // mostVariants bounds the cases of a file: a grid multiplies.

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // categories in the order in which their tests run.

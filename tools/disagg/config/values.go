@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/conf"
-	"perigee/internal/plaintext"
-	"perigee/internal/secret"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/secret"
 	"perigee/tools/disagg/benchlog"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/fuzztest"
+	"perigee/internal/kit/fuzztest"
 )
 
 // Thresholds that TensorRT-LLM's own test computes.

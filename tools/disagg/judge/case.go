@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
-	"perigee/internal/file"
-	"perigee/internal/version"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
+	"perigee/internal/kit/version"
 	"perigee/tools/disagg/probe"
 )
 

@@ -14,9 +14,9 @@ import (
 	"syscall"
 	"time"
 
-	"perigee/internal/cli"
-	"perigee/internal/file"
-	"perigee/internal/lazyre"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/file"
+	"perigee/internal/kit/lazyre"
 	"perigee/tools/disagg/benchlog"
 )
 

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/fault"
-	"perigee/internal/file"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
 	"perigee/tools/disagg/benchlog"
 	"perigee/tools/disagg/config"
 )

@@ -3,7 +3,7 @@ package judge
 import (
 	"strings"
 
-	"perigee/internal/lazyre"
+	"perigee/internal/kit/lazyre"
 )
 
 // traceback follows a traceback of Python through the lines of a log, to the exception at its end, which says more than

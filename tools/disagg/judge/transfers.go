@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"perigee/internal/fault"
-	"perigee/internal/file"
-	"perigee/internal/lazyre"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
+	"perigee/internal/kit/lazyre"
 	"perigee/tools/disagg/benchlog"
 )
 

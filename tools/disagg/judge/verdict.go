@@ -14,8 +14,8 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
 	"perigee/tools/disagg/benchlog"
 	"perigee/tools/disagg/config"
 	"perigee/tools/laws"

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/cli"
+	"perigee/internal/kit/cli"
 	"perigee/tools/disagg/config"
 )
 

@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"perigee/internal/conf"
-	"perigee/internal/fault"
-	"perigee/internal/file"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
 	"perigee/tools/disagg/config"
 )
 

@@ -14,8 +14,8 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/fault"
-	"perigee/internal/secret"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/secret"
 	"perigee/tools/disagg/config"
 	"perigee/tools/disagg/probe"
 )

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/tools/disagg/config"
 )
 

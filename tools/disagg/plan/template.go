@@ -12,9 +12,9 @@ import (
 	"strings"
 	"text/template"
 
-	"perigee/internal/cli"
-	"perigee/internal/fault"
-	"perigee/internal/file"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
 	"perigee/tools/disagg/config"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/conf"
+	"perigee/internal/kit/conf"
 	"perigee/tools/disagg/config"
 )
 

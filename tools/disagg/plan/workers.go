@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 	"perigee/tools/disagg/config"
 )
 

@@ -13,13 +13,13 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/fault"
-	"perigee/internal/file"
-	"perigee/internal/lazyre"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
+	"perigee/internal/kit/lazyre"
+	"perigee/internal/kit/size"
+	"perigee/internal/kit/stats"
 	"perigee/internal/model"
 	"perigee/internal/result"
-	"perigee/internal/size"
-	"perigee/internal/stats"
 )
 
 const (

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/conf"
-	"perigee/internal/fault"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/stats"
 	"perigee/internal/result"
-	"perigee/internal/stats"
 )
 
 func TestNew(t *testing.T) {

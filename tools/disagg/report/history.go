@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"perigee/internal/stats"
+	"perigee/internal/kit/stats"
 )
 
 // Key names a figure.

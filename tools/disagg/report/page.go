@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	shared "perigee/internal/page"
-	"perigee/internal/stats"
+	shared "perigee/internal/kit/page"
+	"perigee/internal/kit/stats"
 	"perigee/tools/disagg/judge"
 )
 

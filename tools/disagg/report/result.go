@@ -6,9 +6,9 @@ import (
 	"maps"
 	"slices"
 
-	"perigee/internal/conf"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/slurm"
 	"perigee/internal/result"
-	"perigee/internal/slurm"
 	"perigee/tools/disagg/benchlog"
 	"perigee/tools/disagg/config"
 	"perigee/tools/disagg/judge"

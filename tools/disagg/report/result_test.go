@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"perigee/internal/conf"
+	"perigee/internal/kit/conf"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 	"perigee/tools/disagg/judge"

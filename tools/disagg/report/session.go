@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/file"
+	"perigee/internal/kit/file"
 )
 
 // SessionName is the file of an output folder that says where a run was started.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"perigee/internal/kit/size"
 	"perigee/internal/result"
-	"perigee/internal/size"
 )
 
 // Block is one measurement of block transfers (perigee run kvbench).

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"perigee/internal/fuzztest"
+	"perigee/internal/kit/fuzztest"
 	"perigee/internal/result"
 )
 

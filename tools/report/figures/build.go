@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"perigee/internal/contention"
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/stats"
 	"perigee/internal/result"
-	"perigee/internal/stats"
 	"perigee/internal/traffic/series"
 )
 

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/cli"
-	"perigee/internal/clock"
 	"perigee/internal/contention"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/clock"
 	"perigee/internal/result"
 )
 

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/cli"
-	"perigee/internal/size"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/size"
 )
 
 // MostPlanes is how many measurements of a data plane are drawn and listed.

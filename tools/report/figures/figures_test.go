@@ -14,10 +14,10 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/contention"
-	"perigee/internal/fault"
-	"perigee/internal/fuzztest"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/stats"
 	"perigee/internal/result"
-	"perigee/internal/stats"
 	"perigee/internal/traffic/series"
 )
 

@@ -3,7 +3,7 @@ package figures
 import (
 	"testing"
 
-	"perigee/internal/fuzztest"
+	"perigee/internal/kit/fuzztest"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
 )

@@ -3,9 +3,9 @@ package figures
 import (
 	"fmt"
 
+	"perigee/internal/kit/size"
+	"perigee/internal/kit/stats"
 	"perigee/internal/result"
-	"perigee/internal/size"
-	"perigee/internal/stats"
 )
 
 // Link is what the busiest host has used of its line. The zero value is of none that is known.

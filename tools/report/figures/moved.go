@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/cli"
 	"perigee/internal/contention"
+	"perigee/internal/kit/cli"
 	"perigee/internal/result"
 )
 

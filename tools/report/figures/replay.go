@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/cli"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/size"
+	"perigee/internal/kit/stats"
 	"perigee/internal/result"
-	"perigee/internal/size"
-	"perigee/internal/stats"
 )
 
 // Replay are the figures of a trace that was replayed: those of the result, with the number of the requests in place of

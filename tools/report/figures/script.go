@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/cli"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/stats"
 	"perigee/internal/result"
-	"perigee/internal/stats"
 	"perigee/scenarios"
 )
 

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"perigee/internal/kit/stats"
 	"perigee/internal/result"
-	"perigee/internal/stats"
 )
 
 // Shares say what each class of traffic got, by the keys class, slo_ms and weight of the patterns. A figure without

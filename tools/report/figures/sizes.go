@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/cli"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/size"
 	"perigee/internal/result"
-	"perigee/internal/size"
 )
 
 const (

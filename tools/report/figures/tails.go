@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"perigee/internal/contention"
+	"perigee/internal/kit/stats"
 	"perigee/internal/result"
-	"perigee/internal/stats"
 	"perigee/internal/traffic/series"
 )
 

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"perigee/internal/size"
-	"perigee/internal/stats"
+	"perigee/internal/kit/size"
+	"perigee/internal/kit/stats"
 )
 
 // fewestSizes is how many sizes a curve takes.

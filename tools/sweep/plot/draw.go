@@ -18,7 +18,7 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
 
-	"perigee/internal/expr"
+	"perigee/internal/kit/expr"
 	"perigee/tools/sweep/runs"
 )
 

@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"perigee/internal/cli"
-	"perigee/internal/plaintext"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/plaintext"
 )
 
 const (

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/expr"
-	shared "perigee/internal/page"
+	"perigee/internal/kit/expr"
+	shared "perigee/internal/kit/page"
 	"perigee/tools/sweep/runs"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/google/go-cmp/cmp"
 
-	"perigee/internal/page/pagetest"
+	"perigee/internal/kit/page/pagetest"
 	"perigee/tools/sweep/runs"
 )
 

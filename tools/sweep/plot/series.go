@@ -4,11 +4,11 @@ import (
 	"math"
 	"strings"
 
-	"perigee/internal/cli"
-	"perigee/internal/expr"
-	"perigee/internal/fault"
-	"perigee/internal/plaintext"
-	"perigee/internal/stats"
+	"perigee/internal/kit/cli"
+	"perigee/internal/kit/expr"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/stats"
 	"perigee/tools/sweep/runs"
 )
 

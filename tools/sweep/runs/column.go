@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/conf"
-	"perigee/internal/expr"
-	"perigee/internal/fault"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/expr"
+	"perigee/internal/kit/fault"
 )
 
 // Column is one column of the table of runs.

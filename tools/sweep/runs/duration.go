@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/conf"
-	"perigee/internal/lazyre"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/lazyre"
 )
 
 // iso8601 matches durations without years and months, whose length depends on

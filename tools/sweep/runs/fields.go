@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/conf"
+	"perigee/internal/kit/conf"
 )
 
 // reader takes values out of a document. Its first error stays; what is read

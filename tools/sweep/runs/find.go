@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/fault"
+	"perigee/internal/kit/fault"
 )
 
 // reportPrefix is how the names of reports begin.

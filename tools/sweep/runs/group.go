@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/expr"
+	"perigee/internal/kit/expr"
 )
 
 // Part is a column of a Key with its value, which may be empty.

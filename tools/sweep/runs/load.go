@@ -9,9 +9,9 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"perigee/internal/conf"
-	"perigee/internal/fault"
-	"perigee/internal/file"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/file"
 )
 
 // LoadOptions say how reports become runs.

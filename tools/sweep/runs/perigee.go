@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"perigee/internal/kit/stats"
 	"perigee/internal/result"
-	"perigee/internal/stats"
 )
 
 // isResult reports whether a file's name may be that of a result of perigee.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/conf"
+	"perigee/internal/kit/conf"
 )
 
 // The rate of inference-perf stands in the list of its stages.

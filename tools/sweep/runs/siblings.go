@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/expr"
-	"perigee/internal/lazyre"
+	"perigee/internal/kit/expr"
+	"perigee/internal/kit/lazyre"
 )
 
 // errSession stands for a report of sessions.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"perigee/internal/conf"
-	"perigee/internal/expr"
+	"perigee/internal/kit/conf"
+	"perigee/internal/kit/expr"
 )
 
 // llmd holds what llm-d's converter writes for the results of six runs, with two of which no request was answered. It

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strconv"
 
-	"perigee/internal/expr"
+	"perigee/internal/kit/expr"
 )
 
 // SLO is a bound on a column.

@@ -4,8 +4,8 @@ import (
 	"math"
 	"testing"
 
-	"perigee/internal/fault"
-	"perigee/internal/fuzztest"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/fuzztest"
 )
 
 func TestParseAndKeep(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"perigee/internal/conf"
+	"perigee/internal/kit/conf"
 )
 
 // harnesses are the load generators that reports of v0.1 may come from.

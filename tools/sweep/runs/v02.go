@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"perigee/internal/conf"
+	"perigee/internal/kit/conf"
 )
 
 // readV02 reads a report of the version 0.2 or 0.2.1, which differ in what is

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/expr"
-	"perigee/internal/fault"
-	"perigee/internal/fuzztest"
+	"perigee/internal/kit/expr"
+	"perigee/internal/kit/fault"
+	"perigee/internal/kit/fuzztest"
 )
 
 // sample is two replicas that differ, at concurrency 8, without TPOT.

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"perigee/internal/conf"
+	"perigee/internal/kit/conf"
 )
 
 // Workload holds what the load generator was asked for, in tokens and numbers. NaN stands for what a report does

@@ -14,11 +14,11 @@ import (
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/model"
+	"perigee/internal/serving/runs"
 	"perigee/scenarios"
 	"perigee/tools/compare"
 	"perigee/tools/kvbench"
 	"perigee/tools/run"
-	"perigee/tools/sweep/runs"
 )
 
 // completionCmd prints a script that asks perigee itself, by the hidden

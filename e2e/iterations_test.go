@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
-	"perigee/internal/contention"
+	"perigee/internal/figures/contention"
 	"perigee/internal/kit/fault"
 	"perigee/internal/result"
 )

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/figures/metric"
 	"perigee/internal/kit/fault"
-	"perigee/internal/metric"
 )
 
 // A run has the phase in which it ran, whenever it is collected, and isolated is the mean of runs alone.

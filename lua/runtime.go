@@ -37,9 +37,9 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
+	"perigee/internal/figures/metric"
 	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fault"
-	"perigee/internal/metric"
 	"perigee/lua/files"
 	"perigee/lua/modules"
 	"perigee/lua/modules/clock"

@@ -7,9 +7,9 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
+	"perigee/internal/figures/metric"
 	"perigee/internal/kit/expr"
 	"perigee/internal/kit/fault"
-	"perigee/internal/metric"
 	"perigee/internal/result"
 	"perigee/lua/option"
 	"perigee/lua/vm"

@@ -7,8 +7,8 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
+	"perigee/internal/figures/metric"
 	"perigee/internal/kit/fault"
-	"perigee/internal/metric"
 	"perigee/lua/vm"
 )
 

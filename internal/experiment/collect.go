@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"perigee/internal/metric"
+	"perigee/internal/figures/metric"
 	"perigee/internal/result"
 	"perigee/internal/traffic/overlap"
 	"perigee/internal/traffic/play"

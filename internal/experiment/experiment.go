@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"perigee/internal/dashboard"
+	"perigee/internal/figures/metric"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/plaintext"
-	"perigee/internal/metric"
 	"perigee/internal/result"
 	"perigee/internal/traffic/cpuwait"
 	"perigee/internal/traffic/overlap"

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"perigee/internal/figures/metric"
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/table"
-	"perigee/internal/metric"
 )
 
 // Sampled is called when the result has new samples. If a threshold that says abort is violated, Aborting says so, and

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/figures/metric"
 	"perigee/internal/kit/fault"
-	"perigee/internal/metric"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 	"perigee/internal/traffic/matrix"

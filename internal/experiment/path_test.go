@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"perigee/internal/figures/metric"
 	"perigee/internal/kit/fault"
-	"perigee/internal/metric"
 	"perigee/internal/result"
 	"perigee/nixl"
 	"perigee/nixl/device"

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/figures/metric"
 	"perigee/internal/kit/stats"
-	"perigee/internal/metric"
 	"perigee/internal/result"
 	"perigee/internal/traffic/play"
 	"perigee/internal/traffic/series"

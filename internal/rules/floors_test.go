@@ -4,26 +4,27 @@ package rules
 // the floors below its own; a new package goes on the lowest floor that is above
 // everything it imports.
 var floors = []string{
-	`docs e2e e2e/disagg e2e/dist e2e/hosts e2e/launchers internal/kit/clock internal/kit/fuzztest
-	internal/kit/jsonkeys internal/kit/lazyre internal/kit/memory internal/moe/numeric internal/kit/pack internal/kit/page/pagetest
-	internal/kit/plaintext internal/kit/procfs internal/rules internal/kit/sbom internal/kit/secret internal/kit/size
-	internal/kit/slurm internal/kit/stats internal/trace/blockcache internal/trace/grid internal/traffic
-	internal/kit/version nixl/device/devicetest spmd/boot/pmix spmd/spmdtest spmd/wire tools/laws`,
-	`internal/kit/fault internal/kit/page internal/kit/table internal/traffic/series nixl spmd/host
-	tools/disagg/benchlog`,
-	`internal/kit/expr internal/kit/file internal/traffic/cpuwait internal/traffic/overlap nixl/internal/kernel spmd/boot/watch`,
-	`internal/kit/cli internal/kit/conf internal/kit/junit internal/parity internal/traffic/matrix lua/pattern
-	nixl/device nixl/nixltest scenarios spmd/boot`,
-	`internal/model internal/moe internal/result internal/trace internal/traffic/load lua/vm nixl/capi
-	nixl/shm spmd spmd/launch tools/disagg/config`,
-	`internal/contention internal/dashboard internal/replay internal/result/resulttest
-	internal/trace/figures internal/traffic/session internal/traffic/traffictest lua/option nixl/engines
-	tools/disagg/probe tools/doctor tools/matgen tools/sweep/runs`,
-	`e2e/bench/transfer e2e/internal/harness internal/experts internal/metric internal/traffic/play
-	lua/files tools/disagg/judge tools/disagg/plan tools/report/figures tools/sweep/plot tools/trace`,
-	`e2e/bench/barrier e2e/bench/job e2e/bench/replay e2e/bench/truth internal/replay/outcome lua/objects
-	tools/compare tools/disagg/batch tools/disagg/report tools/inspect tools/report
-	tools/sweep`,
+	`docs e2e e2e/disagg e2e/dist e2e/hosts e2e/launchers internal/ep/moe/numeric internal/kit/clock
+	internal/kit/fuzztest internal/kit/jsonkeys internal/kit/lazyre internal/kit/memory internal/kit/pack
+	internal/kit/page/pagetest internal/kit/plaintext internal/kit/procfs internal/kit/sbom internal/kit/secret
+	internal/kit/size internal/kit/slurm internal/kit/stats internal/kit/version internal/rules
+	internal/serving/laws internal/trace/blockcache internal/trace/grid internal/traffic nixl/device/devicetest
+	spmd/boot/pmix spmd/spmdtest spmd/wire`,
+	`internal/kit/fault internal/kit/page internal/kit/table internal/serving/benchlog internal/traffic/series
+	nixl spmd/host`,
+	`internal/kit/expr internal/kit/file internal/traffic/cpuwait internal/traffic/overlap nixl/internal/kernel
+	spmd/boot/watch`,
+	`internal/kit/cli internal/kit/conf internal/kit/junit internal/model/parity internal/traffic/matrix
+	lua/pattern nixl/device nixl/nixltest scenarios spmd/boot`,
+	`internal/ep/moe internal/model internal/result internal/serving/config internal/trace internal/traffic/load
+	lua/vm nixl/capi nixl/shm spmd spmd/launch`,
+	`internal/dashboard internal/figures/contention internal/replay internal/result/resulttest
+	internal/serving/probe internal/serving/runs internal/trace/figures internal/traffic/session
+	internal/traffic/traffictest lua/option nixl/engines tools/doctor tools/matgen`,
+	`e2e/bench/transfer e2e/internal/harness internal/ep/experts internal/figures internal/figures/metric
+	internal/serving/judge internal/serving/plan internal/traffic/play lua/files tools/sweep/plot tools/trace`,
+	`e2e/bench/barrier e2e/bench/job e2e/bench/replay e2e/bench/truth internal/replay/outcome
+	internal/serving/batch lua/objects tools/compare tools/disagg/report tools/inspect tools/report tools/sweep`,
 	`internal/experiment tools/disagg tools/simulate`,
 	`lua/modules`,
 	// One floor, so that no module imports another.

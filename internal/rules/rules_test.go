@@ -84,8 +84,27 @@ var separate = [][2][]string{
 	{{"spmd"}, {"nixl", "lua", "internal/traffic"}},
 	{{"nixl"}, {"spmd", "lua", "internal/traffic"}},
 	{{"internal/traffic"}, {"lua", "internal/result", "internal/experiment"}},
-	{{"internal/moe", "internal/model", "internal/result", "internal/kit/slurm"}, {"spmd", "nixl", "lua"}},
-	{{"tools/disagg", "tools/compare", "tools/sweep"}, {"spmd", "nixl", "lua"}},
+	{{"internal/ep/moe", "internal/model", "internal/result", "internal/kit/slurm"}, {"spmd", "nixl", "lua"}},
+	{{"internal/serving", "tools/disagg", "tools/compare", "tools/sweep"}, {"spmd", "nixl", "lua"}},
+}
+
+// commands are what other commands are made of.
+var commands = []string{"tools/run", "tools/report", "tools/compare"}
+
+// What is in kit knows nothing of perigee, and no command is a library for another, but for those that it is made of.
+func TestRooms(t *testing.T) {
+	for _, p := range goList(t, "./...") {
+		own := strings.Join(strings.Split(p.ImportPath+"//", "/")[:3], "/") // perigee/tools/disagg of what is below it
+		for _, imported := range p.Imports {
+			switch {
+			case within(p.ImportPath, "internal/kit") && strings.HasPrefix(imported, "perigee/") && !within(imported, "internal/kit"):
+				t.Errorf("%s imports %s: what is in kit knows nothing of perigee", p.ImportPath, imported)
+			case within(p.ImportPath, "tools") && within(imported, "tools") && imported != own && !within(imported, own[len("perigee/"):]) &&
+				!within(imported, commands...):
+				t.Errorf("%s imports %s: what two commands need is no part of one", p.ImportPath, imported)
+			}
+		}
+	}
 }
 
 // Every package stands on one floor, and imports only from the floors below.

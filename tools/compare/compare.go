@@ -7,12 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	"perigee/internal/figures/metric"
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/expr"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/junit"
 	"perigee/internal/kit/stats"
-	"perigee/internal/metric"
 	"perigee/internal/result"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/contention"
+	"perigee/internal/figures/contention"
 	"perigee/internal/kit/expr"
 	"perigee/internal/kit/stats"
 	"perigee/internal/result"

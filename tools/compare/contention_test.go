@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/internal/contention"
+	"perigee/internal/figures/contention"
 	"perigee/internal/kit/version"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"

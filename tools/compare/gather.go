@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"perigee/internal/figures/metric"
 	"perigee/internal/kit/cli"
-	"perigee/internal/metric"
 	"perigee/internal/result"
 )
 

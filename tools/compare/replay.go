@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"perigee/internal/figures/metric"
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/size"
-	"perigee/internal/metric"
 	"perigee/internal/result"
 )
 

@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"perigee/internal/figures"
+	"perigee/internal/figures/metric"
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/size"
-	"perigee/internal/metric"
 	"perigee/internal/result"
-	"perigee/tools/report/figures"
 )
 
 // mostNamed is how many settings the headline names.

@@ -19,9 +19,9 @@ import (
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/file"
 	"perigee/internal/kit/plaintext"
-	"perigee/tools/disagg/batch"
-	"perigee/tools/disagg/judge"
-	"perigee/tools/disagg/plan"
+	"perigee/internal/serving/batch"
+	"perigee/internal/serving/judge"
+	"perigee/internal/serving/plan"
 )
 
 // Names in a result folder, and in the output folder.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/tools/disagg/batch"
-	"perigee/tools/disagg/judge"
+	"perigee/internal/serving/batch"
+	"perigee/internal/serving/judge"
 	"perigee/tools/disagg/report"
 )
 

@@ -12,11 +12,11 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/version"
-	"perigee/tools/disagg/batch"
-	"perigee/tools/disagg/config"
-	"perigee/tools/disagg/judge"
-	"perigee/tools/disagg/plan"
-	"perigee/tools/disagg/probe"
+	"perigee/internal/serving/batch"
+	"perigee/internal/serving/config"
+	"perigee/internal/serving/judge"
+	"perigee/internal/serving/plan"
+	"perigee/internal/serving/probe"
 	"perigee/tools/disagg/report"
 )
 

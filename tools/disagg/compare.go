@@ -11,7 +11,7 @@ import (
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/table"
-	"perigee/tools/disagg/judge"
+	"perigee/internal/serving/judge"
 	"perigee/tools/disagg/report"
 )
 

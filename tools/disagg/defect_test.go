@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"perigee/tools/disagg/batch"
-	"perigee/tools/disagg/judge"
+	"perigee/internal/serving/batch"
+	"perigee/internal/serving/judge"
 )
 
 // A defect in the judging of a case fails that case of a run.

@@ -21,8 +21,8 @@ import (
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/table"
-	"perigee/tools/disagg/batch"
-	"perigee/tools/disagg/config"
+	"perigee/internal/serving/batch"
+	"perigee/internal/serving/config"
 )
 
 // Cmd is `perigee disagg`.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/tools/disagg/config"
-	"perigee/tools/disagg/judge"
+	"perigee/internal/serving/config"
+	"perigee/internal/serving/judge"
 	"perigee/tools/disagg/report"
 )
 

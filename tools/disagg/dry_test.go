@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/tools/disagg/config"
+	"perigee/internal/serving/config"
 )
 
 const toyText = `metadata: {model_name: toy, precision: fp8, supported_gpus: [LOCAL]}

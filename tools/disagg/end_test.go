@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/tools/disagg/batch"
-	"perigee/tools/disagg/config"
-	"perigee/tools/disagg/judge"
+	"perigee/internal/serving/batch"
+	"perigee/internal/serving/config"
+	"perigee/internal/serving/judge"
 )
 
 // Figures that JSON cannot hold fail their case, and end no run.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/tools/disagg/judge"
+	"perigee/internal/serving/judge"
 )
 
 // A case of six levels, as its config and its log.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/tools/disagg/batch"
-	"perigee/tools/disagg/config"
-	"perigee/tools/disagg/judge"
+	"perigee/internal/serving/batch"
+	"perigee/internal/serving/config"
+	"perigee/internal/serving/judge"
 )
 
 // Where no user names a GPU, a case with a section job runs, whatever its supported_gpus say, and no clock of a GPU

@@ -16,7 +16,7 @@ import (
 
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/plaintext"
-	"perigee/tools/disagg/judge"
+	"perigee/internal/serving/judge"
 	"perigee/tools/disagg/report"
 )
 

@@ -16,7 +16,7 @@ import (
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/plaintext"
-	"perigee/tools/disagg/batch"
+	"perigee/internal/serving/batch"
 )
 
 // runLog is the log file of a run. What is written to it goes to the screen, too.

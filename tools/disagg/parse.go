@@ -20,10 +20,10 @@ import (
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/size"
 	"perigee/internal/kit/table"
-	"perigee/tools/disagg/benchlog"
-	"perigee/tools/disagg/config"
-	"perigee/tools/disagg/judge"
-	"perigee/tools/disagg/plan"
+	"perigee/internal/serving/benchlog"
+	"perigee/internal/serving/config"
+	"perigee/internal/serving/judge"
+	"perigee/internal/serving/plan"
 )
 
 // ParseCmd is `perigee disagg parse`.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"perigee/internal/kit/fault"
-	"perigee/tools/disagg/benchlog"
-	"perigee/tools/disagg/judge"
+	"perigee/internal/serving/benchlog"
+	"perigee/internal/serving/judge"
 )
 
 // What a log is judged by is there as it is meant: a mistake in the configuration relaxes no gate without a word.

@@ -17,7 +17,7 @@ import (
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/table"
 	"perigee/internal/kit/version"
-	"perigee/tools/disagg/judge"
+	"perigee/internal/serving/judge"
 	"perigee/tools/disagg/report"
 )
 

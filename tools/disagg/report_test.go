@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"perigee/tools/disagg/judge"
+	"perigee/internal/serving/judge"
 	"perigee/tools/disagg/report"
 )
 

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"perigee/tools/disagg/batch"
-	"perigee/tools/disagg/config"
-	"perigee/tools/disagg/judge"
+	"perigee/internal/serving/batch"
+	"perigee/internal/serving/config"
+	"perigee/internal/serving/judge"
 	"perigee/tools/disagg/report"
 )
 

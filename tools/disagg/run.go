@@ -21,10 +21,10 @@ import (
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/slurm"
-	"perigee/tools/disagg/batch"
-	"perigee/tools/disagg/config"
-	"perigee/tools/disagg/judge"
-	"perigee/tools/disagg/plan"
+	"perigee/internal/serving/batch"
+	"perigee/internal/serving/config"
+	"perigee/internal/serving/judge"
+	"perigee/internal/serving/plan"
 	"perigee/tools/disagg/report"
 )
 

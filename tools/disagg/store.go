@@ -10,8 +10,8 @@ import (
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/file"
-	"perigee/tools/disagg/batch"
-	"perigee/tools/disagg/judge"
+	"perigee/internal/serving/batch"
+	"perigee/internal/serving/judge"
 	"perigee/tools/disagg/report"
 )
 

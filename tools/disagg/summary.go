@@ -11,8 +11,8 @@ import (
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/junit"
 	"perigee/internal/kit/table"
-	"perigee/tools/disagg/batch"
-	"perigee/tools/disagg/judge"
+	"perigee/internal/serving/batch"
+	"perigee/internal/serving/judge"
 	"perigee/tools/disagg/report"
 )
 

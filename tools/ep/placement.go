@@ -7,12 +7,12 @@ import (
 	"strconv"
 	"strings"
 
+	"perigee/internal/ep/moe"
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/size"
 	"perigee/internal/kit/table"
 	"perigee/internal/model"
-	"perigee/internal/moe"
 )
 
 // PlacementCmd is `perigee ep placement`.

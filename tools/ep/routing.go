@@ -5,11 +5,11 @@ import (
 	"io"
 	"strings"
 
+	"perigee/internal/ep/moe"
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/table"
 	"perigee/internal/model"
-	"perigee/internal/moe"
 	"perigee/internal/traffic/matrix"
 )
 

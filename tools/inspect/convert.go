@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"perigee/internal/figures/metric"
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/file"
@@ -18,7 +19,6 @@ import (
 	"perigee/internal/kit/size"
 	"perigee/internal/kit/stats"
 	"perigee/internal/kit/table"
-	"perigee/internal/metric"
 	"perigee/internal/result"
 )
 

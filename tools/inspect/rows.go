@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 
+	"perigee/internal/figures/metric"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/plaintext"
-	"perigee/internal/metric"
 	"perigee/internal/result"
 )
 

@@ -11,7 +11,7 @@ import (
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/size"
 	"perigee/internal/model"
-	"perigee/internal/parity"
+	"perigee/internal/model/parity"
 )
 
 // ParityCmd is `perigee kvbench parity`.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strconv"
 
+	"perigee/internal/figures"
 	"perigee/internal/result"
-	"perigee/tools/report/figures"
 )
 
 // pageData holds the figures that the scripts of a page draw: columns instead of objects, and

@@ -10,10 +10,10 @@ import (
 	"strconv"
 	"strings"
 
+	"perigee/internal/figures"
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/size"
 	"perigee/internal/result"
-	"perigee/tools/report/figures"
 )
 
 //go:embed experts.html

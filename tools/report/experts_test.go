@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/figures"
 	"perigee/internal/result"
-	"perigee/tools/report/figures"
 )
 
 // withExperts is a result with measurements of both planes.

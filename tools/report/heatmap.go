@@ -5,8 +5,8 @@ import (
 	"math"
 	"strings"
 
+	"perigee/internal/figures"
 	"perigee/internal/kit/size"
-	"perigee/tools/report/figures"
 )
 
 // shades go from little to much; nothing is a dot.

@@ -15,13 +15,13 @@ import (
 	"sync"
 	"time"
 
+	"perigee/internal/figures"
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/page"
 	"perigee/internal/kit/size"
 	"perigee/internal/kit/stats"
 	"perigee/internal/kit/version"
 	"perigee/internal/result"
-	"perigee/tools/report/figures"
 )
 
 var (

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"perigee/internal/figures"
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/size"
 	"perigee/internal/result"
-	"perigee/tools/report/figures"
 )
 
 //go:embed moved.html

@@ -10,10 +10,10 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/google/go-cmp/cmp"
 
+	"perigee/internal/figures"
 	"perigee/internal/kit/page/pagetest"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
-	"perigee/tools/report/figures"
 )
 
 func pageOf(t testing.TB, results ...string) string {

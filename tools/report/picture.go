@@ -10,9 +10,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"perigee/internal/figures"
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/size"
-	"perigee/tools/report/figures"
 )
 
 // pictureRow is what a chart's series have at one place of its axis; None where they have nothing.

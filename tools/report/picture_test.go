@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/figures"
 	"perigee/internal/result"
-	"perigee/tools/report/figures"
 )
 
 // Without --full a result takes at most 40 lines, whatever it holds and however wide the terminal is, and says what is

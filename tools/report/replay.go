@@ -6,8 +6,8 @@ import (
 	"math"
 	"strconv"
 
+	"perigee/internal/figures"
 	"perigee/internal/kit/size"
-	"perigee/tools/report/figures"
 )
 
 //go:embed replay.html

@@ -10,12 +10,12 @@ import (
 	"slices"
 	"time"
 
+	"perigee/internal/figures"
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/file"
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/result"
-	"perigee/tools/report/figures"
 )
 
 // Cmd is `perigee report`.

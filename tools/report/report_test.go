@@ -15,11 +15,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"perigee/internal/figures"
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/result"
-	"perigee/tools/report/figures"
 )
 
 // report runs the command as a user does, with its output to no terminal.

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"perigee/internal/figures"
 	"perigee/internal/kit/page/pagetest"
-	"perigee/tools/report/figures"
 )
 
 // A page of 64 ranks and 100 dense patterns can be mailed.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"perigee/tools/report/figures"
+	"perigee/internal/figures"
 )
 
 //go:embed shares.html

@@ -13,12 +13,12 @@ import (
 
 	"golang.org/x/term"
 
+	"perigee/internal/figures"
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/size"
 	"perigee/internal/kit/table"
 	"perigee/internal/result"
-	"perigee/tools/report/figures"
 )
 
 // plainWidth is the width of text that goes to no terminal.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"perigee/tools/report/figures"
+	"perigee/internal/figures"
 )
 
 // What a scenario has stored takes a bounded part of the page.

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strconv"
 
+	"perigee/internal/figures"
 	"perigee/internal/kit/size"
-	"perigee/tools/report/figures"
 )
 
 // ofRequests reports whether patterns are the traffic of requests whose tokens are known.

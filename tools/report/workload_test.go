@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"perigee/internal/figures"
 	"perigee/internal/kit/fault"
 	"perigee/internal/result"
-	"perigee/tools/report/figures"
 )
 
 // resultOfRequests is a result of which the patterns are the traffic of a request and of a part of a batch.

@@ -22,12 +22,12 @@ import (
 	"golang.org/x/term"
 
 	"perigee/internal/experiment"
+	"perigee/internal/figures/metric"
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/memory"
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/version"
-	"perigee/internal/metric"
 	"perigee/internal/result"
 	"perigee/internal/traffic/cpuwait"
 	"perigee/lua"

@@ -8,10 +8,10 @@ import (
 	"os"
 	"slices"
 
+	"perigee/internal/figures/metric"
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/file"
-	"perigee/internal/metric"
 	"perigee/internal/result"
 	"perigee/lua"
 	"perigee/nixl"

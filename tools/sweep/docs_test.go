@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"perigee/tools/sweep/runs"
+	"perigee/internal/serving/runs"
 )
 
 const manual = "../../docs/sweep.md"

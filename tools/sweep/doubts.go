@@ -7,7 +7,7 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
-	"perigee/tools/sweep/runs"
+	"perigee/internal/serving/runs"
 )
 
 // checkDoubts validates --max-failed. nil stands for commands that have no front.

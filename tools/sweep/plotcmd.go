@@ -10,8 +10,8 @@ import (
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/file"
 	"perigee/internal/kit/plaintext"
+	"perigee/internal/serving/runs"
 	"perigee/tools/sweep/plot"
-	"perigee/tools/sweep/runs"
 )
 
 // PlotCmd is `perigee sweep plot`.

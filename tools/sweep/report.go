@@ -9,8 +9,8 @@ import (
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/file"
 	"perigee/internal/kit/plaintext"
+	"perigee/internal/serving/runs"
 	"perigee/tools/sweep/plot"
-	"perigee/tools/sweep/runs"
 )
 
 // ReportCmd is `perigee sweep report`.

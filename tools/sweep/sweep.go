@@ -12,7 +12,7 @@ import (
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/table"
 	"perigee/internal/kit/version"
-	"perigee/tools/sweep/runs"
+	"perigee/internal/serving/runs"
 )
 
 // Cmd is `perigee sweep`.

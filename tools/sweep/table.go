@@ -10,7 +10,7 @@ import (
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/table"
-	"perigee/tools/sweep/runs"
+	"perigee/internal/serving/runs"
 )
 
 // TableCmd is `perigee sweep table`.

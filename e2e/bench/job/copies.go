@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"perigee/internal/moe"
+	"perigee/internal/ep/moe"
 )
 
 // Copies copies what an iteration of dispatch and combine moves through memory, in the same pieces and between areas

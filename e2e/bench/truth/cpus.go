@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/contention"
-	"perigee/tools/report/figures"
+	"perigee/internal/figures"
+	"perigee/internal/figures/contention"
 )
 
 // pairs is an experiment on two hosts of one machine with 2 CPUs: rank i of the first sends to rank i of the second,

@@ -16,9 +16,9 @@ import (
 	"syscall"
 	"time"
 
-	"perigee/internal/contention"
+	"perigee/internal/figures"
+	"perigee/internal/figures/contention"
 	"perigee/internal/result"
-	"perigee/tools/report/figures"
 )
 
 // Lab is where experiments take place: a perigee, a folder for its results, and networks.

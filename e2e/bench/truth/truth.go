@@ -23,10 +23,10 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/contention"
+	"perigee/internal/figures"
+	"perigee/internal/figures/contention"
+	"perigee/internal/figures/metric"
 	"perigee/internal/kit/stats"
-	"perigee/internal/metric"
-	"perigee/tools/report/figures"
 )
 
 //go:embed shared.lua

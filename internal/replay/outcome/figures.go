@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"perigee/internal/moe"
+	"perigee/internal/ep/moe"
 	"perigee/internal/result"
 )
 

@@ -7,8 +7,8 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
+	"perigee/internal/ep/moe"
 	"perigee/internal/kit/fault"
-	"perigee/internal/moe"
 	"perigee/lua/option"
 	"perigee/lua/vm"
 )

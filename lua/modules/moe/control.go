@@ -5,11 +5,11 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/experts"
+	"perigee/internal/ep/experts"
+	"perigee/internal/ep/moe"
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/size"
-	"perigee/internal/moe"
 	"perigee/internal/result"
 	"perigee/lua/modules"
 	"perigee/lua/vm"

@@ -6,7 +6,7 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/experts"
+	"perigee/internal/ep/experts"
 	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fault"
 	"perigee/lua/modules"

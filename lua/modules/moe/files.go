@@ -5,8 +5,8 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
+	"perigee/internal/ep/moe"
 	"perigee/internal/kit/fault"
-	"perigee/internal/moe"
 	"perigee/lua/modules"
 	"perigee/lua/vm"
 )

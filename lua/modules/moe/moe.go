@@ -5,7 +5,7 @@
 // leave and come back (elastic.go). moe.loads and moe.model read files at rank 0 (files.go). The rest computes without
 // a world, so that the functions ranks and thresholds may ask (compute.go).
 //
-// The engine and the world are the host's; perigee/internal/experts does the work, perigee/internal/moe the
+// The engine and the world are the host's; perigee/internal/ep/experts does the work, perigee/internal/ep/moe the
 // arithmetic. What is measured goes into the values of the host's result, as ep, ep_beside, ep_control and ep_elastic.
 package moe
 
@@ -14,8 +14,8 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/experts"
-	"perigee/internal/moe"
+	"perigee/internal/ep/experts"
+	"perigee/internal/ep/moe"
 	"perigee/lua/modules"
 	"perigee/lua/vm"
 )

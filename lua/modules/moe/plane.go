@@ -9,7 +9,7 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/experts"
+	"perigee/internal/ep/experts"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/size"
 	"perigee/internal/result"

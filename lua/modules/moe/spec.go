@@ -5,9 +5,9 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/experts"
+	"perigee/internal/ep/experts"
+	"perigee/internal/ep/moe"
 	"perigee/internal/kit/fault"
-	"perigee/internal/moe"
 	"perigee/internal/traffic/session"
 	"perigee/lua/modules"
 	"perigee/lua/objects"

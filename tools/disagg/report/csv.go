@@ -18,7 +18,7 @@ import (
 
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/file"
-	"perigee/tools/disagg/benchlog"
+	"perigee/internal/serving/benchlog"
 )
 
 // CSVName is the file of an output folder that collects figures.

@@ -13,7 +13,7 @@ import (
 
 	shared "perigee/internal/kit/page"
 	"perigee/internal/kit/stats"
-	"perigee/tools/disagg/judge"
+	"perigee/internal/serving/judge"
 )
 
 var (

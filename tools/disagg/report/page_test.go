@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"perigee/tools/disagg/judge"
+	"perigee/internal/serving/judge"
 )
 
 // The trade-off is that of medians, and of runs that count.

@@ -9,9 +9,9 @@ import (
 	"perigee/internal/kit/conf"
 	"perigee/internal/kit/slurm"
 	"perigee/internal/result"
-	"perigee/tools/disagg/benchlog"
-	"perigee/tools/disagg/config"
-	"perigee/tools/disagg/judge"
+	"perigee/internal/serving/benchlog"
+	"perigee/internal/serving/config"
+	"perigee/internal/serving/judge"
 )
 
 // WriteResult writes a case as a perigee result: the figures of each level as

@@ -15,8 +15,8 @@ import (
 	"perigee/internal/kit/conf"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
-	"perigee/tools/disagg/judge"
-	"perigee/tools/disagg/probe"
+	"perigee/internal/serving/judge"
+	"perigee/internal/serving/probe"
 )
 
 // The result of a case is one of perigee, whatever is known of its job.

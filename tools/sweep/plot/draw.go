@@ -19,7 +19,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"perigee/internal/kit/expr"
-	"perigee/tools/sweep/runs"
+	"perigee/internal/serving/runs"
 )
 
 // dpi is how many pixels of the options make an inch, that is, 72 points.

@@ -12,7 +12,7 @@ import (
 
 	"perigee/internal/kit/expr"
 	shared "perigee/internal/kit/page"
-	"perigee/tools/sweep/runs"
+	"perigee/internal/serving/runs"
 )
 
 var (

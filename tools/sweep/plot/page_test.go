@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"perigee/internal/kit/page/pagetest"
-	"perigee/tools/sweep/runs"
+	"perigee/internal/serving/runs"
 )
 
 const testdata = "../testdata/"

@@ -19,7 +19,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"pgregory.net/rapid"
 
-	"perigee/tools/sweep/runs"
+	"perigee/internal/serving/runs"
 )
 
 func find(t testing.TB, name string) *runs.Column {

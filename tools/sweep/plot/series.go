@@ -9,7 +9,7 @@ import (
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/stats"
-	"perigee/tools/sweep/runs"
+	"perigee/internal/serving/runs"
 )
 
 // Options say what is drawn and how.

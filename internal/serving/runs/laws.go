@@ -1,0 +1,111 @@
+package runs
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"perigee/internal/serving/laws"
+)
+
+// Doubts says which runs are kept off a Pareto front, on which one that measured nothing would often be alone.
+type Doubts struct {
+	MaxFailed        float64 `name:"max-failed" default:"0" placeholder:"PERCENT" help:"How many percent of a run's requests may have failed; the Pareto front has no run with more [0]."`
+	AllowImplausible bool    `name:"allow-implausible" help:"Runs whose figures contradict each other, or took no time, may be on the Pareto front."`
+}
+
+// Mark notes in OffFront why runs are kept off a Pareto front. Results of perigee are on none.
+func (d Doubts) Mark(all []*Run) {
+	for _, r := range all {
+		if r.Transfer {
+			continue
+		}
+		answered, sent := r.Answered(), r.sent()
+		switch share := 100 * r.Failures / sent; {
+		case answered <= 0:
+			r.OffFront = append(r.OffFront, "no request was answered")
+		case share > d.MaxFailed:
+			r.Relaxed = append(r.Relaxed, "--max-failed")
+			r.OffFront = append(r.OffFront,
+				fmt.Sprintf("%g of %g requests failed (%.4g %%), more than %g %%", r.Failures, sent, share, d.MaxFailed))
+		}
+		if !d.AllowImplausible {
+			broken := r.figures().Check()
+			for _, v := range broken {
+				r.OffFront = append(r.OffFront, v.Text)
+			}
+			if len(broken) > 0 {
+				r.Relaxed = append(r.Relaxed, "--allow-implausible")
+			}
+		}
+	}
+}
+
+// countsAnswered are the load generators whose requests.total counts only requests that were answered.
+var countsAnswered = []string{"aiperf"}
+
+// Answered is how many requests were answered: requests.total without those that failed or were not finished.
+func (r *Run) Answered() float64 {
+	if slices.Contains(countsAnswered, r.Harness) {
+		return r.Completed
+	}
+	return r.Completed - known0(r.Failures) - known0(r.Unended)
+}
+
+// sent is how many requests there were.
+func (r *Run) sent() float64 {
+	if slices.Contains(countsAnswered, r.Harness) {
+		return r.Completed + known0(r.Failures)
+	}
+	return r.Completed
+}
+
+// known0 is x, 0 if it is unknown.
+func known0(x float64) float64 {
+	if math.IsNaN(x) {
+		return 0
+	}
+	return x
+}
+
+// figures are what the laws are held against. Not every duration is that of the requests: inference-perf gives that of
+// sending, GuideLLM may leave out a warm-up, and 0.2 has that of the whole harness, but of InferenceMAX. TPOT is the
+// time per token after the first only with vLLM's benchmark and InferenceMAX; others count the first one, or chunks.
+func (r *Run) figures() laws.Figures {
+	f := laws.Unknown()
+	f.Source = "report"
+	f.Concurrency, f.Requests, f.Completed, f.Failed = r.Concurrency, r.sent(), r.Answered(), r.Failures
+	vllm := r.Harness == "vllm-benchmark" || r.Harness == "inferencemax"
+	if r.Schema == "0.1" && (vllm || r.Harness == "aiperf") || r.Harness == "inferencemax" {
+		f.Duration = r.Duration
+	}
+	f.Closed, f.SameLength = r.Closed, r.SameLength
+	f.InputTokens, f.OutputTokens = f.Completed*r.InputLength, f.Completed*r.OutputLength
+	f.RequestRate, f.InputRate, f.OutputRate, f.TotalRate = r.Requests, r.InputTokens, r.OutputTokens, r.TotalTokens
+	for l := range NTPOT {
+		if l == TPOT && !vllm {
+			continue
+		}
+		s := r.Latency[l]
+		percentiles := map[float64]float64{0.1: s[P0p1], 1: s[P1], 5: s[P5], 10: s[P10], 25: s[P25], 50: s[P50],
+			75: s[P75], 90: s[P90], 95: s[P95], 99: s[P99], 99.9: s[P99p9]}
+		f.Latency[latencyNames[l]] = laws.Latency{Mean: s[Mean], Min: s[Min], Max: s[Max], Percentiles: percentiles,
+			Std: s[StdDev]}
+	}
+	if r.Harness == "aiperf" { // the mean of each request, as others define TPOT
+		f.Latency[laws.TPOT] = f.Latency[laws.ITL]
+		delete(f.Latency, laws.ITL)
+	}
+	return f
+}
+
+// whyOff is the first reason for which a run is kept off a Pareto front, and how many more there are.
+func (r *Run) whyOff() string {
+	switch n := len(r.OffFront); n {
+	case 0, 1:
+		return strings.Join(r.OffFront, "")
+	default:
+		return fmt.Sprintf("%s (and %d more)", r.OffFront[0], n-1)
+	}
+}

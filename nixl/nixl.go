@@ -76,7 +76,15 @@ type Info struct {
 	Backend string            `json:"backend"`           // UCX, or memfd for shm
 	Library string            `json:"library,omitempty"` // file name of the loaded library
 	Params  map[string]string `json:"params,omitempty"`  // what was set or chosen: progress thread, workers, ...
-	Copies  bool              `json:"-"`                 // the thread that posts moves the bytes itself
+	Can     Can               `json:"-"`
+}
+
+// Can says what an engine does, so that it is never known by its name.
+type Can struct {
+	GPU          bool // it has buffers in the memory of GPUs
+	Counts       bool // it counts the bytes of its requests, where the environment tells it to
+	Copies       bool // the thread that posts moves the bytes itself, all the time
+	CopiesInPost bool // it does so before it returns from a post, inside a host
 }
 
 // AgentConfig configures an agent.

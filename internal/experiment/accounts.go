@@ -20,6 +20,7 @@ type rankCount struct {
 	Phases   []moved
 	Control  int64
 	Engine   string       // its name
+	Counts   bool         // it could count
 	Asked    bool         // the library counts
 	Exporter string       // of the library, where perigee can read it
 	Agents   []string     // that have moved bytes and must be in the exporter
@@ -35,9 +36,9 @@ type agentCount = capi.AgentCount
 func (e *Experiment) countBytes() rankCount {
 	w := e.World
 	c := rankCount{Rank: w.Rank(), PID: strconv.Itoa(os.Getpid()), Phases: e.tally.phases(), Control: w.Wire().Bytes,
-		Engine: e.engine.Info().Name}
+		Engine: e.engine.Info().Name, Counts: e.engine.Info().Can.Counts}
 	t := capi.TelemetryOf(os.Getenv)
-	if c.Asked = t.On && c.Engine == "nixl"; !c.Asked {
+	if c.Asked = t.On && c.Counts; !c.Asked {
 		return c
 	}
 	c.Requests = e.tally.settle()
@@ -121,7 +122,7 @@ func libraryAccount(a *result.Accounts, all []rankCount, hostOf func(rank int) i
 		unknown = unknown || c.Requests.Unknown
 	}
 	switch {
-	case all[0].Engine != "nixl":
+	case !all[0].Counts:
 		a.Library = all[0].Engine + " has no counters"
 	case !asked:
 		a.Library = "not asked: NIXL_TELEMETRY_ENABLE=y makes NIXL count, which costs time in each transfer"

@@ -73,7 +73,7 @@ func (e *Experiment) OpenEngine() (_ nixl.Engine, note string, err error) {
 				note = e.World.HostName(r) + ": " + w.Lacking
 			}
 		}
-		if info.Name == engines.NIXL && e.World.LocalRank() == 0 {
+		if info.Library != "" && e.World.LocalRank() == 0 {
 			if removed, err := engines.SweepOld(); err != nil || len(removed) > 0 {
 				e.World.Log().Info("looked for shared memory that earlier jobs have left", "files", removed, "reason", err)
 			}

@@ -18,7 +18,7 @@ import (
 // endSession closes the session and puts what its engine says of the path into the result. What was measured is saved
 // before: a library may crash in its end.
 func (e *Experiment) endSession() error {
-	if e.engine.Info().Name != "shm" {
+	if e.engine.Info().Library != "" {
 		e.checkpoint(0)
 	}
 	closed := e.session.Close()

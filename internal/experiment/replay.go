@@ -58,7 +58,7 @@ func (e *Experiment) OpenReplay(s *replay.Schedule, about result.Replay) (*Repla
 	if e.Doc == nil {
 		return r, nil
 	}
-	about.Copies = session.Info().Name == "nixl" && placed.Mem == nixl.DRAM && len(e.World.Hosts()) == 1
+	about.Copies = session.Info().Can.CopiesInPost && placed.Mem == nixl.DRAM
 	if about.Copies {
 		e.Note("all ranks are on one host, where UCX copies while it posts: a transfer delays the posts after it")
 	}

@@ -34,10 +34,10 @@ func (e *Experiment) Session() (*session.Session, error) {
 		return nil, err
 	}
 	gpu, has := 0, false
-	if engine.Info().Name != "shm" { // to ask CUDA takes half a second where there are GPUs
+	if engine.Info().Can.GPU { // to ask CUDA takes half a second where there are GPUs
 		gpu, has = e.GPUOf()
 	}
-	if engine.Info().Name == "nixl" {
+	if engine.Info().Can.Counts {
 		e.tally.closing = capi.TelemetryOf(os.Getenv).Flush
 	}
 	e.agent = nixl.AgentConfig{GPU: gpu, Progress: "auto"}
@@ -47,7 +47,7 @@ func (e *Experiment) Session() (*session.Session, error) {
 	}
 	e.session, e.engine = s, engine
 	s.Waits = e.Waits
-	if h := e.World.Hosts()[e.World.HostOf(e.World.Rank())]; !s.Info().Copies {
+	if h := e.World.Hosts()[e.World.HostOf(e.World.Rank())]; !s.Info().Can.Copies {
 		s.Waits.Start(len(h.Ranks) / max(h.CPUs, 1))
 	}
 	e.announce(s.Info(), note, has)
@@ -154,8 +154,8 @@ func (e *Experiment) DefaultMem() (nixl.Mem, error) {
 	if err != nil {
 		return 0, err
 	}
-	mem, why := nixl.DRAM, "the shm engine serves host memory only"
-	if s.Info().Name != "shm" {
+	mem, why := nixl.DRAM, fmt.Sprintf("the %s engine serves host memory only", s.Info().Name)
+	if s.Info().Can.GPU {
 		var mine int64
 		if _, has := e.GPUOf(); has {
 			mine = 1

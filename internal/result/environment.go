@@ -144,7 +144,7 @@ func (d *Document) EngineSettings() map[string]string {
 		return nil
 	}
 	all := maps.Clone(d.Engine.Params)
-	if !d.obeysVariables() {
+	if !d.ObeysVariables() {
 		return all
 	}
 	if all == nil {
@@ -156,12 +156,12 @@ func (d *Document) EngineSettings() map[string]string {
 	return all
 }
 
-// obeysVariables reports whether a library that reads the environment has moved the bytes.
-func (d *Document) obeysVariables() bool { return d.Engine != nil && d.Engine.Name == "nixl" }
+// ObeysVariables reports whether a library that reads the environment has moved the bytes.
+func (d *Document) ObeysVariables() bool { return d.Engine != nil && d.Engine.Library != "" }
 
 // Unkept says which settings are not known to be the same in two results, since one does not hold them; "" if all are.
 func Unkept(a, b *Document) string {
-	if !a.obeysVariables() || !b.obeysVariables() {
+	if !a.ObeysVariables() || !b.ObeysVariables() {
 		return ""
 	}
 	const earlier = "by an earlier perigee, which kept few of the variables UCX_*, NIXL_*, FI_* and NCCL_*"

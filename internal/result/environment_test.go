@@ -48,7 +48,7 @@ func TestEnvironmentOf(t *testing.T) {
 // Results are compared by every setting that both hold.
 func TestSettingsDiffer(t *testing.T) {
 	old := func(words ...string) *Document { // of an earlier perigee
-		d := &Document{Engine: &Engine{Name: "nixl", Params: map[string]string{"progress": "poll"}}}
+		d := &Document{Engine: &Engine{Name: "nixl", Library: "libnixl_capi.so", Params: map[string]string{"progress": "poll"}}}
 		for _, w := range words {
 			name, value, _ := strings.Cut(w, "=")
 			d.Engine.Params[name] = value

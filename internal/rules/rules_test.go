@@ -88,6 +88,24 @@ var separate = [][2][]string{
 	{{"internal/serving", "tools/disagg", "tools/compare", "tools/sweep"}, {"spmd", "nixl", "lua"}},
 }
 
+// engineName matches a decision by the name of an engine.
+var engineName = regexp.MustCompile(`(==|!=|case) *"(shm|nixl)"|"(shm|nixl)" *(==|!=)|engines\.(NIXL|SHM)\b`)
+
+// What an engine can do is said by nixl.Can, and what a choice stands for by package engines: a new engine touches
+// nothing else.
+func TestNoEngineIsKnownByItsName(t *testing.T) {
+	for _, name := range sources(t, ".go") {
+		if strings.HasPrefix(name, "nixl/") || strings.HasPrefix(name, "e2e/") || strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		for i, line := range strings.Split(string(read(t, name)), "\n") {
+			if engineName.MatchString(line) {
+				t.Errorf("%s:%d decides by the name of an engine: %s", name, i+1, strings.TrimSpace(line))
+			}
+		}
+	}
+}
+
 // commands are what other commands are made of.
 var commands = []string{"tools/run", "tools/report", "tools/compare"}
 

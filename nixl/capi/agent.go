@@ -62,6 +62,7 @@ var errClosed = errors.New("nixl: the agent is closed")
 // Info implements nixl.Agent; its Params say who makes progress and why, and what perigee has chosen.
 func (a *agent) Info() nixl.Info {
 	info := a.engine.Info()
+	info.Can.CopiesInPost = a.cfg.OneHost
 	progress := "poll"
 	if a.mode.thread {
 		progress = "thread"

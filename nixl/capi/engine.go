@@ -197,7 +197,7 @@ func few(words string) string {
 // Info implements nixl.Engine.
 func (e *Engine) Info() nixl.Info {
 	return nixl.Info{Name: "nixl", Version: e.version, Backend: cmp.Or(e.backend.Name, ucx),
-		Library: filepath.Base(e.path)}
+		Library: filepath.Base(e.path), Can: nixl.Can{GPU: true, Counts: true}}
 }
 
 // mode is how an agent's backend works.

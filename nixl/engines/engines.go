@@ -71,6 +71,9 @@ func Open(choice, library string, oneHost bool, tight string, want nixl.Backend)
 	return engine, note, nil
 }
 
+// HostOnly reports whether a choice moves bytes inside the memory of a host, by nothing that the environment changes.
+func HostOnly(choice string) bool { return choice == SHM }
+
 const posix = "POSIX"
 
 func shmHas(b nixl.Backend) bool {

@@ -24,7 +24,7 @@ func New() *Engine { return &Engine{} }
 
 // Info implements nixl.Engine. The version is that of the perigee binary.
 func (*Engine) Info() nixl.Info {
-	return nixl.Info{Name: "shm", Version: version.Version, Backend: "memfd", Copies: true}
+	return nixl.Info{Name: "shm", Version: version.Version, Backend: "memfd", Can: nixl.Can{Copies: true}}
 }
 
 // NewAgent implements nixl.Engine. It needs nothing from the configuration but

@@ -331,7 +331,7 @@ func TestOwnMetrics(t *testing.T) {
 func TestVariables(t *testing.T) {
 	run := func(sl string) *result.Document {
 		d := document(1, 1, func(int) float64 { return 1 })
-		d.Engine = &result.Engine{Name: "nixl"}
+		d.Engine = &result.Engine{Name: "nixl", Library: "libnixl_capi.so"}
 		if sl != "" {
 			d.Environment = &result.Environment{Variables: map[string]string{"UCX_IB_SL": sl, "UCX_LOG_FILE": "/tmp/" + sl}}
 		}

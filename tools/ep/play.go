@@ -11,6 +11,7 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
+	"perigee/nixl/engines"
 	"perigee/tools/run"
 )
 
@@ -125,8 +126,8 @@ func limitTransports(f run.Flags, options map[string]any) error {
 	default:
 		return nil
 	}
-	if f.Engine == "shm" && options["nvlink_backend"] == "none" {
-		return fault.New(fault.Usage, "--nvlink-backend none forbids shared memory, and --engine shm is nothing else").
+	if engines.HostOnly(f.Engine) && options["nvlink_backend"] == "none" {
+		return fault.New(fault.Usage, "--nvlink-backend none forbids shared memory, and --engine %s is nothing else", f.Engine).
 			WithHint("--engine nixl")
 	}
 	const variable = "UCX_TLS"

@@ -169,7 +169,7 @@ func (b Bench) check() error {
 // talks with one other.
 func (b Bench) checkDevices() error {
 	n := int64(strings.Count(b.DeviceList, ",") + 1)
-	if b.DeviceList == "all" || b.Scheme != "pairwise" || b.WorkerType != "nixl" || n == b.NumInitiatorDev &&
+	if b.DeviceList == "all" || b.Scheme != "pairwise" || b.WorkerType == "nvshmem" || n == b.NumInitiatorDev &&
 		n == b.NumTargetDev {
 		return nil
 	}

@@ -191,8 +191,9 @@ func (y Yielding) checkMaps(engine string) error {
 	switch {
 	case err != nil:
 		return err
-	case engine == engines.SHM && y.GPUMap+y.NICMap != "":
-		return fault.New(fault.Usage, "--gpu-map and --nic-map have no effect on --engine shm, which uses neither GPUs nor NICs")
+	case engines.HostOnly(engine) && y.GPUMap+y.NICMap != "":
+		return fault.New(fault.Usage, "--gpu-map and --nic-map have no effect on --engine %s, which uses neither GPUs nor NICs",
+			engine)
 	case !ucx && y.NICMap != "":
 		return fault.New(fault.Usage, "--nic-map has no effect on --backend %s: it is for UCX", y.Backend)
 	}

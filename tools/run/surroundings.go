@@ -31,7 +31,7 @@ func (v Variable) settable(sameRanks bool) bool {
 // Variables lists what a repetition of a result with an engine (a value of --engine) finds otherwise, none where NIXL
 // moves the bytes in only one of both. What the result does not keep is not known to be otherwise.
 func Variables(d *result.Document, engine string) (list []Variable) {
-	if d.Engine == nil || d.Engine.Name != engines.NIXL || engine == engines.SHM {
+	if !d.ObeysVariables() || engines.HostOnly(engine) {
 		return nil
 	}
 	names := slices.Concat(d.Settings(), settingsHere())
@@ -56,7 +56,7 @@ func settingsHere() []string {
 
 // unknown are variables of this process of which the result of a run with NIXL does not say whether the run had them.
 func unknown(d *result.Document, engine string) []string {
-	if d.Engine == nil || d.Engine.Name != engines.NIXL || engine == engines.SHM {
+	if !d.ObeysVariables() || engines.HostOnly(engine) {
 		return nil
 	}
 	return slices.DeleteFunc(settingsHere(), d.Keeps)

@@ -38,7 +38,7 @@ func (s Synthetic) Document() *result.Document {
 		Scenario: result.Scenario{Name: "sequential_ct_perftest.lua", SHA256: strings.Repeat("0a", 32),
 			Source: "return {} -- <b>", Options: map[string]any{"verify_buffers": true}},
 		World: result.World{Size: s.Ranks, Launcher: "slurm"},
-		Engine: &result.Engine{Name: "nixl", Version: "1.5.1", Backend: "UCX",
+		Engine: &result.Engine{Name: "nixl", Version: "1.5.1", Backend: "UCX", Library: "libnixl_capi.so",
 			Params: map[string]string{"progress": "poll"}},
 		Phases: []result.Phase{{Name: "prepare", StartNS: 1e9}, {Name: "isolated", StartNS: 2e9},
 			{Name: "workload", StartNS: 5e9}},

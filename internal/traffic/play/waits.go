@@ -36,7 +36,7 @@ func addWaits(s *session.Session, list []Collected, looks [][]series.Look) {
 		}
 		of := span{k.StartNS, p.EndNS}
 		switch polls := own[k.Rank].in(of); {
-		case s.Info().Copies:
+		case s.Info().Can.Copies:
 			p.CPUWaitNS = &polls
 		case moving[p.Peer] != nil:
 			moves := max(moving[k.Rank].in(of), moving[p.Peer].in(of))

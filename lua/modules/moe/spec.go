@@ -163,7 +163,7 @@ func (s spec) plan(seed uint64) (experts.Spec, error) {
 
 // direct reports whether a dispatch writes each message by itself.
 func (s spec) direct(engine nixl.Engine) bool {
-	return s.staging == stagingOff || s.staging == stagingAuto && (s.mem == nixl.VRAM || engine.Info().Name == "shm")
+	return s.staging == stagingOff || s.staging == stagingAuto && (s.mem == nixl.VRAM || engine.Info().Can.Copies)
 }
 
 // agent configures the agents of this rank. All ranks call it before they prepare anything: where memory is that of
@@ -174,8 +174,8 @@ func (r base) agent(mem nixl.Mem) (nixl.AgentConfig, error) {
 		r.Env().NoteHostMemory()
 		return cfg, nil
 	}
-	if r.Env().Engine().Info().Name == "shm" {
-		return cfg, fault.New(fault.Resource, "memory type vram: the shm engine serves host memory only").
+	if info := r.Env().Engine().Info(); !info.Can.GPU {
+		return cfg, fault.New(fault.Resource, "memory type vram: the %s engine serves host memory only", info.Name).
 			WithHint("use --mem-type dram, or --engine nixl")
 	}
 	w := r.Env().World

@@ -26,7 +26,7 @@ type Cmd struct {
 
 // Input has the flags that all commands share: which reports are read, and how.
 type Input struct {
-	Dirs     []string `arg:"" name:"dir" help:"Folders with benchmark reports (benchmark_report*.yaml, .yml, .json), searched with all folders in them, or single reports."`
+	Dirs     []string `arg:"" name:"dir" help:"Folders with benchmark reports (benchmark_report*.yaml, .yml, .json) or files of clients such as vllm bench serve, searched with all folders in them, or single files. A client's configuration is its folder."`
 	Where    string   `placeholder:"EXPR" help:"Only runs of which this is true, such as 'TP>=4 && Is_PD'. Scenarios keep their indices."`
 	Strict   bool     `help:"Fail, after all is done, if a file had to be skipped."`
 	GroupBy  string   `completes:"columns" placeholder:"A,B,..." help:"Columns that make a scenario, instead of Model,GPU,ISL,OSL; --where bounds them."`
@@ -34,6 +34,10 @@ type Input struct {
 	RoundISL float64  `name:"round-isl" default:"10" placeholder:"N" help:"Round mean input lengths to multiples of N tokens for grouping."`
 	RoundOSL float64  `name:"round-osl" default:"1" placeholder:"N" help:"Round mean output lengths to multiples of N tokens for grouping."`
 }
+
+// readable says what is read.
+const readable = "sweep reads benchmark_report*.yaml, .yml and .json of llm-d, results of perigee, and what vllm bench " +
+	"serve, SGLang, TensorRT-LLM, AIPerf, GenAI-Perf and InferenceX write"
 
 // imported holds the runs that were read.
 type imported struct {
@@ -80,9 +84,7 @@ func (in *Input) read(s cli.Streams, doubts *runs.Doubts) (*imported, error) {
 			return nil, fault.New(fault.Input, "no benchmark reports in %s: %s is a link, which is followed only where it is named",
 				strings.Join(in.Dirs, ", "), got.Link).WithHint("name it: %s", got.Link)
 		}
-		return nil, fault.New(fault.Input, "no benchmark reports in %s", strings.Join(in.Dirs, ", ")).
-			WithHint("sweep reads benchmark_report*.yaml, .yml and .json of llm-d, and results of perigee; perigee disagg parse FILE " +
-				"reads what vllm bench serve, SGLang, AIPerf and other clients write")
+		return nil, fault.New(fault.Input, "no benchmark reports in %s", strings.Join(in.Dirs, ", ")).WithHint("%s", readable)
 	}
 	d := &imported{scenarios: runs.Scenarios(got.Runs, group...), notes: notes(got.Runs),
 		group: group, split: split, files: got.Sessions}
@@ -95,6 +97,9 @@ func (in *Input) read(s cli.Streams, doubts *runs.Doubts) (*imported, error) {
 	}
 	doubtful(got.Runs, doubts, d)
 	remark(s, got, d)
+	if len(got.Runs)+len(got.Sessions) == 0 {
+		return nil, fault.New(fault.Input, "nothing could be read in %s", strings.Join(in.Dirs, ", ")).WithHint("%s", readable)
+	}
 	for _, r := range got.Runs {
 		d.files = append(d.files, r.File)
 		if keep(r) {

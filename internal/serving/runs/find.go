@@ -22,6 +22,7 @@ type found struct {
 	absolute  string
 	directory string // of the sweep
 	err       error  // what made it unusable
+	open      bool   // it may be none: only its content says whether a client of a serving benchmark wrote it
 }
 
 // finder collects files. The same file is taken once, however it is reached.
@@ -83,6 +84,9 @@ func (f *finder) walk(path, absolute string) error {
 			file.err = fault.New(fault.Input, "%s: wanted a regular file, got a device, pipe or socket", file.path)
 			f.take(file)
 		case isReport(name), isResult(name) && d.Type().IsRegular() && hasResult(at):
+			f.take(file)
+		case mayBeOfClient(name) && d.Type().IsRegular():
+			file.open = true
 			f.take(file)
 		}
 		return nil

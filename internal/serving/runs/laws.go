@@ -73,6 +73,9 @@ func known0(x float64) float64 {
 // sending, GuideLLM may leave out a warm-up, and 0.2 has that of the whole harness, but of InferenceMAX. TPOT is the
 // time per token after the first only with vLLM's benchmark and InferenceMAX; others count the first one, or chunks.
 func (r *Run) figures() laws.Figures {
+	if r.level != nil {
+		return r.level.Figures()
+	}
 	f := laws.Unknown()
 	f.Source = "report"
 	f.Concurrency, f.Requests, f.Completed, f.Failed = r.Concurrency, r.sent(), r.Answered(), r.Failures
@@ -88,8 +91,10 @@ func (r *Run) figures() laws.Figures {
 			continue
 		}
 		s := r.Latency[l]
-		percentiles := map[float64]float64{0.1: s[P0p1], 1: s[P1], 5: s[P5], 10: s[P10], 25: s[P25], 50: s[P50],
-			75: s[P75], 90: s[P90], 95: s[P95], 99: s[P99], 99.9: s[P99p9]}
+		percentiles := map[float64]float64{}
+		for place, percent := range percents {
+			percentiles[percent] = s[place]
+		}
 		f.Latency[latencyNames[l]] = laws.Latency{Mean: s[Mean], Min: s[Min], Max: s[Max], Percentiles: percentiles,
 			Std: s[StdDev]}
 	}

@@ -105,6 +105,9 @@ func one(file found, o LoadOptions) ([]*Run, error) {
 	}
 	for _, r := range list {
 		r.File, r.Folder, r.Directory = file.path, filepath.Base(filepath.Dir(file.absolute)), file.directory
+		if r.level != nil {
+			r.Label = r.Folder
+		}
 		if r.failed() {
 			r.unmeasured()
 		}
@@ -129,6 +132,11 @@ func open(f found) (list []*Run, err error) {
 	}
 	if isResult(f.path) && hasResult(f.absolute) {
 		return resultRuns(f)
+	}
+	if !isReport(f.path) {
+		if list, err := clientRuns(f); err == nil && list != nil || f.open {
+			return list, nil // what is no file of a client was not asked for
+		}
 	}
 	text, err := file.Read(f.absolute, conf.MaxBytes)
 	if err != nil {

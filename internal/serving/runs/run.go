@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"perigee/internal/serving/benchlog"
 )
 
 // Role is the part of an engine in serving.
@@ -132,10 +134,13 @@ type Run struct {
 	Workload Workload
 	Scorers  Scorers
 
+	// level is what a client of a serving benchmark wrote, whose folder is the configuration; nil for reports.
+	level *benchlog.Level
+
 	// Transfer marks results of perigee itself; the others come from reports of requests.
 	// Results of perigee belong to no scenario.
 	Transfer      bool
-	Label         string  // the result's name
+	Label         string  // the result's name, or the folder of a client's files
 	TransferMS    float64 // mean latency of a traffic pattern
 	TransferBytes float64 // mean bandwidth of a traffic pattern, bytes/s
 
@@ -238,7 +243,7 @@ func (r *Run) NumGPUs() float64 {
 // Engines of a role that differ are joined by " + ". Parallelism other than TP
 // is named where it is not 1. The name is "" for a run without hosts.
 func (r *Run) Name() string {
-	if r.Transfer {
+	if r.Transfer || r.level != nil {
 		return r.Label
 	}
 	var roles []string

@@ -42,7 +42,11 @@ func newest(all []*Run) []*Run {
 		return left
 	})
 	for _, r := range all {
-		if schema := older[stem(r.File)]; schema != "" {
+		switch schema := older[stem(r.File)]; schema {
+		case "":
+		case clientLog:
+			r.Notes = append(r.Notes, "a log of the same name lies beside it; only this one counts")
+		default:
 			r.Notes = append(r.Notes, fmt.Sprintf("a report of the same run in version %s of the schema lies beside it; only this one, %s, counts",
 				schema, r.Schema))
 		}

@@ -1,0 +1,129 @@
+package runs
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// vllm writes what vllm bench serve saves of a level: requests of 1000 and 100 tokens, by a closed loop.
+func vllm(t *testing.T, folder string, concurrency int, tpot float64) {
+	t.Helper()
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	n := 10 * concurrency
+	ttft := 50 + float64(concurrency)
+	e2el := ttft + 99*tpot
+	duration := float64(n) / float64(concurrency) * e2el / 1000
+	latency := func(name string, ms float64) string {
+		return fmt.Sprintf(`"mean_%[1]s_ms": %[2]v, "median_%[1]s_ms": %[2]v, "std_%[1]s_ms": 0, "p99_%[1]s_ms": %[2]v`, name, ms)
+	}
+	text := fmt.Sprintf(`{"date": "20260101-000000", "backend": "vllm", "model_id": "m", "num_prompts": %d, "request_rate": "inf", "burstiness": 1.0,
+"max_concurrency": %d, "duration": %v, "completed": %d, "failed": 0, "total_input_tokens": %d, "total_output_tokens": %d,
+"request_throughput": %v, "output_throughput": %v, "total_token_throughput": %v, %s, %s, %s, %s}`, n, concurrency, duration, n, 1000*n, 100*n,
+		float64(n)/duration, float64(100*n)/duration, float64(1100*n)/duration, latency("ttft", ttft), latency("tpot", tpot),
+		latency("itl", tpot), latency("e2el", e2el))
+	if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("c%d.json", concurrency)), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A folder of 21 files of vllm bench serve in three configurations is a sweep: the folder is the configuration.
+func TestClients(t *testing.T) {
+	dir := t.TempDir()
+	for i, name := range []string{"tp4", "1p1d", "2p1d"} {
+		for level := range 7 {
+			vllm(t, filepath.Join(dir, name), 1<<level, 10+float64(i))
+		}
+	}
+	log := filepath.Join(dir, "tp4", "c1.log") // of the same run
+	text, err := os.ReadFile("../benchlog/testdata/vllm.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range map[string][]byte{log: text, filepath.Join(dir, "tp4", "notes.txt"): []byte("nothing to see\n"),
+		filepath.Join(dir, "tp4", "other.json"): []byte(`{"a": [1, 2]}`), filepath.Join(dir, "tp4", "torn.json"): []byte(`{"a": [1,`)} {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in, err := Load([]string{dir}, DefaultLoadOptions())
+	if err != nil || len(in.Skipped) > 0 {
+		t.Fatal(err, in.Skipped)
+	}
+	if len(in.Runs) != 21 {
+		t.Fatalf("%d runs", len(in.Runs))
+	}
+	scenarios := Scenarios(in.Runs)
+	if len(scenarios) != 1 {
+		t.Fatalf("%d scenarios", len(scenarios))
+	}
+	configurations := Configurations(scenarios[0].Runs, false)
+	var names []string
+	for _, c := range configurations {
+		names = append(names, fmt.Sprintf("%s %d", c.Title(), len(c.Runs)))
+	}
+	if got := strings.Join(names, ", "); got != "1p1d 7, 2p1d 7, tp4 7" {
+		t.Errorf("configurations: %s", got)
+	}
+	r := configurations[2].Runs[5] // tp4 at 32
+	e2el := 82 + 99*10.
+	for name, c := range map[string][2]float64{
+		"concurrency": {r.Concurrency, 32}, "completed": {r.Completed, 320}, "failures": {r.Failures, 0},
+		"input": {r.ISL, 1000}, "output": {r.OSL, 100}, "rate": {r.OutputTokens, 32 * 100 / e2el * 1000},
+		"TTFT": {r.Latency[TTFT][P99], 82}, "TPOT": {r.Latency[TPOT][Mean], 10}, "E2EL": {r.Latency[E2EL][P50], e2el},
+		"user": {r.ThptPerUser(), 100 / e2el * 1000},
+	} {
+		if math.Abs(c[0]-c[1]) > 1e-6*c[1] {
+			t.Errorf("%s: %v, want %v", name, c[0], c[1])
+		}
+	}
+	if !math.IsNaN(r.ThptPerGPU()) || r.Harness != "vLLM" {
+		t.Errorf("%v a GPU, by %s", r.ThptPerGPU(), r.Harness)
+	}
+	Doubts{}.Mark(in.Runs)
+	for _, r := range in.Runs {
+		if len(r.OffFront) > 0 {
+			t.Errorf("%s: %v", r.File, r.OffFront)
+		}
+	}
+	if notes := configurations[2].Runs[0].Notes; len(notes) != 1 || notes[0] != "a log of the same name lies beside it; only this one counts" {
+		t.Errorf("%q", notes)
+	}
+}
+
+// Files that are named are read, and what contradicts itself is kept off the front, as with reports.
+func TestNamedClients(t *testing.T) {
+	dir := t.TempDir()
+	vllm(t, dir, 4, 10)
+	path := filepath.Join(dir, "c4.json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := filepath.Join(dir, "wrong.json")
+	if err := os.WriteFile(wrong, []byte(strings.Replace(string(text), `"completed": 40`, `"completed": 4`, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	in, err := Load([]string{path, wrong}, DefaultLoadOptions())
+	if err != nil || len(in.Runs) != 2 {
+		t.Fatal(err, in)
+	}
+	Doubts{MaxFailed: 100}.Mark(in.Runs)
+	for _, r := range in.Runs {
+		if off := len(r.OffFront) > 0; off != strings.HasSuffix(r.File, "wrong.json") {
+			t.Errorf("%s: %v", r.File, r.OffFront)
+		}
+	}
+	empty := filepath.Join(dir, "empty.json")
+	if err := os.WriteFile(empty, []byte(`{"a": 1}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if in, err := Load([]string{empty}, DefaultLoadOptions()); err != nil || len(in.Skipped) != 1 {
+		t.Errorf("%v, %+v", err, in)
+	}
+}

@@ -37,6 +37,7 @@ import (
 // Level holds the figures that the log gives of one level.
 type Level struct {
 	Client      string // that wrote the result block, such as [VLLM]; "" where nothing says it
+	Model       string // as a JSON file calls it; "" where none does
 	Concurrency int    // of the client; 0 where nothing bounds it, or the log does not say
 	Prompts     int    // as its first line says; 0 if it does not
 	Complete    bool   // it has its end line, for this concurrency

@@ -99,6 +99,11 @@ func (l *Log) object(text []byte, line int) error {
 	if key, at := jsonkeys.Twice(text); key != "" {
 		return fmt.Errorf("line %d: the key %.60q is there twice: %w", line+bytes.Count(text[:at], []byte("\n")), key, errTwice)
 	}
+	for _, key := range []string{"model", "model_name", "model_id"} {
+		if name, ok := r.keys[key].(string); ok {
+			r.level.Model = name
+		}
+	}
 	r.level.Complete = r.keys["was_cancelled"] != true && r.keys["is_complete"] != false
 	r.level.derive()
 	l.Levels = append(l.Levels, r.level)

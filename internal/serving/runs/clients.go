@@ -50,7 +50,7 @@ const (
 // ofLevel makes a run of a level.
 func ofLevel(l *benchlog.Level, json bool) *Run {
 	r, f := New(""), l.Figures()
-	r.level, r.Schema, r.Harness = l, clientLog, l.Client
+	r.level, r.Schema, r.Harness, r.Model = l, clientLog, l.Client, l.Model
 	if json {
 		r.Schema = clientResult
 	}

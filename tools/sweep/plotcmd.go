@@ -54,7 +54,7 @@ func (c *PlotCmd) Run(s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	for _, note := range otherAxis(&o.X, sc.Runs) {
+	for _, note := range otherAxes(&o.X, &o.Y, sc.Runs) {
 		fmt.Fprintln(plaintext.Writer(s.Err), "note:", note)
 	}
 	o.SplitBy = d.split
@@ -65,6 +65,7 @@ func (c *PlotCmd) Run(s cli.Streams) error {
 	if err := file.Write(c.Output, func(w io.Writer) error { return write(data, w) }); err != nil {
 		return err
 	}
+	say(s, runs.Best(sc.Runs, o.SLOs, d.split...))
 	c.summary(s, sc, data)
 	return c.strict(d)
 }

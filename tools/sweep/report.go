@@ -43,7 +43,7 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 			return err
 		}
 	}
-	d.notes = append(d.notes, otherAxis(&o.X, d.kept)...)
+	d.notes = append(d.notes, otherAxes(&o.X, &o.Y, d.kept)...)
 	o.Notes, o.SplitBy = d.notes, d.split
 	for _, reason := range d.skipped {
 		o.Skipped = append(o.Skipped, c.withoutFolder(reason))
@@ -54,6 +54,9 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 	err = file.Write(c.Output, func(w io.Writer) error { return plot.WritePage(w, d.kept, d.scenarios, o) })
 	if err != nil {
 		return err
+	}
+	if sc, err := d.scenario(c.Scenario); err == nil { // else there are several
+		say(s, runs.Best(sc.Runs, o.SLOs, d.split...))
 	}
 	fmt.Fprintf(plaintext.Writer(s.Out), "%s in %s; written to %s\n", cli.Count(len(d.kept), "run"),
 		cli.Count(len(d.scenarios), "scenario"), c.Output)

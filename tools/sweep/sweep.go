@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -153,19 +154,28 @@ func axes(xName, yName string) (x, y *runs.Column, err error) {
 	return x, y, nil
 }
 
-// otherAxis replaces Thpt_per_User, which needs a concurrency, where no run has it: load generators that offer a
-// rate, such as inference-perf, have none. It returns a note that says so.
-func otherAxis(x **runs.Column, list []*runs.Run) []string {
-	const by, other = "Thpt_per_User", "Thpt_per_User_TPOT"
+// substitutes are the columns that stand for the axes of the trade-off where no run has them, and why: load generators
+// that offer a rate, such as inference-perf, have no concurrency, and clients of benchmarks do not say how many GPUs
+// there are.
+var substitutes = map[string][2]string{
+	"Thpt_per_User": {"Thpt_per_User_TPOT", "because no report names a concurrency"},
+	"Thpt_per_GPU":  {"Output_Token_Throughput", "because none says how many GPUs there were"},
+}
+
+// otherAxes replaces axes that no run has. It returns notes that say so.
+func otherAxes(x, y **runs.Column, list []*runs.Run) (notes []string) {
 	has := func(c *runs.Column) bool {
 		return slices.ContainsFunc(list, func(r *runs.Run) bool { return c.Of(r).Plain() != nil })
 	}
-	instead, err := runs.FindNumber(other)
-	if (*x).Name != by || err != nil || has(*x) || !has(instead) {
-		return nil
+	for axis, column := range map[string]**runs.Column{"x": x, "y": y} {
+		by := substitutes[(*column).Name]
+		if instead := must(cmp.Or(by[0], (*column).Name)); by[0] != "" && !has(*column) && has(instead) {
+			notes = append(notes, fmt.Sprintf("no run has %s, %s; the %s axis is %s", (*column).Name, by[1], axis, by[0]))
+			*column = instead
+		}
 	}
-	*x = instead
-	return []string{"no run has " + by + ", because no report names a concurrency; the x axis is " + other}
+	slices.Sort(notes)
+	return notes
 }
 
 // notes sums up what is to be said of runs: each remark once, with a count and
@@ -233,17 +243,29 @@ func (d *imported) scenario(index *int) (runs.Scenario, error) {
 		return runs.Scenario{}, err
 	}
 	chosen := d.scenarios[i]
+	chosen.Runs = d.keptOf(chosen)
+	return chosen, nil
+}
+
+// keptOf are the runs of a scenario that --where keeps.
+func (d *imported) keptOf(sc runs.Scenario) (list []*runs.Run) {
 	inside := map[*runs.Run]bool{}
-	for _, r := range chosen.Runs {
+	for _, r := range sc.Runs {
 		inside[r] = true
 	}
-	chosen.Runs = nil
 	for _, r := range d.kept {
 		if inside[r] {
-			chosen.Runs = append(chosen.Runs, r)
+			list = append(list, r)
 		}
 	}
-	return chosen, nil
+	return list
+}
+
+// say prints a sentence, if there is one.
+func say(s cli.Streams, sentence string) {
+	if sentence != "" {
+		fmt.Fprintln(plaintext.Writer(s.Out), sentence)
+	}
 }
 
 const listHint = "perigee sweep scenarios lists them with their indices"

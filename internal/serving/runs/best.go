@@ -1,0 +1,93 @@
+package runs
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// fewestLevels is how many levels of load a knee takes.
+const fewestLevels = 4
+
+// Best says in a sentence which configuration is best, and at which load: within SLOs the one with the highest rate of
+// output tokens, of a GPU where the numbers of GPUs are known; without any the one whose knee has. Beyond the knee
+// latency grows faster than the rate, each as a part of its range over the levels (Satopaa and others 2011). Runs that
+// are kept off a Pareto front do not count. It is "" where there is nothing to choose from.
+func Best(all []*Run, slos []SLO, split ...*Column) string {
+	all = slices.DeleteFunc(slices.Clone(all), func(r *Run) bool {
+		return r.Transfer || len(r.OffFront) > 0 || !(r.OutputTokens > 0)
+	})
+	if len(all) < 2 {
+		return ""
+	}
+	rate, unit := (*Run).ThptPerGPU, "tok/s/GPU"
+	if slices.ContainsFunc(all, func(r *Run) bool { return math.IsNaN(r.ThptPerGPU()) }) {
+		rate, unit = func(r *Run) float64 { return r.OutputTokens }, "tok/s"
+	}
+	words := func(r *Run) string {
+		at := ""
+		if c := r.Concurrency; !math.IsNaN(c) {
+			at = fmt.Sprintf(" at concurrency %g", c)
+		}
+		return fmt.Sprintf("%s%s, %.4g %s", r.Setup(split...), at, rate(r), unit)
+	}
+	highest := func(list []*Run) *Run {
+		return slices.MaxFunc(list, func(a, b *Run) int { return cmp.Compare(rate(a), rate(b)) })
+	}
+	if len(slos) > 0 {
+		texts := make([]string, len(slos))
+		for i, s := range slos {
+			texts[i] = s.String()
+		}
+		within := strings.Join(texts, ", ")
+		met := slices.DeleteFunc(all, func(r *Run) bool { return !Meets(r, slos) })
+		if len(met) == 0 {
+			return "no run is within " + within
+		}
+		return fmt.Sprintf("best within %s: %s", within, words(highest(met)))
+	}
+	var knees []*Run
+	for _, c := range Configurations(all, false, split...) {
+		if k := knee(c.Runs, rate); k != nil {
+			knees = append(knees, k)
+		}
+	}
+	if len(knees) == 0 {
+		return "highest rate of output tokens: " + words(highest(all))
+	}
+	best := highest(knees)
+	text := fmt.Sprintf("best knee: %s, mean E2EL %s", words(best), seconds(best.Latency[E2EL][Mean]))
+	if top := highest(all); top != best {
+		text += fmt.Sprintf("; the highest rate is that of %s, mean E2EL %s", words(top), seconds(top.Latency[E2EL][Mean]))
+	}
+	return text
+}
+
+func seconds(ms float64) string {
+	if math.IsNaN(ms) {
+		return "unknown"
+	}
+	return fmt.Sprintf("%.3g s", ms/1000)
+}
+
+// knee is the level of a configuration from which on latency grows faster than the rate; nil where there are too few.
+func knee(list []*Run, rate func(*Run) float64) *Run {
+	list = slices.DeleteFunc(slices.Clone(list), func(r *Run) bool { return math.IsNaN(r.Latency[E2EL][Mean]) })
+	latencies, rates := make([]float64, len(list)), make([]float64, len(list))
+	for i, r := range list {
+		latencies[i], rates[i] = r.Latency[E2EL][Mean], rate(r)
+	}
+	if len(list) < fewestLevels || slices.Max(rates) == slices.Min(rates) || slices.Max(latencies) == slices.Min(latencies) {
+		return nil
+	}
+	part := func(x float64, all []float64) float64 { return (x - slices.Min(all)) / (slices.Max(all) - slices.Min(all)) }
+	best, most := 0, math.Inf(-1)
+	for i := range list {
+		if above := part(rates[i], rates) - part(latencies[i], latencies); above > most {
+			best, most = i, above
+		}
+	}
+	return list[best]
+}

@@ -96,7 +96,7 @@ func (c *Cmd) Run(streams cli.Streams) error {
 		}
 		f, err := read(path)
 		if err != nil {
-			return err
+			return otherDoor(path, err)
 		}
 		if part := result.NewerPart(path); part != "" {
 			fmt.Fprintf(streams.Err, "perigee: note: %s is newer than this result: what a later job has measured that was killed or "+

@@ -47,7 +47,7 @@ func TestBest(t *testing.T) {
 	}
 	all[4].OffFront = []string{"no request was answered"}
 	all[8].OffFront, all[3].Hosts = []string{"it took no time"}, nil
-	const want = "best knee: 1R TP4 at concurrency 16, 1200 tok/s, mean E2EL 1.3 s"
+	const want = "highest rate of output tokens: unknown engines at concurrency 64, 1500 tok/s"
 	if got := Best(all, nil); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

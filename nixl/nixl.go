@@ -82,7 +82,7 @@ type Info struct {
 // Can says what an engine does, so that it is never known by its name.
 type Can struct {
 	GPU          bool // it has buffers in the memory of GPUs
-	Counts       bool // it counts the bytes of its requests, where the environment tells it to
+	Counts       bool // it counts the bytes of its requests, where the environment asks for it
 	Copies       bool // the thread that posts moves the bytes itself, all the time
 	CopiesInPost bool // it does so before it returns from a post, inside a host
 }

@@ -139,7 +139,7 @@ func TestAccountsOfExporters(t *testing.T) {
 			{Rank: 2, PID: "10", Agents: []string{"c"}, Exported: []agentCount{said("10", "c", 5, 0)}}, // on the other host
 		}
 		for i := range all {
-			all[i].Asked, all[i].Exporter, all[i].Engine = true, "prometheus_mp", "nixl"
+			all[i].Asked, all[i].Exporter, all[i].Engine, all[i].Counts = true, "prometheus_mp", "nixl", true
 			all[i].Phases = []moved{{"start", 10, 0, 1}}
 		}
 		return all
@@ -158,7 +158,7 @@ func TestAccountsOfExporters(t *testing.T) {
 	off := ranks()
 	off[1].Asked = false
 	shm := ranks()
-	shm[0].Engine = "shm"
+	shm[0].Engine, shm[0].Counts = "shm", false
 	request := ranks()
 	for i := range request {
 		request[i].Exporter, request[i].Requests.Bytes = "", 10

@@ -57,7 +57,9 @@ type endingAgent struct {
 	of ending
 }
 
-func (e ending) Info() nixl.Info                               { return nixl.Info{Name: "nixl", Version: "1", Backend: "FAKE"} }
+func (e ending) Info() nixl.Info {
+	return nixl.Info{Name: "nixl", Version: "1", Backend: "FAKE", Library: "fake.so"}
+}
 func (e ending) NewAgent(nixl.AgentConfig) (nixl.Agent, error) { return endingAgent{of: e}, nil }
 func (a endingAgent) Info() nixl.Info                          { return a.of.Info() }
 func (a endingAgent) Close() error                             { return a.of.end() }

@@ -66,9 +66,9 @@ func TestSaysWhatItIs(t *testing.T) {
 		return path
 	}
 	for file, want := range map[string]string{
-		"benchlog/testdata/embeddings.log":                                       "failed: *no output tokens and no TTFT: not a generative benchmark (embeddings?)",
-		"benchlog/testdata/inferencex.json":                                      "1 of 1 log passed*InferenceX*1500.00*38.50*40900.00*200.00*warning: *tokens per second are those of a GPU",
-		"benchlog/testdata/max.log":                                              "1 of 1 log passed* - 10 100 0 60.00*660.00*warning: *the client is not known: figures that it calls otherwise are not read",
+		"../../internal/serving/benchlog/testdata/embeddings.log":                "failed: *no output tokens and no TTFT: not a generative benchmark (embeddings?)",
+		"../../internal/serving/benchlog/testdata/inferencex.json":               "1 of 1 log passed*InferenceX*1500.00*38.50*40900.00*200.00*warning: *tokens per second are those of a GPU",
+		"../../internal/serving/benchlog/testdata/max.log":                       "1 of 1 log passed* - 10 100 0 60.00*660.00*warning: *the client is not known: figures that it calls otherwise are not read",
 		write("a.json", aiperf):                                                  "failed: *level 8: no figure of its E2EL can be read",
 		write("e.log", "2026-01-02 - evalscope - INFO: Benchmarking summary:\n"): "failed: *it is of EvalScope, not a client that perigee knows (known: vLLM, SGLang, *InferenceX)",
 		write("m.log", "python benchmark_serving_multi_turn.py\n"):               "failed: *it is of vLLM's multi-turn client, not a client that perigee knows",

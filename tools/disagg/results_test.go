@@ -43,7 +43,13 @@ var blanks = regexp.MustCompile(` +`)
 
 // Several logs are judged one by one, without a configuration: a table for people, a list for programs.
 func TestParseSeveral(t *testing.T) {
-	const results = "benchlog/testdata/"
+	const results = "benchlog/testdata/" // of a folder with short names, which a table has room for
+	dir := t.TempDir()
+	for to, from := range map[string]string{results: "../../internal/serving/benchlog/testdata", "testdata/logs": "testdata/logs"} {
+		must(t, os.CopyFS(filepath.Join(dir, to), os.DirFS(from)))
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "benchlog", "lines.go"), []byte("package benchlog\n"), 0o600))
+	t.Chdir(dir)
 	for _, c := range []struct {
 		paths string // below results
 		code  int
@@ -97,9 +103,9 @@ func TestParseSeveral(t *testing.T) {
 
 // With a configuration the results of its concurrencies are the levels of a log without marks; others are warm-ups.
 func TestUnmarkedByConfiguration(t *testing.T) {
-	text, err := os.ReadFile("benchlog/testdata/vllm.log")
+	text, err := os.ReadFile("../../internal/serving/benchlog/testdata/vllm.log")
 	must(t, err)
-	export, err := os.ReadFile("benchlog/testdata/trtllm-bench.json")
+	export, err := os.ReadFile("../../internal/serving/benchlog/testdata/trtllm-bench.json")
 	must(t, err)
 	const case10 = "metadata: {id: disagg/perf/x, model_name: toy, metrics: {log_file: x}}\nbenchmark: {concurrency_list: 10, input_length: 1024, output_length: 128, multi_round: 10}\njob: {command: 'true'}\n"
 	run := string(text)
@@ -128,7 +134,7 @@ func TestUnmarkedByConfiguration(t *testing.T) {
 
 // The folder of an AIPerf run is read, too.
 func TestArtifactFolder(t *testing.T) {
-	text, err := os.ReadFile("benchlog/testdata/aiperf.json")
+	text, err := os.ReadFile("../../internal/serving/benchlog/testdata/aiperf.json")
 	must(t, err)
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "profile_export_aiperf.json"), text, 0o600))

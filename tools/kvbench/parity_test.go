@@ -15,7 +15,7 @@ import (
 )
 
 // metricsFolder has texts of exporters, and truth.json what they say.
-const metricsFolder = "../../internal/parity/testdata"
+const metricsFolder = "../../internal/model/parity/testdata"
 
 // The command says what truth.json has of each text, in JSON and as the first line of a text.
 func TestParityTruth(t *testing.T) {

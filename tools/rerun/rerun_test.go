@@ -73,6 +73,9 @@ func document(engine string, ns int64) *result.Document {
 		Scenario: result.Scenario{Name: "x.lua", SHA256: "aa"}, World: result.World{Size: 2, Launcher: "local", Hosts: []result.Host{{Name: "h", Ranks: []int{0, 1}, CPUs: 2}}},
 		Engine: &result.Engine{Name: engine}, Matrices: []result.Matrix{{SHA256: "bb"}}, Patterns: []result.Pattern{{Name: "p"}},
 	}
+	if engine == "nixl" {
+		d.Engine.Library = "libnixl_capi.so"
+	}
 	var runs []series.Run
 	for i := range int64(20) {
 		runs = append(runs, series.Run{EndNS: ns + i, Ranks: []series.RankRun{{EndNS: ns + i}}})

@@ -20,6 +20,9 @@ func with(engine string, hosts int, words ...string) *result.Document {
 // earlier is the same as earlier versions wrote it.
 func earlier(engine string, hosts int, words ...string) *result.Document {
 	d := &result.Document{Engine: &result.Engine{Name: engine, Params: map[string]string{"progress": "poll"}}}
+	if engine == "nixl" {
+		d.Engine.Library = "libnixl_capi.so"
+	}
 	for _, w := range words {
 		name, value, _ := strings.Cut(w, "=")
 		d.Engine.Params[name] = value

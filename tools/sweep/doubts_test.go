@@ -161,7 +161,7 @@ func TestImpossibleRunsAreOnNoFront(t *testing.T) {
 		"seconds/benchmark_report_open.yaml": {"request_rate: inf", "request_rate: 7.3"},
 	} {
 		source := map[bool]string{true: name, false: strings.NewReplacer("empty", "honest", "open", "seconds").Replace(name)}[change == nil]
-		text, err := os.ReadFile(filepath.Join("runs/testdata/laws", source))
+		text, err := os.ReadFile(filepath.Join("../../internal/serving/runs/testdata/laws", source))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -49,7 +49,7 @@ func TestGroups(t *testing.T) {
 
 // A folder as llm-d leaves it has nothing to complain of.
 func TestStrictPassesHealthyFolders(t *testing.T) {
-	stdout, stderr := mustSweep(t, "table", "runs/testdata/llmd", "--strict", "--columns", "Run,Failures", "--format", "csv")
+	stdout, stderr := mustSweep(t, "table", "../../internal/serving/runs/testdata/llmd", "--strict", "--columns", "Run,Failures", "--format", "csv")
 	if strings.Count(stdout, "\n") != 7 || strings.Contains(stderr, "skipped") {
 		t.Errorf("%s\n%s", stdout, stderr)
 	}

@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -27,7 +26,7 @@ type Cmd struct {
 
 // Input has the flags that all commands share: which reports are read, and how.
 type Input struct {
-	Dirs     []string `arg:"" name:"dir" help:"Folders with benchmark reports (benchmark_report*.yaml, .yml, .json) or files of clients such as vllm bench serve, searched with all folders in them, or single files. A client's configuration is its folder."`
+	Dirs     []string `arg:"" name:"dir" help:"Folders with benchmark reports (benchmark_report*.yaml, .yml, .json) or files of clients such as vllm bench serve, and all in them, or single files. A client's folder is its configuration."`
 	Where    string   `placeholder:"EXPR" help:"Only runs of which this is true, such as 'TP>=4 && Is_PD'. Scenarios keep their indices."`
 	Strict   bool     `help:"Fail, after all is done, if a file had to be skipped."`
 	GroupBy  string   `completes:"columns" placeholder:"A,B,..." help:"Columns that make a scenario, instead of Model,GPU,ISL,OSL; --where bounds them."`
@@ -85,7 +84,8 @@ func (in *Input) read(s cli.Streams, doubts *runs.Doubts) (*imported, error) {
 			return nil, fault.New(fault.Input, "no benchmark reports in %s: %s is a link, which is followed only where it is named",
 				strings.Join(in.Dirs, ", "), got.Link).WithHint("name it: %s", got.Link)
 		}
-		return nil, fault.New(fault.Input, "no benchmark reports in %s", strings.Join(in.Dirs, ", ")).WithHint("%s", readable)
+		return nil, fault.New(fault.Input, "no benchmark reports in %s", strings.Join(in.Dirs, ", ")).
+			WithHint("%s", readable)
 	}
 	d := &imported{scenarios: runs.Scenarios(got.Runs, group...), notes: notes(got.Runs),
 		group: group, split: split, files: got.Sessions}
@@ -99,7 +99,8 @@ func (in *Input) read(s cli.Streams, doubts *runs.Doubts) (*imported, error) {
 	doubtful(got.Runs, doubts, d)
 	remark(s, got, d)
 	if len(got.Runs)+len(got.Sessions) == 0 {
-		return nil, fault.New(fault.Input, "nothing could be read in %s", strings.Join(in.Dirs, ", ")).WithHint("%s", readable)
+		return nil, fault.New(fault.Input, "nothing could be read in %s", strings.Join(in.Dirs, ", ")).
+			WithHint("%s", readable)
 	}
 	for _, r := range got.Runs {
 		d.files = append(d.files, r.File)
@@ -168,10 +169,11 @@ func otherAxes(x, y **runs.Column, list []*runs.Run) (notes []string) {
 		return slices.ContainsFunc(list, func(r *runs.Run) bool { return c.Of(r).Plain() != nil })
 	}
 	for axis, column := range map[string]**runs.Column{"x": x, "y": y} {
-		by := substitutes[(*column).Name]
-		if instead := must(cmp.Or(by[0], (*column).Name)); by[0] != "" && !has(*column) && has(instead) {
-			notes = append(notes, fmt.Sprintf("no run has %s, %s; the %s axis is %s", (*column).Name, by[1], axis, by[0]))
-			*column = instead
+		name := (*column).Name
+		by, known := substitutes[name]
+		if known && !has(*column) && has(must(by[0])) {
+			notes = append(notes, fmt.Sprintf("no run has %s, %s; the %s axis is %s", name, by[1], axis, by[0]))
+			*column = must(by[0])
 		}
 	}
 	slices.Sort(notes)

@@ -5,8 +5,8 @@
 //	phase="workload", size=64K
 //	P90_TTFT_ms <= 1.5s
 //
-// Each kind of rows has a catalogue of [Column]s: the runs of a sweep in internal/serving/runs, the samples of a metric in
-// internal/figures/metric.
+// Each kind of rows has a catalogue of [Column]s: the runs of a sweep in internal/serving/runs, the samples of a metric
+// in internal/figures/metric.
 //
 // The operators, those that bind weakest first:
 //

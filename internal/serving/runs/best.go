@@ -79,10 +79,13 @@ func knee(list []*Run, rate func(*Run) float64) *Run {
 	for i, r := range list {
 		latencies[i], rates[i] = r.Latency[E2EL][Mean], rate(r)
 	}
-	if len(list) < fewestLevels || slices.Max(rates) == slices.Min(rates) || slices.Max(latencies) == slices.Min(latencies) {
+	flat := func(all []float64) bool { return slices.Max(all) == slices.Min(all) }
+	if len(list) < fewestLevels || flat(rates) || flat(latencies) {
 		return nil
 	}
-	part := func(x float64, all []float64) float64 { return (x - slices.Min(all)) / (slices.Max(all) - slices.Min(all)) }
+	part := func(x float64, all []float64) float64 {
+		return (x - slices.Min(all)) / (slices.Max(all) - slices.Min(all))
+	}
 	best, most := 0, math.Inf(-1)
 	for i := range list {
 		if above := part(rates[i], rates) - part(latencies[i], latencies); above > most {

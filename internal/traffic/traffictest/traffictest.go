@@ -44,7 +44,7 @@ func (e *Engine) Info() nixl.Info {
 	if e.VRAM == 0 {
 		return e.Engine.Info()
 	}
-	return nixl.Info{Name: "stand-in", Version: "1", Backend: "memory"}
+	return nixl.Info{Name: "stand-in", Version: "1", Backend: "memory", Can: nixl.Can{GPU: true}}
 }
 
 // NewAgent makes an agent whose peers share memory with it.

@@ -1,8 +1,8 @@
 // Package config is the module config, which reads configurations: config.load(path, schema).
 //
-// Rank 0 of the host reads the file (YAML, TOML, JSON, CSV or JSON lines, see perigee/internal/kit/conf) and all ranks get
-// the same plain data, with the defaults of the schema filled in; the result of a run that is repeated stands for the
-// file. What the schema calls a path in a configuration that the user has named may be used for transfers (see
+// Rank 0 of the host reads the file (YAML, TOML, JSON, CSV or JSON lines, see perigee/internal/kit/conf) and all ranks
+// get the same plain data, with the defaults of the schema filled in; the result of a run that is repeated stands for
+// the file. What the schema calls a path in a configuration that the user has named may be used for transfers (see
 // perigee/lua/files).
 package config
 

@@ -274,7 +274,10 @@ func configurationColumns(conf runs.Configuration, mixed bool) []*runs.Column {
 	for i, name := range names {
 		list[i] = must(name)
 	}
-	return list
+	// Clients do not say how engines were set up.
+	return slices.DeleteFunc(list, func(c *runs.Column) bool {
+		return !slices.ContainsFunc(conf.Runs, func(r *runs.Run) bool { return c.Of(r).Plain() != nil })
+	})
 }
 
 // sortKey is a column to sort by.

@@ -40,6 +40,9 @@ func Best(all []*Run, slos []SLO, split ...*Column) string {
 		texts := make([]string, len(slos))
 		for i, s := range slos {
 			texts[i] = s.String()
+			if !slices.ContainsFunc(all, func(r *Run) bool { return s.Column.Of(r).Plain() != nil }) {
+				return fmt.Sprintf("no run has %s, on which there is an SLO", s.Column.Name)
+			}
 		}
 		within := strings.Join(texts, ", ")
 		met := slices.DeleteFunc(all, func(r *Run) bool { return !Meets(r, slos) })

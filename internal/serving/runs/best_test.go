@@ -37,6 +37,7 @@ func TestBest(t *testing.T) {
 	for want, got := range map[string]string{
 		"best knee: 1R TP4 at concurrency 64, 187.5 tok/s/GPU, mean E2EL 4 s; the highest rate is that of 1R TP8 at concurrency 64, 200 tok/s/GPU, mean E2EL 30 s": Best(all, nil),
 		"best within P90_TTFT_ms<=500: 1R TP4 at concurrency 64, 187.5 tok/s/GPU":                                                                                  Best(all, slo("P90_TTFT_ms<=500")),
+		"no run has P99_TTFT_ms, on which there is an SLO":                                                                                                         Best(all, slo("P99_TTFT_ms<=5")),
 		"no run is within P90_TTFT_ms<=5":                                        Best(all, slo("P90_TTFT_ms<=5")),
 		"highest rate of output tokens: 1R TP4 at concurrency 16, 150 tok/s/GPU": Best(all[:3], nil),
 		"": Best(all[:1], nil),

@@ -18,26 +18,24 @@ type Link struct {
 	Larger Num `json:"larger"`
 }
 
-// full is from which share on a link is what messages wait for, and whole how much may be measured of one: what is
-// above took another way.
-const full, whole = 0.9, 1.05
+// full is from which share on a link is what messages wait for. What is above result.MostShare took another way.
+const full = 0.9
 
-func (l Link) full() bool { return l.Text != "" && l.Share >= full && l.Share <= whole }
+func (l Link) full() bool { return l.Text != "" && l.Share >= full && l.Share <= result.MostShare }
 
 // linkOf is that of the busiest host.
 func linkOf(d *result.Document, flows *result.Flows) Link {
+	l := Link{Share: None, Alone: None, Larger: None}
 	b, ok := flows.Busiest(d)
 	switch {
 	case !ok || d.Line == nil:
-		return Link{Share: None, Alone: None, Larger: None}
-	case !(d.Line.Host > 0) && d.Line.Ceiling != nil:
-		return Link{Share: None, Alone: ratio(flows.Alone(b), d.Line.Ceiling.Rate), Larger: None}
-	case !(d.Line.Host > 0):
-		return Link{Share: None, Alone: None, Larger: None}
+	case d.Line.Host > 0:
+		l.Share, l.Alone = Num(b.Rate/d.Line.Host), ratio(flows.Alone(b), d.Line.Host)
+		l.Text = fmt.Sprintf("%s %.0f %% of %s", b.Text(d), 100*l.Share, size.Rate(d.Line.Host))
+	case d.Line.Ceiling != nil:
+		l.Alone = ratio(flows.Alone(b), d.Line.Ceiling.Rate)
 	}
-	share := b.Rate / d.Line.Host
-	return Link{fmt.Sprintf("%s %.0f %% of %s", b.Text(d), 100*share, size.Rate(d.Line.Host)), Num(share),
-		ratio(flows.Alone(b), d.Line.Host), None}
+	return l
 }
 
 // beside compares, where neither line nor ceiling is known, the median rate of pairs of ranks alone with the fastest of
@@ -61,14 +59,6 @@ func (l *Link) beside(f *Figures) {
 		}
 	}
 	l.Larger = ratio(stats.Median(rates), best)
-}
-
-// words are the text between others; empty where the line is not known.
-func (l Link) words(before, after string) string {
-	if l.Text == "" {
-		return ""
-	}
-	return before + l.Text + after
 }
 
 // alone says that the runs alone did not use the line, so that they are no measure of it: messages that take times as

@@ -104,7 +104,11 @@ func sayTraffic(f *Figures) (a Answer) {
 	case Waits:
 		a.Sentence = f.sayWaits()
 	case Partly:
-		a.Sentence = fmt.Sprintf("No verdict: %s%s.", c.Waits.of().Text(), f.Link.words("; ", ""))
+		a.Sentence = "No verdict: " + c.Waits.of().Text()
+		if f.Link.Text != "" {
+			a.Sentence += "; " + f.Link.Text
+		}
+		a.Sentence += "."
 	case Longer:
 		a.Level, a.Sentence, a.Why = slowest(f)
 	case Apart:

@@ -81,7 +81,7 @@ func (d *Document) CeilingText() string {
 	text := fmt.Sprintf("%s, one message of %s from rank %d to rank %d", size.Rate(c.Rate), size.Binary(c.Bytes),
 		c.Sender, c.Receiver)
 	switch {
-	case l.Rate > 0 && c.Rate > mostShare*l.Rate:
+	case l.Rate > 0 && c.Rate > MostShare*l.Rate:
 		text += " (more than the line)"
 	case l.Rate > 0:
 		text += fmt.Sprintf(" (%s of the line)", percent(c.Rate/l.Rate))
@@ -143,21 +143,21 @@ func (d *Document) AboveLine() string {
 	if len(r.messages) == 0 {
 		return ""
 	}
-	if p50 := stats.Median(r.messages); p50 > mostShare*l.Rate {
+	if p50 := stats.Median(r.messages); p50 > MostShare*l.Rate {
 		return fmt.Sprintf("%s %s, more than the line of %s: %s", r.what, size.Rate(p50), size.Rate(l.Rate), way)
 	}
-	if b, ok := d.Busiest(); ok && l.Host > 0 && b.Rate > mostShare*l.Host {
+	if b, ok := d.Busiest(); ok && l.Host > 0 && b.Rate > MostShare*l.Host {
 		return fmt.Sprintf("%s %s, more than its line of %s: %s", b.Text(d), size.Rate(b.Rate), size.Rate(l.Host), way)
 	}
 	return ""
 }
 
-// mostShare is the largest part of a line that may be one: what is above has not gone through it.
-const mostShare = 1.05
+// MostShare is the largest part of a line that may be one: what is above has not gone through it.
+const MostShare = 1.05
 
 // shareOf is " = 80 % of 25.0 GB/s", or says that a rate is no part of that.
 func shareOf(rate, of float64) string {
-	if rate > mostShare*of {
+	if rate > MostShare*of {
 		return ", above " + size.Rate(of)
 	}
 	return fmt.Sprintf(" = %s of %s", percent(rate/of), size.Rate(of))

@@ -23,7 +23,8 @@ import (
 )
 
 const (
-	// often is how far apart two looks are, and soon how far at least: one takes some microseconds.
+	// often is how far apart two looks at all threads are, and soon how far those at two of them are at least, which
+	// take two microseconds.
 	often, soon = 40 * time.Millisecond, int64(time.Millisecond)
 	// mostLooks bounds those that are kept until they are taken. Beyond it every other one goes.
 	mostLooks = 1 << 12
@@ -36,9 +37,10 @@ type Watch struct {
 
 	mu      sync.Mutex
 	threads map[int]*thread
+	mover   int          // the thread that moves the bytes, as far as is known; 0 for none
 	polls   map[int]bool // threads that post and poll beside it
 	looks   []look
-	seen    int64 // when threads were listed
+	seen    int64 // when all threads were looked at
 	stop    chan struct{}
 	stopped sync.WaitGroup
 }
@@ -49,7 +51,7 @@ type thread struct {
 	ran, waited int64 // nanoseconds
 }
 
-// look is what threads have waited for until an instant.
+// look is what some threads, or all, have waited for until an instant.
 type look struct {
 	ns     int64
 	waited map[int]int64
@@ -74,7 +76,9 @@ func (w *Watch) Start(ranksPerCPU int) {
 		tick := time.NewTicker(often * time.Duration(max(1, ranksPerCPU/few)))
 		defer tick.Stop()
 		for {
-			w.Look()
+			w.mu.Lock()
+			w.look(clock.Now(), true)
+			w.mu.Unlock()
 			select {
 			case <-tick.C:
 			case <-w.stop:
@@ -113,7 +117,8 @@ func (w *Watch) Polling() {
 	}
 }
 
-// Look looks, unless that was just done.
+// Look looks at the thread that posts and at that which moves the bytes, unless that was just done: it is for the edges
+// of a message, where nothing may take long.
 func (w *Watch) Look() {
 	if w == nil {
 		return
@@ -124,21 +129,30 @@ func (w *Watch) Look() {
 	if n := len(w.looks); n > 0 && now-w.looks[n-1].ns < soon {
 		return
 	}
-	w.look(now)
+	w.look(now, w.seen == 0)
 }
 
-func (w *Watch) look(now int64) {
-	if w.seen == 0 || now-w.seen >= int64(often) {
-		w.list()
-		w.seen = now
-	}
-	l := look{ns: now, waited: make(map[int]int64, len(w.threads))}
-	for id, t := range w.threads {
-		if !t.read() {
+func (w *Watch) look(now int64, all bool) {
+	l := look{ns: now, waited: map[int]int64{}}
+	read := func(id int, t *thread) {
+		if t.read() {
+			l.waited[id] = t.waited
+		} else {
 			w.forget(id)
-			continue
 		}
-		l.waited[id] = t.waited
+	}
+	if all {
+		w.list()
+		for id, t := range w.threads {
+			read(id, t)
+		}
+		w.mover, w.seen = w.longest(), now
+	} else {
+		for _, id := range []int{w.own, w.mover} {
+			if t := w.threads[id]; t != nil {
+				read(id, t)
+			}
+		}
 	}
 	w.looks = append(w.looks, l)
 	if len(w.looks) > mostLooks {
@@ -148,6 +162,17 @@ func (w *Watch) look(now int64) {
 		}
 		w.looks = kept
 	}
+}
+
+// longest is the thread that has run longest, but for those that poll; 0 for none.
+func (w *Watch) longest() (mover int) {
+	most := int64(0)
+	for id, t := range w.threads {
+		if id != w.own && !w.polls[id] && t.waited > 0 && t.ran > most {
+			mover, most = id, t.ran
+		}
+	}
+	return mover
 }
 
 // list opens the threads that are new.
@@ -195,21 +220,19 @@ func (w *Watch) Take() []series.Look {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.look(clock.Now())
+	w.look(clock.Now(), true)
 	own := w.threads[w.own]
 	if own == nil || own.ran == 0 || own.waited == 0 {
 		w.looks = nil
 		return nil
 	}
-	mover, most := 0, int64(0)
-	for id, t := range w.threads {
-		if id != w.own && !w.polls[id] && t.waited > 0 && t.ran > most {
-			mover, most = id, t.ran
-		}
-	}
 	list := make([]series.Look, len(w.looks))
+	moving := int64(0) // of a look at other threads, what was known before
 	for i, l := range w.looks {
-		list[i] = series.Look{NS: l.ns, Own: l.waited[w.own], Moving: l.waited[mover]}
+		if waited, seen := l.waited[w.mover]; seen {
+			moving = waited
+		}
+		list[i] = series.Look{NS: l.ns, Own: l.waited[w.own], Moving: moving}
 	}
 	w.looks = append(w.looks[:0], w.looks[len(w.looks)-1])
 	return list

@@ -39,12 +39,11 @@ func (f threads) watch(own int) *Watch {
 
 var ignoreNS = cmpopts.IgnoreFields(series.Look{}, "NS")
 
-// look looks as after a while.
+// later looks at all threads, as after a while.
 func (w *Watch) later() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.seen = 0
-	w.look(int64(len(w.looks)+1) * 1e9)
+	w.look(int64(len(w.looks)+1)*1e9, true)
 }
 
 // The thread that has run longest moves the bytes, but for those that poll; each Take goes on from the last look.
@@ -67,6 +66,27 @@ func TestTake(t *testing.T) {
 	f.set(12, 300, 50)
 	if d := cmp.Diff([]series.Look{{Own: 6, Moving: 41}, {Own: 6, Moving: 50}}, w.Take(), ignoreNS); d != "" {
 		t.Errorf("once more (-want +got)\n%s", d)
+	}
+}
+
+// At the edges of a message only two threads are looked at; what is known of the others stays.
+func TestEdges(t *testing.T) {
+	f := threads{t, t.TempDir()}
+	f.set(10, 900, 5)
+	f.set(11, 20, 3)
+	f.set(12, 100, 1)
+	w := f.watch(10)
+	w.later()
+	f.set(10, 950, 6)
+	f.set(11, 500, 30)
+	f.set(12, 200, 41)
+	w.Look()
+	if got := w.looks[1].waited; len(got) != 2 || got[10] != 6 || got[12] != 41 {
+		t.Errorf("%v", got)
+	}
+	f.set(11, 900, 33) // which moves the bytes from now on
+	if d := cmp.Diff([]series.Look{{Own: 5, Moving: 3}, {Own: 6, Moving: 3}, {Own: 6, Moving: 33}}, w.Take(), ignoreNS); d != "" {
+		t.Errorf("(-want +got)\n%s", d)
 	}
 }
 
@@ -98,7 +118,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	w := f.watch(10)
 	w.mu.Lock()
 	for i := range int64(3 * mostLooks) {
-		w.look(i * 1e6)
+		w.look(i*1e6, i%40 == 0)
 	}
 	first, n := w.looks[0].ns, len(w.looks)
 	w.mu.Unlock()

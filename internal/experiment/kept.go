@@ -21,7 +21,7 @@ const (
 	stampBytes   = 8    // and for each of its transfers
 	runBytes     = 2400 // at rank 0: the run itself, most of it the script's table,
 	partBytes    = 220  // each initiator's part,
-	messageBytes = 72   // and each message
+	messageBytes = 104  // and each message, a third of it for waits for CPUs
 )
 
 const (

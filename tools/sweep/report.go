@@ -51,13 +51,14 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 	for i, n := range o.Notes {
 		o.Notes[i] = c.withoutFolder(n)
 	}
+	if sc, err := d.scenario(c.Scenario); err == nil { // else there are several
+		o.Best = runs.Best(sc.Runs, o.SLOs, d.split...)
+	}
 	err = file.Write(c.Output, func(w io.Writer) error { return plot.WritePage(w, d.kept, d.scenarios, o) })
 	if err != nil {
 		return err
 	}
-	if sc, err := d.scenario(c.Scenario); err == nil { // else there are several
-		say(s, runs.Best(sc.Runs, o.SLOs, d.split...))
-	}
+	say(s, o.Best)
 	fmt.Fprintf(plaintext.Writer(s.Out), "%s in %s; written to %s\n", cli.Count(len(d.kept), "run"),
 		cli.Count(len(d.scenarios), "scenario"), c.Output)
 	return c.strict(d)

@@ -38,6 +38,7 @@ type PageOptions struct {
 	X, Y      *runs.Column
 	SLOs      []runs.SLO
 	SplitBy   []*runs.Column // make a configuration beside the engines
+	Best      string         // which configuration is best, in a sentence; "" where nothing is said
 	Skipped   []string       // why files were skipped
 	Notes     []string
 }

@@ -283,14 +283,16 @@ func hostileWords(t *testing.T, browser *pagetest.Browser) {
 	}
 	transfer := runs.New("/secret/place/result.json")
 	transfer.Transfer, transfer.Label, transfer.TransferMS, transfer.TransferBytes = true, hostile, 1.23456, 2.5e9
-	path := write(t, append(all, transfer), PageOptions{Skipped: []string{hostile}, Notes: []string{hostile}})
+	path := write(t, append(all, transfer), PageOptions{Skipped: []string{hostile}, Notes: []string{hostile}, Best: hostile})
 	tab := browser.Open(t, path, pagetest.Light)
 	tab.Wait("window.sweep && window.sweep.ready")
 	if pagetest.Eval[bool](tab, "'bad' in window") {
 		t.Error("words became a script")
 	}
-	if got := tab.Text("#remarks li"); got != hostile {
-		t.Errorf("the remark is %q", got)
+	for place, what := range map[string]string{"#remarks li": "remark", ".best": "sentence"} {
+		if got := tab.Text(place); got != hostile {
+			t.Errorf("the %s is %q", what, got)
+		}
 	}
 	if got := strings.Join(strings.Fields(tab.Text("#transfers tbody tr")), " "); !strings.Contains(got, "1.235 2.5") {
 		t.Errorf("the transfer is %q", got)

@@ -37,7 +37,7 @@ const (
 	manyWaits, mostOfSlowdown  = 0.35, 0.50
 	// waitsAlone is up to which slowdown the runs alone may wait as much as those of the workload: what takes longer
 	// than that has another reason, unless the waits grew with it.
-	waitsAlone = 2
+	waitsAlone = 1.5
 	// slower is from which slowdown on a run of a message is longer than alone.
 	slower = 1.02
 )

@@ -58,7 +58,9 @@ func (w Waits) CPUs() CPUs {
 	switch {
 	case math.IsNaN(w.Workload):
 		return CPUsUnknown
-	case w.Slowdown >= mostOfSlowdown || w.Workload > manyWaits && w.Alone > manyWaits && !(w.Times > waitsAlone):
+	case w.Slowdown >= mostOfSlowdown:
+		return CPUsCause
+	case w.Workload > manyWaits && (w.Times <= Little || w.Alone > manyWaits && w.Times <= waitsAlone):
 		return CPUsCause
 	case w.Copies && w.Short == "" || w.Workload <= fewWaits && !(w.Slowdown > littleOfSlowdown):
 		return CPUsRemark

@@ -61,6 +61,7 @@ func TestWaits(t *testing.T) {
 		"the network, with waits in both":   {alone(0.4), []run{{4e6, 0.4, 0.9}}, 0.4, 0.4, CPUsPartly},
 		"two on a link, with waits in both": {alone(0.4), []run{{1.8e6, 0.36, 0.9}}, 0.36, 0.31, CPUsPartly},
 		"as fast as alone, and waiting":     {alone(0.5), []run{{1e6, 0.5, 0.9}}, 0.5, nan, CPUsCause},
+		"as fast as alone, and waiting now": {alone(0.2), []run{{1e6, 0.5, 0.9}}, 0.5, nan, CPUsCause},
 		"as fast as alone":                  {alone(0.1), []run{{1e6, 0.1, 0.9}}, 0.1, nan, CPUsRemark},
 		"both":                              {alone(0.1), []run{{3e6, 0.32, 0.9}}, 0.32, 0.43, CPUsPartly},
 		"a kernel that does not count":      {[]run{{1e6, nan, nan}}, []run{{4e6, nan, nan}}, nan, nan, CPUsUnknown},

@@ -31,13 +31,15 @@ type Waits struct {
 // Limits between traffic and waits for CPUs. In 74 runs over TCP, half of them held up by the network and half by CPUs,
 // with 3 to 20 ranks on 2 CPUs and beside programs that took these, the threads that move bytes waited for at most
 // 18 % of the time in the former and at least 37 % in the latter, which was at most 16 % and at least 59 % of the
-// slowdown, but where the runs alone waited as much.
+// slowdown, but where the runs alone waited as much. In 150 more, in which messages of 4 to 16 MiB on 2 Gbit/s left 2
+// CPUs little rest, the network's came to 43 % and 51 %.
 const (
 	fewWaits, littleOfSlowdown = 0.25, 0.30
-	manyWaits, mostOfSlowdown  = 0.35, 0.50
-	// waitsAlone is up to which slowdown the runs alone may wait as much as those of the workload: what takes longer
-	// than that has another reason, unless the waits grew with it.
-	waitsAlone = 1.5
+	mostOfSlowdown             = 0.55
+	// Where the runs alone wait for more than manyWaits, too, so much of a slowdown may be theirs: up to evenAlone, and
+	// up to twiceAlone where those of the workload wait for most of their time.
+	manyWaits, mostWaits  = 0.35, 0.5
+	evenAlone, twiceAlone = 1.5, 2
 	// slower is from which slowdown on a run of a message is longer than alone.
 	slower = 1.02
 )
@@ -58,9 +60,10 @@ func (w Waits) CPUs() CPUs {
 	switch {
 	case math.IsNaN(w.Workload):
 		return CPUsUnknown
-	case w.Slowdown >= mostOfSlowdown:
+	case w.Slowdown >= mostOfSlowdown, w.Workload > manyWaits && w.Times <= Little:
 		return CPUsCause
-	case w.Workload > manyWaits && (w.Times <= Little || w.Alone > manyWaits && w.Times <= waitsAlone):
+	case w.Alone > manyWaits && (w.Workload > manyWaits && w.Times <= evenAlone ||
+		w.Workload > mostWaits && w.Times <= twiceAlone):
 		return CPUsCause
 	case w.Copies && w.Short == "" || w.Workload <= fewWaits && !(w.Slowdown > littleOfSlowdown):
 		return CPUsRemark

@@ -53,20 +53,22 @@ func TestWaits(t *testing.T) {
 		w, e            float64
 		want            CPUs
 	}{
-		"the network":                       {alone(0.05), []run{{4e6, 0.1, 0.95}, {4e6, 0.1, 0.95}}, 0.1, 0.35 / 3, CPUsRemark},
-		"the edge of the network's runs":    {alone(0.12), []run{{2e6, 0.14, 0.95}}, 0.14, 0.16, CPUsRemark},
-		"CPUs":                              {alone(0.3), []run{{4e6, 0.7, 0.9}}, 0.7, 2.5 / 3, CPUsCause},
-		"the edge of the CPUs' runs":        {alone(0.14), []run{{2e6, 0.37, 0.9}}, 0.37, 0.6, CPUsCause},
-		"other programs, alone, too":        {alone(0.5), []run{{1.2e6, 0.5, 0.9}}, 0.5, 0.5, CPUsCause},
-		"the network, with waits in both":   {alone(0.4), []run{{4e6, 0.4, 0.9}}, 0.4, 0.4, CPUsPartly},
-		"two on a link, with waits in both": {alone(0.4), []run{{1.8e6, 0.36, 0.9}}, 0.36, 0.31, CPUsPartly},
-		"as fast as alone, and waiting":     {alone(0.5), []run{{1e6, 0.5, 0.9}}, 0.5, nan, CPUsCause},
-		"as fast as alone, and waiting now": {alone(0.2), []run{{1e6, 0.5, 0.9}}, 0.5, nan, CPUsCause},
-		"as fast as alone":                  {alone(0.1), []run{{1e6, 0.1, 0.9}}, 0.1, nan, CPUsRemark},
-		"both":                              {alone(0.1), []run{{3e6, 0.32, 0.9}}, 0.32, 0.43, CPUsPartly},
-		"a kernel that does not count":      {[]run{{1e6, nan, nan}}, []run{{4e6, nan, nan}}, nan, nan, CPUsUnknown},
-		"the thread that posts copies":      {[]run{{1e6, 0.1, nan}}, []run{{3e6, 0.3, nan}}, 0.3, 0.4, CPUsRemark},
-		"and waits for a CPU":               {[]run{{1e6, 0.1, nan}}, []run{{3e6, 0.5, nan}}, 0.5, 0.7, CPUsCause},
+		"the network":                         {alone(0.05), []run{{4e6, 0.1, 0.95}, {4e6, 0.1, 0.95}}, 0.1, 0.35 / 3, CPUsRemark},
+		"the edge of the network's runs":      {alone(0.12), []run{{2e6, 0.14, 0.95}}, 0.14, 0.16, CPUsRemark},
+		"CPUs":                                {alone(0.3), []run{{4e6, 0.7, 0.9}}, 0.7, 2.5 / 3, CPUsCause},
+		"the edge of the CPUs' runs":          {alone(0.14), []run{{2e6, 0.37, 0.9}}, 0.37, 0.6, CPUsCause},
+		"other programs, alone, too":          {alone(0.5), []run{{1.2e6, 0.5, 0.9}}, 0.5, 0.5, CPUsCause},
+		"the network, with waits in both":     {alone(0.4), []run{{4e6, 0.4, 0.9}}, 0.4, 0.4, CPUsPartly},
+		"two on a link, with waits in both":   {alone(0.4), []run{{1.8e6, 0.36, 0.9}}, 0.36, 0.31, CPUsPartly},
+		"two whose CPUs are busy, alone, too": {alone(0.55), []run{{1.9e6, 0.6, 0.9}}, 0.6, 0.656, CPUsCause},
+		"the same, with alone as bad":         {alone(0.6), []run{{1.9e6, 0.55, 0.9}}, 0.55, 0.494, CPUsCause},
+		"as fast as alone, and waiting":       {alone(0.5), []run{{1e6, 0.5, 0.9}}, 0.5, nan, CPUsCause},
+		"as fast as alone, and waiting now":   {alone(0.2), []run{{1e6, 0.5, 0.9}}, 0.5, nan, CPUsCause},
+		"as fast as alone":                    {alone(0.1), []run{{1e6, 0.1, 0.9}}, 0.1, nan, CPUsRemark},
+		"both":                                {alone(0.1), []run{{3e6, 0.32, 0.9}}, 0.32, 0.43, CPUsPartly},
+		"a kernel that does not count":        {[]run{{1e6, nan, nan}}, []run{{4e6, nan, nan}}, nan, nan, CPUsUnknown},
+		"the thread that posts copies":        {[]run{{1e6, 0.1, nan}}, []run{{3e6, 0.3, nan}}, 0.3, 0.4, CPUsRemark},
+		"and waits for a CPU":                 {[]run{{1e6, 0.1, nan}}, []run{{3e6, 0.5, nan}}, 0.5, 0.7, CPUsCause},
 	} {
 		t.Run(name, func(t *testing.T) {
 			near := func(got, want float64) bool { return math.IsNaN(want) && math.IsNaN(got) || math.Abs(got-want) < 0.01 }

@@ -274,22 +274,11 @@ func (s *Spread) Quantile(q float64) float64 { return s.Quantiles()(q) }
 
 // Quantiles returns a function that computes quantiles of those that are there now.
 func (s *Spread) Quantiles() func(q float64) float64 {
-	upTo, sum := make([]int64, len(s.Counts)), int64(0)
+	values, counts := make([]int64, len(s.Counts)), make([]int64, len(s.Counts))
 	for i, c := range s.Counts {
-		sum += c[1]
-		upTo[i] = sum
+		values[i], counts[i] = c[0], c[1]
 	}
-	at := func(i int64) float64 {
-		switch i {
-		case 0:
-			return float64(s.Min)
-		case sum - 1:
-			return float64(s.Max)
-		}
-		k, _ := slices.BinarySearch(upTo, i+1)
-		return float64(min(max(s.Counts[k][0], s.Min), s.Max))
-	}
-	return func(q float64) float64 { return stats.QuantileOf(sum, q, at) }
+	return stats.Counted(values, counts, s.Min, s.Max)
 }
 
 // check makes sure that the counts are in order.

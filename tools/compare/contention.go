@@ -30,10 +30,7 @@ func (r *Report) addContention(old, fresh []*result.Document) {
 			side.unknown = true
 			continue // it does not say what overlapped
 		}
-		var c contention.Collector
-		for k := range d.Measurements {
-			c.Add(d, &d.Measurements[k])
-		}
+		c := contention.Of(d)
 		messages, met, unsure := c.Counts()
 		side.add(messages, met, unsure)
 		if met > 0 {

@@ -73,7 +73,7 @@ func (l *Lab) network(hosts int) (*network, error) {
 type found struct {
 	doc   *result.Document
 	sum   contention.Report
-	pairs contention.Collector
+	pairs *contention.Collector
 	words string // of the report
 	// What the report says of contention.
 	contention figures.Contention
@@ -88,9 +88,7 @@ func read(path string) (*found, error) {
 	if f.doc, err = result.Read(path); err != nil {
 		return nil, err
 	}
-	for i := range f.doc.Measurements {
-		f.pairs.Add(f.doc, &f.doc.Measurements[i])
-	}
+	f.pairs = contention.Of(f.doc)
 	f.sum = f.pairs.Report()
 	fig, err := figures.Read(path)
 	if err != nil {

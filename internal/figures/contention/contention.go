@@ -186,6 +186,15 @@ type Collector struct {
 	resources map[string]Resource
 }
 
+// Of has taken in all runs of a result.
+func Of(d *result.Document) *Collector {
+	c := &Collector{}
+	for i := range d.Measurements {
+		c.Add(d, &d.Measurements[i])
+	}
+	return c
+}
+
 // Add takes in a run.
 func (c *Collector) Add(d *result.Document, m *result.Measurement) {
 	if c.patterns == nil {

@@ -18,12 +18,7 @@ func TestUnsteady(t *testing.T) {
 	}
 	spread := func(sigma float64) float64 { return 84e6 * math.Exp(sigma*r.NormFloat64()) }
 	list := func(alone []run) []Unsteady {
-		d := played(alone, nil)
-		var c Collector
-		for i := range d.Measurements {
-			c.Add(d, &d.Measurements[i])
-		}
-		return c.Unsteady()
+		return Of(played(alone, nil)).Unsteady()
 	}
 	found := 0
 	for range 500 {

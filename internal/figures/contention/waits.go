@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"perigee/internal/kit/stats"
-	"perigee/internal/result"
 	"perigee/internal/traffic/series"
 )
 
@@ -98,15 +97,6 @@ func (w Waits) Crowded() string {
 		return w.Short
 	}
 	return w.Text()
-}
-
-// WaitsOf are those of a result.
-func WaitsOf(d *result.Document) Waits {
-	var c Collector
-	for i := range d.Measurements {
-		c.Add(d, &d.Measurements[i])
-	}
-	return c.Waits()
 }
 
 // wait holds the parts of a message's time for which threads waited for a CPU: the one that moves its bytes, and the

@@ -72,7 +72,7 @@ func TestWaits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			near := func(got, want float64) bool { return math.IsNaN(want) && math.IsNaN(got) || math.Abs(got-want) < 0.01 }
-			got := WaitsOf(played(c.alone, c.workload))
+			got := Of(played(c.alone, c.workload)).Waits()
 			if !near(got.Workload, c.w) || !near(got.Slowdown, c.e) || got.CPUs() != c.want {
 				t.Errorf("%+v: %s; want %v, %v: %s", got, got.CPUs(), c.w, c.e, c.want)
 			}
@@ -83,15 +83,15 @@ func TestWaits(t *testing.T) {
 // What polls counts where the bytes go through the memory of a machine, as the ways at the end of a result say.
 func TestWaitsOfCopies(t *testing.T) {
 	d := played([]run{{1e6, 0.01, 0.1}}, []run{{3e6, 0.01, 0.6}})
-	if got := WaitsOf(d); got.CPUs() != CPUsRemark {
+	if got := Of(d).Waits(); got.CPUs() != CPUsRemark {
 		t.Errorf("the way is not known: %+v", got)
 	}
 	d.Paths = &result.Paths{Uses: []result.PathUse{{Transport: "cma"}}}
-	if got := WaitsOf(d); got.CPUs() != CPUsCause || !got.Copies {
+	if got := Of(d).Waits(); got.CPUs() != CPUsCause || !got.Copies {
 		t.Errorf("cma: %+v", got)
 	}
 	d.Paths.Uses[0].Transport = "tcp"
-	if got := WaitsOf(d); got.CPUs() != CPUsRemark {
+	if got := Of(d).Waits(); got.CPUs() != CPUsRemark {
 		t.Errorf("tcp: %+v", got)
 	}
 }
@@ -100,19 +100,19 @@ func TestWaitsOfCopies(t *testing.T) {
 func TestWaitsOfFewCPUs(t *testing.T) {
 	d := played([]run{{1e6, 0.1, math.NaN()}}, []run{{3e6, 0.3, math.NaN()}})
 	d.World.Hosts = []result.Host{{Name: "h", Ranks: []int{0, 1, 2}, CPUs: 2}}
-	if got := WaitsOf(d); got.CPUs() != CPUsPartly ||
+	if got := Of(d).Waits(); got.CPUs() != CPUsPartly ||
 		got.Crowded() != "the threads that move the bytes wait for a CPU for 30 % of the time, which is 40 % of the slowdown" {
 		t.Errorf("%+v: %s", got, got.Crowded())
 	}
 	for _, m := range d.Measurements {
 		m.Ranks[0].Peers[0].CPUWaitNS = nil
 	}
-	if got := WaitsOf(d); got.Crowded() != "h has 2 CPUs for 3 ranks" {
+	if got := Of(d).Waits(); got.Crowded() != "h has 2 CPUs for 3 ranks" {
 		t.Errorf("%+v: %s", got, got.Crowded())
 	}
 	host := &d.World.Hosts[0]
 	host.CPUs, host.Machine = 8, &result.Machine{Hosts: []string{"h", "i"}, Ranks: 6, CPUs: 4}
-	if got := WaitsOf(d); got.Crowded() != "h and i are one machine, with 4 CPUs for 6 ranks" {
+	if got := Of(d).Waits(); got.Crowded() != "h and i are one machine, with 4 CPUs for 6 ranks" {
 		t.Errorf("%+v: %s", got, got.Crowded())
 	}
 }
@@ -123,10 +123,10 @@ func TestWaitsOfManyRuns(t *testing.T) {
 	for i := range 50 {
 		alone, workload = append(alone, run{1e6, 0.1, 0.5}), append(workload, run{3e6, 0.2 + 0.01*float64(i%10), 0.5})
 	}
-	want := WaitsOf(played(alone, workload))
+	want := Of(played(alone, workload)).Waits()
 	defer func(n int) { mostPending = n }(mostPending)
 	mostPending = 20
-	got := WaitsOf(played(alone, workload))
+	got := Of(played(alone, workload)).Waits()
 	if math.Abs(got.Workload-want.Workload) > 0.01 || math.Abs(got.Slowdown-want.Slowdown) > 0.01 || got.Alone != want.Alone {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -35,23 +35,39 @@ func (c *collection) add(s Sample) {
 	}
 }
 
-// aggregate makes one number of the samples; NaN where they are too few.
-func (t Threshold) aggregate(c *collection) float64 {
-	n := len(c.sorted)
+// distribution is samples of which one number is made.
+type distribution interface {
+	Count() int64
+	Mean() float64
+	StdDev() float64
+	Quantile(q float64) float64
+}
+
+// sorted is a distribution of values in ascending order.
+type sorted []float64
+
+func (s sorted) Count() int64               { return int64(len(s)) }
+func (s sorted) Mean() float64              { return stats.Mean(s) }
+func (s sorted) StdDev() float64            { return stats.StdDev(s) }
+func (s sorted) Quantile(q float64) float64 { return stats.Quantile(s, q) }
+
+// aggregate makes one number of samples, of which so many are one of the metric, over the time that c has; NaN
+// where they are too few.
+func (t Threshold) aggregate(of distribution, unit float64, c *collection) float64 {
 	switch t.Aggregate {
 	case "count":
-		return float64(n)
+		return float64(of.Count())
 	case "rate":
 		if c.end <= c.start {
 			return math.NaN()
 		}
-		return float64(n) / (float64(c.end-c.start) / 1e9)
+		return float64(of.Count()) / (float64(c.end-c.start) / 1e9)
 	case "mean":
-		return stats.Mean(c.sorted)
+		return of.Mean() / unit
 	case "stddev":
-		return stats.StdDev(c.sorted)
+		return of.StdDev() / unit
 	}
-	return stats.Quantile(c.sorted, t.quantile)
+	return of.Quantile(t.quantile) / unit
 }
 
 // ThresholdWatch looks at the thresholds that may end a run, while its result grows.

@@ -30,11 +30,7 @@ var known = []Def{
 	revised(perResult("contention", "", expr.Lower,
 		"time of messages that overlapped with other patterns / of those that did not, at most; 1 where the difference may be chance; the whole result",
 		func(v *view, yield func(Sample)) {
-			var c contention.Collector
-			for i := range v.d.Measurements {
-				c.Add(v.d, &v.d.Measurements[i])
-			}
-			r := c.Report()
+			r := contention.Of(v.d).Report()
 			if l := r.Lacking; l.Runs < contention.MinRuns && l.Ratio > contention.Little {
 				return // the others do not stand for these
 			}

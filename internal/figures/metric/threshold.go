@@ -163,6 +163,10 @@ func (t Threshold) Judge(d *result.Document) Outcome {
 	if t.Of != "" && o.Passed {
 		above = d.AboveLine()
 	}
+	waits := ""
+	if !o.Passed && t.Metric == "contention" && o.Samples > 0 {
+		waits = contention.Of(d).Waits().Crowded()
+	}
 	switch {
 	case above != "":
 		o.Passed, o.Note = false, above
@@ -170,8 +174,8 @@ func (t Threshold) Judge(d *result.Document) Outcome {
 		o.Passed, o.Note = true, "no message of the workload in this result overlapped with one of another pattern"
 	case t.Metric == "slowdown" && o.Samples == 0 && t.Where == nil:
 		o.Others = ": no pattern of the workload was also run alone, in the phase isolated"
-	case !o.Passed && t.Metric == "contention" && o.Samples > 0 && contention.WaitsOf(d).Crowded() != "":
-		o.Note = "ranks wait for CPUs, which may be all of it: " + contention.WaitsOf(d).Crowded()
+	case waits != "":
+		o.Note = "ranks wait for CPUs, which may be all of it: " + waits
 	case math.IsNaN(o.Limit):
 		_, o.Note = d.Line.By(t.Of)
 	case !o.Passed:
@@ -307,7 +311,7 @@ func calm(d *result.Document) bool {
 
 func (t Threshold) outcome(d *result.Document, c *collection) Outcome {
 	bound := t.within(d)
-	o := Outcome{Threshold: t, Limit: bound.Limit, Value: t.aggregate(c), Samples: len(c.sorted)}
+	o := Outcome{Threshold: t, Limit: bound.Limit, Value: t.aggregate(sorted(c.sorted), 1, c), Samples: len(c.sorted)}
 	o.Passed = !math.IsNaN(bound.Limit) && bound.Holds(o.Value)
 	return o
 }

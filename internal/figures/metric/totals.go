@@ -54,27 +54,8 @@ func (t Threshold) ofAll(d *result.Document, o Outcome, c *collection, drifts bo
 	if drifts && !number {
 		return o
 	}
-	o.Value = t.ofSpread(&all, c)
+	o.Value = t.aggregate(&all, 1e6, c)
 	bound := t.within(d)
 	o.Passed = !math.IsNaN(bound.Limit) && bound.Holds(o.Value)
 	return o
-}
-
-// ofSpread makes one number of all samples, which are as long as c says.
-func (t Threshold) ofSpread(all *result.Spread, c *collection) float64 {
-	n := float64(all.Count())
-	switch t.Aggregate {
-	case "count":
-		return n
-	case "rate":
-		if c.end <= c.start {
-			return math.NaN()
-		}
-		return n / (float64(c.end-c.start) / 1e9)
-	case "mean":
-		return all.Mean() / 1e6
-	case "stddev":
-		return all.StdDev() / 1e6
-	}
-	return all.Quantile(t.quantile) / 1e6
 }

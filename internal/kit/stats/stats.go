@@ -30,6 +30,27 @@ func QuantileOf(n int64, q float64, at func(i int64) float64) float64 {
 	return low*(1-part) + high*part
 }
 
+// Counted returns a function that computes quantiles, as [Quantile] defines them, of values that are counted: counts[i]
+// of them are about values[i], which ascend. The least and the most are exact, and bound the others.
+func Counted(values, counts []int64, least, most int64) func(q float64) float64 {
+	upTo, sum := make([]int64, len(counts)), int64(0) // how many are at most values[i]
+	for i, n := range counts {
+		sum += n
+		upTo[i] = sum
+	}
+	at := func(i int64) float64 {
+		switch i {
+		case 0:
+			return float64(least)
+		case sum - 1:
+			return float64(most)
+		}
+		k, _ := slices.BinarySearch(upTo, i+1)
+		return float64(min(max(values[k], least), most))
+	}
+	return func(q float64) float64 { return QuantileOf(sum, q, at) }
+}
+
 // Median returns the 0.5-quantile of values in any order.
 func Median(values []float64) float64 { return Quantile(slices.Sorted(slices.Values(values)), 0.5) }
 

@@ -124,18 +124,9 @@ func (s *Samples) Count() int64 { return s.count }
 func (s *Samples) Quantiles() func(q float64) float64 {
 	t := s.table()
 	values := slices.Sorted(maps.Keys(t))
-	upTo := make([]int64, len(values)) // how many samples are at most values[i]
-	sum := int64(0)
+	counts := make([]int64, len(values))
 	for i, v := range values {
-		sum += t[v]
-		upTo[i] = sum
+		counts[i] = t[v]
 	}
-	at := func(i int64) float64 {
-		k, _ := slices.BinarySearch(upTo, i+1)
-		if i == s.count-1 {
-			return float64(s.max) // among the values it is rounded down
-		}
-		return float64(min(max(values[k], s.min), s.max))
-	}
-	return func(q float64) float64 { return stats.QuantileOf(s.count, q, at) }
+	return stats.Counted(values, counts, s.min, s.max)
 }

@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"perigee/internal/kit/cli"
 	"perigee/internal/kit/clock"
+	"perigee/internal/kit/crowd"
 	"perigee/internal/kit/fault"
 	"perigee/spmd/boot"
 	"perigee/spmd/boot/watch"
@@ -70,40 +69,12 @@ type Host struct {
 	Machine *Machine `json:"machine,omitempty"`
 }
 
-// Machine is hosts with one kernel, such as containers or network namespaces of one machine.
-type Machine struct {
-	Hosts []string `json:"hosts"`
-	Ranks int      `json:"ranks"` // on all of them
-	CPUs  int      `json:"cpus"`  // that at least one of these may use
-}
+// Machine is hosts with one kernel.
+type Machine = crowd.Machine
 
-// Short says that the ranks of a host have less than one CPU each, "" if they have one: "h has 1 CPU for 2 ranks" or "h
-// has a CPU quota of 0.5 for 2 ranks". share is how much of a CPU that leaves for each.
+// Short says that the ranks of a host have less than one CPU each, "" if they have one; see [crowd.Host.Short].
 func (h Host) Short() (text string, share float64) {
-	ranks := cli.Count(len(h.Ranks), "rank")
-	text, has, wants := "", 1., float64(len(h.Ranks))
-	switch m := h.Machine; {
-	case h.Quota > 0 && h.Quota < min(wants, float64(h.CPUs)):
-		text, has = fmt.Sprintf("%s has a CPU quota of %g for %s", h.Name, h.Quota, ranks), h.Quota
-	case len(h.Ranks) > h.CPUs:
-		text, has = fmt.Sprintf("%s has %s for %s", h.Name, cli.Count(h.CPUs, "CPU"), ranks), float64(h.CPUs)
-	case m != nil && m.Ranks > m.CPUs:
-		text, has = fmt.Sprintf("%s, with %s for %d ranks", m, cli.Count(m.CPUs, "CPU"), m.Ranks), float64(m.CPUs)
-		wants = float64(m.Ranks)
-	default:
-		return "", 1
-	}
-	return text, has / wants
-}
-
-// String says which hosts are one machine.
-func (m *Machine) String() string {
-	const most = 4
-	last := len(m.Hosts) - 1
-	if last >= most {
-		return fmt.Sprintf("%s and %d more hosts are one machine", strings.Join(m.Hosts[:most], ", "), last+1-most)
-	}
-	return strings.Join(m.Hosts[:last], ", ") + " and " + m.Hosts[last] + " are one machine"
+	return crowd.Host{Name: h.Name, Ranks: len(h.Ranks), CPUs: h.CPUs, Quota: h.Quota, Machine: h.Machine}.Short()
 }
 
 // meeting is where the ranks of a group that share a host meet.

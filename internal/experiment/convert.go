@@ -12,7 +12,7 @@ func WorldOf(w *spmd.World) result.World {
 	r := result.World{Size: w.Size(), Launcher: w.Launcher(), Clocks: ClocksOf(w)}
 	for _, h := range w.Hosts() {
 		r.Hosts = append(r.Hosts, result.Host{Name: h.Name, Ranks: h.Ranks, CPUs: h.CPUs, CPUQuota: h.Quota,
-			Machine: (*result.Machine)(h.Machine)})
+			Machine: h.Machine})
 	}
 	return r
 }

@@ -1,9 +1,9 @@
 package result
 
 import (
-	"fmt"
 	"strings"
 
+	"perigee/internal/kit/crowd"
 	"perigee/internal/kit/fault"
 )
 
@@ -41,26 +41,15 @@ type Host struct {
 	Memcpy []Copy `json:"memcpy,omitempty"`
 }
 
-// Machine is hosts with one kernel, such as containers or network namespaces of one machine.
-type Machine struct {
-	Hosts []string `json:"hosts"`
-	Ranks int      `json:"ranks"` // on all of them
-	CPUs  int      `json:"cpus"`  // that at least one of these may use
-}
+// Machine is hosts with one kernel.
+type Machine = crowd.Machine
 
 // Crowded says what the host has that is less than a CPU for each of its ranks; empty if it is not.
 func (h Host) Crowded() string {
-	ranks := float64(len(h.Ranks))
-	switch cpus := float64(h.CPUs); {
-	case h.CPUQuota > 0 && h.CPUQuota < ranks && !(cpus > 0 && cpus <= h.CPUQuota):
-		return fmt.Sprintf("%s has a CPU quota of %g for %s", h.Name, h.CPUQuota, count(int64(ranks), "rank", "s"))
-	case cpus > 0 && cpus < ranks:
-		return fmt.Sprintf("%s has %s for %g ranks", h.Name, count(int64(cpus), "CPU", "s"), ranks)
-	case h.Machine != nil && h.Machine.CPUs > 0 && h.Machine.CPUs < h.Machine.Ranks:
-		return fmt.Sprintf("%s are one machine, with %s for %d ranks", strings.Join(h.Machine.Hosts, " and "),
-			count(int64(h.Machine.CPUs), "CPU", "s"), h.Machine.Ranks)
-	}
-	return ""
+	text, _ := crowd.Host{
+		Name: h.Name, Ranks: len(h.Ranks), CPUs: h.CPUs, Quota: h.CPUQuota, Machine: h.Machine,
+	}.Short()
+	return text
 }
 
 // Crowded is that of the first host that is.

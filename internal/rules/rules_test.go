@@ -179,7 +179,7 @@ func TestSeparateParts(t *testing.T) {
 // What reads a result needs nothing of what has measured it: below internal/result are pure packages only. Of traffic
 // these are its vocabulary, the bytes between ranks and the stamps of runs, which measure nothing and send nothing.
 func TestResultIsPure(t *testing.T) {
-	pure := []string{"internal/result", "internal/kit/fault", "internal/kit/file", "internal/kit/pack",
+	pure := []string{"internal/result", "internal/kit/crowd", "internal/kit/fault", "internal/kit/file", "internal/kit/pack",
 		"internal/kit/lazyre", "internal/kit/plaintext", "internal/kit/secret", "internal/kit/size", "internal/kit/stats", "internal/traffic/matrix", "internal/traffic/series", "internal/kit/version"}
 	for _, p := range goList(t, "-deps", "./internal/result") {
 		if name, ours := strings.CutPrefix(p.ImportPath, "perigee/"); ours && !slices.Contains(pure, name) {

@@ -174,16 +174,21 @@ func TestHeterogeneousStep(t *testing.T) {
 #SBATCH --nodes=2 --ntasks=2 --output=%[1]s/out
 export PERIGEE_MUNGE_SOCKET=%[2]s PERIGEE_IFACE=lo
 unset SLURM_NTASKS SLURM_NPROCS SLURM_NNODES SLURM_JOB_NUM_NODES
-srun --mpi=%[3]s -n1 %[4]s run %[5]s : -n1 %[4]s run %[5]s
+timeout --kill-after=5 30 srun --mpi=%[3]s -n1 %[4]s run %[5]s : -n1 %[4]s run %[5]s
 echo "srun's exit code: $?"
 `, dir, s.Munge, plugin, harness.Program, harness.Script(t, "whoami.lua")))
 		submit := func() string {
 			start(t, harness.Command{Argv: []string{"sbatch", filepath.Join(dir, "job.sh")}, Env: []string{"SLURM_CONF=" + s.Conf}}).MustEnd()
 			return outputOfBatch(t, dir)
 		}
+		// srun of Slurm 22.05 may free twice at its own end, when its ranks have ended well: it then crashes, or hangs.
+		crashed := func(out string) bool {
+			hangs := strings.Contains(out, "rank 1 of 2") && strings.Contains(out, "exit code: 124")
+			return hangs || strings.Contains(out, "double free or corruption")
+		}
 		out := submit()
-		if strings.Contains(out, "double free or corruption") {
-			t.Logf("srun of Slurm 22.05 has crashed at its own end, once more:\n%s", out)
+		for try := 1; try < 3 && crashed(out); try++ {
+			t.Logf("srun has crashed at its own end, once more:\n%s", out)
 			if err := os.Remove(filepath.Join(dir, "out")); err != nil {
 				t.Fatal(err)
 			}

@@ -40,7 +40,8 @@ func (h Host) Short() (text string, share float64) {
 	case h.Quota > 0 && h.Quota < wants && !(h.CPUs > 0 && float64(h.CPUs) <= h.Quota):
 		text, has = fmt.Sprintf("%s has a CPU quota of %g for %s", h.Name, h.Quota, count(h.Ranks, "rank")), h.Quota
 	case h.CPUs > 0 && h.CPUs < h.Ranks:
-		text, has = fmt.Sprintf("%s has %s for %s", h.Name, count(h.CPUs, "CPU"), count(h.Ranks, "rank")), float64(h.CPUs)
+		has = float64(h.CPUs)
+		text = fmt.Sprintf("%s has %s for %s", h.Name, count(h.CPUs, "CPU"), count(h.Ranks, "rank"))
 	case m != nil && m.CPUs > 0 && m.CPUs < m.Ranks:
 		text, has = fmt.Sprintf("%s, with %s for %d ranks", m, count(m.CPUs, "CPU"), m.Ranks), float64(m.CPUs)
 		wants = float64(m.Ranks)

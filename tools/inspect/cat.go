@@ -16,6 +16,7 @@ import (
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/lazyre"
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/result"
 )
@@ -184,10 +185,11 @@ func (c *catCmd) follow(at any, path []any) error {
 	return nil
 }
 
+var plainName = lazyre.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
 // placeOf writes a step of a path as jq reads it.
 func placeOf(step any) string {
-	name, is := step.(string)
-	if q, err := gojq.Parse("." + name); is && err == nil && q.Term != nil && q.Term.Index != nil && q.Term.Index.Name == name {
+	if name, is := step.(string); is && plainName.Get().MatchString(name) {
 		return "." + name
 	}
 	b, err := gojq.Marshal(step)

@@ -76,6 +76,7 @@ func TestCatSaysWhatIsMissing(t *testing.T) {
 		".patterns[-1].matrix": {"there is no .patterns[-1].matrix", "patterns[-1] has name"},
 		".patterns[].mem":      {"there is no .patterns[0].mem", "patterns[0] has matrix, name"},
 		".values | .xy, .yx":   {`there is no .values.xy; did you mean "x y"?`, "values has x y"},
+		`.values["a|.b"].c`:    {`there is no .values["a|.b"]`, "values has x y"},
 		`.values["x y"].z`:     {`there is no .values["x y"].z: values["x y"] is null`, ""},
 		".patterns.name":       {".patterns.name: expected an object but got: array", ""},
 		".values[0]":           {".values[0]: expected an array but got: object", ""},

@@ -65,7 +65,8 @@ func (r *rows) addFit(f *trace.Fit) {
 	r.add("  asked for, of what it carries", percent(f.Asked))
 	for _, w := range f.Windows {
 		r.add(fmt.Sprintf("  in the busiest %s s", number(w.LengthS)), percent(w.Peak))
-		r.add(fmt.Sprintf("  windows of %s s beyond the line", number(w.LengthS)), fmt.Sprintf("%d of %d", w.Beyond, w.Of))
+		r.add(fmt.Sprintf("  windows of %s s beyond the line", number(w.LengthS)),
+			fmt.Sprintf("%d of %d", w.Beyond, w.Of))
 	}
 	r.add("transfers that wait for others", whole(f.Waiting))
 	r.add("  the longest wait", duration(f.WaitS))

@@ -22,9 +22,10 @@ var floors = []string{
 	internal/serving/probe internal/serving/runs internal/trace/figures internal/traffic/session
 	internal/traffic/traffictest lua/option nixl/engines tools/doctor tools/matgen`,
 	`e2e/bench/transfer e2e/internal/harness internal/ep/experts internal/figures internal/figures/metric
-	internal/serving/judge internal/serving/plan internal/traffic/play lua/files tools/sweep/plot tools/trace`,
+	internal/serving/judge internal/serving/plan internal/traffic/play lua/files tools/sweep/plot`,
 	`e2e/bench/barrier e2e/bench/job e2e/bench/replay e2e/bench/truth internal/replay/outcome
-	internal/serving/batch lua/objects tools/compare tools/disagg/report tools/inspect tools/report tools/sweep`,
+	internal/serving/batch lua/objects tools/compare tools/disagg/report tools/inspect tools/report tools/sweep
+	tools/trace`,
 	`internal/experiment tools/disagg tools/simulate`,
 	`lua/modules`,
 	// One floor, so that no module imports another.

@@ -291,33 +291,6 @@ func TestLinesAreNarrow(t *testing.T) {
 	}
 }
 
-// avoided are words that keep readers out, each with what the field says
-// instead.
-var avoided = map[string]*regexp.Regexp{
-	"an authenticated peer, no one, a user: say which": regexp.MustCompile(`(?i)\b(some|no)body\b`),
-	"its own, their own":           regexp.MustCompile(`(?i)\bof (its|their) own\b`),
-	"reports, shows, names":        regexp.MustCompile(`(?i)\btells?\b`),
-	"the rank that, the peer that": regexp.MustCompile(`(?i)\bwho(m|ever|soever)\b`),
-	"consists of":                  regexp.MustCompile(`(?i)\b(made|makes) of\b`),
-	"simulated":                    regexp.MustCompile(`(?i)\bfeign`),
-	"timed out waiting":            regexp.MustCompile(`(?i)\bin vain\b`),
-}
-
-func TestWords(t *testing.T) {
-	for _, name := range sources(t, ".go", ".c", ".h", ".lua", ".md", ".js", ".txtar") {
-		if strings.HasPrefix(name, "internal/rules/") {
-			continue
-		}
-		for i, line := range strings.Split(string(read(t, name)), "\n") {
-			for better, word := range avoided {
-				if m := word.FindString(line); m != "" {
-					t.Errorf("%s:%d: %q; write instead: %s", name, i+1, m, better)
-				}
-			}
-		}
-	}
-}
-
 // Whatever another package can see has a comment; packages do too.
 func TestExportedIsExplained(t *testing.T) {
 	explained := map[string]bool{} // by folder

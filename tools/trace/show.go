@@ -30,6 +30,9 @@ type showCmd struct {
 	model.Copies
 	Prefill   replay.Workers `placeholder:"TPk" help:"Ranks of a prefill worker, such as TP4 (default: as of a decode worker)."`
 	Decode    replay.Workers `placeholder:"TPk" help:"Ranks of a decode worker, such as TP8, each of which receives all that it holds (default: TP1)."`
+	Line      string         `placeholder:"RATE" help:"Rate of a NIC, such as 400Gbit: say whether the load fits, when it queues, and how long transfers take."`
+	NICs      *int           `name:"nics" placeholder:"N" help:"NICs of the line that share all bytes (default: 1)."`
+	SLO       string         `name:"slo" placeholder:"P99<=TIME" help:"Bound on the time of a transfer, such as P99<=50ms, max<=1s or mean<=20ms: say which line keeps it."`
 	BlockSize *int64         `name:"block-size" placeholder:"TOKENS" help:"Tokens of a hash id, where they are not those of the format: 512 of Mooncake's traces, 16 of Bailian's."`
 	TraceUnit string         `name:"trace-unit" placeholder:"s|ms|us|ns" help:"Unit of the timestamps, s, ms, us or ns, where the trace does not say it."`
 	From      time.Duration  `placeholder:"TIME" help:"Leave out the requests that came earlier after the first one than this, such as 10m. Caches are empty then."`
@@ -98,6 +101,10 @@ func (c *showCmd) check() (*model.Cache, error) {
 		return nil, fault.New(fault.Usage, "--from: wanted at least 0s, got %v", c.From)
 	case c.To != nil && *c.To < c.From:
 		return nil, fault.New(fault.Usage, "--to: wanted at least %v, that of --from, got %v", c.From, *c.To)
+	case c.Line == "" && c.NICs != nil:
+		return nil, fault.New(fault.Usage, "--nics without effect: there is no --line")
+	case c.Line == "" && c.SLO != "":
+		return nil, fault.New(fault.Usage, "--slo without effect: there is no --line").WithHint("such as --line 400Gbit --nics 8")
 	case c.Model == "":
 		return nil, c.withoutModel()
 	}
@@ -136,7 +143,7 @@ func (c *showCmd) withoutModel() error {
 		{"--kv-cache-dtype", c.KVCacheDType != ""}, {"--state-dtype", c.StateDType != ""},
 		{"--serving", c.Serving != "none" && c.Serving != ""}, {"--page-size", c.PageSize != nil},
 		{"--kv-replicas", c.KVReplicas == model.ReplicasSplit},
-		{"--prefill", c.Prefill.N > 0}, {"--decode", c.Decode.N > 0},
+		{"--prefill", c.Prefill.N > 0}, {"--decode", c.Decode.N > 0}, {"--line", c.Line != ""},
 	} {
 		if x.given {
 			return fault.New(fault.Usage, "%s without effect: there is no --model", x.flag)
@@ -157,6 +164,11 @@ func (c *showCmd) describe(file string, cache *model.Cache) (*figures.Figures, e
 	o := figures.Options{Name: file, From: c.From, To: c.To, Cache: cache}
 	if cache != nil {
 		o.Move = c.move(cache)
+	}
+	if c.Line != "" {
+		if o.Link, err = figures.ParseLink(c.Line, cli.Given(c.NICs, 1), c.SLO); err != nil {
+			return nil, err
+		}
 	}
 	if _, err := model.Named(c.Model); err == nil {
 		o.Model = c.Model

@@ -115,7 +115,7 @@ func TestProblems(t *testing.T) {
 		{"profiling:", "partition: a\nprofiling:", `the key "partition" is not known here; did you mean "slurm.partition"?`},
 		{"num_nextn_predict_layers: 3", "num_nextn_predict_layers: many", "worker_config.gen.speculative_config.num_nextn_predict_layers: wanted a whole number from 0 to 64"},
 		{"concurrency_list: 1 2 4 8", "concurrency_list: 1 0 4", "wanted levels from 1 to 1000000000, got 0"},
-		{"metadata:", "metadata:\n  metrics: {extractor_pattern: '(a)\\1', metric_names: [X]}", "metadata.metrics.extractor_pattern: the pattern uses the back reference"},
+		{"metadata:", "metadata:\n  metrics: {extractor_pattern: '(a', metric_names: [X]}", "metadata.metrics.extractor_pattern: the pattern is not a regular expression"},
 		{"metadata:", "metadata:\n  metrics: {extractor_pattern: '(a)', metric_names: [X, Y]}", "the pattern has 1 groups for the 2 names"},
 		{"metadata:", "metadata:\n  metrics: {extractor_pattern: '(1)', metric_names: ['=HYPERLINK(0)']}", `metric_names: wanted names of plain text that begin with none of = + - @, got "=HYPERLINK(0)"`},
 		{"metadata:", "metadata:\n  metrics: {extractor_pattern: '(1)', metric_names: [\"a\\e[2J\"]}", `metric_names: wanted names of plain text`},

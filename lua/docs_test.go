@@ -72,7 +72,7 @@ func TestDocumentedExamples(t *testing.T) {
 	}
 }
 
-// Whatever the stubs know is in the documentation.
+// Every function of the stubs is in the documentation; fields are in the stubs alone.
 func TestEverythingIsDocumented(t *testing.T) {
 	data, err := os.ReadFile(docsFile)
 	if err != nil {
@@ -87,11 +87,6 @@ func TestEverythingIsDocumented(t *testing.T) {
 		for _, f := range s.functions {
 			if !regexp.MustCompile("`" + regexp.QuoteMeta(prefix+f) + `\b`).Match(data) {
 				t.Errorf("%s%s is not in %s", prefix, f, docsFile)
-			}
-		}
-		for _, f := range s.fields {
-			if !regexp.MustCompile("[`.]" + f + "\\b").Match(data) {
-				t.Errorf("field %s of %s is not in %s", f, name, docsFile)
 			}
 		}
 	}

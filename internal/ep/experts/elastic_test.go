@@ -77,8 +77,10 @@ func TestDeaths(t *testing.T) {
 }
 
 func TestPlans(t *testing.T) {
+	played := map[string][]Outcome{}
 	for _, name := range []string{"static", "grow", "steps", "replace", "shrink", "single"} {
-		for i, o := range playPlan(t, name) {
+		played[name] = playPlan(t, name)
+		for i, o := range played[name] {
 			for _, rank := range o.Present {
 				if e := o.Episodes[rank]; !e.Silent && (e.MeanUS <= 0 || e.Messages == 0) {
 					t.Errorf("%s, phase %d, rank %d: %+v", name, i+1, rank, e)
@@ -87,13 +89,13 @@ func TestPlans(t *testing.T) {
 		}
 	}
 	// Only ranks that are new are connected.
-	steps := playPlan(t, "steps")
+	steps := played["steps"]
 	for i, joined := range []int{3, 2, 2} {
 		if got := steps[i].Episodes[0].Joined; got != joined {
 			t.Errorf("phase %d: rank 0 connected to %d ranks, want %d", i+1, got, joined)
 		}
 	}
-	if shrink := playPlan(t, "shrink"); shrink[3].Episodes[0].Left != 1 || shrink[3].Episodes[3].Left != 1 {
+	if shrink := played["shrink"]; shrink[3].Episodes[0].Left != 1 || shrink[3].Episodes[3].Left != 1 {
 		t.Errorf("%+v", shrink[3])
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
@@ -163,7 +162,7 @@ var badInputs = []badInput{
 
 // quick is how long perigee may take over input that it refuses; usually it is
 // some tens of milliseconds.
-const quick = 10 * time.Second
+const quick = harness.Patience
 
 func TestBadInput(t *testing.T) {
 	for _, c := range badInputs {

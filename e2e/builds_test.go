@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
@@ -41,7 +40,7 @@ func TestTwoBuilds(t *testing.T) {
 	}
 	for rank, p := range []*harness.Process{start(0, builds[0]), start(1, builds[1])} {
 		o := p.Wait()
-		if o.Code != int(fault.Launch) || o.Took > 5*time.Second {
+		if o.Code != int(fault.Launch) || o.Took > harness.Patience {
 			t.Errorf("rank %d: exit code %d after %v", rank, o.Code, o.Took)
 		}
 		for _, want := range []string{"is perigee 0.1.0 " + other + ", rank 0 on ", " perigee 0.1.0 " + one, "install one version of perigee on all hosts"} {

@@ -190,7 +190,7 @@ func TestCloudAIWrongNumberOfSteps(t *testing.T) {
 	}
 	killed := time.Now()
 	o = other.Wait()
-	if o.Code != int(fault.RankLost) || time.Since(killed) > 10*time.Second {
+	if o.Code != int(fault.RankLost) || time.Since(killed) > harness.Patience {
 		t.Errorf("after the death of process %d: exit code %d after %v", victim, o.Code, time.Since(killed))
 	}
 	harness.Contains(t, "stderr", o.Stderr, "rank 1 on ")

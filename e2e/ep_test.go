@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
@@ -359,7 +358,7 @@ func TestDeathOfTheCommandOfANode(t *testing.T) {
 		}
 	}
 	for _, p := range nodes {
-		p.CheckNothingLeft(5 * time.Second)
+		p.CheckNothingLeft(harness.Patience)
 		p.Wait()
 	}
 }
@@ -407,7 +406,7 @@ func TestStoppedRankOfANode(t *testing.T) {
 		if o := p.Wait(); o.Code != int(fault.Timeout) || i == 0 && !strings.Contains(o.Stderr, "rank 3 ") {
 			t.Errorf("node %d: exit code %d\n%s", i, o.Code, o.Stderr)
 		}
-		p.CheckNothingLeft(5 * time.Second)
+		p.CheckNothingLeft(harness.Patience)
 	}
 }
 

@@ -178,7 +178,7 @@ func TestTorchrunKill(t *testing.T) {
 					t.Errorf("the job went on for %v", took)
 				}
 				for _, p := range ranks {
-					p.CheckNothingLeft(time.Second)
+					p.CheckNothingLeft(harness.Patience)
 				}
 				if victim == 0 {
 					// Each of the others has lost the rank that would report it.

@@ -57,7 +57,7 @@ func together(worlds []*World, programs [][]step) (first error, stuck bool) {
 		})
 	}
 	tooLong := fault.New(fault.Timeout, "stuck")
-	watchdog := time.AfterFunc(30*time.Second, func() { failAll(tooLong) })
+	watchdog := time.AfterFunc(spmdtest.Patience, func() { failAll(tooLong) })
 	defer watchdog.Stop()
 	everywhere(worlds, func(w *World) error {
 		for _, s := range programs[w.Rank()] {

@@ -69,7 +69,7 @@ func TestLoopbackIsDown(t *testing.T) {
 			dir := t.TempDir()
 			c.Dir, c.Argv = dir, slices.Concat(h.Enter(dir), c.Argv)
 			o := harness.Start(t, c).Wait()
-			if o.Code != int(fault.Launch) || o.Took > 30*time.Second {
+			if o.Code != int(fault.Launch) || o.Took > harness.Patience {
 				t.Errorf("exit code %d after %v", o.Code, o.Took)
 			}
 			harness.Contains(t, "stderr", o.Stderr, "the ranks of this host cannot reach each other: ", "  hint: the loopback interface is down")

@@ -182,7 +182,7 @@ func TestLies(t *testing.T) {
 	os.WriteFile(filepath.Join(n.Root, "proc/net/snmp"), []byte("Tcp: MaxConn RetransSegs\nTcp: -1 minus\n"), 0o644)
 	began := time.Now()
 	got := n.Read()
-	if took := time.Since(began); took > 10*time.Second {
+	if took := time.Since(began); took > 5*time.Minute {
 		t.Errorf("it took %v", took)
 	}
 	if got.TCP != nil {

@@ -68,7 +68,7 @@ func TestDeathOfTheLauncher(t *testing.T) {
 			}
 			defer syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 			want := regexp.MustCompile(strings.ReplaceAll(c.want, "LAUNCHER", fmt.Sprint(cmd.Process.Pid)))
-			for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+			for deadline := time.Now().Add(spmdtest.Patience); ; time.Sleep(5 * time.Millisecond) {
 				data, _ := os.ReadFile(file)
 				if want.Match(data) {
 					break

@@ -31,7 +31,7 @@ func challenged(t *testing.T, challenge func() []byte, secret string) (address s
 }
 
 func TestChallengedDial(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	address, admitted := challenged(t, func() []byte { return []byte("secret, backwards: terces") }, "terces")
 	open := func(challenge []byte) ([]byte, error) {

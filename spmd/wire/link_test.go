@@ -90,7 +90,7 @@ func TestLentLinksAreTakenBack(t *testing.T) {
 func TestReceiversShareALink(t *testing.T) {
 	const receivers, each = 4, 300
 	ends := mesh(t, 2)
-	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("a message was forgotten"))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Minute, errors.New("a message was forgotten"))
 	defer cancel()
 	var all sync.WaitGroup
 	for ch := range uint64(receivers) {

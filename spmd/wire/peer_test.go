@@ -17,7 +17,7 @@ func TestRanksThatDialEachOtherShareALink(t *testing.T) {
 	const n, each = 4, 5
 	for range 30 {
 		ends := mesh(t, n)
-		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("a message was lost"))
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Minute, errors.New("a message was lost"))
 		var all sync.WaitGroup
 		for me, e := range ends {
 			for other := range n {

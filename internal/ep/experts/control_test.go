@@ -18,7 +18,7 @@ func playControl(t *testing.T, n int, c Control) (figures []PhaseFigures) {
 	t.Helper()
 	engine := &traffictest.Engine{}
 	must(t, traffictest.Worlds(t, n, func(w *spmd.World) error {
-		w.SetTimeout(60 * time.Second)
+		w.SetTimeout(5 * time.Minute)
 		f, err := c.Play(w, engine, nixl.AgentConfig{Progress: "auto"})
 		if w.Rank() == 0 {
 			figures = f

@@ -43,7 +43,7 @@ func playPlan(t *testing.T, text string) (outcomes []Outcome) {
 		}
 	}()
 	must(t, traffictest.Worlds(t, n, func(w *spmd.World) error {
-		w.SetTimeout(30 * time.Second)
+		w.SetTimeout(5 * time.Minute)
 		list, err := e.Play(w, engine, nixl.AgentConfig{Progress: "auto"})
 		if w.Rank() == 0 {
 			outcomes = list

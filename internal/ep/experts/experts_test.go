@@ -40,7 +40,7 @@ func play(t *testing.T, s Spec, body func(p *Plane) error) []error {
 	t.Helper()
 	engine := &traffictest.Engine{}
 	return traffictest.Worlds(t, s.Selection.Ranks, func(w *spmd.World) error {
-		w.SetTimeout(20 * time.Second)
+		w.SetTimeout(5 * time.Minute)
 		p, err := Open(w, engine, nixl.AgentConfig{Progress: "auto"}, s)
 		if err != nil {
 			return err

@@ -19,7 +19,7 @@ func playOnGPU(t *testing.T, engine *traffictest.Damaged, s Spec, body func(p *P
 	t.Helper()
 	s.Mem = nixl.VRAM
 	return traffictest.Worlds(t, s.Selection.Ranks, func(w *spmd.World) error {
-		w.SetTimeout(20 * time.Second)
+		w.SetTimeout(5 * time.Minute)
 		p, err := Open(w, engine, nixl.AgentConfig{Progress: "auto"}, s)
 		if err != nil {
 			return err
@@ -130,7 +130,7 @@ func TestGPUMemoryOfOtherPlanes(t *testing.T) {
 	e.Spec = spec(t, moe.Shape{Ranks: 4, Tokens: 8, Hidden: 128, Experts: 2, TopK: 4}, moe.FP8, moe.Routing{Family: "distinct"}, 0)
 	e.Spec.Mem = nixl.VRAM
 	must(t, traffictest.Worlds(t, 4, func(w *spmd.World) error {
-		w.SetTimeout(30 * time.Second)
+		w.SetTimeout(5 * time.Minute)
 		list, err := e.Play(w, engine, nixl.AgentConfig{Progress: "auto"})
 		for i, o := range list {
 			if joined := []int{1, 2, 0, 0}[i]; o.Episodes[0].Joined != joined || o.Episodes[0].Messages == 0 {

@@ -8,7 +8,7 @@ import (
 
 // Linear reports work whose time grows much faster than what it works on: make makes n of something, and returns the
 // work. One piece of work with 16 n is compared with 16 pieces with n, so that both take long enough to be measured and
-// collect as much garbage. The processor's time counts, and of the fastest of some repetitions where one is not clear, so
+// collect as much garbage. The processor's time counts, where one is not clear of the fastest of some repetitions, so
 // that other processes hardly matter.
 func Linear(t *testing.T, what string, n int, make func(n int) (work func())) {
 	t.Helper()

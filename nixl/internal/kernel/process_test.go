@@ -123,7 +123,7 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Not waited for yet: a zombie is gone as well.
-	for deadline := time.Now().Add(10 * time.Second); !w.Gone(); runtime.Gosched() {
+	for deadline := time.Now().Add(5 * time.Minute); !w.Gone(); runtime.Gosched() {
 		if time.Now().After(deadline) {
 			t.Fatal("its end is not noticed")
 		}

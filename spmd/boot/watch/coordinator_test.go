@@ -58,7 +58,7 @@ func connectTo(t testing.TB, c *Coordinator, rank int) *speaker {
 	t.Helper()
 	ours, theirs := pair(t)
 	s := &speaker{t: t, conn: ours, in: json.NewDecoder(ours), done: c.Serve(theirs, rank)}
-	ours.SetReadDeadline(time.Now().Add(10 * time.Second))
+	ours.SetReadDeadline(time.Now().Add(5 * time.Minute))
 	if m := s.hear(); m.Is != isSecret || string(m.Secret) != "secret" {
 		t.Fatalf("first words: %+v", m)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // good is a matrix that nothing is wrong with.
@@ -255,9 +256,7 @@ func tree(t *testing.T, dir string) []string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return list
 }
 

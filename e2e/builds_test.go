@@ -11,6 +11,7 @@ import (
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // Two builds in one job are named, each with its commit and host, at once and by both: their first difference would say
@@ -24,13 +25,9 @@ func TestTwoBuilds(t *testing.T) {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	program, err := os.ReadFile(builds[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	stamped := bytes.ReplaceAll(program, []byte(one), []byte(other)) // as a second link would, which takes seconds
-	if err := os.WriteFile(builds[1], stamped, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(builds[1], stamped, 0o755))
 	harness.LookAtSources(t)
 	port := freePort(t)
 	start := func(rank int, program string) *harness.Process {

@@ -18,6 +18,7 @@ import (
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 )
@@ -402,9 +403,7 @@ func TestTimeout(t *testing.T) {
 func TestStdinUntouched(t *testing.T) {
 	harness.ForEngines(t, func(t *testing.T, engine string) {
 		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer r.Close()
 		const bytes = "for the next command\n"
 		if _, err := io.WriteString(w, bytes); err != nil {
@@ -545,9 +544,7 @@ func TestScenarioFillsTheMemory(t *testing.T) {
 end }`})
 	meminfo := filepath.Join(dir, "meminfo")
 	available := func(kib int) {
-		if err := os.WriteFile(meminfo, fmt.Appendf(nil, "MemTotal: 1000000 kB\nMemAvailable: %d kB\n", kib), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(meminfo, fmt.Appendf(nil, "MemTotal: 1000000 kB\nMemAvailable: %d kB\n", kib), 0o644))
 	}
 	available(100_000)
 	const pretend = `mount --bind "$1" /proc/meminfo && shift && exec "$@"`
@@ -659,9 +656,7 @@ func TestSharedMemoryOfKilledRanks(t *testing.T) {
 func segment(t *testing.T) *os.File {
 	t.Helper()
 	f, err := os.CreateTemp("/dev/shm", "ucx_shm_posix_")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() {
 		f.Close()
 		os.Remove(f.Name())
@@ -674,9 +669,7 @@ func segment(t *testing.T) *os.File {
 func TestCrashOfNIXL(t *testing.T) {
 	p := staying(t, "nixl", "workload", 1)
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.Rank(1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cut := 0
 	for _, file := range files {
 		if to, err := os.Readlink(file); err == nil && strings.HasPrefix(to, "/dev/shm/ucx_shm_") {

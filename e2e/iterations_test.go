@@ -9,6 +9,7 @@ import (
 	"perigee/e2e/internal/harness"
 	"perigee/internal/figures/contention"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 )
 
@@ -58,9 +59,7 @@ func TestDuration(t *testing.T) {
 		args = append(args, "--engine", "shm", "--duration", duration)
 		harness.MustRun(t, dir, append(args, "--result", file)...)
 		doc, err := result.Read(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if o := doc.Scenario.Options; o["duration"] != seconds || o["iters"] != nil || o["num_iter"] != nil || o["rounds"] != nil {
 			t.Errorf("%s: the result has the options %v", name, o)
 		}
@@ -103,9 +102,7 @@ func TestIterations(t *testing.T) {
 	} {
 		harness.MustRun(t, dir, append([]string{"sequential-ct-perftest", "--engine", "shm", "--result", "r.json"}, c.args...)...)
 		doc, err := result.Read(filepath.Join(dir, "r.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if w, i := countRuns(doc, "workload"), countRuns(doc, "isolated"); w != c.workload || i != c.isolated {
 			t.Errorf("%q: %d runs of the workload and %d isolated ones, want %d and %d", c.args, w, i, c.workload, c.isolated)
 		}

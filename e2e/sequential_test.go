@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 )
 
@@ -53,16 +54,12 @@ type originalPattern struct {
 func readOriginal(t *testing.T, path string) original {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var loose struct {
 		Iterations [][]map[string]any `json:"iterations_results"`
 		Metadata   map[string]any     `json:"metadata"`
 	}
-	if err := json.Unmarshal(data, &loose); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &loose))
 	for _, patterns := range loose.Iterations {
 		for _, p := range patterns {
 			wantKeys(t, p, "isolated_latency", "isolated_latency_median", "latency", "max_end_ts", "mean_bw", "min_start_ts", "num_senders", "size")
@@ -73,9 +70,7 @@ func readOriginal(t *testing.T, path string) original {
 		wantKeys(t, i.(map[string]any), "start_ts", "tps_end_ts", "tps_start_ts")
 	}
 	var o original
-	if err := json.Unmarshal(data, &o); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &o))
 	return o
 }
 
@@ -139,9 +134,7 @@ func play(t *testing.T, dir, config, engine string, args ...string) (original, *
 	}
 	out := readOriginal(t, filepath.Join(dir, "out.json"))
 	doc, err := result.Read(filepath.Join(dir, "result.json.zst"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if doc.Status != result.Complete || doc.Failure != nil || doc.Engine == nil || doc.Engine.Name != engine {
 		t.Fatalf("status %s, failure %v, engine %+v", doc.Status, doc.Failure, doc.Engine)
 	}
@@ -363,14 +356,10 @@ func generate(t *testing.T, model string, shape []string) string {
 func reshard(t *testing.T, dir string, shards int) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, "w", "metadata.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	text := strings.ReplaceAll(string(data), "- matrix_file:", fmt.Sprintf("- shards: %d\n  matrix_file:", shards))
 	name := fmt.Sprintf("w/shards%d.yaml", shards)
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	return name
 }
 
@@ -403,9 +392,7 @@ func TestFormats(t *testing.T) {
 				dir := harness.Files(t, map[string]string{"sub/" + name: text, "sub/m.txt": "0 64K\n3 0\n"})
 				harness.MustRun(t, dir, "sequential-ct-perftest", "sub/"+name, "--engine", "shm", "--result", "r"+format)
 				doc, err := result.Read(filepath.Join(dir, "r"+format))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				want := result.Pattern{
 					Name: "pattern 0 (m.txt)", Mem: "dram", Op: "READ", Shards: 3, Senders: 2, Meet: "initiators",
 					Metadata: map[string]any{"isl": 5.0, "tag": "x"},
@@ -442,9 +429,7 @@ func countRuns(doc *result.Document, phase string) int {
 func checkMagic(t *testing.T, path, format string) {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	magic := map[string]string{".json": `{"schema":"perigee.result/`, ".json.gz": "\x1f\x8b", ".json.zst": "\x28\xb5\x2f\xfd"}[format]
 	if !strings.HasPrefix(string(data), magic) {
 		t.Errorf("%s begins with %q, want %q", path, data[:min(len(data), 20)], magic)

@@ -168,7 +168,7 @@ func TestDoubtsWait(t *testing.T) {
 			return first.call(w.All())
 		})
 	}
-	must(t, together(late, late))
+	mustAll(t, together(late, late))
 	if n := worlds[2].detector.asked.Load(); n != 0 {
 		t.Errorf("%d inquiries are kept though nothing is to be said", n)
 	}

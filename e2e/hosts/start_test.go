@@ -12,6 +12,7 @@ import (
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 )
 
@@ -114,9 +115,7 @@ func TestStartByTheClockBetweenHosts(t *testing.T) {
 	out := c.start(t, spec{ranks: 2, dir: dir, args: []string{"sequential-ct-perftest", "c.yaml", "--result", "r.json"}}).mustEnd()
 	harness.Contains(t, "stdout", out, "# start skew by the clock: median ", "uncertainty of the clocks ")
 	doc, err := result.Read(filepath.Join(dir, "r.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	closest := int64(math.MaxInt64)
 	for _, m := range doc.Measurements {
 		if m.AgreedNS == nil || m.StartSkewNS == nil {

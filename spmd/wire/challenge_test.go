@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 )
 
 // challenged starts a listener with a challenge and returns its address.
@@ -23,9 +24,7 @@ func challenged(t *testing.T, challenge func() []byte, secret string) (address s
 		in <- from
 		c.Close()
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(d.Close)
 	return fmt.Sprint("127.0.0.1:", d.Port()), in
 }

@@ -16,6 +16,7 @@ import (
 
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 )
 
 func TestParsePath(t *testing.T) {
@@ -187,9 +188,7 @@ func TestLookFindsTheSame(t *testing.T) {
 		v := values(4).Draw(t, "document")
 		p := path(rapid.SliceOfN(steps, 0, 4).Draw(t, "path"))
 		text, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		want, real := plainly(v, p)
 		ok := real > 0 || len(want) == 0
 		var out strings.Builder
@@ -205,9 +204,7 @@ func TestLookFindsTheSame(t *testing.T) {
 		}
 		var lines strings.Builder
 		for _, w := range want {
-			if err := writeValue(&lines, w); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, writeValue(&lines, w))
 		}
 		if diff := cmp.Diff(lines.String(), out.String()); diff != "" {
 			t.Fatalf("%s in %s (-want +got):\n%s", p, text, diff)
@@ -238,9 +235,7 @@ func TestLookSaysWhatIsMissing(t *testing.T) {
 		".patterns[0].name[0]": {".patterns[0].name is a text, want a list", ""},
 	} {
 		parsed, err := parsePath(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var out strings.Builder
 		missing, ok := errors.AsType[*absent](look(strings.NewReader(text), parsed, false, &out))
 		if !ok || missing.text != want[0] || missing.hint != want[1] {
@@ -266,9 +261,7 @@ func TestLookPrints(t *testing.T) {
 		{".", strings.ReplaceAll(text, `\u00e9`, "é") + "\n", false},
 	} {
 		p, err := parsePath(c.path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var out strings.Builder
 		if err := look(strings.NewReader(text), p, c.raw, &out); err != nil || out.String() != c.want {
 			t.Errorf("%s: got %q, %v; want %q", c.path, out.String(), err, c.want)

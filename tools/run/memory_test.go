@@ -13,6 +13,7 @@ import (
 
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/memory"
+	"perigee/internal/kit/must"
 	"perigee/spmd"
 )
 
@@ -54,14 +55,10 @@ func TestWatchMemoryOfLimitedProcess(t *testing.T) {
 		return
 	}
 	kept := make([]byte, 256<<20)
-	if err := unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: 1 << 50, Max: unix.RLIM_INFINITY}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: 1 << 50, Max: unix.RLIM_INFINITY}))
 	left, _ := memory.Limited()
 	limit := uint64(1<<50 - left + 256<<20)
-	if err := unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: limit, Max: unix.RLIM_INFINITY}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: limit, Max: unix.RLIM_INFINITY}))
 	worlds, _ := spmd.NewInMemory(1)
 	k := &rank{world: worlds[0]}
 	go k.watchMemory(math.MaxInt64, func() (int64, error) { return math.MaxInt64, nil })

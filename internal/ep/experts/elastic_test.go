@@ -14,6 +14,7 @@ import (
 	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 	"perigee/internal/traffic/traffictest"
 	"perigee/nixl"
 	"perigee/spmd"
@@ -26,9 +27,7 @@ const patience = 3 * time.Second
 func playPlan(t *testing.T, text string) (outcomes []Outcome) {
 	t.Helper()
 	plan, err := ParsePlan(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	n := PlanRanks(plan)
 	e := Elastic{
 		Plan: plan, Warmup: 1, Iterations: 4, Patience: patience,
@@ -42,7 +41,7 @@ func playPlan(t *testing.T, text string) (outcomes []Outcome) {
 			t.Errorf("%d of %d phases were handed on when they were over", len(each), len(outcomes))
 		}
 	}()
-	must(t, traffictest.Worlds(t, n, func(w *spmd.World) error {
+	mustAll(t, traffictest.Worlds(t, n, func(w *spmd.World) error {
 		w.SetTimeout(5 * time.Minute)
 		list, err := e.Play(w, engine, nixl.AgentConfig{Progress: "auto"})
 		if w.Rank() == 0 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"perigee/internal/ep/moe"
+	"perigee/internal/kit/must"
 	"perigee/internal/traffic/traffictest"
 	"perigee/nixl"
 	"perigee/spmd"
@@ -16,9 +17,7 @@ func spec(t testing.TB, shape moe.Shape, payload moe.Payload, r moe.Routing, red
 	t.Helper()
 	shape.Experts *= shape.Ranks // given for each rank
 	s, err := moe.Route(shape, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p := moe.Contiguous(shape)
 	if redundant > 0 {
 		loads := make([]float64, shape.Experts)
@@ -27,9 +26,7 @@ func spec(t testing.TB, shape moe.Shape, payload moe.Payload, r moe.Routing, red
 		}
 		perRank := shape.ExpertsPerRank() + redundant
 		b, err := moe.Balance(loads, moe.Balancing{Replicas: shape.Ranks * perRank, Groups: 1, Nodes: 1, GPUs: shape.Ranks})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		p = moe.NewPlacement(b.Logical, shape.Experts, perRank)
 	}
 	return Spec{Selection: s, Placement: p, Payload: payload, Seed: 3}
@@ -50,7 +47,7 @@ func play(t *testing.T, s Spec, body func(p *Plane) error) []error {
 	})
 }
 
-func must(t *testing.T, errs []error) {
+func mustAll(t *testing.T, errs []error) {
 	t.Helper()
 	for rank, err := range errs {
 		if err != nil {
@@ -63,9 +60,7 @@ func must(t *testing.T, errs []error) {
 // free-running iterations leave behind.
 func TestEveryRoutingArrives(t *testing.T) {
 	m, err := moe.DistanceMatrix(4, 1<<20, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	shape := func(ranks, tokens, hidden, perRank, topk int) moe.Shape {
 		return moe.Shape{Ranks: ranks, Tokens: tokens, Hidden: hidden, Experts: perRank, TopK: topk}
 	}
@@ -85,9 +80,9 @@ func TestEveryRoutingArrives(t *testing.T) {
 		{"balanced", spec(t, shape(4, 24, 384, 4, 4), moe.FP8, moe.Routing{Family: "zipf", Exponent: 1.2}, 2)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			must(t, play(t, test.s, playPairs(i)))
+			mustAll(t, play(t, test.s, playPairs(i)))
 			test.s.Direct = true
-			must(t, play(t, test.s, playPairs(i+1)))
+			mustAll(t, play(t, test.s, playPairs(i+1)))
 		})
 	}
 }
@@ -103,7 +98,7 @@ func TestBytesOfSharedExperts(t *testing.T) {
 	s := spec(t, moe.Shape{Ranks: 2, Tokens: 8, Hidden: 128, Experts: 2, TopK: 2}, moe.FP8, moe.Routing{Family: "uniform"}, 0)
 	var bytes []Bases
 	for _, s := range []Spec{s, shared(s, 2)} {
-		must(t, play(t, s, func(p *Plane) error {
+		mustAll(t, play(t, s, func(p *Plane) error {
 			f, err := p.Measure(EndToEnd, 1, 3, Moving, nil)
 			if f != nil {
 				bytes = append(bytes, f.Bytes)

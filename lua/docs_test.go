@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 const docsFile = "../docs/lua.md"
@@ -18,18 +20,14 @@ var block = regexp.MustCompile("(?m)(?:^<!-- (\\w+): (.*) -->\n)?^```(\\w*)\n((?
 // files that scenarios read.
 func TestDocumentedExamples(t *testing.T) {
 	data, err := os.ReadFile(docsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Chdir(t.TempDir())
 	ran := 0
 	for _, m := range block.FindAllStringSubmatch(string(data), -1) {
 		how, args, language, text := m[1], strings.Fields(m[2]), m[3], m[4]
 		switch {
 		case how == "file":
-			if err := os.WriteFile(args[0], []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(args[0], []byte(text), 0o644))
 			continue
 		case language == "lua" && how == "body":
 			text = body(text)
@@ -75,9 +73,7 @@ func TestDocumentedExamples(t *testing.T) {
 // Every function of the stubs is in the documentation; fields are in the stubs alone.
 func TestEverythingIsDocumented(t *testing.T) {
 	data, err := os.ReadFile(docsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	objects := map[string]string{"Matrix": "m:", "Plan": "plan:", "Lanes": "lanes:", "Plane": "plane:", "Replay": "r:", "ProgressBar": "bar:", "ResultTable": "t:", globals: ""}
 	for name, s := range readStubs(t) {
 		prefix, isObject := objects[name]

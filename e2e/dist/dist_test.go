@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 // made is the folder that packaging/dist has filled.
@@ -122,9 +124,7 @@ func TestChecksums(t *testing.T) {
 // The bill of materials names each module that the program was linked with.
 func TestBillOfMaterials(t *testing.T) {
 	data, err := os.ReadFile(one(t, "*.cdx.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var bom struct {
 		BOMFormat  string
 		Components []struct{ Name, Version, PURL string }

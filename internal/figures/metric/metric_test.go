@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
 )
@@ -15,9 +16,7 @@ import (
 // The documentation lists every metric, with its unit, and no other.
 func TestDocumented(t *testing.T) {
 	data, err := os.ReadFile("../../../docs/thresholds.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, section, _ := strings.Cut(string(data), "## Metrics")
 	section, _, _ = strings.Cut(section, "### What counts")
 	documented := map[string]bool{}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 )
 
@@ -25,9 +26,7 @@ func TestAccountsOfNIXL(t *testing.T) {
 	harness.NeedNIXL(t)
 	const message, plan = 64 << 10, 2 * 5000 * 64 << 10
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 	l.Close()
 	play := func(env ...string) (string, *result.Accounts) {
@@ -38,9 +37,7 @@ func TestAccountsOfNIXL(t *testing.T) {
 		out := harness.Start(t, harness.Command{Dir: dir, Env: env,
 			Args: []string{"run", "many.lua", "--engine", "nixl", "--result", "r.json"}}).MustEnd().Stdout
 		doc, err := result.Read(filepath.Join(dir, "r.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if doc.Accounts == nil || doc.Accounts.Total.Plan != plan || doc.Accounts.Missing != 0 {
 			t.Fatalf("accounts %+v\n%s", doc.Accounts, out)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/kit/must"
 )
 
 // What the barriers before the runs of a sweep were like stands below its table, once.
@@ -21,9 +22,7 @@ func TestSweepTellsSkew(t *testing.T) {
 // A bandwidth of files is not taken for one of memory.
 func TestReportOfFiles(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "files"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, "files"), 0o755))
 	harness.MustRun(t, dir, "run", "kvbench", "-n", "2", "--engine", "shm", "--filepath", "files", "--backend", "POSIX", "--start_block_size", "64K",
 		"--max_block_size", "64K", "--max_batch_size", "1", "--num_iter", "20", "--result", "r.json")
 	for _, format := range []string{"text", "json"} {

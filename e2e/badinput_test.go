@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // good is a matrix that nothing is wrong with.
@@ -163,7 +163,7 @@ var badInputs = []badInput{
 
 // quick is how long perigee may take over input that it refuses; usually it is
 // some tens of milliseconds.
-const quick = 10 * time.Second
+const quick = harness.Patience
 
 func TestBadInput(t *testing.T) {
 	for _, c := range badInputs {
@@ -256,9 +256,7 @@ func tree(t *testing.T, dir string) []string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return list
 }
 

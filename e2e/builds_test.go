@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // Two builds in one job are named, each with its commit and host, at once and by both: their first difference would say
@@ -25,13 +25,9 @@ func TestTwoBuilds(t *testing.T) {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	program, err := os.ReadFile(builds[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	stamped := bytes.ReplaceAll(program, []byte(one), []byte(other)) // as a second link would, which takes seconds
-	if err := os.WriteFile(builds[1], stamped, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(builds[1], stamped, 0o755))
 	harness.LookAtSources(t)
 	port := freePort(t)
 	start := func(rank int, program string) *harness.Process {
@@ -41,7 +37,7 @@ func TestTwoBuilds(t *testing.T) {
 	}
 	for rank, p := range []*harness.Process{start(0, builds[0]), start(1, builds[1])} {
 		o := p.Wait()
-		if o.Code != int(fault.Launch) || o.Took > 5*time.Second {
+		if o.Code != int(fault.Launch) || o.Took > harness.Patience {
 			t.Errorf("rank %d: exit code %d after %v", rank, o.Code, o.Took)
 		}
 		for _, want := range []string{"is perigee 0.1.0 " + other + ", rank 0 on ", " perigee 0.1.0 " + one, "install one version of perigee on all hosts"} {

@@ -18,6 +18,7 @@ import (
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result/resulttest"
 )
 
@@ -70,9 +71,7 @@ func steps(t *testing.T, n int, etcd, command string) (all []*harness.Process) {
 	t.Helper()
 	dir := harness.Files(t, map[string]string{"env_vars.sh": "export FROM_FILE=1\n"})
 	for _, name := range []string{"nixlbench", "perigee"} {
-		if err := os.Symlink(harness.Program, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(harness.Program, filepath.Join(dir, name)))
 	}
 	for i := range n {
 		if i > 0 {
@@ -190,7 +189,7 @@ func TestCloudAIWrongNumberOfSteps(t *testing.T) {
 	}
 	killed := time.Now()
 	o = other.Wait()
-	if o.Code != int(fault.RankLost) || time.Since(killed) > 10*time.Second {
+	if o.Code != int(fault.RankLost) || time.Since(killed) > harness.Patience {
 		t.Errorf("after the death of process %d: exit code %d after %v", victim, o.Code, time.Since(killed))
 	}
 	harness.Contains(t, "stderr", o.Stderr, "rank 1 on ")
@@ -262,13 +261,9 @@ func TestCloudAIExamples(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			var e example
-			if err := toml.Unmarshal(data, &e); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, toml.Unmarshal(data, &e))
 			switch e.Template {
 			case "NIXLBench":
 				rows := checkSteps(t, steps(t, 2, harness.StartEtcd(t), e.join("path_to_benchmark")+

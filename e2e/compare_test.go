@@ -11,6 +11,7 @@ import (
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 )
 
@@ -129,9 +130,7 @@ func TestCompareJSON(t *testing.T) {
 		t.Errorf("2000 times the bytes: %+v", worse)
 	}
 	doc, err := result.Read(filepath.Join(big, "r.json.zst"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, r := range one.Rows {
 		// The result keeps nanoseconds, of whose median both take milliseconds, each in its own order of divisions.
 		want := *doc.Patterns[0].LatencyMS
@@ -184,12 +183,8 @@ end }`,
 	if again.Code != o.Code || again.Stdout != o.Stdout {
 		t.Errorf("compare of the kept results:\n%s\nrerun:\n%s", again.Stdout, o.Stdout)
 	}
-	if err := os.Mkdir(filepath.Join(dir, "claimed"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "claimed/.perigee-rerun"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, "claimed"), 0o700))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "claimed/.perigee-rerun"), nil, 0o600))
 	if _, err := os.Stat(filepath.Join(dir, "kept/.perigee-rerun")); err == nil {
 		t.Error("the mark of the series is left behind")
 	}

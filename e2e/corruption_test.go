@@ -11,6 +11,7 @@ import (
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // oneByte is what verification says when byte 40000 of a buffer has changed: messages that are received begin 4096 bytes
@@ -56,9 +57,7 @@ func bufferOf(t *testing.T, pid int) *os.File {
 	for _, fd := range fds {
 		if name, err := os.Readlink(fd); err == nil && strings.HasPrefix(name, "/memfd:perigee ") {
 			f, err := os.OpenFile(fd, os.O_RDWR, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			return f
 		}
 	}

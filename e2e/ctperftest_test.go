@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 )
 
@@ -48,9 +49,7 @@ func TestCTPerftest(t *testing.T) {
 					o := harness.MustRun(t, dir, "ct-perftest", "c.yaml", "--engine", engine, "--verify-buffers",
 						"--json-output-path", "o.json", "--result", "r.json.gz")
 					doc, err := result.Read(filepath.Join(dir, "r.json.gz"))
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, err)
 					checkTotals(t, o.Stdout, doc, 4)
 					checkByRank(t, o.Stdout, byRank, 4)
 					checkSingleJSON(t, filepath.Join(dir, "o.json"), byRank, 4)
@@ -74,9 +73,7 @@ func TestTotalTimeOfVerifiedRuns(t *testing.T) {
 			}
 			o := harness.MustRun(t, dir, args...)
 			doc, err := result.Read(filepath.Join(dir, "r.json"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			row := readTable(t, o.Stdout, totalColumns...)[0]
 			wantCell(t, row[1], *doc.Thresholds[0].Value, 6)
 			wantCell(t, row[4], *doc.Thresholds[1].Value, 3)
@@ -165,9 +162,7 @@ func checkByRank(t *testing.T, stdout string, want map[int]int64, iters int) {
 	got := map[int]int64{}
 	for _, row := range readTable(t, stdout, byRankColumns...) {
 		rank, err := strconv.Atoi(row[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		got[rank] = want[rank]
 		wantCell(t, row[1], float64(want[rank])*float64(iters)/1e9, 3)
 		ms, _ := strconv.ParseFloat(row[2], 64)
@@ -184,13 +179,9 @@ func checkByRank(t *testing.T, stdout string, want map[int]int64, iters int) {
 func checkSingleJSON(t *testing.T, path string, want map[int]int64, iters int) {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var loose map[string]any
-	if err := json.Unmarshal(data, &loose); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &loose))
 	wantKeys(t, loose, "avg_latency_s", "bandwidth_by_rank", "iters", "total_size_gb", "total_time_s")
 	if loose["iters"] != float64(iters) {
 		t.Errorf("iters is %v", loose["iters"])
@@ -219,9 +210,7 @@ func TestCTPerftestWithFiles(t *testing.T) {
 	})
 	o := harness.MustRun(t, dir, "ct-perftest", "c.yaml", "--engine", "shm", "--result", "r.json", "--threshold", "total_time_s.max < 1000")
 	doc, err := result.Read(filepath.Join(dir, "r.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	checkTotals(t, o.Stdout, doc, iters)
 	wantCell(t, readTable(t, o.Stdout, totalColumns...)[0][1], *doc.Thresholds[0].Value, 6)
 	if len(doc.Storage) != iters {

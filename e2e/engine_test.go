@@ -10,6 +10,7 @@ import (
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 )
 
@@ -139,9 +140,7 @@ func TestFullDisk(t *testing.T) {
 func TestFullDevice(t *testing.T) {
 	dir := harness.Files(t, map[string]string{"c.yaml": pattern(), "m.txt": good})
 	for _, c := range [][2]string{{"--result", "r.json"}, {"--json-output-path", "o.json"}} {
-		if err := os.Symlink("/dev/full", filepath.Join(dir, c[1])); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink("/dev/full", filepath.Join(dir, c[1])))
 		o := harness.Run(t, dir, "sequential-ct-perftest", "c.yaml", "--engine", "shm", c[0], c[1])
 		checkComplaint(t, o, fault.Output, "cannot write "+c[1], "no space left on device")
 	}
@@ -153,9 +152,7 @@ func sockets(t *testing.T, pid int) (count int) {
 	own := map[string]bool{}
 	dir := fmt.Sprintf("/proc/%d/", pid)
 	files, err := os.ReadDir(dir + "fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, f := range files {
 		if target, err := os.Readlink(dir + "fd/" + f.Name()); err == nil {
 			own[target] = true

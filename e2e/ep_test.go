@@ -11,10 +11,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 	"perigee/nixl/device/devicetest"
@@ -49,9 +49,7 @@ func TestExperts(t *testing.T) {
 func checkExpertsJSON(t *testing.T, path string) {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var got struct {
 		Config  struct{ Tokens []int } `json:"config"`
 		Results map[string]struct {
@@ -63,9 +61,7 @@ func checkExpertsJSON(t *testing.T, path string) {
 			}
 		}
 	}
-	if err := json.Unmarshal(data, &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &got))
 	one := got.Results["combine_t16_h256_e4"]
 	if len(got.Results) != 6 || one.Test != "combine" || len(one.Results) != 3 {
 		t.Fatalf("%+v", got)
@@ -82,9 +78,7 @@ func checkExpertsJSON(t *testing.T, path string) {
 // Loads come from a file of any name.
 func TestExpertsOfLoads(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "loads.txt"), []byte("# layer 0\n1 2 3 4\n4,3,2,1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "loads.txt"), []byte("# layer 0\n1 2 3 4\n4,3,2,1\n"), 0o600))
 	o := harness.MustRun(t, dir, "ep", "data-plane", "--engine", "shm", "--num-processes", "2", "--tokens", "8", "--hidden", "256", "--topk", "2",
 		"--experts-per-rank", "2", "--mode", "dispatch", "--iters", "2", "--warmup", "1", "--routing", "loads", "--loads", "loads.txt", "--layer", "1")
 	harness.Contains(t, "stdout", o.Stdout, "Data Plane (dispatch): 2/2 ranks passed\n")
@@ -94,9 +88,7 @@ func TestExpertsOfLoads(t *testing.T) {
 func TestExpertsOfModels(t *testing.T) {
 	harness.ForEngines(t, func(t *testing.T, engine string) {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "tiny.yaml"), []byte(tinyModel), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, "tiny.yaml"), []byte(tinyModel), 0o600))
 		for _, staging := range []string{"on", "off"} {
 			o := harness.MustRun(t, dir, "ep", "data-plane", "--engine", engine, "--num-processes", "2", "--tokens", "8", "--model", "./tiny.yaml",
 				"--entry", "moving,fresh,steady", "--staging", staging, "--iters", "3", "--verify", "--result", "r.json")
@@ -217,9 +209,7 @@ func TestExpertsFailedInJSON(t *testing.T) {
 	}
 	harness.Contains(t, "stdout", o.Stdout, "Data Plane (e2e): 0/2 ranks passed\n", "\n  Rank 1: ")
 	data, err := os.ReadFile(filepath.Join(dir, "out.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var got struct {
 		Results map[string]struct {
 			Results []struct {
@@ -229,9 +219,7 @@ func TestExpertsFailedInJSON(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal(data, &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &got))
 	list := got.Results["e2e_t8_h128_e8"].Results
 	if len(list) != 2 || list[1].Rank != 1 || list[1].Passed || !strings.Contains(list[1].Error, "dispatch to rank 1") {
 		t.Errorf("%s", data)
@@ -359,7 +347,7 @@ func TestDeathOfTheCommandOfANode(t *testing.T) {
 		}
 	}
 	for _, p := range nodes {
-		p.CheckNothingLeft(5 * time.Second)
+		p.CheckNothingLeft(harness.Patience)
 		p.Wait()
 	}
 }
@@ -407,7 +395,7 @@ func TestStoppedRankOfANode(t *testing.T) {
 		if o := p.Wait(); o.Code != int(fault.Timeout) || i == 0 && !strings.Contains(o.Stderr, "rank 3 ") {
 			t.Errorf("node %d: exit code %d\n%s", i, o.Code, o.Stderr)
 		}
-		p.CheckNothingLeft(5 * time.Second)
+		p.CheckNothingLeft(harness.Patience)
 	}
 }
 

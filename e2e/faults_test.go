@@ -18,12 +18,13 @@ import (
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 )
 
 // atOnce is how long a job may last after its failure.
-const atOnce = 5 * time.Second
+const atOnce = harness.Patience
 
 // staying starts the scenario that stays in a phase, and returns when the given
 // rank has reached it.
@@ -47,7 +48,7 @@ func failed(t *testing.T, p *harness.Process, kind fault.Kind, wanted ...string)
 	if took := time.Since(since); took > atOnce {
 		t.Errorf("the job went on for %v", took)
 	}
-	p.CheckNothingLeft(time.Second)
+	p.CheckNothingLeft(harness.Patience)
 	o.Took = 0 // the job had its own time
 	checkComplaint(t, o, kind, wanted...)
 	return o
@@ -282,7 +283,7 @@ end }
 	p := harness.Start(t, harness.Command{Dir: dir, Args: []string{"run", "s.lua", "-n", "2", "--engine", "shm", "--result", "r.json"}})
 	p.UntilPrints("busy")
 	harness.Signal(t, p.Cmd.Process.Pid, syscall.SIGKILL)
-	p.CheckNothingLeft(2 * atOnce)
+	p.CheckNothingLeft(atOnce)
 	if doc := partial(t, p, fault.RankLost, -1, ""); len(doc.Measurements) != 1 {
 		t.Errorf("%d runs in the partial result", len(doc.Measurements))
 	}
@@ -317,7 +318,7 @@ func scripted(t *testing.T, engine, source string) harness.Outcome {
 	if o.Took > atOnce {
 		t.Errorf("the job lasted %v", o.Took)
 	}
-	p.CheckNothingLeft(time.Second)
+	p.CheckNothingLeft(harness.Patience)
 	return o
 }
 
@@ -402,9 +403,7 @@ func TestTimeout(t *testing.T) {
 func TestStdinUntouched(t *testing.T) {
 	harness.ForEngines(t, func(t *testing.T, engine string) {
 		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer r.Close()
 		const bytes = "for the next command\n"
 		if _, err := io.WriteString(w, bytes); err != nil {
@@ -438,7 +437,7 @@ func TestSamplesAreKept(t *testing.T) {
 end }`})
 	p := harness.Start(t, harness.Command{Dir: dir, Argv: []string{harness.Program, "run", "-n", "2", "s.lua", "--engine", "shm", "--result", "r.json"}})
 	file := filepath.Join(dir, "r.json")
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(harness.Patience); ; time.Sleep(10 * time.Millisecond) {
 		if saved(file) || time.Now().After(deadline) {
 			break
 		}
@@ -459,7 +458,7 @@ func TestLastSamplesAreKept(t *testing.T) {
 		p := harness.Start(t, harness.Command{Dir: dir, Argv: []string{harness.Program, "run", "-n", "2", "s.lua", "--engine", "shm", "--result", "r.json"}})
 		file := filepath.Join(dir, "r.json")
 		got := 0
-		for deadline := time.Now().Add(time.Minute); got < 1000 && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		for deadline := time.Now().Add(harness.Patience); got < 1000 && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 			if d, err := result.Read(file); err == nil && len(d.Metrics) == 1 {
 				got = len(d.Metrics[0].Values)
 			}
@@ -472,7 +471,7 @@ func TestLastSamplesAreKept(t *testing.T) {
 	}
 }
 
-// What was measured of one plan is there while the scenario is still at it, in each scenario that measures run by run.
+// What was measured of one plan is there while the scenario is still at it, in a list of patterns, in one, and where no pattern is.
 func TestRunsAreKept(t *testing.T) {
 	pattern := "{matrix_file: m.txt}"
 	dir := harness.Files(t, map[string]string{
@@ -481,7 +480,6 @@ func TestRunsAreKept(t *testing.T) {
 	})
 	for name, args := range map[string][]string{
 		"sequential": {"sequential-ct-perftest", "list.yaml"}, "ct": {"ct-perftest", "one.yaml"},
-		"alltoall": {"run", "alltoall", "--size", "256K", "--iters", "400000"}, "pingpong": {"run", "pingpong", "--size", "256K", "--iters", "400000"},
 		"control": {"ep", "control-plane", "--rounds", "100000000", "--experts-per-rank", "1"},
 	} {
 		file := filepath.Join(dir, name+".json")
@@ -490,7 +488,7 @@ func TestRunsAreKept(t *testing.T) {
 			d, err := result.Read(file)
 			return err == nil && (len(d.Measurements) > 0 || d.Values["ep_control"] != nil)
 		}
-		for deadline := time.Now().Add(time.Minute); !some() && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(harness.Patience); !some() && time.Now().Before(deadline); {
 			time.Sleep(50 * time.Millisecond)
 		}
 		harness.Signal(t, p.Rank(0), syscall.SIGKILL)
@@ -546,9 +544,7 @@ func TestScenarioFillsTheMemory(t *testing.T) {
 end }`})
 	meminfo := filepath.Join(dir, "meminfo")
 	available := func(kib int) {
-		if err := os.WriteFile(meminfo, fmt.Appendf(nil, "MemTotal: 1000000 kB\nMemAvailable: %d kB\n", kib), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(meminfo, fmt.Appendf(nil, "MemTotal: 1000000 kB\nMemAvailable: %d kB\n", kib), 0o644))
 	}
 	available(100_000)
 	const pretend = `mount --bind "$1" /proc/meminfo && shift && exec "$@"`
@@ -660,9 +656,7 @@ func TestSharedMemoryOfKilledRanks(t *testing.T) {
 func segment(t *testing.T) *os.File {
 	t.Helper()
 	f, err := os.CreateTemp("/dev/shm", "ucx_shm_posix_")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() {
 		f.Close()
 		os.Remove(f.Name())
@@ -675,9 +669,7 @@ func segment(t *testing.T) *os.File {
 func TestCrashOfNIXL(t *testing.T) {
 	p := staying(t, "nixl", "workload", 1)
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.Rank(1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cut := 0
 	for _, file := range files {
 		if to, err := os.Readlink(file); err == nil && strings.HasPrefix(to, "/dev/shm/ucx_shm_") {
@@ -691,7 +683,7 @@ func TestCrashOfNIXL(t *testing.T) {
 		t.Fatalf("rank 1 has no file of UCX's open: %v", files)
 	}
 	o := p.Wait()
-	p.CheckNothingLeft(time.Second)
+	p.CheckNothingLeft(harness.Patience)
 	harness.Contains(t, "stderr", o.Stderr, "crashed: memory that it shares has lost its file's room (SIGBUS)")
 	if o.Code != int(fault.RankLost) || strings.Contains(o.Stderr, "goroutine ") {
 		t.Errorf("exit code %d\n%s", o.Code, o.Stderr)

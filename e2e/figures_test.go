@@ -10,23 +10,20 @@ import (
 	"time"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/kit/must"
 )
 
 // memory reads a figure of a process's memory in KiB from a file in /proc.
 func memory(t *testing.T, pid int, file, key string) int {
 	t.Helper()
 	f, err := os.Open(fmt.Sprintf("/proc/%d/%s", pid, file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	s := bufio.NewScanner(f)
 	for s.Scan() {
 		if rest, ok := strings.CutPrefix(s.Text(), key+":"); ok {
 			kib, err := strconv.Atoi(strings.Fields(rest)[0])
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			return kib
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 )
 
@@ -22,9 +23,7 @@ func shell(t *testing.T, dir, line string) (out string, err error) {
 		"c.yaml": "traffic_pattern:\n  matrix_file: m.txt\n",
 		"m.txt":  good,
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	cmd := exec.Command("timeout", "60", "bash", "-c", line)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "p="+harness.Program)
@@ -71,9 +70,7 @@ func TestResultThroughALinkOfAColleague(t *testing.T) {
 		os.MkdirAll(filepath.Join(dir, "results"), 0o755), os.Mkdir(team, 0o775), os.Symlink("../results", team+"/latest"),
 		os.Chown(team, project, project), os.Chmod(team, 0o775|fs.ModeSetgid), os.Lchown(team+"/latest", colleague, project),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	out, err := shell(t, dir, "$p run s.lua -n 1 --engine shm --result team/latest/r.json")
 	if err != nil {

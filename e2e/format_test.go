@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/kit/must"
 )
 
 // command is a line of the help that names a command.
@@ -40,9 +41,7 @@ func commandsWith(t *testing.T, dir string, words ...string) (list []string) {
 func TestEveryFormatIsJSON(t *testing.T) {
 	data := func(path string) string {
 		path, err := filepath.Abs(filepath.Join("..", "tools", filepath.FromSlash(path)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return path
 	}
 	dir := harness.Files(t, map[string]string{

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/page/pagetest"
 )
 
@@ -15,9 +16,7 @@ import (
 // begins with a sentence, or a verdict. With PERIGEE_SCREENSHOTS pictures like those are made in that folder.
 func TestGallery(t *testing.T) {
 	text, err := os.ReadFile("../docs/gallery.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	commands := "set -ex\n"
 	for _, m := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
 		commands += m[1]

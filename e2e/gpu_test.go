@@ -9,6 +9,7 @@ import (
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/nixl/device/devicetest"
 )
@@ -27,9 +28,7 @@ func gpuFolder(t *testing.T) string {
 	for name, text := range map[string]string{
 		"config.yaml": "traffic_patterns:\n- matrix_file: both.txt\n- matrix_file: one.txt\n", "both.txt": "0 1M\n300K 0\n", "one.txt": "0 5M\n0 0\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	return dir
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 )
 
@@ -33,15 +34,11 @@ func TestOneIsolatedLatency(t *testing.T) {
 	out := harness.MustRun(t, dir, args...)
 	table := readTable(t, out.Stdout, "Transfer size (GB)", "Latency (ms)", "Isolated Latency (ms)", "Num Senders", "Mean BW (GB/s)")
 	doc, err := result.Read(filepath.Join(dir, "r.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	shown := harness.MustRun(t, dir, "result", "show", "r.json").Stdout
 	converted, err := csv.NewReader(strings.NewReader(
 		harness.MustRun(t, dir, "result", "convert", "r.json", "-", "--format", "csv", "--rows", "pattern").Stdout)).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var reports struct {
 		Results []struct {
 			Patterns []struct {
@@ -51,9 +48,7 @@ func TestOneIsolatedLatency(t *testing.T) {
 			} `json:"patterns"`
 		} `json:"results"`
 	}
-	if err := json.Unmarshal([]byte(harness.MustRun(t, dir, "report", "--format", "json", "r.json").Stdout), &reports); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(harness.MustRun(t, dir, "report", "--format", "json", "r.json").Stdout), &reports))
 	report := reports.Results[0]
 	for p := range 2 {
 		f := doc.Patterns[p].Figures

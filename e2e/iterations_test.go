@@ -9,6 +9,7 @@ import (
 	"perigee/e2e/internal/harness"
 	"perigee/internal/figures/contention"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 )
 
@@ -51,13 +52,15 @@ func TestDuration(t *testing.T) {
 		"ep-kv":         {"run", "ep-kv", "--tokens", "8", "--hidden", "256", "--kv-size", "1K"},
 	} {
 		file := filepath.Join(dir, name+".json")
-		args = append(args, "--engine", "shm", "--duration", "350ms")
+		duration, seconds := "20ms", 0.02
+		if name == "sequential" {
+			duration, seconds = "350ms", 0.35 // three and a half iterations, each of two pauses of 0.1 s
+		}
+		args = append(args, "--engine", "shm", "--duration", duration)
 		harness.MustRun(t, dir, append(args, "--result", file)...)
 		doc, err := result.Read(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if o := doc.Scenario.Options; o["duration"] != 0.35 || o["iters"] != nil || o["num_iter"] != nil || o["rounds"] != nil {
+		must.Do(t, err)
+		if o := doc.Scenario.Options; o["duration"] != seconds || o["iters"] != nil || o["num_iter"] != nil || o["rounds"] != nil {
 			t.Errorf("%s: the result has the options %v", name, o)
 		}
 		measured := len(doc.Measurements) + len(doc.Lanes)
@@ -69,7 +72,6 @@ func TestDuration(t *testing.T) {
 		if measured == 0 {
 			t.Errorf("%s: nothing was measured", name)
 		}
-		// Two pauses of 0.1 s are an iteration.
 		if runs := countRuns(doc, "workload"); name == "sequential" && (runs < 2 || runs > 4 || countRuns(doc, "isolated") != 10) {
 			t.Errorf("%s: %d runs in 0.35 s", name, runs)
 		}
@@ -100,9 +102,7 @@ func TestIterations(t *testing.T) {
 	} {
 		harness.MustRun(t, dir, append([]string{"sequential-ct-perftest", "--engine", "shm", "--result", "r.json"}, c.args...)...)
 		doc, err := result.Read(filepath.Join(dir, "r.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if w, i := countRuns(doc, "workload"), countRuns(doc, "isolated"); w != c.workload || i != c.isolated {
 			t.Errorf("%q: %d runs of the workload and %d isolated ones, want %d and %d", c.args, w, i, c.workload, c.isolated)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // --junit has a test for each threshold and one for the run, also of a run that fails, and of one that is stuck when
@@ -31,9 +32,7 @@ end }`,
 		"is stuck": {[]string{"--threshold", "x.max < 2", "--how", "stuck"}, fault.Script, []string{`failures="0" errors="1"`, "broken on purpose", `<skipped message="not judged`}},
 	} {
 		path := filepath.Join(dir, "j.xml")
-		if err := os.WriteFile(path, []byte("of an earlier job"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte("of an earlier job"), 0o600))
 		o := harness.Run(t, dir, append([]string{"run", "s.lua", "--engine", "shm", "--junit", "j.xml"}, c.args...)...)
 		text, err := os.ReadFile(path)
 		if o.Code != int(c.code) || err != nil {

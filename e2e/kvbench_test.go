@@ -16,6 +16,7 @@ import (
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 	"perigee/internal/traffic/series"
@@ -277,14 +278,10 @@ func TestKVBenchOutput(t *testing.T) {
 	}
 	got, golden := strings.Join(lines, ""), filepath.Join("testdata", "kvbench.golden")
 	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(golden, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if d := cmp.Diff(string(want), got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
@@ -328,9 +325,7 @@ traffic_patterns:
 			t.Errorf("rows %q", rows)
 		}
 		doc, err := result.Read(filepath.Join(dir, "r.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		count := map[string]int{}
 		for _, s := range doc.Storage {
 			count[fmt.Sprint(s.Phase, s.Pattern, s.Rank, s.Op, s.Bytes)]++

@@ -10,6 +10,7 @@ import (
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // Files are removed even after kill -9 of the rank that made them, and only those that perigee made.
@@ -22,9 +23,7 @@ func TestKVBenchKilled(t *testing.T) {
 				"--max_block_size", "4K", "--start_batch_size", "8", "--max_batch_size", "8", "--num_iter", "2000000000",
 			}})
 			p.UntilPrints("# note: kvbench: ")
-			if err := syscall.Kill(p.Rank(1), syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, syscall.Kill(p.Rank(1), syscall.SIGKILL))
 			checkComplaint(t, p.Wait(), fault.RankLost, "rank 1")
 			p.CheckNothingLeft(quick)
 			if left := fmt.Sprint(harness.Names(dir), harness.Names(filepath.Join(dir, "folder"))); left != "[folder there] [x]" {
@@ -54,12 +53,8 @@ func TestKVBenchFullDisk(t *testing.T) {
 			{[]string{"--filepath", "small", "--max_block_size", "256K", "--num_files", "5"}, []string{"making file small/perigee-0-0-", " of 256.0 KiB: no space left on device: "}},
 			{[]string{"--filepath", "small/holes", "--overwrite", "--max_block_size", "2M"}, []string{"file small/holes: 2.0 MiB of it were never written", "no space left on device: 1.0 MiB are free"}},
 		} {
-			if err := os.WriteFile(filepath.Join(dir, "small", "holes"), nil, 0o644); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Truncate(filepath.Join(dir, "small", "holes"), 4<<20); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, "small", "holes"), nil, 0o644))
+			must.Do(t, os.Truncate(filepath.Join(dir, "small", "holes"), 4<<20))
 			o := harness.Run(t, dir, append([]string{"run", "kvbench", "--engine", engine, "--backend", "POSIX"}, c.args...)...)
 			checkComplaint(t, o, fault.Resource, append(c.wanted, "phase prepare", "hint: ")...)
 			if strings.Contains(o.Stdout, "Block Size") {
@@ -91,9 +86,7 @@ func TestKVBenchForbidden(t *testing.T) {
 	harness.ForEngines(t, func(t *testing.T, engine string) {
 		dir := harness.Files(t, map[string]string{"secret": "0123456789", "folder/x": ""})
 		for name, mode := range map[string]os.FileMode{"secret": 0, "folder": 0o555} {
-			if err := os.Chmod(filepath.Join(dir, name), mode); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Chmod(filepath.Join(dir, name), mode))
 		}
 		for _, c := range []struct {
 			args   []string

@@ -12,15 +12,14 @@ import (
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // readLog returns the lines of a rank's log after its header.
 func readLog(t *testing.T, dir string, rank int) []string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("rank-%04d.log", rank)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 	header := fmt.Sprintf("log of rank %d on %s, ", rank, harness.Hostname(t))
 	if !strings.HasPrefix(lines[0], "# perigee ") || !strings.Contains(lines[0], header) {
@@ -97,9 +96,7 @@ func TestLogOfOneRankFails(t *testing.T) {
 // What the manual says to look for is logged somewhere.
 func TestManualOfLogs(t *testing.T) {
 	manual, err := os.ReadFile("../docs/logs.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var source strings.Builder
 	for _, folder := range []string{"../spmd", "../internal", "../lua", "../tools"} {
 		err := filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
@@ -110,9 +107,7 @@ func TestManualOfLogs(t *testing.T) {
 			source.Write(text)
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	named := 0
 	for _, row := range regexp.MustCompile(`(?m)^- [^:]*: (.*)$`).FindAllSubmatch(manual, -1) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/kit/must"
 )
 
 // The users of the tests: an ordinary one, and the account that installs a site's software.
@@ -29,9 +30,7 @@ func asOrdinaryUser(t *testing.T, env []string, args ...string) harness.Command 
 	for _, dir := range []string{harness.Home, filepath.Join(harness.Home, "tmp"), filepath.Dir(c.Dir)} {
 		err = errors.Join(err, os.Chmod(dir, 0o711)) // the way to what the user needs
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return c
 }
 
@@ -45,9 +44,7 @@ func siteInstallation(t *testing.T) (venv, library string) {
 	}
 	venv = filepath.Join(dir, "venv")
 	packages := filepath.Join(venv, "lib/python3.11/site-packages")
-	if err := os.MkdirAll(packages, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(packages, 0o755))
 	wheel := filepath.Dir(original)
 	for _, dir := range []string{wheel, filepath.Join(filepath.Dir(wheel), "nixl_cu12.libs")} {
 		if out, err := exec.Command("cp", "-r", dir, packages).CombinedOutput(); err != nil {
@@ -70,9 +67,7 @@ func changeFolders(t *testing.T, root string, mode os.FileMode) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // NIXL that a site's software account has installed is taken, wherever the user's environment names it.
@@ -80,9 +75,7 @@ func TestNIXLOfASite(t *testing.T) {
 	venv, library := siteInstallation(t)
 	modules := t.TempDir()
 	link := filepath.Join(modules, filepath.Base(library))
-	if err := os.Symlink(library, link); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(library, link))
 	for name, mode := range map[string]os.FileMode{"0755": 0o755, "2775": os.ModeSetgid | 0o775} {
 		changeFolders(t, venv, mode)
 		for how, env := range map[string]string{
@@ -110,9 +103,7 @@ func TestOwnUCXSettings(t *testing.T) {
 	_, library := siteInstallation(t)
 	env := []string{"NIXL_LIBRARY=" + library, "UCX_LOG_LEVEL=info"}
 	c := asOrdinaryUser(t, env, "run", "alltoall", "-n", "2", "--iters", "1")
-	if err := os.WriteFile(filepath.Join(c.Dir, "ucx.conf"), []byte("UCX_LOG_FILE=ucx.log\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(c.Dir, "ucx.conf"), []byte("UCX_LOG_FILE=ucx.log\n"), 0o644))
 	o := harness.Start(t, c).Wait()
 	if o.Code != 0 {
 		t.Errorf("exit code %d: %s", o.Code, o.Stderr)

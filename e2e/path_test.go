@@ -9,6 +9,7 @@ import (
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 )
 
@@ -24,9 +25,7 @@ const exchange = `return { about = "Exchanges.", ranks = 2, options = { options.
 // exchanging runs exchange on NIXL, unless args say otherwise.
 func exchanging(t *testing.T, dir string, env []string, args ...string) harness.Outcome {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, "exchange.lua"), []byte(exchange), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "exchange.lua"), []byte(exchange), 0o644))
 	args = append([]string{"run", "exchange.lua", "-n", "2", "--engine", "nixl", "--result", "r.json"}, args...)
 	return harness.Start(t, harness.Command{Dir: dir, Env: env, Args: args}).Wait()
 }
@@ -60,9 +59,7 @@ func TestPath(t *testing.T) {
 				t.Errorf("want the warning %q in\n%s", test.warning, o.Stdout)
 			}
 			d, err := result.Read(filepath.Join(dir, "r.json"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			want := test.use
 			want.Op, want.Local, want.Remote, want.Reach, want.Count, want.Ranks = test.op, "dram", "dram", "host", 2*20, 2
 			if d.Paths == nil || len(d.Paths.Uses) != 1 || d.Paths.Uses[0] != want || !strings.HasPrefix(d.Paths.Source, "UCX 1.") {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 )
@@ -31,9 +32,7 @@ func planOf(t *testing.T, name, configs string, args ...string) []planned {
 	t.Helper()
 	o := harness.MustRun(t, t.TempDir(), append([]string{"kvbench", "plan", "--model", name, "--model_configs", configs, "--format", "json"}, args...)...)
 	var list []planned
-	if err := json.Unmarshal([]byte(o.Stdout), &list); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(o.Stdout), &list))
 	return list
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 )
 
@@ -21,9 +22,7 @@ import (
 func minute(t *testing.T) (dir string) {
 	t.Helper()
 	text, err := os.ReadFile("../docs/minute.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return harness.Files(t, map[string]string{"minute.jsonl": string(text)})
 }
 
@@ -36,9 +35,7 @@ func replaying(engine string, more ...string) []string {
 // Every command of docs/replay.md runs as it stands there.
 func TestReplayPage(t *testing.T) {
 	text, err := os.ReadFile("../docs/replay.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	commands := "set -e\n"
 	for _, m := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
 		commands += m[1]
@@ -214,9 +211,7 @@ func TestReplayOfWrongInput(t *testing.T) {
 // there are ranks.
 func TestReplayMovesCopies(t *testing.T) {
 	text, err := os.ReadFile("../internal/model/testdata/kv-moves/moves.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var doc struct {
 		Cases []struct {
 			Name, Model, Serving string
@@ -227,13 +222,9 @@ func TestReplayMovesCopies(t *testing.T) {
 			Replay               bool
 		}
 	}
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &doc))
 	folder, err := filepath.Abs("../internal/model/testdata/kv-moves")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, c := range doc.Cases {
 		if !c.Replay {
 			continue

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 )
 
@@ -53,16 +54,12 @@ type originalPattern struct {
 func readOriginal(t *testing.T, path string) original {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var loose struct {
 		Iterations [][]map[string]any `json:"iterations_results"`
 		Metadata   map[string]any     `json:"metadata"`
 	}
-	if err := json.Unmarshal(data, &loose); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &loose))
 	for _, patterns := range loose.Iterations {
 		for _, p := range patterns {
 			wantKeys(t, p, "isolated_latency", "isolated_latency_median", "latency", "max_end_ts", "mean_bw", "min_start_ts", "num_senders", "size")
@@ -73,9 +70,7 @@ func readOriginal(t *testing.T, path string) original {
 		wantKeys(t, i.(map[string]any), "start_ts", "tps_end_ts", "tps_start_ts")
 	}
 	var o original
-	if err := json.Unmarshal(data, &o); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &o))
 	return o
 }
 
@@ -139,9 +134,7 @@ func play(t *testing.T, dir, config, engine string, args ...string) (original, *
 	}
 	out := readOriginal(t, filepath.Join(dir, "out.json"))
 	doc, err := result.Read(filepath.Join(dir, "result.json.zst"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if doc.Status != result.Complete || doc.Failure != nil || doc.Engine == nil || doc.Engine.Name != engine {
 		t.Fatalf("status %s, failure %v, engine %+v", doc.Status, doc.Failure, doc.Engine)
 	}
@@ -318,36 +311,29 @@ var shapes = []struct {
 	{16, []string{"--ppn", "8", "--prefill-tp", "4", "--decode-tp", "8", "--rail-optimized"}},
 }
 
-// TestPresets plays matgen's workloads of every preset in worlds of 2, 8 and
-// 16 ranks, both ways, in 1 and in 7 pieces, and has every byte checked.
+// TestPresets plays matgen's workloads of every preset in worlds of 2, 8 and 16 ranks, and has every byte checked. Each
+// two of a preset, a world, a direction and a number of pieces, 1 or 7, meet with each engine.
 func TestPresets(t *testing.T) {
 	harness.ForEngines(t, func(t *testing.T, engine string) {
 		for i, model := range models {
 			for j, shape := range shapes {
-				if testing.Short() && i != j {
-					continue
-				}
 				t.Run(fmt.Sprintf("%s-%d", model, shape.ranks), func(t *testing.T) {
+					op, shards := []string{"WRITE", "READ"}[(i+j)%2], []int{1, 7}[(i/2+j)%2]
 					dir := generate(t, model, shape.args)
-					for _, op := range []string{"WRITE", "READ"} {
-						for _, shards := range []int{1, 7} {
-							config := reshard(t, dir, shards)
-							_, doc := play(t, dir, config, engine, "--verify-buffers", "--op", op,
-								"--iters", "2", "--isolation-iters", "2", "--warmup-iters", "1")
-							if doc.World.Size != shape.ranks || len(doc.Patterns) != 3 {
-								t.Fatalf("%d ranks, %d patterns; want %d and 3", doc.World.Size, len(doc.Patterns), shape.ranks)
-							}
-							for _, p := range doc.Patterns {
-								if p.Op != op || p.Shards != shards || p.Mem != "dram" || p.Metadata["isl"] == nil {
-									t.Fatalf("played %+v, want %s in %d shards", p, op, shards)
-								}
-							}
-							if !slices.ContainsFunc(doc.Notes, func(n string) bool {
-								return strings.HasPrefix(n, "verified: ") && strings.Contains(n, "of the workload")
-							}) {
-								t.Errorf("nothing says that the buffers were verified: %q", doc.Notes)
-							}
+					_, doc := play(t, dir, reshard(t, dir, shards), engine, "--verify-buffers", "--op", op,
+						"--iters", "2", "--isolation-iters", "2", "--warmup-iters", "1")
+					if doc.World.Size != shape.ranks || len(doc.Patterns) != 3 {
+						t.Fatalf("%d ranks, %d patterns; want %d and 3", doc.World.Size, len(doc.Patterns), shape.ranks)
+					}
+					for _, p := range doc.Patterns {
+						if p.Op != op || p.Shards != shards || p.Mem != "dram" || p.Metadata["isl"] == nil {
+							t.Fatalf("played %+v, want %s in %d shards", p, op, shards)
 						}
+					}
+					if !slices.ContainsFunc(doc.Notes, func(n string) bool {
+						return strings.HasPrefix(n, "verified: ") && strings.Contains(n, "of the workload")
+					}) {
+						t.Errorf("nothing says that the buffers were verified: %q", doc.Notes)
 					}
 				})
 			}
@@ -370,14 +356,10 @@ func generate(t *testing.T, model string, shape []string) string {
 func reshard(t *testing.T, dir string, shards int) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, "w", "metadata.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	text := strings.ReplaceAll(string(data), "- matrix_file:", fmt.Sprintf("- shards: %d\n  matrix_file:", shards))
 	name := fmt.Sprintf("w/shards%d.yaml", shards)
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	return name
 }
 
@@ -410,9 +392,7 @@ func TestFormats(t *testing.T) {
 				dir := harness.Files(t, map[string]string{"sub/" + name: text, "sub/m.txt": "0 64K\n3 0\n"})
 				harness.MustRun(t, dir, "sequential-ct-perftest", "sub/"+name, "--engine", "shm", "--result", "r"+format)
 				doc, err := result.Read(filepath.Join(dir, "r"+format))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				want := result.Pattern{
 					Name: "pattern 0 (m.txt)", Mem: "dram", Op: "READ", Shards: 3, Senders: 2, Meet: "initiators",
 					Metadata: map[string]any{"isl": 5.0, "tag": "x"},
@@ -449,9 +429,7 @@ func countRuns(doc *result.Document, phase string) int {
 func checkMagic(t *testing.T, path, format string) {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	magic := map[string]string{".json": `{"schema":"perigee.result/`, ".json.gz": "\x1f\x8b", ".json.zst": "\x28\xb5\x2f\xfd"}[format]
 	if !strings.HasPrefix(string(data), magic) {
 		t.Errorf("%s begins with %q, want %q", path, data[:min(len(data), 20)], magic)

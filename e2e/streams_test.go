@@ -13,6 +13,7 @@ import (
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 )
@@ -43,9 +44,7 @@ func TestClosedStreams(t *testing.T) {
 // No rank reads standard input or waits for its end.
 func TestStandardInputIsLeftAlone(t *testing.T) {
 	in, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer in.Close()
 	const text = "for the next command"
 	if _, err := io.WriteString(out, text); err != nil {
@@ -110,9 +109,7 @@ func TestNoReader(t *testing.T) {
 		"sequential-ct-perftest --help", "ep data-plane --help", "kvbench profile --help", "rerun --help",
 	} {
 		reader, writer, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		reader.Close()
 		var said strings.Builder
 		cmd := exec.Command(harness.Program, strings.Fields(args)...)

@@ -148,7 +148,7 @@ func TestSecondInterruptAtTerminal(t *testing.T) {
 	if o.Code != int(fault.Interrupt) {
 		t.Errorf("exit code %d, want %d", o.Code, fault.Interrupt)
 	}
-	p.CheckNothingLeft(time.Second)
+	p.CheckNothingLeft(harness.Patience)
 	harness.Contains(t, "terminal", strings.Join(harness.Screen(o.Stdout), "\n"), "perigee: partial result: r.json")
 	if doc := partial(t, p, fault.Interrupt, -1, ""); countRuns(doc, "isolated") != 1 {
 		t.Errorf("%d isolated runs in the partial result, want 1", countRuns(doc, "isolated"))

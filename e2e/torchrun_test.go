@@ -12,6 +12,7 @@ import (
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/spmd/spmdtest"
 )
@@ -20,9 +21,7 @@ import (
 func freePort(t *testing.T) string {
 	t.Helper()
 	ports, err := spmdtest.FreePorts(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return strconv.Itoa(ports[0])
 }
 
@@ -178,7 +177,7 @@ func TestTorchrunKill(t *testing.T) {
 					t.Errorf("the job went on for %v", took)
 				}
 				for _, p := range ranks {
-					p.CheckNothingLeft(time.Second)
+					p.CheckNothingLeft(harness.Patience)
 				}
 				if victim == 0 {
 					// Each of the others has lost the rank that would report it.
@@ -191,9 +190,7 @@ func TestTorchrunKill(t *testing.T) {
 					t.Errorf("the ranks said %q", told)
 				}
 				doc, err := result.Read(filepath.Join(dir, "r.json"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				if doc.Status != result.Partial || doc.Failure == nil || doc.Failure.Rank != 1 || countRuns(doc, "isolated") != 1 {
 					t.Errorf("status %s, failure %v", doc.Status, doc.Failure)
 				}

@@ -9,6 +9,7 @@ import (
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result/resulttest"
 )
 
@@ -21,14 +22,10 @@ func TestWhatWasMeasured(t *testing.T) {
 		"--results-dir", "w")
 	path := filepath.Join(dir, "w/metadata.yaml")
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	edited := strings.Replace(string(text), "- matrix_file: matrix_1.txt\n", "- matrix_file: matrix_1.txt\n  class: chat\n  slo_ms: 60000\n", 1)
 	rewrite := func(text string) {
-		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o666))
 	}
 	rewrite(edited)
 	run := []string{"sequential-ct-perftest", "w/metadata.yaml", "--engine", "shm", "--iters", "2", "--isolation-iters", "2", "--title", "a title"}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/traffic/traffictest"
 	"perigee/spmd"
 )
@@ -30,9 +31,7 @@ func TestAccess(t *testing.T) {
 		config.load("PATH") return 1 end, run = print }`
 	for path, want := range map[string]string{elsewhere: "", hidden: "", link: "", output: "is what is read: it would be written over"} {
 		r, err := Load("x.lua", strings.Replace(source, "PATH", path, 1), io.Discard)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		r.Permit(Access{Named: map[string]any{"out": output}})
 		if _, err := r.Ranks(map[string]any{}); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", path, err, want)
@@ -46,9 +45,7 @@ func TestFilesOfTransfers(t *testing.T) {
 	dir := t.TempDir()
 	theirs, named := filepath.Join(dir, "theirs"), filepath.Join(dir, "named")
 	there, precious := filepath.Join(theirs, "there"), bytes.Repeat([]byte("precious"), 512)
-	if err := errors.Join(os.Mkdir(theirs, 0o700), os.WriteFile(there, precious, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Mkdir(theirs, 0o700), os.WriteFile(there, precious, 0o600)))
 	const prepare = `transfer.prepare { mem = "dram", matrix = matrix.from { { 8 } }, storage = { [0] = { file_path = opt.at, file_size = 4096, write_size = 4096 } } }:run()`
 	const lanes = `transfer.lanes { peers = { [0] = { 0 } }, block = 4096, remote_mem = "file", path = opt.at, overwrite = true }:close()`
 	for _, c := range []struct {
@@ -97,9 +94,7 @@ func TestMatricesAreFiles(t *testing.T) {
 	dir := t.TempDir()
 	for _, path := range []string{"/dev/zero", dir} {
 		r, err := Load("x.lua", "return { ranks = function() matrix.load([["+path+"]]) return 1 end, run = print }", io.Discard)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		r.Permit(Access{AllowIO: true})
 		if _, err := r.Ranks(map[string]any{}); fault.KindOf(err) != fault.Input {
 			t.Errorf("%s: %v", path, err)

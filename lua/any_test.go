@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/traffic/traffictest"
 	"perigee/spmd"
 )
@@ -134,9 +135,7 @@ func TestAnyCallIsAnswered(t *testing.T) {
 }
 
 func mustMatrix(t *rapid.T, rows string, r *Runtime) glua.LValue {
-	if err := state(r).DoString("return matrix.from " + rows); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, state(r).DoString("return matrix.from "+rows))
 	defer state(r).Pop(1)
 	return state(r).Get(-1)
 }

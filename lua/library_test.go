@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // project makes a folder of files, and makes it the current one.
@@ -15,12 +16,8 @@ func project(t *testing.T, files map[string]string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	for name, text := range files {
-		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(name), 0o777))
+		must.Do(t, os.WriteFile(name, []byte(text), 0o666))
 	}
 }
 
@@ -58,9 +55,7 @@ func TestRequire(t *testing.T) {
 			assert(computed and require "computed" == true)
 		end }`
 	l := Library{Folders: []string{".", "libs"}}
-	if err := ran(&l, source); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ran(&l, source))
 	files := map[string]string{}
 	for _, m := range l.Modules {
 		files[m.Name] = m.File

@@ -12,6 +12,7 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/traffic/traffictest"
 	"perigee/spmd"
 )
@@ -414,9 +415,7 @@ func TestFailedCollectivesEndTheJob(t *testing.T) {
 	}
 	worlds, _ := spmd.NewInMemory(2)
 	r, err := Load("x.lua", body(`pcall(world.broadcast, print)`), io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer r.Close()
 	r.Begin(testEnv(worlds[0], io.Discard))
 	if err := r.Run(nil); err != nil {
@@ -442,9 +441,7 @@ func TestErrorAtAnotherRank(t *testing.T) {
 func TestRanksMustLoadTheSame(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a.txt", "b.txt"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("0 1\n1 0\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte("0 1\n1 0\n"), 0o644))
 	}
 	p := playScript(t, 2, body(fmt.Sprintf(`matrix.load(%q .. (world.rank == 0 and "/a.txt" or "/b.txt"))`, dir)), nil)
 	want := fmt.Sprintf("test.lua:1: rank 0 is in matrix.load of %s/a.txt, this rank in matrix.load of %s/b.txt", dir, dir)
@@ -462,9 +459,7 @@ func TestFilesAreReadOnce(t *testing.T) {
 		"c.yaml":  "a: 1\nbig: 1234567890123456789\nempty: {}\nlist: []\nnothing: null\ninner: {n: null, x: 1.5, y: [1, [2]]}\n",
 	}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	p := mustPlay(t, 3, body(fmt.Sprintf(`
 		local dir = %q
@@ -609,9 +604,7 @@ func TestRanks(t *testing.T) {
 // A defect of perigee itself is an error with the script's line, not a crash.
 func TestPanicsBecomeErrors(t *testing.T) {
 	r, err := Load("x.lua", body("\nboom()"), io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer r.Close()
 	state(r).SetGlobal("boom", r.host.vm.Function(func(*glua.LState) (int, error) {
 		var none []int
@@ -631,9 +624,7 @@ func TestKindsSurvive(t *testing.T) {
 		`local ok, err = pcall(config.load, "/no/such/file.yaml"); error(err, 0)`,
 	} {
 		r, err := Load("x.lua", body(script), io.Discard)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		r.Permit(Access{Folder: "/"})
 		if err := r.Run(nil); fault.KindOf(err) != fault.Input {
 			t.Errorf("%s: got %v of kind %v", script, err, fault.KindOf(err))
@@ -722,9 +713,7 @@ func TestNotFiniteValues(t *testing.T) {
 		for _ = 1, 3 do result.set("x", { a = 0 / 0, b = { result.null, 2, -1 / 0 } }) end
 		result.set("y", 1 / 0)
 		result.set("z", { 1, "nan" })`), nil)
-	if err := p.failed(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.failed())
 	want := []string{
 		"result.set: x.a is NaN, and 1 more are NaN or infinite: null in the result",
 		"result.set: y is +Inf: null in the result",

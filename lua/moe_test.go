@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/traffic/traffictest"
 	"perigee/nixl"
 )
@@ -67,9 +68,7 @@ func TestBufferSize(t *testing.T) {
 			assert(not ok and tostring(problem):find("take 2^53 bytes or more", 1, true), tostring(problem))
 		end
 		return { run = print }`, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r.Close()
 }
 
@@ -115,9 +114,7 @@ func TestSizesOfExperts(t *testing.T) {
 // A plan is text or the file of one. Rank 0 gets each phase when it is over, and an error of its function ends the job.
 func TestPlanFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "plan.json")
-	if err := os.WriteFile(path, []byte("[[0, 1], [0]]"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("[[0, 1], [0]]"), 0o600))
 	const elastic = `moe.elastic { plan = plan, iterations = 2, warmup = 0, each = each, plane = { tokens = 4, hidden = 256, topk = 2, routing = { family = "distinct" } } }`
 	p := mustPlay(t, 2, body(fmt.Sprintf(`
 		assert(moe.plan("grow") == "grow" and moe.plan("0-1; 0") == "0-1; 0")
@@ -195,9 +192,7 @@ func TestPlaneSamples(t *testing.T) {
 	p := playScript(t, 2, script(`plane:measure { iterations = 4, metric = "us", labels = { a = 1 } }
 		plane:measure { iterations = 9, record = false }
 		plane:measure { iterations = 3, metric = "us", labels = { a = 3 } }`), nil)
-	if err := p.failed(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.failed())
 	if m := p.doc.Metrics[0]; !slices.Equal(m.Labels, []int{0, 0, 0, 1, 1}) || m.LabelSets[1]["a"] != "3" {
 		t.Errorf("%+v", m)
 	}
@@ -230,9 +225,7 @@ func TestPlanesInGPUMemory(t *testing.T) {
 		env.Open = func() (nixl.Engine, string, error) { return engine, "", nil }
 		env.GPUs = func() ([]string, error) { return []string{fmt.Sprint("GPU-", env.World.Rank())}, nil }
 	})
-	if err := p.failed(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.failed())
 	if engine.Copied() == 0 {
 		t.Error("nothing was in GPU memory")
 	}
@@ -287,9 +280,7 @@ func TestPlanesInHostMemory(t *testing.T) {
 			env.Open = func() (nixl.Engine, string, error) { return engine, "", nil }
 			env.GPUs = func() ([]string, error) { return []string{"GPU-0"}, nil }
 		})
-		if err := p.failed(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.failed())
 		ep := p.doc.Values["ep"].([]any)[0].(map[string]any)
 		shares := ep["shares"].(map[string]any)
 		for _, name := range []string{"quantise", "stage", "own", "pack", "reduce"} {

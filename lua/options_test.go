@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/lua/option"
 )
 
@@ -35,9 +36,7 @@ const optionsScript = `return {
 func loadScript(t testing.TB, source string) *Runtime {
 	t.Helper()
 	r, err := Load("o.lua", source, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { r.Close() })
 	return r
 }

@@ -6,6 +6,7 @@ import (
 
 	"perigee/internal/figures/metric"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // A run has the phase in which it ran, whenever it is collected, and isolated is the mean of runs alone.
@@ -68,9 +69,7 @@ func TestPhasesWithSamplesAreNamed(t *testing.T) {
 		`latency_ms{rank=9}.max < 1`:           ": there are no samples",
 	} {
 		limit, err := metric.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if o := limit.Judge(p.doc); o.Passed || !strings.HasSuffix(o.String(), want) {
 			t.Errorf("%s: %s, want %s", text, o, want)
 		}

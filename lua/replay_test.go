@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/scenarios"
 )
 
@@ -23,9 +24,7 @@ func traceOf(t testing.TB, requests, every int) string {
 		text.WriteString(strings.Join([]string{strconv.Itoa(i * every), strconv.Itoa(600 * (i + 1))}, ",") + "\n")
 	}
 	path := filepath.Join(t.TempDir(), "t.csv")
-	if err := os.WriteFile(path, []byte(text.String()), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text.String()), 0o666))
 	return path
 }
 
@@ -40,16 +39,12 @@ func playReplay(t *testing.T, n int, options map[string]any, change func(env *En
 func TestReplayOfMisses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.jsonl")
 	text := strings.Repeat(`{"timestamp": 0, "input_length": 1024, "hash_ids": [1, 2]}`+"\n", 4)
-	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o666))
 	p := playReplay(t, 2, map[string]any{
 		"trace": path, "model": "llama3.1-8b", "prefill": "1xTP1", "decode": "1xTP1", "scale": 0.001, "moved": "miss",
 		"isolated": 0.0, "capacity": 0.0, "max_late": 60.0, "mem_type": "dram", "trace_unit": "ms",
 	}, func(*Env) {})
-	if err := p.failed(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.failed())
 	if want := "caches: whole prompts of all requests are 537 kB, of which 25.0 % move"; !strings.Contains(p.out[0], want) {
 		t.Errorf("no %q in %s", want, p.out[0])
 	}
@@ -67,9 +62,7 @@ func TestReplay(t *testing.T) {
 				env.Progress = &terminal
 			}
 		})
-		if err := p.failed(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.failed())
 		r := p.doc.Replay
 		// 131072 bytes a token, shrunk: 78643 and a part for 600 tokens, in 2 parts of equal shares.
 		if r == nil || r.Done != 8 || r.SpanNS != 175e6 || r.Bytes < 36*78643 || r.Bytes > 36*78643+8*64 || r.Trace.Requests != 8 || r.Op != op {
@@ -115,9 +108,7 @@ func TestReplayCapacity(t *testing.T) {
 			"trace": traceOf(t, 2, 10), "model": "llama3.1-8b", "prefill": "TP1", "decode": "TP1", "scale": 0.0001,
 			"isolated": 0.0, "capacity": c.seconds, "max_late": 60.0, "mem_type": "dram",
 		}, func(env *Env) { env.World.SetTimeout(2 * time.Second) })
-		if err := p.failed(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.failed())
 		r, said := p.doc.Replay, strings.Contains(p.out[0], "no capacity is known: ")
 		if (r.Capacity != nil) != c.known || (r.Stretches != nil) != c.known || said == c.known {
 			t.Errorf("%g s: capacity %v, %s", c.seconds, r.Capacity, p.out[0])
@@ -188,17 +179,13 @@ func TestReplayAgain(t *testing.T) {
 		"trace": path, "model": "llama3.1-8b", "prefill": "TP1", "decode": "TP1", "scale": 0.0001, "isolated": 0.0, "capacity": 0.0,
 	}
 	first := playReplay(t, 2, options, func(*Env) {})
-	if err := errors.Join(first.failed(), os.Remove(path)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(first.failed(), os.Remove(path)))
 	again := playReplay(t, 2, options, func(env *Env) {
 		if env.World.Rank() == 0 {
 			env.Repeat = first.doc
 		}
 	})
-	if err := again.failed(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, again.failed())
 	if a, b := first.doc.Replay, again.doc.Replay; a.Bytes != b.Bytes || a.Trace != b.Trace || a.Capacity != nil || a.Fit != nil || a.Scales == nil {
 		t.Errorf("%+v, %+v", a, b)
 	}
@@ -216,9 +203,7 @@ func TestReplayOfCheckpoint(t *testing.T) {
 		for name, text := range map[string]string{"config.json": config, "hf_quant_config.json": `{"quantization": {"kv_cache_quant_algo": "FP8"}}`} {
 			err = errors.Join(err, os.WriteFile(filepath.Join(at, name), []byte(text), 0o666))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	put(folder)
 	put(filepath.Join(hub, "models--nvidia--Llama-3.1-8B-FP8", "snapshots", "a"))
@@ -234,9 +219,7 @@ func TestReplayOfCheckpoint(t *testing.T) {
 			"mem_type": "dram", "max_late": 60.0,
 		}
 		first := playReplay(t, 2, options, func(*Env) {})
-		if err := first.failed(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, first.failed())
 		check := func(what string, p played) {
 			t.Helper()
 			if r := p.doc.Replay; r.Bytes != 600*want.bytes || r.DType != want.dtype || len(p.doc.Inputs) != want.inputs {
@@ -248,18 +231,14 @@ func TestReplayOfCheckpoint(t *testing.T) {
 		t.Setenv("HF_HUB_CACHE", filepath.Join(hub, "other"))
 		put(filepath.Join(hub, "other", "models--meta-llama--Llama-3.1-8B", "snapshots", "a"))
 		if name == folder {
-			if err := os.RemoveAll(folder); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.RemoveAll(folder))
 		}
 		again := playReplay(t, 2, options, func(env *Env) {
 			if env.World.Rank() == 0 {
 				env.Repeat = first.doc
 			}
 		})
-		if err := again.failed(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, again.failed())
 		check("again", again)
 		t.Setenv("HF_HUB_CACHE", hub)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // Scripts that the interpreter cannot run, or that describe themselves wrongly, get an error.
@@ -54,9 +55,7 @@ func manyUpvalues() string {
 // What the text of a list may hold at most arrives whole.
 func TestLongestList(t *testing.T) {
 	r, err := Load("b.lua", "local t = {"+strings.Repeat("1,", 511*50)+"} assert(#t == 25550 and t[25550] == 1) return { run = print }", io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := r.Close(); err != nil {
 		t.Error(err)
 	}
@@ -78,9 +77,7 @@ func TestConcat(t *testing.T) {
 		setfenv(1, {})
 		local kept = "a" .. "b"
 		return { run = function() end, about = kept .. "c" }`, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if r.About != "abc" {
 		t.Errorf("got %q", r.About)
 	}
@@ -130,8 +127,6 @@ func TestSourceOfPeople(t *testing.T) {
 		"assert(co(1) == 2 and co(5) == 10)\nassert(loadstring('return 7')() == 7)\nassert(not loadstring('return return'))\n" +
 		"return { run = print }"
 	r, err := Load("p.lua", source, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r.Close()
 }

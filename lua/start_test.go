@@ -3,6 +3,8 @@ package lua
 import (
 	"strings"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 // Plans that start by the clock say how well they did, in runs, in the header and in the result.
@@ -23,9 +25,7 @@ func TestStartByTheClock(t *testing.T) {
 		end
 		result.table { columns = { { "A", "%d" } }, rows = {} }
 	end }`, nil, func(*Env) {})
-	if err := p.failed(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.failed())
 	if !strings.Contains(p.out[0], "# start skew by the clock: median ") {
 		t.Errorf("rank 0 printed\n%s", p.out[0])
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	glua "github.com/yuin/gopher-lua"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/traffic/traffictest"
 	results "perigee/lua/modules/result"
 	"perigee/lua/modules/transfer"
@@ -50,9 +51,7 @@ func readStubs(t *testing.T) map[string]*stub {
 	}
 	for _, file := range files {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		lines := strings.Split(string(data), "\n")
 		if lines[0] != "---@meta" {
 			t.Errorf("%s does not begin with ---@meta", file)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/traffic/matrix"
 )
@@ -171,9 +172,7 @@ func testDocument(t *testing.T) *result.Document {
 	d := result.New(nil, result.Scenario{}, 0, result.World{Size: 1})
 	d.AddText("gone.yaml", []byte("file: away/m.txt\nmore: 5\n"))
 	m, err := matrix.FromRows([][]int64{{0, 42}, {0, 0}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	d.AddMatrixFile("away/m.txt", "m.txt", m)
 	return d
 }
@@ -213,9 +212,7 @@ func TestLabels(t *testing.T) {
 			end
 			result.sample("bw", 7, { dir = "down", last = true, size = 2 ^ 12 })
 		end }`, nil)
-	if err := p.failed(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.failed())
 	m := p.doc.Metrics[0]
 	want := []result.Labels{{"size": "4096", "dir": "up", "last": "false"}, {"size": "4096", "dir": "down", "last": "true"}}
 	if d := cmp.Diff(want, m.LabelSets); d != "" {

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 // ownLine is a place in the part of perigee that is Lua.
@@ -24,9 +26,7 @@ func TestTraceback(t *testing.T) {
 		"return { run = function()\nlocal ok, text = pcall(function() error('no') end)\nerror(text, 0)\nend }":                                "t.lua:2: no\nt.lua:3: in run",
 	} {
 		r, err := Load("t.lua", source, io.Discard)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got := ownLine.ReplaceAllString(fmt.Sprint(r.Run(nil)), "[patterns]:"); got != want {
 			t.Errorf("got  %q\nwant %q", got, want)
 		}

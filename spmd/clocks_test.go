@@ -32,7 +32,7 @@ func TestShiftedAndDriftingClocks(t *testing.T) {
 	var between int64
 	sync := func() {
 		began := clock.Now()
-		must(t, everywhere(worlds, func(w *World) error { return w.SyncClocks() }))
+		mustAll(t, everywhere(worlds, func(w *World) error { return w.SyncClocks() }))
 		between = max(between, int64(parentsDrift*float64(clock.Now()-began)))
 	}
 	sync()
@@ -68,7 +68,7 @@ func TestClockTreeCostsLogRounds(t *testing.T) {
 	for r, w := range worlds {
 		before[r], _ = w.Sent()
 	}
-	must(t, everywhere(worlds, func(w *World) error {
+	mustAll(t, everywhere(worlds, func(w *World) error {
 		if err := w.SyncClocks(); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"testing"
 
+	"perigee/internal/kit/must"
 	"perigee/spmd/host"
 
 	"golang.org/x/sys/unix"
@@ -20,9 +21,7 @@ func TestOwnCPUs(t *testing.T) {
 		last = r.first + r.count - 1
 	}
 	mask.Set(last)
-	if err := unix.SchedSetaffinity(0, &mask); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.SchedSetaffinity(0, &mask))
 	if got := ownCPUs(); len(got) != 1 || got[0] != (cpuRun{last, 1}) {
 		t.Errorf("bound to CPU %d, found %v", last, got)
 	}

@@ -57,7 +57,7 @@ func together(worlds []*World, programs [][]step) (first error, stuck bool) {
 		})
 	}
 	tooLong := fault.New(fault.Timeout, "stuck")
-	watchdog := time.AfterFunc(30*time.Second, func() { failAll(tooLong) })
+	watchdog := time.AfterFunc(spmdtest.Patience, func() { failAll(tooLong) })
 	defer watchdog.Stop()
 	everywhere(worlds, func(w *World) error {
 		for _, s := range programs[w.Rank()] {
@@ -168,7 +168,7 @@ func TestDoubtsWait(t *testing.T) {
 			return first.call(w.All())
 		})
 	}
-	must(t, together(late, late))
+	mustAll(t, together(late, late))
 	if n := worlds[2].detector.asked.Load(); n != 0 {
 		t.Errorf("%d inquiries are kept though nothing is to be said", n)
 	}

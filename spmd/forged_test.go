@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/spmd/boot/watch"
 	"perigee/spmd/wire"
 )
@@ -38,9 +39,7 @@ func TestLostLinksOfThoseWhoHaveLeft(t *testing.T) {
 			worlds, _ := NewInMemory(4)
 			w := worlds[0]
 			w.monitor, w.lostLinks = leads{left: left}, make(chan lostLink, 3)
-			if err := w.Lose([]int{lost}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.Lose([]int{lost}))
 			for _, rank := range []int{left, lost, stays} {
 				w.lostLinks <- lostLink{rank, c.why}
 			}

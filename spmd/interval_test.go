@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"perigee/internal/kit/must"
 )
 
 // alone is a group of one rank.
@@ -21,9 +23,7 @@ func play(t *testing.T, steps int, each, cost time.Duration) (due, met int, long
 			time.Sleep(each)
 			longest = max(longest, time.Since(last))
 			now, together, err := p.Due(alone{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if together {
 				met++
 			}

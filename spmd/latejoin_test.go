@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/version"
 	"perigee/spmd/boot"
 	"perigee/spmd/boot/watch"
@@ -57,9 +58,7 @@ func sayHello(t *testing.T, ctx context.Context, env map[string]string) net.Conn
 				t.Fatal(err)
 			}
 			hello := map[string]any{"is": "hello", "rank": 2, "size": 3, "host": "node2", "build": version.Get(), "card": card{Host: "node2"}.encode()}
-			if err := json.NewEncoder(conn).Encode(hello); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.NewEncoder(conn).Encode(hello))
 			return conn
 		}
 		if ctx.Err() != nil {

@@ -10,7 +10,7 @@ import (
 // Ranks that are lost are in no group any more, and the others meet without them.
 func TestLose(t *testing.T) {
 	worlds, _ := NewInMemory(5)
-	must(t, everywhere(worlds, func(w *World) error {
+	mustAll(t, everywhere(worlds, func(w *World) error {
 		if err := w.All().Barrier(); err != nil || slices.Contains([]int{1, 3}, w.Rank()) {
 			return err
 		}

@@ -108,7 +108,7 @@ func TestReduceByDefinition(t *testing.T) {
 			}
 		}
 		worlds, _ := NewInMemory(n)
-		must(t, everywhere(worlds, func(w *World) error {
+		mustAll(t, everywhere(worlds, func(w *World) error {
 			got, err := AllReduce(w.All(), numbers[w.Rank()], how)
 			if err == nil && !slices.Equal(got, want) {
 				err = fmt.Errorf("%s gave %v, want %v", how, got, want)
@@ -121,7 +121,7 @@ func TestReduceByDefinition(t *testing.T) {
 // Latest is the reduction of each number apart, round by round.
 func TestLatest(t *testing.T) {
 	worlds, _ := NewInMemory(4)
-	must(t, everywhere(worlds, func(w *World) error {
+	mustAll(t, everywhere(worlds, func(w *World) error {
 		for round := range int64(50) {
 			rank := int64(w.Rank())
 			got, err := w.All().Latest([2]int64{100*(50-round) + rank, (rank + round) % 4})
@@ -152,7 +152,7 @@ func TestLatestInGroupsOfTheSameRanks(t *testing.T) {
 		}
 		return nil
 	})
-	must(t, errs)
+	mustAll(t, errs)
 }
 
 // A rank that waits in a barrier has agreed on nothing, on one host or on several.

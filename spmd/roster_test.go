@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"perigee/internal/kit/must"
 	"perigee/spmd/host"
 )
 
@@ -35,13 +36,9 @@ func TestRosterSaysWhatTheCardsSaid(t *testing.T) {
 			packed = append(packed, c.encode())
 		}
 		got, err := decodeCards(packed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		r, err := decodeRoster(newRoster(got).encode(), len(cards))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var hosts []string // in the order of their first ranks
 		for rank, c := range cards {
 			if !slices.Contains(hosts, c.HostID) {

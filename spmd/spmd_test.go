@@ -27,7 +27,7 @@ func everywhere(worlds []*World, body func(w *World) error) []error {
 	return errs
 }
 
-func must(t interface{ Fatalf(string, ...any) }, errs []error) {
+func mustAll(t interface{ Fatalf(string, ...any) }, errs []error) {
 	if err := errors.Join(errs...); err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -42,7 +42,7 @@ func TestCollectives(t *testing.T) {
 		root := rapid.IntRange(0, len(members)-1).Draw(t, "root")
 		worlds, _ := NewInMemory(n)
 		piece := func(from, to int) []byte { return []byte(fmt.Sprintf("%d->%d", from, to)) }
-		must(t, everywhere(worlds, func(w *World) error {
+		mustAll(t, everywhere(worlds, func(w *World) error {
 			if !slices.Contains(members, w.Rank()) {
 				return nil
 			}
@@ -102,7 +102,7 @@ func TestCollectives(t *testing.T) {
 func TestBarrierCostsLogNMessages(t *testing.T) {
 	const n = 33
 	worlds, _ := NewInMemory(n)
-	must(t, everywhere(worlds, func(w *World) error { return w.All().Barrier() }))
+	mustAll(t, everywhere(worlds, func(w *World) error { return w.All().Barrier() }))
 	for _, w := range worlds {
 		if m, _ := w.Sent(); m != 6 {
 			t.Errorf("rank %d sent %d messages, want ceil(log2 33) = 6", w.Rank(), m)
@@ -125,7 +125,7 @@ func TestCollectivesCostLittle(t *testing.T) {
 			for r, w := range worlds {
 				before[r] = w.Wire()
 			}
-			must(t, everywhere(worlds, func(w *World) error { return body(w.All()) }))
+			mustAll(t, everywhere(worlds, func(w *World) error { return body(w.All()) }))
 			var total int64
 			for r, w := range worlds {
 				sent := w.Wire().Minus(before[r])

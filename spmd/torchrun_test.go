@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/spmd/boot"
 	"perigee/spmd/boot/watch"
 	"perigee/spmd/spmdtest"
@@ -26,9 +27,7 @@ import (
 func torch(t testing.TB, n int) []map[string]string {
 	t.Helper()
 	ports, err := spmdtest.FreePorts(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	envs := make([]map[string]string, n)
 	for r := range envs {
 		envs[r] = map[string]string{
@@ -85,7 +84,7 @@ func ranks(t *testing.T, n int, host func(rank int) string, body func(w *World) 
 func TestTorchrunWorld(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	for _, n := range []int{1, 2, 5} {
-		must(t, ranks(t, n, nil, func(w *World) error {
+		mustAll(t, ranks(t, n, nil, func(w *World) error {
 			if w.Launcher() != "torchrun" || w.Size() != n || !w.OneHost() || w.LocalRank() != w.Rank() {
 				return fmt.Errorf("%s, size %d, one host %v, local rank %d", w.Launcher(), w.Size(), w.OneHost(), w.LocalRank())
 			}
@@ -107,9 +106,7 @@ func TestTorchrunLocalRankIsTheLaunchers(t *testing.T) {
 	envs := torch(t, 1)
 	envs[0]["LOCAL_RANK"] = "0"
 	w, err := enter(t.Context(), envs[0], Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer w.Close()
 	if w.LocalRank() != 0 || w.Err() != nil {
 		t.Errorf("local rank %d, %v", w.LocalRank(), w.Err())
@@ -186,9 +183,7 @@ func TestRankZeroNeverComes(t *testing.T) {
 func TestOccupiedMasterPort(t *testing.T) {
 	envs := torch(t, 2)
 	l, err := net.Listen("tcp", "127.0.0.1:"+envs[0]["MASTER_PORT"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer l.Close()
 	_, err = enter(t.Context(), envs[0], Options{})
 	if fault.KindOf(err) != fault.Launch || !strings.Contains(err.Error(), "rank 0 cannot listen on port "+envs[0]["MASTER_PORT"]) ||

@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 func TestChosenSections(t *testing.T) {
@@ -21,9 +23,7 @@ func TestChosenSections(t *testing.T) {
 
 func TestSectionsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/truth.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, s := range sections {
 		if !strings.Contains(string(text), "\n| `"+s.name+"` |") {
 			t.Errorf("docs/truth.md does not explain %s", s.name)

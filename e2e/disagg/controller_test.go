@@ -3,6 +3,8 @@ package disagg
 import (
 	"testing"
 	"time"
+
+	"perigee/internal/kit/must"
 )
 
 // A controller that is away for a while ends no wait. It is not parallel: the
@@ -18,13 +20,9 @@ func TestControllerKilled(t *testing.T) {
 		t.Fatal(err, out)
 	}
 	until(t, "the state of the job on the disk", func() bool { return s.s.Saved(running) })
-	if err := s.s.KillController(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.s.KillController())
 	time.Sleep(10 * second)
-	if err := s.s.StartController(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.s.StartController())
 	if c := s.cases(p, 0)["a"]; c.State != "passed" {
 		t.Errorf("%s, %q", c.State, c.Reasons)
 	}

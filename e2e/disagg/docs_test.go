@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/kit/must"
 )
 
 // What a newcomer does first: docs/disagg.md from its first file to its page.
@@ -16,9 +17,7 @@ func TestTutorial(t *testing.T) {
 	t.Parallel()
 	s := cluster(t)
 	text, err := os.ReadFile("../../docs/disagg.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	block := func(kind string) string {
 		t.Helper()
 		m := regexp.MustCompile("(?s)```" + kind + "\n(.*?)```").FindSubmatch(text)
@@ -33,9 +32,7 @@ func TestTutorial(t *testing.T) {
 		t.Fatalf("exit code %d\n%s%s", o.Code, o.Stdout, o.Stderr)
 	}
 	file, err := os.Open(filepath.Join(dir, "out", "perf_script_test_results.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer file.Close()
 	rows, err := csv.NewReader(file).ReadAll()
 	if err != nil || len(rows) != 1+3*2 || len(rows[0]) != 17 {

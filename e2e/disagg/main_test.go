@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/kit/must"
 )
 
 const (
@@ -37,9 +38,7 @@ func cluster(t testing.TB) *harness.Slurm {
 	harness.Need(t, "slurm-wlm", "sbatch", "squeue", "slurmctld", "slurmd")
 	harness.Need(t, "munge", "munged")
 	s, err := slurm()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return s
 }
 
@@ -205,9 +204,7 @@ func (s *site) span(job string) (start, end string) {
 
 func until(t *testing.T, what string, ready func() bool) {
 	t.Helper()
-	if err := harness.WaitFor(what, ready); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, harness.WaitFor(what, ready))
 }
 
 const second = time.Second

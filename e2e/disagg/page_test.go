@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/page/pagetest"
 )
 
@@ -48,9 +49,7 @@ func TestReport(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(base, []byte(strings.ReplaceAll(string(table), year, ",2001-")), 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	tool(3, "compare", s.output, s.output)
 	if out := tool(0, "compare", base, s.output); strings.Count(out, "not separated") != 4 {
 		t.Error(out)

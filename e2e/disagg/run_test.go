@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/kit/must"
 	queue "perigee/internal/kit/slurm"
 )
 
@@ -198,15 +199,11 @@ func TestCleanLeavesForeignJobs(t *testing.T) {
 		return id
 	}
 	own, others := submit("--comment=perigee-mine"), submit("--uid=65534", "--hold")
-	if err := os.MkdirAll(s.output, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(s.output, 0o755))
 	const stamp = `{"time":"2026-01-01T00:00:00Z",`
 	ledger := stamp + `"event":"began"}` + "\n" + stamp + `"event":"submitted","task":"a","job":"` + own + `"}` + "\n" + stamp +
 		`"event":"submitted","task":"b","comment":"perigee-ABCDEFGHIJKLMNOPQRSTUVWXYZ","job":"` + others + `"}` + "\n"
-	if err := os.WriteFile(filepath.Join(s.output, "jobs.jsonl"), []byte(ledger), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(s.output, "jobs.jsonl"), []byte(ledger), 0o644))
 	o := s.start("clean").Wait()
 	if o.Code != 0 || o.Stdout != "0 jobs cancelled\n" || !strings.Contains(o.Stderr, "left alone: a: job "+own+" is yours, but") ||
 		!strings.Contains(o.Stderr, "left alone: b: Slurm has no job "+others+" of yours") {
@@ -431,15 +428,11 @@ func TestOneOfTwoServersDies(t *testing.T) {
 		want := c.code
 		c := s.run(12)["a"]
 		nodes, err := os.ReadFile(filepath.Join(c.Dir, "nodes.txt"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		text := fmt.Sprintf("SERVER_0 on %s has ended with code %d", strings.Fields(string(nodes))[1], want)
 		// srun itself waits for the other server, half a minute.
 		began, err := os.Stat(filepath.Join(c.Dir, "nodes.txt"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if mark, err := os.Stat(filepath.Join(c.Dir, "exits", "SERVER_0")); err != nil || mark.ModTime().Sub(began.ModTime()) > 20*second {
 			t.Errorf("%s: %v, %v", name, mark, err)
 		}
@@ -467,9 +460,7 @@ func TestServerEndsWithItsGroup(t *testing.T) {
 	}
 	for name, c := range s.run(12, "--batch-size", "0") {
 		nodes, err := os.ReadFile(filepath.Join(c.Dir, "nodes.txt"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		want := fmt.Sprintf("SERVER_0 on %s has ended with code %d", strings.Fields(string(nodes))[1], ways[name].code)
 		if !strings.Contains(strings.Join(c.Reasons, "\n"), want) || !strings.Contains(c.Diagnosis, "RuntimeError: CUDA out of memory") {
 			t.Errorf("%s: wanted %q, got %q\n%s", name, want, c.Reasons, c.Diagnosis)
@@ -636,9 +627,7 @@ func TestBadOutput(t *testing.T) {
 	s := newSite(t)
 	s.add("a", "good", 0, "")
 	s.output = filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(s.output, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(s.output, nil, 0o644))
 	if o := s.start("run").Wait(); o.Code != 11 || !strings.Contains(o.Stderr, "the output folder") || strings.Contains(o.Stderr, "Submitting") {
 		t.Errorf("exit code %d\n%s", o.Code, o.Stderr)
 	}

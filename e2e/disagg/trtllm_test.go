@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/kit/must"
 )
 
 // standIns are the scripts of TensorRT-LLM's launcher, as far as the job calls
@@ -15,9 +16,7 @@ import (
 func standIns(t *testing.T) (dir string) {
 	t.Helper()
 	bench, err := filepath.Abs("testdata/bench.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	const client = "echo \"$warmup requests of the warm-up\"\n" +
 		"for l in $levels; do CONCURRENCIES=\"${CONCURRENCIES-} $((l * servers))\"; done\n" +
 		"export OSL=1024 MULTI_ROUND RESULT_DIR CONCURRENCIES=${CONCURRENCIES# }\n"
@@ -31,9 +30,7 @@ func standIns(t *testing.T) (dir string) {
 			client + "bash " + bench + " good 0\n",
 		"curl": "#!/bin/bash\nexec /usr/bin/curl \"${@//node[1-9]/127.0.0.1}\"\n",
 	})
-	if err := os.Chmod(filepath.Join(dir, "curl"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(filepath.Join(dir, "curl"), 0o755))
 	return dir
 }
 
@@ -42,9 +39,7 @@ func TestTRTLLM(t *testing.T) {
 	harness.Need(t, "curl", "curl")
 	harness.Need(t, "python3", "python3")
 	text, err := os.ReadFile("../../tools/disagg/testdata/configs/00_base_valid.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, nvSA := range []string{"false", "true"} {
 		t.Run("nv_sa "+nvSA, func(t *testing.T) {
 			s := newSite(t)
@@ -53,12 +48,8 @@ func TestTRTLLM(t *testing.T) {
 				"work_dir: /tmp", "work_dir: "+work, "partition: debug", "partition: all",
 				"use_nv_sa_benchmark: false", "use_nv_sa_benchmark: "+nvSA).Replace(string(text))
 			path := filepath.Join(s.root, "disagg", "perf", "base.yaml")
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(config), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			must.Do(t, os.WriteFile(path, []byte(config), 0o644))
 			t.Setenv("PATH", work+":"+os.Getenv("PATH"))
 			c := s.run(0)["base"]
 			if len(c.Levels) != 4 || c.Levels[3].Concurrency != 16 || !c.Levels[3].Complete {

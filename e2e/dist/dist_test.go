@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 // made is the folder that packaging/dist has filled.
@@ -80,6 +82,7 @@ func TestPackages(t *testing.T) {
 			for _, file := range []string{
 				"share/man/man1/perigee.1.gz", "share/man/man1/perigee-ct-perftest.1.gz",
 				"share/bash-completion/completions/perigee", "share/doc/perigee/README.md",
+				"share/doc/perigee/meta/world.lua",
 			} {
 				if _, err := os.Stat(filepath.Join(usr, file)); err != nil {
 					t.Error(err)
@@ -121,9 +124,7 @@ func TestChecksums(t *testing.T) {
 // The bill of materials names each module that the program was linked with.
 func TestBillOfMaterials(t *testing.T) {
 	data, err := os.ReadFile(one(t, "*.cdx.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var bom struct {
 		BOMFormat  string
 		Components []struct{ Name, Version, PURL string }

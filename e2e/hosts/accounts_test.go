@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 )
 
@@ -47,9 +48,7 @@ func TestAccounts(t *testing.T) {
 		}
 		out = j.mustEnd()
 		doc, err := result.Read(filepath.Join(s.dir, "r.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if a = doc.Accounts; a == nil || a.Total.Plan != 3*10*2<<20 || a.Total.Sent == nil || a.Total.Received == nil {
 			t.Fatalf("accounts %+v of %+v\n%s", a, doc.Network, out)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // refused checks that all ranks end with the same code, and rank 0's report.
@@ -102,9 +103,7 @@ func TestInterfaces(t *testing.T) {
 		s := spec{ranks: 3, dir: t.TempDir(), args: append(alltoall, "--log-dir", "logs", "--log-level", "debug"), env: net}
 		c.start(t, s).mustEnd()
 		data, err := os.ReadFile(filepath.Join(s.dir, "logs", "rank-0001.log"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, want := range []string{
 			`log of rank 1 on host2, launcher torchrun, `,
 			`msg="looking for rank 0" rank=1 host=host2 candidates=\[10\.77\.0\.1:29500\]`,

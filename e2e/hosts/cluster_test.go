@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/kit/must"
 )
 
 // The tests wait most of the time, so that more of them can run at once than there
@@ -63,9 +64,7 @@ func newCluster(t testing.TB, families int) *cluster {
 	harness.Need(t, "util-linux", "unshare", "nsenter")
 	c := &cluster{t: t}
 	c.fabric = c.newHost("fabric", 0, 0)
-	if err := c.fabric.Bridge(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.fabric.Bridge())
 	for i := 1; i <= hostCount; i++ {
 		// The clocks of hosts have nothing to do with each other.
 		h := c.newHost(fmt.Sprint("host", i), i, time.Duration(i-1)*1_000_003*time.Second)
@@ -77,9 +76,7 @@ func newCluster(t testing.TB, families int) *cluster {
 		if families&ipv6 != 0 {
 			addresses = append(addresses, fmt.Sprintf("fd77::%d/64 nodad", i))
 		}
-		if err := c.fabric.Plug(h.NetworkHost, i, addresses...); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.fabric.Plug(h.NetworkHost, i, addresses...))
 	}
 	return c
 }

@@ -6,6 +6,7 @@ import (
 
 	"perigee/e2e/bench/truth"
 	"perigee/e2e/internal/harness"
+	"perigee/internal/kit/must"
 )
 
 // What a report says of contention is what follows from how the experiment is made. On a busy machine an experiment may go
@@ -14,9 +15,7 @@ func TestKnownAnswers(t *testing.T) {
 	harness.NeedNIXL(t)
 	harness.Need(t, "iproute2", "tc")
 	l, err := truth.NewLab(harness.Program, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	l.Env = harness.Environ(harness.Token)
 	defer l.Close()
 	list := []truth.Experiment{truth.Half(), truth.Later(), truth.Disjoint(), truth.Stopped()}
@@ -27,9 +26,7 @@ func TestKnownAnswers(t *testing.T) {
 				if errors.Is(err, truth.ErrKernel) {
 					t.Skip(err)
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				if ok {
 					return
 				}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 )
 
@@ -22,9 +23,7 @@ func TestCongestion(t *testing.T) {
 	c := newCluster(t, ipv4)
 	fourth := c.newHost("host4", 4, 0)
 	c.hosts = append(c.hosts, fourth)
-	if err := c.fabric.Plug(fourth.NetworkHost, 4, "10.77.0.4/24"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.fabric.Plug(fourth.NetworkHost, 4, "10.77.0.4/24"))
 	for _, h := range c.hosts {
 		// Segments are sent one by one: the queue would count a bundle of them as one packet.
 		h.ip("link set eth0 gso_max_segs 1")
@@ -55,9 +54,7 @@ func TestCongestion(t *testing.T) {
 		}
 	}
 	d, err := result.Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	lost, received := map[string]int64{}, map[string]int64{}
 	for _, w := range d.Network.Windows {
 		if w.Note != "" {
@@ -124,9 +121,7 @@ func TestNICGoesAway(t *testing.T) {
 	out := j.mustEnd()
 	harness.Contains(t, "output", out, "# network: change: on host1 eth1 has gone (all traffic of the hosts counts)")
 	d, err := result.Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	names := map[string]string{}
 	for _, w := range d.Network.Windows {
 		for _, nic := range w.NICs {

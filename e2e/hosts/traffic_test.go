@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 )
 
@@ -74,9 +75,7 @@ func TestTraffic(t *testing.T) {
 				"# clocks of the hosts agree to within ", "# engine: nixl ", "progress thread (several hosts)",
 				"# note: verified: every byte of ", "# path: WRITE dram-dram ", "tcp/eth0 ")
 			doc, err := result.Read(filepath.Join(j.dir, "r.json"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			checkDocument(t, doc, c, test.ranks)
 			checkWires(t, doc, c)
 		})

@@ -10,6 +10,7 @@ import (
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result/resulttest"
 )
 
@@ -31,9 +32,7 @@ func cloudaiLaunch(t *testing.T, dir, more string) (log string, code int) {
 		`--iters 4 --kineto --num-experts-per-rank 4 --num-tokens 8 --num-topk 3 --warmup 1"`
 	o := shell(t, dir, line, inSlurm(t)...).Wait()
 	data, err := os.ReadFile(filepath.Join(dir, "node.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(data) + o.Stderr, o.Code
 }
 
@@ -74,9 +73,7 @@ func checkEpisode(t *testing.T, dir string, n int, line []string) {
 	t.Helper()
 	number := func(i int) float64 {
 		v, err := strconv.ParseFloat(line[i], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return v
 	}
 	phase := []int{0, 0, 0, 0, 1, 1, 1, 2, 2}[min(n, 8)]

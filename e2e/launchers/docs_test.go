@@ -16,6 +16,7 @@ import (
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/tools/doctor"
 )
@@ -33,9 +34,7 @@ func documented(t *testing.T) []block {
 	var data []byte
 	for _, name := range []string{"launchers.md", "logs.md"} {
 		text, err := os.ReadFile(filepath.Join("../../docs", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		data = append(data, text...)
 	}
 	var list []block
@@ -77,9 +76,7 @@ const documentedRanks = 8
 func desk(t *testing.T) string {
 	t.Helper()
 	config := workload(t, documentedRanks)
-	if err := os.Rename(config, filepath.Join(filepath.Dir(config), "metadata.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(config, filepath.Join(filepath.Dir(config), "metadata.yaml")))
 	return filepath.Dir(config)
 }
 
@@ -176,18 +173,14 @@ func runMPI(t *testing.T, b block) {
 	harness.Need(t, "openmpi-bin", "mpirun.openmpi")
 	harness.Need(t, "mpich", "mpiexec.hydra")
 	ssh := filepath.Join(t.TempDir(), "ssh")
-	if err := os.WriteFile(ssh, []byte("#!/bin/sh\nshift\nexec sh -c \"$*\"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(ssh, []byte("#!/bin/sh\nshift\nexec sh -c \"$*\"\n"), 0o700))
 	// Which of several MPIs is called mpirun is the machine's business.
 	bin := t.TempDir()
 	openMPI, err := exec.LookPath("mpirun.openmpi")
 	if err == nil {
 		err = os.Symlink(openMPI, filepath.Join(bin, "mpirun"))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for i, launcher := range []string{"pmix", "pmi1"} {
 		line := b.lines()[i]
 		out := shellElsewhere(t, desk(t), "PATH="+bin+":$PATH\n"+line,
@@ -257,9 +250,7 @@ type job struct {
 // Each pod is a process here, with the variables that Kubernetes would give it.
 func runPods(t *testing.T, b block) {
 	var j job
-	if err := yaml.Unmarshal([]byte(b.text), &j); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal([]byte(b.text), &j))
 	n, pod := j.Spec.Completions, j.Spec.Template.Spec
 	if n < 2 || j.Spec.Parallelism != n || j.Spec.CompletionMode != "Indexed" || len(pod.Containers) != 1 {
 		t.Fatalf("%+v", j)
@@ -335,9 +326,7 @@ until [ -e go ]; do sleep 0.02; done
 RANK=2 WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 perigee run whoami.lua
 wait`
 	source, err := os.ReadFile(harness.Script(t, "whoami.lua"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	write(t, filepath.Join(dir, "whoami.lua"), string(source))
 	p := shellElsewhere(t, dir, two)
 	want := said(t, b)
@@ -354,9 +343,7 @@ func runLogs(t *testing.T, b block) {
 		t.Errorf("files: %v", names)
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "logs", "rank-0003.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	// That of the second job is added to that of the first.
 	if !regexp.MustCompile(`(?s)^# perigee [^\n]* launcher local, .*\n# perigee [^\n]* launcher pmi2, `).Match(data) {
 		t.Errorf("log of rank 3:\n%s", data)
@@ -369,9 +356,7 @@ func saysLog(t *testing.T, b block) {
 	dir := t.TempDir()
 	launch(t, local, 2, nil, "run", "-n", "2", harness.Script(t, "stay.lua"), "--rounds", "1", "--engine", "shm", "--log-dir", dir).MustEnd()
 	data, err := os.ReadFile(filepath.Join(dir, "rank-0001.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	value := regexp.MustCompile(`=("[^"]*"|\S+)`)
 	keys := func(line string) string {
 		message, _, _ := strings.Cut(line, " rank=")

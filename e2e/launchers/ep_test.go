@@ -13,6 +13,7 @@ import (
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 	"perigee/spmd/spmdtest"
@@ -30,9 +31,7 @@ func TestExperts(t *testing.T) {
 			out := launch(t, w, 4, nil, append([]string{"ep", "data-plane", "--result", path}, small...)...).MustEnd().Stdout
 			harness.Contains(t, "stdout", out, "Data Plane (e2e): 4/4 ranks passed\n", "checked what e2e fresh left: 96 messages")
 			doc, err := result.Read(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if doc.World.Size != 4 || doc.World.Launcher != w.launcher {
 				t.Errorf("%d ranks, launcher %s", doc.World.Size, doc.World.Launcher)
 			}
@@ -66,9 +65,7 @@ func TestDeathOfTheLauncherOfNodes(t *testing.T) {
 		launcher, _, _ := strings.Cut(name, ",")
 		t.Run(name, func(t *testing.T) {
 			port, err := spmdtest.FreePorts(1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			words, env := srun("--mpi=none")(t, 2)
 			path := filepath.Join(t.TempDir(), "r.json")
 			words = slices.Concat(words, commandOfNode(),
@@ -124,9 +121,7 @@ func checkObituary(t *testing.T, path, launcher string) {
 func TestExpertsOnNodes(t *testing.T) {
 	harness.NeedNIXL(t)
 	port, err := spmdtest.FreePorts(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	words, env := srun("--mpi=none")(t, 2)
 	words = append(words, commandOfNode()...)
 	out := start(t, harness.Command{Argv: append(words, small...), Env: append(env, fmt.Sprint("MASTER_PORT=", port[0]),
@@ -141,9 +136,7 @@ func TestExpertsOnNodes(t *testing.T) {
 // many of them each node has, which srun leaves aside then, is refused by all tasks.
 func TestExpertsOnNodesOfSeveralTasks(t *testing.T) {
 	data, err := os.ReadFile("../../docs/ep.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	line := regexp.MustCompile(`(?m)^srun .*MASTER_ADDR=node1 perigee ep data-plane --num-processes 8'$`).
 		FindString(string(data))
 	if line == "" {
@@ -151,9 +144,7 @@ func TestExpertsOnNodesOfSeveralTasks(t *testing.T) {
 	}
 	run := func(line string) *harness.Process {
 		port, err := spmdtest.FreePorts(1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		line = strings.NewReplacer("MASTER_ADDR=node1", "MASTER_ADDR=127.0.0.2", "srun ", "srun -w node1,node2 ",
 			"processes 8", "processes 2 --iters 4 --tokens 8 --hidden 256").Replace(line)
 		return shell(t, t.TempDir(), line, append(inSlurm(t), "SLURM_NTASKS=4", "SLURM_NPROCS=4", "SLURM_NTASKS_PER_NODE=2",
@@ -172,9 +163,7 @@ func TestExpertsOnNodesOfSeveralTasks(t *testing.T) {
 // A batch script may start a step for each node, which has one task.
 func TestExpertsOfSteps(t *testing.T) {
 	port, err := spmdtest.FreePorts(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, mpi := range []string{"none", "pmi2"} {
 		t.Run(mpi, func(t *testing.T) {
 			script := fmt.Sprintf(`
@@ -246,9 +235,7 @@ func localRanks(t *testing.T, p *harness.Process) (ranks []int) {
 func endOfRanks(t *testing.T, p *harness.Process, ranks []int) {
 	t.Helper()
 	watch := harness.StartWatch()
-	if err := harness.WaitFor("end of the ranks", func() bool { return !slices.ContainsFunc(ranks, alive) }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, harness.WaitFor("end of the ranks", func() bool { return !slices.ContainsFunc(ranks, alive) }))
 	watch.Check(t, "the end of the ranks", time.Now(), atOnce, 0)
 	for pid := range harness.Owned(p.Token) { // srun waits for a slurmstepd that is dead
 		kill(t, pid)
@@ -275,9 +262,7 @@ func TestExpertsOnOneNode(t *testing.T) {
 func TestExpertsInAStep(t *testing.T) {
 	s := slurmCluster(t)
 	port, err := spmdtest.FreePorts(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	script := fmt.Sprintf(`
 set -- timeout 30 %s ep control-plane --world-size 2 --num-processes 2 --engine shm --num-tokens 8 --hidden 256 --experts-per-rank 4
 "$@"
@@ -304,9 +289,7 @@ func testExpertsOfABatchScript(t *testing.T, in ...string) {
 	t.Helper()
 	s := slurmCluster(t)
 	port, err := spmdtest.FreePorts(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "job.sh"), fmt.Sprintf(`#!/bin/sh
 #SBATCH --nodes=1 --ntasks=1 --output=%[1]s/out

@@ -64,7 +64,7 @@ func TestKilledStepAtEtcd(t *testing.T) {
 	harness.Signal(t, second.Rank(0), syscall.SIGKILL)
 	killed := time.Now()
 	o := first.Wait()
-	if o.Code != int(fault.RankLost) || time.Since(killed) > 10*time.Second {
+	if o.Code != int(fault.RankLost) || time.Since(killed) > harness.Patience {
 		t.Errorf("exit code %d after %v", o.Code, time.Since(killed))
 	}
 	harness.Contains(t, "stderr", o.Stderr, "rank 1 on node2, ")

@@ -12,6 +12,7 @@ import (
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // nameOf is what a message should call the host of a rank.
@@ -108,9 +109,7 @@ func TestNextJobSweeps(t *testing.T) {
 	})
 	p.UntilPrints("all are here")
 	folder := fmt.Sprintf("/proc/%d/root/dev/shm", p.Rank(1))
-	if err := os.WriteFile(filepath.Join(folder, "ucx_shm_posix_left"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(folder, "ucx_shm_posix_left"), nil, 0o600))
 	harness.Signal(t, p.Rank(1), syscall.SIGKILL)
 	out := p.Wait()
 	left := "ucx_shm_posix_foreign ucx_shm_posix_held ucx_shm_posix_left ucx_shm_posix_young\n"

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/spmd/spmdtest"
 )
@@ -29,9 +30,7 @@ func TestTraffic(t *testing.T) {
 						"--engine", engine, "--verify-buffers", "--result", path).MustEnd().Stdout
 					harness.Contains(t, "stdout", out, fmt.Sprintf(", %d ranks on 1 host: ", ranks), ", launcher "+w.launcher+"\n", "# engine: "+engine)
 					doc, err := result.Read(path)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, err)
 					if doc.Status != result.Complete || doc.World.Size != ranks || doc.World.Launcher != w.launcher || doc.Engine.Name != engine {
 						t.Errorf("status %s, %d ranks, launcher %s, engine %s", doc.Status, doc.World.Size, doc.World.Launcher, doc.Engine.Name)
 					}
@@ -67,9 +66,7 @@ func workload(t testing.TB, ranks int) string {
 
 func write(t testing.TB, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // placements are ways in which only the places of the ranks are of interest.
@@ -92,9 +89,7 @@ var placements = []way{
 // the launcher has put it.
 func TestWho(t *testing.T) {
 	machine, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, w := range slices.Concat(ways, placements) {
 		t.Run(w.name, func(t *testing.T) {
 			n := 4
@@ -127,9 +122,7 @@ func TestStandardInput(t *testing.T) {
 		t.Run(w.name, func(t *testing.T) {
 			words, env := w.command(t, 2)
 			in, out, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer in.Close()
 			defer out.Close() // not before the job has ended
 			if _, err := out.WriteString("not touched\n"); err != nil {
@@ -189,9 +182,7 @@ echo "srun's exit code: $?"
 		out := submit()
 		for try := 1; try < 3 && crashed(out); try++ {
 			t.Logf("srun has crashed at its own end, once more:\n%s", out)
-			if err := os.Remove(filepath.Join(dir, "out")); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Remove(filepath.Join(dir, "out")))
 			out = submit()
 		}
 		harness.Contains(t, "output", out, "2 ranks on", "rank 0 of 2", "rank 1 of 2", "exit code: 0")
@@ -216,9 +207,7 @@ func outputOfBatch(t *testing.T, dir string) string {
 // user's, as docs/launchers.md has it. Here its processes are shells.
 func TestIndexedJob(t *testing.T) {
 	port, err := spmdtest.FreePorts(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	const pods = `for i in 0 1 2; do JOB_COMPLETION_INDEX=$i sh -c 'RANK=$JOB_COMPLETION_INDEX exec "$@"' sh "$@" & done; wait`
 	out := start(t, harness.Command{Argv: []string{"sh", "-c", pods, "sh", harness.Program, "run", harness.Script(t, "whoami.lua")}, Env: []string{"WORLD_SIZE=3", "MASTER_ADDR=localhost", fmt.Sprint("MASTER_PORT=", port[0]), "PERIGEE_SECRET=the secret of this job"}}).MustEnd().Stdout
 	harness.Contains(t, "stdout", out, "launcher torchrun\n", "rank 0 of 3, local rank 0, on ", "rank 2 of 3, local rank 2, on ")
@@ -227,9 +216,7 @@ func TestIndexedJob(t *testing.T) {
 // Under srun, torchrun's agents start the ranks, not Slurm.
 func TestTorchrunUnderSrun(t *testing.T) {
 	port, err := spmdtest.FreePorts(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	// What torchrun --nproc-per-node=2 does on each of two nodes.
 	const agent = `for i in 0 1; do RANK=$((SLURM_PROCID * 2 + i)) LOCAL_RANK=$i "$@" & done; wait`
 	words, env := srun("--mpi=pmi2")(t, 2)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/kit/must"
 )
 
 // Under every launcher each rank has its log, which names its host and the launcher.
@@ -27,9 +28,7 @@ func TestLogFiles(t *testing.T) {
 			}
 			for r := range n {
 				data, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("rank-%04d.log", r)))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				host := cmp.Or(w.host(r, n), harness.Hostname(t))
 				wanted := []string{
 					fmt.Sprintf(", log of rank %d on %s, launcher %s, process ", r, host, w.launcher),

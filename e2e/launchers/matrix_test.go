@@ -13,6 +13,7 @@ import (
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 )
@@ -98,9 +99,7 @@ const (
 // incidents is made for each case, since some have their own files.
 func incidents(t testing.TB) []incident {
 	pipe := filepath.Join(t.TempDir(), "exit")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(pipe, 0o600))
 	timeout := []string{"--timeout", patienceOfRanks.String()}
 	return []incident{
 		{name: "kill rank 0", strike: to(0, syscall.SIGKILL), kind: fault.RankLost, rank: 0, phase: "barrier", cause: goneTop, launcherKills: killsOnSignal},
@@ -131,9 +130,7 @@ func incidents(t testing.TB) []incident {
 func openPipe(t *testing.T, path string) {
 	t.Helper()
 	fd, err := syscall.Open(path, syscall.O_WRONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	syscall.Close(fd)
 }
 

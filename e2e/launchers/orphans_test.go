@@ -16,6 +16,7 @@ import (
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/procfs"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
@@ -75,18 +76,14 @@ func parentOfRank(rank, generations int) func(*testing.T, *harness.Process) []in
 func parent(t *testing.T, pid int) int {
 	t.Helper()
 	s, err := procfs.ReadStat(procfs.Dir(pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return s.Parent
 }
 
 // agent starts ranks as torchrun does on one node.
 func agent(t testing.TB, n int) ([]string, []string) {
 	ports, err := spmdtest.FreePorts(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	// Its MASTER_PORT is the next one; nothing listens at the endpoint itself.
 	words := []string{harness.Script(t, "torchrun"), "--nnodes", "1", "--nproc_per_node", fmt.Sprint(n), "--rdzv_backend", "c10d",
 		"--rdzv_endpoint", fmt.Sprint("localhost:", ports[0]-1), "--no_python"}
@@ -96,9 +93,7 @@ func agent(t testing.TB, n int) ([]string, []string) {
 // storingAgent starts ranks as [agent] does, listens at their MASTER_PORT, and has not torchrun's name.
 func storingAgent(t testing.TB, n int) ([]string, []string) {
 	ports, err := spmdtest.FreePorts(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return []string{harness.Script(t, "storing"), fmt.Sprint(n), fmt.Sprint(ports[0])}, []string{"PERIGEE_SECRET=of the test of orphans"}
 }
 
@@ -251,31 +246,21 @@ exec "$@" >out.$SLURM_PROCID 2>&1`
 			for _, f := range files() {
 				data, _ := os.ReadFile(f)
 				pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				tasks = append(tasks, pid)
 			}
 			sruns := named("srun", false)(t, p)
 			for _, pid := range sruns { // one that outlives the other ends the step
 				harness.Signal(t, pid, syscall.SIGSTOP)
 			}
-			if err := harness.WaitFor("stop of srun", func() bool { return !slices.ContainsFunc(sruns, runs) }); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, harness.WaitFor("stop of srun", func() bool { return !slices.ContainsFunc(sruns, runs) }))
 			for _, pid := range sruns {
 				kill(t, pid)
 			}
-			if err := harness.WaitFor("end of srun", func() bool { return !slices.ContainsFunc(sruns, alive) }); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, harness.WaitFor("end of srun", func() bool { return !slices.ContainsFunc(sruns, alive) }))
 			watch := harness.StartWatch()
-			if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := harness.WaitFor("end of the ranks", func() bool { return !slices.ContainsFunc(tasks, alive) }); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
+			must.Do(t, harness.WaitFor("end of the ranks", func() bool { return !slices.ContainsFunc(tasks, alive) }))
 			watch.Check(t, "the end of the ranks", time.Now(), atOnce, 0)
 			out, _ := os.ReadFile(filepath.Join(dir, "out.0"))
 			harness.Contains(t, "output of rank 0", string(out), "its launcher srun has died")
@@ -344,9 +329,7 @@ func TestWrapperKeepsSignals(t *testing.T) {
 			p.UntilPrints("all are here")
 			watch := harness.StartWatch()
 			harness.Signal(t, p.Cmd.Process.Pid, syscall.SIGTERM)
-			if err := harness.WaitFor("end of the ranks", func() bool { return len(harness.Owned(p.Token)) == 0 }); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, harness.WaitFor("end of the ranks", func() bool { return len(harness.Owned(p.Token)) == 0 }))
 			watch.Check(t, "the end of the ranks", time.Now(), atOnce, 0)
 			doc := resulttest.Check(t, filepath.Join(p.Dir, "r.json"))
 			if f := doc.Failure; doc.Status != result.Partial || f == nil || !regexp.MustCompile(`^(sh|timeout|setsid) \(process \d+\) has died, which is between this rank and its launcher |^its launcher \S+ \(process \d+\) has died`).MatchString(f.Cause) {
@@ -376,9 +359,7 @@ until grep -q "all are here" out.*; do sleep 0.05; done`
 	}
 	alone := way{"a script", "torchrun", func(t testing.TB, _ int) ([]string, []string) {
 		ports, err := spmdtest.FreePorts(1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return nil, []string{"WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", fmt.Sprint("MASTER_PORT=", ports[0]), "PERIGEE_SECRET=of the test of orphans"}
 	}, here, ""}
 	torchrun := way{"torchrun", "torchrun", agent, here, ""}
@@ -415,9 +396,7 @@ until grep -q "all are here" out.*; do sleep 0.05; done`
 				harness.Signal(t, p.Cmd.Process.Pid, syscall.SIGKILL)
 			}
 			p.Wait()
-			if err := harness.WaitFor("end of the ranks", func() bool { return len(harness.Owned(p.Token)) == 0 }); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, harness.WaitFor("end of the ranks", func() bool { return len(harness.Owned(p.Token)) == 0 }))
 			outputs, _ := filepath.Glob(filepath.Join(dir, "out.*"))
 			for _, o := range outputs {
 				data, _ := os.ReadFile(o)

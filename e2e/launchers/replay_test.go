@@ -5,15 +5,14 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 )
 
 // The ranks that a launcher starts replay a trace: as many as both sides have, and no others.
 func TestReplay(t *testing.T) {
 	trace, err := filepath.Abs("../../docs/minute.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, w := range ways {
 		if w.name != "mpirun" && w.name != "srun pmix" {
 			continue

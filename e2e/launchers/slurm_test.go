@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/kit/must"
 )
 
 // A private Slurm of four nodes with six CPUs each: two for the allocation in
@@ -33,9 +34,7 @@ func slurmCluster(t testing.TB) *slurm {
 	harness.Need(t, "slurm-wlm", "srun", "slurmctld", "slurmd")
 	harness.Need(t, "munge", "munged", "munge", "unmunge")
 	s, err := cluster()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return s
 }
 

@@ -15,6 +15,7 @@ import (
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/file"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 )
 
@@ -146,9 +147,7 @@ func TestMissingIsNamed(t *testing.T) {
 				p.Until("name of the missing rank", func() bool { return want.MatchString(p.Stderr.String()) })
 				if data, err := os.ReadFile(filepath.Join(dir, "stopped")); err == nil {
 					pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, err)
 					harness.Signal(t, pid, syscall.SIGKILL)
 				}
 				p.Wait()

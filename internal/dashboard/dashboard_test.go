@@ -19,6 +19,7 @@ import (
 	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
 )
@@ -98,9 +99,7 @@ func TestPrometheusFile(t *testing.T) {
 		t.Error(notes)
 	}
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	got := parsed(t, text)
 	for key, want := range map[string]float64{
 		"perigee_ranks":                                           16,
@@ -141,9 +140,7 @@ func TestFewSeries(t *testing.T) {
 	}
 	var text bytes.Buffer
 	var f figures
-	if err := writeText(&text, identity(d), f.observe(d)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, writeText(&text, identity(d), f.observe(d)))
 	parsed(t, text.Bytes())
 	lines := 0
 	for line := range strings.Lines(text.String()) {
@@ -222,9 +219,7 @@ func TestNamesOfMetrics(t *testing.T) {
 	}
 	for path, all := range map[string]bool{"../../packaging/grafana/perigee.json": false, "../../docs/dashboards.md": true} {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		named := map[string]bool{}
 		for _, name := range regexp.MustCompile(`perigee_[a-z_]+`).FindAllString(string(text), -1) {
 			name = strings.TrimSuffix(name, "_bucket")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/matrix"
@@ -46,9 +47,7 @@ func (b measuredBatch) Measured() (int64, bool) { return b.Bytes(), true }
 // Every way to play moves bytes, recorded or not: runs, warm-up, verification, posting, and lanes that are measured.
 func TestTally(t *testing.T) {
 	m, err := matrix.FromRows([][]int64{{7, 1000, 0}, {0, 0, 200}, {30, 0, 0}}) // 7 bytes to itself
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := [][]moved{ // of ranks; a host each
 		{{"start", 1007, 1000, 2}, {"many", 6 * 1007, 6 * 1000, 12}, {"lanes", 14 * 64, 14 * 64, 14}},
 		{{"start", 200, 200, 1}, {"many", 6 * 200, 6 * 200, 6}},

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/spmd"
 )
@@ -31,13 +32,9 @@ func measured(path string) *Experiment {
 // A reader of a pipe gets one result, not every state of it.
 func TestNoCheckpointsIntoPipes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.json")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(path, 0o600))
 	pipe, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer pipe.Close()
 	measured(path).Checkpoint()
 	if data, err := io.ReadAll(pipe); len(data) > 0 || err != nil {
@@ -115,13 +112,9 @@ func TestForeignThingsAtTheResult(t *testing.T) {
 			k.Out = &out
 			if saved {
 				k.Checkpoint()
-				if err := os.Remove(path + result.PartEnding); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.Remove(path+result.PartEnding))
 			}
-			if err := put(path); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, put(path))
 			err := k.Finish()
 			if _, read := result.Read(strings.TrimSuffix(path, ".json") + "-2.json"); err != nil || read != nil {
 				t.Errorf("a %s, saved before: %v: %v; the result: %v", what, saved, err, read)
@@ -225,9 +218,7 @@ func TestFailureAfterTheResult(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "r.json")
 		k := measured(path)
 		k.Out, k.Doc.Job = io.Discard, &result.Job{ID: tt.job}
-		if err := k.Finish(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, k.Finish())
 		var launcher, rank bytes.Buffer
 		ExplainPartial(path, "mine", tt.failure, &launcher)
 		if got := strings.ReplaceAll(launcher.String(), path, "PATH"); got != tt.says {
@@ -249,9 +240,7 @@ func TestEarlierResultIsReplaced(t *testing.T) {
 	for seed := range uint64(2) {
 		k := measured(path)
 		k.Out, k.Doc.Seed = io.Discard, seed
-		if err := k.Finish(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, k.Finish())
 		if d, err := result.Read(path); err != nil || d.Seed != seed {
 			t.Errorf("run %d: %v, %+v", seed, err, d)
 		}
@@ -263,9 +252,7 @@ func TestEarlierResultStays(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.json")
 	k := measured(path)
 	k.Out, k.Doc.Seed = io.Discard, 7
-	if err := k.Finish(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.Finish())
 	var said bytes.Buffer
 	k = measured(path)
 	k.Doc.Values = nil

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/nixl/device"
 	"perigee/spmd"
@@ -104,15 +105,11 @@ func TestHasMPS(t *testing.T) {
 		t.Error("MPS without a daemon")
 	}
 	for _, folder := range []string{"tmp/nvidia-mps", "mine"} {
-		if err := os.MkdirAll(filepath.Join(root, folder), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(root, folder), 0o755))
 		if hasMPS(root, env("/"+folder)) {
 			t.Errorf("an empty folder %s stands for MPS", folder)
 		}
-		if err := os.WriteFile(filepath.Join(root, folder, "control"), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(root, folder, "control"), nil, 0o600))
 	}
 	if !hasMPS(root, env("")) || !hasMPS(root, env("/mine")) || hasMPS(root, env("/other")) {
 		t.Error("MPS is looked for at the wrong place")
@@ -168,21 +165,15 @@ func TestHardwareOfGPUs(t *testing.T) {
 		"sys/class/infiniband/mlx5_0/ports/1/state": "4: ACTIVE\n", "sys/bus/pci/devices/x": "", "sys/devices/system/node/node1/x": "",
 	} {
 		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	for link, target := range map[string]string{
 		"bus/pci/devices/0000:16:00.0":   "devices/pci0000:15/0000:15:01.0/0000:16:00.0",
 		"bus/pci/devices/0000:17:00.0":   "devices/pci0000:15/0000:15:02.0/0000:17:00.0",
 		"class/infiniband/mlx5_0/device": "devices/pci0000:15/0000:15:02.0/0000:17:00.0",
 	} {
-		if err := os.Symlink(filepath.Join(root, "sys", target), filepath.Join(root, "sys", link)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(filepath.Join(root, "sys", target), filepath.Join(root, "sys", link)))
 	}
 	one := 1
 	got := readHardware(root, []device.GPU{{Name: "H200", Memory: 7, UUID: "u", PCI: "00000000:16:00.0"}, {Name: "far", PCI: "00000001:16:00.0"}})

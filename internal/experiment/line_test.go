@@ -10,6 +10,7 @@ import (
 
 	"perigee/internal/figures/metric"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 	"perigee/internal/traffic/matrix"
@@ -79,9 +80,7 @@ func TestFindLine(t *testing.T) {
 		{ranks: 1, threshold: "pair_bw_gb_per_s.p50 > 3"},
 	} {
 		limit, err := metric.Parse(c.threshold)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		errs := traffictest.Worlds(t, c.ranks, func(w *spmd.World) error {
 			e := Begin(Config{World: w, Out: io.Discard, LineRate: c.given, Job: result.Job{Line: "200Gbit", Ceiling: c.ceiling}, Thresholds: []metric.Threshold{limit}})
 			err := e.FindLine()
@@ -193,9 +192,7 @@ func TestCeiling(t *testing.T) {
 				}
 				return e.Observe()
 			})
-			if err := errors.Join(errs...); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(errs...))
 			if c.note != "" {
 				if d.Line.Ceiling != nil || len(d.Notes) == 0 || !strings.Contains(d.Notes[len(d.Notes)-1], c.note) {
 					t.Errorf("got %+v, notes %q", d.Line.Ceiling, d.Notes)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 )
 
@@ -24,19 +25,13 @@ func TestReadHardware(t *testing.T) {
 		"sys/drivers/mlx5_core/x": "", "sys/devices/pci/0000:3b:00.0/x": "",
 	} {
 		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	for link, target := range map[string]string{
 		"sys/class/infiniband/mlx5_0/device": "sys/devices/pci/0000:3b:00.0", "sys/devices/pci/0000:3b:00.0/driver": "sys/drivers/mlx5_core",
 	} {
-		if err := os.Symlink(filepath.Join(root, target), filepath.Join(root, link)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(filepath.Join(root, target), filepath.Join(root, link)))
 	}
 	want := &result.Hardware{
 		CPU: "AMD EPYC 9654", NUMANodes: 2, MemoryBytes: 1 << 20,
@@ -68,9 +63,7 @@ func TestCPUModel(t *testing.T) {
 		"": "", "cpu : POWER9\n": "POWER9", "CPU implementer\t: 0x41\nCPU part\t: 0xd4f\n": "ARM implementer 0x41 part 0xd4f",
 	} {
 		path := filepath.Join(t.TempDir(), "cpuinfo")
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 		if got := cpuModel(path); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/nixl/device"
 	"perigee/spmd"
@@ -41,9 +42,7 @@ func TestWindows(t *testing.T) {
 	now = port(1700, 10, 8)
 	e.BeginPhase("workload")
 	now = port(1800, 20, 9)
-	if err := e.Observe(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, e.Observe())
 	var got []string
 	last := int64(0)
 	for _, w := range e.Doc.Network.Windows {
@@ -80,9 +79,7 @@ func TestManyWindows(t *testing.T) {
 		for i := range phases {
 			e.BeginPhase(fmt.Sprint(i))
 		}
-		if err := e.Observe(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, e.Observe())
 		list := e.Doc.Network.Windows
 		if len(list) != windows || looks > int64(windows)+2 {
 			t.Errorf("%d phases: %d windows, %d looks", phases, len(list), looks)
@@ -116,9 +113,7 @@ func TestCountersThatBlock(t *testing.T) {
 		for _, name := range []string{"a", "b", "c", "d"} {
 			e.BeginPhase(name)
 		}
-		if err := e.Observe(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, e.Observe())
 		if took := time.Since(began); took > 2*lookLimit {
 			t.Errorf("it took %v", took)
 		}

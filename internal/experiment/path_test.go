@@ -11,6 +11,7 @@ import (
 
 	"perigee/internal/figures/metric"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/nixl"
 	"perigee/nixl/device"
@@ -77,9 +78,7 @@ func TestSavedBeforeTheEnd(t *testing.T) {
 	refused := errors.New("it does not end")
 	engine := ending{path: nixl.Path{Source: "FAKE", Unknown: "a reason"}, end: func() error {
 		d, err := result.Read(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		saved = d.Status
 		return refused
 	}}
@@ -90,9 +89,7 @@ func TestSavedBeforeTheEnd(t *testing.T) {
 	if err := e.Observe(); !errors.Is(err, refused) || saved != result.Partial {
 		t.Errorf("Observe: %v; there was a result of the status %q at the end of the library", err, saved)
 	}
-	if err := e.Finish(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, e.Finish())
 	d, err := result.Read(path)
 	if err != nil || d.Status != result.Complete || d.Paths == nil || d.Paths.Unknown != "a reason" {
 		t.Errorf("%v, %+v", err, d)
@@ -133,9 +130,7 @@ func TestObservedEarly(t *testing.T) {
 // A threshold on the path is refused before anything runs where the engine cannot say it.
 func TestPathThresholdRefused(t *testing.T) {
 	limit, err := metric.ReadThreshold(`path == "rc"`, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	const hint = "unset UCX_LOG_LEVEL"
 	for why, want := range map[string]fault.Kind{"": 0, "the plugin says nothing": fault.Usage} {
 		worlds, _ := spmd.NewInMemory(1)

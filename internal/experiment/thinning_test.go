@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"perigee/internal/figures/metric"
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/stats"
 	"perigee/internal/result"
 	"perigee/internal/traffic/play"
@@ -95,9 +96,7 @@ func TestTotalsAreThoseOfAllRuns(t *testing.T) {
 	for _, text := range []string{"min", "p50", "p90", "p99", "p99.9", "max", "mean", "stddev", "count", "rate"} {
 		for _, name := range []string{"latency_ms", `latency_ms{phase="workload"}`, "pair_latency_ms"} {
 			limit, err := metric.Parse(name + "." + text + " < 1e9")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			got, want := limit.Judge(j.Doc), limit.Judge(whole.Doc)
 			if off := got.Value/want.Value - 1; math.Abs(off) > 0.005 || got.Samples != 10_000 || !got.Passed {
 				t.Errorf("%s is %g of %d, want %g", limit, got.Value, got.Samples, want.Value)
@@ -126,9 +125,7 @@ func TestTotalsAreThoseOfAllRuns(t *testing.T) {
 
 	j.checkpoint(0)
 	read, err := result.Read(j.File + result.PartEnding)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	got, _ := json.Marshal(read.Totals)
 	want, _ := json.Marshal(j.Doc.Totals)
 	if !bytes.Equal(got, want) || len(read.Measurements) != 60 {

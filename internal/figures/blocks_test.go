@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 )
 
@@ -40,9 +41,7 @@ func TestBlocks(t *testing.T) {
 		d := handMade()
 		d.Measurements, d.Lanes = nil, c.lanes
 		f, err := Of(d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var series []string
 		for _, b := range f.Blocks.List {
 			if len(series) == 0 || series[len(series)-1] != b.Series {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"perigee/internal/kit/must"
 )
 
 // Who is waited for, if the measurement names it, and the best bandwidth.
@@ -23,9 +25,7 @@ func TestFindingsOfExperts(t *testing.T) {
 		plane("steady", "no rank was waited for much more than the others", "", 0.01),
 	}}
 	f, err := Of(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := []Finding{
 		{Level: "bad", Text: "e2e, fresh, 64 tokens: dispatch: all wait for rank 2 (n): 90.0 us, 4.0 times as long as the others on average."},
 		{Level: "note", Text: "The best bandwidth of a rank is 12.3 MB/s by assignment: e2e, fresh, 64 tokens of 1024 channels."},

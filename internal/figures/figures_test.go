@@ -16,6 +16,7 @@ import (
 	"perigee/internal/figures/contention"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/stats"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
@@ -62,9 +63,7 @@ func handMade() *result.Document {
 
 func TestHandMade(t *testing.T) {
 	f, err := Of(handMade())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	type row map[string]any
 	p0 := f.Patterns[0]
 	got := row{
@@ -109,9 +108,7 @@ func TestHandMade(t *testing.T) {
 
 func TestTimelineOfHandMade(t *testing.T) {
 	f, err := Of(handMade())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(f.Timeline.Spans) != 3*4+2*2 || f.Timeline.OriginNS != 1000 || f.Timeline.Dropped != 0 {
 		t.Fatalf("%d spans from %d", len(f.Timeline.Spans), f.Timeline.OriginNS)
 	}
@@ -126,9 +123,7 @@ func TestTimelineOfHandMade(t *testing.T) {
 
 func TestDistributions(t *testing.T) {
 	f, err := Of(handMade())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var names []string
 	for _, l := range f.Latencies {
 		names = append(names, strings.TrimSpace(l.Of+" "+l.Phase))
@@ -154,9 +149,7 @@ func TestDistributions(t *testing.T) {
 func TestFindings(t *testing.T) {
 	words := func(d *result.Document) string {
 		f, err := Of(d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var list []string
 		for _, x := range f.Findings {
 			list = append(list, x.Level+": "+x.Text)
@@ -281,9 +274,7 @@ func TestFindingsOfContention(t *testing.T) {
 		0.5: {"good: Overlapping costs little, if anything: messages take 0.50 times as long as "},
 	} {
 		f, err := Of(incast(cost))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if len(f.Findings) != len(want) {
 			t.Errorf("cost %v: got %v, want %d findings", cost, f.Findings, len(want))
 			continue
@@ -307,9 +298,7 @@ func TestRanksWaitForCPUs(t *testing.T) {
 			host.Name, host.Ranks = "n", []int{0, 1, 2, 3}
 			d.World.Hosts[0] = host
 			f, err := Of(d)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			says := "Ranks wait for CPUs: n has " + want + " for 4 ranks, so these times do not show what traffic costs."
 			if a := f.Answer; a.Sentence != says || a.Level != "note" || !strings.HasPrefix(a.Why, "20 of 40 messages overlapped") {
 				t.Errorf("cost %v: %+v", cost, a)
@@ -356,9 +345,7 @@ func TestThreadsWaitForCPUs(t *testing.T) {
 			d.World.Hosts[0] = result.Host{Name: "n", Ranks: []int{0, 1, 2, 3}, CPUs: cpus}
 			wait(d, c.alone, c.workload)
 			f, err := Of(d)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			marked := slices.ContainsFunc(f.Pairs, func(p Pair) bool { return p.Contention.Known() })
 			if f.Contention.Verdict != c.verdict || !strings.HasPrefix(f.Answer.Sentence, c.says) || marked != (c.verdict == contention.Costs) {
 				t.Errorf("%v, %d CPUs: %s, %v, %q", c, cpus, f.Contention.Verdict, marked, f.Answer.Sentence)
@@ -394,9 +381,7 @@ func TestLink(t *testing.T) {
 	}
 	says := func(line, alone, workload float64) (Answer, *Figures) {
 		f, err := Of(document(line, alone, workload))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return f.Answer, f
 	}
 	full := fmt.Sprintf("The link is full (%s 95 %% of ", b.Text(d))
@@ -437,9 +422,7 @@ func TestNoLongerThanAlone(t *testing.T) {
 		}
 	}
 	f, err := Of(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if c := f.Contention; c.Verdict != contention.Open || len(c.Pairs) > 0 || f.Pairs[0].Contention.Known() || c.Low < contention.Little ||
 		!strings.HasSuffix(f.Answer.Sentence, ", but no longer than alone.") {
 		t.Errorf("%+v: %+v", f.Answer, c)
@@ -465,9 +448,7 @@ func TestBadDocuments(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 		path := filepath.Join(t.TempDir(), "r.json")
-		if err := d.Write(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Write(path))
 		if _, err := Read(path); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), want) {
 			t.Errorf("from a file: got %v, want %s", err, want)
 		}
@@ -477,17 +458,11 @@ func TestBadDocuments(t *testing.T) {
 func TestFromAFileIsTheSame(t *testing.T) {
 	d := handMade()
 	path := filepath.Join(t.TempDir(), "r.json.zst")
-	if err := d.Write(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Write(path))
 	text := func(f *Figures, err error) string {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		b, err := json.Marshal(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return string(b)
 	}
 	if diff := cmp.Diff(text(Of(d)), text(Read(path))); diff != "" {
@@ -540,9 +515,7 @@ func TestWords(t *testing.T) {
 func TestNumGoesThroughJSON(t *testing.T) {
 	for _, n := range []Num{None, 0, 1.5, Num(math.Inf(1)), 1e300, -3} {
 		b, err := json.Marshal(n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var back Num
 		if err := json.Unmarshal(b, &back); err != nil || back.Known() != n.Known() || n.Known() && back != n {
 			t.Errorf("%v became %s and %v, %v", n, b, back, err)
@@ -600,9 +573,7 @@ func TestFindingsOfStarts(t *testing.T) {
 		{late, "note: 1 of 10 starts by the clock were late, by up to 1.50 µs."},
 	} {
 		f, err := Of(c.doc)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		got := ""
 		for _, x := range f.Findings[1:] {
 			got += x.Level + ": " + x.Text
@@ -647,9 +618,7 @@ func TestFindingsOfUncertainClocks(t *testing.T) {
 		}},
 	} {
 		f, err := Of(c.doc)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var got []string
 		for _, x := range f.Findings {
 			got = append(got, x.Level+": "+x.Text)
@@ -676,9 +645,7 @@ func TestPairsRankByContention(t *testing.T) {
 		}}})
 	}
 	f, err := Of(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	worst := f.Worst()
 	if len(worst) != 3 || worst[0].From == 3 || worst[2].From != 3 || worst[2].Contention.Known() || worst[2].Slowdown < 8 || math.Abs(float64(worst[1].Contention)-1.5) > 0.1 {
 		t.Errorf("got %+v", worst)
@@ -696,9 +663,7 @@ func TestFindingsByResource(t *testing.T) {
 	}
 	d.World.Hosts = []result.Host{{Name: "n", CPUs: 2, Ranks: []int{0, 1}}, {Name: "m", CPUs: 2, Ranks: []int{2, 3}}}
 	f, err := Of(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if !strings.HasSuffix(f.Answer.Why, "(most shared the receiver, receiving host).") {
 		t.Errorf("%+v", f.Answer)
 	}

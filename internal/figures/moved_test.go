@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
 )
@@ -49,9 +50,7 @@ func TestCongestionBesideTheVerdict(t *testing.T) {
 		"neither":                 {counters{"retransmits": 0}, counters{"retransmits": 0}, ""},
 	} {
 		f, err := Of(apart4(c.alone, c.workload))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if f.Moved.Congestion != c.want || !strings.HasSuffix(f.Answer.Why, c.want) ||
 			f.Findings[0].Text != f.Answer.Sentence+" "+f.Answer.Why {
 			t.Errorf("%s: %q, why %q", name, f.Moved.Congestion, f.Answer.Why)
@@ -88,9 +87,7 @@ func TestNICs(t *testing.T) {
 	d := apart4(map[string]int64{"retransmits": 0}, map[string]int64{"retransmits": 7})
 	d.Network.Windows[0].Note, d.Network.Windows[0].Host = "eth7 went away", 99
 	f, err := Of(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var got []string
 	for _, n := range f.Moved.NICs {
 		got = append(got, fmt.Sprint(n.Phase, " ", n.Name, " ", n.SentRate, n.ReceivedRate, n.SentUse, n.ReceivedUse))
@@ -117,9 +114,7 @@ func TestLineAndCeiling(t *testing.T) {
 	d := handMade()
 	d.Line = &result.Line{Rate: 100e9, Ceiling: &result.Ceiling{Rate: 80e9, Bytes: 64 << 20}}
 	f, err := Of(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	// 0 -> 2: 1400 bytes in 20 + 100 ns alone; 1 -> 3: 2000 in 50 ns alone, 100 in the workload.
 	want := []Reached{{"the ceiling", 80e9, 0.8, 1}, {"all messages of the fastest pair alone, 1 \u2192 3", 40e9, 0.4, 0.5},
 		{"all messages of the fastest pair in the workload, 0 \u2192 3", 25e9, 0.25, 0.3125}}
@@ -184,8 +179,6 @@ func TestNothingMoved(t *testing.T) {
 func marshalled(t *testing.T, v any) string {
 	t.Helper()
 	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(text)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
 )
@@ -37,9 +38,7 @@ func written(t *testing.T, docs ...*result.Document) (paths []string) {
 	dir := t.TempDir()
 	for i, d := range docs {
 		path := filepath.Join(dir, fmt.Sprint(i, ".json"))
-		if err := d.Write(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Write(path))
 		paths = append(paths, path)
 	}
 	return paths
@@ -54,9 +53,7 @@ func TestPool(t *testing.T) {
 		t.Fatalf("%v, %+v", err, one.Contention.Cost)
 	}
 	f, err := Pool(paths)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p, m := f.Patterns[0], f.Document.Metrics[0]
 	if f.Runs != 12 || p.Runs != 6 || p.IsolatedRuns != 6 || p.LatencyNS != 2200.5 || p.FastestNS != 2000 || p.SlowestNS != 2401 {
 		t.Errorf("%d runs, %+v", f.Runs, p)

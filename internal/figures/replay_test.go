@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 )
@@ -18,9 +19,7 @@ func replayed(t *testing.T, requests int, change func(*result.Replay)) *Figures 
 		change(d.Replay)
 	}
 	f, err := Of(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return f
 }
 

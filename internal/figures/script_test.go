@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 )
 
@@ -20,9 +21,7 @@ func own(t *testing.T, values []float64, labels ...result.Labels) *result.Docume
 		if len(labels) > 0 {
 			l = labels[i%len(labels)]
 		}
-		if err := d.AddLabelled("rate", l, v, 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.AddLabelled("rate", l, v, 0))
 	}
 	return d
 }

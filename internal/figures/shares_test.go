@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
 )
@@ -36,9 +37,7 @@ func played(t *testing.T, list ...traffic) *Figures {
 		}
 	}
 	f, err := Of(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return f
 }
 

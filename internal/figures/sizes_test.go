@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
 )
@@ -37,9 +38,7 @@ func toAndFro(runs int, sizes ...int64) *result.Document {
 func answer(t *testing.T, d *result.Document) Answer {
 	t.Helper()
 	f, err := Of(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return f.Answer
 }
 

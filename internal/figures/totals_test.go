@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
 )
@@ -45,14 +46,10 @@ func TestFiguresOfRunsThatAreNotKept(t *testing.T) {
 		ns[i] = int64(1e5 * math.Exp(random.NormFloat64()))
 	}
 	want, err := Of(thinned(ns, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	some := thinned(ns, 100)
 	got, err := Of(some)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	same := func(what string, got, want float64) {
 		t.Helper()
 		if !(math.Abs(got/want-1) < 0.005) {
@@ -87,14 +84,10 @@ func TestFiguresOfRunsThatAreNotKept(t *testing.T) {
 	for i, d := range []*result.Document{some, thinned(ns[:5000], 1)} {
 		d.Job = &result.Job{ID: fmt.Sprint("job", i)}
 		paths = append(paths, filepath.Join(t.TempDir(), "r.json"))
-		if err := d.Write(paths[i]); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Write(paths[i]))
 	}
 	pool, err := Pool(paths)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if pool.Runs != 15_000 || pool.Patterns[0].Runs != 15_000 || pool.Latencies[0].Count != 15_000 {
 		t.Errorf("pooled are %d runs, %d of the pattern, %d latencies", pool.Runs, pool.Patterns[0].Runs, pool.Latencies[0].Count)
 	}

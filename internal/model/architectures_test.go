@@ -6,6 +6,7 @@ import (
 
 	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // TestArchitectures names families as engines name their classes.
@@ -32,9 +33,7 @@ func TestArchitectures(t *testing.T) {
 		"ForCausalLM":                             "",
 	} {
 		v, err := conf.Parse("m.yaml", []byte("["+classes+"]"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got := familyOfClass(v); got != want {
 			t.Errorf("%s: %q, want %q", classes, got, want)
 		}

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 // card is what a model's public card says beside the numbers in its file, as far as it takes to add up the parameters,
@@ -223,9 +225,7 @@ func TestShipped(t *testing.T) {
 // beyond them.
 func TestPublicFigures(t *testing.T) {
 	gemma4, err := parse(configText("gemma4_text", "num_hidden_layers: 48\nattention_k_eq_v: true\nnum_global_key_value_heads: 1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, tt := range []struct {
 		m              *Model
 		within, beyond int64

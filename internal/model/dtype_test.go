@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // TestEntryBytes compares the bytes of one entry in each precision with sums by hand; 0: refused.
@@ -31,9 +32,7 @@ func TestEntryBytes(t *testing.T) {
 	} {
 		for i, name := range names {
 			dtype, err := (&Model{}).ParseDType(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			got, err := tt.keep.EntryBytes(dtype)
 			if got != tt.want[i] || (err == nil) != (tt.want[i] > 0) || err != nil && fault.KindOf(err) != fault.Input {
 				t.Errorf("%+v in %s: %d bytes, %v, want %d", tt.keep, name, got, err, tt.want[i])
@@ -109,9 +108,7 @@ func TestAuto(t *testing.T) {
 		folder := t.TempDir()
 		for name, text := range map[string]string{configName: tt.config, "hf_quant_config.json": tt.beside} {
 			if text != "" {
-				if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 			}
 		}
 		m, err := Load(folder)

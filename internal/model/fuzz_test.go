@@ -8,6 +8,7 @@ import (
 	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 )
 
 // FuzzParse reads documents like those of all models: errors say what is wrong with the file, and no bytes are negative,
@@ -20,14 +21,10 @@ func FuzzParse(f *testing.F) {
 		documents = append(documents, string(text))
 	}
 	files, err := filepath.Glob("testdata/kv-*/*.json")
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, err)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.Do(f, err)
 		if name := filepath.Base(file); name != "truth.json" && name != "moves.json" {
 			documents = append(documents, string(text))
 		}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 // truth is what testdata/kv-models/truth.json says of a model: bytes that a separate program computed from the same files.
@@ -40,22 +42,16 @@ type truth struct {
 func readTruth(t *testing.T) map[string]truth {
 	t.Helper()
 	text, err := os.ReadFile("testdata/kv-models/truth.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var doc struct{ Models map[string]truth }
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &doc))
 	return doc.Models
 }
 
 func mustLoad(t *testing.T, path string) *Model {
 	t.Helper()
 	m, err := LoadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return m
 }
 
@@ -72,18 +68,14 @@ func mustCache(t *testing.T, m *Model, dtype string, o Options) *Cache {
 		t.Fatal(err)
 	}
 	c, err := m.Cache(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return c
 }
 
 func mustBytes(t *testing.T, c *Cache, tokens int64) (kv, state int64) {
 	t.Helper()
 	kv, state, err := c.Bytes(tokens)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return kv, state
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // Two layers of one head with 64 values: 512 bytes a token.
@@ -21,12 +22,8 @@ const (
 // write writes a file and the folders above it.
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Dir(path), 0o777))
+	must.Do(t, os.WriteFile(path, []byte(text), 0o666))
 }
 
 // download puts files into the cache as huggingface_hub does: blobs, and a folder for the revision with links to them.
@@ -34,14 +31,10 @@ func download(t *testing.T, hub, id, revision string, files map[string]string) {
 	t.Helper()
 	repo := filepath.Join(hub, "models--"+strings.ReplaceAll(id, "/", "--"))
 	snapshot := filepath.Join(repo, "snapshots", revision)
-	if err := os.MkdirAll(snapshot, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(snapshot, 0o777))
 	for name, text := range files {
 		write(t, filepath.Join(repo, "blobs", revision+"-"+name), text)
-		if err := os.Symlink(filepath.Join("..", "..", "blobs", revision+"-"+name), filepath.Join(snapshot, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(filepath.Join("..", "..", "blobs", revision+"-"+name), filepath.Join(snapshot, name)))
 	}
 }
 
@@ -94,9 +87,7 @@ func TestCached(t *testing.T) {
 			download(t, hub, id, revision, files{"config.json": strings.Replace(small, "_layers\": 2", "_layers\": "+[]string{"4", "6"}[i], 1)})
 		}
 		at := time.Now().Add(time.Duration(i-5) * time.Hour)
-		if err := os.Chtimes(filepath.Join(hub, "models--org--several/snapshots", revision), at, at); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chtimes(filepath.Join(hub, "models--org--several/snapshots", revision), at, at))
 	}
 	wantAuto(t, id, "fp16 (the file's dtype)", 1536)
 	setMain(t, hub, id, "old")
@@ -124,9 +115,7 @@ func TestHalfCached(t *testing.T) {
 	t.Setenv("HF_HUB_CACHE", hub)
 	download(t, hub, "nvidia/Llama-3.1-8B-NVFP4", "a", map[string]string{"config.json": small})
 	m, err := Load("nvidia/Llama-3.1-8B-NVFP4")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, err = m.CacheIn("auto", Options{})
 	if fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "nvidia/Llama-3.1-8B-NVFP4: ") || !strings.Contains(err.Error(), "hf_quant_config.json is not beside it") ||
 		!strings.Contains(fault.HintOf(err), "hf download nvidia/Llama-3.1-8B-NVFP4 config.json hf_quant_config.json") {
@@ -159,9 +148,7 @@ func TestBrokenCache(t *testing.T) {
 			write(t, filepath.Join(at, quantName), fp8Cache[:20])
 		}, at + "/hf_quant_config.json:1: ", "download it again"},
 	} {
-		if err := os.RemoveAll(repo); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.RemoveAll(repo))
 		c.make()
 		_, err := Load("Qwen/Qwen3-32B")
 		if fault.KindOf(err) != fault.Input || !strings.HasPrefix(err.Error(), c.says) || !strings.Contains(fault.HintOf(err), c.how) {
@@ -217,14 +204,10 @@ func TestTexts(t *testing.T) {
 		"meta-llama/Llama-3.1-8B": {"bf16 (the preset's, by name only)", ""},
 	} {
 		read, err := Read(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		packed, _ := json.Marshal(read)
 		var unpacked Texts
-		if err := json.Unmarshal(packed, &unpacked); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(packed, &unpacked))
 		document, stored := map[string]string{}, ""
 		for _, f := range read.Stored() {
 			document[f.Path] = f.Text
@@ -239,9 +222,7 @@ func TestTexts(t *testing.T) {
 		}
 		for _, texts := range []Texts{read, unpacked, restored} {
 			m, err := texts.Model()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if c, err := m.CacheIn("auto", Options{}); err != nil || c.Precision() != want.precision {
 				t.Errorf("%s: %v, %v, want %s", name, c, err, want.precision)
 			}

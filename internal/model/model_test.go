@@ -1,6 +1,10 @@
 package model
 
-import "testing"
+import (
+	"testing"
+
+	"perigee/internal/kit/must"
+)
 
 // TestUniform has the models whose layers keep alike, as KVBench's formulas want them.
 func TestUniform(t *testing.T) {
@@ -19,9 +23,7 @@ func TestUniform(t *testing.T) {
 func TestQueriesPerHead(t *testing.T) {
 	said, err := parse("model_name: llama3.1-x\nnum_layers: 2\nnum_query_heads_with_mha: 40\nquery_head_dimension: 8\n" +
 		"gqa_num_queries_in_group: 3\nnum_model_params: 1\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, tt := range []struct {
 		m         *Model
 		heads, kv int64

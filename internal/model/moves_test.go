@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 // kept is what testdata/kv-moves/truth.json says that a whole model file keeps, in 16 bit, with recurrences in float32.
@@ -38,13 +40,9 @@ type kept struct {
 func readKept(t *testing.T) map[string]kept {
 	t.Helper()
 	text, err := os.ReadFile("testdata/kv-moves/truth.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var doc struct{ Models map[string]kept }
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &doc))
 	return doc.Models
 }
 
@@ -141,9 +139,7 @@ func checkLayers(t *testing.T, c *Cache, want kept) {
 // TestServed compares what engines move of whole files, and the blocks that they make of a page.
 func TestServed(t *testing.T) {
 	text, err := os.ReadFile("testdata/kv-moves/truth.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var doc struct {
 		Models map[string]struct {
 			Engines []struct {
@@ -155,9 +151,7 @@ func TestServed(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &doc))
 	checked := 0
 	for file, want := range doc.Models {
 		m := mustLoad(t, filepath.Join("testdata/kv-moves", file))

@@ -7,14 +7,13 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 func mustNamed(t *testing.T, name string) *Model {
 	t.Helper()
 	m, err := Named(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return m
 }
 
@@ -68,9 +67,7 @@ func TestSimilar(t *testing.T) {
 func TestGoldenNames(t *testing.T) {
 	t.Setenv("HF_HUB_CACHE", t.TempDir())
 	text, err := os.ReadFile("testdata/names.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var golden struct {
 		Names map[string]struct {
 			KV, State int64
@@ -137,9 +134,7 @@ func TestAutoByName(t *testing.T) {
 	t.Setenv("HF_HUB_CACHE", t.TempDir())
 	for _, name := range []string{"qwen3-32b", "Qwen/Qwen3-32B", "unsloth/gpt-oss-20b", "mlx-community/Qwen3-32B-bf16"} {
 		m, err := Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if c, err := m.CacheIn("auto", Options{}); err != nil || c.Precision() != "bf16 (the preset's, by name only)" || m.ByName != name {
 			t.Errorf("%s: %v, %v", name, c, err)
 		}
@@ -149,9 +144,7 @@ func TestAutoByName(t *testing.T) {
 		"Qwen3-32B-GGUF", "Qwen3-32B-4bit", "Qwen3-32B-MLX-8bit", "gpt-oss-20b-MXFP4", "Qwen3-32B-INT8-W8A8", "Qwen3-32B-Q4_K_M",
 	} {
 		m, err := Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_, err = m.CacheIn("auto", Options{})
 		if fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), name+": ") || !strings.Contains(err.Error(), "hf_quant_config.json may say another precision") ||
 			!strings.Contains(fault.HintOf(err), "config.json hf_quant_config.json") || !strings.Contains(fault.HintOf(err), "--kv-cache-dtype fp8") {

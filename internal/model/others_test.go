@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // TestOthers gives files that lie beside a config.json; each is named as what it is.
@@ -24,9 +25,7 @@ func TestOthers(t *testing.T) {
 		"model.safetensors.index.json": {`{"metadata": {"total_size": 1}, "weight_map": {}}`, ":1: this is an index of weights"},
 	} {
 		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(tt.text), 0o600))
 		_, err := Load(path)
 		if err == nil || fault.KindOf(err) != fault.Input || !strings.HasPrefix(err.Error(), path) || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: got %v, want %s", name, err, tt.says)
@@ -38,9 +37,7 @@ func TestOthers(t *testing.T) {
 	// Eight blanks before a document are no length of a header, and a file of nothing no weights.
 	for text, says := range map[string]string{`        {"model_type": "x"}`: "num_hidden_layers", "": "m.json"} {
 		path := filepath.Join(t.TempDir(), "m.json")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 		if _, err := Load(path); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: got %v, want %s", text, err, says)
 		}

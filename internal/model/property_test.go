@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"perigee/internal/kit/must"
 )
 
 // known are all shipped models and all with known answers.
@@ -16,9 +18,7 @@ func known(t *testing.T) []*Model {
 		models = append(models, mustNamed(t, name))
 	}
 	files, err := filepath.Glob("testdata/kv-*/*.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, file := range files {
 		if name := filepath.Base(file); name != "truth.json" && name != "moves.json" {
 			models = append(models, mustLoad(t, file))
@@ -79,14 +79,10 @@ func drawCache(t *rapid.T, models []*Model, engines ...Serving) *Cache {
 		}
 	}
 	dtype, err := m.ParseDType(rapid.SampledFrom([]string{"bf16", "fp8"}).Draw(t, "dtype"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c, err := m.Cache(Options{DType: dtype, Serving: rapid.SampledFrom(engines).Draw(t, "engine"),
 		Page: rapid.SampledFrom([]int64{1, 3, 16, 64, 128, 256}).Draw(t, "page")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return c
 }
 
@@ -94,9 +90,7 @@ var everyEngine = []Serving{Exact, VLLM, SGLang, TRTLLM}
 
 func sum(t *rapid.T, c *Cache, tokens int64) (kv, state int64) {
 	kv, state, err := c.Bytes(tokens)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return kv, state
 }
 
@@ -113,9 +107,7 @@ func TestBytesGrow(t *testing.T) {
 			whole.Groups[i].Last, whole.Groups[i].Every = 0, 0
 		}
 		full, err := whole.Cache(c.Options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if most, same := sum(t, full, tokens); kv > most || state != same {
 			t.Errorf("%d and %d bytes, with all tokens everywhere %d and %d", kv, state, most, same)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/model"
 	"perigee/internal/trace"
 )
@@ -15,9 +16,7 @@ import (
 func TestRefused(t *testing.T) {
 	ids := shared(t)
 	plain, err := trace.Read("made.csv", strings.NewReader("time_s,input_length\n0,10\n1,20\n"), trace.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	long := traceOf(t, line(0, 9000))
 	empty := traceOf(t, line(0, 0), line(1, 0))
 	for _, tt := range []struct {

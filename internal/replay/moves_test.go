@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/model"
 )
 
@@ -19,9 +20,7 @@ const movesDir = "../model/testdata/kv-moves"
 func TestMoves(t *testing.T) {
 	type side struct{ Workers, TP, PP, DP int }
 	text, err := os.ReadFile(filepath.Join(movesDir, "moves.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var doc struct {
 		Cases []struct {
 			Name, Model, Serving string
@@ -33,9 +32,7 @@ func TestMoves(t *testing.T) {
 			Ranks                []int64 `json:"decode_rank_bytes"`
 		}
 	}
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &doc))
 	played := 0
 	for _, c := range doc.Cases {
 		if max(c.Prefill.PP, c.Prefill.DP, c.Decode.PP, c.Decode.DP) > 1 {
@@ -46,9 +43,7 @@ func TestMoves(t *testing.T) {
 			name = filepath.Join(movesDir, name)
 		}
 		m, err := model.Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		flags := model.Flags{Served: model.Served{Serving: c.Serving, PageSize: c.Page}}
 		o := options(nil)
 		o.Prefill, o.Decode, o.Replicas = Workers{c.Prefill.Workers, c.Prefill.TP}, Workers{c.Decode.Workers, c.Decode.TP}, c.Replicas

@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/model"
 	"perigee/internal/trace"
 	"perigee/internal/trace/blockcache"
@@ -174,9 +175,7 @@ func TestRunsOfPages(t *testing.T) {
 				}
 			}
 			posted, err := load.NewSchedule(s.Load(), s.Prefill.Ranks()+s.Decode.Ranks())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			var all int64
 			for rank := range s.Prefill.Ranks() + s.Decode.Ranks() {
 				for _, x := range posted.Transfers(rank, 0) {
@@ -258,9 +257,7 @@ func cells(t *testing.T, o Options, name string, tokens int) (bytes map[[2]int]i
 	m.Model, m.KVCacheDType, m.Scale, m.MinISL, m.MaxISL, m.PPN = name, "bf16", o.Scale, new(int64(1)), new(int64(1<<30)), 1
 	m.PrefillTP, m.DecodeTP, m.NumPrefillNodes, m.NumDecodeNodes = o.Prefill.TP, o.Decode.TP, o.Prefill.Ranks(), o.Decode.Ranks()
 	w, err := matgen.Plan(m, matgen.Inputs{Draws: []matgen.Draw{{Tokens: float64(tokens)}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	bytes = map[[2]int]int64{}
 	for _, p := range w.Patterns {
 		for _, c := range w.Cells(p) {

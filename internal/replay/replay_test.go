@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/model"
 	"perigee/internal/trace"
 	"perigee/internal/traffic/load"
@@ -29,13 +30,9 @@ func pagedOf(t *testing.T, name string, page int64) *model.Cache {
 func served(t *testing.T, name, dtype string, o model.Options) *model.Cache {
 	t.Helper()
 	m, err := model.Named(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c, err := m.CacheIn(dtype, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return c
 }
 
@@ -43,9 +40,7 @@ func served(t *testing.T, name, dtype string, o model.Options) *model.Cache {
 func traceOf(t *testing.T, lines ...string) *trace.Trace {
 	t.Helper()
 	tr, err := trace.Read("made.jsonl", strings.NewReader(strings.Join(lines, "\n")), trace.Options{Unit: "ms"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return tr
 }
 
@@ -60,9 +55,7 @@ func line(ms, input int, ids ...int) string {
 func mustMake(t *testing.T, tr *trace.Trace, o Options) *Schedule {
 	t.Helper()
 	s, err := Make(tr, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return s
 }
 

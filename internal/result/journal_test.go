@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
 )
@@ -40,9 +41,7 @@ func TestJournal(t *testing.T) {
 	d := full(t)
 	path := filepath.Join(t.TempDir(), "r.json.part")
 	j, err := result.NewJournal(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ns := func(v int64) *int64 { return &v }
 	for step, change := range []func() []int{
 		func() []int { return nil },
@@ -71,9 +70,7 @@ func TestJournal(t *testing.T) {
 			d.Lanes = append(d.Lanes, result.Lanes{Phase: "work"})
 			d.AddStorage(0, "work", []series.StorageRun{{Op: "READ", EndNS: 1}})
 			d.AddText("d.yaml", []byte("b: 2"))
-			if err := d.AddLabelled("empty", result.Labels{"a": "b"}, 3, 4); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, d.AddLabelled("empty", result.Labels{"a": "b"}, 3, 4))
 			return nil
 		},
 		func() []int {
@@ -83,9 +80,7 @@ func TestJournal(t *testing.T) {
 		},
 	} {
 		changed := change()
-		if err := j.Append(d, changed); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, j.Append(d, changed))
 		got, err := readJournal(t, path)
 		if err != nil {
 			t.Fatalf("step %d: %v", step, err)
@@ -94,13 +89,9 @@ func TestJournal(t *testing.T) {
 			t.Errorf("step %d (-want +got):\n%s", step, diff)
 		}
 	}
-	if err := j.Restart(d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Restart(d))
 	d.AddRuns(0, "other", 1, []series.Run{{StartNS: 9}})
-	if err := j.Append(d, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Append(d, nil))
 	if got, err := readJournal(t, path); err != nil || cmp.Diff(asJSON(t, d), asJSON(t, got)) != "" {
 		t.Errorf("written anew: %v", err)
 	}
@@ -183,9 +174,7 @@ func TestTornJournal(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "r.json.part")
 	j, err := result.NewJournal(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	d := full(t)
 	d.Scenario.Source, d.Replay = "", nil
 	var states []string
@@ -193,28 +182,20 @@ func TestTornJournal(t *testing.T) {
 	for i := range 4 {
 		d.AddRuns(0, "work", i, []series.Run{{StartNS: int64(i), EndNS: 9, Ranks: []series.RankRun{{Rank: 1}}}})
 		d.AddSample("own", float64(i), 1)
-		if err := j.Append(d, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, j.Append(d, nil))
 		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		states, sizes = append(states, asJSON(t, d)), append(sizes, int(info.Size()))
 	}
 	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	torn := filepath.Join(dir, "torn")
 	for cut := range len(whole) + 1 {
 		for name, tail := range map[string][]byte{"cut": nil, "zeros": make([]byte, 20), "noise": []byte("mmmm\x01\x00\x00\x00xxxxxxxxxx")} {
 			if tail != nil && cut%16 > 0 {
 				continue
 			}
-			if err := os.WriteFile(torn, slices.Concat(whole[:cut], tail), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(torn, slices.Concat(whole[:cut], tail), 0o644))
 			got, err := result.Read(torn)
 			state, _ := slices.BinarySearch(sizes, cut+1) // how many appends are whole
 			if err != nil {
@@ -240,30 +221,22 @@ func TestTornJournal(t *testing.T) {
 func TestResultBeforeJournal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.json.zst")
 	j, err := result.NewJournal(path + result.PartEnding)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := result.Read(path); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "journal in which nothing is yet") {
 		t.Errorf("an empty one: %v", err)
 	}
 	d := full(t)
-	if err := j.Append(d, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Append(d, nil))
 	if got, err := result.Read(path); err != nil || got.Seed != d.Seed || !strings.Contains(strings.Join(got.Notes, ""), "may lack the last two seconds") {
 		t.Errorf("%+v, %v", got, err)
 	}
 	text, err := result.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := text.Close(); err != nil { // before its end
 		t.Error(err)
 	}
 	d.Seed++
-	if err := d.Write(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Write(path))
 	if got, err := result.Read(path); err != nil || got.Seed != d.Seed || len(got.Notes) != len(d.Notes) {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -273,22 +246,16 @@ func FuzzJournal(f *testing.F) {
 	dir := f.TempDir()
 	path := filepath.Join(dir, "f.part")
 	j, err := result.NewJournal(path)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, err)
 	d := full(f)
 	d.Replay = nil
 	for range 2 {
 		d.AddRuns(0, "work", 0, []series.Run{randomRun(rand.New(rand.NewPCG(1, 2)))})
-		if err := j.Append(d, []int{0}); err != nil {
-			f.Fatal(err)
-		}
+		must.Do(f, j.Append(d, []int{0}))
 		d.Values["v"] = append(d.Values["v"].([]any), 1.5)
 	}
 	whole, err := os.ReadFile(path)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, err)
 	f.Add(uint16(0), []byte(nil), whole)
 	f.Add(uint16(1), []byte(`[{"at":["measurements",0],"set":1}]`), whole)
 	f.Add(uint16(1), []byte(`[{"at":["values","v",-1],"add":[1]},{"at":[],"set":1},{"at":["metrics",1e300,"x"],"set":{}}]`), whole)
@@ -299,9 +266,7 @@ func FuzzJournal(f *testing.F) {
 			text = bytes.NewBuffer(slices.Clone(whole))
 			result.AppendRecord(text, "cma?"[kind%4], record)
 		}
-		if err := os.WriteFile(path, text.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, text.Bytes(), 0o644))
 		if got, err := result.Read(path); err == nil && got.World.Size < 1 || err != nil && fault.KindOf(err) != fault.Input {
 			t.Errorf("%+v, %v", got, err)
 		}
@@ -312,12 +277,8 @@ func FuzzJournal(f *testing.F) {
 func TestNewerPart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.json")
 	write := func(name string, at time.Time) {
-		if err := os.WriteFile(name, nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(name, at, at); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, nil, 0o644))
+		must.Do(t, os.Chtimes(name, at, at))
 	}
 	now := time.Now()
 	write(path, now)
@@ -345,9 +306,7 @@ func TestJournalOfNumbers(t *testing.T) {
 	d.Values = map[string]any{"ep": []any{entry}}
 	path := filepath.Join(t.TempDir(), "r.json.part")
 	j, err := result.NewJournal(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	sizes := []int64{}
 	for step := range 3 {
 		if step > 0 {
@@ -356,13 +315,9 @@ func TestJournalOfNumbers(t *testing.T) {
 			long.Append(float64(step), 0.25)
 			short.Append(float64(step))
 		}
-		if err := j.Append(d, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, j.Append(d, nil))
 		got, err := readJournal(t, path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		of := got.Values["ep"].([]any)[0].(map[string]any)
 		list := of["long"].([]any)
 		if len(list) != 100_000+2*step || len(of["short"].([]any)) != step || of["mean"] != entry["mean"] ||
@@ -370,9 +325,7 @@ func TestJournalOfNumbers(t *testing.T) {
 			t.Errorf("step %d: %d and %d numbers, mean %v", step, len(list), len(of["short"].([]any)), of["mean"])
 		}
 		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		sizes = append(sizes, info.Size())
 	}
 	if sizes[0] < 1e6 || sizes[2]-sizes[0] > 1000 {
@@ -388,29 +341,21 @@ func TestJournalOfLanes(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "r.json.part")
 	j, err := result.NewJournal(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for step, list := range [][]result.Lanes{
 		nil, {lanes(1, 5)}, {lanes(1, 7)}, {lanes(1, 7)}, {lanes(1, 100), lanes(2, 1)}, {lanes(1, 100), lanes(2, 3)}, {lanes(1, 100), lanes(2, 4), lanes(3, 1), lanes(4, 1)},
 	} {
 		if d.Lanes = list; step == 5 {
-			if err := j.Restart(d); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, j.Restart(d))
 		}
 		before, _ := os.ReadFile(path)
-		if err := j.Append(d, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, j.Append(d, nil))
 		after, _ := os.ReadFile(path)
 		if same := step == 3 || step == 5; same != (len(after) == len(before)) {
 			t.Errorf("step %d: %d bytes are new", step, len(after)-len(before))
 		}
 		got, err := readJournal(t, path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if diff := cmp.Diff(list, got.Lanes); diff != "" {
 			t.Errorf("step %d: %s", step, diff)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 )
@@ -20,9 +21,7 @@ func TestReplayColumns(t *testing.T) {
 	} {
 		d, path := resulttest.Replayed(20), filepath.Join(t.TempDir(), "r.json")
 		change(d.Replay)
-		if err := d.Write(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Write(path))
 		_, err := result.Read(path)
 		if want == "" && err != nil || want != "" && (fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), want)) {
 			t.Errorf("wanted %q, got %v", want, err)
@@ -34,8 +33,6 @@ func TestReplayColumns(t *testing.T) {
 func write(t *testing.T, d *result.Document) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "r.json")
-	if err := d.Write(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Write(path))
 	return path
 }

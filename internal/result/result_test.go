@@ -19,8 +19,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 
+	"perigee/docs"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 	"perigee/internal/traffic/matrix"
@@ -59,9 +61,7 @@ func full(t testing.TB) *result.Document {
 	d.Engine = &result.Engine{Name: "nixl", Version: "1.5.1", Backend: "UCX", Library: "libnixl_capi.so", Params: map[string]string{"progress": "poll"}}
 	d.Phases = append(d.Phases, result.Phase{Name: "work", StartNS: 5})
 	m, err := matrix.FromRows([][]int64{{0, 10}, {3, 0}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	d.Patterns = []result.Pattern{{
 		Name: "p", Matrix: d.AddMatrix(m, "m.txt"), Mem: "dram", Op: "WRITE", Shards: 1, Senders: 2, SleepBefore: 0.5, SleepAfter: 0.25,
 		Metadata: map[string]any{"isl": int64(5), "list": []any{int64(1), nil}},
@@ -82,9 +82,7 @@ func full(t testing.TB) *result.Document {
 	d.AddMatrixFile("in/m.txt", "m.txt", m)
 	d.DeclareMetrics([]result.MetricDef{{Name: "own", Help: "one", Better: "lower"}, {Name: "empty"}})
 	d.AddSample("own", 1.5, 12)
-	if err := d.AddLabelled("own", result.Labels{"size": "4"}, 2.5, 13); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.AddLabelled("own", result.Labels{"size": "4"}, 2.5, 13))
 	d.World.Hosts[0].Hardware = &result.Hardware{
 		CPU: "c", Kernel: "k", NUMANodes: 2, MemoryBytes: 5, NICs: []result.NIC{{Name: "eth0", Kind: "ethernet", Mbps: 10, Driver: "d"}}, GPUs: []result.GPU{{Name: "g", MemoryBytes: 7}},
 	}
@@ -109,9 +107,7 @@ func full(t testing.TB) *result.Document {
 func asJSON(t testing.TB, d *result.Document) string {
 	t.Helper()
 	b, err := json.MarshalIndent(d, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(b)
 }
 
@@ -119,21 +115,15 @@ func TestRoundTrip(t *testing.T) {
 	d := full(t)
 	for _, name := range []string{"r.json", "r.json.gz", "r.json.zst"} {
 		path := filepath.Join(t.TempDir(), name)
-		if err := d.Write(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Write(path))
 		raw, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if want := map[string]string{"r.json": "{", "r.json.gz": "\x1f\x8b", "r.json.zst": "\x28\xb5\x2f\xfd"}[name]; !strings.HasPrefix(string(raw), want) {
 			t.Errorf("%s begins with %q, want %q", name, raw[:4], want)
 		}
 		// The name says nothing when it is read.
 		other := filepath.Join(t.TempDir(), "any")
-		if err := os.WriteFile(other, raw, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(other, raw, 0o644))
 		got, err := result.Read(other)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -143,18 +133,14 @@ func TestRoundTrip(t *testing.T) {
 		}
 		resulttest.Check(t, path)
 		for _, cut := range []int{len(raw) - 2, len(raw) / 2, 5, 1, 0} {
-			if err := os.WriteFile(other, raw[:cut], 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(other, raw[:cut], 0o644))
 			if _, err := result.Read(other); fault.KindOf(err) != fault.Input {
 				t.Errorf("%s, the first %d of %d bytes: got %v, want an error of the kind Input", name, cut, len(raw), err)
 			}
 		}
 		flipped := bytes.Clone(raw)
 		flipped[len(flipped)-3] ^= 0x10 // in the checksum, or near the end of the text
-		if err := os.WriteFile(other, flipped, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(other, flipped, 0o644))
 		if got, err := result.Read(other); err == nil && asJSON(t, got) == asJSON(t, d) {
 			t.Errorf("%s: a flipped bit went unnoticed", name)
 		}
@@ -190,14 +176,8 @@ func TestSchemaDescribesEverything(t *testing.T) {
 			t.Errorf("%s for %s is accepted", edit.new, edit.old)
 		}
 	}
-	data, err := os.ReadFile(resulttest.SchemaFile())
-	if err != nil {
-		t.Fatal(err)
-	}
 	var schema any
-	if err := json.Unmarshal(data, &schema); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(docs.ResultSchema), &schema))
 	described(t, "", schema)
 }
 
@@ -248,9 +228,7 @@ func TestReadRefuses(t *testing.T) {
 		strings.Replace(good, "2.5\n   ],", "2.5, 2\n   ],", 1):              "metrics[0]: 3 values, but 2 times",
 		strings.Replace(good, "   \"matrix\": 0\n", "   \"matrix\": 3\n", 1): "inputs[1]: there is no matrix 3",
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 		_, err := result.Read(path)
 		if fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "result "+path+": ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: got %v, want %s", text, err, want)
@@ -264,26 +242,18 @@ func TestReadRefuses(t *testing.T) {
 // Frames that readers of zstd pass over may come first.
 func TestSkippableFrames(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.json.zst")
-	if err := many(t).Write(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, many(t).Write(path))
 	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for magic := range 16 {
 		frame := append([]byte{0x50 + byte(magic), 0x2a, 0x4d, 0x18, 3, 0, 0, 0}, "abc"...)
-		if err := os.WriteFile(path, slices.Concat(frame, whole, frame), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, slices.Concat(frame, whole, frame), 0o600))
 		if d, err := result.Read(path); err != nil || len(d.Measurements) != 4 {
 			t.Errorf("magic %d: %v", magic, err)
 		}
 	}
 	for _, text := range []string{"\x50\x2a\x4d\x18", "\x50\x2a\x4d\x18\xff\xff\xff\xff", "\x50\x2a\x4d\x18\x00\x00\x00\x00"} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 		if _, err := result.Read(path); fault.KindOf(err) != fault.Input {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -295,18 +265,12 @@ func TestWindowIsBounded(t *testing.T) {
 	for window, ok := range map[int]bool{32 << 20: true, 64 << 20: false} {
 		path := filepath.Join(t.TempDir(), "r.json.zst")
 		f, err := os.Create(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		z, err := zstd.NewWriter(f, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window), zstd.WithSingleSegment(false))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_, err = io.Copy(z, io.MultiReader(strings.NewReader(`{"schema":"`+result.Schema+`","status":"complete","world":{"size":1},"notes":["`),
 			strings.NewReader(strings.Repeat("the same ", 1<<19)), strings.NewReader(`"]}`)))
-		if err := errors.Join(err, z.Close(), f.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(err, z.Close(), f.Close()))
 		if _, err := result.Read(path); (err == nil) != ok || !ok && fault.KindOf(err) != fault.Input {
 			t.Errorf("a window of %d MiB: %v", window>>20, err)
 		}
@@ -319,13 +283,9 @@ func FuzzRead(f *testing.F) {
 	var whole []byte
 	for _, name := range []string{"r.json", "r.json.gz", "r.json.zst"} {
 		path := filepath.Join(dir, name)
-		if err := full(f).Write(path); err != nil {
-			f.Fatal(err)
-		}
+		must.Do(f, full(f).Write(path))
 		data, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.Do(f, err)
 		if name == "r.json" {
 			whole = data
 		}
@@ -341,9 +301,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(one + `,"storage":[{"pattern":1}]}`))
 	f.Add([]byte(one + `,"metrics":[0,null,"",{}],"lanes":[null],"values":{"ep":[null]}}`))
 	fuzztest.RunDocuments(f, []string{string(whole)}, func(t *testing.T, data []byte) {
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, data, 0o600))
 		d, err := result.Read(path)
 		var visited []string
 		scanned, scanErr := result.Scan(path, func(d *result.Document, m *result.Measurement) error {
@@ -404,9 +362,7 @@ func TestCheckWritable(t *testing.T) {
 	}
 	links := t.TempDir()
 	for name, target := range map[string]string{"good": dir + "/r.json", "bad": "/proc/r.json", "loop": "loop"} {
-		if err := os.Symlink(target, filepath.Join(links, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(target, filepath.Join(links, name)))
 	}
 	if err := result.CheckWritable("--result", links+"/good"); err != nil {
 		t.Errorf("a link to a file that can be written: %v", err)
@@ -428,9 +384,7 @@ func TestFullDiskLeavesTheOldFile(t *testing.T) {
 	path := filepath.Join(dir, "r.json")
 	old := full(t)
 	old.Notes = []string{"the old one"}
-	if err := old.Write(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, old.Write(path))
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), childVariable+"="+path)
 	if out, err := child.CombinedOutput(); err != nil {
@@ -448,9 +402,7 @@ func TestFullDiskLeavesTheOldFile(t *testing.T) {
 func TestMatricesAreStoredOnce(t *testing.T) {
 	rows := func(n int64) *matrix.Matrix {
 		m, err := matrix.FromRows([][]int64{{0, n}, {0, 0}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return m
 	}
 	var d result.Document
@@ -473,9 +425,7 @@ func TestNumbersThatJSONLacks(t *testing.T) {
 	d.Tables[0].Rows = append(d.Tables[0].Rows, []any{math.NaN(), 2.5})
 	d.Tables = append(d.Tables, result.Table{Columns: []string{"none"}})
 	path := filepath.Join(t.TempDir(), "r.json")
-	if err := d.Write(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Write(path))
 	got := resulttest.Check(t, path)
 	want := []any{nil, nil, nil, 1.5}
 	for name, v := range map[string]any{
@@ -498,17 +448,13 @@ func TestInputs(t *testing.T) {
 	d := full(t)
 	d.AddText("c.yaml", []byte("another time"))
 	m, err := matrix.FromRows([][]int64{{0, 10}, {3, 0}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	d.AddMatrixFile("other.txt", "other.txt", m)
 	if len(d.Inputs) != 3 || len(d.Matrices) != 1 {
 		t.Errorf("%d inputs, %d matrices", len(d.Inputs), len(d.Matrices))
 	}
 	path := filepath.Join(t.TempDir(), "r.json.zst")
-	if err := d.Write(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Write(path))
 	if d, err = result.Read(path); err != nil {
 		t.Fatal(err)
 	}
@@ -567,14 +513,10 @@ func TestEncodeIsJSON(t *testing.T) {
 	}
 	for i, d := range []*result.Document{full(t), empty, many} {
 		var got, want bytes.Buffer
-		if err := d.Encode(&got); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Encode(&got))
 		e := json.NewEncoder(&want)
 		e.SetEscapeHTML(false)
-		if err := e.Encode(d); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, e.Encode(d))
 		if diff := cmp.Diff(want.String(), got.String()); diff != "" {
 			t.Errorf("%d:\n%s", i, diff)
 		}
@@ -600,13 +542,9 @@ func TestLabelsOfFiles(t *testing.T) {
 		`"labels":[-1,0]`: "", `"labels":[-1,1]`: "metrics[0]: labels[1]: there is no label_sets[1]", `"labels":[-2,0]`: "labels[0]", `"labels":[0]`: "2 values, but 1 labels",
 	} {
 		var text bytes.Buffer
-		if err := full(t).Encode(&text); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, full(t).Encode(&text))
 		path := filepath.Join(t.TempDir(), "r.json")
-		if err := os.WriteFile(path, bytes.Replace(text.Bytes(), []byte(`"labels":[-1,0]`), []byte(change), 1), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, bytes.Replace(text.Bytes(), []byte(`"labels":[-1,0]`), []byte(change), 1), 0o644))
 		_, err := result.Read(path)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: got %v, want %s", change, err, want)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
 )
@@ -21,9 +22,7 @@ import (
 func toJSON(t testing.TB, v any) string {
 	t.Helper()
 	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(b)
 }
 
@@ -64,17 +63,11 @@ func TestScanHandsOutWhatReadKeeps(t *testing.T) {
 	d := many(t)
 	for _, name := range []string{"r.json", "r.json.gz", "r.json.zst"} {
 		path := filepath.Join(t.TempDir(), name)
-		if err := d.Write(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Write(path))
 		want, err := result.Read(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		got, list, err := collect(t, path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if diff := cmp.Diff(measurementsOf(t, want), list); diff != "" || len(list) != 4 {
 			t.Errorf("%s: measurements (-want +got):\n%s", name, diff)
 		}
@@ -88,17 +81,13 @@ func TestScanHandsOutWhatReadKeeps(t *testing.T) {
 // Tools such as jq sort the members, so that measurements come before patterns.
 func TestScanInAnyOrder(t *testing.T) {
 	var members map[string]any
-	if err := json.Unmarshal([]byte(asJSON(t, many(t))), &members); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(asJSON(t, many(t))), &members))
 	path := filepath.Join(t.TempDir(), "sorted.json")
 	if err := os.WriteFile(path, []byte(toJSON(t, members)), 0o644); err != nil { // maps are written in the order of their keys
 		t.Fatal(err)
 	}
 	_, list, err := collect(t, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if diff := cmp.Diff(measurementsOf(t, many(t)), list); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -122,9 +111,7 @@ func TestScanRefuses(t *testing.T) {
 		"measurements are 5": {`{"schema":"perigee.result/1","measurements":5}`, "measurements is no list", "is it a result"},
 	} {
 		path := filepath.Join(t.TempDir(), "r.json")
-		if err := os.WriteFile(path, []byte(c.text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(c.text), 0o644))
 		_, _, err := collect(t, path)
 		if fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), c.want) || !strings.Contains(fault.HintOf(err), c.hint) {
 			t.Errorf("%s: got %v (hint %s), want %s (hint %s)", name, err, fault.HintOf(err), c.want, c.hint)
@@ -137,20 +124,14 @@ func TestScanOfAnInterruptedCopy(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"r.json", "r.json.gz", "r.json.zst"} {
 		path, cutOff := filepath.Join(dir, name), filepath.Join(dir, "cut")
-		if err := d.Write(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Write(path))
 		whole, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for cut := range len(bytes.TrimRight(whole, "\n")) {
 			if name == "r.json" && cut%7 > 0 {
 				continue // there is more of it, and less to go wrong
 			}
-			if err := os.WriteFile(cutOff, whole[:cut], 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(cutOff, whole[:cut], 0o644))
 			if _, _, err := collect(t, cutOff); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), cutOff+": it ends in the middle: ") || fault.HintOf(err) == "" {
 				t.Fatalf("%s, %d of %d bytes: got %v", name, cut, len(whole), err)
 			}
@@ -158,12 +139,8 @@ func TestScanOfAnInterruptedCopy(t *testing.T) {
 	}
 	path := filepath.Join(dir, "r.json.zst")
 	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, slices.Concat(whole[:len(whole)/2], bytes.Repeat([]byte{0x55}, 40)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, os.WriteFile(path, slices.Concat(whole[:len(whole)/2], bytes.Repeat([]byte{0x55}, 40)), 0o644))
 	if _, _, err := collect(t, path); fault.KindOf(err) != fault.Input {
 		t.Errorf("rubbish in the middle: got %v", err)
 	}
@@ -171,9 +148,7 @@ func TestScanOfAnInterruptedCopy(t *testing.T) {
 
 func TestScanStopsWhereTheVisitorFails(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.json")
-	if err := many(t).Write(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, many(t).Write(path))
 	boom, calls := errors.New("boom"), 0
 	_, err := result.Scan(path, func(*result.Document, *result.Measurement) error {
 		calls++

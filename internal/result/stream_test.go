@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
 )
@@ -19,18 +20,12 @@ func TestOpen(t *testing.T) {
 	d := full(t)
 	for _, name := range []string{"r.json", "r.json.gz", "r.json.zst"} {
 		path := filepath.Join(t.TempDir(), name)
-		if err := d.Write(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Write(path))
 		r, err := result.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		text, err := io.ReadAll(r)
 		var want strings.Builder
-		if err := d.Encode(&want); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Encode(&want))
 		if err != nil || string(text) != want.String() || r.Close() != nil {
 			t.Errorf("%s: %v, %d bytes, want %d", name, err, len(text), want.Len())
 		}
@@ -44,13 +39,9 @@ func TestOpen(t *testing.T) {
 // A pipe is read until its writer is done.
 func TestPipes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.json")
-	if err := unix.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mkfifo(path, 0o600))
 	pipe, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	d := full(t)
 	d.Values = map[string]any{"x": strings.Repeat("x", 1<<18)} // more than a pipe holds: the reader comes before the end
 	go func() {
@@ -68,14 +59,10 @@ func TestPipes(t *testing.T) {
 		pipe.Close()
 	}()
 	text, err := result.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer text.Close()
 	var want strings.Builder
-	if err := d.Encode(&want); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Encode(&want))
 	if got, err := io.ReadAll(text); err != nil || string(got) != want.String() {
 		t.Errorf("as a text: %d bytes, want %d, %v", len(got), want.Len(), err)
 	}
@@ -94,9 +81,7 @@ func TestOpenRefuses(t *testing.T) {
 		`{"schema": "perigee.sweep/1"}`:  {`schema is "perigee.sweep/1"`, "is it a result"},
 		"\x28\xb5\x2f\xfd":               {"", ""},
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 		r, err := result.Open(path)
 		if fault.KindOf(err) != fault.Input || r != nil || !strings.Contains(err.Error(), want[0]) || !strings.Contains(fault.HintOf(err), want[1]) {
 			t.Errorf("%q: got %v (%s), want %s", text, err, fault.HintOf(err), want)
@@ -107,16 +92,10 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	// Damage after the beginning shows while it is read.
 	path += ".gz"
-	if err := full(t).Write(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, full(t).Write(path))
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, data[:len(data)-6], 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, os.WriteFile(path, data[:len(data)-6], 0o644))
 	r, err := result.Open(path)
 	if err == nil {
 		defer r.Close()

@@ -5,7 +5,7 @@ package rules
 // everything it imports.
 var floors = []string{
 	`docs e2e e2e/disagg e2e/dist e2e/hosts e2e/launchers internal/ep/moe/numeric internal/kit/clock
-	internal/kit/crowd internal/kit/fuzztest internal/kit/jsonkeys internal/kit/lazyre internal/kit/memory
+	internal/kit/crowd internal/kit/fuzztest internal/kit/jsonkeys internal/kit/lazyre internal/kit/memory internal/kit/must
 	internal/kit/pack internal/kit/page/pagetest internal/kit/plaintext internal/kit/procfs internal/kit/sbom
 	internal/kit/secret internal/kit/size internal/kit/slurm internal/kit/stats internal/kit/version
 	internal/rules internal/serving/laws internal/trace/blockcache internal/trace/grid internal/traffic

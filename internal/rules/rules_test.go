@@ -19,6 +19,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"perigee/internal/kit/must"
 )
 
 const root = "../.."
@@ -231,9 +233,7 @@ func sources(t *testing.T, endings ...string) []string {
 func read(t *testing.T, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(root, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return data
 }
 
@@ -300,9 +300,7 @@ func TestExportedIsExplained(t *testing.T) {
 		}
 		fset := token.NewFileSet()
 		file, err := parser.ParseFile(fset, filepath.Join(root, name), nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		folder := filepath.Dir(name)
 		explained[folder] = explained[folder] || file.Doc != nil
 		if bytes.Contains(read(t, name), []byte("\n//go:build !cgo\n")) || bytes.HasPrefix(read(t, name), []byte("//go:build !cgo\n")) {

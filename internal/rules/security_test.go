@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 // proofs names, for each of the ten lines of docs/security.md, the tests that show it: FOLDER.TEST. What only says whom
@@ -51,15 +53,11 @@ func hasTest(t *testing.T, name string) bool {
 		}
 	}
 	files, err := filepath.Glob(filepath.Join(root, folder, "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	declared := regexp.MustCompile(`(?m)^func ` + test + `\(`)
 	for _, file := range files {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if declared.Match(data) {
 			return true
 		}

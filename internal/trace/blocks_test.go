@@ -9,14 +9,13 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // TestPublished reads the two requests that Mooncake's README shows, which share 12 blocks.
 func TestPublished(t *testing.T) {
 	got, err := Load("testdata/mooncake.jsonl", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := got.CheckBlocks(); err != nil || got.BlockTokens != 512 {
 		t.Errorf("blocks of %d tokens: %v", got.BlockTokens, err)
 	}
@@ -71,9 +70,7 @@ func TestCheckBlocks(t *testing.T) {
 	}
 	for _, tt := range tests {
 		got, err := read(tt.text, Options{BlockTokens: tt.size})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if err = got.CheckBlocks(); tt.says == "" {
 			if err != nil {
 				t.Errorf("%s: %v", tt.text, err)

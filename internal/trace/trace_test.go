@@ -17,6 +17,7 @@ import (
 
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 )
 
 func read(text string, o Options) (*Trace, error) { return Read("f", strings.NewReader(text), o) }
@@ -126,9 +127,7 @@ func TestFormats(t *testing.T) {
 			zst.Close()
 			for _, text := range []string{tt.text, packed.String(), packedByZstd.String()} {
 				got, err := read(text, Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				if diff := cmp.Diff(tt.want, got.Requests); diff != "" {
 					t.Errorf("(-want +got):\n%s", diff)
 				}
@@ -232,9 +231,7 @@ func TestUnit(t *testing.T) {
 				text += fmt.Sprintf(tt.line+"\n", float64(i)*tt.gap)
 			}
 			got, err := read(text, Options{Unit: tt.asked})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if got.Unit != tt.unit || got.UnitFound != tt.found {
 				t.Errorf("unit %q, found %v; want %q, %v", got.Unit, got.UnitFound, tt.unit, tt.found)
 			}
@@ -354,9 +351,7 @@ func TestErrors(t *testing.T) {
 
 func TestLoad(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.csv")
-	if err := os.WriteFile(path, []byte("time,isl\n1,2\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("time,isl\n1,2\n"), 0o600))
 	got, err := Load(path, Options{Unit: "s"})
 	if err != nil || len(got.Requests) != 1 || got.Requests[0].Input != 2 {
 		t.Errorf("%+v, %v", got, err)

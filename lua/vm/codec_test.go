@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 )
 
 // plain draws plain data.
@@ -88,9 +89,7 @@ func TestPairsFollowTheKeys(t *testing.T) {
 	v := New(io.Discard)
 	defer v.Close()
 	f, err := v.Load("x.lua", "return function(opt) local all = '' for k in pairs(opt) do all = all .. k end return all end")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	options := map[string]any{}
 	for _, k := range "qwertyuiopasdfghjklzxcvbnm" {
 		options[string(k)] = int64(k)
@@ -141,9 +140,7 @@ func FuzzDecodeValue(f *testing.F) {
 			return
 		}
 		again, err := Decode(Encode(v))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if d := cmp.Diff(v, again, cmpopts.EquateNaNs()); d != "" {
 			t.Fatal(d)
 		}

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/nixl"
 	"perigee/nixl/device"
 	"perigee/nixl/device/devicetest"
@@ -69,9 +70,7 @@ func TestConformance(t *testing.T) {
 // Where there is no GPU, it runs on a stand-in, and there on GPU memory alone.
 func TestGPU(t *testing.T) {
 	gpus, err := device.Visible()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(gpus) == 0 && !devicetest.Again(t, "STANDIN_GPU_BYTES=1073741824") {
 		return
 	}
@@ -95,9 +94,7 @@ func library(t *testing.T, name, source string) string {
 	t.Helper()
 	dir := t.TempDir()
 	text, path := filepath.Join(dir, name+".c"), filepath.Join(dir, name+".so")
-	if err := os.WriteFile(text, []byte(source), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(text, []byte(source), 0o600))
 	cc := os.Getenv("CC")
 	if cc == "" {
 		cc = "gcc"
@@ -115,9 +112,7 @@ var wanted = regexp.MustCompile(`(?m)^    X\(\w+, (\w+), `)
 func imitation(t *testing.T, name string, functions map[string]string) string {
 	t.Helper()
 	header, err := os.ReadFile("papi.h")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	table := wanted.FindAllStringSubmatch(string(header), -1)
 	if len(table) == 0 {
 		t.Fatal("no functions found in papi.h")
@@ -151,9 +146,7 @@ func wantFault(t *testing.T, err error, kind fault.Kind, words ...string) {
 
 func TestLoadRefuses(t *testing.T) {
 	text := filepath.Join(t.TempDir(), "text.so")
-	if err := os.WriteFile(text, []byte("no library"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(text, []byte("no library"), 0o600))
 	tests := map[string]struct {
 		path  string
 		words []string
@@ -204,9 +197,7 @@ func TestNoAgent(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			e, err := Load(imitation(t, "imitation", test.functions))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			_, err = e.NewAgent(nixl.AgentConfig{Name: "a", OneHost: true})
 			wantFault(t, err, fault.Engine, test.words...)
 		})
@@ -221,13 +212,9 @@ func TestCloseIsBounded(t *testing.T) {
 			`{ *a = "agent"; return 0; }`,
 		"nixl_capi_destroy_agent": forever,
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	a, err := e.NewAgent(nixl.AgentConfig{Name: "a", OneHost: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	within := closeWithin
 	t.Cleanup(func() { closeWithin = within })
 	closeWithin = 10 * time.Millisecond
@@ -245,9 +232,7 @@ func newAgent(t *testing.T, cfg nixl.AgentConfig) nixl.Agent {
 		t.Fatalf("%v\n%s", err, fault.HintOf(err))
 	}
 	a, err := e.NewAgent(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { a.Close() })
 	return a
 }
@@ -268,9 +253,7 @@ func TestInfo(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	e, err := open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, name := range []string{"", "a\x00b", "line\n", strings.Repeat("x", 256)} {
 		if a, err := e.NewAgent(nixl.AgentConfig{Name: name}); err == nil {
 			a.Close()
@@ -298,33 +281,21 @@ func TestVRAM(t *testing.T) {
 func testVRAM(t *testing.T, a nixl.Agent) {
 	const size = 1 << 20
 	host, err := a.Alloc(nixl.DRAM, size)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	gpu, err := a.Alloc(nixl.VRAM, size)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want, got := strings.Repeat("perigee ", size/8), make([]byte, size)
 	if _, err := host.WriteAt([]byte(want), 0); err != nil {
 		t.Fatal(err)
 	}
 	card, err := a.Card()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.AddPeer(0, card); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, a.AddPeer(0, card))
 	d := []nixl.Desc{{Len: size}}
 	b, err := a.NewBatch([]nixl.Transfer{{Op: nixl.Write, LocalBuffer: host.ID(), RemoteBuffer: gpu.ID(), Local: d,
 		Remote: d}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Run(nixl.Control{}, 1, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, b.Run(nixl.Control{}, 1, nil))
 	if _, err := gpu.ReadAt(got, 0); err != nil || string(got) != want {
 		t.Errorf("the GPU has other bytes (%v)", err)
 	}
@@ -334,9 +305,7 @@ func testVRAM(t *testing.T, a nixl.Agent) {
 func TestSignals(t *testing.T) {
 	caught := func() string {
 		text, err := os.ReadFile("/proc/self/status")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_, rest, _ := strings.Cut(string(text), "SigCgt:")
 		line, _, _ := strings.Cut(rest, "\n")
 		return strings.TrimSpace(line)
@@ -446,9 +415,7 @@ func TestSettingsOutOfReach(t *testing.T) {
 	if err := settingsOutOfReach(home); err != nil {
 		t.Error(err)
 	}
-	if err := os.Chmod(home, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(home, 0o600))
 	// Root may enter any folder, but not as another user.
 	done := make(chan error)
 	go func() {

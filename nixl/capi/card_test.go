@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 	"perigee/nixl"
 	"perigee/nixl/internal/kernel"
 )
@@ -30,9 +31,7 @@ func exampleCard() card {
 func TestCardRoundTrip(t *testing.T) {
 	want := exampleCard()
 	got, err := decodeCard(want.encode())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(card{}, cardBuffer{})); diff != "" {
 		t.Errorf("card (-want +got):\n%s", diff)
 	}

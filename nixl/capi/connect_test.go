@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/nixl"
 	"perigee/nixl/internal/kernel"
 )
@@ -34,23 +35,15 @@ func TestGreetingBeforeCard(t *testing.T) {
 		t.Error("a greeting was not seen")
 	}
 	for i, a := range agents {
-		if err := a.AddPeer(1-i, cards[1-i]); err != nil {
-			t.Fatal(err)
-		}
-		if err := a.Connect([]int{1 - i}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.AddPeer(1-i, cards[1-i]))
+		must.Do(t, a.Connect([]int{1 - i}))
 	}
-	for late := time.Now().Add(30 * time.Second); ; {
+	for late := time.Now().Add(5 * time.Minute); ; {
 		all := true
 		for _, a := range agents {
-			if err := a.Progress(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, a.Progress())
 			done, err := a.Connected()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			all = all && done
 		}
 		if all {
@@ -83,9 +76,7 @@ func TestLongestPieceOfAFile(t *testing.T) {
 // What is said of a peer that does not let others at its memory can be followed.
 func TestUnreachablePeer(t *testing.T) {
 	own, err := kernel.Self()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	elsewhere, gone := own, own
 	elsewhere.Namespace++
 	gone.PID = 1<<31 - 1

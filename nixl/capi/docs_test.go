@@ -7,14 +7,14 @@ import (
 	"regexp"
 	"slices"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 // The manual lists what is set before the library is loaded, with the values.
 func TestManualListsVariables(t *testing.T) {
 	data, err := os.ReadFile("../../docs/engines.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	values := map[string]string{}
 	code := regexp.MustCompile("`([^`]+)`")
 	for _, row := range regexp.MustCompile(`(?m)^\| (.*(?:UCX|NIXL).*) \| (.*) \| .* \|$`).FindAllSubmatch(data, -1) {

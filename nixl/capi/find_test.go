@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // install puts empty files and folders below a temporary root.
@@ -22,15 +23,11 @@ func install(t *testing.T, paths ...string) string {
 		if strings.HasSuffix(p, "/") {
 			dir = path
 		}
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(dir, 0o755))
 		if dir == path {
 			continue
 		}
-		if err := os.WriteFile(path, nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, nil, 0o644))
 	}
 	return root
 }
@@ -155,9 +152,7 @@ func TestFindRefusesDevices(t *testing.T) {
 func TestFindInLibraryPath(t *testing.T) {
 	root := install(t, "a/"+cu12, "b/", "c/")
 	library, link := filepath.Join(root, "a", cu12), filepath.Join(root, "b", libraryName)
-	if err := os.Symlink(library, link); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(library, link))
 	t.Setenv("NIXL_LIBRARY", "")
 	t.Chdir(filepath.Join(root, "b"))
 	for _, folders := range []string{filepath.Dir(library), "/nowhere:" + filepath.Dir(link), filepath.Join(root, "c") + ";/nowhere;;"} {

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/nixl"
 )
 
@@ -102,13 +103,9 @@ func TestObjects(t *testing.T) {
 	a, store := objectAgent(t)
 	const block, count = 4096, 5
 	memory, err := a.Alloc(nixl.DRAM, block*count)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	far, err := a.OpenFile(nixl.File{Path: "dir/cache", Size: block * count, Make: true, Write: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for i := range memory.Bytes() {
 		memory.Bytes()[i] = byte(i*7 + i/block)
 	}
@@ -122,15 +119,9 @@ func TestObjects(t *testing.T) {
 	run := func(op nixl.Op, near, there []nixl.Desc) {
 		t.Helper()
 		b, err := a.NewBatch([]nixl.Transfer{{Op: op, Peer: nixl.Self, LocalBuffer: memory.ID(), RemoteBuffer: far.ID(), Local: near, Remote: there}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := b.Run(nixl.Control{}, 2, nil); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.Release(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		must.Do(t, b.Run(nixl.Control{}, 2, nil))
+		must.Do(t, b.Release())
 	}
 	run(nixl.Write, descs(0, 1, 2, 3, 4), descs(4, 3, 2, 1, 0))
 	objects := store.all()
@@ -163,22 +154,14 @@ func TestObjects(t *testing.T) {
 func TestObjectsToRead(t *testing.T) {
 	a, store := objectAgent(t)
 	memory, err := a.Alloc(nixl.DRAM, 8192)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	far, err := a.OpenFile(nixl.File{Path: "k", Size: 8192, Make: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	transfer := nixl.Transfer{Op: nixl.Read, Peer: nixl.Self, LocalBuffer: memory.ID(), RemoteBuffer: far.ID(), Local: []nixl.Desc{{Off: 0, Len: 4096}, {Off: 4096, Len: 4096}}}
 	transfer.Remote = transfer.Local
 	b, err := a.NewBatch([]nixl.Transfer{transfer})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Run(nixl.Control{}, 1, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, b.Run(nixl.Control{}, 1, nil))
 	objects := store.all()
 	if bytes.Equal(memory.Bytes()[:4096], make([]byte, 4096)) || !bytes.Equal(memory.Bytes()[:4096], objects["k-4096-0"]) || len(objects) != 2 {
 		t.Errorf("%d objects, or other bytes than those in the store", len(objects))

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"perigee/internal/kit/must"
 	"perigee/nixl"
 )
 
@@ -26,9 +27,7 @@ func TestOwnLog(t *testing.T) {
 		{"UCX_PROTO_INFO_DIR=/tmp", "", "UCX_PROTO_INFO_DIR"},
 		{"", "UCX_TLS=tcp\n  UCX_LOG_FILE = x", "UCX_LOG_FILE in " + conf},
 	} {
-		if err := os.WriteFile(conf, []byte(test.conf), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(conf, []byte(test.conf), 0o644))
 		if got := ownLog(strings.Fields(test.environ), "", other, dir); got != test.want {
 			t.Errorf("%+v: got %q", test, got)
 		}
@@ -90,15 +89,11 @@ func TestPathOfAgents(t *testing.T) {
 // what thousands of agents say is added up.
 func TestAccountIsCut(t *testing.T) {
 	fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	f := os.NewFile(uintptr(fd), "log")
 	defer f.Close()
 	table, err := os.ReadFile("testdata/cma.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var a account
 	const rounds = 2000
 	var most int64
@@ -112,15 +107,11 @@ func TestAccountIsCut(t *testing.T) {
 			a.trim(f)
 		}
 		var s unix.Stat_t
-		if err := unix.Fstat(fd, &s); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Fstat(fd, &s))
 		most = max(most, s.Blocks*512)
 	}
 	log, err := a.read(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if p := log.agents["perigee-1-"]; len(log.agents) != 1 || len(p.Uses) != 1 || p.Uses[0].Count != rounds*1010 {
 		t.Errorf("%d agents, %+v", len(log.agents), p)
 	}

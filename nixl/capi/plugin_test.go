@@ -7,15 +7,14 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/nixl"
 )
 
 // Names count in either case; what the library lists decides over storage, and over parameters.
 func TestPlugins(t *testing.T) {
 	found, err := open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	e := found.(*Engine)
 	for name, want := range map[string]Plugin{
 		"ucx": {Name: "UCX"}, "POSIX": {Name: "POSIX", Files: true}, "obj": {Name: "OBJ", Files: true, Objects: true},
@@ -64,25 +63,17 @@ func TestPlugins(t *testing.T) {
 // The user's parameters reach the backend, and are shown.
 func TestParameters(t *testing.T) {
 	found, err := open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	e, _, err := found.(*Engine).WithBackend(nixl.Backend{Name: "UCX", Params: map[string]string{"num_workers": "2"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	a, err := e.NewAgent(nixl.AgentConfig{Name: "parameters", OneHost: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer a.Close()
 	if p := a.Info().Params; p["num_workers"] != "2" || p["ucx_error_handling_mode"] != "none" {
 		t.Errorf("%v", p)
 	}
 	e, _, err = found.(*Engine).WithBackend(nixl.Backend{Name: "UCX", Params: map[string]string{"num_workers": "none"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if a, err := e.NewAgent(nixl.AgentConfig{Name: "refused", OneHost: true}); err == nil {
 		a.Close()
 		t.Error("num_workers=none has not reached UCX")
@@ -105,9 +96,7 @@ func TestOtherBackend(t *testing.T) {
 	}
 	load := func(changes map[string]string) *Engine {
 		e, err := Load(imitation(t, "imitation", functions(changes)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return e
 	}
 	_, _, err := load(map[string]string{"nixl_capi_get_plugin_params": "int nixl_capi_get_plugin_params() { return -2; }"}).
@@ -118,9 +107,7 @@ func TestOtherBackend(t *testing.T) {
 	}
 	e, _, err := load(map[string]string{"nixl_capi_create_backend": "int nixl_capi_create_backend() { return -4; }"}).
 		WithBackend(nixl.Backend{Name: "libfabric"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, err = e.NewAgent(nixl.AgentConfig{Name: "a", OneHost: true})
 	wantFault(t, err, fault.Engine, "create the LIBFABRIC backend", "exception")
 	if e, _, err = load(nil).WithBackend(nixl.Backend{Name: "libfabric"}); err != nil {
@@ -128,9 +115,7 @@ func TestOtherBackend(t *testing.T) {
 	}
 	for oneHost, why := range map[bool]string{true: "thread (LIBFABRIC on one host)", false: "thread (LIBFABRIC, never sleeps)"} {
 		a, err := e.NewAgent(nixl.AgentConfig{Name: "a", OneHost: oneHost})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if i := a.Info(); i.Backend != "LIBFABRIC" || i.Params["progress"] != why || i.Params["tls"] != "" || i.Params["ucx_error_handling_mode"] != "" {
 			t.Errorf("%+v", i)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"perigee/internal/kit/clock"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/nixl"
 	"perigee/nixl/internal/kernel"
 )
@@ -24,9 +25,7 @@ import (
 func connectedPair(t *testing.T, cfg nixl.AgentConfig) [2]nixl.Agent {
 	t.Helper()
 	e, err := open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return connectedPairOf(t, e, cfg)
 }
 
@@ -36,9 +35,7 @@ func connectedPairOf(t *testing.T, e nixl.Engine, cfg nixl.AgentConfig) [2]nixl.
 	for i := range pair {
 		cfg.Name = fmt.Sprintf("%s-%d", t.Name(), i)
 		a, err := e.NewAgent(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		t.Cleanup(func() { a.Close() })
 		pair[i] = a
 		if _, err := pair[i].Alloc(nixl.DRAM, 100_000); err != nil {
@@ -53,9 +50,7 @@ func connectedPairOf(t *testing.T, e nixl.Engine, cfg nixl.AgentConfig) [2]nixl.
 		if err == nil {
 			err = a.Connect([]int{1 - i})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	await(t, func() (bool, error) {
 		all := true
@@ -77,9 +72,7 @@ func connectedPairOf(t *testing.T, e nixl.Engine, cfg nixl.AgentConfig) [2]nixl.
 // await polls for at most half a minute.
 func await(t *testing.T, done func() (bool, error)) {
 	t.Helper()
-	if err := nixl.Poll(nixl.Control{Deadline: clock.Now() + 30e9}, done); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, nixl.Poll(nixl.Control{Deadline: clock.Now() + 30e9}, done))
 }
 
 // The group of a user has no business in the memory of ranks; System V segments of UCX have mode 0660.
@@ -102,9 +95,7 @@ func listeners(t *testing.T) (list []netip.Addr) {
 	t.Helper()
 	sockets := map[string]bool{}
 	files, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, f := range files {
 		if target, err := os.Readlink("/proc/self/fd/" + f.Name()); err == nil {
 			sockets[strings.TrimSuffix(strings.TrimPrefix(target, "socket:["), "]")] = true
@@ -132,9 +123,7 @@ func address(t *testing.T, text string) netip.Addr {
 	t.Helper()
 	digits, _, _ := strings.Cut(text, ":")
 	raw, err := hex.DecodeString(digits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for i := 0; i < len(raw); i += 4 {
 		binary.NativeEndian.PutUint32(raw[i:], binary.BigEndian.Uint32(raw[i:]))
 	}
@@ -152,9 +141,7 @@ func TestListenersOfOneHost(t *testing.T) {
 	tightly := func(cfg nixl.AgentConfig) [2]nixl.Agent {
 		t.Setenv("UCX_POSIX_DIR", filepath.Join(t.TempDir(), "missing"))
 		e, err := open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return connectedPairOf(t, e.(*Engine).WithoutSharedMemory(), cfg)
 	}
 	for _, c := range []struct {
@@ -216,9 +203,7 @@ func TestClosedAgentIsSmall(t *testing.T) {
 		pair := connectedPair(t, nixl.AgentConfig{OneHost: true})
 		for i, a := range pair {
 			for range 8 {
-				if err := a.Notify(1-i, make([]byte, nixl.MaxNotice)); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, a.Notify(1-i, make([]byte, nixl.MaxNotice)))
 			}
 		}
 		received := 0
@@ -233,9 +218,7 @@ func TestClosedAgentIsSmall(t *testing.T) {
 			return received == 2*8, nil
 		})
 		for _, a := range pair {
-			if err := a.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, a.Close())
 			kept = append(kept, a)
 		}
 	}
@@ -283,9 +266,7 @@ func TestOnDevices(t *testing.T) {
 	os.Unsetenv("UCX_NET_DEVICES")
 	t.Setenv("UCX_TLS", "tcp")
 	opened, err := open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	e := opened.(*Engine)
 	t.Cleanup(func() { setVariable("UCX_NET_DEVICES", "all", true) }) // what is not set means the same
 	if a, err := e.OnDevices("none0,none1").NewAgent(nixl.AgentConfig{Name: "on-devices"}); err == nil {
@@ -293,9 +274,7 @@ func TestOnDevices(t *testing.T) {
 		t.Error("UCX does without the devices that it may use")
 	}
 	a, err := e.OnDevices("lo").NewAgent(nixl.AgentConfig{Name: "on-devices", OneHost: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer a.Close()
 	if config := a.(*agent).mode.config(); config != "" {
 		t.Errorf("the agent's own parameter is %s, which would override the list", config)

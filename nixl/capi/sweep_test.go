@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"perigee/internal/kit/must"
 )
 
 // TestSweep leaves alone what is older than the job, in use, or of another kind.
@@ -21,9 +23,7 @@ func TestSweep(t *testing.T) {
 		if err == nil {
 			err = os.Chtimes(f.Name(), made, made)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		t.Cleanup(func() { f.Close() })
 		return f
 	}
@@ -34,21 +34,15 @@ func TestSweep(t *testing.T) {
 	file("ucx_shm_posix_open", then)
 	mapped := file("ucx_shm_posix_mapped", then)
 	memory, err := syscall.Mmap(int(mapped.Fd()), 0, 4096, syscall.PROT_READ, syscall.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer syscall.Munmap(memory)
 	mapped.Close()
 	file("target", then).Close()
-	if err := os.Symlink("target", filepath.Join(dir, "ucx_shm_posix_link")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("target", filepath.Join(dir, "ucx_shm_posix_link")))
 	if os.Geteuid() == 0 {
 		f := file("ucx_shm_posix_foreign", then)
 		f.Close()
-		if err := os.Chown(f.Name(), 65534, 65534); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chown(f.Name(), 65534, 65534))
 	}
 	removed := remove(leftOver(filepath.Join(dir, "ucx_shm_posix_*"), started, now))
 	if want := []string{filepath.Join(dir, "ucx_shm_posix_left")}; !slices.Equal(removed, want) {
@@ -70,9 +64,7 @@ func TestSweepOld(t *testing.T) {
 		if err == nil {
 			err = os.Chtimes(f.Name(), now.Add(-age), now.Add(-age))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		t.Cleanup(func() { f.Close() })
 		return f
 	}
@@ -82,9 +74,7 @@ func TestSweepOld(t *testing.T) {
 	file("sem.other", time.Hour).Close()
 	if os.Geteuid() == 0 {
 		f := file("ucx_shm_posix_foreign", time.Hour)
-		if err := os.Chown(f.Name(), 65534, 65534); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chown(f.Name(), 65534, 65534))
 		f.Close()
 	}
 	removed := remove(leftOver(filepath.Join(dir, "ucx_shm_posix_*"), time.Time{}, now.Add(-abandoned)))

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"perigee/internal/kit/must"
 )
 
 func TestTelemetryOf(t *testing.T) {
@@ -94,9 +96,7 @@ func TestCounts(t *testing.T) {
 	}
 	// Who accepts and says nothing must not keep the job.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer l.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()

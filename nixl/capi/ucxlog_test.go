@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 	"perigee/nixl"
 )
 
@@ -27,14 +28,10 @@ func gpu(op, transport, device, how string) nixl.PathUse {
 func parseFile(t *testing.T, name string) *ucxLog {
 	t.Helper()
 	f, err := os.Open("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	l, err := parseUCXLog(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return l
 }
 
@@ -112,9 +109,7 @@ func TestUCXRows(t *testing.T) {
 	}
 	for name, test := range tests {
 		l, err := parseUCXLog(strings.NewReader(test.log))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var got []nixl.PathUse
 		if a := l.agents["a"]; a != nil {
 			got = a.Uses
@@ -145,9 +140,7 @@ func TestNoTransport(t *testing.T) {
 		{"", "rc,foo", ""},
 	} {
 		l, err := parseUCXLog(strings.NewReader(c.log))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got := l.noTransport(c.tls); got != c.want {
 			t.Errorf("UCX_TLS=%s, log %q: got %q, want %q", c.tls, c.log, got, c.want)
 		}
@@ -158,9 +151,7 @@ func TestNoTransport(t *testing.T) {
 func FuzzParseUCXLog(f *testing.F) {
 	for _, name := range []string{"cma.txt", "tcp-read.txt", "gpu.txt"} {
 		data, err := os.ReadFile("testdata/" + name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.Do(f, err)
 		f.Add(string(data))
 	}
 	words := []string{"| a self cfg#0 |\n", "| a inter-node cfg#1 |\n", "| remote memory write by ucp_put* from host memory to host |\n",

@@ -14,6 +14,7 @@ import (
 
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 	"perigee/nixl"
 )
 
@@ -23,18 +24,14 @@ func tree(t *testing.T, files map[string]string) string {
 	root := t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		var err error
 		if target, ok := cutPrefix(text, "->"); ok {
 			err = os.Symlink(target, path)
 		} else {
 			err = os.WriteFile(path, []byte(text), 0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	return root
 }
@@ -84,9 +81,7 @@ func TestNICs(t *testing.T) {
 		{Name: "tun0", Kind: "other", State: "up"},
 	}
 	got, err := NICs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("NICs (-want +got):\n%s", diff)
 	}
@@ -123,9 +118,7 @@ func FuzzRate(f *testing.F) {
 // what to do.
 func TestMachine(t *testing.T) {
 	gpus, err := GPUs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(gpus) == 0 {
 		_, err := OpenCUDA(0)
 		if fault.KindOf(err) != fault.Resource || fault.HintOf(err) == "" {
@@ -156,13 +149,9 @@ func TestMachine(t *testing.T) {
 
 func testMemory(t *testing.T) {
 	c, err := OpenCUDA(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	address, err := c.Alloc(1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want, got := []byte("bytes that go there and back"), make([]byte, 28)
 	if err := c.CopyIn(address+100, want); err != nil {
 		t.Error(err)
@@ -185,17 +174,13 @@ func testMemory(t *testing.T) {
 func TestFlagsOfFiles(t *testing.T) {
 	dir := t.TempDir()
 	there := filepath.Join(dir, "there")
-	if err := os.WriteFile(there, make([]byte, 8192), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(there, make([]byte, 8192), 0o600))
 	for _, f := range []nixl.File{
 		{Path: filepath.Join(dir, "made"), Size: 4096, Make: true}, {Path: there, Size: 4096},
 		{Path: there, Size: 4096, Write: true}, {Path: there, Size: 4096, Write: true, Direct: true},
 	} {
 		file, err := OpenFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		want := os.O_RDONLY
 		if f.Make || f.Write {
 			want = os.O_RDWR

@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/nixl/device/devicetest"
 )
 
@@ -53,16 +54,12 @@ func testDriver(t *testing.T, what string) {
 	}
 	testMemory(t)
 	c, err := OpenCUDA(len(gpus) - 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if m, err := c.Memory(1 << 21); fault.KindOf(err) != fault.Resource {
 		t.Errorf("memory that is not there: %v, %v", m, err)
 	}
 	m, err := c.Memory(1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if m.Device() != uint64(len(gpus)-1) || m.Size() != 1000 || m.Address() == 0 {
 		t.Errorf("memory of GPU %d: %d bytes at %#x", m.Device(), m.Size(), m.Address())
 	}

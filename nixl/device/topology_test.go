@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"perigee/internal/kit/must"
 )
 
 // twoSockets is a host like many with eight GPUs: on each NUMA node two host bridges, and switches below them.
@@ -46,9 +48,7 @@ func twoSockets(t *testing.T) string {
 func TestDistances(t *testing.T) {
 	root := twoSockets(t)
 	nics, err := NICs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	near, far := 0, 1
 	for _, c := range []struct {
 		gpu     string

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/nixl"
 	"perigee/nixl/capi"
 	"perigee/nixl/shm"
@@ -123,18 +124,14 @@ func TestBackends(t *testing.T) {
 		t.Errorf("LIBFABRIC without NIXL: %v", err)
 	}
 	e, _, err := Open(Auto, "", true, "", nixl.Backend{Name: "posix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if f, ok := e.(nixl.FilesOnly); !ok || f.FilesOnly().Name != "POSIX" {
 		t.Errorf("%T is not for files alone", e)
 	}
 	var last nixl.AgentConfig
 	made := forFiles{recorder{fake{}, &last}, nixl.Backend{Name: "GDS", Params: params}, false}
 	agent, err := made.NewAgent(nixl.AgentConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := agent.AddPeer(1, nil); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "--backend GDS") {
 		t.Errorf("a peer: %v", err)
 	}

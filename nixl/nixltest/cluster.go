@@ -14,7 +14,7 @@ import (
 )
 
 // patience bounds every wait that has to end.
-const patience = 30 * time.Second
+const patience = 5 * time.Minute
 
 var agents atomic.Int64
 

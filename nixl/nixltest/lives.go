@@ -182,7 +182,7 @@ func testManyLives(t *testing.T, s Setup) {
 	// Other processes of this host make such files too, and remove each a moment later: what counts is those that stay.
 	left := ucxSegments(t)
 	left = slices.DeleteFunc(left, func(name string) bool { return slices.Contains(segments, name) })
-	for deadline := time.Now().Add(5 * time.Second); len(left) > 0; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); len(left) > 0; time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("left in /dev/shm: %v", left)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"perigee/internal/kit/must"
 	"perigee/nixl"
 )
 
@@ -20,17 +21,13 @@ func TestPath(t *testing.T) {
 	if err == nil {
 		err = a.AddPeer(0, text)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	local, remote := []nixl.Desc{{Len: 5}, {Off: 10, Len: 5}}, []nixl.Desc{{Off: 50, Len: 5}, {Off: 60, Len: 5}}
 	write := nixl.Transfer{Op: nixl.Write, Local: local, Remote: remote}
 	read := nixl.Transfer{Op: nixl.Read, Local: local[:1], Remote: remote[:1]}
 	for i, transfers := range [][]nixl.Transfer{{write, read}, {read}, {write}} {
 		b, err := a.NewBatch(transfers)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		switch i {
 		case 0:
 			err = b.Run(nixl.Control{}, 3, nil)
@@ -39,13 +36,9 @@ func TestPath(t *testing.T) {
 				err = b.Wait(nixl.Control{}, nil)
 			}
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
-	if err := a.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.Close())
 	use := func(op string, n int64) nixl.PathUse {
 		return nixl.PathUse{Op: op, Local: "dram", Remote: "dram", Reach: "self", Transport: "memfd", Device: "memory",
 			How: "copy by the initiator", Count: n}

@@ -15,6 +15,7 @@ import (
 
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 	"perigee/nixl"
 	"perigee/nixl/internal/kernel"
 	"perigee/nixl/nixltest"
@@ -39,9 +40,7 @@ func TestConformance(t *testing.T) {
 func newAgent(t *testing.T) *agent {
 	t.Helper()
 	a, err := New().NewAgent(nixl.AgentConfig{Name: t.Name(), OneHost: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() {
 		if err := a.Close(); err != nil {
 			t.Errorf("Close: %v", err)
@@ -102,9 +101,7 @@ func TestStrangers(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c := card{owner: good.owner, name: good.name, inbox: good.inbox, buffers: []cardBuffer{good.buffers[0]}}
 			test.change(&c)
-			if err := mine.AddPeer(3, c.encode()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, mine.AddPeer(3, c.encode()))
 			d := []nixl.Desc{{Len: 1}}
 			_, err := mine.NewBatch([]nixl.Transfer{{Peer: 3, Local: d, Remote: d}})
 			if err == nil || !strings.Contains(err.Error(), "peer 3") {
@@ -120,9 +117,7 @@ func TestStrangers(t *testing.T) {
 func TestSealed(t *testing.T) {
 	a := newAgent(t)
 	b, err := a.Alloc(nixl.DRAM, 5000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	fd := b.(*buffer).Memory.(*memfd).fd
 	for _, size := range []int64{0, 100, 10_000} {
 		if err := unix.Ftruncate(fd, size); !errors.Is(err, unix.EPERM) {
@@ -158,9 +153,7 @@ func allocateBeyondLimit() int {
 
 func TestBufferAccess(t *testing.T) {
 	b, err := newAgent(t).Alloc(nixl.DRAM, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if n, err := b.WriteAt([]byte("abc"), 7); n != 3 || err != nil {
 		t.Errorf("WriteAt: %d, %v", n, err)
 	}
@@ -189,9 +182,7 @@ func exampleCard() card {
 
 func TestCardRoundTrip(t *testing.T) {
 	got, err := decodeCard(exampleCard().encode())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if diff := cmp.Diff(exampleCard(), got, cmp.AllowUnexported(card{}, cardBuffer{})); diff != "" {
 		t.Errorf("card (-want +got):\n%s", diff)
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"perigee/internal/kit/must"
 	"perigee/spmd/spmdtest"
 )
 
@@ -70,9 +71,7 @@ func tcpStore(t *testing.T, values map[string]string) string {
 func serve(t *testing.T, each func(net.Conn) error) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -100,9 +99,7 @@ func serve(t *testing.T, each func(net.Conn) error) string {
 func apart(t *testing.T, store string) (zero, one rendezvous) {
 	t.Helper()
 	ports, err := spmdtest.FreePorts(2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	at := func(rank int) rendezvous {
 		return rendezvous{
 			launcher: "torchrun", rank: rank, size: 2, localRank: -1, job: "apart", host: "192.0.2.1", secret: []byte("the secret of this job"),

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/spmd/boot/watch"
 	"perigee/spmd/spmdtest"
 	"perigee/spmd/wire"
@@ -168,9 +169,7 @@ func TestJoinWithoutLauncher(t *testing.T) {
 
 func TestLocalDescriptorMustBeAConnection(t *testing.T) {
 	var fds [2]int
-	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Pipe2(fds[:], unix.O_CLOEXEC))
 	defer unix.Close(fds[1])
 	env := vars(fmt.Sprintf("PERIGEE_RANK=0 PERIGEE_SIZE=2 PERIGEE_CONTROL_FD=%d", fds[0]))
 	_, err := Join(t.Context(), environ(env), Watcher{}) // closes fds[0]
@@ -231,9 +230,7 @@ func TestAgentStoreTakesThePort(t *testing.T) {
 func TestPortOfAnotherProgram(t *testing.T) {
 	for _, says := range []string{"220 smtp.example.org ready, and here is some more text\r\n", ""} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		var done sync.WaitGroup
 		done.Go(func() {
@@ -265,9 +262,7 @@ func TestPortOfAnotherProgram(t *testing.T) {
 func secretOf(t *testing.T, env map[string]string) rendezvous {
 	t.Helper()
 	r := rendezvousOf(t, env)
-	if err := r.agreeOnSecret(environ(env)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.agreeOnSecret(environ(env)))
 	return r
 }
 
@@ -369,17 +364,13 @@ func TestRestartsOfTorchrun(t *testing.T) {
 func TestLinksOfOtherPlaces(t *testing.T) {
 	r := rendezvous{launcher: "test", size: 2, secret: []byte("secret"), oneHost: true}
 	_, leader, meet, err := r.openAnywhere(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer leader.Close()
 	if _, err := wire.Dial(t.Context(), meet[0], r.secret, 1, 0); !errors.Is(err, wire.ErrProof) {
 		t.Errorf("the proof of a link: %v", err)
 	}
 	conn, err := wire.Dial(t.Context(), meet[0], MeetingSecret(r.secret, ""), 1, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	conn.Close()
 }
 
@@ -392,15 +383,11 @@ func TestLedToAnotherJob(t *testing.T) {
 		if err == nil {
 			err = r.agreeOnSecret(all)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return r
 	}
 	_, leader, meet, err := job("RANK=0").openAnywhere(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer leader.Close()
 	for _, other := range []string{"MASTER_PORT=29501", "MASTER_ADDR=127.0.0.2", "TORCHELASTIC_RUN_ID=2"} {
 		r := job(other)
@@ -411,9 +398,7 @@ func TestLedToAnotherJob(t *testing.T) {
 	}
 	a, errA := readSlurm(environ(vars(slurmEnv)))
 	b, errB := readSlurm(environ(vars(slurmEnv + "SLURM_STEP_ID=1")))
-	if err := errors.Join(errA, errB); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(errA, errB))
 	secret := newSecret()
 	if bytes.Equal(MeetingSecret(secret, a.name()), MeetingSecret(secret, b.name())) {
 		t.Error("two steps of Slurm have one proof")
@@ -431,22 +416,16 @@ func TestLedToAnotherJob(t *testing.T) {
 // stranger could end that when it likes.
 func TestStrangerBetweenThePorts(t *testing.T) {
 	ports, err := spmdtest.FreePorts(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	own := net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))
 	taken := spmdtest.Alter(t, own, -1, -1, 0)
 	r := rendezvous{launcher: "test", size: 2, secret: newSecret(), oneHost: true, listen: []string{taken, own}, meet: []string{taken, own}}
 	_, leader, err := r.lead(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer leader.Close()
 	r.rank = 1
 	link, err := r.probe(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer link.Close()
 	if got := link.RemoteAddr().String(); got != own {
 		t.Errorf("met at %s, want %s", got, own)
@@ -481,9 +460,7 @@ func followThrough(t *testing.T, name, want string, through func(to string) (add
 	t.Helper()
 	r := rendezvous{launcher: "test", size: 2, secret: []byte("0123456789abcdef"), oneHost: true}
 	_, leader, meet, err := r.openAnywhere(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer leader.Close()
 	r.rank, r.meet = 1, []string{through(meet[0])}
 	p, err := r.follow(t.Context())
@@ -491,9 +468,7 @@ func followThrough(t *testing.T, name, want string, through func(to string) (add
 		checkFault(t, name, false, err, fmt.Sprintf(want, r.meet[0]))
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p.Put(t.Context(), nil)
 	if err := p.Leave(t.Context()); err != nil {
 		t.Error(err)
@@ -505,9 +480,7 @@ func TestInterruptedBeforeTheMeeting(t *testing.T) {
 	defer func(limit time.Duration) { lastTry = limit }(lastTry)
 	lastTry = spmdtest.Patience
 	ports, err := spmdtest.FreePorts(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	join := func(ctx context.Context, rank int, w Watcher) (*Process, error) {
 		env := vars(fmt.Sprintf("RANK=%d WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 PERIGEE_SECRET=0123456789abcdef MASTER_PORT=%d", rank, ports[0]))
 		return Join(ctx, environ(env), w)
@@ -519,9 +492,7 @@ func TestInterruptedBeforeTheMeeting(t *testing.T) {
 		leader, err = join(t.Context(), 0, Watcher{})
 	}}
 	_, interrupted := join(ctx, 1, Watcher{Log: cues.Logger()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if fault.KindOf(interrupted) != fault.Interrupt {
 		t.Errorf("rank 1: %v", interrupted)
 	}
@@ -536,9 +507,7 @@ func TestInterruptedBeforeTheMeeting(t *testing.T) {
 // When all ranks have come no other process is let in.
 func TestShutWhenComplete(t *testing.T) {
 	ports, err := spmdtest.FreePorts(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	processes := make([]*Process, 2)
 	var wg sync.WaitGroup
 	for rank := range processes {
@@ -584,17 +553,13 @@ func TestSecretOfTheSameUser(t *testing.T) {
 	secret := newSecret()
 	s := &sameUser{}
 	challenge, err := s.seal(t.Context(), secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer s.Close()
 	if got, err := s.open(t.Context(), challenge()); err != nil || !bytes.Equal(got, secret) {
 		t.Errorf("got %x, %v; want %x", got, err, secret)
 	}
 	other, err := os.CreateTemp(t.TempDir(), "memfd:"+secretFile+" ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer other.Close()
 	for _, bad := range []string{"", "x", "1", "0 0", "-1 3", "1 ../../etc/passwd", fmt.Sprint(os.Getpid(), " ", other.Fd()), "999999999 1", "1 0"} {
 		if got, err := s.open(t.Context(), []byte(bad)); !errors.Is(err, wire.ErrProof) {

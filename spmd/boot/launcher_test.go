@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"perigee/internal/kit/must"
 	"perigee/spmd/spmdtest"
 )
 
@@ -63,12 +64,10 @@ func TestDeathOfTheLauncher(t *testing.T) {
 			cmd := exec.Command("sh", "-c", `PMI_RANK=3 PMI_JOBID=7.0; export PMI_RANK PMI_JOBID; `+c.script, "sh", os.Args[0])
 			cmd.Env = append(os.Environ(), "PERIGEE_TEST_RANK="+file, c.env)
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, cmd.Start())
 			defer syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 			want := regexp.MustCompile(strings.ReplaceAll(c.want, "LAUNCHER", fmt.Sprint(cmd.Process.Pid)))
-			for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+			for deadline := time.Now().Add(spmdtest.Patience); ; time.Sleep(5 * time.Millisecond) {
 				data, _ := os.ReadFile(file)
 				if want.Match(data) {
 					break

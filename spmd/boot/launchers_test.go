@@ -20,6 +20,7 @@ import (
 
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 	"perigee/spmd/boot/watch"
 	"perigee/spmd/spmdtest"
 	"perigee/spmd/wire"
@@ -147,9 +148,7 @@ func TestFirstNodes(t *testing.T) {
 func TestSlurmPorts(t *testing.T) {
 	of := func(add string) []string {
 		s, err := readSlurm(environ(vars(slurmEnv + add)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return s.ports()
 	}
 	base := of("")
@@ -207,9 +206,7 @@ func freeJob(t *testing.T) (job string, ports []string, taken []net.Listener) {
 	for i := range 100 {
 		job = strconv.Itoa(100*os.Getpid() + i)
 		s, err := readSlurm(environ(oneNode(0, 3, job)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		ports, taken = s.ports(), nil
 		for _, port := range ports {
 			l, err := net.Listen("tcp", "127.0.0.1:"+port)
@@ -255,18 +252,14 @@ func TestOccupiedPorts(t *testing.T) {
 	}
 	taken[2].Close()
 	listener, err := wire.Listen(wire.ListenerConfig{Address: taken[2].Addr().String(), Secret: []byte("another secret"), Enter: func(c net.Conn, _ int) { c.Close() }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer listener.Close()
 	taken[3].Close()
 	if err := errors.Join(joinStep(t, envs)...); err != nil {
 		t.Error(err)
 	}
 	last, err := net.Listen("tcp", taken[3].Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer last.Close()
 	_, err = Join(t.Context(), environ(envs[0]), Watcher{})
 	checkFault(t, "all occupied", false, err, "cannot listen on port "+strings.Join(ports, ", "))
@@ -277,9 +270,7 @@ func TestOccupiedPorts(t *testing.T) {
 func fakeMunge(t *testing.T, munge, unmunge string) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"munge": munge, "unmunge": unmunge} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text), 0o700))
 	}
 	t.Setenv("PATH", dir+":/usr/bin:/bin")
 }
@@ -317,9 +308,7 @@ func TestMungeCarriesTheSecret(t *testing.T) {
 				return
 			}
 			m, err := findMunge(environ(nil), "916.0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			letter, err := m.seal(t.Context(), []byte("secret"))
 			if err == nil {
 				_, err = m.open(t.Context(), letter())

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 // A rank finds the ranks of its host that cannot have come, and only those of its job.
@@ -20,15 +22,11 @@ func TestSiblings(t *testing.T) {
 			os.WriteFile(filepath.Join(dir, "environ"), []byte(environ), 0o600),
 			os.WriteFile(filepath.Join(dir, "stat"), fmt.Appendf(nil, "%d (a) b) %s 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20", pid, state), 0o600),
 		} {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 		}
 	}
 	for _, path := range []string{program, shell} {
-		if err := os.WriteFile(path, nil, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, nil, 0o700))
 	}
 	process(20, shell, "S", "0", 2) // a wrapper, and in it the rank itself
 	process(21, program, "R", "0", 2)

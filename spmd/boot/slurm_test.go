@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/spmd/spmdtest"
 )
 
@@ -17,9 +18,7 @@ import (
 func TestWhereTheRanksOfAStepMeet(t *testing.T) {
 	dir := t.TempDir()
 	scontrol := "#!/bin/sh\n[ $4 = n..1 ] && echo NodeName=$4 NodeAddr=127.0.1.1 State=IDLE || echo NodeAddr=203.0.113.8\n"
-	if err := os.WriteFile(filepath.Join(dir, "scontrol"), []byte(scontrol), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "scontrol"), []byte(scontrol), 0o700))
 	t.Setenv("PATH", dir+":/usr/bin:/bin")
 	for _, c := range []struct {
 		nodes string // with two dots, names that no resolver knows
@@ -36,13 +35,9 @@ func TestWhereTheRanksOfAStepMeet(t *testing.T) {
 			env["SLURM_PROCID"] = rank
 			delete(env, "SLURMD_NODENAME")
 			s, err := readSlurm(environ(env))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			r, err := s.rendezvous(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			listen, _, _ := net.SplitHostPort(r.listen[0])
 			meet, _, _ := net.SplitHostPort(r.meet[0])
 			if r.host != c.host || listen != c.host || meet != c.meet {
@@ -64,18 +59,14 @@ func TestInterruptedWhileSlurmAnswers(t *testing.T) {
 		asked := filepath.Join(dir, "asked")
 		for _, name := range []string{"scontrol", "munge", "unmunge"} {
 			script := "#!/bin/sh\n[ ${0##*/} = " + c.program + " ] && { : > " + asked + "; exec sleep 60; }\necho NodeAddr=127.0.1.1\n"
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(script), 0o700))
 		}
 		t.Setenv("PATH", dir+":/usr/bin:/bin")
 		env := vars(slurmEnv + c.env + " SLURM_STEP_NODELIST=n..1,n..2") // names that no resolver knows
 		env["SLURM_PROCID"] = c.rank
 		delete(env, "SLURMD_NODENAME")
 		s, err := readSlurm(environ(env))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		ended := make(chan error, 1)
 		go func() {
@@ -96,15 +87,11 @@ func TestInterruptedWhileMungeDecodes(t *testing.T) {
 	asked := filepath.Join(dir, "asked")
 	for _, name := range []string{"munge", "unmunge"} {
 		script := "#!/bin/sh\n: > " + asked + "\nexec sleep 60\n"
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(script), 0o700))
 	}
 	t.Setenv("PATH", dir+":/usr/bin:/bin")
 	m, err := findMunge(environ(nil), "7.0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	signalled, signal := context.WithCancelCause(t.Context())
 	ctx, cancel := context.WithTimeout(signalled, probeLimit) // as a rank that probes
 	defer cancel()

@@ -18,6 +18,7 @@ import (
 
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 	"perigee/spmd/boot/pmix"
 	"perigee/spmd/boot/watch"
 )
@@ -257,9 +258,7 @@ func TestInvitations(t *testing.T) {
 		}
 		want.Failure = strings.ToValidUTF8(want.Failure, "?")
 		b := memoryStore{}
-		if err := publish(b, want); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, publish(b, want))
 		for k, v := range b {
 			if len(k) > 63 || len(v) > 255 || strings.ContainsAny(k+v, " ;=\n") {
 				t.Fatalf("%q: %q", k, v)
@@ -316,9 +315,7 @@ func TestPMI2MessagesReadAsWritten(t *testing.T) {
 // A number that a wrapper has closed may be anything by now, one of Go's own too.
 func TestForeignPMIDescriptor(t *testing.T) {
 	file, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer file.Close()
 	for _, env := range []string{"PMI_RANK=0 PMI_SIZE=1", "PMI_RANK=0 PMI_SIZE=1 PMI_JOBID=1"} {
 		_, err := Join(t.Context(), environ(vars(fmt.Sprintf("PMI_FD=%d %s", file.Fd(), env))), Watcher{})

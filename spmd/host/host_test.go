@@ -13,15 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/kit/memory"
+	"perigee/internal/kit/must"
 	"perigee/spmd/spmdtest"
 )
 
 func newSegment(t testing.TB) *Segment {
 	t.Helper()
 	s, err := Create(7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -33,9 +32,7 @@ func TestBarrierHoldsEverybodyBack(t *testing.T) {
 	var wg sync.WaitGroup
 	for range parties {
 		b, err := s.Barrier(Key([]int{1, 2}), parties, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		wg.Go(func() {
 			for round := range rounds {
 				arrived.Add(1)
@@ -60,9 +57,7 @@ func TestMaxIsThatOfTheRound(t *testing.T) {
 	var wg sync.WaitGroup
 	for party := range int64(parties) {
 		b, err := s.Barrier(Key([]int{3, 4}), parties, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		wg.Go(func() {
 			for round := range int64(rounds) {
 				falls := 10*(rounds-round) + party
@@ -84,9 +79,7 @@ func TestMaxBesideWait(t *testing.T) {
 		var wg sync.WaitGroup
 		for party := range 3 {
 			b, err := s.Barrier(5, 3, 2)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			wg.Go(func() {
 				for range rounds {
 					if _, err := b.Max(1, 0, [2]int64{1, 2}); err != nil {
@@ -111,9 +104,7 @@ func TestMappedSegmentsAreCounted(t *testing.T) {
 	before := mapped.Load()
 	s := newSegment(t)
 	other, err := Open(os.Getpid(), s.FD(), 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if n := mapped.Load() - before; n != 2 {
 		t.Errorf("%d segments are mapped, want 2", n)
 	}
@@ -130,17 +121,11 @@ func TestMappedSegmentsAreCounted(t *testing.T) {
 func TestGroupsDoNotDisturbEachOther(t *testing.T) {
 	s := newSegment(t)
 	a, err := s.Barrier(7, 2, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	// The same place in the table, another group.
 	b, err := s.Barrier(7+slotCount, 1, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Wait(1, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, b.Wait(1, 0))
 	if err := a.Wait(1, 20*time.Millisecond); err != ErrTimeout {
 		t.Fatalf("a group of two met alone: %v", err)
 	}
@@ -149,9 +134,7 @@ func TestGroupsDoNotDisturbEachOther(t *testing.T) {
 func TestAbortEndsSleepers(t *testing.T) {
 	s := newSegment(t)
 	b, err := s.Barrier(3, 2, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	result := make(chan error)
 	go func() { result <- b.Wait(1, 0) }()
 	for b.slot.sleepers.Load() == 0 {
@@ -176,9 +159,7 @@ func TestFullTableIsAnError(t *testing.T) {
 func TestOpen(t *testing.T) {
 	s := newSegment(t)
 	again, err := Open(os.Getpid(), s.FD(), 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer again.Close()
 	if again.Abort(); s.head().aborted.Load() == 0 {
 		t.Error("it is not the same memory")
@@ -188,21 +169,13 @@ func TestOpen(t *testing.T) {
 	}
 	// One of an earlier version, or of a process that wants others to die of a page that is not there.
 	short, err := memory.CreateFile(memoryName, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer unix.Close(short)
-	if err := errors.Join(unix.Ftruncate(short, int64(segSize)-4096), memory.SealFile(short)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(unix.Ftruncate(short, int64(segSize)-4096), memory.SealFile(short)))
 	unsealed, err := memory.CreateFile(memoryName, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer unix.Close(unsealed)
-	if err := unix.Ftruncate(unsealed, int64(segSize)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Ftruncate(unsealed, int64(segSize)))
 	for name, c := range map[string]struct {
 		pid, fd int
 		job     uint64
@@ -219,13 +192,9 @@ func TestOpen(t *testing.T) {
 
 func TestCloseEndsWaits(t *testing.T) {
 	s, err := Create(7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	b, err := s.Barrier(3, 2, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	result := make(chan error)
 	go func() { result <- b.Wait(1, 0) }()
 	for b.Called() != 1 {
@@ -254,26 +223,18 @@ func TestCloseEndsWaits(t *testing.T) {
 func TestSleepersAreWoken(t *testing.T) {
 	s := newSegment(t)
 	waiter, err := s.Barrier(3, 2, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	waiter.nap = time.Hour
 	late, err := s.Barrier(3, 2, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for range 10 {
 		left := make(chan error, 1)
 		go func() { left <- waiter.Wait(1, 0) }()
 		spmdtest.Wait(t, func() bool { return late.slot.sleepers.Load() > 0 })
-		if err := late.Wait(1, 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, late.Wait(1, 0))
 		select {
 		case err := <-left:
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 		case <-time.After(spmdtest.Patience):
 			t.Fatal("the sleeper was not woken")
 		}
@@ -285,9 +246,7 @@ func TestLongWaitsCostNoCPU(t *testing.T) {
 	s := newSegment(t)
 	for _, parties := range []int{2, 9} { // fewer and more than the cores it is told of
 		b, err := s.Barrier(uint64(parties), parties, 4)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		used := make(chan time.Duration)
 		go func() {
 			runtime.LockOSThread()
@@ -316,9 +275,7 @@ func cpuTime(t *testing.T) time.Duration {
 func TestCalledIsThatOfTheLastWait(t *testing.T) {
 	s := newSegment(t)
 	b, err := s.Barrier(7, 2, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	done := make(chan error)
 	go func() { done <- b.Wait(3, 0) }()
 	spmdtest.Wait(t, func() bool { return b.Called() == 3 })

@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 // Processes whose clocks differ are on different hosts: their clocks are compared then. So are those in different user
@@ -16,9 +18,7 @@ func TestIDInOtherNamespaces(t *testing.T) {
 		os.Exit(0)
 	}
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	other := []string{"--time", "--monotonic", "1", "--fork"}
 	if os.Geteuid() != 0 {
 		other = append(other, "--user", "--map-root-user")

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 func TestCPUQuotaOfFiles(t *testing.T) {
@@ -28,12 +30,8 @@ func TestCPUQuotaOfFiles(t *testing.T) {
 		root := t.TempDir()
 		for file, text := range c.files {
 			path := filepath.Join(root, file)
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 		}
 		if got := CPUQuota(root); got.MilliCPUs != c.want || (got.Group != 0) != (c.want != 0) {
 			t.Errorf("%s: %+v, want %d", name, got, c.want)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"perigee/internal/kit/must"
 )
 
 // A process that is started in between has the slack, this thread has what it had, and a slack that the user has chosen
@@ -18,15 +20,11 @@ func TestSlack(t *testing.T) {
 	defer runtime.UnlockOSThread()
 	is := func() time.Duration {
 		n, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return time.Duration(n)
 	}
 	set := func(d time.Duration) {
-		if err := unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(d), 0, 0, 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(d), 0, 0, 0))
 	}
 	before := is()
 	defer set(before)

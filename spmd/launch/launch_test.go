@@ -25,6 +25,7 @@ import (
 
 	"perigee/internal/kit/clock"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/spmd"
 	"perigee/spmd/boot"
 	"perigee/spmd/boot/watch"
@@ -71,9 +72,7 @@ func job(t testing.TB, n int, role string) launch.Job {
 		}
 	})
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return launch.Job{Ranks: n, Path: self, Env: append(os.Environ(), envRole+"="+role, envMark+"="+mark,
 		"GORACE=atexit_sleep_ms=0")} // or every rank would take a second to end
 }
@@ -279,9 +278,7 @@ func TestForeignProgram(t *testing.T) {
 func TestNothingStaysOpen(t *testing.T) {
 	count := func() int {
 		entries, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return len(entries)
 	}
 	start(t, t.Context(), job(t, 3, "collect")) // opens what Go keeps for itself
@@ -381,9 +378,7 @@ func inWorld(body func(w *spmd.World) error) int {
 
 func TestOutputIsLabelledByLine(t *testing.T) {
 	stdout, stderr, err := start(t, t.Context(), job(t, 3, "talk"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for rank := range 3 {
 		label := ""
 		if rank > 0 {
@@ -430,15 +425,11 @@ func linesOf(text, label string) string {
 
 func TestRankZeroWritesStraightToAFile(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	j := job(t, 1, "talk")
 	j.Stdout = f
-	if err := launch.Run(t.Context(), j); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, launch.Run(t.Context(), j))
 	text, err := os.ReadFile(f.Name())
 	if err != nil || !bytes.HasPrefix(text, []byte("out 0 of 0\nout 1 of 0\n")) || !bytes.HasSuffix(text, []byte("out 99 of 0\n")) {
 		t.Errorf("%v: %.100q", err, text)
@@ -534,9 +525,7 @@ func startWaiting(t *testing.T, ranks int) (*exec.Cmd, *watched) {
 	out := &watched{word: "waiting\n", n: ranks, seen: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.WaitDelay = 5 * time.Second
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	select {
 	case <-out.seen:
 	case <-time.After(spmdtest.Patience):

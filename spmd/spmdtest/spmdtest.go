@@ -15,7 +15,7 @@ import (
 )
 
 // Patience is how long tests wait for what must come.
-const Patience = time.Minute
+const Patience = 5 * time.Minute
 
 // Wait polls for what other goroutines bring about. If it does not come the test has
 // failed, and goes on.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 )
 
 // challenged starts a listener with a challenge and returns its address.
@@ -23,15 +24,13 @@ func challenged(t *testing.T, challenge func() []byte, secret string) (address s
 		in <- from
 		c.Close()
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(d.Close)
 	return fmt.Sprint("127.0.0.1:", d.Port()), in
 }
 
 func TestChallengedDial(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	address, admitted := challenged(t, func() []byte { return []byte("secret, backwards: terces") }, "terces")
 	open := func(challenge []byte) ([]byte, error) {

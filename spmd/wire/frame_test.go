@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 )
 
 var testKey = bytes.Repeat([]byte{7}, keySize)
@@ -21,9 +22,7 @@ var testKey = bytes.Repeat([]byte{7}, keySize)
 func testSealer(t testing.TB) *sealer {
 	t.Helper()
 	s, err := newSealer(testKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return s
 }
 
@@ -47,9 +46,7 @@ func rawLink(t *testing.T, e *TCP) (net.Conn, *sealer) {
 	if err == nil {
 		err = conn.confirm()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return conn.Conn, conn.out
 }
 
@@ -73,9 +70,7 @@ func TestBrokenFramesBreakOnlyTheirLink(t *testing.T) {
 			if _, _, err := ends[0].Recv(t.Context(), 1, 1); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
-			if err := ends[2].Send(t.Context(), 0, Header{Channel: 1}, []byte("still here")); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, ends[2].Send(t.Context(), 0, Header{Channel: 1}, []byte("still here")))
 			if _, data, err := ends[0].Recv(t.Context(), 2, 1); err != nil || string(data) != "still here" {
 				t.Errorf("got %q, %v", data, err)
 			}

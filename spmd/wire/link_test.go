@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"perigee/internal/kit/must"
 	"perigee/spmd/spmdtest"
 )
 
@@ -48,16 +49,12 @@ func TestLentLinksAreTakenBack(t *testing.T) {
 	ends := mesh(t, 2)
 	send := func(data []byte) {
 		t.Helper()
-		if err := ends[1].Send(t.Context(), 0, Header{Channel: 1}, data); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, ends[1].Send(t.Context(), 0, Header{Channel: 1}, data))
 	}
 	receive := func() []byte {
 		t.Helper()
 		_, data, err := ends[0].Recv(t.Context(), 1, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return data
 	}
 	send(nil)
@@ -90,7 +87,7 @@ func TestLentLinksAreTakenBack(t *testing.T) {
 func TestReceiversShareALink(t *testing.T) {
 	const receivers, each = 4, 300
 	ends := mesh(t, 2)
-	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("a message was forgotten"))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Minute, errors.New("a message was forgotten"))
 	defer cancel()
 	var all sync.WaitGroup
 	for ch := range uint64(receivers) {
@@ -125,9 +122,7 @@ func TestReceiversShareALink(t *testing.T) {
 // The end of a link is noticed though it is lent and no receiver waits.
 func TestEndOfALentLink(t *testing.T) {
 	ends := mesh(t, 2)
-	if err := ends[1].Send(t.Context(), 0, Header{Channel: 1}, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ends[1].Send(t.Context(), 0, Header{Channel: 1}, nil))
 	if _, _, err := ends[0].Recv(t.Context(), 1, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -161,9 +156,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 		}
 	})
 	for b.Loop() {
-		if err := ends[0].Send(ctx, 1, Header{Channel: 1}, nil); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, ends[0].Send(ctx, 1, Header{Channel: 1}, nil))
 		if _, _, err := ends[0].Recv(ctx, 1, 1); err != nil {
 			b.Fatal(err)
 		}

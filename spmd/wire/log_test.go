@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 // Strangers that knock all the time do not fill a disk: only the first few are logged.
@@ -16,9 +18,7 @@ func TestStrangersInLog(t *testing.T) {
 		Address: "127.0.0.1:0", Secret: []byte("secret"), Enter: func(c net.Conn, _ int) { c.Close() },
 		Log: slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	const strangers = 70
 	for range strangers {
 		if _, err := Dial(t.Context(), fmt.Sprint("127.0.0.1:", d.Port()), []byte("another"), 1, 0); !errors.Is(err, ErrProof) {

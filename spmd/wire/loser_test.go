@@ -4,6 +4,7 @@ import (
 	"net"
 	"testing"
 
+	"perigee/internal/kit/must"
 	"perigee/spmd/spmdtest"
 )
 
@@ -20,9 +21,7 @@ func TestEndOfAnUnconfirmedConnection(t *testing.T) {
 			}
 			message := func() {
 				t.Helper()
-				if err := ends[0].Send(t.Context(), 1, Header{Channel: 1}, []byte("hi")); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, ends[0].Send(t.Context(), 1, Header{Channel: 1}, []byte("hi")))
 				if _, data, err := ends[1].Recv(t.Context(), 0, 1); err != nil || string(data) != "hi" {
 					t.Fatalf("got %q, %v", data, err)
 				}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/kit/must"
 	"perigee/spmd/spmdtest"
 )
 
@@ -28,15 +29,11 @@ func TestOtherWire(t *testing.T) {
 // Who keeps hanging up at the greeting is known by its host; a single look at the port is nothing.
 func TestStrangers(t *testing.T) {
 	l, err := Listen(ListenerConfig{Address: "127.0.0.1:0", Secret: []byte("secret"), Enter: func(c net.Conn, _ int) { c.Close() }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer l.Close()
 	knock := func() {
 		conn, err := net.Dial("tcp", l.listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		conn.Read(make([]byte, len(magic)))
 		conn.Close()
 	}

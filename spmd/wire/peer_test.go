@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"perigee/internal/kit/must"
 	"perigee/spmd/spmdtest"
 )
 
@@ -17,7 +18,7 @@ func TestRanksThatDialEachOtherShareALink(t *testing.T) {
 	const n, each = 4, 5
 	for range 30 {
 		ends := mesh(t, n)
-		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("a message was lost"))
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Minute, errors.New("a message was lost"))
 		var all sync.WaitGroup
 		for me, e := range ends {
 			for other := range n {
@@ -98,9 +99,7 @@ func TestOpeningWaitsOnlyAsLongAsItsContext(t *testing.T) {
 // has reached that one at another address, which has refused it, or not at all.
 func TestLinkOfTheOtherEndsADial(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts in the kernel only
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer silent.Close()
 	for name, reaches := range map[string]bool{"reached and refused": true, "not reached": false} {
 		t.Run(name, func(t *testing.T) {

@@ -8,21 +8,18 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"perigee/internal/kit/must"
 	"perigee/spmd/spmdtest"
 )
 
 // pair returns the two ends of a link that has been used.
 func pair(t *testing.T, ends []*TCP) (zero, one *link) {
 	t.Helper()
-	if err := ends[1].Send(t.Context(), 0, Header{Channel: 1}, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ends[1].Send(t.Context(), 0, Header{Channel: 1}, nil))
 	if _, _, err := ends[0].Recv(t.Context(), 1, 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := ends[0].Send(t.Context(), 1, Header{Channel: 1}, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ends[0].Send(t.Context(), 1, Header{Channel: 1}, nil))
 	if _, _, err := ends[1].Recv(t.Context(), 0, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -42,9 +39,7 @@ func TestUnansweredBytesEndALink(t *testing.T) {
 	ends[1].cfg.LinkLost = func(_ int, err error) { lost <- err }
 	zero, one := pair(t, ends)
 	cutOff(t, zero.fd)
-	if err := ends[1].Send(t.Context(), 0, Header{Channel: 1}, []byte("last words")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ends[1].Send(t.Context(), 0, Header{Channel: 1}, []byte("last words")))
 	spmdtest.Wait(t, func() bool {
 		one.checkAnswers(time.Now(), 300*time.Millisecond)
 		return one.hasEnded()
@@ -72,13 +67,9 @@ func TestShortOutage(t *testing.T) {
 	}
 	cutOff(t, zero.fd)
 	began := time.Now()
-	if err := ends[1].Send(t.Context(), 0, Header{Channel: 1}, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ends[1].Send(t.Context(), 0, Header{Channel: 1}, nil))
 	time.Sleep(3300 * time.Millisecond) // the fourth repeat has been lost 3 s after the first try
-	if err := unix.SetsockoptInt(zero.fd, unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.SetsockoptInt(zero.fd, unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0))
 	if _, _, err := ends[0].Recv(t.Context(), 1, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -119,12 +110,8 @@ func TestCloseWaitsForTheLastMessage(t *testing.T) {
 	one.mu.Unlock()
 	zero.mu.Lock()
 	const size = 3 << 20 // more than is read at once, less than the kernel keeps
-	if err := ends[1].Send(t.Context(), 0, Header{Channel: 1}, make([]byte, size)); err != nil {
-		t.Fatal(err)
-	}
-	if err := ends[0].Send(t.Context(), 1, Header{Channel: 1}, []byte("unread")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ends[1].Send(t.Context(), 0, Header{Channel: 1}, make([]byte, size)))
+	must.Do(t, ends[0].Send(t.Context(), 1, Header{Channel: 1}, []byte("unread")))
 	closed := make(chan struct{})
 	go func() { ends[1].Close(); close(closed) }()
 	zero.mu.Unlock()

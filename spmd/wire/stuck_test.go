@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"perigee/internal/kit/must"
 )
 
 // scripted is a net.Listener that accepts what a test says.
@@ -127,23 +129,17 @@ func TestSilentSockets(t *testing.T) {
 	l, err := Listen(ListenerConfig{
 		Address: "127.0.0.1:0", Secret: secret, Enter: func(conn net.Conn, _ int) { conn.Close() },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer l.Close()
 	address := fmt.Sprint("127.0.0.1:", l.Port())
 	for range maxPending + 44 {
 		c, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer c.Close()
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), handshakeTimeout-time.Second) // without a rank they have as long
 	defer cancel()
 	conn, err := Dial(ctx, address, secret, 1, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	conn.Close()
 }

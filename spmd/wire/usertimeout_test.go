@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"perigee/internal/kit/must"
 )
 
 // cutOff lets nothing in at a socket any more.
@@ -13,33 +15,23 @@ func cutOff(t *testing.T, fd int) {
 	t.Helper()
 	drop := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 0}
 	filter := &unix.SockFprog{Len: 1, Filter: &drop}
-	if err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, filter); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, filter))
 }
 
 // TestSetUserTimeout cuts a connection off by a filter that lets nothing in at its other end: what
 // is written is acknowledged no more.
 func TestSetUserTimeout(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer l.Close()
 	conn, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer conn.Close()
 	other, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer other.Close()
 	raw, err := other.(*net.TCPConn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	raw.Control(func(fd uintptr) { cutOff(t, int(fd)) })
 	SetUserTimeout(conn, 100*time.Millisecond)
 	if _, err := conn.Write([]byte("last words")); err != nil {

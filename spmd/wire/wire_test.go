@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"perigee/internal/kit/must"
 	"perigee/spmd/spmdtest"
 )
 
@@ -29,9 +30,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func openDescriptors(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return len(entries)
 }
 
@@ -44,9 +43,7 @@ func mesh(t testing.TB, n int) []*TCP {
 			Rank: r, Size: n, Secret: secret, Listen: "127.0.0.1:0",
 			Resolve: func(_ context.Context, rank int) ([]string, error) { return []string{addressOf(ends[rank])}, nil },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		ends[r] = e
 		t.Cleanup(func() { e.Close() })
 	}
@@ -58,9 +55,7 @@ func addressOf(e *TCP) string { return fmt.Sprint("127.0.0.1:", e.Port()) }
 func dialRaw(t testing.TB, e *TCP) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", addressOf(e))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -98,16 +93,12 @@ func TestMessagesOfAllSizesArriveInOrder(t *testing.T) {
 		for _, to := range []int{1, 0} { // 0 sends to itself
 			for i := range sizes {
 				data := message(i)
-				if err := ends[0].Send(ctx, to, Header{Channel: 9, Seq: uint32(i), Op: 3}, data); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, ends[0].Send(ctx, to, Header{Channel: 9, Seq: uint32(i), Op: 3}, data))
 				clear(data) // it is ours again
 			}
 			for i := range sizes {
 				h, data, err := ends[to].Recv(ctx, 0, 9)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				if want := (Header{Channel: 9, Seq: uint32(i), Op: 3}); h != want || !bytes.Equal(data, message(i)) {
 					t.Errorf("message %d of %d bytes to %d: got %+v and %d bytes", i, sizes[i], to, h, len(data))
 				}
@@ -164,9 +155,7 @@ func TestRecvEndsWithItsContext(t *testing.T) {
 func TestEndOfPeerEndsReceiversAfterTheLastMessage(t *testing.T) {
 	endpoints(t, 2, func(t *testing.T, ends []Endpoint) {
 		ctx := t.Context()
-		if err := ends[1].Send(ctx, 0, Header{Channel: 1}, []byte("last words")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, ends[1].Send(ctx, 0, Header{Channel: 1}, []byte("last words")))
 		// Over TCP only what was read counts as arrived.
 		if tcp, ok := ends[0].(*TCP); ok {
 			spmdtest.Wait(t, func() bool { tcp.box.mu.Lock(); defer tcp.box.mu.Unlock(); return len(tcp.box.queues) == 1 })
@@ -185,9 +174,7 @@ func TestCloseEndsWhoeverStillWaits(t *testing.T) {
 	ends := mesh(t, 2)
 	// A peer that admits the link and then reads nothing.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer l.Close()
 	admitted := make(chan net.Conn, 1)
 	go func() {
@@ -224,9 +211,7 @@ func TestCloseEndsWhoeverStillWaits(t *testing.T) {
 func TestSendEndsWithItsContextThoughThePeerStalls(t *testing.T) {
 	ends := mesh(t, 1)
 	l, err := net.Listen("tcp", "127.0.0.1:0") // accepts in the kernel only
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer l.Close()
 	ends[0].cfg.Size = 2
 	ends[0].cfg.Resolve = func(context.Context, int) ([]string, error) { return []string{l.Addr().String()}, nil }
@@ -243,18 +228,14 @@ func TestSendEndsWithItsContextThoughThePeerStalls(t *testing.T) {
 func TestDialTriesAllAddresses(t *testing.T) {
 	ends := mesh(t, 3)
 	ports, err := spmdtest.FreePorts(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	dead := fmt.Sprint("127.0.0.1:", ports[0])
 	good := addressOf(ends[1])
 	// An unused port, the wrong rank, the right one.
 	ends[0].cfg.Resolve = func(context.Context, int) ([]string, error) {
 		return []string{dead, addressOf(ends[0]), good}, nil
 	}
-	if err := ends[0].Send(t.Context(), 1, Header{}, []byte("hi")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ends[0].Send(t.Context(), 1, Header{}, []byte("hi")))
 	ends[2].cfg.Resolve = func(context.Context, int) ([]string, error) {
 		return []string{dead, good}, nil
 	}
@@ -294,9 +275,7 @@ func TestStrangersDisturbNobody(t *testing.T) {
 	}
 	for i := range 300 {
 		from, to := i%2, 1-i%2
-		if err := ends[from].Send(t.Context(), to, Header{Channel: 1, Seq: uint32(i)}, make([]byte, 10_000)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, ends[from].Send(t.Context(), to, Header{Channel: 1, Seq: uint32(i)}, make([]byte, 10_000)))
 		if h, data, err := ends[to].Recv(t.Context(), from, 1); err != nil || len(data) != 10_000 || h.Seq != uint32(i) {
 			t.Fatalf("message %d: %+v, %d bytes, %v", i, h, len(data), err)
 		}

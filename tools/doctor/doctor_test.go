@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/cli"
+	"perigee/internal/kit/must"
 	"perigee/spmd/boot"
 	"perigee/spmd/boot/pmix"
 )
@@ -17,12 +18,8 @@ import (
 func write(t *testing.T, root, name, text string) {
 	t.Helper()
 	path := filepath.Join(root, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 // variable is an environment of one variable.
@@ -222,9 +219,7 @@ func TestFormats(t *testing.T) {
 	findings := []Finding{{Host: "a", What: "x", Verdict: Good, Found: "f"}, {Host: "b", What: "x", Verdict: Bad, Found: "g", Remedy: "r"}}
 	var long, short, text bytes.Buffer
 	for out, c := range map[*bytes.Buffer]Cmd{&long: {Format: "json"}, &short: {Format: "text", JSON: true}, &text: {Format: "text"}} {
-		if err := c.print(cli.Streams{Out: out}, findings); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.print(cli.Streams{Out: out}, findings))
 	}
 	if long.String() != short.String() || !json.Valid(long.Bytes()) {
 		t.Errorf("--format json:\n%s--json:\n%s", &long, &short)
@@ -246,9 +241,7 @@ func TestThisMachine(t *testing.T) {
 	c := Cmd{JSON: true}
 	err := c.Run(cli.Streams{Out: &out})
 	var findings []Finding
-	if err := json.Unmarshal(out.Bytes(), &findings); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(out.Bytes(), &findings))
 	bad := 0
 	for _, f := range findings {
 		if f.Verdict == Bad {

@@ -14,6 +14,7 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // call runs a command as main does.
@@ -22,9 +23,7 @@ func call(t *testing.T, words ...string) (out, stderr string, err error) {
 	var c Cmd
 	var o, e bytes.Buffer
 	k, err := cli.Parser(&c, kong.Bind(cli.Streams{Out: &o, Err: &e, Env: os.Getenv}), kong.Exit(func(int) { t.Fatal("exit") }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	parsed, err := k.Parse(words)
 	if err == nil {
 		err = parsed.Run()
@@ -57,22 +56,16 @@ func TestRename(t *testing.T) {
 func write(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 	return name
 }
 
 // The published figures: 77.4 and 117.4 MB.
 func TestRoutingJSON(t *testing.T) {
 	out, _, err := call(t, strings.Fields("routing --routing keyed --routing-seed 67 --ranks 8 --tokens 128 --topk 8 --experts 256 --hidden 7168 --format json")...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var got map[string]any
-	if err := json.Unmarshal([]byte(out), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(out), &got))
 	want := map[string]any{
 		"assignments": 8192.0, "rank_copies": 5400.0, "local_copies": 688.0,
 		"expert_load": map[string]any{"min": 17.0, "max": 48.0, "mean": 32.0},
@@ -90,9 +83,7 @@ func TestRoutingJSON(t *testing.T) {
 func TestPlacementNotes(t *testing.T) {
 	zeros, hot := strings.Repeat("0 ", 16)+"\n", "1000"+strings.Repeat(" 0", 15)+"\n"
 	out, _, err := call(t, "placement", "--loads", write(t, zeros+hot+strings.Repeat("5 ", 16)), "--replicas", "24", "--groups", "4", "--nodes", "2", "--gpus", "8")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, notes, _ := strings.Cut(out, "# ")
 	want := `layer 0: all 16 loads are 0: was the recorder on?
 # layer 0: one expert more than once, which does not help, is on 2 GPUs (3, 7)
@@ -114,13 +105,9 @@ func TestPlacementNotes(t *testing.T) {
 func TestPlacementJSON(t *testing.T) {
 	loads := write(t, "90 132 40 61 104 165 39 4 73 56 183 86\n20 107 104 64 19 197 187 157 172 86 16 27\n")
 	out, _, err := call(t, "placement", "--loads", loads, "--replicas", "16", "--groups", "4", "--nodes", "2", "--gpus", "8", "--format", "json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var got struct{ Layers []Layer }
-	if err := json.Unmarshal([]byte(out), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(out), &got))
 	if len(got.Layers) != 2 || *got.Layers[0].MaxOverMean < 1.2081 || *got.Layers[0].MaxOverMean > 1.20815 || got.Layers[0].Notes != nil ||
 		!cmp.Equal(got.Layers[0].Logical, []int{5, 6, 5, 7, 8, 4, 3, 4, 10, 9, 10, 2, 0, 1, 11, 1}) {
 		t.Errorf("%+v", got)
@@ -134,13 +121,9 @@ func TestPlacementJSON(t *testing.T) {
 // Balanced replicas even out what a skewed routing does to the ranks, on the same tokens.
 func TestBeforeAndAfter(t *testing.T) {
 	out, _, err := call(t, "routing", "--routing", "zipf", "--placement", "eplb", "--format", "json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var got Census
-	if err := json.Unmarshal([]byte(out), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(out), &got))
 	if got.Contiguous == nil || got.Contiguous.RankLoad.MaxOverMean() < 3 || got.RankLoad.MaxOverMean() > 1.1 ||
 		got.Contiguous.Assignments != got.Assignments {
 		t.Errorf("before %+v, after %+v", got.Contiguous, got)
@@ -163,9 +146,7 @@ func TestMatrix(t *testing.T) {
 func TestRoutingOfModels(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{"config.json": qwen3Config, "own.yaml": ownModel} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	for name, want := range map[string]string{
 		"deepseek-ai/DeepSeek-V3": "topk 8, 256 experts, hidden 7168,", "QWEN/qwen3-30b-a3b": "topk 8, 128 experts, hidden 2048,",
@@ -203,22 +184,16 @@ var example = regexp.MustCompile("(?m)^```console\n\\$ perigee ep (.*)\n((?s:.*?
 // TestDocumentation runs the examples that need no ranks.
 func TestDocumentation(t *testing.T) {
 	text, err := os.ReadFile("../../docs/ep.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Chdir(t.TempDir())
-	if err := os.WriteFile("loads.txt", []byte("90 132 40 61 104 165 39 4 73 56 183 86\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile("loads.txt", []byte("90 132 40 61 104 165 39 4 73 56 183 86\n"), 0o600))
 	examples := example.FindAllStringSubmatch(string(text), -1)
 	ran := 0
 	for _, m := range examples {
 		if words := strings.Fields(m[1]); words[0] == "routing" || words[0] == "placement" || words[0] == "matrix" {
 			ran++
 			got, _, err := call(t, words...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if diff := cmp.Diff(m[2], got); diff != "" {
 				t.Errorf("%s (-documented +got):\n%s", m[1], diff)
 			}

@@ -13,6 +13,7 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // What the document's variables mean depends on who has started the process.
@@ -169,12 +170,8 @@ func TestSupervise(t *testing.T) {
 		for i := range errs {
 			cmd := exec.Command("sh", "-c", `trap "" TERM; echo ready; while ! [ -e "$0" ]; do sleep 0.05; done; exit 7`, release)
 			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
+			must.Do(t, cmd.Start())
 			if _, err := out.Read(make([]byte, 6)); err != nil {
 				t.Fatal(err)
 			}

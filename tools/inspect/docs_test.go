@@ -5,19 +5,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 // Every perigee result in docs/report.md runs, but --schema, which ends the program.
 func TestExamplesRun(t *testing.T) {
 	text, err := os.ReadFile("../../docs/report.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	dir := t.TempDir()
 	t.Chdir(dir)
-	if err := document(t).Write("result.json.zst"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, document(t).Write("result.json.zst"))
 	ran := 0
 	for line := range strings.Lines(string(text)) {
 		line, _, _ = strings.Cut(strings.TrimSpace(line), " #")

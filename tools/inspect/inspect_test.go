@@ -23,6 +23,7 @@ import (
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
@@ -38,9 +39,7 @@ func document(t testing.TB) *result.Document {
 	}, 7, result.World{Size: 2, Launcher: "local", Hosts: []result.Host{{Name: "memory0", Ranks: []int{0, 1}, CPUs: 2}}, Clocks: []result.Clock{{}}})
 	d.Started = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	m, err := matrix.FromRows([][]int64{{0, 1000}, {0, 0}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	i := d.AddMatrix(m, "m.txt")
 	d.Patterns = []result.Pattern{{Name: `p, "1"`, Matrix: i, Mem: "dram", Op: "WRITE", Shards: 1, Senders: 1}, {Name: "q", Matrix: i, Mem: "dram", Op: "READ", Shards: 1, Senders: 1}}
 	run := func(initiator int, start, ns int64) series.Run {
@@ -57,18 +56,14 @@ func document(t testing.TB) *result.Document {
 	d.Thresholds = []result.Threshold{{Threshold: "latency_ms.max < 2", From: "--threshold", Value: &value, Samples: 3, Passed: &passed}, {Threshold: "latency_ms.p99 < 2", From: "x.lua:1"}, {Threshold: "own_ms.stddev < 2", From: "x.lua:2", Samples: 1, Passed: &passed}}
 	d.DeclareMetrics([]result.MetricDef{{Name: "own_ms"}})
 	d.Finish(nil)
-	if err := resulttest.ValidateDocument(d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, resulttest.ValidateDocument(d))
 	return d
 }
 
 func write(t testing.TB, d *result.Document, name string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := d.Write(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Write(path))
 	return path
 }
 
@@ -83,13 +78,9 @@ func call(t testing.TB, args ...string) (string, error) {
 func callTo(t testing.TB, out *cli.Output, args ...string) error {
 	t.Helper()
 	k, err := kong.New(&Cmd{}, kong.Writers(out, out), kong.Bind(cli.Streams{Out: out}), kong.Exit(func(int) { panic("exit") }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, err := k.Parse(args)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return ctx.Run()
 }
 
@@ -145,13 +136,9 @@ func TestCat(t *testing.T) {
 		t.Errorf("name %q", got)
 	}
 	var whole bytes.Buffer
-	if err := document(t).Encode(&whole); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, document(t).Encode(&whole))
 	var want, got any
-	if err := errors.Join(json.Unmarshal(whole.Bytes(), &want), json.Unmarshal([]byte(mustCall(t, "cat", path)), &got)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(json.Unmarshal(whole.Bytes(), &want), json.Unmarshal([]byte(mustCall(t, "cat", path)), &got)))
 	for _, v := range []any{want, got} {
 		delete(v.(map[string]any), "finished")
 	}
@@ -168,13 +155,9 @@ func TestCat(t *testing.T) {
 func TestCatOfACutOffFile(t *testing.T) {
 	path := write(t, document(t), "r.json")
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	at := bytes.Index(text, []byte(`"latency_ns":3000000`))
-	if err := os.WriteFile(path, text[:at], 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, text[:at], 0o644))
 	out, err := call(t, "cat", path, ".measurements[].latency_ns")
 	want := "it ends in the middle: " + jsonNumber(at) + " bytes of its JSON can be read"
 	if fault.KindOf(err) != fault.Input || out != "" || err.Error() != "result "+path+": "+want {
@@ -203,9 +186,7 @@ func TestConvertRows(t *testing.T) {
 			t.Errorf("%s:\n%s", c.rows, text)
 		}
 		records, err := csv.NewReader(strings.NewReader(text)).ReadAll()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		// JSON Lines says the same, name by name.
 		objects := strings.Split(strings.TrimSuffix(mustCall(t, "convert", path, "-", "--format", "jsonl", "--rows", c.rows), "\n"), "\n")
 		if len(objects) != len(records)-1 {
@@ -269,9 +250,7 @@ func TestConvertFiles(t *testing.T) {
 			out := filepath.Join(dir, "x."+ending+packed)
 			mustCall(t, "convert", in, out)
 			f, err := os.Open(out)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			text, err := result.Unpack(f)
 			f.Close()
 			if err != nil || string(text) != want {
@@ -328,9 +307,7 @@ func TestConvertOtherKinds(t *testing.T) {
 	if got := mustCall(t, "convert", write(t, d, "m.json"), "-", "--format", "csv"); got != "metric,phase,value,time_ns\nown_ms,,1.5,7\n" {
 		t.Errorf("samples:\n%s", got)
 	}
-	if err := d.AddLabelled("own_ms", result.Labels{"size": "4", "dir": "up"}, 2.5, 9); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.AddLabelled("own_ms", result.Labels{"size": "4", "dir": "up"}, 2.5, 9))
 	if got := mustCall(t, "convert", write(t, d, "m.json"), "-", "--format", "csv"); got != "metric,phase,value,time_ns,dir,size\nown_ms,,1.5,7,,\nown_ms,,2.5,9,up,4\n" {
 		t.Errorf("samples with labels:\n%s", got)
 	}
@@ -449,18 +426,14 @@ func TestEveryTruncation(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range names {
 		whole, err := os.ReadFile(write(t, document(t), name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		cut := filepath.Join(dir, "cut-"+name)
 		all := readers(cut)
 		for n := range len(bytes.TrimRight(whole, "\n")) {
 			if name == "r.json" && n%7 > 0 {
 				continue // there is more of it, and less to go wrong
 			}
-			if err := os.WriteFile(cut, whole[:n], 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(cut, whole[:n], 0o644))
 			for _, c := range []runner{all[n%len(all)], all[(n+1)%len(all)]} {
 				_, err := runOf(c)
 				if fault.KindOf(err) != fault.Input || !strings.HasPrefix(err.Error(), "result "+cut+": it ends in the middle: ") || !strings.Contains(err.Error(), " can be read") {
@@ -492,9 +465,7 @@ func TestWrongFiles(t *testing.T) {
 		"\x28\xb5\x2f\xfd\x00\x00\x00\x00\x00\x00\x00junk": "",
 	} {
 		path := filepath.Join(dir, "x.json")
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 		for _, c := range readers(path) {
 			if _, err := runOf(c); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), want) || fault.HintOf(err) == "" {
 				t.Errorf("%T of %q: %v (%s)", c, text, err, fault.HintOf(err))
@@ -513,15 +484,11 @@ func TestWrongFiles(t *testing.T) {
 // Whatever a file holds, the commands end, and blame the file.
 func FuzzCommands(f *testing.F) {
 	whole, err := os.ReadFile(write(f, document(f), "r.json"))
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, err)
 	path := filepath.Join(f.TempDir(), "f")
 	for _, name := range names {
 		data, err := os.ReadFile(write(f, document(f), name))
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.Do(f, err)
 		f.Add(data)
 		f.Add(data[:len(data)/2])
 	}
@@ -530,9 +497,7 @@ func FuzzCommands(f *testing.F) {
 	f.Add([]byte(`{"schema":"perigee.result/1","notes":["\u001b]0;x\u0007\u202e\r"],"tables":[{"columns":["=1+1"],"rows":[["=cmd|x"],["\u009b2J"]]}]}`))
 	f.Add([]byte(`{"schema":"perigee.result/1","tables":[{"columns":["a","a"],"rows":[[null,{}]]}],"thresholds":[{}],"failure":{}}`))
 	fuzztest.RunDocuments(f, []string{string(whole)}, func(t *testing.T, data []byte) {
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, data, 0o600))
 		for _, c := range readers(path) {
 			out, err := runOf(c)
 			if err != nil && fault.KindOf(err) != fault.Input {
@@ -551,9 +516,7 @@ func FuzzCommands(f *testing.F) {
 func TestLostOutput(t *testing.T) {
 	path := write(t, document(t), "r.json.zst")
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer full.Close()
 	for _, args := range [][]string{
 		{"show", path}, {"cat", path}, {"cat", path, ".seed"}, {"convert", path, "-", "--format=json"}, {"convert", path, "-", "--format=csv"}, {"convert", path, "-", "--format=jsonl", "--rows=pattern"},
@@ -678,9 +641,7 @@ func TestOddCells(t *testing.T) {
 	d := document(t)
 	d.Tables = []result.Table{{Columns: []string{"A", "A", "A"}, Rows: [][]any{{[]any{"%!"}, map[string]any{"k": "%!d(x)"}, 1.5}}}}
 	var out strings.Builder
-	if err := showTables(&out, d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, showTables(&out, d))
 	for _, want := range []string{"A (2)", "A (3)", "[%!]", "map[k:%!d(x)]", "1.5"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing:\n%s", want, &out)
@@ -694,13 +655,9 @@ func TestShowObserved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.json")
 	show := func() string {
 		t.Helper()
-		if err := d.Write(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Write(path))
 		var out bytes.Buffer
-		if err := (&showCmd{File: path}).Run(cli.Streams{Out: &out}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, (&showCmd{File: path}).Run(cli.Streams{Out: &out}))
 		return out.String()
 	}
 	if text := show(); regexp.MustCompile(`(?m)^(path|accounts|network|line|ceiling):`).MatchString(text) {

@@ -16,6 +16,7 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/size"
 	"perigee/internal/traffic/matrix"
 )
@@ -26,9 +27,7 @@ func run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var cmd Cmd
 	parser, err := kong.New(&cmd, kong.Name("matgen"), kong.Exit(func(int) { t.Error("kong wants to exit") }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var out bytes.Buffer
 	context, err := parser.Parse(append([]string{"generate"}, args...))
 	if err != nil {
@@ -42,27 +41,21 @@ func run(t *testing.T, args ...string) (string, error) {
 func writeFile(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 	return path
 }
 
 func readFile(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(b)
 }
 
 func names(t *testing.T, folder string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var found []string
 	for _, e := range entries {
 		found = append(found, e.Name())
@@ -110,9 +103,7 @@ type goldenCase struct {
 func goldenCases(t *testing.T) []goldenCase {
 	t.Helper()
 	var all struct{ Cases []goldenCase }
-	if err := json.Unmarshal([]byte(readFile(t, "testdata/matgen_cases.json")), &all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(readFile(t, "testdata/matgen_cases.json")), &all))
 	if len(all.Cases) != 12 {
 		t.Fatalf("%d cases, wanted 12", len(all.Cases))
 	}
@@ -158,9 +149,7 @@ func TestCompatGolden(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if diff := cmp.Diff(c.Files, names(t, folder)); diff != "" {
 				t.Errorf("files (-want +got):\n%s", diff)
 			}
@@ -236,9 +225,7 @@ func parse(t *testing.T, args ...string) GenerateCmd {
 	t.Helper()
 	var cmd Cmd
 	parser, err := kong.New(&cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := parser.Parse(append([]string{"generate"}, args...)); err != nil {
 		t.Fatal(err)
 	}
@@ -248,9 +235,7 @@ func parse(t *testing.T, args ...string) GenerateCmd {
 func mustPlan(t *testing.T, args ...string) *Workload {
 	t.Helper()
 	w, err := planArgs(t, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return w
 }
 
@@ -277,9 +262,7 @@ func TestExactGolden(t *testing.T) {
 			w := mustPlan(t, append(slices.Clone(c.Args), "--isl-list", c.list(t))...)
 			for k, p := range c.Patterns {
 				m, err := w.Matrix(w.Patterns[k])
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				if p.Total != 0 && float64(m.Total()) != p.Total {
 					t.Errorf("matrix %d: sum %d, wanted %v", k, m.Total(), p.Total)
 				}
@@ -316,9 +299,7 @@ func TestHelpNamesModels(t *testing.T) {
 	var help bytes.Buffer
 	var cmd Cmd
 	parser, err := kong.New(&cmd, kong.Writers(&help, &help), kong.Exit(func(int) {}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	parser.Parse([]string{"generate", "--help"})
 	text := strings.Join(strings.Fields(help.String()), " ")
 	if want := "perigee kvbench models"; !strings.Contains(text, want) {
@@ -348,9 +329,7 @@ type decoded struct {
 func readMetadata(t *testing.T, folder string) decoded {
 	t.Helper()
 	var d decoded
-	if err := yaml.Load([]byte(readFile(t, filepath.Join(folder, metadataName))), &d, yaml.WithKnownFields()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Load([]byte(readFile(t, filepath.Join(folder, metadataName))), &d, yaml.WithKnownFields()))
 	return d
 }
 
@@ -366,9 +345,7 @@ func TestPresets(t *testing.T) {
 			folder := filepath.Join(t.TempDir(), "a folder: with 'marks'", "out")
 			out, err := run(t, "--model", name, "--num-user-requests", "7", "--batch-size", "2", "--num-prefill-nodes", "1", "--num-decode-nodes", "1",
 				"--prefill-tp", "4", "--decode-tp", "8", "--results-dir", folder, "--mem-type", "dram", "--seed", "42")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if want := fmt.Sprintf("# model %s: %s of KV cache per token, bf16 (default)\n", name, size.Exact(perToken)); !strings.Contains(out, want) {
 				t.Errorf("the summary lacks %q:\n%s", want, out)
 			}
@@ -378,9 +355,7 @@ func TestPresets(t *testing.T) {
 			}
 			for k, p := range d.TrafficPatterns {
 				m, err := matrix.ParseText(p.MatrixFile, []byte(readFile(t, filepath.Join(folder, p.MatrixFile))))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				isl := int64(p.Metadata["isl"].(int))
 				if p.MatrixFile != fileName(k) || p.MemType != "dram" || m.Size() != 16 || m.Total() != isl*perToken*max(copies[name], 1) || p.Sleep <= 0 {
 					t.Errorf("pattern %d: %+v with a matrix of %d ranks and %d bytes", k, p, m.Size(), m.Total())

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/conf"
+	"perigee/internal/kit/must"
 	"perigee/internal/model"
 )
 
@@ -33,13 +34,9 @@ type move struct {
 func readMoves(t *testing.T) []move {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(movesDir, "moves.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var doc struct{ Cases []move }
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &doc))
 	if len(doc.Cases) != 35 {
 		t.Fatalf("%d cases, want 35", len(doc.Cases))
 	}
@@ -50,9 +47,7 @@ func readMoves(t *testing.T) []move {
 func (c move) set(t *testing.T) *oracleSet {
 	t.Helper()
 	m, err := model.LoadFile(filepath.Join(movesDir, c.Model))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	worker := func(tp, pp, dp int64) oracleWorker { return oracleWorker{tp, max(pp, 1), max(dp, 1)} }
 	return &oracleSet{model: m, serving: c.Serving, page: c.PageSize, dtype: "bf16", split: c.Replicas == model.ReplicasSplit,
 		prefill: worker(c.Prefill.TP, c.Prefill.PP, c.Prefill.DP), decode: worker(c.Decode.TP, c.Decode.PP, c.Decode.DP)}
@@ -92,9 +87,7 @@ func TestMoves(t *testing.T) {
 				o.KVReplicas = c.Replicas
 			}
 			w, err := Plan(o, s.inputs(c.Tokens))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			var ranks []int64
 			for _, bytes := range receivedByRank(w, w.Patterns) {
 				ranks = append(ranks, bytes)

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/model"
 )
 
@@ -17,9 +18,7 @@ func drawParts(t *rapid.T) Options {
 	o := DefaultOptions()
 	o.Model = rapid.SampledFrom(model.Names()).Draw(t, "model")
 	m, err := model.Named(o.Model)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	tps := []int{1}
 	for _, tp := range []int{2, 4, 8} {
 		if m.CheckCut(int64(tp)) == nil {
@@ -52,30 +51,22 @@ func TestParts(t *testing.T) {
 		m, _ := model.Named(o.Model)
 		d, _ := m.ParseDType("bf16")
 		cache, err := m.Cache(model.Options{DType: d})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, tokens := range rapid.SliceOfN(rapid.Int64Range(1, 2500), 1, 3).Draw(t, "tokens") {
 			in.Draws = append(in.Draws, Draw{Tokens: float64(tokens)})
 			kv, state, err := cache.Bytes(tokens)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			want += kv + state
 		}
 		w, err := Plan(o, in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var sum int64
 		sleeps := map[[3]int]float64{}
 		for k, p := range w.Patterns {
 			sum += p.KVBytes
 			sleeps[[3]int{p.PrefillWorker, p.prefillGroup, p.part.stage}] += p.SleepSec
 			m, err := w.Matrix(p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if m.Total() != p.Bytes || o.KVReplicas == model.ReplicasSplit && p.Bytes != p.KVBytes || p.SleepSec < 0 {
 				t.Fatalf("pattern %d: %d bytes in its matrix, %+v", k, m.Total(), p)
 			}
@@ -110,13 +101,9 @@ func TestFullCopies(t *testing.T) {
 			o := DefaultOptions()
 			o.Model, o.KVReplicas, o.NumPrefillNodes, o.NumDecodeNodes, o.PrefillTP, o.DecodeTP, o.PPN = name, model.ReplicasFull, 1, 1, tp, tp, tp
 			w, err := Plan(o, Inputs{Draws: []Draw{{Tokens: 5000}}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			kv, state, err := w.Model.cache.Rank(int64(tp)).Bytes(5000)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			received := make([]int64, w.World())
 			for _, p := range w.Patterns {
 				for _, c := range w.Cells(p) {

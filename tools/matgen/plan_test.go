@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/model"
 )
 
@@ -47,9 +48,7 @@ func TestAnyPlan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o, in := drawOptions(t)
 		w, err := Plan(o, in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		next := 0
 		var kv, scaled int64
 		for k, p := range w.Patterns {
@@ -85,9 +84,7 @@ func decimal(f float64) *big.Rat {
 // checkMatrix checks sums and places of the cells of a pattern.
 func checkMatrix(t *rapid.T, w *Workload, p Pattern) {
 	m, err := w.Matrix(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	o := &w.Options
 	copies := int64(1)
 	if o.KVReplicas == model.ReplicasFull {

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/version"
 	"perigee/internal/traffic/matrix"
 )
@@ -58,9 +59,7 @@ func TestReplacesEarlierOutput(t *testing.T) {
 func TestTooManyMatrices(t *testing.T) {
 	dir := t.TempDir()
 	list := filepath.Join(dir, "isl.txt")
-	if err := os.WriteFile(list, []byte(strings.Repeat("9\n", MaxMatrices+1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(list, []byte(strings.Repeat("9\n", MaxMatrices+1)), 0o600))
 	args := append(slices.Clone(small), "--isl-list", list, "--results-dir", filepath.Join(dir, "out"))
 	if _, err := run(t, args...); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "more than 65536 matrices") {
 		t.Errorf("one too many: %v", err)
@@ -90,12 +89,8 @@ func TestForeignFolder(t *testing.T) {
 			folder := filepath.Join(root, "out")
 			for name, text := range tt.files {
 				path := filepath.Join(folder, name)
-				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+				must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 			}
 			before := names(t, folder)
 			_, err := generate(t, folder, 1)
@@ -169,9 +164,7 @@ func TestSummary(t *testing.T) {
 	list := writeFile(t, "l", "38328\n25034\n16000\n500\n")
 	got, err := run(t, "--model", "llama-405b", "--num-prefill-nodes", "1", "--num-decode-nodes", "2", "--prefill-tp", "4", "--decode-tp", "8",
 		"--isl-list", list, "--batch-size", "3", "--dry-run")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := `# matgen generate: 2 matrices of 24 ranks, nothing written (--dry-run)
 # model llama-405b: 516 kB (516096 bytes) of KV cache per token, bf16 (default)
 # prefill: ranks 0 to 7, 2 workers (tp 4)
@@ -201,9 +194,7 @@ func TestSummaryOfTrace(t *testing.T) {
 		"s":  "# trace: Mooncake JSON lines, 49 s, 200 requests, mean 4.061/s, timestamps in seconds\n",
 	} {
 		got, err := run(t, append(args, "--trace-unit", unit)...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for line := range strings.Lines(want) {
 			if !strings.Contains(got, line) {
 				t.Errorf("--trace-unit %q: got\n%swant\n%s", unit, got, line)
@@ -221,9 +212,7 @@ func TestSummaryOfLargeFiles(t *testing.T) {
 		{"--num-prefill-nodes 64 --num-decode-nodes 65 --num-user-requests 50000 --prefill-cp 64", "# files: at least 154 MB (153600000 bytes)\n"},
 	} {
 		got, err := run(t, append(strings.Fields(c.args), "--model", "llama-405b", "--prefill-tp", "8", "--decode-tp", "8", "--dry-run")...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if !strings.Contains(got, c.want) || c.want == "" && strings.Contains(got, "# files: ") {
 			t.Errorf("%s: want %q\n%s", c.args, c.want, got)
 		}
@@ -260,9 +249,7 @@ func TestForms(t *testing.T) {
 		}
 	}
 	sparse, err := matrix.ParseText("sparse", []byte(write("65")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	dense, err := matrix.ParseText("dense", []byte(write("65", "--dense")))
 	if err != nil || !dense.Equal(sparse) {
 		t.Errorf("another matrix: %v", err)
@@ -275,15 +262,11 @@ func TestMetadataGolden(t *testing.T) {
 	w := mustPlan(t, "--model", "deepseek-r1", "--num-prefill-nodes", "1", "--num-decode-nodes", "1", "--decode-tp", "8", "--trace", trace, "--scale", "0.5", "--mem-type", "vram")
 	w.Options.Trace = "t.jsonl"
 	var got bytes.Buffer
-	if err := w.writeMetadata(&got, "out"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.writeMetadata(&got, "out"))
 	const golden = "testdata/metadata.golden.yaml"
 	text := strings.Replace(got.String(), version.Version, "VERSION", 1)
 	if *update {
-		if err := os.WriteFile(golden, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(golden, []byte(text), 0o644))
 	}
 	if diff := cmp.Diff(readFile(t, golden), text); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -302,9 +285,7 @@ func TestMetadataIsStreamed(t *testing.T) {
 	}
 	before := heap()
 	late := &tail{from: 1 << 20, look: heap}
-	if err := w.writeMetadata(late, "f"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.writeMetadata(late, "f"))
 	if late.seen == 0 || late.seen > before+1<<20 {
 		t.Errorf("%d bytes are in use in the middle, %d before", late.seen, before)
 	}
@@ -348,9 +329,7 @@ func TestCompatSmallCells(t *testing.T) {
 	w := mustPlan(t, "--num-prefill-nodes", "1", "--num-decode-nodes", "1", "--ppn", "4", "--prefill-tp", "4", "--decode-tp", "4", "--hidden-size", "1", "--num-layers", "1",
 		"--num-heads", "1", "--num-kv-heads", "1", "--dtype-size", "1", "--min-isl", "1", "--isl-list", writeFile(t, "l", "1"), "--compat")
 	var got bytes.Buffer
-	if err := w.writeCompatText(&got, w.Patterns[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.writeCompatText(&got, w.Patterns[0]))
 	cells := map[string]string{"0,4": "0.5B", "1,5": "0.5B", "2,6": "0.5B", "3,7": "0.5B"}
 	if diff := cmp.Diff(matrixText(8, cells), got.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -18,6 +18,7 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
 	"perigee/tools/run"
@@ -26,10 +27,8 @@ import (
 func parse(t *testing.T, args ...string) *Cmd {
 	t.Helper()
 	var c Cmd
-	k, err := kong.New(&c, kong.Writers(io.Discard, io.Discard))
-	if err != nil {
-		t.Fatal(err)
-	}
+	k, err := cli.Parser(&c, kong.Writers(io.Discard, io.Discard))
+	must.Do(t, err)
 	if _, err := k.Parse(args); err != nil {
 		t.Fatal(err)
 	}
@@ -130,9 +129,7 @@ func TestBeside(t *testing.T) {
 	} {
 		if c.make != "" {
 			path := filepath.Join(dir, c.make)
-			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600)))
 		}
 		if got := beside(dir+"/"+c.of, c.ending); got != filepath.Join(dir, c.want) {
 			t.Errorf("%d: %s, want %s", i, got, c.want)
@@ -144,9 +141,7 @@ func TestBeside(t *testing.T) {
 func TestPlace(t *testing.T) {
 	dir := t.TempDir()
 	of := filepath.Join(dir, "r.json")
-	if err := document("shm", 1).Write(of); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, document("shm", 1).Write(of))
 	var out strings.Builder
 	s := cli.Streams{Err: &out}
 	process, err := parse(t, of).place(s, []string{"rerun", of})
@@ -170,9 +165,7 @@ func TestSeriesStaysBeside(t *testing.T) {
 	r := &repetition{cmd: cmd, s: cli.Streams{Out: io.Discard, Err: &out}, sides: []*side{{path: cmd.Of, of: document("shm", 1000)}}, order: make([]int, 2), folder: beside(cmd.Of, "")}
 	for fails, left := range map[bool]int{true: 0, false: 2} {
 		r.sides[0].docs = nil
-		if err := claim(r.folder); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, claim(r.folder))
 		r.announce()
 		r.run = func(_ context.Context, _, output, id string) error {
 			d := document("shm", 1000)
@@ -190,9 +183,7 @@ func TestSeriesStaysBeside(t *testing.T) {
 		if len(files) != left || !strings.Contains(out.String(), "; the new results go to "+filepath.Join(dir, "r-rerun-1")+"\n") {
 			t.Errorf("fails %v: %d files\n%s", fails, len(files), &out)
 		}
-		if err := os.RemoveAll(filepath.Join(dir, "r-rerun-1")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.RemoveAll(filepath.Join(dir, "r-rerun-1")))
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 )
 
@@ -114,12 +115,8 @@ func TestUnfinishedRuns(t *testing.T) {
 func TestSeriesOfAPipe(t *testing.T) {
 	dir := t.TempDir()
 	path, good := filepath.Join(dir, "r.json"), filepath.Join(t.TempDir(), "good.json")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := document("shm", 1000).Write(good); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(path, 0o600))
+	must.Do(t, document("shm", 1000).Write(good))
 	for _, args := range [][]string{{path}, {dir}, {good, path}, {path, good}} {
 		_, _, err := parse(t, append(args, "--times", "2")...).prepare(cli.Streams{})
 		if fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), path+": wanted a regular file") {
@@ -135,15 +132,11 @@ func TestSidesHaveTheirVariables(t *testing.T) {
 	o.Engine.Params = map[string]string{"UCX_TLS": "tcp"}
 	o.World.Hosts = append(o.World.Hosts, result.Host{Name: "g", CPUs: 2})
 	a, b := filepath.Join(dir, "a.json"), filepath.Join(dir, "b.json")
-	if err := cmp.Or(d.Write(a), o.Write(b)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmp.Or(d.Write(a), o.Write(b)))
 	t.Setenv("UCX_TLS", "")
 	var out strings.Builder
 	_, r, err := parse(t, a, b, "--times", "1").prepare(cli.Streams{Err: &out})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r.announce()
 	if !strings.Contains(out.String(), "\nperigee: note: the ranks have UCX_TLS=tcp, as in the run of "+b+"\n") ||
 		!strings.Contains(out.String(), "\nperigee: note: the run of "+b+" was on 2 hosts, this one is on one: ") || strings.Count(out.String(), "note:") != 2 {

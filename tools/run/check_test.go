@@ -7,6 +7,7 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/scenarios"
 )
 
@@ -30,12 +31,8 @@ func TestCheckCommand(t *testing.T) {
 		"own.lua":    "return { options = { options.string { 'lib', '' }, options.string { 'backend', '' } }, run = print }",
 		"libs/c.lua": "return 2",
 	} {
-		if err := os.MkdirAll("libs", 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll("libs", 0o777))
+		must.Do(t, os.WriteFile(name, []byte(text), 0o666))
 	}
 	for _, c := range []struct {
 		names, lib, want, message string

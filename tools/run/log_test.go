@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -34,9 +35,7 @@ func TestLevels(t *testing.T) {
 	for level, want := range map[string]string{"debug": "diwe", "info": "iwe", "warn": "we", "error": "e", "off": "", "": ""} {
 		var out bytes.Buffer
 		l, err := startLog(logChoice{Level: level}, rank3, &out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		all(l)
 		l.Close()
 		l.Error("after the end")
@@ -60,9 +59,7 @@ func TestFiles(t *testing.T) {
 	for range 2 {
 		for _, who := range []logWriter{rank3, {Rank: -1, Host: "front", Launcher: "local"}, {Rank: 12345, Host: "node2", Launcher: "pmix"}, {Rank: -1, Host: "node2", Launcher: "etcd"}} {
 			l, err := startLog(logChoice{Dir: dir}, who, io.Discard)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			all(l)
 			l.Close()
 		}
@@ -95,13 +92,9 @@ func TestFiles(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
 	for _, name := range []string{"folder/rank-0003.log", "long"} {
-		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(dir, name), 0o700))
 	}
 	for _, c := range []struct {
 		choice logChoice
@@ -129,9 +122,7 @@ func TestRefused(t *testing.T) {
 func TestWholeLines(t *testing.T) {
 	dir := t.TempDir()
 	l, err := startLog(logChoice{Dir: dir}, rank3, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	const writers, lines = 8, 50
 	var wg sync.WaitGroup
 	for w := range writers {
@@ -144,9 +135,7 @@ func TestWholeLines(t *testing.T) {
 	wg.Wait()
 	l.Close()
 	data, err := os.ReadFile(filepath.Join(dir, "rank-0003.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	whole := regexp.MustCompile(`(?m)^time=\S+ level=INFO msg=x rank=3 host=node1 text=(0+|1+|2+|3+|4+|5+|6+|7+)$`)
 	if n := len(whole.FindAll(data, -1)); n != writers*lines {
 		t.Errorf("%d of %d lines are whole", n, writers*lines)
@@ -172,9 +161,7 @@ func (w stuckWriter) Write(p []byte) (int, error) {
 // A log that cannot be written says so once, and does not block its writers.
 func TestLost(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer full.Close()
 	hanging := stuckWriter{make(chan struct{})}
 	defer close(hanging.goOn)

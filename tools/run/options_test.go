@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/kit/cli"
+	"perigee/internal/kit/must"
 	"perigee/lua"
 )
 
@@ -47,9 +48,7 @@ func TestOptionsAreParsed(t *testing.T) {
 			}
 		}
 		words, err := optionWords(sc, want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var f Flags
 		rest, err := f.take("perigee run x", append([]string{"--ranks=3"}, words...))
 		if err != nil || f.Ranks == nil || *f.Ranks != 3 {

@@ -15,6 +15,7 @@ import (
 	"perigee/internal/experiment"
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/traffic/traffictest"
 	"perigee/lua"
@@ -28,9 +29,7 @@ func TestRepeatAsksForIO(t *testing.T) {
 	text := script{Name: "x.lua", Source: "return { run = print }"}
 	d.Scenario = result.Scenario{Name: text.Name, Source: text.Source, SHA256: text.digest()}
 	d.Job = &result.Job{Engine: "auto", AllowIO: true}
-	if err := d.Write(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Write(path))
 	_, err := Job{Repeats: path}.read(1)
 	if f, ok := errors.AsType[*fault.Error](err); !ok || f.Kind != fault.Usage || !strings.Contains(f.Hint, "-r '"+path+"' .scenario.source") {
 		t.Errorf("got %v", err)
@@ -68,9 +67,7 @@ func TestRepeatOfManyRanks(t *testing.T) {
 		d := result.New([]string{}, result.Scenario{}, 0, world)
 		text := script{Name: "x.lua", Source: "return { run = print }"}
 		d.Scenario = result.Scenario{Name: text.Name, Source: text.Source, SHA256: text.digest()}
-		if err := d.Write(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Write(path))
 	}
 	prepared := func(n *int) (int, error) {
 		j := Job{Repeats: path, Flags: Flags{Engine: Same, Ranks: n}}
@@ -97,9 +94,7 @@ func TestRepeatOfManyRanks(t *testing.T) {
 // A result that is a pipe is refused before any of it is read: rank 0 would find nothing left.
 func TestRepeatOfAPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.json")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(path, 0o600))
 	_, _, err := (&Job{Repeats: path}).prepare(cli.Streams{Out: io.Discard})
 	if fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), path+": wanted a regular file, got a device, a pipe") ||
 		!strings.HasPrefix(fault.HintOf(err), "it is read several times") {

@@ -13,6 +13,7 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/scenarios"
 )
 
@@ -25,9 +26,7 @@ func simulateReplay(t *testing.T, words ...string) (string, error) {
 	for _, r := range [][2]int{{0, 400}, {0, 200}, {500, 100}, {20000, 300}} {
 		fmt.Fprintf(&text, `{"timestamp": %d, "input_length": %d, "output_length": 1, "hash_ids": [0]}`+"\n", r[0], r[1])
 	}
-	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text.String()), 0o600))
 	for i := range words {
 		words[i] = strings.ReplaceAll(words[i], "FILE", path)
 	}
@@ -37,9 +36,7 @@ func simulateReplay(t *testing.T, words ...string) (string, error) {
 		n, _ := strconv.Atoi(word)
 		c.Ranks = append(c.Ranks, n)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var out bytes.Buffer
 	err = c.run(cli.Streams{Out: &out, Err: &out}, func() (int64, error) { return 4 << 30, nil })
 	return out.String(), err

@@ -23,6 +23,7 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/matrix"
 	"perigee/internal/traffic/session"
@@ -38,13 +39,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func simulated(t interface{ Fatal(...any) }, n, perHost int) map[string]Phase {
 	patterns, err := synthetic(n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	o, err := Simulate(context.Background(), n, perHost, patterns)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	phases := map[string]Phase{}
 	for _, p := range o.Phases {
 		phases[p.Name] = p
@@ -58,31 +55,37 @@ func rounds(n int) int64 { return int64(bits.Len(uint(n - 1))) }
 // TestNoRankSendsMuch holds the two promises for any world: O(log N) messages per
 // barrier, O(N) bytes at the start; and what else the documentation says.
 func TestNoRankSendsMuch(t *testing.T) {
+	for _, perHost := range []int{1, 8, 9} {
+		sendsLittle(t, 200, perHost)
+	}
 	rapid.Check(t, func(t *rapid.T) {
-		n, perHost := rapid.IntRange(2, 200).Draw(t, "ranks"), rapid.IntRange(1, 9).Draw(t, "per host")
-		hosts := (n + perHost - 1) / perHost
-		p := simulated(t, n, perHost)
-		atMost := func(name string, messages, bytes int64) {
-			if got := p[name]; got.MaxMessages > messages || got.MaxBytes > bytes {
-				t.Fatalf("%s of %d ranks on %d hosts: a rank sends %d messages, %d bytes; want at most %d and %d",
-					name, n, hosts, got.MaxMessages, got.MaxBytes, messages, bytes)
-			}
-		}
-		size := int64(n)
-		atMost("barrier", rounds(hosts), frameBytes(0)*rounds(hosts))
-		if got, want := p["barrier"].TotalMessages, int64(hosts)*rounds(hosts); got != want {
-			t.Fatalf("a barrier of %d ranks on %d hosts takes %d messages, want %d", n, hosts, got, want)
-		}
-		// Three steps along the tree, the clocks with 32 answers per child, a barrier.
-		atMost("start", 7+33*rounds(hosts), 2200+frameBytes(8)*33*rounds(hosts)+140*size)
-		atMost("launcher", 4, 400)
-		atMost("launcher-replies", 5, 600)
-		atMost("clocks", 4+32*rounds(hosts), 400+frameBytes(8)*32*rounds(hosts)+80*size)
-		atMost("broadcast", 2, 2*frameBytes(scriptBytes))
-		atMost("all-gather", 3, 3*frameBytes(0)+100+(pieceBytes+1)*3*size)
-		atMost("reduce", 3, 500)
-		atMost("end", 3, 3*frameBytes(0))
+		sendsLittle(t, rapid.IntRange(2, 50).Draw(t, "ranks"), rapid.IntRange(1, 9).Draw(t, "per host"))
 	})
+}
+
+func sendsLittle(t rapid.TB, n, perHost int) {
+	hosts := (n + perHost - 1) / perHost
+	p := simulated(t, n, perHost)
+	atMost := func(name string, messages, bytes int64) {
+		if got := p[name]; got.MaxMessages > messages || got.MaxBytes > bytes {
+			t.Fatalf("%s of %d ranks on %d hosts: a rank sends %d messages, %d bytes; want at most %d and %d",
+				name, n, hosts, got.MaxMessages, got.MaxBytes, messages, bytes)
+		}
+	}
+	size := int64(n)
+	atMost("barrier", rounds(hosts), frameBytes(0)*rounds(hosts))
+	if got, want := p["barrier"].TotalMessages, int64(hosts)*rounds(hosts); got != want {
+		t.Fatalf("a barrier of %d ranks on %d hosts takes %d messages, want %d", n, hosts, got, want)
+	}
+	// Three steps along the tree, the clocks with 32 answers per child, a barrier.
+	atMost("start", 7+33*rounds(hosts), 2200+frameBytes(8)*33*rounds(hosts)+140*size)
+	atMost("launcher", 4, 400)
+	atMost("launcher-replies", 5, 600)
+	atMost("clocks", 4+32*rounds(hosts), 400+frameBytes(8)*32*rounds(hosts)+80*size)
+	atMost("broadcast", 2, 2*frameBytes(scriptBytes))
+	atMost("all-gather", 3, 3*frameBytes(0)+100+(pieceBytes+1)*3*size)
+	atMost("reduce", 3, 500)
+	atMost("end", 3, 3*frameBytes(0))
 }
 
 // frameBytes returns how long the frame of a payload of n bytes is.
@@ -108,13 +111,9 @@ func TestPrepareReachesOnlyPeers(t *testing.T) {
 // A simulation moves no bytes: it needs no memory for those that it counts.
 func TestMoreThanAnyMemory(t *testing.T) {
 	work, err := synthetic(4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	work.Patterns[0].Matrix, err = matrix.FromRows([][]int64{make([]int64, 4), {0, 0, 1e18, 0}, make([]int64, 4), make([]int64, 4)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := Simulate(context.Background(), 4, 2, work); err != nil {
 		t.Error(err)
 	}
@@ -129,9 +128,7 @@ func TestMemoryIsChecked(t *testing.T) {
 		return out.String(), err
 	}
 	work, err := synthetic(64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := work.estimate(64)*5/4 + 5
 	text, err := have(want-10, nil)
 	if fault.KindOf(err) != fault.Resource || text != "" || fault.HintOf(err) == "" ||
@@ -152,17 +149,13 @@ func TestMemoryIsChecked(t *testing.T) {
 func TestMemoryIsCheckedWhileReading(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	write("m.txt", strings.Repeat(strings.Repeat("1 ", 1024)+"\n", 1024)) // 2^20 cells
 	write("copy.txt", strings.Repeat(strings.Repeat("1,", 1023)+"1\n", 1024))
 	config := "traffic_patterns:\n- matrix_file: m.txt\n- matrix_file: x/../m.txt\n- matrix_file: copy.txt\n"
 	write("c.yaml", config+"- matrix_file: gone.txt\n")
-	if err := os.Mkdir(filepath.Join(dir, "x"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, "x"), 0o700))
 	looks := 0
 	_, err := loadWorkload(filepath.Join(dir, "c.yaml"), func() (int64, error) {
 		if looks++; looks == 3 {
@@ -180,9 +173,7 @@ func TestMemoryIsCheckedWhileReading(t *testing.T) {
 	}
 	write("c.yaml", config)
 	w, err := loadWorkload(filepath.Join(dir, "c.yaml"), func() (int64, error) { return 1 << 40, nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for i, p := range w.Patterns {
 		if p.Matrix != w.Patterns[0].Matrix {
 			t.Errorf("pattern %d has another matrix", i)
@@ -194,16 +185,12 @@ func TestMemoryIsCheckedWhileReading(t *testing.T) {
 func TestEstimate(t *testing.T) {
 	dense := func(n, patterns int) *Workload {
 		m, err := matrix.AllToAll(n, 8<<10, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return &Workload{Patterns: slices.Repeat([]Pattern{{Pattern: load.Pattern{Matrix: m}}}, patterns)}
 	}
 	sparse := func(n int) *Workload {
 		w, err := synthetic(n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return w
 	}
 	for _, c := range []struct {
@@ -223,9 +210,7 @@ func TestEstimate(t *testing.T) {
 // The descriptors of messages take no memory, however many there are: no message depends on them.
 func TestShardsTakeNoMemory(t *testing.T) {
 	m, err := matrix.AllToAll(4, 1<<40, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	work := &Workload{Patterns: []Pattern{{Pattern: load.Pattern{Matrix: m, Shards: load.MaxShards}}}, Meet: meetInitiators, Start: startBarrier}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -244,9 +229,7 @@ func TestDigestIsShared(t *testing.T) {
 	m := matrix.New(n)
 	for i := range n {
 		for j := range n {
-			if err := m.Set(i, j, int64(1+i+j)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, m.Set(i, j, int64(1+i+j)))
 		}
 	}
 	p := Pattern{Pattern: load.Pattern{Name: "dense", Matrix: m, Shards: 1}}
@@ -271,9 +254,7 @@ func TestDigestIsShared(t *testing.T) {
 // More ranks on a host than there are make one host of all.
 func TestOneHost(t *testing.T) {
 	work, err := synthetic(4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, perHost := range []int{4, 5, 1e9, math.MaxInt} {
 		if o, err := Simulate(context.Background(), 4, perHost, work); err != nil || o.Hosts != 1 {
 			t.Errorf("%d on each host: %+v, %v", perHost, o, err)
@@ -289,9 +270,7 @@ func TestLongPauses(t *testing.T) {
 		"m.txt":  "0 1\n0 0\n",
 		"c.yaml": "traffic_patterns:\n- {matrix_file: m.txt, sleep_before_launch_sec: 1e308}\n- {matrix_file: m.txt, sleep_after_launch_sec: 1e308}\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	if text, err := command(Cmd{Config: config, Format: "json"}); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "c.yaml:2: traffic_patterns[0].sleep_before_launch_sec: ") {
 		t.Errorf("%v\n%s", err, text)
@@ -331,15 +310,11 @@ func TestCardsAreAsLongAsReal(t *testing.T) {
 		t.Fatalf("%v: %s", err, fault.HintOf(err))
 	}
 	a, err := engine.NewAgent(nixl.AgentConfig{Name: "rank-12", Progress: "poll"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer a.Close()
 	for buffers := range 4 {
 		card, err := a.Card()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if ratio := float64(cardBytes(buffers)) / float64(len(card)); ratio < 0.5 || ratio > 2 {
 			t.Errorf("a card with %d buffers has %d bytes, in simulations %d", buffers, len(card), cardBytes(buffers))
 		}
@@ -416,22 +391,16 @@ func command(c Cmd) (string, error) {
 
 func TestReport(t *testing.T) {
 	text, err := command(Cmd{Ranks: []int{2, 64}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, want := range []string{"# perigee ", "# 64 ranks on 8 hosts, 1 pattern: ", "Messages/rank max", "\nbarrier "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("lacks %q:\n%s", want, text)
 		}
 	}
 	text, err = command(Cmd{Ranks: []int{16}, RanksPerHost: 4, Format: "json"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var r report
-	if err := json.Unmarshal([]byte(text), &r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(text), &r))
 	if o := r.Runs[0]; r.Schema != "perigee.simulation/1" || o.Ranks != 16 || o.Hosts != 4 || o.Phases[0].Name != "start" || o.Phases[0].TotalMessages == 0 || o.PeakMemory == 0 {
 		t.Errorf("%+v", r)
 	}
@@ -441,9 +410,7 @@ func TestOwnPatterns(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	write("two.txt", "0 1K\n0 0\n")
@@ -489,9 +456,7 @@ func TestTimeline(t *testing.T) {
 		"read.yaml": "traffic_patterns:\n- {matrix_file: 02.txt, xfer_op: READ, sleep_before_launch_sec: 0.5}\n" +
 			"- {matrix_file: 12.txt, xfer_op: READ, sleep_before_launch_sec: 1}\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	for _, c := range []struct {
 		config, meet, start string
@@ -505,13 +470,9 @@ func TestTimeline(t *testing.T) {
 		{"read.yaml", "", "", []float64{0.5, 1.5}},  // rank 2 reads both
 	} {
 		text, err := command(Cmd{Config: filepath.Join(dir, c.config), Meet: c.meet, Start: c.start, Format: "json"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var r report
-		if err := json.Unmarshal([]byte(text), &r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(text), &r))
 		var got []float64
 		for _, s := range r.Runs[0].Workload.Starts {
 			got = append(got, s.StartS)
@@ -533,14 +494,10 @@ func TestWorkloadTraffic(t *testing.T) {
 		hosts       int64 // that meet
 	}{{meetInitiators, startBarrier, 4}, {meetAll, startBarrier, 8}, {meetAll, startClock, 8}} {
 		w, err := synthetic(64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		w.Meet, w.Start = c.meet, c.start
 		o, err := Simulate(context.Background(), 64, 8, w)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, p := range o.Phases {
 			if p.Name != "workload" {
 				continue

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 func TestMain(m *testing.M) {
@@ -26,18 +28,14 @@ func TestMain(m *testing.M) {
 // BenchmarkBarrier prints the tables: go test -run '^$' -bench . -benchtime 1x
 func BenchmarkBarrier(b *testing.B) {
 	for range b.N {
-		if err := Run(os.Stderr); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, Run(os.Stderr))
 	}
 }
 
 func TestOwnRanksGiveTimes(t *testing.T) {
 	for _, way := range []Way{Memory, Links, Broadcast} {
 		s, err := own(t.Context(), way, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, ns := range slices.Concat(s.times, s.skews) {
 			if ns < 0 || ns > 1e10 {
 				t.Errorf("%s: a barrier, or its skew, of %v ns", way, ns)
@@ -49,9 +47,7 @@ func TestOwnRanksGiveTimes(t *testing.T) {
 // A build without proofs measures as this one does.
 func TestBuildWithoutProofs(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "unsealed")
-	if err := buildUnsealed(t.Context(), program, "perigee/e2e/bench"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, buildUnsealed(t.Context(), program, "perigee/e2e/bench"))
 	for _, way := range []Way{Links, Broadcast} {
 		if s, err := meet(t.Context(), program, way, 2); err != nil || len(s.times) == 0 {
 			t.Errorf("%s: %d times, %v", way, len(s.times), err)
@@ -62,9 +58,7 @@ func TestBuildWithoutProofs(t *testing.T) {
 // The C program and ours print the same lines.
 func TestLibrariesGiveTimes(t *testing.T) {
 	all, err := contenders(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, c := range all[1:] {
 		for _, way := range []Way{Memory, Links} {
 			if _, err := turn(t.Context(), c, way, 2); err != nil {
@@ -123,9 +117,7 @@ func TestPrint(t *testing.T) {
 		{4, []Cell{{4000, 100, 1}, {1000, 2000, 4}}},
 		{16, []Cell{{30_000, 1000, 1}, {none, none, none}}},
 	}}
-	if err := r.Print(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Print(&b))
 	_, table, _ := strings.Cut(b.String(), limit.String()+"\n")
 	want := "" +
 		"# ranks    perigee us   skew us  growth   openmpi us   skew us   ratio\n" +

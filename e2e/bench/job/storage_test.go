@@ -5,15 +5,14 @@ import (
 	"path/filepath"
 	"testing"
 
+	"perigee/internal/kit/must"
 	"perigee/nixl/nixltest"
 )
 
 // What fio reports of a small file is understood.
 func TestFio(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(path, make([]byte, 1<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, make([]byte, 1<<20), 0o600))
 	apis := nixltest.FileAPIs(t)
 	for _, op := range []string{"read", "write"} {
 		for _, api := range apis {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"perigee/internal/kit/must"
 	"perigee/nixl/capi"
 )
 
@@ -30,9 +31,7 @@ func TestNothingIsDropped(t *testing.T) {
 			continue
 		}
 		var out bytes.Buffer
-		if err := one(&out, engine, 2000, time.Second/2); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, one(&out, engine, 2000, time.Second/2))
 		f := strings.Fields(out.String())
 		if len(f) != 9 || strings.Join(f[:4], " ") != engine+" 2000 1000 0" || f[8] != "ok" && f[8] != "MISSED" {
 			t.Errorf("%q", out.String())

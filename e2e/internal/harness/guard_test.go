@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 // TestMain makes the test program a guard where it is started as one.
@@ -25,9 +27,7 @@ const token = "TESTOFTHEGUARD"
 func runGuard(t *testing.T, dir string) {
 	t.Helper()
 	stop, err := startGuard(token, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := stop(); err != nil {
 		t.Errorf("the guard: %v", err)
 	}
@@ -40,15 +40,11 @@ func runGuard(t *testing.T, dir string) {
 // leaves everything else alone.
 func TestGuard(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tests")
-	if err := os.MkdirAll(filepath.Join(dir, "inside"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(dir, "inside"), 0o700))
 	sleep := func(env string) *exec.Cmd {
 		cmd := exec.Command("sleep", "1000")
 		cmd.Env = []string{env}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Start())
 		t.Cleanup(func() { cmd.Process.Kill() })
 		return cmd
 	}
@@ -71,9 +67,7 @@ func TestGuard(t *testing.T) {
 func TestGuardUnmounts(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tests")
 	inside := filepath.Join(dir, "mounted")
-	if err := os.MkdirAll(inside, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(inside, 0o700))
 	mount(t, "tmpfs", inside, "size=64k")
 	runGuard(t, dir)
 	if mounts, err := os.ReadFile("/proc/self/mounts"); err != nil || strings.Contains(string(mounts), dir) {

@@ -19,7 +19,7 @@ import (
 
 // Patience is how long tests wait for something that must come. It is there
 // against tests that never end; how quick perigee is, tests measure otherwise.
-const Patience = 60 * time.Second
+const Patience = 5 * time.Minute
 
 // outputWait is how long the output of an ended command may stay open.
 const outputWait = 2 * time.Second

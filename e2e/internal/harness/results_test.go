@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 func TestResults(t *testing.T) {
@@ -18,16 +20,12 @@ func TestResults(t *testing.T) {
 		{name: "no JSON", file: "r.json.gz", text: "{", args: "--result r.json.gz", want: "r.json.gz does not go with the schema"},
 	} {
 		dir := t.TempDir()
-		if err := os.MkdirAll(filepath.Join(dir, "sub"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(dir, "sub"), 0o755))
 		write := func() {
 			if c.file == "" {
 				return
 			}
-			if err := os.WriteFile(filepath.Join(dir, c.file), []byte(c.text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, c.file), []byte(c.text), 0o644))
 		}
 		before := LookForResults(dir, strings.Fields(c.args))
 		write()

@@ -186,7 +186,7 @@ func (s *Slurm) daemon(name string, args ...string) error {
 
 // Tool runs a command of Slurm and returns all its output.
 func (s *Slurm) Tool(name string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = Environ(Token, "SLURM_CONF="+s.Conf)

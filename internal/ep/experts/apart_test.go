@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perigee/internal/kit/clock"
+	"perigee/internal/kit/must"
 	"perigee/nixl"
 )
 
@@ -59,9 +60,7 @@ func TestApart(t *testing.T) {
 		list = append(list, nixl.Transfer{Peer: peer})
 	}
 	batch, err := newApart(slog.New(slog.DiscardHandler), a, list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	err = batch.Run(nixl.Control{Deadline: clock.Now() + int64(10*time.Millisecond)}, 1, nil)
 	late, ok := errors.AsType[*nixl.TimeoutError](err)
 	if !ok || !slices.Equal(late.Peers, []int{1, 3, 4, 5}) || a.runs[2] != "over" || a.runs[6] != "over" {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/traffic/traffictest"
 	"perigee/nixl"
 	"perigee/spmd"
@@ -17,8 +18,8 @@ import (
 func playControl(t *testing.T, n int, c Control) (figures []PhaseFigures) {
 	t.Helper()
 	engine := &traffictest.Engine{}
-	must(t, traffictest.Worlds(t, n, func(w *spmd.World) error {
-		w.SetTimeout(60 * time.Second)
+	mustAll(t, traffictest.Worlds(t, n, func(w *spmd.World) error {
+		w.SetTimeout(5 * time.Minute)
 		f, err := c.Play(w, engine, nixl.AgentConfig{Progress: "auto"})
 		if w.Rank() == 0 {
 			figures = f
@@ -93,18 +94,14 @@ func TestControlLeaksNothing(t *testing.T) {
 func count(t *testing.T, dir string) int {
 	t.Helper()
 	list, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return len(list)
 }
 
 func lines(t *testing.T, file string) (n int) {
 	t.Helper()
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, b := range data {
 		if b == '\n' {
 			n++

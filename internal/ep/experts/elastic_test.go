@@ -14,6 +14,7 @@ import (
 	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 	"perigee/internal/traffic/traffictest"
 	"perigee/nixl"
 	"perigee/spmd"
@@ -26,9 +27,7 @@ const patience = 3 * time.Second
 func playPlan(t *testing.T, text string) (outcomes []Outcome) {
 	t.Helper()
 	plan, err := ParsePlan(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	n := PlanRanks(plan)
 	e := Elastic{
 		Plan: plan, Warmup: 1, Iterations: 4, Patience: patience,
@@ -42,8 +41,8 @@ func playPlan(t *testing.T, text string) (outcomes []Outcome) {
 			t.Errorf("%d of %d phases were handed on when they were over", len(each), len(outcomes))
 		}
 	}()
-	must(t, traffictest.Worlds(t, n, func(w *spmd.World) error {
-		w.SetTimeout(30 * time.Second)
+	mustAll(t, traffictest.Worlds(t, n, func(w *spmd.World) error {
+		w.SetTimeout(5 * time.Minute)
 		list, err := e.Play(w, engine, nixl.AgentConfig{Progress: "auto"})
 		if w.Rank() == 0 {
 			outcomes = list
@@ -77,8 +76,10 @@ func TestDeaths(t *testing.T) {
 }
 
 func TestPlans(t *testing.T) {
+	played := map[string][]Outcome{}
 	for _, name := range []string{"static", "grow", "steps", "replace", "shrink", "single"} {
-		for i, o := range playPlan(t, name) {
+		played[name] = playPlan(t, name)
+		for i, o := range played[name] {
 			for _, rank := range o.Present {
 				if e := o.Episodes[rank]; !e.Silent && (e.MeanUS <= 0 || e.Messages == 0) {
 					t.Errorf("%s, phase %d, rank %d: %+v", name, i+1, rank, e)
@@ -87,13 +88,13 @@ func TestPlans(t *testing.T) {
 		}
 	}
 	// Only ranks that are new are connected.
-	steps := playPlan(t, "steps")
+	steps := played["steps"]
 	for i, joined := range []int{3, 2, 2} {
 		if got := steps[i].Episodes[0].Joined; got != joined {
 			t.Errorf("phase %d: rank 0 connected to %d ranks, want %d", i+1, got, joined)
 		}
 	}
-	if shrink := playPlan(t, "shrink"); shrink[3].Episodes[0].Left != 1 || shrink[3].Episodes[3].Left != 1 {
+	if shrink := played["shrink"]; shrink[3].Episodes[0].Left != 1 || shrink[3].Episodes[3].Left != 1 {
 		t.Errorf("%+v", shrink[3])
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"perigee/internal/ep/moe"
+	"perigee/internal/kit/must"
 	"perigee/internal/traffic/traffictest"
 	"perigee/nixl"
 	"perigee/spmd"
@@ -16,9 +17,7 @@ func spec(t testing.TB, shape moe.Shape, payload moe.Payload, r moe.Routing, red
 	t.Helper()
 	shape.Experts *= shape.Ranks // given for each rank
 	s, err := moe.Route(shape, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p := moe.Contiguous(shape)
 	if redundant > 0 {
 		loads := make([]float64, shape.Experts)
@@ -27,9 +26,7 @@ func spec(t testing.TB, shape moe.Shape, payload moe.Payload, r moe.Routing, red
 		}
 		perRank := shape.ExpertsPerRank() + redundant
 		b, err := moe.Balance(loads, moe.Balancing{Replicas: shape.Ranks * perRank, Groups: 1, Nodes: 1, GPUs: shape.Ranks})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		p = moe.NewPlacement(b.Logical, shape.Experts, perRank)
 	}
 	return Spec{Selection: s, Placement: p, Payload: payload, Seed: 3}
@@ -40,7 +37,7 @@ func play(t *testing.T, s Spec, body func(p *Plane) error) []error {
 	t.Helper()
 	engine := &traffictest.Engine{}
 	return traffictest.Worlds(t, s.Selection.Ranks, func(w *spmd.World) error {
-		w.SetTimeout(20 * time.Second)
+		w.SetTimeout(5 * time.Minute)
 		p, err := Open(w, engine, nixl.AgentConfig{Progress: "auto"}, s)
 		if err != nil {
 			return err
@@ -50,7 +47,7 @@ func play(t *testing.T, s Spec, body func(p *Plane) error) []error {
 	})
 }
 
-func must(t *testing.T, errs []error) {
+func mustAll(t *testing.T, errs []error) {
 	t.Helper()
 	for rank, err := range errs {
 		if err != nil {
@@ -63,13 +60,11 @@ func must(t *testing.T, errs []error) {
 // free-running iterations leave behind.
 func TestEveryRoutingArrives(t *testing.T) {
 	m, err := moe.DistanceMatrix(4, 1<<20, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	shape := func(ranks, tokens, hidden, perRank, topk int) moe.Shape {
 		return moe.Shape{Ranks: ranks, Tokens: tokens, Hidden: hidden, Experts: perRank, TopK: topk}
 	}
-	for _, test := range []struct {
+	for i, test := range []struct {
 		name string
 		s    Spec
 	}{
@@ -85,9 +80,9 @@ func TestEveryRoutingArrives(t *testing.T) {
 		{"balanced", spec(t, shape(4, 24, 384, 4, 4), moe.FP8, moe.Routing{Family: "zipf", Exponent: 1.2}, 2)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			must(t, play(t, test.s, playAll))
+			mustAll(t, play(t, test.s, playPairs(i)))
 			test.s.Direct = true
-			must(t, play(t, test.s, playAll))
+			mustAll(t, play(t, test.s, playPairs(i+1)))
 		})
 	}
 }
@@ -103,7 +98,7 @@ func TestBytesOfSharedExperts(t *testing.T) {
 	s := spec(t, moe.Shape{Ranks: 2, Tokens: 8, Hidden: 128, Experts: 2, TopK: 2}, moe.FP8, moe.Routing{Family: "uniform"}, 0)
 	var bytes []Bases
 	for _, s := range []Spec{s, shared(s, 2)} {
-		must(t, play(t, s, func(p *Plane) error {
+		mustAll(t, play(t, s, func(p *Plane) error {
 			f, err := p.Measure(EndToEnd, 1, 3, Moving, nil)
 			if f != nil {
 				bytes = append(bytes, f.Bytes)
@@ -120,15 +115,18 @@ func TestBytesOfSharedExperts(t *testing.T) {
 	}
 }
 
-func playAll(p *Plane) error {
-	if _, err := p.Verify(Options{}); err != nil {
-		return err
-	}
-	if err := p.First(); err != nil {
-		return err
-	}
-	for _, mode := range []Mode{Dispatch, Combine, EndToEnd} {
-		for _, entry := range []Entry{Steady, Fresh, Moving} {
+// playPairs plays each mode once, and each way to enter an iteration once. Three turns one after the other have all pairs
+// of the two.
+func playPairs(turn int) func(p *Plane) error {
+	return func(p *Plane) error {
+		if _, err := p.Verify(Options{}); err != nil {
+			return err
+		}
+		if err := p.First(); err != nil {
+			return err
+		}
+		for i, mode := range []Mode{Dispatch, Combine, EndToEnd} {
+			entry := []Entry{Steady, Fresh, Moving}[(i+turn)%3]
 			log, err := p.Play(mode, 5, entry, true)
 			if err != nil {
 				return err
@@ -140,9 +138,9 @@ func playAll(p *Plane) error {
 				return fmt.Errorf("%v, %v: %w", mode, entry, err)
 			}
 		}
+		_, err := p.Verify(Options{})
+		return err
 	}
-	_, err := p.Verify(Options{})
-	return err
 }
 
 // Each sabotage is found by the check of what arrived and, on its own, by that of the result.

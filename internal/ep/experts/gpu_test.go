@@ -19,7 +19,7 @@ func playOnGPU(t *testing.T, engine *traffictest.Damaged, s Spec, body func(p *P
 	t.Helper()
 	s.Mem = nixl.VRAM
 	return traffictest.Worlds(t, s.Selection.Ranks, func(w *spmd.World) error {
-		w.SetTimeout(20 * time.Second)
+		w.SetTimeout(5 * time.Minute)
 		p, err := Open(w, engine, nixl.AgentConfig{Progress: "auto"}, s)
 		if err != nil {
 			return err
@@ -32,7 +32,7 @@ func playOnGPU(t *testing.T, engine *traffictest.Damaged, s Spec, body func(p *P
 // What every rank sends arrives in the memory of the others' GPUs, and in its own, with each message in a descriptor
 // or staged.
 func TestGPUMemoryArrives(t *testing.T) {
-	for _, s := range []Spec{
+	for i, s := range []Spec{
 		spec(t, moe.Shape{Ranks: 4, Tokens: 12, Hidden: 256, Experts: 2, TopK: 3}, moe.FP8, moe.Routing{Family: "uniform"}, 0),
 		spec(t, moe.Shape{Ranks: 3, Tokens: 24, Hidden: 384, Experts: 4, TopK: 4}, moe.BF16, moe.Routing{Family: "zipf", Exponent: 1.2, Masked: 9}, 2),
 		shared(spec(t, moe.Shape{Ranks: 2, Tokens: 8, Hidden: 128, Experts: 2, TopK: 2}, moe.FP8, moe.Routing{Family: "uniform"}, 0), 1),
@@ -40,7 +40,7 @@ func TestGPUMemoryArrives(t *testing.T) {
 	} {
 		for _, s.Direct = range []bool{true, false} {
 			engine := traffictest.NewGPU()
-			must(t, playOnGPU(t, engine, s, playAll))
+			mustAll(t, playOnGPU(t, engine, s, playPairs(i)))
 			if engine.Copied() == 0 {
 				t.Error("nothing was copied to or from GPU memory")
 			}
@@ -54,7 +54,7 @@ func TestGPUIterationsAreTransfers(t *testing.T) {
 	s := spec(t, moe.Shape{Ranks: 2, Tokens: 8, Hidden: 128, Experts: 2, TopK: 2}, moe.FP8, moe.Routing{Family: "uniform"}, 0)
 	copies := func(n int, entry Entry) int64 {
 		engine := traffictest.NewGPU()
-		must(t, playOnGPU(t, engine, s, func(p *Plane) error {
+		mustAll(t, playOnGPU(t, engine, s, func(p *Plane) error {
 			if err := p.First(); err != nil {
 				return err
 			}
@@ -83,7 +83,7 @@ func TestGPUIterationsAreTransfers(t *testing.T) {
 func TestGPUDamage(t *testing.T) {
 	s := spec(t, moe.Shape{Ranks: 3, Tokens: 16, Hidden: 256, Experts: 4, TopK: 3}, moe.FP8, moe.Routing{Family: "distinct", Seed: 4}, 0)
 	var inDispatch, inCombine int64 // where rank 1 receives messages and rows of the first iterations
-	must(t, play(t, s, func(p *Plane) error {
+	mustAll(t, play(t, s, func(p *Plane) error {
 		if p.me == 1 {
 			inDispatch, inCombine = p.areas.slots[1], p.areas.places[1]
 		}
@@ -115,7 +115,7 @@ func TestGPUDamage(t *testing.T) {
 func TestGPUMemoryOfOtherPlanes(t *testing.T) {
 	engine := traffictest.NewGPU()
 	c := Control{Test: Cycle, Rounds: 2, Ranks: 2, Send: 4096, Recv: 4096, Mem: nixl.VRAM}
-	must(t, traffictest.Worlds(t, 2, func(w *spmd.World) error {
+	mustAll(t, traffictest.Worlds(t, 2, func(w *spmd.World) error {
 		f, err := c.Play(w, engine, nixl.AgentConfig{Progress: "auto"})
 		if w.Rank() == 0 && len(f) != int(phases) {
 			t.Errorf("%d phases", len(f))
@@ -129,8 +129,8 @@ func TestGPUMemoryOfOtherPlanes(t *testing.T) {
 	}
 	e.Spec = spec(t, moe.Shape{Ranks: 4, Tokens: 8, Hidden: 128, Experts: 2, TopK: 4}, moe.FP8, moe.Routing{Family: "distinct"}, 0)
 	e.Spec.Mem = nixl.VRAM
-	must(t, traffictest.Worlds(t, 4, func(w *spmd.World) error {
-		w.SetTimeout(30 * time.Second)
+	mustAll(t, traffictest.Worlds(t, 4, func(w *spmd.World) error {
+		w.SetTimeout(5 * time.Minute)
 		list, err := e.Play(w, engine, nixl.AgentConfig{Progress: "auto"})
 		for i, o := range list {
 			if joined := []int{1, 2, 0, 0}[i]; o.Episodes[0].Joined != joined || o.Episodes[0].Messages == 0 {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/stats"
 )
 
@@ -38,14 +39,10 @@ func TestTallyOfPieces(t *testing.T) {
 		}
 	}
 	once, pieces := tally{mode: EndToEnd}, tally{mode: EndToEnd}
-	if err := once.add(cut(0, n, all)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, once.add(cut(0, n, all)))
 	for from := 0; from < n; {
 		to := min(n, from+1+random.IntN(200))
-		if err := pieces.add(cut(from, to, all)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, pieces.add(cut(from, to, all)))
 		from = to
 	}
 	want, got := once.figures(hosts, n), pieces.figures(hosts, n)

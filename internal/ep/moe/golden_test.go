@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"perigee/internal/ep/moe"
+	"perigee/internal/kit/must"
 )
 
 // golden is testdata/ep.json: known answers from CollectiveX, EPLB and nccl-tests.
@@ -54,12 +55,8 @@ type golden struct {
 func readGolden(t *testing.T) (g golden) {
 	t.Helper()
 	data, err := os.ReadFile("testdata/ep.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(data, &g); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, json.Unmarshal(data, &g))
 	return g
 }
 
@@ -71,9 +68,7 @@ func TestKeyedRouting(t *testing.T) {
 	for _, row := range g.Routing.Rows {
 		shape := moe.Shape{Ranks: row.Ranks, Tokens: row.Tokens, Hidden: row.Hidden, Experts: row.Experts, TopK: row.TopK}
 		s, err := moe.Route(shape, moe.Routing{Family: "keyed", Seed: row.Seed})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for token, want := range g.Routing.First {
 			if got, _ := s.Of(token); !cmp.Equal(got, want) {
 				t.Errorf("token %d: got %v, want %v", token, got, want)
@@ -112,9 +107,7 @@ func TestPublishedBytes(t *testing.T) {
 	}
 	shape := moe.Shape{Ranks: 8, Tokens: 128, Hidden: hidden, Experts: 288, TopK: 8}
 	s, err := moe.Route(shape, moe.Routing{Family: "distinct", Seed: 1, Masked: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	named := make([]int64, shape.Ranks)
 	for i, expert := range s.Expert {
 		if expert != moe.None {
@@ -157,9 +150,7 @@ func TestBalance(t *testing.T) {
 			load          []float64
 		}{{e.Groups, e.Nodes, layer.Hierarchical, layer.Load}, {1, 1, layer.Global, layer.GlobalLoad}, {3, 2, layer.Global, layer.GlobalLoad}} {
 			got, err := moe.Balance(layer.Weight, moe.Balancing{Replicas: e.Replicas, Groups: test.groups, Nodes: test.nodes, GPUs: e.GPUs})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if !cmp.Equal(got.Logical, test.want) || !cmp.Equal(got.GPULoad, test.load) {
 				t.Errorf("%d groups: got %v, %v; want %v, %v", test.groups, got.Logical, got.GPULoad, test.want, test.load)
 			}
@@ -174,9 +165,7 @@ func TestBalance(t *testing.T) {
 	// The second published layer.
 	second := []float64{20, 107, 104, 64, 19, 197, 187, 157, 172, 86, 16, 27}
 	got, err := moe.Balance(second, moe.Balancing{Replicas: 16, Groups: 4, Nodes: 2, GPUs: 8})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if want := []int{7, 10, 6, 8, 6, 11, 8, 9, 2, 4, 5, 1, 5, 0, 3, 1}; !cmp.Equal(got.Logical, want) {
 		t.Errorf("got %v, want %v", got.Logical, want)
 	}
@@ -199,9 +188,7 @@ func TestDistanceMatrix(t *testing.T) {
 func wantMatrix(t *testing.T, n int, total int64, spread float64, want [][]int64) {
 	t.Helper()
 	m, err := moe.DistanceMatrix(n, total, spread)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for i, row := range want {
 		for j, bytes := range row {
 			if m.At(i, j) != bytes {
@@ -214,9 +201,7 @@ func wantMatrix(t *testing.T, n int, total int64, spread float64, want [][]int64
 func TestHotTokens(t *testing.T) {
 	shape := moe.Shape{Ranks: 8, Tokens: 128, Hidden: 128, Experts: 256, TopK: 8}
 	s, err := moe.Route(shape, moe.Routing{Family: "khot", Seed: 3, Hot: 0.9, HotExperts: 32})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	hot := 0
 	for token := range shape.WorldTokens() {
 		experts, _ := s.Of(token)
@@ -249,9 +234,7 @@ func TestMeanFanout(t *testing.T) {
 				t.Errorf("%d ranks: the formula gives %v, want %v", test.ranks, got, family.want)
 			}
 			s, err := moe.Route(shape, moe.Routing{Family: family.name, Seed: 5})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			// 65536 tokens: the standard error is below 0.004.
 			if got := moe.Count(s, moe.Contiguous(shape)).Fanout.Mean; math.Abs(got-family.want) > 0.016 {
 				t.Errorf("%d ranks, %s: the mean fan-out is %v, want %v", test.ranks, family.name, got, family.want)

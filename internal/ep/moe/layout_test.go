@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/ep/moe"
+	"perigee/internal/kit/must"
 )
 
 // Every assignment has one place at the rank of its slot; pairs and counts cover them all.
@@ -25,9 +26,7 @@ func TestAnyLayout(t *testing.T) {
 			}
 			perRank := shape.ExpertsPerRank() + rapid.IntRange(0, 2).Draw(t, "redundant")
 			b, err := moe.Balance(loads, moe.Balancing{Replicas: perRank * shape.Ranks, Groups: 1, Nodes: 1, GPUs: shape.Ranks})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			p = moe.NewPlacement(b.Logical, shape.Experts, perRank)
 		}
 		l := moe.NewLayout(s, p)

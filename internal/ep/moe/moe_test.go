@@ -14,6 +14,7 @@ import (
 	"perigee/internal/ep/moe"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 	"perigee/internal/traffic/matrix"
 )
 
@@ -36,9 +37,7 @@ func drawRouting(t *rapid.T, s moe.Shape) moe.Routing {
 	}
 	for i := range s.Ranks {
 		for j := range s.Ranks {
-			if err := r.Matrix.Set(i, j, rapid.Int64Range(0, 1000).Draw(t, "cell")); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, r.Matrix.Set(i, j, rapid.Int64Range(0, 1000).Draw(t, "cell")))
 		}
 	}
 	return r
@@ -54,9 +53,7 @@ func TestAnyRouting(t *testing.T) {
 		if r.Family == "imbalance" && err != nil {
 			return // a few tokens have no balance
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		again, _ := moe.Route(shape, r)
 		if !slices.Equal(s.Expert, again.Expert) || !slices.Equal(s.Weights, again.Weights) {
 			t.Fatal("the same routing twice gives different tables")
@@ -119,13 +116,9 @@ func checkCensus(t *rapid.T, s *moe.Selection) {
 func TestMatrixRouting(t *testing.T) {
 	shape := moe.Shape{Ranks: 4, Tokens: 96, Hidden: 128, Experts: 32, TopK: 8}
 	m, err := moe.DistanceMatrix(4, 6<<20, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s, err := moe.Route(shape, moe.Routing{Family: "matrix", Matrix: m})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c := moe.Count(s, moe.Contiguous(shape))
 	for i, row := range c.Sent {
 		for j, got := range row {
@@ -148,9 +141,7 @@ func TestImbalance(t *testing.T) {
 	shape := moe.Shape{Ranks: 8, Tokens: 512, Hidden: 128, Experts: 64, TopK: 4}
 	for _, want := range []float64{1.5, 2, 4, 8} {
 		s, err := moe.Route(shape, moe.Routing{Family: "imbalance", Seed: 9, Imbalance: want})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got := moe.Count(s, moe.Contiguous(shape)).ExpertLoad.MaxOverMean(); math.Abs(got-want) > want/20 {
 			t.Errorf("the busiest expert has %v times the mean, want %v", got, want)
 		}
@@ -168,9 +159,7 @@ func TestPopularity(t *testing.T) {
 		"zipf": {Family: "zipf", Exponent: 1}, "loads": {Family: "loads", Loads: []float64{12, 6, 4, 3}},
 	} {
 		s, err := moe.Route(shape, r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for expert, n := range s.ExpertLoads() {
 			want := 80000.0 * 12 / 25 / float64(expert+1)
 			if math.Abs(float64(n)-want) > 5*math.Sqrt(want) {
@@ -209,9 +198,7 @@ func TestAnyBalance(t *testing.T) {
 		replicas += gpus * rapid.IntRange(0, 3).Draw(t, "further")
 		loads := rapid.SliceOfN(rapid.Float64Range(0, 1000), experts, experts).Draw(t, "loads")
 		got, err := moe.Balance(loads, moe.Balancing{Replicas: replicas, Groups: groups, Nodes: nodes, GPUs: gpus})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if len(got.Logical) != replicas || len(got.GPULoad) != gpus || got.MaxOverMean < 1-1e-9 {
 			t.Fatalf("%+v", got)
 		}

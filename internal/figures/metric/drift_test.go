@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
 )
@@ -43,9 +44,7 @@ func TestThresholdsWithoutDrift(t *testing.T) {
 		"avg_latency_s.max == 0.015":                {0.015, true, ""},
 	} {
 		limit, err := Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		o := limit.Judge(drifted())
 		same := o.Value == want.value || math.IsNaN(o.Value) && math.IsNaN(want.value)
 		if !same || o.Passed != want.passed || !strings.Contains(o.String(), want.why) {
@@ -61,9 +60,7 @@ func TestThresholdsWithoutDrift(t *testing.T) {
 		}
 	}
 	limit, err := Parse("latency_ms.max > 29")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if o := limit.Judge(d); !o.Passed {
 		t.Errorf("with meetings: %s", o)
 	}
@@ -73,9 +70,7 @@ func TestThresholdsWithoutDrift(t *testing.T) {
 func TestDriftAbortsNoRun(t *testing.T) {
 	for text, violated := range map[string]bool{"latency_ms.p50 < 16 abort after 2": false, "latency_ms.p99 < 1 abort after 2": false, "latency_ms.p50 < 14 abort after 2": true} {
 		limit, err := Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if o, is := NewThresholdWatch(drifted(), []Threshold{limit}).Violated(true); is != violated {
 			t.Errorf("%s: violated %t: %s", text, is, o)
 		}

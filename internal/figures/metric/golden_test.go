@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 )
 
@@ -23,9 +24,7 @@ func everything(t *testing.T) *result.Document {
 		nil, {"size": "4096", "dir": "up"}, {"size": "65536", "dir": "down"}, {"size": "0.5"}, {"size": "x", "null": "1"},
 		{"size": "1e3"}, {"size": "NaN"}, {"size": "-5"}, {"true": "yes"},
 	} {
-		if err := d.AddLabelled("own", l, float64(10*i), int64(i)*1e9); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.AddLabelled("own", l, float64(10*i), int64(i)*1e9))
 	}
 	return d
 }
@@ -34,9 +33,7 @@ func everything(t *testing.T) *result.Document {
 // but for labels that no sample has: they are taken for mistakes now.
 func TestMeanings(t *testing.T) {
 	data, err := os.ReadFile("testdata/meanings.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	d := everything(t)
 	for line := range strings.Lines(string(data)) {
 		text, want, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " => ")

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
 )
@@ -71,9 +72,7 @@ func TestJudgeAgainstLine(t *testing.T) {
 		{"pair_bw_gb_per_s.p50 < ceiling", &result.Line{Rate: 1}, false, "< ceiling: the ceiling is not known"},
 	} {
 		threshold, err := Parse(c.text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		o := threshold.Judge(onLine(c.line))
 		if o.Passed != c.passed || !strings.Contains(o.String(), c.says) {
 			t.Errorf("%s: %t, %s", c.text, o.Passed, o)
@@ -95,9 +94,7 @@ func TestJudgeAboveLine(t *testing.T) {
 		"pair_bw_gb_per_s.p50 > 0.8 * line": 25e9, "pair_bw_gb_per_s.p50 > 0.9 * ceiling": 25e9, "pair_bw_gb_per_s.p50 > 0.9 * line": 21e9,
 	} {
 		threshold, err := Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if o := threshold.Judge(between(limit)); !o.Passed || o.Note != "" {
 			t.Errorf("%s of %g: %s, %s", text, limit, o, o.Note)
 		}
@@ -110,9 +107,7 @@ func TestJudgeAboveLine(t *testing.T) {
 // A threshold against the line can end a run while it goes on.
 func TestWatchLine(t *testing.T) {
 	threshold, err := Parse("pair_bw_gb_per_s.p50 > line abort")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for rate, violated := range map[float64]bool{25e9: true, 21e9: false} {
 		d := onLine(nil)
 		w := NewThresholdWatch(d, []Threshold{threshold})
@@ -131,9 +126,7 @@ func TestNICUtilisation(t *testing.T) {
 	}}
 	judge := func(text string) Outcome {
 		threshold, err := Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return threshold.Judge(d)
 	}
 	for text, want := range map[string]float64{

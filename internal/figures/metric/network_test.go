@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 )
 
@@ -37,9 +38,7 @@ func TestNetworkThresholds(t *testing.T) {
 		`tcp_retransmits{phase="work"}.count == 0`:                 "NaN 0 false",
 	} {
 		th, err := Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		o := th.Judge(networked())
 		if got := fmt.Sprint(o.Value, o.Samples, o.Passed); got != want {
 			t.Errorf("%s: got %s, want %s", text, got, want)
@@ -65,9 +64,7 @@ func TestNetworkThresholds(t *testing.T) {
 		`nic_counter{counter="cnp_sent"}.p50 == 0`:    `31 1 false the worst is 31, counter="cnp_sent", host="b", nic="mlx5_0:1" in phase workload`,
 	} {
 		th, err := Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		o := th.Judge(ceiling)
 		if got := fmt.Sprint(o.Value, o.Samples, o.Passed, " ", o.Note); got != want {
 			t.Errorf("%s: got %s, want %s", text, got, want)

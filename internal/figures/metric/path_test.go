@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 )
 
@@ -45,9 +46,7 @@ func TestJudgePath(t *testing.T) {
 		{`path != "tcp"`, &result.Document{}, false, "does not say"},
 	} {
 		l, err := ReadThreshold(test.limit, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		o := l.Judge(test.d)
 		if o.Passed != test.ok || !strings.Contains(o.String(), test.says) {
 			t.Errorf("%s: passed %v, %s", test.limit, o.Passed, o)

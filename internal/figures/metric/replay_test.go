@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 )
@@ -63,9 +64,7 @@ func TestReplayThresholdsOfNothing(t *testing.T) {
 		{short, "replay_lateness_ms.p90 < 2", "there are no samples: there is only "},
 	} {
 		th, err := ReadThreshold(c.text, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if o := th.Judge(c.d); o.Passed || !strings.Contains(o.String(), c.want) {
 			t.Errorf("%s: %s, want %s", c.text, o, c.want)
 		}

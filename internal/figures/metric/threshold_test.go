@@ -11,6 +11,7 @@ import (
 
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
 )
@@ -203,9 +204,7 @@ func TestJudge(t *testing.T) {
 		"own.max < 0":                                        5,
 	} {
 		th, err := Parse(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		o := th.Judge(d)
 		if math.Abs(o.Value-want) > 1e-12*math.Abs(want) {
 			t.Errorf("%s: got %v, want %v", in, o.Value, want)
@@ -236,9 +235,7 @@ func TestWatch(t *testing.T) {
 	var list []Threshold
 	for _, s := range []string{"latency_ms.max < 1", "latency_ms.p50 < 25 abort after 3", "latency_ms.max > 1000 abort", "latency_ms.count >= 99 abort", "latency_ms.rate > 99 abort"} {
 		th, err := Parse(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		list = append(list, th)
 	}
 	d := grown(nil, "isolated", 500, 500, 500, 500) // not looked at
@@ -261,9 +258,7 @@ func TestWatch(t *testing.T) {
 // What overlaps is not judged before all runs are there that may have been at the same time.
 func TestWatchWaitsForOverlaps(t *testing.T) {
 	th, err := Parse("overlap.p50 > 0.5 abort")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	d := grown(nil, "workload", 10, 10, 10)
 	d.Overlaps = true
 	w := NewThresholdWatch(d, []Threshold{th})
@@ -290,9 +285,7 @@ func TestWatchWaitsForOverlaps(t *testing.T) {
 // A long run is not spent on looking at thresholds, and a violation is not seen much later.
 func TestWatchLooksSeldom(t *testing.T) {
 	th, err := Parse("own.p50 < 1e9 abort")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	d := grown(nil, "x")
 	w := NewThresholdWatch(d, []Threshold{th})
 	looks, before := 0, 0
@@ -327,9 +320,7 @@ func TestWatchAgreesWithJudge(t *testing.T) {
 		"isolated_latency_ms.max < -1 abort", "own.stddev < -1 abort after 2",
 	} {
 		th, err := Parse(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		d := grown(nil, "isolated", 7)
 		w := NewThresholdWatch(d, []Threshold{th})
 		for range 50 {
@@ -430,9 +421,7 @@ func TestWithoutOverlap(t *testing.T) {
 
 func judge(t *testing.T, d *result.Document, text string) Outcome {
 	th, err := Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return th.Judge(d)
 }
 
@@ -459,9 +448,7 @@ func TestSlowdownOfEachRun(t *testing.T) {
 		}
 	}
 	th, err := Parse("slowdown.max < 2 abort")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if o, violated := NewThresholdWatch(d, []Threshold{th}).Violated(true); !violated || o.Note != "the runs alone do not keep it either: of 4 runs it is 3" {
 		t.Errorf("with abort: %+v", o)
 	}

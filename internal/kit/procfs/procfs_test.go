@@ -47,7 +47,7 @@ func TestReadStat(t *testing.T) {
 		t.Errorf("sleep is the same program: %v, %v", same, err)
 	}
 	child.Process.Kill()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(time.Millisecond) {
 		if s, err := ReadStat(dir); err != nil || time.Now().After(deadline) {
 			t.Fatalf("killed, and not waited for: %+v, %v", s, err)
 		} else if s.Ended() {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // kept is what Qwen3-32B keeps of 16000 tokens.
@@ -51,9 +52,7 @@ func wantFault(t *testing.T, err error, says string) {
 // The files of truth.json give its verdicts.
 func TestTruth(t *testing.T) {
 	data, err := os.ReadFile("testdata/truth.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var truth struct {
 		Expected int64 `json:"expected_bytes"`
 		Cases    []struct {
@@ -288,9 +287,7 @@ func TestNamedCounter(t *testing.T) {
 		}
 	}
 	c, err := ParseCounter("kv_sent_mb:MiB")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	text := [2]string{"kv_sent_mb{a=\"1\"} 2000\nkv_sent_mb{a=\"2\"} 2000\nagent_tx_bytes_total 5\nkv_bytes 3", ""}
 	r, err := Judge(texts(t, text), &c, kept)
 	if err != nil || r.Verdict != Once || r.Counter.Name != "kv_sent_mb" || len(r.Notes) > 0 {
@@ -308,9 +305,7 @@ func FuzzText(f *testing.F) {
 	}
 	for _, name := range files {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.Do(f, err)
 		f.Add(text, []byte("agent_tx_bytes_total 5"))
 	}
 	f.Fuzz(func(t *testing.T, after, before []byte) {

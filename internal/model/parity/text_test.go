@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"perigee/internal/kit/must"
 )
 
 func TestAddress(t *testing.T) {
@@ -34,9 +36,7 @@ func TestAddress(t *testing.T) {
 	defer server.Close()
 	for _, address := range []string{server.URL, server.URL + "/", server.URL + "/metrics"} {
 		text, err := Read(context.Background(), address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if r, err := Judge([]Reading{{After: text}}, nil, kept); err != nil || r.Verdict != Once {
 			t.Errorf("%s: %+v, %v", address, r, err)
 		}
@@ -68,15 +68,9 @@ func TestAddress(t *testing.T) {
 func TestUnreadableFiles(t *testing.T) {
 	folder := t.TempDir()
 	broken, large := filepath.Join(folder, "broken"), filepath.Join(folder, "large")
-	if err := os.WriteFile(broken, []byte("a 1\n\n<html>\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(large, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(large, mostText+1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(broken, []byte("a 1\n\n<html>\n"), 0o644))
+	must.Do(t, os.WriteFile(large, nil, 0o644))
+	must.Do(t, os.Truncate(large, mostText+1))
 	for path, says := range map[string]string{
 		broken:                        broken + ":3: invalid metric name: wanted Prometheus' text format",
 		large:                         "it is larger than 67108864 bytes",

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/model"
 	"perigee/internal/replay"
 	"perigee/internal/replay/outcome"
@@ -23,25 +24,17 @@ import (
 func scheduleOf(t *testing.T, text string, change func(o *replay.Options)) *replay.Schedule {
 	t.Helper()
 	traced, err := trace.Read("t.csv", strings.NewReader("timestamp_ms,input_length\n"+text), trace.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	m := model.OfHeads("m", 1, 2, 2, 1, 2)
 	dtype, err := m.ParseDType("bf16")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cache, err := m.Cache(model.Options{DType: dtype})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	o := replay.Options{Model: cache, Prefill: replay.Workers{N: 1, TP: 1}, Decode: replay.Workers{N: 2, TP: 2}, Op: nixl.Read,
 		SpeedUp: 1, Scale: 1}
 	change(&o)
 	s, err := replay.Make(traced, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return s
 }
 
@@ -237,12 +230,8 @@ func twoLayers(t *testing.T) *model.Cache {
 	t.Helper()
 	m := model.OfHeads("m", 2, 2, 2, 1, 2)
 	dtype, err := m.ParseDType("bf16")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c, err := m.Cache(model.Options{DType: dtype})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return c
 }

@@ -7,26 +7,28 @@ package resulttest
 import (
 	"bytes"
 	"io"
-	"path/filepath"
-	"runtime"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"perigee/docs"
 	"perigee/internal/result"
 )
-
-// SchemaFile is the path of the schema of result files in this source tree.
-func SchemaFile() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "../../../docs/result.schema.json")
-}
 
 var schema = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
-	return c.Compile(SchemaFile())
+	v, err := jsonschema.UnmarshalJSON(strings.NewReader(docs.ResultSchema))
+	if err != nil {
+		return nil, err
+	}
+	const name = "result.schema.json"
+	if err := c.AddResource(name, v); err != nil {
+		return nil, err
+	}
+	return c.Compile(name)
 })
 
 // Validate compares the JSON text of a result with the schema.

@@ -162,7 +162,7 @@ func TestNoConfiguration(t *testing.T) {
 	if err := m.submitOne(t.Context(), list[0]); err != nil || list[0].Err == nil || !strings.Contains(list[0].Err.Error(), "Unable to process configuration file") {
 		t.Errorf("%v, %v", err, list[0].Err)
 	}
-	if spent := time.Since(began); spent > 30*time.Second {
+	if spent := time.Since(began); spent > 5*time.Minute {
 		t.Errorf("it took %v", spent)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/model"
 	"perigee/internal/trace"
 	"perigee/internal/trace/blockcache"
@@ -28,9 +29,7 @@ const small = `{"timestamp": 1000, "input_length": 25, "output_length": 4, "hash
 func read(t testing.TB, text string, blockTokens int64) *trace.Trace {
 	t.Helper()
 	tr, err := trace.Read("f", strings.NewReader(text), trace.Options{BlockTokens: blockTokens})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return tr
 }
 
@@ -41,9 +40,7 @@ func of(t testing.TB, tr *trace.Trace, o Options) *Figures {
 	t.Helper()
 	o.Name = "f"
 	f, err := Of(tr, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return f
 }
 
@@ -188,17 +185,11 @@ func TestGrid(t *testing.T) {
 func cache(t *testing.T, name string) *model.Cache {
 	t.Helper()
 	m, err := model.Named(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	d, err := m.ParseDType("bf16")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c, err := m.Cache(model.Options{DType: d})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return c
 }
 
@@ -331,9 +322,7 @@ func TestAny(t *testing.T) {
 			}
 		}
 		f, err := Of(tr, Options{Name: "f", Cache: c, Move: alone})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		binned, inBins := 0, int64(0)
 		for _, b := range f.Input.Bins {
 			binned += b.Requests

@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/traffic/matrix"
 	"perigee/nixl"
 )
@@ -171,9 +172,7 @@ func TestPostOrderBeginsAfterTheRankItself(t *testing.T) {
 	} {
 		m := matrix.New(5)
 		for _, peer := range c.list {
-			if err := m.Set(c.rank, peer, 1); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, m.Set(c.rank, peer, 1))
 		}
 		var got []int
 		for _, post := range (Pattern{Matrix: m}).Posts(nil, c.rank, 0) {
@@ -191,9 +190,7 @@ func TestRolesOfManyRanks(t *testing.T) {
 	var loads []Load
 	for seed := range uint64(patterns) {
 		m, err := matrix.Random(ranks, 0.02, 1, 9, seed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		loads = append(loads, Pattern{Matrix: m})
 	}
 	meetings, cells := 0, 0
@@ -225,9 +222,7 @@ func drawMatrix(t *rapid.T, n int) *matrix.Matrix {
 	for i := range n {
 		for j := range n {
 			bytes := rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 5000)).Draw(t, "cell")
-			if err := m.Set(i, j, bytes); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, m.Set(i, j, bytes))
 		}
 	}
 	return m

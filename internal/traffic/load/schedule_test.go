@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/nixl"
 )
 
@@ -157,9 +158,7 @@ func TestScheduleByHand(t *testing.T) {
 		Op: nixl.Read, Due: []int64{0, 0, 5, 9}, Pool: 28 << 10,
 		Parts: func(list []Part, k int) []Part { return append(list, transfers[k]...) },
 	}, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if laps := s.Laps(); !slices.Equal(laps, []int{0, 3, 4}) {
 		t.Errorf("laps %v", laps)
 	}
@@ -188,9 +187,7 @@ func TestScheduleKeys(t *testing.T) {
 		Due: make([]int64, 4), Pool: 16,
 		Parts: func(list []Part, k int) []Part { return append(list, Part{0, 1, transfers[k : k+1]}) },
 	}, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	own := s.Own(0)
 	first, n := own.Key(nil, 0)
 	if n != 2 {
@@ -252,9 +249,7 @@ func TestScheduleDigest(t *testing.T) {
 		made, err := NewSchedule(Schedule{
 			Due: []int64{s.due}, Parts: func(list []Part, _ int) []Part { return append(list, s.part) },
 		}, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		seen[string(made.Digest(nil))] = true
 	}
 	if len(seen) != 4 {
@@ -275,9 +270,7 @@ func BenchmarkSchedule(b *testing.B) {
 			}
 			return list
 		}}, ranks)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, err)
 		RolesOf([]Load{s}, ranks, func(Lane, int, int) {})
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"perigee/internal/kit/must"
 )
 
 var (
@@ -25,7 +27,7 @@ func pack(m *Matrix) []byte {
 }
 
 func TestBinaryForm(t *testing.T) {
-	m := must(FromRows([][]int64{{0, 0, 0}, {7, 0, 300}, {300, 9, 9}}))
+	m := sure(FromRows([][]int64{{0, 0, 0}, {7, 0, 300}, {300, 9, 9}}))
 	want := []byte{
 		1,    // version
 		3, 2, // ranks, filled rows
@@ -49,18 +51,16 @@ func TestBinaryForm(t *testing.T) {
 func TestBinaryRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := anyRows(t)
-		m := must(AllToAll(2, 5, true)) // replaced as a whole
+		m := sure(AllToAll(2, 5, true)) // replaced as a whole
 		m.Column(0)
-		if err := m.UnmarshalBinary(pack(must(FromRows(rows)))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.UnmarshalBinary(pack(sure(FromRows(rows)))))
 		checkAgainst(t, m, rows)
 	})
 }
 
 // The cells of a workload matrix are equal: they take two bytes each.
 func TestBinaryIsCompact(t *testing.T) {
-	m := must(AllToAll(64, 2472615936, true))
+	m := sure(AllToAll(64, 2472615936, true))
 	if got, most := len(pack(m)), 2*64*64+3*64; got > most {
 		t.Errorf("%d bytes: want at most %d", got, most)
 	}
@@ -93,11 +93,11 @@ func TestUnmarshalBinaryRefuses(t *testing.T) {
 		"sum above 63 bits":   {join([]byte{1, 2, 1, 0, 2, 0}, big, []byte{0, 1}), "binary matrix: row 0 makes too many cells or a sum that does not fit 64 bits"},
 		"something behind it": {[]byte{1, 1, 0, 0}, "binary matrix: 1 bytes too many"},
 	} {
-		m := must(Ring(3, 5, 1))
+		m := sure(Ring(3, 5, 1))
 		if err := m.UnmarshalBinary(c.data); err == nil || err.Error() != c.want {
 			t.Errorf("%s: %v: want %s", name, err, c.want)
 		}
-		if !m.Equal(must(Ring(3, 5, 1))) {
+		if !m.Equal(sure(Ring(3, 5, 1))) {
 			t.Errorf("%s: the matrix changed", name)
 		}
 	}
@@ -109,7 +109,7 @@ func TestUnmarshalBinaryRefuses(t *testing.T) {
 
 // No form cut short is one, and none takes memory for what does not come.
 func TestUnmarshalBinaryOfParts(t *testing.T) {
-	data := pack(must(Random(6, 0.5, 1, 1<<40, 3)))
+	data := pack(sure(Random(6, 0.5, 1, 1<<40, 3)))
 	for length := range data {
 		if err := new(Matrix).UnmarshalBinary(data[:length]); err == nil {
 			t.Errorf("%d of %d bytes are a matrix", length, len(data))
@@ -118,7 +118,7 @@ func TestUnmarshalBinaryOfParts(t *testing.T) {
 }
 
 func FuzzUnmarshalBinary(f *testing.F) {
-	for _, m := range []*Matrix{New(1), New(300), must(AllToAll(4, 9, true)), must(Random(7, 0.4, 0, 1<<50, 1))} {
+	for _, m := range []*Matrix{New(1), New(300), sure(AllToAll(4, 9, true)), sure(Random(7, 0.4, 0, 1<<50, 1))} {
 		f.Add(pack(m))
 	}
 	f.Add([]byte{1, 0xff, 0xff, 0x3f, 1, 0, 0xff, 0xff, 0x3f})

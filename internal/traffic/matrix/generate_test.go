@@ -15,17 +15,17 @@ func TestGenerators(t *testing.T) {
 		m    *Matrix
 		want [][]int64
 	}{
-		"all to all":      {must(AllToAll(3, 5, false)), [][]int64{{0, 5, 5}, {5, 0, 5}, {5, 5, 0}}},
-		"with themselves": {must(AllToAll(2, 5, true)), [][]int64{{5, 5}, {5, 5}}},
-		"ring":            {must(Ring(3, 5, 1)), [][]int64{{0, 5, 0}, {0, 0, 5}, {5, 0, 0}}},
-		"ring back":       {must(Ring(3, 5, -1)), [][]int64{{0, 0, 5}, {5, 0, 0}, {0, 5, 0}}},
-		"ring of none":    {must(Ring(2, 5, -4)), [][]int64{{5, 0}, {0, 5}}},
-		"incast":          {must(Incast(3, 1, 5)), [][]int64{{0, 5, 0}, {0, 0, 0}, {0, 5, 0}}},
-		"outcast":         {must(Outcast(3, 1, 5)), [][]int64{{0, 0, 0}, {5, 0, 5}, {0, 0, 0}}},
-		"alone":           {must(Permutation(1, 5, 9)), [][]int64{{5}}},
-		"two":             {must(Permutation(2, 5, 9)), [][]int64{{0, 5}, {5, 0}}},
-		"density 1":       {must(Random(3, 1, 5, 5, 9)), [][]int64{{0, 5, 5}, {5, 0, 5}, {5, 5, 0}}},
-		"density 0":       {must(Random(2, 0, 5, 5, 9)), [][]int64{{0, 0}, {0, 0}}},
+		"all to all":      {sure(AllToAll(3, 5, false)), [][]int64{{0, 5, 5}, {5, 0, 5}, {5, 5, 0}}},
+		"with themselves": {sure(AllToAll(2, 5, true)), [][]int64{{5, 5}, {5, 5}}},
+		"ring":            {sure(Ring(3, 5, 1)), [][]int64{{0, 5, 0}, {0, 0, 5}, {5, 0, 0}}},
+		"ring back":       {sure(Ring(3, 5, -1)), [][]int64{{0, 0, 5}, {5, 0, 0}, {0, 5, 0}}},
+		"ring of none":    {sure(Ring(2, 5, -4)), [][]int64{{5, 0}, {0, 5}}},
+		"incast":          {sure(Incast(3, 1, 5)), [][]int64{{0, 5, 0}, {0, 0, 0}, {0, 5, 0}}},
+		"outcast":         {sure(Outcast(3, 1, 5)), [][]int64{{0, 0, 0}, {5, 0, 5}, {0, 0, 0}}},
+		"alone":           {sure(Permutation(1, 5, 9)), [][]int64{{5}}},
+		"two":             {sure(Permutation(2, 5, 9)), [][]int64{{0, 5}, {5, 0}}},
+		"density 1":       {sure(Random(3, 1, 5, 5, 9)), [][]int64{{0, 5, 5}, {5, 0, 5}, {5, 5, 0}}},
+		"density 0":       {sure(Random(2, 0, 5, 5, 9)), [][]int64{{0, 0}, {0, 0}}},
 	} {
 		if diff := gocmp.Diff(c.want, dense(c.m)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -64,7 +64,7 @@ func TestRing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 50).Draw(t, "n")
 		step := rapid.Int().Draw(t, "step")
-		m := must(Ring(n, 3, step))
+		m := sure(Ring(n, 3, step))
 		for i := range n {
 			row := m.Row(i)
 			if len(row) != 1 || row[0].Bytes != 3 || (row[0].Peer-i-step%n)%n != 0 {
@@ -77,7 +77,7 @@ func TestRing(t *testing.T) {
 func TestPermutationIsADerangement(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 50).Draw(t, "n")
-		m := must(Permutation(n, 3, rapid.Uint64().Draw(t, "seed")))
+		m := sure(Permutation(n, 3, rapid.Uint64().Draw(t, "seed")))
 		at := 0
 		for range n - 1 { // one cycle: back at the start after n steps, not before
 			if at = m.Row(at)[0].Peer; at == 0 {
@@ -95,7 +95,7 @@ func TestPermutationIsFair(t *testing.T) {
 	const draws = 6000
 	count := map[string]int{}
 	for seed := range uint64(draws) {
-		count[must(Permutation(4, 1, seed)).Digest()]++
+		count[sure(Permutation(4, 1, seed)).Digest()]++
 	}
 	if len(count) != 6 {
 		t.Fatalf("%d cycles: want 6", len(count))
@@ -112,7 +112,7 @@ func TestRandom(t *testing.T) {
 		least := rapid.Int64Range(0, 1<<50).Draw(t, "least")
 		most := least + rapid.Int64Range(0, 1<<50).Draw(t, "span")
 		n := rapid.IntRange(1, 20).Draw(t, "n")
-		m := must(Random(n, rapid.Float64Range(0, 1).Draw(t, "density"), least, most, rapid.Uint64().Draw(t, "seed")))
+		m := sure(Random(n, rapid.Float64Range(0, 1).Draw(t, "density"), least, most, rapid.Uint64().Draw(t, "seed")))
 		for i := range n {
 			for _, c := range m.Row(i) {
 				if c.Peer == i || c.Bytes < least || c.Bytes > most {
@@ -124,7 +124,7 @@ func TestRandom(t *testing.T) {
 }
 
 func TestRandomIsFair(t *testing.T) {
-	m := must(Random(300, 0.25, 1, 4, 7))
+	m := sure(Random(300, 0.25, 1, 4, 7))
 	count := make([]int, 5)
 	for i := range 300 {
 		for _, c := range m.Row(i) {
@@ -154,18 +154,18 @@ func TestDrawsStayTheSame(t *testing.T) {
 		m    *Matrix
 		want string
 	}{
-		"permutation": {must(Permutation(64, 4096, 42)), "1076664bb0316346637fa6c1a3b51ff7492f69d2424da8ef6754f86e95eb63e6"},
-		"random":      {must(Random(64, 0.3, 1, 1<<30, 42)), "92c010dd06618d8469bfb734abeb4996b3bef9422362d21d092416c5469e7e44"},
+		"permutation": {sure(Permutation(64, 4096, 42)), "1076664bb0316346637fa6c1a3b51ff7492f69d2424da8ef6754f86e95eb63e6"},
+		"random":      {sure(Random(64, 0.3, 1, 1<<30, 42)), "92c010dd06618d8469bfb734abeb4996b3bef9422362d21d092416c5469e7e44"},
 	} {
 		if got := c.m.Digest(); got != c.want {
 			t.Errorf("%s: digest %s: want %s", name, got, c.want)
 		}
 	}
-	same := must(Random(9, 0.5, 0, 100, 1))
-	if !same.Equal(must(Random(9, 0.5, 0, 100, 1))) || same.Equal(must(Random(9, 0.5, 0, 100, 2))) {
+	same := sure(Random(9, 0.5, 0, 100, 1))
+	if !same.Equal(sure(Random(9, 0.5, 0, 100, 1))) || same.Equal(sure(Random(9, 0.5, 0, 100, 2))) {
 		t.Error("the seed does not decide the matrix")
 	}
-	if rows := dense(must(Permutation(8, 1, 42))); slices.EqualFunc(rows, dense(must(Permutation(8, 1, 43))), slices.Equal[[]int64]) {
+	if rows := dense(sure(Permutation(8, 1, 42))); slices.EqualFunc(rows, dense(sure(Permutation(8, 1, 43))), slices.Equal[[]int64]) {
 		t.Error("two seeds give the same permutation")
 	}
 }

@@ -11,10 +11,12 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"perigee/internal/kit/must"
 )
 
 // must returns m, which the test takes for granted.
-func must(m *Matrix, err error) *Matrix {
+func sure(m *Matrix, err error) *Matrix {
 	if err != nil {
 		panic(err)
 	}
@@ -30,9 +32,7 @@ func anyRows(t *rapid.T) [][]int64 {
 
 func anyMatrix(t *rapid.T) *Matrix {
 	m, err := FromRows(anyRows(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return m
 }
 
@@ -118,9 +118,7 @@ func TestMatrixAgreesWithFullRows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := anyRows(t)
 		m, err := FromRows(rows)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		checkAgainst(t, m, rows)
 	})
 }
@@ -134,9 +132,7 @@ func TestSetInAnyOrder(t *testing.T) {
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
 			i, j := rank.Draw(t, "i"), rank.Draw(t, "j")
 			bytes := rapid.Int64Range(0, 3).Draw(t, "bytes")
-			if err := m.Set(i, j, bytes); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, m.Set(i, j, bytes))
 			rows[i][j] = bytes
 			m.Column(i) // the cached columns must not outlive the next Set
 		}
@@ -158,7 +154,7 @@ func TestSetRefuses(t *testing.T) {
 		{1, 1, math.MaxInt64 - 8, "cell [1][1]: with its 9223372036854775799 bytes the sum of the matrix does not fit 64 bits"},
 	} {
 		rows := [][]int64{{2, 3}, {4, 0}}
-		m := must(FromRows(rows))
+		m := sure(FromRows(rows))
 		err := m.Set(c.i, c.j, c.bytes)
 		if err == nil || err.Error() != c.want {
 			t.Errorf("Set(%d, %d, %d): %v: want %s", c.i, c.j, c.bytes, err, c.want)
@@ -169,10 +165,8 @@ func TestSetRefuses(t *testing.T) {
 
 // The largest sum is allowed, also when a cell is replaced by a larger one.
 func TestSetUpToTheLimit(t *testing.T) {
-	m := must(FromRows([][]int64{{2, 3}, {4, math.MaxInt64 - 10}}))
-	if err := m.Set(0, 0, 3); err != nil {
-		t.Fatal(err)
-	}
+	m := sure(FromRows([][]int64{{2, 3}, {4, math.MaxInt64 - 10}}))
+	must.Do(t, m.Set(0, 0, 3))
 	if m.Total() != math.MaxInt64 {
 		t.Fatalf("total %d: want %d", m.Total(), int64(math.MaxInt64))
 	}
@@ -243,7 +237,7 @@ func TestAtPanicsOutside(t *testing.T) {
 func TestTranspose(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := anyRows(t)
-		m := must(FromRows(rows))
+		m := sure(FromRows(rows))
 		back := m.Transpose()
 		turned := dense(New(len(rows)))
 		for i, row := range rows {
@@ -256,9 +250,7 @@ func TestTranspose(t *testing.T) {
 			t.Fatal("transposed twice is not the same")
 		}
 		// Rows cut from one block must not grow into each other.
-		if err := back.Set(0, len(rows)-1, 7); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, back.Set(0, len(rows)-1, 7))
 		turned[0][len(rows)-1] = 7
 		checkAgainst(t, back, turned)
 	})
@@ -267,15 +259,13 @@ func TestTranspose(t *testing.T) {
 func TestCloneSharesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := anyRows(t)
-		m := must(FromRows(rows))
+		m := sure(FromRows(rows))
 		c := m.Clone()
 		if !c.Equal(m) {
 			t.Fatal("a clone is not equal")
 		}
 		for i := range rows {
-			if err := c.Set(i, 0, c.At(i, 0)+1); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.Set(i, 0, c.At(i, 0)+1))
 		}
 		checkAgainst(t, m, rows)
 		if c.Equal(m) {
@@ -286,7 +276,7 @@ func TestCloneSharesNothing(t *testing.T) {
 
 func TestEqual(t *testing.T) {
 	var none *Matrix
-	m := must(FromRows([][]int64{{0, 1}, {2, 0}}))
+	m := sure(FromRows([][]int64{{0, 1}, {2, 0}}))
 	for _, c := range []struct {
 		a, b *Matrix
 		want bool
@@ -295,9 +285,9 @@ func TestEqual(t *testing.T) {
 		{m, none, false},
 		{none, m, false},
 		{m, m, true},
-		{m, must(FromRows([][]int64{{0, 1}, {2, 0}})), true},
-		{m, must(FromRows([][]int64{{0, 2}, {1, 0}})), false},
-		{m, must(FromRows([][]int64{{1, 0}, {0, 2}})), false},
+		{m, sure(FromRows([][]int64{{0, 1}, {2, 0}})), true},
+		{m, sure(FromRows([][]int64{{0, 2}, {1, 0}})), false},
+		{m, sure(FromRows([][]int64{{1, 0}, {0, 2}})), false},
 		{New(2), New(3), false},
 	} {
 		if got := c.a.Equal(c.b); got != c.want {
@@ -317,7 +307,7 @@ func TestScale(t *testing.T) {
 		{math.MaxInt64, 1, math.MaxInt64}, {math.MaxInt64, 0.5, 1 << 62}, {math.MaxInt64, 5e-324, 0}, {1, 1 << 62, 1 << 62},
 		{7, 0x1p-70, 0}, {math.MaxInt64, 0x1p-64, 0}, {math.MaxInt64, 0x1p-63, 1},
 	} {
-		m, err := must(FromRows([][]int64{{c.bytes}})).Scale(c.f)
+		m, err := sure(FromRows([][]int64{{c.bytes}})).Scale(c.f)
 		if err != nil || m.At(0, 0) != c.want {
 			t.Errorf("%d times %v: %v, %v: want %d", c.bytes, c.f, m, err, c.want)
 		}
@@ -342,7 +332,7 @@ func TestScaleIsExact(t *testing.T) {
 }
 
 func TestScaleRefuses(t *testing.T) {
-	m := must(FromRows([][]int64{{0, 1 << 40}, {1 << 40, 0}}))
+	m := sure(FromRows([][]int64{{0, 1 << 40}, {1 << 40, 0}}))
 	for f, want := range map[float64]string{
 		-1:                "scale by -1: wanted a finite number >= 0",
 		math.Inf(1):       "scale by +Inf: wanted a finite number >= 0",
@@ -363,7 +353,7 @@ func TestScaleRefuses(t *testing.T) {
 func TestDigest(t *testing.T) {
 	// printf 'perigee matrix 1\n3\n0 2 500\n2 0 1\n2 1 77\n' | sha256sum
 	const want = "308b8dccc149828f578689077e2b1b40ba45cc2e08793344140000dad38dff12"
-	m := must(FromRows([][]int64{{0, 0, 500}, {0, 0, 0}, {1, 77, 0}}))
+	m := sure(FromRows([][]int64{{0, 0, 500}, {0, 0, 0}, {1, 77, 0}}))
 	if got := m.Digest(); got != want {
 		t.Errorf("digest %s: want %s", got, want)
 	}
@@ -377,7 +367,7 @@ func TestDigest(t *testing.T) {
 
 func TestColumnsAreBuiltByManyReaders(t *testing.T) {
 	const n = 500
-	m := must(AllToAll(n, 3, false))
+	m := sure(AllToAll(n, 3, false))
 	var readers sync.WaitGroup
 	begin := make(chan struct{})
 	first := make([]*Cell, n)
@@ -407,7 +397,7 @@ func TestColumnsAreBuiltByManyReaders(t *testing.T) {
 // A thousand patterns of 64 ranks, as the workload generator makes them, must
 // be nothing to hold.
 func TestSparseMatricesAreSmall(t *testing.T) {
-	perMatrix := testing.AllocsPerRun(10, func() { must(Ring(64, 1<<20, 32)) })
+	perMatrix := testing.AllocsPerRun(10, func() { sure(Ring(64, 1<<20, 32)) })
 	if perMatrix > 100 {
 		t.Errorf("%v allocations for a matrix of 64 ranks and 64 cells: want at most 100", perMatrix)
 	}

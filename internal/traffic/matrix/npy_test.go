@@ -17,6 +17,7 @@ import (
 
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 )
 
 func readFile(path string) (*Matrix, error) {
@@ -97,9 +98,7 @@ func FuzzReadNPY(f *testing.F) {
 	}
 	for _, path := range files {
 		data, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.Do(f, err)
 		f.Add(data)
 		f.Add(data[:len(data)-3])
 		f.Add(data[:9])

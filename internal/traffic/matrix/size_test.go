@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/size"
 )
 
@@ -15,9 +16,7 @@ import (
 // original generator and reader.
 func TestSizesOfTheOriginal(t *testing.T) {
 	data, err := os.ReadFile("testdata/sizes.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var golden struct {
 		FormatSize []struct {
 			Bytes      float64
@@ -29,9 +28,7 @@ func TestSizesOfTheOriginal(t *testing.T) {
 			Bytes int64
 		} `json:"parse_size"`
 	}
-	if err := json.Unmarshal(data, &golden); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &golden))
 	if len(golden.FormatSize) == 0 || len(golden.ParseSize) == 0 {
 		t.Fatal("there are no golden sizes")
 	}
@@ -67,9 +64,7 @@ func TestFormatSizeReadsBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bytes := rapid.Float64Range(1, 1<<60).Draw(t, "bytes")
 		back, err := size.Parse(FormatSize(bytes))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		unit := math.Pow(1024, min(3, math.Floor(math.Log2(bytes)/10)))
 		if off := math.Abs(float64(back) - bytes); off > 0.0051*unit+5.1e-6*bytes+1 {
 			t.Fatalf("%s is off by %v bytes of %v", FormatSize(bytes), off, bytes)

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // textOfMessages returns m in the sparse form.
@@ -30,12 +31,12 @@ func TestWriteSparse(t *testing.T) {
 		"sparse 1 1" + rest + "0 0 9223372036854775807\n":   {{9223372036854775807}},
 		"sparse 3 3" + rest + "0 2 1\n2 0 5242880\n2 2 7\n": {{0, 0, 1}, {0, 0, 0}, {5 << 20, 0, 7}},
 	} {
-		if got := string(textOfMessages(must(FromRows(rows)))); got != want {
+		if got := string(textOfMessages(sure(FromRows(rows)))); got != want {
 			t.Errorf("%q: want %q", got, want)
 		}
 	}
 	for _, n := range []int{1, 5000} { // the error comes at the end, or in between
-		if err := must(Ring(n, 5, 1)).WriteSparse(fullDisk{}); !errors.Is(err, errFullDisk) {
+		if err := sure(Ring(n, 5, 1)).WriteSparse(fullDisk{}); !errors.Is(err, errFullDisk) {
 			t.Errorf("%d ranks: %v", n, err)
 		}
 	}
@@ -131,7 +132,7 @@ func TestSparseRoundTrip(t *testing.T) {
 			}
 		}
 	})
-	large := must(Random(300, 0.7, 1, 1<<40, 5))
+	large := sure(Random(300, 0.7, 1, 1<<40, 5))
 	out := textOfMessages(large)
 	if len(out) < blockBytes {
 		t.Fatalf("%d bytes of text: want more than a block of %d", len(out), blockBytes)
@@ -143,7 +144,7 @@ func TestSparseRoundTrip(t *testing.T) {
 
 // No text cut short is one, except within the last number.
 func TestSparseOfParts(t *testing.T) {
-	whole := textOfMessages(must(Ring(5, 7, 1)))
+	whole := textOfMessages(sure(Ring(5, 7, 1)))
 	for length := range len(whole) - 1 { // without the last newline it is whole
 		if _, err := ParseText("m", whole[:length]); fault.KindOf(err) != fault.Input {
 			t.Errorf("%d of %d bytes are a matrix: %v", length, len(whole), err)
@@ -154,15 +155,13 @@ func TestSparseOfParts(t *testing.T) {
 // The two examples of the documentation are one matrix.
 func TestDocumentedForms(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/scenarios.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, section, _ := strings.Cut(string(page), "\n## Matrices\n")
 	blocks := strings.Split(section, "```\n")
 	if len(blocks) < 4 || !strings.HasPrefix(blocks[3], sparseWord) {
 		t.Fatal("the section on matrices does not begin with a dense and a sparse example")
 	}
-	if a, b := must(ParseText("dense", []byte(blocks[1]))), must(ParseText("sparse", []byte(blocks[3]))); !a.Equal(b) {
+	if a, b := sure(ParseText("dense", []byte(blocks[1]))), sure(ParseText("sparse", []byte(blocks[3]))); !a.Equal(b) {
 		t.Errorf("%q and %q differ", blocks[1], blocks[3])
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 )
 
 // text returns m in text form.
@@ -134,7 +135,7 @@ func TestWriteText(t *testing.T) {
 		"0 0 1\n0 2 0\n3 0 0\n": {{0, 0, 1}, {0, 2, 0}, {3, 0, 0}},
 		"1 2 3\n0 0 0\n4 5 6\n": {{1, 2, 3}, {0, 0, 0}, {4, 5, 6}},
 	} {
-		if got := string(text(must(FromRows(rows)))); got != want {
+		if got := string(text(sure(FromRows(rows)))); got != want {
 			t.Errorf("%q: want %q", got, want)
 		}
 	}
@@ -143,9 +144,7 @@ func TestWriteText(t *testing.T) {
 func TestWriteTextOfManyZeros(t *testing.T) {
 	const n = 1500 // more than fit one run of zeros
 	m := New(n)
-	if err := m.Set(0, n-1, 5); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Set(0, n-1, 5))
 	want := strings.Repeat("0 ", n-1) + "5\n" + strings.Repeat(strings.Repeat("0 ", n-1)+"0\n", n-1)
 	if got := string(text(m)); got != want {
 		t.Errorf("%d bytes of text: want %d others", len(got), len(want))
@@ -185,7 +184,7 @@ func TestTextRoundTrip(t *testing.T) {
 
 // Where the blocks of a long text are cut must make no difference.
 func TestReadTextOfManyBlocks(t *testing.T) {
-	m := must(Random(200, 0.7, 0, 1<<40, 5))
+	m := sure(Random(200, 0.7, 0, 1<<40, 5))
 	if out := text(m); len(out) < blockBytes {
 		t.Fatalf("%d bytes of text: want more than a block of %d", len(out), blockBytes)
 	}
@@ -231,7 +230,7 @@ func FuzzParseText(f *testing.F) {
 }
 
 func benchmarkText(b *testing.B) (*Matrix, []byte) {
-	m := must(Random(1024, 1, 1, 1<<32, 1))
+	m := sure(Random(1024, 1, 1, 1<<32, 1))
 	out := text(m)
 	b.SetBytes(int64(len(out)))
 	b.ReportAllocs()
@@ -270,21 +269,19 @@ func BenchmarkParseUnits(b *testing.B) {
 func BenchmarkWriteText(b *testing.B) {
 	m, _ := benchmarkText(b)
 	for b.Loop() {
-		if err := m.WriteText(io.Discard); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, m.WriteText(io.Discard))
 	}
 }
 
 // BenchmarkSparse64 reads and holds what a run of a thousand patterns holds.
 func BenchmarkSparse64(b *testing.B) {
-	out := text(must(Ring(64, 1<<20, 32)))
+	out := text(sure(Ring(64, 1<<20, 32)))
 	b.ReportAllocs()
 	var held []*Matrix
 	for b.Loop() {
 		held = held[:0]
 		for range 1000 {
-			held = append(held, must(ParseText("m", out)))
+			held = append(held, sure(ParseText("m", out)))
 		}
 	}
 	runtime.KeepAlive(held)

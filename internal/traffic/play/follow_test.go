@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/session"
 	"perigee/internal/traffic/traffictest"
@@ -76,9 +77,7 @@ func (v *virtual) follow(t *testing.T, due []int64, bytes func(k int) int64, o P
 			return append(list, load.Part{From: 0, To: 1, Runs: []load.Run{{Count: 1, Bytes: bytes(k)}}})
 		},
 	}, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	o.End = len(due)
 	mustRanks(t, 2, func(w *spmd.World, sess *session.Session) error {
 		w.SetTimeout(10 * time.Second)
@@ -160,9 +159,7 @@ func TestConstantDelayIsReported(t *testing.T) {
 	v := newVirtual()
 	v.oversleep = 50 * ms
 	list, err := v.follow(t, every(80*ms, 50), constant(8), Pace{Zero: 1e9 + 80*ms}) // shorter than the longest sleep
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if late := lates(list); late[0] < 50*ms || late[49] > 51*ms {
 		t.Errorf("lateness %d to %d ns, want 50 ms", late[0], late[49])
 	}
@@ -209,9 +206,7 @@ func TestFollowWithHundredsUnderWay(t *testing.T) {
 	v := newVirtual()
 	v.lasts = 100 * ms
 	list, err := v.follow(t, every(ms/5, 3000), constant(8), Pace{Zero: 2e9})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if late := lates(list); v.most < 490 || late[len(late)-1] > ms/10 {
 		t.Errorf("%d under way, lateness %d ns at most", v.most, late[len(late)-1])
 	}
@@ -289,9 +284,7 @@ func TestFollowOnTheCommonClock(t *testing.T) {
 		return -700 * ms
 	}
 	list, err := v.follow(t, every(ms, 1000), constant(8), Pace{Zero: 500 * ms})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, x := range list {
 		if x.Due != 500*ms+int64(x.Transfer)*ms || x.Posted < x.Due || x.End-x.Posted < ms || x.End-x.Posted > ms+ms/10 {
 			t.Fatalf("%+v", x)
@@ -347,9 +340,7 @@ func handoffs(t testing.TB, op nixl.Op, transfers, ranks int, gap, pool int64) l
 			return list
 		},
 	}, ranks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return s
 }
 
@@ -481,7 +472,7 @@ func TestFollowEndsWithTheJob(t *testing.T) {
 		}
 		return p.Follow(Pace{End: 8, Zero: w.Now()}, func([]Timed) {})
 	})
-	if errs[1] == nil || !strings.Contains(errs[1].Error(), reason.Error()) || time.Since(began) > time.Minute {
+	if errs[1] == nil || !strings.Contains(errs[1].Error(), reason.Error()) || time.Since(began) > 5*time.Minute {
 		t.Errorf("%v after %v", errs[1], time.Since(began))
 	}
 }

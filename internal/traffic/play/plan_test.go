@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/matrix"
 	"perigee/internal/traffic/session"
@@ -25,9 +26,7 @@ func sparse(t testing.TB, patterns, ranks int) []load.Load {
 	for i := range list {
 		m := matrix.New(ranks)
 		for range 8 {
-			if err := m.Set(rng.IntN(ranks), rng.IntN(ranks), int64(1+rng.IntN(4096))); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, m.Set(rng.IntN(ranks), rng.IntN(ranks), int64(1+rng.IntN(4096))))
 		}
 		list[i] = load.Pattern{Matrix: m, Shards: 1 + i%3}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/traffic/matrix"
 	"perigee/internal/traffic/session"
 	"perigee/internal/traffic/traffictest"
@@ -66,9 +67,7 @@ func mustRanks(t testing.TB, n int, body func(w *spmd.World, s *session.Session)
 func fromRows(t testing.TB, rows ...[]int64) *matrix.Matrix {
 	t.Helper()
 	m, err := matrix.FromRows(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return m
 }
 
@@ -79,9 +78,7 @@ func drawMatrix(t *rapid.T, n int, label string) *matrix.Matrix {
 		for j := range n {
 			bytes := rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 20), rapid.Int64Range(0, 5000)).
 				Draw(t, fmt.Sprintf("%s[%d][%d]", label, i, j))
-			if err := m.Set(i, j, bytes); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, m.Set(i, j, bytes))
 		}
 	}
 	return m

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/series"
 	"perigee/internal/traffic/session"
@@ -278,9 +279,7 @@ func alone(ranks int) [][]int {
 func TestFiles(t *testing.T) {
 	folder := t.TempDir()
 	there := filepath.Join(folder, "there")
-	if err := os.WriteFile(there, make([]byte, 4*8192), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(there, make([]byte, 4*8192), 0o600))
 	apis := nixltest.FileAPIs(t)
 	for _, files := range []load.Store{{Path: folder, Count: 1}, {Path: folder + "/", Count: 3}, {Path: filepath.Join(folder, "new"), Count: 2}, {Path: there, Count: 1, Overwrite: true}} {
 		for _, op := range []nixl.Op{nixl.Write, nixl.Read} {
@@ -309,9 +308,7 @@ func TestFiles(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	folder := t.TempDir()
 	there := filepath.Join(folder, "there")
-	if err := os.WriteFile(there, make([]byte, 20000), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(there, make([]byte, 20000), 0o600))
 	good := load.Blocks{Peers: [][]int{{1}, nil}, Threads: 1, Block: 100, Batch: 2}
 	file := load.Blocks{Peers: alone(2), Threads: 1, Block: 100, Batch: 2, Remote: nixl.FILE, Store: load.Store{Path: there, Count: 1}}
 	for name, c := range map[string]struct {
@@ -373,9 +370,7 @@ func TestRefusals(t *testing.T) {
 // A lane that fails ends those of all ranks, and the one that is at fault is told.
 func TestOneLaneFails(t *testing.T) {
 	there := filepath.Join(t.TempDir(), "there")
-	if err := os.WriteFile(there, make([]byte, 3*4096+200), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(there, make([]byte, 3*4096+200), 0o600))
 	s := load.Blocks{Peers: alone(2), Threads: 2, Op: nixl.Read, Block: 100, Batch: 2, Remote: nixl.FILE, Store: load.Store{Path: there, Count: 1}}
 	errs := playOn(t, 2, new(traffictest.Engine), nixl.AgentConfig{}, s, func(w *spmd.World, l *lanes) error {
 		if err := w.All().Barrier(); err != nil {

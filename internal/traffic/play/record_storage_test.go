@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/session"
 	"perigee/nixl"
@@ -21,9 +22,7 @@ func TestStorageBesideTraffic(t *testing.T) {
 	const half = blockOfFile + 77
 	there := filepath.Join(t.TempDir(), "there")
 	old := bytes.Repeat([]byte{7}, 2*half)
-	if err := os.WriteFile(there, old, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(there, old, 0o600))
 	m := fromRows(t, []int64{0, 1000, 0}, []int64{0, 0, 0}, []int64{0, 0, 0})
 	pattern := load.Pattern{Matrix: m, Shards: 1, Storage: map[int]load.StorageOp{
 		0: {Path: there, FileSize: 2 * half, ReadOffset: half, ReadSize: half, WriteSize: half, Overwrite: true},
@@ -112,9 +111,7 @@ func wantStorage(lists []Collected, half int64) error {
 func TestStorageRefusals(t *testing.T) {
 	folder := t.TempDir()
 	there := filepath.Join(folder, "there")
-	if err := os.WriteFile(there, make([]byte, 100), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(there, make([]byte, 100), 0o600))
 	m := fromRows(t, []int64{0, 1}, []int64{0, 0})
 	for name, c := range map[string]struct {
 		rank  int
@@ -148,9 +145,7 @@ func TestStorageRefusals(t *testing.T) {
 // A file that becomes shorter while it is used ends the job, with its name.
 func TestStorageFails(t *testing.T) {
 	there := filepath.Join(t.TempDir(), "there")
-	if err := os.WriteFile(there, make([]byte, 100_000), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(there, make([]byte, 100_000), 0o600))
 	m := fromRows(t, []int64{0, 1}, []int64{0, 0})
 	errs := tryRanks(t, 2, func(w *spmd.World, s *session.Session) error {
 		plans, err := Prepare(s, []load.Load{load.Pattern{Name: "kv", Matrix: m, Shards: 1, Mem: nixl.DRAM, Storage: map[int]load.StorageOp{1: {Path: there, FileSize: 100_000, ReadSize: 100_000}}}})

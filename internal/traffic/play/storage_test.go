@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/session"
 	"perigee/spmd"
@@ -71,9 +72,7 @@ func TestStorageOfTwoPlans(t *testing.T) {
 // A file that has been read so far is written only if that is allowed, and then for real.
 func TestStorageWritesLater(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "there")
-	if err := os.WriteFile(path, []byte("before"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("before"), 0o600))
 	m := fromRows(t, []int64{1})
 	prepare := func(s *session.Session, op load.StorageOp) (*Plan, error) {
 		op.Path, op.FileSize = path, 6

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/session"
 	"perigee/internal/traffic/traffictest"
@@ -29,9 +30,7 @@ func routed(t testing.TB, seed uint64, ranks int, op nixl.Op) load.Exchange {
 		}
 		return list
 	}}, ranks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return x
 }
 

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/matrix"
 	"perigee/internal/traffic/session"
@@ -192,9 +193,7 @@ func TestVerifyFindsWhatDidNotMove(t *testing.T) {
 func TestVerifyOfLargeMessages(t *testing.T) {
 	const size = 2*chunk + 13
 	m, err := matrix.Ring(2, size, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	d := &traffictest.Damaged{Rank: 1, Buffer: recvBuffer, Flips: map[int64]byte{}}
 	errs := try(t, 2, d, func(w *spmd.World, s *session.Session) error {
 		p, err := prepareOne(s, load.Pattern{Matrix: m, Shards: 3})

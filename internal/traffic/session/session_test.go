@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/matrix"
 	"perigee/internal/traffic/traffictest"
@@ -39,9 +40,7 @@ func try(t testing.TB, n int, body func(w *spmd.World, s *Session) error) []erro
 func fromRows(t testing.TB, rows ...[]int64) *matrix.Matrix {
 	t.Helper()
 	m, err := matrix.FromRows(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return m
 }
 

@@ -22,7 +22,7 @@ import (
 )
 
 // Deadline bounds what the ranks of a test do together, also on a machine with much else to do.
-const Deadline = 2 * time.Minute
+const Deadline = 5 * time.Minute
 
 // Engine is the shm engine for ranks of one process, each of which the world
 // takes for a separate host.

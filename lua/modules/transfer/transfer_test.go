@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"perigee/internal/experiment"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/lua/modules"
 	"perigee/spmd"
@@ -40,9 +41,7 @@ func TestStartByTheClockNeedsCPUs(t *testing.T) {
 // The stubs describe the fields of plans, and no others.
 func TestStubsOfPlanFields(t *testing.T) {
 	text, err := os.ReadFile("../../meta/transfer.lua")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, class, _ := strings.Cut(string(text), "---@class Plan\n")
 	class, _, _ = strings.Cut(class, "\n\n")
 	var got []string

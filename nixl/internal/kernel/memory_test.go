@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 func TestRoom(t *testing.T) {
@@ -31,9 +32,7 @@ func mapping(t *testing.T, flags int) []byte {
 	t.Helper()
 	page := os.Getpagesize()
 	b, err := unix.Mmap(-1, 0, (count+2)*page, unix.PROT_NONE, flags|unix.MAP_ANON)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { unix.Munmap(b) })
 	b = b[page : (count+1)*page]
 	if err := errors.Join(unix.Mprotect(b, unix.PROT_READ|unix.PROT_WRITE),
@@ -47,9 +46,7 @@ func mapping(t *testing.T, flags int) []byte {
 func resident(t *testing.T, b []byte) int {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/smaps")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, rest, found := strings.Cut("\n"+string(text), fmt.Sprintf("\n%x-", uintptr(unsafe.Pointer(&b[0]))))
 	_, rest, _ = strings.Cut(rest, "\nRss:")
 	var kib int
@@ -72,9 +69,7 @@ func TestPopulate(t *testing.T) {
 				if n := resident(t, b); n != 1 {
 					t.Fatalf("%d pages are there before", n)
 				}
-				if err := populate(b); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, populate(b))
 				if n := resident(t, b); n != count {
 					t.Errorf("%d of %d pages present", n, count)
 				}

@@ -5,23 +5,21 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 // A process in another time namespace reads other start times: it cannot watch this one.
 func TestTimeNamespaces(t *testing.T) {
 	const ask = "PERIGEE_TEST_PROCESS_ID"
 	id, err := Self()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if os.Getenv(ask) != "" {
 		fmt.Printf("%s", id.Append(nil))
 		os.Exit(0)
 	}
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	other := []string{"--time", "--boottime", "1000", "--fork"}
 	if os.Geteuid() != 0 {
 		other = append(other, "--user", "--map-root-user")

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/version"
 	"perigee/spmd/spmdtest"
 )
@@ -24,9 +25,7 @@ import (
 func pair(t testing.TB) (a, b net.Conn) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var conns [2]net.Conn
 	for i, fd := range fds {
 		f := os.NewFile(uintptr(fd), "pair")
@@ -58,7 +57,7 @@ func connectTo(t testing.TB, c *Coordinator, rank int) *speaker {
 	t.Helper()
 	ours, theirs := pair(t)
 	s := &speaker{t: t, conn: ours, in: json.NewDecoder(ours), done: c.Serve(theirs, rank)}
-	ours.SetReadDeadline(time.Now().Add(10 * time.Second))
+	ours.SetReadDeadline(time.Now().Add(5 * time.Minute))
 	if m := s.hear(); m.Is != isSecret || string(m.Secret) != "secret" {
 		t.Fatalf("first words: %+v", m)
 	}
@@ -370,9 +369,7 @@ func TestClients(t *testing.T) {
 	ctx := t.Context()
 	c := newCoordinator(t, 2)
 	a, b := connectClient(t, c, 0), connectClient(t, c, 1)
-	if err := errors.Join(a.Put(ctx, []byte("A")), b.Put(ctx, []byte("B")), a.Fence(ctx), b.Fence(ctx)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(a.Put(ctx, []byte("A")), b.Put(ctx, []byte("B")), a.Fence(ctx), b.Fence(ctx)))
 	if card, err := a.Get(ctx, 1); err != nil || string(card) != "B" {
 		t.Errorf("%q, %v", card, err)
 	}
@@ -396,9 +393,7 @@ func TestClients(t *testing.T) {
 func TestClientWhoseCoordinatorDies(t *testing.T) {
 	c := NewCoordinator(2, []byte("secret"))
 	a := connectClient(t, c, 0)
-	if err := a.Put(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.Put(t.Context(), nil))
 	c.Close()
 	err := a.Fence(t.Context())
 	if fault.KindOf(err) != fault.RankLost || !strings.Contains(err.Error(), "lost the connection to the launcher") {
@@ -447,14 +442,10 @@ func TestClientSurvivesOddMemos(t *testing.T) {
 	ours, theirs := pair(t)
 	for _, m := range []message{{Is: isSecret}, {Is: isReady}, {Is: isReady}, {Is: isCard, Rank: 5}, {Is: isAbort}, {Is: "?"},
 		{Is: isAbort, Failure: &Failure{Cause: "one"}}, {Is: isAbort, Failure: &Failure{Cause: "two"}}} {
-		if err := json.NewEncoder(theirs).Encode(m); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.NewEncoder(theirs).Encode(m))
 	}
 	c, _, err := NewClient(t.Context(), ours, Self{Rank: 0, Size: 1}, Leader{Name: "the launcher", Rank: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if f := <-c.Failed(); f.Cause != "one" {
 		t.Errorf("heard %+v", f)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/version"
 	"perigee/spmd/spmdtest"
 )
@@ -35,9 +36,7 @@ func connectFollower(t *testing.T, c *Coordinator, rank int) *Client {
 	ours, theirs := pair(t)
 	c.Serve(theirs, rank)
 	cl, _, err := NewClient(t.Context(), ours, Self{Rank: rank, Size: c.size}, Leader{Name: "rank 0", Rank: 0, Reports: rank > 0})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return cl
 }
 
@@ -124,9 +123,7 @@ func TestWhoDoesNotLeaveIsNamed(t *testing.T) {
 	own.Put(t.Context(), nil)
 	gone.say(hello(1, 3))
 	staying.say(hello(2, 3))
-	if err := own.Fence(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, own.Fence(t.Context()))
 	staying.hear() // that all are there
 	staying.say(message{Is: isPhase, Phase: "verdict"})
 	gone.say(message{Is: isLeave})
@@ -157,9 +154,7 @@ func TestGoodbyeIsNotAnswered(t *testing.T) {
 		ours, theirs := pair(t)
 		(&speaker{t: t, conn: theirs}).say(message{Is: isSecret, Build: new(version.Get())})
 		cl, _, err := NewClient(t.Context(), ours, Self{Rank: 1, Size: 2}, c.leader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		err = cl.Leave(ctx)
 		f, ok := err.(Failure)
 		if !ok || !strings.HasPrefix(err.Error(), c.want) || f.Kind != fault.RankLost || f.Alone != (c.leader.Rank == 0) {
@@ -247,9 +242,7 @@ func TestNothingFollowsATornMessage(t *testing.T) {
 	defer theirs.Close()
 	go (&speaker{t: t, conn: theirs}).say(message{Is: isSecret, Build: new(version.Get())})
 	cl, _, err := NewClient(t.Context(), ours, Self{Rank: 1, Size: 2}, Leader{Name: "rank 0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	begun := make(chan struct{})
 	go func() {
 		defer close(begun)

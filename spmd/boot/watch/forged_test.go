@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/spmd/spmdtest"
 	"perigee/spmd/wire"
 )
@@ -21,23 +22,15 @@ func TestForgedWordsOfTheCoordinator(t *testing.T) {
 	connectFollower(t, c, 0).Put(t.Context(), nil)
 	secret := []byte("a secret of the job")
 	l, err := wire.Listen(wire.ListenerConfig{Address: "127.0.0.1:0", Secret: secret, Enter: func(conn net.Conn, from int) { c.Serve(conn, from) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer l.Close()
 	between, spoil := alteringRelay(t, net.JoinHostPort("127.0.0.1", strconv.Itoa(l.Port())))
 	conn, err := wire.Dial(t.Context(), between, secret, 1, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cl, _, err := NewClient(t.Context(), conn, Self{Rank: 1, Size: 2}, Leader{Name: "rank 0, the coordinator"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	spoil.Store(true)
-	if err := cl.Put(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cl.Put(t.Context(), nil))
 	want := regexp.MustCompile(`^lost the connection to rank 0, the coordinator: frame \d+ was altered, repeated, left out or injected on the way$`)
 	<-c.Failed()
 	for who, f := range map[string]Failure{"the coordinator": *c.Failure(), "the rank": <-cl.Failed()} {
@@ -53,9 +46,7 @@ func TestForgedWordsOfTheCoordinator(t *testing.T) {
 func alteringRelay(t *testing.T, to string) (address string, spoil *atomic.Bool) {
 	spoil = new(atomic.Bool)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var done sync.WaitGroup
 	t.Cleanup(func() { l.Close(); done.Wait() })
 	done.Go(func() {
@@ -103,15 +94,11 @@ func TestForgedFirstWords(t *testing.T) {
 			first.Put(t.Context(), nil)
 			secret := []byte("a secret of the job")
 			l, err := wire.Listen(wire.ListenerConfig{Address: "127.0.0.1:0", Secret: secret, Enter: func(conn net.Conn, from int) { job.Serve(conn, from) }})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer l.Close()
 			between := spmdtest.Alter(t, net.JoinHostPort("127.0.0.1", strconv.Itoa(l.Port())), c.up, c.down, 1)
 			conn, err := wire.Dial(t.Context(), between, secret, 1, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			var told Failure
 			cl, _, err := NewClient(t.Context(), conn, Self{Rank: 1, Size: 3}, Leader{Name: "rank 0, the coordinator"})
 			if err == nil {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/version"
 	"perigee/spmd/spmdtest"
 	"perigee/spmd/wire"
@@ -33,22 +34,16 @@ func connectSpeaker(t *testing.T) (*Client, *counted, *speaker) {
 	secret := []byte("a secret of the job")
 	entered := make(chan net.Conn, 1)
 	l, err := wire.Listen(wire.ListenerConfig{Address: "127.0.0.1:0", Secret: secret, Enter: func(conn net.Conn, _ int) { entered <- conn }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ours, err := wire.Dial(t.Context(), net.JoinHostPort("127.0.0.1", strconv.Itoa(l.Port())), secret, 1, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	theirs := <-entered
 	l.Close()
 	s := &speaker{t: t, conn: theirs, in: json.NewDecoder(theirs)}
 	s.say(message{Is: isSecret, Build: new(version.Get())})
 	line := &counted{Conn: ours}
 	cl, _, err := NewClient(t.Context(), line, Self{Rank: 1, Size: 2}, Leader{Name: "rank 0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { ours.Close(); <-cl.end; theirs.Close() })
 	return cl, line, s
 }
@@ -57,13 +52,9 @@ func connectSpeaker(t *testing.T) (*Client, *counted, *speaker) {
 func unacknowledged(t *testing.T, c *counted) (n int) {
 	t.Helper()
 	raw, err := c.Conn.(*wire.Conn).Conn.(*net.TCPConn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	raw.Control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return n
 }
 
@@ -112,12 +103,8 @@ func TestManyPhasesFillNoConnection(t *testing.T) {
 func TestPhasesReachTheCoordinator(t *testing.T) {
 	c := newCoordinator(t, 1)
 	cl := connectClient(t, c, 0)
-	if err := cl.Put(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := cl.Fence(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cl.Put(t.Context(), nil))
+	must.Do(t, cl.Fence(t.Context()))
 	phase := func() string {
 		c.mu.Lock()
 		defer c.mu.Unlock()

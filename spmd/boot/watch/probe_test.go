@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/version"
 )
 
@@ -28,12 +29,8 @@ func seatAt(t *testing.T, c *Coordinator, rank, size int, host string) *Client {
 	here, there := net.Pipe()
 	c.Serve(there, rank)
 	cl, _, err := NewClient(t.Context(), here, Self{Rank: rank, Size: size, Host: host}, Leader{Name: "the coordinator", Rank: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cl.Put(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, cl.Put(t.Context(), nil))
 	t.Cleanup(func() { here.Close() })
 	return cl
 }
@@ -54,7 +51,7 @@ func TestTimeoutNamesTheSilentRank(t *testing.T) {
 		if f.Rank != 2 || f.Host != "far" || f.Kind != fault.Timeout || !strings.Contains(f.Cause, "rank 0 timed out waiting") {
 			t.Errorf("got %+v", f)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(5 * time.Minute):
 		t.Fatal("no failure")
 	}
 }
@@ -65,16 +62,14 @@ func TestTimeoutWithoutCulpritStaysWithTheWaiter(t *testing.T) {
 	c := NewCoordinator(2, nil)
 	defer c.Close()
 	waiter, other := seat(t, c, 0, 2), seat(t, c, 1, 2)
-	if err := other.Fence(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, other.Fence(t.Context()))
 	waiter.Abort(Failure{Phase: "workload", Kind: fault.Timeout, Cause: "barrier of 2 ranks"})
 	select {
 	case f := <-other.Failed():
 		if f.Rank != 0 || f.Cause != "barrier of 2 ranks" {
 			t.Errorf("got %+v", f)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(5 * time.Minute):
 		t.Fatal("no failure")
 	}
 }
@@ -132,9 +127,7 @@ func TestWhoIsBlamed(t *testing.T) {
 					seatAt(t, c, i+1, size, name)
 				}
 			}
-			if err := reporter.Fence(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, reporter.Fence(t.Context()))
 			reporter.Abort(Failure{Phase: "workload", Kind: test.kind, Cause: "link from rank 1"})
 			// Who has reported it learns, like all others, what it was.
 			f := <-reporter.Failed()
@@ -155,9 +148,7 @@ func TestRankZeroIsCutOff(t *testing.T) {
 	for rank, host := range map[int]string{2: "b", 3: "c"} {
 		defer mute(t, c, rank, 4, host, "isolated").Close()
 	}
-	if err := reporter.Fence(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, reporter.Fence(t.Context()))
 	reporter.Phase("isolated")
 	c.lost(c.members[2], fmt.Errorf("read: %w", syscall.ETIMEDOUT))
 	f := <-reporter.Failed()
@@ -174,9 +165,7 @@ func TestLossBeforeSignal(t *testing.T) {
 	reporter := seat(t, c, 0, 3)
 	seat(t, c, 1, 3)
 	defer mute(t, c, 2, 3, "far", "workload").Close()
-	if err := reporter.Fence(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, reporter.Fence(t.Context()))
 	c.lost(c.members[2], fmt.Errorf("read: %w", syscall.ETIMEDOUT))
 	f := reporter.Abort(Failure{Kind: fault.Interrupt, Cause: "ended by signal: terminated"})
 	if f.Rank != 2 || f.Host != "far" || f.Kind != fault.RankLost {
@@ -193,9 +182,7 @@ func TestSlowIsNotStopped(t *testing.T) {
 		stopped, slow := mute(t, c, 1, 3, "b", "workload"), mute(t, c, 2, 3, "c", "workload")
 		defer stopped.Close()
 		defer slow.Close()
-		if err := reporter.Fence(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, reporter.Fence(t.Context()))
 		probed := time.Now()
 		time.AfterFunc(probeTime+countStep, func() { fmt.Fprintln(slow, `{"is":"alive"}`) })
 		f := reporter.Abort(Failure{Phase: "workload", Kind: fault.Timeout, Cause: "barrier of 3 ranks"})
@@ -220,9 +207,7 @@ func TestSignOfLife(t *testing.T) {
 		say := func(m message) { json.NewEncoder(theirs).Encode(m) }
 		go say(message{Is: isSecret, Build: new(version.Get())})
 		c, _, err := NewClient(t.Context(), ours, Self{Rank: 1, Size: 3}, Leader{Name: "rank 0", Rank: 0})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		begun := time.Now()
 		time.AfterFunc(2*time.Second, func() { say(message{Is: isProbe}) })
 		f := c.Abort(Failure{Phase: "workload", Kind: fault.Timeout, Cause: "barrier of 3 ranks"})

@@ -36,7 +36,7 @@ import (
 const Variable = "PERIGEE_SCREENSHOTS"
 
 // patience is a watchdog, far above what anything takes.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // Browser is a running chromium. A test package starts one and opens many tabs.
 type Browser struct{ ctx context.Context }
@@ -130,14 +130,20 @@ func (b *Browser) Open(t testing.TB, path string, v View) *Tab {
 	do(tab, network.Enable, network.EnableParams{})
 	do(tab, log.Enable, cdp.Empty{})
 	do(tab, runtime.Enable, cdp.Empty{})
+	tab.Resize(v)
+	do(tab, emulation.SetEmulatedMedia, v.media())
+	tab.Run(chromedp.Navigate(own))
+	return tab
+}
+
+// Resize gives the window the size of another view; the page stays.
+func (tab *Tab) Resize(v View) {
+	tab.t.Helper()
 	do(tab, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
 		Width: int64(cmp.Or(v.Width, 1280)), Height: int64(cmp.Or(v.Height, 900)),
 		DeviceScaleFactor: cmp.Or(v.Scale, 1),
 		Mobile:            v.Width != 0 && v.Width < 600,
 	})
-	do(tab, emulation.SetEmulatedMedia, v.media())
-	tab.Run(chromedp.Navigate(own))
-	return tab
 }
 
 func (v View) media() emulation.SetEmulatedMediaParams {

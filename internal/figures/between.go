@@ -9,7 +9,8 @@ import (
 
 // planeSettings are what measurements of a data plane may differ in, beside the tokens, and what they are called.
 var planeSettings = [][2]string{
-	{"routing", "routing"}, {"routing_seed", "seed of the routing"}, {"placement", "placement"}, {"payload", "precision"},
+	{"routing", "routing"}, {"routing_seed", "seed of the routing"}, {"placement", "placement"},
+	{"payload", "precision"},
 	{"ranks", "ranks"}, {"tokens", "tokens"}, {"hidden", "channels"}, {"experts_per_rank", "experts of a rank"},
 	{"topk", "topk"}, {"shared_experts", "shared experts"}, {"mem", "memory"},
 }
@@ -75,7 +76,8 @@ func alikePlanes(list []*Figures, mode string) (of []object, by []int) {
 // likePlane has of each list the measurement whose sizes are those of m; nil where one lacks it.
 func likePlane(m object, lists [][]object) (of []object) {
 	for _, list := range lists {
-		i := slices.IndexFunc(list, func(o object) bool { return o.same(m, "tokens", "hidden", "experts_per_rank", "topk") })
+		alike := func(o object) bool { return o.same(m, "tokens", "hidden", "experts_per_rank", "topk") }
+		i := slices.IndexFunc(list, alike)
 		if i < 0 {
 			return nil
 		}
@@ -97,8 +99,8 @@ func fastestPlane(mode string, of []object, names []string) string {
 	best := order[0]
 	var others []string
 	for _, i := range order[1:] {
-		others = append(others, fmt.Sprintf("%s takes %s as long (%s)", names[i], times(typical(of[i])/typical(of[best])),
-			Duration(typical(of[i]))))
+		others = append(others, fmt.Sprintf("%s takes %s as long (%s)", names[i],
+			times(typical(of[i])/typical(of[best])), Duration(typical(of[i]))))
 	}
 	what := map[string]string{"e2e": "dispatch and combine"}[mode]
 	return fmt.Sprintf("%s is the fastest at %s of %s tokens (%s: %s an iteration, median of the slowest rank); %s.",

@@ -1,5 +1,5 @@
 ---@meta
--- What a run leaves behind. All of it happens at rank 0; at other ranks these functions do nothing.
+-- What a job leaves behind. All of it happens at rank 0; at other ranks these functions do nothing.
 
 ---A progress bar on a terminal, else a line every 10 seconds.
 ---@class ProgressBar

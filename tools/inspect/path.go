@@ -11,8 +11,8 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/value"
 	"perigee/internal/result"
 )
 
@@ -281,7 +281,7 @@ func (w *walker) object(d *json.Decoder, at, rest path, iterating bool) error {
 		shown = append(slices.Clone(names[:most]), "...")
 	}
 	return w.missing(iterating, &absent{
-		text: fmt.Sprintf("there is no %s%s", append(slices.Clip(at), s), conf.Suggestion(s.name, names)),
+		text: fmt.Sprintf("there is no %s%s", append(slices.Clip(at), s), value.Suggestion(s.name, names)),
 		hint: fmt.Sprintf("%s has %s", cmp.Or(strings.TrimPrefix(at.String(), "."), "the result"),
 			strings.Join(shown, ", ")),
 	})

@@ -25,7 +25,7 @@ import (
 func run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var cmd Cmd
-	parser, err := kong.New(&cmd, kong.Name("matgen"), kong.Exit(func(int) { t.Error("kong wants to exit") }))
+	parser, err := cli.Parser(&cmd, kong.Name("matgen"), kong.Exit(func(int) { t.Error("kong wants to exit") }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func batches(w *Workload) [][]int64 {
 func parse(t *testing.T, args ...string) GenerateCmd {
 	t.Helper()
 	var cmd Cmd
-	parser, err := kong.New(&cmd)
+	parser, err := cli.Parser(&cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func TestDefaults(t *testing.T) {
 func TestHelpNamesModels(t *testing.T) {
 	var help bytes.Buffer
 	var cmd Cmd
-	parser, err := kong.New(&cmd, kong.Writers(&help, &help), kong.Exit(func(int) {}))
+	parser, err := cli.Parser(&cmd, kong.Writers(&help, &help), kong.Exit(func(int) {}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ type showCmd struct {
 	model.Copies
 	Prefill   replay.Workers `placeholder:"TPk" help:"Ranks of a prefill worker, such as TP4 (default: as of a decode worker)."`
 	Decode    replay.Workers `placeholder:"TPk" help:"Ranks of a decode worker, such as TP8, each of which receives all that it holds (default: TP1)."`
-	BlockSize *int64         `name:"block-size" placeholder:"TOKENS" help:"Tokens of a hash id, where they are not those of the format: 512 of Mooncake's traces, 16 of Bailian's."`
+	BlockSize *int64         `name:"block-size" type:"tokens" placeholder:"TOKENS" help:"Tokens of a hash id, where they are not those of the format: 512 of Mooncake's traces, 16 of Bailian's."`
 	TraceUnit string         `name:"trace-unit" placeholder:"s|ms|us|ns" help:"Unit of the timestamps, s, ms, us or ns, where the trace does not say it."`
 	From      time.Duration  `placeholder:"TIME" help:"Leave out the requests that came earlier after the first one than this, such as 10m. Caches are empty then."`
 	To        *time.Duration `placeholder:"TIME" help:"Leave out the requests that came later after the first one than this."`

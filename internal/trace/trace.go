@@ -60,6 +60,7 @@ import (
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/file"
+	"perigee/internal/kit/value"
 )
 
 // How large a trace may be.
@@ -299,8 +300,8 @@ func (c *collector) stamp(at field) (stamp, error) {
 func tokens(f field) (int64, error) {
 	n, ok := parseNumber(f.text)
 	if !ok || n.billionths != 0 || n.whole < 0 || n.whole > maxTokens {
-		return 0, fault.New(fault.Input, "%s: wanted a whole number of tokens from 0 to %d, got %s", f.name,
-			int64(maxTokens), short(f.text))
+		return 0, fault.New(fault.Input, "%s: wanted %s, got %s", f.name, value.Tokens(0, maxTokens).Wanted(),
+			short(f.text))
 	}
 	return n.whole, nil
 }

@@ -33,7 +33,7 @@ type showCmd struct {
 	Line      string         `placeholder:"RATE" help:"Rate of a NIC, such as 400Gbit: say whether the load fits, when it queues, and how long transfers take."`
 	NICs      *int           `name:"nics" placeholder:"N" help:"NICs of the line that share all bytes (default: 1)."`
 	SLO       string         `name:"slo" placeholder:"P99<=TIME" help:"Bound on the time of a transfer, such as P99<=50ms, max<=1s or mean<=20ms: say which line keeps it."`
-	BlockSize *int64         `name:"block-size" placeholder:"TOKENS" help:"Tokens of a hash id, where they are not those of the format: 512 of Mooncake's traces, 16 of Bailian's."`
+	BlockSize *int64         `name:"block-size" type:"tokens" placeholder:"TOKENS" help:"Tokens of a hash id, where they are not those of the format: 512 of Mooncake's traces, 16 of Bailian's."`
 	TraceUnit string         `name:"trace-unit" placeholder:"s|ms|us|ns" help:"Unit of the timestamps, s, ms, us or ns, where the trace does not say it."`
 	From      time.Duration  `placeholder:"TIME" help:"Leave out the requests that came earlier after the first one than this, such as 10m. Caches are empty then."`
 	To        *time.Duration `placeholder:"TIME" help:"Leave out the requests that came later after the first one than this."`

@@ -161,10 +161,6 @@ var badInputs = []badInput{
 	},
 }
 
-// quick is how long perigee may take over input that it refuses; usually it is
-// some tens of milliseconds.
-const quick = harness.Patience
-
 func TestBadInput(t *testing.T) {
 	for _, c := range badInputs {
 		t.Run(c.name, func(t *testing.T) {
@@ -196,10 +192,11 @@ func checkRefused(t *testing.T, dir string, c badInput, engine string) {
 	if !slices.Contains(args, "--json-output-path") {
 		args = append(args, "--json-output-path", "out.json")
 	}
-	before := tree(t, dir)
+	before, err := tree(dir)
+	must.Do(t, err)
 	o := harness.Run(t, dir, args...)
 	checkComplaint(t, o, c.kind, c.wanted...)
-	if after := tree(t, dir); !slices.Equal(before, after) {
+	if after, err := tree(dir); err != nil || !slices.Equal(before, after) {
 		t.Errorf("files before: %q, after: %q", before, after)
 	}
 }
@@ -207,22 +204,35 @@ func checkRefused(t *testing.T, dir string, c badInput, engine string) {
 // checkComplaint checks an exit code, and an error message that a person reads once.
 func checkComplaint(t testing.TB, o harness.Outcome, kind fault.Kind, wanted ...string) {
 	t.Helper()
-	if o.Code != int(kind) {
-		t.Errorf("exit code %d, want %d (%v)\nstdout:\n%s\nstderr:\n%s", o.Code, kind, kind, o.Stdout, o.Stderr)
-		return
+	for _, problem := range problemsOf(o, kind, wanted...) {
+		t.Error(problem)
 	}
-	harness.Contains(t, "stderr", o.Stderr, wanted...)
-	if list := complaintsIn(o.Stderr); len(list) != 1 {
-		t.Errorf("%d error messages, want 1:\n%s", len(list), o.Stderr)
+}
+
+// problemsOf lists what is wrong with an exit code, and with a message that a person is to read once.
+func problemsOf(o harness.Outcome, kind fault.Kind, wanted ...string) (list []string) {
+	note := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+	if o.Code != int(kind) {
+		note("exit code %d, want %d (%v)\nstdout:\n%s\nstderr:\n%s", o.Code, kind, kind, o.Stdout, o.Stderr)
+		return list
+	}
+	for _, w := range wanted {
+		if !strings.Contains(o.Stderr, w) {
+			note("stderr lacks %q:\n%s", w, o.Stderr)
+		}
+	}
+	if said := complaintsIn(o.Stderr); len(said) != 1 {
+		note("%d error messages, want 1:\n%s", len(said), o.Stderr)
 	}
 	for _, bad := range []string{"panic", "goroutine ", "%!", "0x", "<nil>", "nil pointer"} {
 		if strings.Contains(o.Stderr, bad) {
-			t.Errorf("the message holds %q:\n%s", bad, o.Stderr)
+			note("the message holds %q:\n%s", bad, o.Stderr)
 		}
 	}
-	if o.Took > quick {
-		t.Errorf("took %v", o.Took)
+	if o.Took > harness.Patience {
+		note("took %v", o.Took)
 	}
+	return list
 }
 
 // complaintsIn returns the error messages in what perigee has written. Those
@@ -243,10 +253,8 @@ func complaintsIn(stderr string) []string {
 }
 
 // tree lists all files below a folder with their sizes.
-func tree(t *testing.T, dir string) []string {
-	t.Helper()
-	var list []string
-	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+func tree(dir string) (list []string, err error) {
+	err = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -256,8 +264,7 @@ func tree(t *testing.T, dir string) []string {
 		}
 		return err
 	})
-	must.Do(t, err)
-	return list
+	return list, err
 }
 
 // A bad matrix is as bad for NIXL; and a run that is refused leaves the result

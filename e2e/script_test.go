@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -12,12 +13,16 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/kit/fault"
 )
 
 // TestScripts runs testdata/script. Beside the usual commands the scripts have
 //
 //	perigee ARGS...         run perigee; it must go well (with ! before it: it must not)
 //	exits CODE ARGS...      run perigee; it must end with this exit code
+//	refuses CODE TEXT... -- ARGS...
+//	                        run perigee; it must end with this exit code and one message, which has these texts, and
+//	                        leave all files as they are
 //	need-nixl               fail, with instructions, where there is no NIXL
 func TestScripts(t *testing.T) {
 	harness.LookAtSources(t)
@@ -44,20 +49,24 @@ func TestScripts(t *testing.T) {
 				if len(args) == 0 {
 					ts.Fatalf("usage: exits CODE ARGS...")
 				}
-				want, err := strconv.Atoi(args[0])
-				ts.Check(err)
-				results := harness.LookForResults(ts.MkAbs("."), args[1:])
-				got := 0
-				if err := ts.Exec(harness.Program, args[1:]...); err != nil {
-					exit, ok := errors.AsType[*exec.ExitError](err)
-					if !ok {
-						ts.Fatalf("perigee: %v", err)
-					}
-					got = exit.ExitCode()
+				exits(ts, args[0], args[1:])
+			},
+			"refuses": func(ts *testscript.TestScript, _ bool, args []string) {
+				end := slices.Index(args, "--")
+				if end < 1 {
+					ts.Fatalf("usage: refuses CODE TEXT... -- ARGS...")
 				}
-				ts.Check(results.Check())
-				if got != want {
-					ts.Fatalf("exit code %d, want %d", got, want)
+				before, err := tree(ts.MkAbs("."))
+				ts.Check(err)
+				kind := exits(ts, args[0], args[end+1:])
+				o := harness.Outcome{Code: int(kind), Stderr: ts.ReadFile("stderr")}
+				for _, problem := range problemsOf(o, kind, args[1:end]...) {
+					ts.Fatalf("%s", problem)
+				}
+				after, err := tree(ts.MkAbs("."))
+				ts.Check(err)
+				if !slices.Equal(before, after) {
+					ts.Fatalf("files before: %q, after: %q", before, after)
 				}
 			},
 			"need-nixl": func(ts *testscript.TestScript, _ bool, _ []string) {
@@ -67,4 +76,24 @@ func TestScripts(t *testing.T) {
 			},
 		},
 	})
+}
+
+// exits runs perigee, which must end with an exit code, and returns it.
+func exits(ts *testscript.TestScript, code string, args []string) fault.Kind {
+	want, err := strconv.Atoi(code)
+	ts.Check(err)
+	results := harness.LookForResults(ts.MkAbs("."), args)
+	got := 0
+	if err := ts.Exec(harness.Program, args...); err != nil {
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			ts.Fatalf("perigee: %v", err)
+		}
+		got = exit.ExitCode()
+	}
+	ts.Check(results.Check())
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+	return fault.Kind(want)
 }

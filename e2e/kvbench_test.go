@@ -282,9 +282,7 @@ func TestKVBenchOutput(t *testing.T) {
 	}
 	want, err := os.ReadFile(golden)
 	must.Do(t, err)
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
-	}
+	must.Equal(t, string(want), got)
 }
 
 // On a terminal of 100 columns the table comes in parts that fit, with all its columns and the sizes in each.

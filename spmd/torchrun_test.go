@@ -224,10 +224,8 @@ func TestTwoProcessesOfOneRank(t *testing.T) {
 		wg.Go(func() { _, errs[i] = enter(t.Context(), envs[i], Options{}) })
 	}
 	wg.Wait()
-	for i, err := range errs {
-		if fault.KindOf(err) != fault.Launch || !strings.Contains(err.Error(), "two processes have rank 1") {
-			t.Errorf("process %d: %v", i, err)
-		}
+	for _, err := range errs {
+		must.Fail(t, err, fault.Launch, "two processes have rank 1")
 	}
 }
 

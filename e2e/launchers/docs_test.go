@@ -288,9 +288,7 @@ func runPods(t *testing.T, b block) {
 func runSecret(t *testing.T, b block) {
 	bin := t.TempDir()
 	// There may be no openssl where tests run.
-	if err := os.WriteFile(filepath.Join(bin, "openssl"), []byte("#!/bin/sh\n[ \"$*\" = 'rand -hex 32' ] && exec od -An -N8 -tx8 /dev/urandom\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(bin, "openssl"), []byte("#!/bin/sh\n[ \"$*\" = 'rand -hex 32' ] && exec od -An -N8 -tx8 /dev/urandom\n"), 0o700))
 	env := append(inSlurm(t), "PERIGEE_MUNGE_SOCKET="+filepath.Join(bin, "no.socket"))
 	p := shell(t, t.TempDir(), "PATH=$PATH:"+bin+"\n"+b.text, env...)
 	onTwoNodes(t, p.MustEnd().Stdout, "slurm")

@@ -137,9 +137,7 @@ func TestJournalOfRuns(t *testing.T) {
 		n++
 		path := filepath.Join(dir, fmt.Sprint(n))
 		j, err := result.NewJournal(path)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		must.Do(rt, err)
 		defer j.Remove()
 		d := full(t)
 		for range 1 + r.IntN(4) {
@@ -154,14 +152,10 @@ func TestJournalOfRuns(t *testing.T) {
 				again.Run = randomRun(r)
 				again.LatencyNS, again.MeanBandwidth = again.Run.LatencyNS(), again.Run.MeanBandwidth()
 			}
-			if err := j.Append(d, changed); err != nil {
-				rt.Fatal(err)
-			}
+			must.Do(rt, j.Append(d, changed))
 		}
 		got, err := readJournal(t, path)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		must.Do(rt, err)
 		if diff := cmp.Diff(asJSON(t, d), asJSON(t, got)); diff != "" {
 			rt.Fatalf("-want +got:\n%s", diff)
 		}

@@ -88,9 +88,7 @@ func TestScanInAnyOrder(t *testing.T) {
 	}
 	_, list, err := collect(t, path)
 	must.Do(t, err)
-	if diff := cmp.Diff(measurementsOf(t, many(t)), list); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, measurementsOf(t, many(t)), list)
 }
 
 func TestScanRefuses(t *testing.T) {

@@ -101,9 +101,7 @@ func TestOpenRefuses(t *testing.T) {
 		defer r.Close()
 		_, err = io.ReadAll(r)
 	}
-	if fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), path) {
-		t.Errorf("cut off: %v", err)
-	}
+	must.Fail(t, err, fault.Input, path)
 }
 
 // The figures are worked out by hand.

@@ -63,16 +63,6 @@ func names(t *testing.T, folder string) []string {
 	return found
 }
 
-func wantFault(t *testing.T, err error, kind fault.Kind, says string) {
-	t.Helper()
-	if err == nil {
-		t.Fatalf("no error, wanted %q", says)
-	}
-	if text := err.Error() + " | " + fault.HintOf(err); fault.KindOf(err) != kind || !strings.Contains(text, says) {
-		t.Errorf("got %q of kind %v\nwanted %q of kind %v", text, fault.KindOf(err), says, kind)
-	}
-}
-
 // goldenCase is a run of the original generator with draws fed to it.
 type goldenCase struct {
 	Name     string    `json:"name"`

@@ -2,12 +2,12 @@ package experts
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"perigee/internal/ep/moe"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/traffictest"
 	"perigee/nixl"
@@ -96,9 +96,7 @@ func TestGPUDamage(t *testing.T) {
 			_, err := p.Verify(Options{})
 			return err
 		})
-		if err := errs[1]; fault.KindOf(err) != fault.Corrupt || !strings.Contains(err.Error(), want) {
-			t.Errorf("byte %d: got %v, want %s", at, err, want)
-		}
+		must.Fail(t, errs[1], fault.Corrupt, want)
 	}
 	for _, name := range Sabotages() {
 		errs := playOnGPU(t, traffictest.NewGPU(), s, func(p *Plane) error {

@@ -2,11 +2,13 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +25,9 @@ import (
 //	refuses CODE TEXT... -- ARGS...
 //	                        run perigee; it must end with this exit code and one message, which has these texts, and
 //	                        leave all files as they are
+//	write FILE TEXT         write a file; the text has escapes as in Go
 //	need-nixl               fail, with instructions, where there is no NIXL
+//	[race]                  a condition: the program is built with the race detector
 func TestScripts(t *testing.T) {
 	harness.LookAtSources(t)
 	testscript.Run(t, testscript.Params{
@@ -35,6 +39,12 @@ func TestScripts(t *testing.T) {
 			e.Setenv("PATH", filepath.Dir(harness.Program)+string(os.PathListSeparator)+os.Getenv("PATH"))
 			e.Setenv("NIXL_LIBRARY", os.Getenv("NIXL_LIBRARY"))
 			return nil
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "race" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			return harness.RaceEnabled, nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"perigee": func(ts *testscript.TestScript, neg bool, args []string) {
@@ -68,6 +78,14 @@ func TestScripts(t *testing.T) {
 				if !slices.Equal(before, after) {
 					ts.Fatalf("files before: %q, after: %q", before, after)
 				}
+			},
+			"write": func(ts *testscript.TestScript, _ bool, args []string) {
+				if len(args) != 2 {
+					ts.Fatalf("usage: write FILE TEXT")
+				}
+				text, err := strconv.Unquote(`"` + strings.ReplaceAll(args[1], `"`, `\"`) + `"`)
+				ts.Check(err)
+				ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o644))
 			},
 			"need-nixl": func(ts *testscript.TestScript, _ bool, _ []string) {
 				if os.Getenv("NIXL_LIBRARY") == "" {

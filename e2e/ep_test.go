@@ -48,8 +48,7 @@ func TestExperts(t *testing.T) {
 
 func checkExpertsJSON(t *testing.T, path string) {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	must.Do(t, err)
+	data := must.Read(t, path)
 	var got struct {
 		Config  struct{ Tokens []int } `json:"config"`
 		Results map[string]struct {
@@ -123,8 +122,7 @@ func TestExpertsFailedInJSON(t *testing.T) {
 		t.Fatalf("exit code %d, %s", o.Code, o.Stderr)
 	}
 	harness.Contains(t, "stdout", o.Stdout, "Data Plane (e2e): 0/2 ranks passed\n", "\n  Rank 1: ")
-	data, err := os.ReadFile(filepath.Join(dir, "out.json"))
-	must.Do(t, err)
+	data := must.Read(t, filepath.Join(dir, "out.json"))
 	var got struct {
 		Results map[string]struct {
 			Results []struct {

@@ -280,8 +280,7 @@ func TestKVBenchOutput(t *testing.T) {
 	if *update {
 		must.Do(t, os.WriteFile(golden, []byte(got), 0o644))
 	}
-	want, err := os.ReadFile(golden)
-	must.Do(t, err)
+	want := must.Read(t, golden)
 	must.Equal(t, string(want), got)
 }
 

@@ -21,8 +21,7 @@ import (
 // minute returns a fresh folder with the trace of docs/replay.md.
 func minute(t *testing.T) (dir string) {
 	t.Helper()
-	text, err := os.ReadFile("../docs/minute.jsonl")
-	must.Do(t, err)
+	text := must.Read(t, "../docs/minute.jsonl")
 	return harness.Files(t, map[string]string{"minute.jsonl": string(text)})
 }
 
@@ -34,8 +33,7 @@ func replaying(engine string, more ...string) []string {
 
 // Every command of docs/replay.md runs as it stands there.
 func TestReplayPage(t *testing.T) {
-	text, err := os.ReadFile("../docs/replay.md")
-	must.Do(t, err)
+	text := must.Read(t, "../docs/replay.md")
 	commands := "set -e\n"
 	for _, m := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
 		commands += m[1]
@@ -185,8 +183,7 @@ func TestReplayThatEndsLate(t *testing.T) {
 // Bytes that are known beforehand move for real, each copy of them: of latent vectors, and of KV heads beyond which
 // there are ranks.
 func TestReplayMovesCopies(t *testing.T) {
-	text, err := os.ReadFile("../internal/model/testdata/kv-moves/moves.json")
-	must.Do(t, err)
+	text := must.Read(t, "../internal/model/testdata/kv-moves/moves.json")
 	var doc struct {
 		Cases []struct {
 			Name, Model, Serving string

@@ -105,20 +105,20 @@ func TestReduceByDefinition(t *testing.T) {
 			}
 		}
 		worlds, _ := NewInMemory(n)
-		mustAll(t, everywhere(worlds, func(w *World) error {
+		must.Do(t, everywhere(worlds, func(w *World) error {
 			got, err := AllReduce(w.All(), numbers[w.Rank()], how)
 			if err == nil && !slices.Equal(got, want) {
 				err = fmt.Errorf("%s gave %v, want %v", how, got, want)
 			}
 			return err
-		}))
+		})...)
 	})
 }
 
 // Latest is the reduction of each number apart, round by round.
 func TestLatest(t *testing.T) {
 	worlds, _ := NewInMemory(4)
-	mustAll(t, everywhere(worlds, func(w *World) error {
+	must.Do(t, everywhere(worlds, func(w *World) error {
 		for round := range int64(50) {
 			rank := int64(w.Rank())
 			got, err := w.All().Latest([2]int64{100*(50-round) + rank, (rank + round) % 4})
@@ -127,7 +127,7 @@ func TestLatest(t *testing.T) {
 			}
 		}
 		return nil
-	}))
+	})...)
 }
 
 // Groups of the same ranks in another order take their rounds in one place.
@@ -149,7 +149,7 @@ func TestLatestInGroupsOfTheSameRanks(t *testing.T) {
 		}
 		return nil
 	})
-	mustAll(t, errs)
+	must.Do(t, errs...)
 }
 
 // A rank that waits in a barrier has agreed on nothing, on one host or on several.

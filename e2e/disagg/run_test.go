@@ -427,8 +427,7 @@ func TestOneOfTwoServersDies(t *testing.T) {
 `)
 		want := c.code
 		c := s.run(12)["a"]
-		nodes, err := os.ReadFile(filepath.Join(c.Dir, "nodes.txt"))
-		must.Do(t, err)
+		nodes := must.Read(t, filepath.Join(c.Dir, "nodes.txt"))
 		text := fmt.Sprintf("SERVER_0 on %s has ended with code %d", strings.Fields(string(nodes))[1], want)
 		// srun itself waits for the other server, half a minute.
 		began, err := os.Stat(filepath.Join(c.Dir, "nodes.txt"))
@@ -459,8 +458,7 @@ func TestServerEndsWithItsGroup(t *testing.T) {
 `)
 	}
 	for name, c := range s.run(12, "--batch-size", "0") {
-		nodes, err := os.ReadFile(filepath.Join(c.Dir, "nodes.txt"))
-		must.Do(t, err)
+		nodes := must.Read(t, filepath.Join(c.Dir, "nodes.txt"))
 		want := fmt.Sprintf("SERVER_0 on %s has ended with code %d", strings.Fields(string(nodes))[1], ways[name].code)
 		if !strings.Contains(strings.Join(c.Reasons, "\n"), want) || !strings.Contains(c.Diagnosis, "RuntimeError: CUDA out of memory") {
 			t.Errorf("%s: wanted %q, got %q\n%s", name, want, c.Reasons, c.Diagnosis)

@@ -93,8 +93,7 @@ func TestOpenRefuses(t *testing.T) {
 	// Damage after the beginning shows while it is read.
 	path += ".gz"
 	must.Do(t, full(t).Write(path))
-	data, err := os.ReadFile(path)
-	must.Do(t, err)
+	data := must.Read(t, path)
 	must.Do(t, os.WriteFile(path, data[:len(data)-6], 0o644))
 	r, err := result.Open(path)
 	if err == nil {

@@ -19,8 +19,7 @@ import (
 // fixture is a host as testdata describes it: files below its root, statistics of ethtool, interfaces with an address.
 func fixture(t *testing.T, name string) Network {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", name+".txt"))
-	must.Do(t, err)
+	text := must.Read(t, filepath.Join("testdata", name+".txt"))
 	files, addresses, stats := map[string]string{}, map[string]bool{}, map[string]map[string]int64{}
 	for line := range strings.Lines(string(text)) {
 		key, value, ok := strings.Cut(strings.TrimSpace(line), " = ")

@@ -47,8 +47,7 @@ func writeFile(t *testing.T, name, text string) string {
 
 func readFile(t *testing.T, path string) string {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	must.Do(t, err)
+	b := must.Read(t, path)
 	return string(b)
 }
 

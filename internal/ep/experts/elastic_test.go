@@ -40,14 +40,14 @@ func playPlan(t *testing.T, text string) (outcomes []Outcome) {
 			t.Errorf("%d of %d phases were handed on when they were over", len(each), len(outcomes))
 		}
 	}()
-	mustAll(t, traffictest.Worlds(t, n, func(w *spmd.World) error {
+	must.Do(t, traffictest.Worlds(t, n, func(w *spmd.World) error {
 		w.SetTimeout(5 * time.Minute)
 		list, err := e.Play(w, engine, nixl.AgentConfig{Progress: "auto"})
 		if w.Rank() == 0 {
 			outcomes = list
 		}
 		return err
-	}))
+	})...)
 	return outcomes
 }
 

@@ -2,7 +2,6 @@ package metric
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -15,8 +14,7 @@ import (
 
 // The documentation has a row for every metric, with its unit, and no other row.
 func TestDocumented(t *testing.T) {
-	data, err := os.ReadFile("../../../docs/thresholds.md")
-	must.Do(t, err)
+	data := must.Read(t, "../../../docs/thresholds.md")
 	_, section, _ := strings.Cut(string(data), "## Metrics")
 	documented := map[string]bool{}
 	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|").FindAllStringSubmatch(section, -1) {

@@ -2,6 +2,8 @@
 package must
 
 import (
+	"errors"
+	"os"
 	"strings"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,12 +18,20 @@ type T interface {
 	Helper()
 }
 
-// Do ends the test at an error, as of the code that prepares what is tested.
-func Do(t T, err error) {
+// Do ends the test at errors, as of the code that prepares what is tested, or of all ranks.
+func Do(t T, errs ...error) {
 	t.Helper()
-	if err != nil {
+	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Read returns the content of a file.
+func Read(t T, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	Do(t, err)
+	return data
 }
 
 // Equal ends the test with the differences between two values.

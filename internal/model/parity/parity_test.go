@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -39,8 +38,7 @@ func texts(t testing.TB, pairs ...[2]string) []Reading {
 
 // The files of truth.json give its verdicts.
 func TestTruth(t *testing.T) {
-	data, err := os.ReadFile("testdata/truth.json")
-	must.Do(t, err)
+	data := must.Read(t, "testdata/truth.json")
 	var truth struct {
 		Expected int64 `json:"expected_bytes"`
 		Cases    []struct {
@@ -54,10 +52,9 @@ func TestTruth(t *testing.T) {
 		t.Fatalf("%v, %d bytes, %d cases", err, truth.Expected, len(truth.Cases))
 	}
 	for _, c := range truth.Cases {
-		reading := Reading{}
-		if reading.After, err = Read(context.Background(), filepath.Join("testdata", c.Metrics)); err != nil {
-			t.Fatal(err)
-		}
+		after, err := Read(context.Background(), filepath.Join("testdata", c.Metrics))
+		must.Do(t, err)
+		reading := Reading{After: after}
 		if c.Before != "" {
 			if reading.Before, err = Read(context.Background(), filepath.Join("testdata", c.Before)); err != nil {
 				t.Fatal(err)
@@ -292,8 +289,7 @@ func FuzzText(f *testing.F) {
 		f.Fatal(err, files)
 	}
 	for _, name := range files {
-		text, err := os.ReadFile(name)
-		must.Do(f, err)
+		text := must.Read(f, name)
 		f.Add(text, []byte("agent_tx_bytes_total 5"))
 	}
 	f.Fuzz(func(t *testing.T, after, before []byte) {

@@ -679,9 +679,7 @@ func TestWords(t *testing.T) {
 		"":     `--columns: wanted one of p50, by rank, got ""`,
 	} {
 		p := playScript(t, 1, body(`options.words("columns", "`+text+`", { "p50", "by rank" })`), nil)
-		if err := p.failed(); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %s", text, err, want)
-		}
+		must.Fail(t, p.failed(), fault.Usage, want)
 	}
 	if err := playScript(t, 1, body(`options.words("columns", "p50", { "p50", 3 })`), nil).failed(); fault.KindOf(err) != fault.Script {
 		t.Error(err)

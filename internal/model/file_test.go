@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // groupsText is a file of groups, one a line.
@@ -116,9 +117,7 @@ func TestGroupsRefused(t *testing.T) {
 		"kind: full, layers: all, kv_heads: 2, head_dim: 8}\nstate_dtype: [a]\nx: {": "m.yaml:5: state_dtype: wanted",
 	} {
 		_, err := parse(groupsText(10, text))
-		if err == nil || fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: got %v, wanted %s", text, err, says)
-		}
+		must.Fail(t, err, fault.Input, says)
 	}
 	for text, says := range map[string]string{
 		"model_name: m\nnum_layers: 3\ngroups: []":                           "m.yaml:3: groups: wanted",

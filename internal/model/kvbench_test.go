@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 func TestFamilies(t *testing.T) {
@@ -69,9 +70,7 @@ func TestKVBenchRefused(t *testing.T) {
 		{"num_layers: 10", "num_layers: 10\nexperts_per_token: 4", "m.yaml:3: experts_per_token: experts_per_token is 4, more than the 0 experts"},
 	} {
 		_, err := parse(strings.Replace(qwen, tt.from, tt.to, 1))
-		if err == nil || fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), tt.says) {
-			t.Errorf("%q instead of %q: got %v, wanted %s", tt.to, tt.from, err, tt.says)
-		}
+		must.Fail(t, err, fault.Input, tt.says)
 	}
 }
 

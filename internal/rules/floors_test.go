@@ -5,14 +5,14 @@ package rules
 // everything it imports.
 var floors = []string{
 	`docs e2e e2e/disagg e2e/dist e2e/hosts e2e/launchers internal/ep/moe/numeric internal/kit/clock
-	internal/kit/crowd internal/kit/fuzztest internal/kit/jsonkeys internal/kit/lazyre internal/kit/memory internal/kit/must
+	internal/kit/crowd internal/kit/fuzztest internal/kit/jsonkeys internal/kit/lazyre internal/kit/memory
 	internal/kit/pack internal/kit/page/pagetest internal/kit/plaintext internal/kit/procfs internal/kit/sbom
 	internal/kit/secret internal/kit/size internal/kit/slurm internal/kit/stats internal/kit/version
 	internal/rules internal/serving/laws internal/trace/blockcache internal/trace/grid internal/traffic
 	nixl/device/devicetest spmd/boot/pmix spmd/spmdtest spmd/wire`,
 	`internal/kit/fault internal/kit/page internal/kit/table internal/kit/value internal/serving/benchlog
 	internal/traffic/series nixl spmd/host`,
-	`internal/kit/expr internal/kit/file internal/traffic/cpuwait internal/traffic/overlap nixl/internal/kernel
+	`internal/kit/expr internal/kit/file internal/kit/must internal/traffic/cpuwait internal/traffic/overlap nixl/internal/kernel
 	spmd/boot/watch`,
 	`internal/kit/cli internal/kit/conf internal/kit/junit internal/model/parity internal/traffic/matrix
 	lua/pattern nixl/device nixl/nixltest scenarios spmd/boot`,

@@ -232,8 +232,7 @@ func sources(t *testing.T, endings ...string) []string {
 
 func read(t *testing.T, name string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(root, name))
-	must.Do(t, err)
+	data := must.Read(t, filepath.Join(root, name))
 	return data
 }
 

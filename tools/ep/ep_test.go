@@ -184,8 +184,7 @@ var example = regexp.MustCompile("(?m)^```console\n\\$ perigee ep (.*)\n((?s:.*?
 
 // TestDocumentation runs the examples that need no ranks.
 func TestDocumentation(t *testing.T) {
-	text, err := os.ReadFile("../../docs/ep.md")
-	must.Do(t, err)
+	text := must.Read(t, "../../docs/ep.md")
 	t.Chdir(t.TempDir())
 	must.Do(t, os.WriteFile("loads.txt", []byte("90 132 40 61 104 165 39 4 73 56 183 86\n"), 0o600))
 	examples := example.FindAllStringSubmatch(string(text), -1)

@@ -47,8 +47,7 @@ func writeFile(t *testing.T, name, text string) string {
 
 func readFile(t *testing.T, path string) string {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	must.Do(t, err)
+	b := must.Read(t, path)
 	return string(b)
 }
 
@@ -61,16 +60,6 @@ func names(t *testing.T, folder string) []string {
 		found = append(found, e.Name())
 	}
 	return found
-}
-
-func wantFault(t *testing.T, err error, kind fault.Kind, says string) {
-	t.Helper()
-	if err == nil {
-		t.Fatalf("no error, wanted %q", says)
-	}
-	if text := err.Error() + " | " + fault.HintOf(err); fault.KindOf(err) != kind || !strings.Contains(text, says) {
-		t.Errorf("got %q of kind %v\nwanted %q of kind %v", text, fault.KindOf(err), says, kind)
-	}
 }
 
 // goldenCase is a run of the original generator with draws fed to it.

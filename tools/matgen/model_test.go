@@ -9,6 +9,7 @@ import (
 	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 	"perigee/internal/model"
 )
 
@@ -106,7 +107,7 @@ func TestModelFileErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		_, err := run(t, "--num-prefill-nodes", "1", "--num-decode-nodes", "1", "--dry-run", "--model-file", writeFile(t, "m.yaml", tt.yaml))
-		wantFault(t, err, fault.Input, tt.says)
+		must.Fail(t, err, fault.Input, tt.says)
 	}
 	path := writeFile(t, "m.yaml", qwenYAML)
 	for _, tt := range []struct{ flag, value, says string }{
@@ -119,10 +120,10 @@ func TestModelFileErrors(t *testing.T) {
 			args = append(args, tt.value)
 		}
 		_, err := run(t, args...)
-		wantFault(t, err, fault.Usage, tt.says)
+		must.Fail(t, err, fault.Usage, tt.says)
 	}
 	_, err := run(t, "--num-prefill-nodes", "1", "--num-decode-nodes", "1", "--model-file", "no/such.yaml")
-	wantFault(t, err, fault.Input, "no/such.yaml")
+	must.Fail(t, err, fault.Input, "no/such.yaml")
 }
 
 // TestWindow counts the bytes of GPT-OSS 120B by hand: 18 layers keep all

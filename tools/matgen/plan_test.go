@@ -298,9 +298,7 @@ func TestContextParallel(t *testing.T) {
 		"--decode-tp", "4", "--isl-list", writeFile(t, "l", "1000"))
 	const part = 516096000 / 8
 	want := []Cell{{0, 4, part}, {2, 4, part}, {0, 5, part}, {2, 5, part}, {1, 6, part}, {3, 6, part}, {1, 7, part}, {3, 7, part}}
-	if diff := cmp.Diff(want, w.Cells(w.Patterns[0])); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, want, w.Cells(w.Patterns[0]))
 }
 
 func TestReplicas(t *testing.T) {
@@ -426,9 +424,7 @@ func TestUnequalWorkers(t *testing.T) {
 		got = append(got, [2]int{p.PrefillWorker, p.DecodeWorker})
 	}
 	want := [][2]int{{0, 0}, {1, 1}, {0, 2}, {1, 0}, {0, 1}, {1, 2}, {0, 0}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, want, got)
 }
 
 func TestRefused(t *testing.T) {
@@ -513,14 +509,14 @@ func TestRefused(t *testing.T) {
 	}
 	for _, tt := range tests {
 		_, err := run(t, append(slices.Clone(good), append(tt.args, "--dry-run")...)...)
-		t.Run(strings.Join(tt.args, " "), func(t *testing.T) { wantFault(t, err, fault.Usage, tt.says) })
+		t.Run(strings.Join(tt.args, " "), func(t *testing.T) { must.Fail(t, err, fault.Usage, tt.says) })
 	}
 	for _, tt := range customTests {
 		_, err := run(t, append(slices.Clone(custom), append(tt.args, "--dry-run")...)...)
-		t.Run(strings.Join(tt.args, " "), func(t *testing.T) { wantFault(t, err, fault.Usage, tt.says) })
+		t.Run(strings.Join(tt.args, " "), func(t *testing.T) { must.Fail(t, err, fault.Usage, tt.says) })
 	}
 	_, err := run(t, append(slices.Clone(good[:4]), "--num-heads", "4", "--dry-run")...)
-	wantFault(t, err, fault.Usage, "--hidden-size, --num-layers, --num-kv-heads, --dtype-size missing")
+	must.Fail(t, err, fault.Usage, "--hidden-size, --num-layers, --num-kv-heads, --dtype-size missing")
 }
 
 // TestNoFloatBeyond53Bits plans caches whose bytes no float64 can hold.

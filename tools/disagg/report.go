@@ -12,7 +12,6 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
-	"perigee/internal/kit/file"
 	"perigee/internal/kit/lazyre"
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/table"
@@ -24,7 +23,7 @@ import (
 // ReportCmd is `perigee disagg report`.
 type ReportCmd struct {
 	Paths  []string `arg:"" name:"path" help:"Output folders of runs, or CSV files of figures; several make a history."`
-	Output string   `short:"o" default:"disagg.html" placeholder:"FILE" help:"Page to write [disagg.html]."`
+	Output string   `short:"o" default:"disagg.html" placeholder:"FILE" help:"Page to write [disagg.html]; - is the standard output."`
 	Title  string   `default:"Disaggregated serving" placeholder:"TEXT" help:"Title of the page."`
 	Alpha  float64  `default:"0.05" placeholder:"P" help:"Intervals of medians hold with the probability 1-P [0.05]."`
 	Format string   `enum:"page,text,json" default:"page" help:"page, or the figures as text or json on standard output."`
@@ -63,8 +62,8 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 		return printFigures(s.Out, series, c.Alpha)
 	}
 	o := report.Options{Title: c.Title, Alpha: c.Alpha, Generator: "perigee " + version.Get().String()}
-	err = file.Write(c.Output, func(w io.Writer) error { return report.WritePage(w, cases, series, o) })
-	if err != nil {
+	err = cli.WriteTo(c.Output, s.Out, func(w io.Writer) error { return report.WritePage(w, cases, series, o) })
+	if err != nil || c.Output == "-" {
 		return err
 	}
 	_, err = fmt.Fprintf(s.Out, "%s, %s; written to %s\n", cli.Count(len(cases), "case"),

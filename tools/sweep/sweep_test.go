@@ -241,7 +241,7 @@ func TestOutputIsNoInput(t *testing.T) {
 	in := Input{Dirs: []string{dir}, RoundISL: 10, RoundOSL: 1}
 	for name, run := range map[string]func() error{
 		"report": func() error {
-			return (&ReportCmd{Input: in, Output: file, X: "Thpt_per_User", Y: "Thpt_per_GPU"}).Run(s)
+			return (&ReportCmd{Input: in, Output: file, Format: "page", X: "Thpt_per_User", Y: "Thpt_per_GPU"}).Run(s)
 		},
 		"plot": func() error { return (&PlotCmd{Input: in, Output: link, X: "Thpt_per_User", Y: "Thpt_per_GPU"}).Run(s) },
 	} {

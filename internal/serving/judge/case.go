@@ -18,6 +18,9 @@ import (
 // CaseName is the name of the file in a result folder that holds the case.
 const CaseName = "verdict.json"
 
+// FiguresName is the name of the file in an output folder that collects the figures of all cases.
+const FiguresName = "perf_script_test_results.csv"
+
 // Case is a case's verdict with what was asked for and where it ran, as it stands
 // in its result folder and in the list of a run.
 type Case struct {

@@ -56,6 +56,25 @@ func (f *finder) add(path string) error {
 	return nil
 }
 
+// Holds reports whether a file, or one in a folder and those below it, is of a serving benchmark: a report of llm-d, or
+// what a client has written.
+func Holds(path string) bool {
+	f := finder{seen: map[string]int{}}
+	if f.add(path) != nil {
+		return false
+	}
+	return slices.ContainsFunc(f.sorted(), func(file found) bool {
+		if isReport(file.path) {
+			return true
+		}
+		if isResult(file.path) && HasResult(file.absolute) {
+			return false
+		}
+		list, err := clientRuns(file)
+		return err == nil && len(list) > 0
+	})
+}
+
 // walk looks for reports in a folder and those below it. Links are not followed.
 func (f *finder) walk(path, absolute string) error {
 	return filepath.WalkDir(absolute, func(at string, d fs.DirEntry, err error) error {
@@ -83,7 +102,7 @@ func (f *finder) walk(path, absolute string) error {
 		case isReport(name) && !d.Type().IsRegular():
 			file.err = fault.New(fault.Input, "%s: wanted a regular file, got a device, pipe or socket", file.path)
 			f.take(file)
-		case isReport(name), isResult(name) && d.Type().IsRegular() && hasResult(at):
+		case isReport(name), isResult(name) && d.Type().IsRegular() && HasResult(at):
 			f.take(file)
 		case mayBeOfClient(name) && d.Type().IsRegular():
 			file.open = true

@@ -22,7 +22,7 @@ type ReportCmd struct {
 	Scenario *int     `placeholder:"I" help:"Scenario that the page shows first [the one with the most runs]."`
 	X        string   `default:"Thpt_per_User" completes:"columns" placeholder:"COLUMN" help:"Column of the x axis at first."`
 	Y        string   `default:"Thpt_per_GPU" completes:"columns" placeholder:"COLUMN" help:"Column of the y axis at first."`
-	SLO      []string `name:"slo" sep:"none" placeholder:"COLUMN<=N" help:"Bound that the page begins with. Can be repeated."`
+	SLO      []string `name:"slo" sep:"none" placeholder:"COLUMN<=N" help:"Bound that the page begins with, such as P90_TTFT_ms<=500, TTFT<=500ms, or 20s of whole requests. Can be repeated."`
 }
 
 // Run writes the page.
@@ -43,9 +43,8 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 			return err
 		}
 	}
-	if sc, err := d.scenario(c.Scenario); err == nil { // else there are several
-		o.Best = runs.Best(sc.Runs, o.SLOs, d.split...)
-	}
+	d.settle(s, o.SLOs)
+	o.Best = d.best(c.Scenario, o.SLOs)
 	if c.Format != "page" {
 		return c.print(s, d, o.Best)
 	}

@@ -68,7 +68,7 @@ func OfAll(paths []string) (Kind, error) {
 	for _, path := range paths[1:] {
 		if other := Of(path); other != kind {
 			return "", fault.New(fault.Usage, "%s holds %s, and %s %s: wanted one kind", paths[0], kind, path, other).
-				WithHint("each kind takes a command of its own")
+				WithHint("give a command for each kind")
 		}
 	}
 	return kind, nil

@@ -19,7 +19,7 @@ func Best(all []*Run, slos []SLO, split ...*Column) string {
 	all = slices.DeleteFunc(slices.Clone(all), func(r *Run) bool {
 		return r.Transfer || len(r.OffFront) > 0 || !(r.OutputTokens > 0)
 	})
-	if len(all) < 2 {
+	if len(all) == 0 || len(all) == 1 && len(slos) == 0 {
 		return ""
 	}
 	rate, unit := (*Run).ThptPerGPU, "tok/s/GPU"

@@ -51,7 +51,7 @@ func Of(path string) Kind {
 	return Result
 }
 
-// hasFigures reports whether a file begins like one of figures that perigee disagg or TensorRT-LLM's tests have written.
+// hasFigures reports whether a file begins like one of figures, of perigee disagg or TensorRT-LLM's tests.
 func hasFigures(path string) bool {
 	file, err := os.Open(path)
 	if err != nil {

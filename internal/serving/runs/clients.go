@@ -62,7 +62,8 @@ func ofLevel(l *benchlog.Level, json bool) *Run {
 	r.InputLength, r.OutputLength = ratio(f.InputTokens, f.Completed), ratio(f.OutputTokens, f.Completed)
 	r.Requests, r.InputTokens, r.OutputTokens, r.TotalTokens = f.RequestRate, f.InputRate, f.OutputRate, f.TotalRate
 	if l.PerGPU {
-		r.Notes = append(r.Notes, "the rates of tokens are those of a GPU, of how many is not known: they are left out")
+		r.perGPU = l.Throughput
+		r.Notes = append(r.Notes, "the rates of tokens are those of a GPU, of how many is not known: those of all are left out")
 	}
 	for kind := range NTPOT {
 		if s, known := f.Latency[latencyNames[kind]]; known {

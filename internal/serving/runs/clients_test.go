@@ -85,7 +85,7 @@ func TestNamedClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	wrong := filepath.Join(dir, "wrong.json")
-	if err := os.WriteFile(wrong, []byte(strings.Replace(string(text), `"completed": 40`, `"completed": 4`, 1)), 0o600); err != nil {
+	if err := os.WriteFile(wrong, []byte(strings.Replace(string(text), `"completed":40`, `"completed":4`, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	in, err := Load([]string{path, wrong}, DefaultLoadOptions())

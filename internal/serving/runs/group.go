@@ -128,7 +128,8 @@ func (r *Run) SameWork(o *Run) bool {
 	near := func(a, b float64) bool {
 		return math.IsNaN(a) && math.IsNaN(b) || max(a, b) <= likeLengths*min(a, b)
 	}
-	return r.Model == o.Model && r.GPU() == o.GPU() && near(r.InputLength, o.InputLength) && near(r.OutputLength, o.OutputLength)
+	return r.Model == o.Model && r.GPU() == o.GPU() &&
+		near(r.InputLength, o.InputLength) && near(r.OutputLength, o.OutputLength)
 }
 
 // Configuration is a setup of engines whose load was swept, with its runs in

@@ -24,8 +24,8 @@ var floors = []string{
 	`e2e/bench/transfer e2e/internal/harness internal/ep/experts internal/figures internal/figures/metric
 	internal/serving/judge internal/serving/plan internal/traffic/play lua/files tools/sweep/plot tools/trace`,
 	`e2e/bench/barrier e2e/bench/job e2e/bench/replay e2e/bench/truth internal/replay/outcome
-	internal/serving/batch lua/objects tools/disagg/report tools/inspect tools/sweep`,
-	`internal/experiment internal/serving/given tools/disagg tools/simulate`,
+	internal/serving/batch internal/serving/given lua/objects tools/disagg/report tools/inspect tools/sweep`,
+	`internal/experiment tools/disagg tools/simulate`,
 	`lua/modules tools/compare tools/report`,
 	// One floor, so that no module imports another.
 	`lua/modules/clock lua/modules/config lua/modules/matrix lua/modules/moe lua/modules/options

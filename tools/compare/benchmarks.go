@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -14,35 +13,17 @@ import (
 	"perigee/internal/serving/runs"
 )
 
-// level is a load of a configuration, with the runs of both sides: repeats of one side are in one level.
-type level struct {
-	name              string  // of the configuration: its folder below that of the side, or its engines
-	concurrency, rate float64 // NaN where it is not known
-	runs              [2][]*runs.Run
-}
-
-// String names the level.
-func (l level) String() string {
-	load := "any load"
-	switch {
-	case !math.IsNaN(l.concurrency):
-		load = fmt.Sprintf("concurrency %g", l.concurrency)
-	case !math.IsNaN(l.rate):
-		load = fmt.Sprintf("%g req/s", l.rate)
-	}
-	return strings.TrimPrefix(l.name+" at "+load, " at ")
-}
-
-// first is one of the runs.
-func (l level) first() *runs.Run { return slices.Concat(l.runs[:]...)[0] }
-
 // benchmarks compares serving benchmarks, such as two releases of a sweep, level by level.
 func (c *Cmd) benchmarks(sides [2][]string) (*Report, error) {
 	if c.Metric != "latency_ms" || c.Pairs != "auto" {
 		return nil, fault.New(fault.Usage, "--metric and --pairs have no effect: %s holds serving benchmarks", c.Old)
 	}
 	r := &Report{Options: Options{Alpha: c.Alpha}, Sides: [2]string{c.Old, c.New}}
-	var levels []*level
+	var levels []*runs.Level
+	doubts := runs.Doubts{AllowImplausible: c.Force}
+	if c.Force {
+		doubts.MaxFailed = 100
+	}
 	for side, paths := range sides {
 		kept := 0
 		for _, path := range paths {
@@ -53,7 +34,7 @@ func (c *Cmd) benchmarks(sides [2][]string) (*Report, error) {
 			for _, f := range got.Skipped {
 				r.Remarks = append(r.Remarks, "skipped "+cli.Shortened(f.Err.Error()))
 			}
-			runs.Doubts{AllowImplausible: c.Force, MaxFailed: map[bool]float64{true: 100}[c.Force]}.Mark(got.Runs)
+			doubts.Mark(got.Runs)
 			for _, run := range got.Runs {
 				if err := cmp.Or(cli.NotOver(c.Page, run.File), cli.NotOver(c.JUnit, run.File, c.Page)); err != nil {
 					return nil, err
@@ -62,9 +43,10 @@ func (c *Cmd) benchmarks(sides [2][]string) (*Report, error) {
 				case run.Transfer:
 					r.Remarks = append(r.Remarks, run.File+": a result of perigee, which is no serving benchmark, is left out")
 				case len(run.OffFront) > 0:
-					r.Remarks = append(r.Remarks, fmt.Sprintf("%s is left out (--force counts it): %s", run.File, run.OffFront[0]))
+					r.Remarks = append(r.Remarks,
+						fmt.Sprintf("%s is left out (--force counts it): %s", run.File, run.OffFront[0]))
 				default:
-					levels, kept = place(levels, side, nameIn(path, run), run), kept+1
+					levels, kept = runs.Place(levels, side, path, run), kept+1
 				}
 			}
 		}
@@ -73,58 +55,31 @@ func (c *Cmd) benchmarks(sides [2][]string) (*Report, error) {
 				WithHint("perigee sweep report says of each file what was read and why it may be doubtful")
 		}
 	}
-	slices.SortStableFunc(levels, func(a, b *level) int {
-		return cmp.Or(runs.Natural(a.name, b.name), cmp.Compare(a.concurrency, b.concurrency), cmp.Compare(a.rate, b.rate))
-	})
+	runs.SortLevels(levels)
 	return r, r.compareLevels(levels)
 }
 
-// nameIn names the configuration of a run that was found below a path: the folder of a client's file, the engines of a
-// report, with the folders above those below the path. So the same configuration has one name on both sides.
-func nameIn(path string, r *runs.Run) string {
-	folder, err := filepath.Rel(path, filepath.Dir(r.File))
-	if err != nil || strings.HasPrefix(folder, "..") { // the path is the file
-		folder = "."
-	}
-	if r.Label == "" {
-		return filepath.Join(filepath.Dir(folder), r.Name())
-	}
-	return strings.TrimPrefix(folder, ".")
-}
-
-// place puts a run of a side into its level.
-func place(levels []*level, side int, name string, r *runs.Run) []*level {
-	same := func(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }
-	i := slices.IndexFunc(levels, func(l *level) bool {
-		return l.name == name && same(l.concurrency, r.Concurrency) && same(l.rate, r.Rate) && l.first().SameWork(r)
-	})
-	if i < 0 {
-		i, levels = len(levels), append(levels, &level{name: name, concurrency: r.Concurrency, rate: r.Rate})
-	}
-	levels[i].runs[side] = append(levels[i].runs[side], r)
-	return levels
-}
-
 // columnsOfLevels are the columns of a level that are compared, behind the rate of output tokens.
-var columnsOfLevels = []string{"Request_Throughput", "Mean_TTFT_ms", "P99_TTFT_ms", "Mean_TPOT_ms", "Mean_ITL_ms", "Mean_E2EL_ms"}
+var columnsOfLevels = []string{"Request_Throughput", "Mean_TTFT_ms", "P99_TTFT_ms", "Mean_TPOT_ms", "Mean_ITL_ms",
+	"Mean_E2EL_ms"}
 
 // compareLevels fills the report with the rows of all levels, and judges them together.
-func (r *Report) compareLevels(levels []*level) error {
+func (r *Report) compareLevels(levels []*runs.Level) error {
 	var only [2][]string
 	lead := "Thpt_per_GPU"
-	both := slices.DeleteFunc(slices.Clone(levels), func(l *level) bool {
-		r.OldN, r.NewN = max(r.OldN, len(l.runs[0])), max(r.NewN, len(l.runs[1]))
-		for side := range l.runs {
-			if len(l.runs[1-side]) == 0 {
+	both := slices.DeleteFunc(slices.Clone(levels), func(l *runs.Level) bool {
+		r.OldN, r.NewN = max(r.OldN, len(l.Runs[0])), max(r.NewN, len(l.Runs[1]))
+		for side := range l.Runs {
+			if len(l.Runs[1-side]) == 0 {
 				only[side] = append(only[side], l.String())
 			}
-			for _, run := range l.runs[side] {
+			for _, run := range l.Runs[side] {
 				if math.IsNaN(run.ThptPerGPU()) {
 					lead = "Output_Token_Throughput"
 				}
 			}
 		}
-		return len(l.runs[0]) == 0 || len(l.runs[1]) == 0
+		return len(l.Runs[0]) == 0 || len(l.Runs[1]) == 0
 	})
 	if len(both) == 0 {
 		return fault.New(fault.Input, "no level of a configuration is on both sides: OLD has %s, NEW has %s",
@@ -159,8 +114,8 @@ func (r *Report) compareLevels(levels []*level) error {
 		}
 	}
 	if !r.Judged {
-		r.Advice = fmt.Sprintf("%s against %s of a level: too few for a verdict at alpha %g, which takes %d on each side: repeat "+
-			"the benchmark, with the files of all repeats in the folder of the configuration", cli.Count(r.OldN, "run"),
+		r.Advice = fmt.Sprintf("%s against %s of a level: too few for a verdict at alpha %g, which takes %d on each side: "+
+			"repeat the benchmark, with the files of all repeats in the folder of the configuration", cli.Count(r.OldN, "run"),
 			cli.Count(r.NewN, "run"), r.Options.Alpha, RunsNeeded(r.Options.Alpha))
 	}
 	r.Headline = r.sayLevels(len(both))
@@ -177,14 +132,14 @@ func firstOf(list []string) string {
 }
 
 // rowOf compares a level in a column.
-func (r *Report) rowOf(l *level, column *runs.Column) Row {
+func (r *Report) rowOf(l *runs.Level, column *runs.Column) Row {
 	nan := math.NaN()
-	row := Row{Metric: column.Name, Pattern: -1, Name: l.String(), Sender: -1, Receiver: -1, Low: nan, High: nan, P: nan,
-		Q: nan, RankP: nan, Verdict: Same, better: column.Better, of: levelRow}
+	row := Row{Metric: column.Name, Pattern: -1, Name: l.String(), Sender: -1, Receiver: -1, Low: nan, High: nan,
+		P: nan, Q: nan, RankP: nan, Verdict: Same, better: column.Better, of: levelRow}
 	var values [2][]float64
 	for side, n := range []int{r.OldN, r.NewN} {
 		values[side] = slices.Repeat([]float64{nan}, n)
-		for i, run := range l.runs[side] {
+		for i, run := range l.Runs[side] {
 			values[side][i] = column.Of(run).Value()
 		}
 	}
@@ -219,8 +174,8 @@ func (r *Report) sayLevels(levels int) string {
 	if rest := levels - faster - slower; rest > 0 {
 		unlike = fmt.Sprintf(", %d without a change that is shown", rest)
 	}
-	text := fmt.Sprintf("%s on both sides: %d faster, %d slower%s, by %s", cli.Count(levels, "level"), faster, slower, unlike,
-		r.Options.Metric)
+	text := fmt.Sprintf("%s on both sides: %d faster, %d slower%s, by %s", cli.Count(levels, "level"), faster, slower,
+		unlike, r.Options.Metric)
 	if most == nil {
 		return text
 	}

@@ -14,7 +14,6 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
-	"perigee/internal/serving/batch"
 	"perigee/internal/serving/judge"
 	"perigee/internal/serving/runs/runstest"
 )
@@ -92,7 +91,7 @@ func TestOtherKinds(t *testing.T) {
 		dir := t.TempDir()
 		text := header + "test_benchmark[a]_con:1," + value + ",test_benchmark[a]_con:1,2026-01-01 00:00:0" + value[:1] +
 			",2026-01-01 00:01:00,60,SERVER_MEDIAN_TTFT\n"
-		err := os.Mkdir(filepath.Join(dir, batch.LogsFolder), 0o700)
+		err := os.Mkdir(filepath.Join(dir, judge.LogsFolder), 0o700)
 		if err = cmp.Or(err, os.WriteFile(filepath.Join(dir, judge.FiguresName), []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}

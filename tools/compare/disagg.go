@@ -33,7 +33,8 @@ func (c *Cmd) disagg(s cli.Streams) error {
 	run := &disagg.CompareCmd{}
 	k, err := cli.Parser(run, kong.NoDefaultHelp())
 	if err == nil {
-		_, err = k.Parse([]string{"--format=" + format, "--fail-on=" + c.FailOn, fmt.Sprintf("--alpha=%g", c.Alpha), "--", c.Old, c.New})
+		_, err = k.Parse([]string{"--format=" + format, "--fail-on=" + c.FailOn, fmt.Sprintf("--alpha=%g", c.Alpha),
+			"--", c.Old, c.New})
 	}
 	if err != nil {
 		return fault.New(fault.Usage, "%w", err)

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 
 	"perigee/internal/kit/fault"
-	"perigee/internal/serving/batch"
 	"perigee/internal/serving/judge"
 	"perigee/internal/serving/runs"
 	"perigee/internal/trace"
@@ -34,7 +33,7 @@ func Of(path string) Kind {
 		return Result
 	}
 	if info.IsDir() {
-		verdicts, _ := fs.Glob(os.DirFS(path), batch.LogsFolder+"/*/"+judge.CaseName)
+		verdicts, _ := fs.Glob(os.DirFS(path), judge.LogsFolder+"/*/"+judge.CaseName)
 		if _, err := os.Stat(filepath.Join(path, judge.FiguresName)); err == nil || len(verdicts) > 0 {
 			return Disagg
 		}

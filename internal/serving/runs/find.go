@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -59,20 +60,34 @@ func (f *finder) add(path string) error {
 // Holds reports whether a file, or one in a folder and those below it, is of a serving benchmark: a report of llm-d, or
 // what a client has written.
 func Holds(path string) bool {
-	f := finder{seen: map[string]int{}}
-	if f.add(path) != nil {
-		return false
+	for file := range benchmarks(path) {
+		return file != ""
 	}
-	return slices.ContainsFunc(f.sorted(), func(file found) bool {
-		if isReport(file.path) {
-			return true
+	return false
+}
+
+// Files lists the files of serving benchmarks below a path, as [Holds] knows them.
+func Files(path string) []string { return slices.Collect(benchmarks(path)) }
+
+// benchmarks goes over these files.
+func benchmarks(path string) iter.Seq[string] {
+	f := finder{seen: map[string]int{}}
+	err := f.add(path)
+	return func(yield func(string) bool) {
+		if err != nil {
+			return
 		}
-		if isResult(file.path) && HasResult(file.absolute) {
-			return false
+		for _, file := range f.sorted() {
+			is := isReport(file.path)
+			if !is && !(isResult(file.path) && HasResult(file.absolute)) {
+				list, err := clientRuns(file)
+				is = err == nil && len(list) > 0
+			}
+			if is && !yield(file.path) {
+				return
+			}
 		}
-		list, err := clientRuns(file)
-		return err == nil && len(list) > 0
-	})
+	}
 }
 
 // walk looks for reports in a folder and those below it. Links are not followed.

@@ -8,7 +8,7 @@ var floors = []string{
 	internal/kit/crowd internal/kit/fuzztest internal/kit/jsonkeys internal/kit/lazyre internal/kit/memory
 	internal/kit/pack internal/kit/page/pagetest internal/kit/plaintext internal/kit/procfs internal/kit/sbom
 	internal/kit/secret internal/kit/size internal/kit/slurm internal/kit/stats internal/kit/version
-	internal/rules internal/serving/laws internal/serving/runs/runstest internal/trace/blockcache internal/trace/grid internal/traffic
+	internal/rules internal/serving internal/serving/runs/runstest internal/trace/blockcache internal/trace/grid internal/traffic
 	nixl/device/devicetest spmd/boot/pmix spmd/spmdtest spmd/wire`,
 	`internal/kit/fault internal/kit/page internal/kit/table internal/serving/benchlog internal/traffic/series
 	nixl spmd/host`,

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"perigee/internal/kit/file"
+	"perigee/internal/serving"
 	"perigee/internal/serving/benchlog"
-	"perigee/internal/serving/laws"
 )
 
 // clientEndings are those of files in which clients of serving benchmarks leave what they measured.
@@ -74,7 +74,7 @@ func ofLevel(l *benchlog.Level, json bool) *Run {
 }
 
 // statsOf are the statistics of a latency, in ms.
-func statsOf(l laws.Latency) Stats {
+func statsOf(l serving.Latency) Stats {
 	s := NoStats()
 	s[Mean], s[StdDev], s[Min], s[Max] = l.Mean, l.Std, l.Min, l.Max
 	for place, percent := range percents {

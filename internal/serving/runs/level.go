@@ -37,7 +37,7 @@ func (l *Level) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s at concurrency %g", l.Test(), l.Concurrency))
 }
 
-// Place puts a run of a side, which was found below a path, into its level. Runs of different work are not of one level.
+// Place puts a run of a side, which was found below a path, into its level. Runs of different work are not in one.
 func Place(levels []*Level, side int, path string, r *Run) []*Level {
 	work := func(r *Run) string {
 		return fmt.Sprintf(", %s, ISL %s, OSL %s", r.Model, expr.Num(r.ISL), expr.Num(r.OSL))

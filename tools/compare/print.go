@@ -217,8 +217,9 @@ var kinds = []struct {
 	{"pairs of ranks", func(r Row) bool { return r.Pattern >= 0 && r.Sender >= 0 }},
 	{"block transfers", func(r Row) bool { return r.Block > 0 || r.of == "sizes" }},
 	{"the replay", func(r Row) bool { return r.replay }},
+	{"levels", func(r Row) bool { return r.of == levelRow }},
 	{"metrics of the scenario", func(r Row) bool {
-		return r.Pattern < 0 && !r.replay && r.Block == 0 &&
+		return r.Pattern < 0 && r.of != levelRow && !r.replay && r.Block == 0 &&
 			(r.Of == 0 || r.of == "series") && r.Metric != contentionMetric
 	}},
 	{"contention that changed", func(r Row) bool { return r.Metric == contentionMetric && r.changed() }},

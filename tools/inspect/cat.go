@@ -165,7 +165,8 @@ func (c *catCmd) follow(at any, path []any) error {
 				if len(names) > most {
 					names = append(names[:most], "...")
 				}
-				return fault.New(fault.Input, "result %s: there is no %s%s", c.File, said, value.Suggestion(key, names)).
+				meant := value.Suggestion(key, names)
+				return fault.New(fault.Input, "result %s: there is no %s%s", c.File, said, meant).
 					WithHint("%s has %s", before, strings.Join(names, ", "))
 			}
 			at = inner

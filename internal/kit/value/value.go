@@ -191,10 +191,14 @@ func (f Field) Wanted() string {
 	case "bool":
 		return strings.Join(append([]string{"true", "false"}, f.Choices...), " or ")
 	case "list":
-		if b := f.bounds(" of ", plain); b != "" {
+		switch b := f.bounds(" of ", plain); {
+		case b == "":
+			return "a list"
+		case strings.HasSuffix(b, " 1"):
+			return "a list" + b + " element"
+		default:
 			return "a list" + b + " elements"
 		}
-		return "a list"
 	case "enum":
 		if len(f.Choices) == 1 {
 			return quoted(f.Choices[0])

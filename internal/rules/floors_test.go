@@ -10,9 +10,9 @@ var floors = []string{
 	internal/kit/secret internal/kit/size internal/kit/slurm internal/kit/stats internal/kit/version
 	internal/rules internal/serving/laws internal/trace/blockcache internal/trace/grid internal/traffic
 	nixl/device/devicetest spmd/boot/pmix spmd/spmdtest spmd/wire`,
-	`internal/kit/fault internal/kit/page internal/kit/table internal/serving/benchlog internal/traffic/series
+	`internal/kit/fault internal/kit/page internal/serving/benchlog internal/traffic/series
 	nixl spmd/host`,
-	`internal/kit/expr internal/kit/file internal/traffic/cpuwait internal/traffic/overlap nixl/internal/kernel
+	`internal/kit/expr internal/kit/file internal/kit/sheet internal/traffic/cpuwait internal/traffic/overlap nixl/internal/kernel
 	spmd/boot/watch`,
 	`internal/kit/cli internal/kit/conf internal/kit/junit internal/model/parity internal/traffic/matrix
 	lua/pattern nixl/device nixl/nixltest scenarios spmd/boot`,

@@ -14,14 +14,14 @@ import (
 	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/plaintext"
-	"perigee/internal/kit/table"
+	"perigee/internal/kit/sheet"
 )
 
 // column is something that can be said of a row. Its key names it in CSV and JSON, and for
 // --columns and --sort.
 type column struct {
 	key, header string
-	align       table.Align
+	align       sheet.Align
 	format      string            // of the text
 	value       func(row Row) any // for programs
 	text        func(row Row) any // instead of value, for people
@@ -57,17 +57,17 @@ func percent(v float64) any {
 }
 
 var columns = []column{
-	{key: "metric", header: "Metric", align: table.Left, format: "%s", value: func(r Row) any { return r.Metric }},
+	{key: "metric", header: "Metric", align: sheet.Left, format: "%s", value: func(r Row) any { return r.Metric }},
 	{key: "pattern", header: "Pattern", format: "%d", value: func(r Row) any { return rank(r.Pattern) }},
-	{key: "name", header: "Name", align: table.Left, format: "%s", value: func(r Row) any { return r.Name }},
-	{key: "phase", header: "Phase", align: table.Left, format: "%s", value: func(r Row) any { return r.Phase }},
+	{key: "name", header: "Name", align: sheet.Left, format: "%s", value: func(r Row) any { return r.Name }},
+	{key: "phase", header: "Phase", align: sheet.Left, format: "%s", value: func(r Row) any { return r.Phase }},
 	{key: "sender", header: "From", format: "%d", value: func(r Row) any { return rank(r.Sender) }},
 	{key: "receiver", header: "To", format: "%d", value: func(r Row) any { return rank(r.Receiver) }},
 	{key: "block", header: "Block (B)", format: "%d", value: func(r Row) any { return positive(r.Block) }},
 	{key: "batch", header: "Batch", format: "%d", value: func(r Row) any { return positive(r.Batch) }},
 	{key: "old_n", header: "Old N", format: "%d", value: func(r Row) any { return r.OldN }},
 	{key: "new_n", header: "New N", format: "%d", value: func(r Row) any { return r.NewN }},
-	{key: "unit", header: "Unit", align: table.Left, format: "%s", value: func(r Row) any { return r.unit() }},
+	{key: "unit", header: "Unit", align: sheet.Left, format: "%s", value: func(r Row) any { return r.unit() }},
 	{key: "old", header: "Old", format: "%s", value: func(r Row) any { return number(r.Old) },
 		text: func(r Row) any { return r.amount(r.Old) }},
 	{key: "new", header: "New", format: "%s", value: func(r Row) any { return number(r.New) },
@@ -83,8 +83,8 @@ var columns = []column{
 	{key: "p", header: "p", format: "%.3g", value: func(r Row) any { return number(r.P) }},
 	{key: "q", header: "q", format: "%.3g", value: func(r Row) any { return number(r.Q) }},
 	{key: "rank_p", header: "Rank p", format: "%.3g", value: func(r Row) any { return number(r.RankP) }},
-	{key: "verdict", header: "Verdict", align: table.Left, format: "%s", value: func(r Row) any { return r.Verdict }},
-	{key: "warning", header: "Warning", align: table.Left, format: "%s", value: func(r Row) any { return r.Warning }},
+	{key: "verdict", header: "Verdict", align: sheet.Left, format: "%s", value: func(r Row) any { return r.Verdict }},
+	{key: "warning", header: "Warning", align: sheet.Left, format: "%s", value: func(r Row) any { return r.Warning }},
 }
 
 // Columns are the names that --columns and --sort take.
@@ -178,8 +178,8 @@ func order(v, w any) int {
 }
 
 // tableOf makes a table of rows.
-func tableOf(rows []Row, list []column, person bool) *table.Table {
-	var t table.Table
+func tableOf(rows []Row, list []column, person bool) *sheet.Sheet {
+	var t sheet.Sheet
 	for _, c := range list {
 		if person {
 			t.AddColumn(c.header, c.align, c.format)
@@ -343,7 +343,7 @@ func (r *Report) WriteCSV(w io.Writer, list []string) error {
 		return err
 	}
 	// A table would hold the cells of very many rows.
-	return table.WriteCSV(w, keys(cols), func(yield func([]any) bool) {
+	return sheet.WriteCSV(w, keys(cols), func(yield func([]any) bool) {
 		for _, row := range r.Rows {
 			if !yield(cellsOf(row, cols, false)) {
 				return

@@ -18,8 +18,8 @@ import (
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/kit/size"
-	"perigee/internal/kit/table"
 	"perigee/internal/serving/benchlog"
 	"perigee/internal/serving/config"
 	"perigee/internal/serving/judge"
@@ -197,11 +197,11 @@ func printRuns(out io.Writer, list []reading) error {
 		}
 	}
 	fmt.Fprintf(w, "%d of %s passed; latencies are means in ms\n\n", passed, cli.Count(len(list), "log"))
-	var t table.Table
-	t.AddColumns(table.Left, "", "Log", "State", "Client")
-	t.AddColumns(table.Right, "", "Concurrency", "Requests", "Failed")
-	t.AddColumns(table.Right, "%.2f", benchlog.Quantities...)
-	t.AddColumn("Tok/s", table.Right, "%.2f")
+	var t sheet.Sheet
+	t.AddColumns(sheet.Left, "", "Log", "State", "Client")
+	t.AddColumns(sheet.Right, "", "Concurrency", "Requests", "Failed")
+	t.AddColumns(sheet.Right, "%.2f", benchlog.Quantities...)
+	t.AddColumn("Tok/s", sheet.Right, "%.2f")
 	for _, p := range list {
 		for _, row := range runRows(p) {
 			t.AddRow(append([]any{p.Path, p.State}, row...)...)
@@ -255,10 +255,10 @@ func printVerdict(out io.Writer, v *judge.Verdict) error {
 	defer w.Close()
 	names := metricNames(v)
 	if len(v.Levels) > 0 {
-		var t table.Table
-		t.AddColumn("Concurrency", table.Right, "")
-		t.AddColumn("Complete", table.Left, "")
-		t.AddColumns(table.Right, "%.2f", names...)
+		var t sheet.Sheet
+		t.AddColumn("Concurrency", sheet.Right, "")
+		t.AddColumn("Complete", sheet.Left, "")
+		t.AddColumns(sheet.Right, "%.2f", names...)
 		for _, l := range v.Levels {
 			row := []any{l.Concurrency, map[bool]string{true: "yes", false: "no"}[l.Complete]}
 			for _, name := range names {

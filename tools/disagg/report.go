@@ -15,7 +15,7 @@ import (
 	"perigee/internal/kit/file"
 	"perigee/internal/kit/lazyre"
 	"perigee/internal/kit/plaintext"
-	"perigee/internal/kit/table"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/kit/version"
 	"perigee/internal/serving/judge"
 	"perigee/tools/disagg/report"
@@ -169,12 +169,12 @@ var fraction = lazyre.New(`\.[0-9]*[1-9]`)
 
 // printFigures writes the figures for people.
 func printFigures(w io.Writer, series []report.Series, alpha float64) error {
-	var t table.Table
-	t.AddColumn("Test", table.Left, "")
-	t.AddColumn("Concurrency", table.Right, "")
-	t.AddColumn("Metric", table.Left, "")
-	t.AddColumns(table.Right, "%.2f", "Median", "Low", "High")
-	t.AddColumn("Runs", table.Right, "")
+	var t sheet.Sheet
+	t.AddColumn("Test", sheet.Left, "")
+	t.AddColumn("Concurrency", sheet.Right, "")
+	t.AddColumn("Metric", sheet.Left, "")
+	t.AddColumns(sheet.Right, "%.2f", "Median", "Low", "High")
+	t.AddColumn("Runs", sheet.Right, "")
 	for _, f := range report.Figures(series, alpha) {
 		low, high := any(nil), any(nil)
 		if f.Low != nil {

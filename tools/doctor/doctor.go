@@ -29,7 +29,7 @@ import (
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/memory"
-	"perigee/internal/kit/table"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/kit/version"
 	"perigee/nixl"
 	"perigee/nixl/capi"
@@ -137,8 +137,8 @@ func (c *Cmd) print(s cli.Streams, findings []Finding) error {
 
 // printHost writes the findings of one host: a table, and under it the remedies.
 func printHost(w io.Writer, findings []Finding) error {
-	var t table.Table
-	t.AddColumns(table.Left, "%s", "What", "Verdict", "Found")
+	var t sheet.Sheet
+	t.AddColumns(sheet.Left, "%s", "What", "Verdict", "Found")
 	for _, f := range findings {
 		t.AddRow(f.What, string(f.Verdict), f.Found)
 	}

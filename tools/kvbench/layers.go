@@ -7,8 +7,8 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/kit/size"
-	"perigee/internal/kit/table"
 	"perigee/internal/model"
 )
 
@@ -163,12 +163,12 @@ func (d described) write(out io.Writer, tokens int64, perRank bool) error {
 	if _, err := fmt.Fprintln(plaintext.Writer(out), head); err != nil {
 		return err
 	}
-	var t table.Table
-	t.AddColumn("Kind", table.Left, "%s")
-	t.AddColumn("Layers", table.Right, "%d")
-	t.AddColumns(table.Left, "%s", "Which", "Keeps")
-	t.AddColumn("Bytes/token", table.Right, "%.10g")
-	t.AddColumns(table.Right, "%d", "Fixed bytes", fmt.Sprintf("Bytes of %d tokens", tokens))
+	var t sheet.Sheet
+	t.AddColumn("Kind", sheet.Left, "%s")
+	t.AddColumn("Layers", sheet.Right, "%d")
+	t.AddColumns(sheet.Left, "%s", "Which", "Keeps")
+	t.AddColumn("Bytes/token", sheet.Right, "%.10g")
+	t.AddColumns(sheet.Right, "%d", "Fixed bytes", fmt.Sprintf("Bytes of %d tokens", tokens))
 	for i, g := range m.Groups {
 		b := d.of(i, tokens)
 		t.AddRow(string(g.Kind), len(g.Layers), g.LayerText(), keeps(g), b.perToken, b.fixed, b.request)
@@ -192,10 +192,10 @@ func (d described) writeRanks(out io.Writer, tokens int64) error {
 	if _, err := fmt.Fprintf(out, "\n# bytes of a request of %d tokens on the fullest rank; - where engines refuse\n", tokens); err != nil {
 		return err
 	}
-	var t table.Table
-	t.AddColumn("TP", table.Right, "%d")
+	var t sheet.Sheet
+	t.AddColumn("TP", sheet.Right, "%d")
 	for _, pp := range rankPPs {
-		t.AddColumn(fmt.Sprintf("PP %d", pp), table.Right, "%d")
+		t.AddColumn(fmt.Sprintf("PP %d", pp), sheet.Right, "%d")
 	}
 	for _, tp := range rankTPs {
 		row := []any{tp}

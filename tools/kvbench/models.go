@@ -11,8 +11,8 @@ import (
 	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/file"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/kit/size"
-	"perigee/internal/kit/table"
 	"perigee/internal/model"
 )
 
@@ -69,10 +69,10 @@ func (c *ModelsCmd) Run(streams cli.Streams) error {
 }
 
 // modelTable has a row for every shipped model.
-func modelTable() (*table.Table, error) {
-	var t table.Table
-	t.AddColumns(table.Left, "%s", "Model", "Family")
-	t.AddColumns(table.Right, "%d", "Layers", "KV heads", "kvbench fp8", "kvbench fp16", "exact fp8", "exact fp16",
+func modelTable() (*sheet.Sheet, error) {
+	var t sheet.Sheet
+	t.AddColumns(sheet.Left, "%s", "Model", "Family")
+	t.AddColumns(sheet.Right, "%d", "Layers", "KV heads", "kvbench fp8", "kvbench fp16", "exact fp8", "exact fp16",
 		"once fp8", "once fp16", "state")
 	for _, name := range model.Names() {
 		m, ok := model.Shipped(name)

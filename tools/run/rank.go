@@ -416,9 +416,7 @@ func (k *rank) luaEnv() lua.Env {
 	} else if k.world.Rank() == 0 {
 		env.ProgressLines = k.streams.Err
 	}
-	if o, ok := k.streams.Out.(*output); ok {
-		env.Width = o.width()
-	}
+	env.Width = plaintext.Width(k.streams.Out)
 	return env
 }
 

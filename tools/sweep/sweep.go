@@ -10,7 +10,7 @@ import (
 	"perigee/internal/kit/expr"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/plaintext"
-	"perigee/internal/kit/table"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/kit/version"
 	"perigee/internal/serving/runs"
 )
@@ -302,16 +302,16 @@ func (c *ScenariosCmd) Run(s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	var t table.Table
+	var t sheet.Sheet
 	by := d.group
 	if by == nil {
 		by = runs.ScenarioColumns()
 	}
-	t.AddColumn("Index", table.Right, "")
+	t.AddColumn("Index", sheet.Right, "")
 	for _, col := range by {
 		t.AddColumn(col.Name, alignOf(col), "")
 	}
-	t.AddColumns(table.Right, "", "Runs", "Configurations")
+	t.AddColumns(sheet.Right, "", "Runs", "Configurations")
 	for i := range d.scenarios {
 		sc, err := d.scenario(&i)
 		if err != nil {
@@ -338,8 +338,8 @@ type ColumnsCmd struct{ Format }
 
 // Run lists the columns.
 func (c *ColumnsCmd) Run(s cli.Streams) error {
-	var t table.Table
-	t.AddColumns(table.Left, "", "Column", "Holds", "Unit", "Better", "Formula")
+	var t sheet.Sheet
+	t.AddColumns(sheet.Left, "", "Column", "Holds", "Unit", "Better", "Formula")
 	better := map[expr.Better]any{expr.Higher: "high", expr.Lower: "low", expr.Neither: nil}
 	for _, col := range runs.Columns() {
 		holds := strings.TrimPrefix(col.Kind.String(), "a ")

@@ -9,7 +9,7 @@ import (
 	"perigee/internal/kit/expr"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/plaintext"
-	"perigee/internal/kit/table"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/serving/runs"
 )
 
@@ -202,16 +202,16 @@ func constantOf(rows []*runs.Run, col *runs.Column) (string, bool) {
 }
 
 // alignOf returns the side at which a column's cells stand.
-func alignOf(col *runs.Column) table.Align {
+func alignOf(col *runs.Column) sheet.Align {
 	if col.Kind != expr.Number {
-		return table.Left
+		return sheet.Left
 	}
-	return table.Right
+	return sheet.Right
 }
 
 // tableOf makes the table of some rows. forPeople rounds what the column's format does not.
-func tableOf(rows []*runs.Run, columns []*runs.Column, forPeople bool) *table.Table {
-	var t table.Table
+func tableOf(rows []*runs.Run, columns []*runs.Column, forPeople bool) *sheet.Sheet {
+	var t sheet.Sheet
 	for _, col := range columns {
 		t.AddColumn(col.Name, alignOf(col), col.Format)
 	}

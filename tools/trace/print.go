@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"perigee/internal/kit/cli"
-	"perigee/internal/kit/table"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/model"
 	"perigee/internal/trace/figures"
 )
@@ -34,11 +34,11 @@ func print(w io.Writer, all []*figures.Figures) error {
 		}
 	}
 	for len(places) > 0 {
-		var t table.Table
+		var t sheet.Sheet
 		section := places[0].section
-		t.AddColumn(section, table.Left, "%s")
+		t.AddColumn(section, sheet.Left, "%s")
 		for _, f := range all {
-			t.AddColumn(short(f.Name, all), table.Right, "%s")
+			t.AddColumn(short(f.Name, all), sheet.Right, "%s")
 		}
 		for len(places) > 0 && places[0].section == section {
 			t.AddRow(append([]any{places[0].name}, cells[0]...)...)

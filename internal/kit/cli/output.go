@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/term"
@@ -16,8 +17,20 @@ import (
 // Output passes on what is written to it, and keeps the first error, so that the error is reported even if a
 // command ignores it.
 type Output struct {
-	W   io.Writer
-	Err error
+	W       io.Writer
+	Err     error
+	Columns string // of the environment: the width of lines where W is no terminal
+}
+
+// Width is how many characters a line has, and 0 where that is not known: then it may have any number.
+func (o *Output) Width() int {
+	if f, ok := o.W.(*os.File); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+			return width
+		}
+	}
+	n, _ := strconv.Atoi(o.Columns)
+	return max(n, 0)
 }
 
 func (o *Output) Write(data []byte) (int, error) {

@@ -188,9 +188,9 @@ var judging = []string{"metadata", "benchmark", "sequence", "hardware", "job"}
 
 // printRuns writes several verdicts for people, or that on the results of clients: a row for each run.
 func printRuns(out io.Writer, list []reading) error {
-	w := plaintext.Writer(out)
-	defer w.Close()
-	passed := 0
+	safe := plaintext.Writer(out)
+	defer safe.Close()
+	w, passed := plaintext.Folded(safe), 0
 	for _, p := range list {
 		if p.State == judge.Passed {
 			passed++
@@ -207,7 +207,7 @@ func printRuns(out io.Writer, list []reading) error {
 			t.AddRow(append([]any{p.Path, p.State}, row...)...)
 		}
 	}
-	if err := t.WriteTextWithin(w, 120, 1); err != nil {
+	if err := t.WriteTextWithin(w, cmp.Or(plaintext.Width(out), 120), 1); err != nil {
 		return err
 	}
 	fmt.Fprintln(w)
@@ -251,8 +251,9 @@ func runRows(p reading) (rows [][]any) {
 
 // printVerdict writes a verdict for people.
 func printVerdict(out io.Writer, v *judge.Verdict) error {
-	w := plaintext.Writer(out) // reasons and scores quote logs
-	defer w.Close()
+	safe := plaintext.Writer(out) // reasons and scores quote logs
+	defer safe.Close()
+	w := plaintext.Folded(safe)
 	names := metricNames(v)
 	if len(v.Levels) > 0 {
 		var t sheet.Sheet
@@ -270,7 +271,7 @@ func printVerdict(out io.Writer, v *judge.Verdict) error {
 			}
 			t.AddRow(row...)
 		}
-		if err := t.WriteTextWithin(w, 120, 2); err != nil {
+		if err := t.WriteTextWithin(w, cmp.Or(plaintext.Width(out), 120), 2); err != nil {
 			return err
 		}
 		fmt.Fprintln(w)

@@ -29,6 +29,7 @@ import (
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/memory"
+	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/sheet"
 	"perigee/internal/kit/version"
 	"perigee/nixl"
@@ -147,7 +148,7 @@ func printHost(w io.Writer, findings []Finding) error {
 	}
 	for _, f := range findings {
 		if f.Remedy != "" {
-			fmt.Fprintf(w, "%s: %s\n", f.What, f.Remedy)
+			fmt.Fprintf(plaintext.Folded(w), "%s: %s\n", f.What, f.Remedy)
 		}
 	}
 	return nil

@@ -95,8 +95,9 @@ func (c *showCmd) Run(s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	safe := plaintext.Writer(s.Out)
-	out := bufio.NewWriter(safe)
+	to := &cli.Output{W: s.Out}
+	safe := plaintext.Writer(to)
+	out := plaintext.Folded(safe)
 	showHead(out, d)
 	if rows := patterns.patterns(d); len(rows) > 0 {
 		fmt.Fprintln(out, "# latency of each pattern, in ms")
@@ -116,7 +117,7 @@ func (c *showCmd) Run(s cli.Streams) error {
 	if err := showTables(out, d); err != nil {
 		return err
 	}
-	return errors.Join(out.Flush(), safe.Close())
+	return cmp.Or(to.Err, safe.Close())
 }
 
 // blockTable has a row for each measurement of block transfers.

@@ -11,6 +11,7 @@ import (
 	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/file"
+	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/sheet"
 	"perigee/internal/kit/size"
 	"perigee/internal/model"
@@ -59,12 +60,13 @@ func (c *ModelsCmd) Run(streams cli.Streams) error {
 	if c.Format.Format != "text" {
 		return t.Write(streams.Out, c.Format.Format)
 	}
-	fmt.Fprint(streams.Out, "# bytes of KV cache per token, whole model; int8 is as fp8, bfloat16 as fp16\n",
-		"# exact: in layers that keep all tokens; once: bytes that layers with a sliding window keep of a request longer than it, whatever its length\n")
+	t.Say = []string{"bytes of KV cache per token, whole model; int8 is as fp8, bfloat16 as fp16",
+		"exact: in layers that keep all tokens; once: bytes that layers with a sliding window keep of a request longer " +
+			"than it, whatever its length"}
 	if err := t.WriteText(streams.Out); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(streams.Out, "\nModel configs: %s\n", strings.Join(ConfigNames(), ", "))
+	_, err = fmt.Fprintf(plaintext.Folded(streams.Out), "\nModel configs: %s\n", strings.Join(ConfigNames(), ", "))
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"perigee/internal/kit/cli"
+	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/sheet"
 	"perigee/internal/model"
 	"perigee/internal/trace/figures"
@@ -16,7 +17,7 @@ import (
 // print writes the answers, and below them a table for each section, with a column for each trace.
 func print(w io.Writer, all []*figures.Figures) error {
 	for _, f := range all {
-		fmt.Fprintln(w, answer(f))
+		fmt.Fprintln(plaintext.Folded(w), answer(f))
 	}
 	var places []place
 	var cells [][]any // of each place

@@ -12,6 +12,7 @@ import (
 
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/file"
+	"perigee/internal/kit/plaintext"
 )
 
 // Output passes on what is written to it, and keeps the first error, so that the error is reported even if a
@@ -29,12 +30,16 @@ func (o *Output) Width() int {
 			return width
 		}
 	}
-	n, _ := strconv.Atoi(o.Columns)
-	return max(n, 0)
+	if n, err := strconv.Atoi(o.Columns); err == nil && n > 0 {
+		return n
+	}
+	return plaintext.Width(o.W)
 }
 
+// Write passes on data, comments in lines that fit.
 func (o *Output) Write(data []byte) (int, error) {
-	n, err := o.W.Write(data)
+	n, err := o.W.Write(plaintext.Fold(data, o.Width(), "# "))
+	n = min(n, len(data))
 	if err != nil && o.Err == nil {
 		o.Err = err
 	}

@@ -1,7 +1,6 @@
 package plaintext
 
 import (
-	"bytes"
 	"io"
 	"strings"
 	"unicode/utf8"
@@ -23,64 +22,58 @@ func (w *writer) Width() int { return Width(w.to) }
 type folded struct {
 	to    io.Writer
 	width int
-	rest  []byte // of a line that has no end yet
 }
 
-// Folded breaks lines at spaces that are longer than the [Width] of w; the rest of a comment is a comment, too. Close
-// writes what is left of a line without an end; it does not close w.
-func Folded(w io.Writer) io.WriteCloser { return &folded{to: w, width: Width(w)} }
+// Folded breaks lines at spaces that are longer than the [Width] of w. What is written to it should be whole lines.
+func Folded(w io.Writer) io.Writer { return folded{w, Width(w)} }
 
 // Width is that of the writer behind it.
-func (f *folded) Width() int { return f.width }
+func (f folded) Width() int { return f.width }
 
-// Write passes on whole lines.
-func (f *folded) Write(data []byte) (int, error) {
-	if f.width <= 0 {
-		return f.to.Write(data)
-	}
-	f.rest = append(f.rest, data...)
-	end := bytes.LastIndexByte(f.rest, '\n') + 1
-	var out strings.Builder
-	for line := range strings.Lines(string(f.rest[:end])) {
-		out.WriteString(f.fold(line))
-	}
-	f.rest = f.rest[end:]
-	if _, err := io.WriteString(f.to, out.String()); err != nil {
+func (f folded) Write(data []byte) (int, error) {
+	if _, err := f.to.Write(Fold(data, f.width, "")); err != nil {
 		return 0, err
 	}
 	return len(data), nil
 }
 
-// fold breaks a line that is too long.
-func (f *folded) fold(line string) string {
-	if utf8.RuneCountInString(line) <= f.width+1 {
-		return line
+// Fold breaks those lines at spaces that begin with a text and are longer than a width, if that is above 0. What goes
+// on of a comment is a comment, too.
+func Fold(data []byte, width int, begin string) []byte {
+	if width <= 0 {
+		return data
 	}
-	begin, rest := "", line
-	if after, is := strings.CutPrefix(line, "# "); is {
-		begin, rest = "# ", after
+	var out strings.Builder
+	for line := range strings.Lines(string(data)) {
+		text, end := strings.CutSuffix(line, "\n")
+		if utf8.RuneCountInString(text) <= width || !strings.HasPrefix(text, begin) {
+			out.WriteString(line)
+			continue
+		}
+		mark := ""
+		if strings.HasPrefix(text, "# ") {
+			mark, text = "# ", text[2:]
+		}
+		out.WriteString(mark + strings.Join(Wrap(text, width-len(mark)-2), "\n"+mark+"  "))
+		if end {
+			out.WriteByte('\n')
+		}
 	}
-	return begin + strings.Join(Wrap(rest, f.width-len(begin)-2), "\n"+begin+"  ") + "\n"
-}
-
-// Close writes what is left.
-func (f *folded) Close() error {
-	_, err := f.to.Write(f.rest)
-	f.rest = nil
-	return err
+	return []byte(out.String())
 }
 
 // Wrap breaks a text into lines of at most width characters, where it has spaces.
 func Wrap(text string, width int) (lines []string) {
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
-			lines, line = append(lines, line), ""
-		}
-		if line != "" {
-			line += " "
-		}
-		line += word
+	line, text, more := strings.Cut(strings.TrimSpace(text), " ")
+	if !more {
+		return []string{line}
 	}
-	return append(lines, line)
+	for word := range strings.SplitSeq(text, " ") {
+		if utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+			lines, line = append(lines, strings.TrimRight(line, " ")), word
+			continue
+		}
+		line += " " + word
+	}
+	return append(lines, strings.TrimRight(line, " "))
 }

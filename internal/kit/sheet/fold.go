@@ -24,6 +24,14 @@ func (t *Sheet) fold(widths, least []int, limit, keys int) (list []part) {
 	if limit <= 0 {
 		limit = sum(widths, all(len(widths)))
 	}
+	if sum(widths, all(len(widths))) > limit { // without what headers have around them
+		widths = slices.Clone(widths)
+		for i, w := range least {
+			if least[i] -= padding; widths[i] == w {
+				widths[i] = max(least[i], t.widest(i))
+			}
+		}
+	}
 	words := make([]int, len(widths)) // how narrow columns may become
 	for i, w := range widths {
 		words[i] = w

@@ -18,18 +18,18 @@ func TestParts(t *testing.T) {
 	sheet.AddRow(1, 2, 3, 4)
 	sheet.AddRow(10, nil, 30, 40)
 	var out strings.Builder
-	if err := sheet.WriteTextWithin(&out, 17, 1); err != nil {
+	if err := sheet.WriteTextWithin(&out, 12, 1); err != nil {
 		t.Fatal(err)
 	}
-	want := `  Size    A    Bb
-------  ---  ----
-     1    2     3
-    10    -    30
+	want := `Size  A  Bb
+----  -  --
+   1  2   3
+  10  -  30
 
-  Size    Ccc
-------  -----
-     1      4
-    10     40
+Size  Ccc
+----  ---
+   1    4
+  10   40
 `
 	if d := cmp.Diff(want, out.String()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)

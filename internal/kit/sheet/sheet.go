@@ -181,10 +181,9 @@ func (t *Sheet) Write(w io.Writer, format string) error {
 // WriteText writes the table for people, its title and sentences above it, in lines that fit w where w has a
 // [plaintext.Width]. A cell without a value is a dash; line breaks and other control characters in a cell are escaped.
 func (t *Sheet) WriteText(w io.Writer) error {
-	say := plaintext.Folded(w)
 	for _, text := range append([]string{t.Title}, t.Say...) {
 		if text != "" {
-			fmt.Fprintln(say, "#", plaintext.Escape(text))
+			fmt.Fprintln(w, "#", plaintext.Escape(text))
 		}
 	}
 	return t.WriteTextWithin(w, plaintext.Width(w), max(t.Keys, 1))
@@ -229,16 +228,18 @@ func (t *Sheet) widths() (widths, least []int) {
 	for _, c := range t.columns {
 		least = append(least, utf8.RuneCountInString(plaintext.Escape(c.header))+padding)
 	}
-	widths = slices.Clone(least)
-	for _, row := range t.rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(t.columns[i].text(cell)))
-		}
-	}
-	for i := range widths {
-		widths[i] = min(widths[i], widest)
+	for i, n := range least {
+		widths = append(widths, min(max(n, t.widest(i)), widest))
 	}
 	return widths, least
+}
+
+// widest is how wide the widest cell of a column is.
+func (t *Sheet) widest(column int) (n int) {
+	for _, row := range t.rows {
+		n = max(n, utf8.RuneCountInString(t.columns[column].text(row[column])))
+	}
+	return n
 }
 
 // writeLine writes the cells of a part. A cell that is wider than its column shifts the rest.

@@ -82,7 +82,7 @@ func (r *tables) table(L *glua.LState) (int, error) {
 	if title != "" {
 		out.WriteString(experiment.Comment(title))
 	}
-	if err := text.WriteTextWithin(&out, r.width(int(keys)), int(min(keys, int64(len(list))))); err != nil {
+	if err := text.WriteTextWithin(&out, env.Width, int(min(max(keys, 1), int64(len(list))))); err != nil {
 		return 0, fault.New(fault.Script, "result.table: %w", err)
 	}
 	io.WriteString(env.Out, out.String())

@@ -207,7 +207,7 @@ func printRuns(out io.Writer, list []reading) error {
 			t.AddRow(append([]any{p.Path, p.State}, row...)...)
 		}
 	}
-	if err := t.WriteTextWithin(w, cmp.Or(plaintext.Width(out), 120), 1); err != nil {
+	if err := t.WriteText(w); err != nil {
 		return err
 	}
 	fmt.Fprintln(w)
@@ -271,7 +271,8 @@ func printVerdict(out io.Writer, v *judge.Verdict) error {
 			}
 			t.AddRow(row...)
 		}
-		if err := t.WriteTextWithin(w, cmp.Or(plaintext.Width(out), 120), 2); err != nil {
+		t.Keys = 2
+		if err := t.WriteText(w); err != nil {
 			return err
 		}
 		fmt.Fprintln(w)

@@ -15,7 +15,6 @@ import (
 	"perigee/internal/kit/file"
 	"perigee/internal/kit/lazyre"
 	"perigee/internal/kit/plaintext"
-	"perigee/internal/kit/sheet"
 	"perigee/internal/kit/version"
 	"perigee/internal/serving/judge"
 	"perigee/tools/disagg/report"
@@ -60,7 +59,10 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 			fmt.Fprintf(s.Err, "warning: %d of %s of cases failed; the page and json say why: %s\n",
 				len(failed), cli.Count(len(cases), "run"), plaintext.Escape(cli.Shortened(strings.Join(failed, ", "))))
 		}
-		return printFigures(s.Out, series, c.Alpha)
+		for _, text := range report.Answer(cases) {
+			fmt.Fprintln(s.Out, "#", plaintext.Escape(text))
+		}
+		return report.Sheet(report.Figures(series, c.Alpha)).WriteText(s.Out)
 	}
 	o := report.Options{Title: c.Title, Alpha: c.Alpha, Generator: "perigee " + version.Get().String()}
 	err = file.Write(c.Output, func(w io.Writer) error { return report.WritePage(w, cases, series, o) })
@@ -166,21 +168,3 @@ func (known runs) add(file string, rows []report.Row) error {
 
 // fraction matches seconds that were measured to less than one: no two runs take the same.
 var fraction = lazyre.New(`\.[0-9]*[1-9]`)
-
-// printFigures writes the figures for people.
-func printFigures(w io.Writer, series []report.Series, alpha float64) error {
-	var t sheet.Sheet
-	t.AddColumn("Test", sheet.Left, "")
-	t.AddColumn("Concurrency", sheet.Right, "")
-	t.AddColumn("Metric", sheet.Left, "")
-	t.AddColumns(sheet.Right, "%.2f", "Median", "Low", "High")
-	t.AddColumn("Runs", sheet.Right, "")
-	for _, f := range report.Figures(series, alpha) {
-		low, high := any(nil), any(nil)
-		if f.Low != nil {
-			low, high = *f.Low, *f.High
-		}
-		t.AddRow(f.Test, f.Concurrency, f.Metric, f.Median, low, high, f.Runs)
-	}
-	return t.WriteText(w)
-}

@@ -3,6 +3,7 @@ package sheet
 import (
 	"bufio"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"perigee/internal/kit/plaintext"
@@ -36,7 +37,7 @@ func (t *Sheet) fold(widths, least []int, limit, keys int) (list []part) {
 	for i, w := range widths {
 		words[i] = w
 		if t.columns[i].align == Left {
-			words[i] = min(w, max(least[i], leastWords))
+			words[i] = min(w, max(least[i], leastWords, min(t.longest(i), limit/2)))
 		}
 	}
 	dealt := [][]int{all(len(widths))}
@@ -60,6 +61,16 @@ func (t *Sheet) fold(widths, least []int, limit, keys int) (list []part) {
 		list = append(list, p)
 	}
 	return list
+}
+
+// longest is how long the longest word of a column is.
+func (t *Sheet) longest(column int) (n int) {
+	for _, row := range t.rows {
+		for word := range strings.FieldsSeq(t.columns[column].text(row[column])) {
+			n = max(n, utf8.RuneCountInString(word))
+		}
+	}
+	return n
 }
 
 func all(n int) []int {

@@ -310,9 +310,8 @@ func (r *Report) counts() string {
 
 // head says what is compared, the verdict, and how it came about.
 func (r *Report) head(w io.Writer) {
-	fmt.Fprintln(w, "#", plaintext.Escape(r.Headline))
-	for _, text := range r.Paths {
-		fmt.Fprintln(w, "# note:", plaintext.Escape(text))
+	for _, text := range append(slices.Clone(r.Paths), r.Headline) { // another path is why, whatever the times say
+		fmt.Fprintln(w, "#", plaintext.Escape(text))
 	}
 	if effect := r.Effect(); effect != "" {
 		fmt.Fprintf(w, "# %s. %s\n", r.Verdict(), plaintext.Escape(effect))

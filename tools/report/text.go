@@ -106,6 +106,15 @@ func writeText(w io.Writer, list []input, l look) error {
 	return p.err
 }
 
+// shortTitle is the beginning of a table's title, in whole words, for a hint.
+func shortTitle(title string) string {
+	title, _, _ = strings.Cut(title, ": ")
+	if first := plaintext.Wrap(title, mostLabel); len(first) > 1 {
+		title = strings.TrimRight(first[0], ",;(") + " ..."
+	}
+	return plaintext.Escape(plaintext.Cut(title, 2*mostLabel))
+}
+
 // listed names the first few.
 func listed(names []string) string {
 	const few = 6
@@ -170,6 +179,9 @@ func writeSummary(p *printer, in input, l look) {
 	}
 	for _, text := range d.PathWarnings() {
 		p.finding(l, figures.Finding{Level: "note", Text: "warning: " + text})
+	}
+	for _, text := range d.Observed() {
+		p.finding(l, figures.Finding{Level: "detail", Text: text})
 	}
 	if f.Replay == nil {
 		writeFirstChart(p, f, l)
@@ -283,7 +295,7 @@ func writeMain(p *printer, f *figures.Figures, l look) {
 func (p *printer) leaveTables(d *result.Document) {
 	for i, t := range d.Tables {
 		v := newTable(t, i, len(d.Tables), len(d.Patterns), 0)
-		p.left = append(p.left, plaintext.Escape(plaintext.Cut(v.Title, mostLabel)))
+		p.left = append(p.left, shortTitle(v.Title))
 	}
 	p.leaveMetrics(d)
 }
@@ -300,7 +312,7 @@ func writeTables(p *printer, d *result.Document, first bool, l look) {
 	for i, t := range d.Tables {
 		v := newTable(t, i, len(d.Tables), len(d.Patterns), mostRows)
 		if !first && p.room < len(v.Rows)+aroundTable {
-			p.left = append(p.left, plaintext.Escape(plaintext.Cut(v.Title, mostLabel)))
+			p.left = append(p.left, shortTitle(v.Title))
 			continue
 		}
 		first = false
@@ -346,8 +358,7 @@ const (
 func (p *printer) grid(l look, s *sheet.Sheet) {
 	title := s.Title
 	if most := p.room - aroundTable; s.Len() > most {
-		short := plaintext.Escape(plaintext.Cut(title, mostLabel))
-		p.left = append(p.left, fmt.Sprintf("all %s of %s", cli.Count(s.Len(), "row"), short))
+		p.left = append(p.left, fmt.Sprintf("all %s of %s", cli.Count(s.Len(), "row"), shortTitle(title)))
 		if most < 1 {
 			return
 		}

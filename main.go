@@ -142,10 +142,8 @@ func execute(args []string, streams cli.Streams) int {
 	case args[0] == "help": // perigee help run, as other programs have it
 		args = append(slices.Clone(args[1:]), "--help")
 	}
-	switch args[0] {
-	case "sweep":
-		args = sweep.JoinSort(args)
-	case "kvbench":
+	args = cli.JoinSort(args)
+	if args[0] == "kvbench" {
 		args = kvbench.JoinBooleans(args)
 	}
 	ctx, err := k.Parse(args)

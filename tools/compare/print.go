@@ -2,7 +2,6 @@ package compare
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,8 +10,6 @@ import (
 	"strings"
 
 	"perigee/internal/kit/cli"
-	"perigee/internal/kit/conf"
-	"perigee/internal/kit/fault"
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/sheet"
 )
@@ -98,29 +95,24 @@ func keys(list []column) []string {
 	return names
 }
 
-func find(flag, name string) (column, error) {
+func find(flag, name string) (*column, error) {
 	i := slices.IndexFunc(columns, func(c column) bool { return c.key == name })
 	if i < 0 {
-		return column{}, fault.New(fault.Usage, "%s: there is no column %q%s", flag, name,
-			conf.Suggestion(name, Columns())).
-			WithHint("columns are %s", strings.Join(Columns(), ", "))
+		return nil, sheet.NoColumn(flag, name, Columns())
 	}
-	return columns[i], nil
+	return &columns[i], nil
 }
 
 // chosen returns the columns that are wanted: those of a list, or all that say something
 // about any row.
 func chosen(list []string, rows []Row, person bool) ([]column, error) {
+	picked, err := sheet.Pick("--columns", list, find)
+	if err != nil {
+		return nil, err
+	}
 	var out []column
-	for _, name := range list {
-		c, err := find("--columns", strings.TrimSpace(name))
-		if err != nil {
-			return nil, err
-		}
-		if slices.ContainsFunc(out, func(o column) bool { return o.key == c.key }) {
-			return nil, fault.New(fault.Usage, "--columns: %s is there twice", c.key)
-		}
-		out = append(out, c)
+	for _, c := range picked {
+		out = append(out, *c)
 	}
 	switch {
 	case len(out) > 0:
@@ -145,16 +137,7 @@ func Sort(rows []Row, by string) error {
 	if err != nil {
 		return err
 	}
-	slices.SortStableFunc(rows, func(a, b Row) int {
-		v, w := c.value(a), c.value(b)
-		switch {
-		case v == nil || w == nil:
-			return cmp.Compare(b2i(v == nil), b2i(w == nil))
-		case down:
-			return order(w, v)
-		}
-		return order(v, w)
-	})
+	sheet.SortBy(rows, c.value, down)
 	return nil
 }
 
@@ -163,18 +146,6 @@ func b2i(b bool) int {
 		return 1
 	}
 	return 0
-}
-
-func order(v, w any) int {
-	switch v := v.(type) {
-	case int:
-		return cmp.Compare(v, w.(int))
-	case int64:
-		return cmp.Compare(v, w.(int64))
-	case float64:
-		return cmp.Compare(v, w.(float64))
-	}
-	return cmp.Compare(fmt.Sprint(v), fmt.Sprint(w))
 }
 
 // tableOf makes a table of rows.

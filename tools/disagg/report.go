@@ -15,6 +15,7 @@ import (
 	"perigee/internal/kit/file"
 	"perigee/internal/kit/lazyre"
 	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/kit/version"
 	"perigee/internal/serving/judge"
 	"perigee/tools/disagg/report"
@@ -22,11 +23,11 @@ import (
 
 // ReportCmd is `perigee disagg report`.
 type ReportCmd struct {
-	Paths  []string `arg:"" name:"path" help:"Output folders of runs, or CSV files of figures; several make a history."`
-	Output string   `short:"o" default:"disagg.html" placeholder:"FILE" help:"Page to write [disagg.html]."`
-	Title  string   `default:"Disaggregated serving" placeholder:"TEXT" help:"Title of the page."`
-	Alpha  float64  `default:"0.05" placeholder:"P" help:"Intervals of medians hold with the probability 1-P [0.05]."`
-	Format string   `enum:"page,text,json" default:"page" help:"page, or the figures as text or json on standard output."`
+	Paths      []string `arg:"" name:"path" help:"Output folders of runs, or CSV files of figures; several make a history."`
+	Output     string   `short:"o" default:"disagg.html" placeholder:"FILE" help:"Page to write [disagg.html]."`
+	Title      string   `default:"Disaggregated serving" placeholder:"TEXT" help:"Title of the page."`
+	Alpha      float64  `default:"0.05" placeholder:"P" help:"Intervals of medians hold with the probability 1-P [0.05]."`
+	sheet.View `set:"format_default=page"`
 }
 
 // Run makes the page.
@@ -42,7 +43,10 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 		return err
 	}
 	series := report.Collect(rows)
+	figures := report.Sheet(report.Figures(series, c.Alpha))
 	switch c.Format {
+	case "csv":
+		return c.View.Write(s.Out, figures)
 	case "json":
 		return printJSON(s.Out, struct {
 			Cases   []judge.Case    `json:"cases"`
@@ -62,7 +66,7 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 		for _, text := range report.Answer(cases) {
 			fmt.Fprintln(s.Out, "#", plaintext.Escape(text))
 		}
-		return report.Sheet(report.Figures(series, c.Alpha)).WriteText(s.Out)
+		return c.View.Write(s.Out, figures)
 	}
 	o := report.Options{Title: c.Title, Alpha: c.Alpha, Generator: "perigee " + version.Get().String()}
 	err = file.Write(c.Output, func(w io.Writer) error { return report.WritePage(w, cases, series, o) })

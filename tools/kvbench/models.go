@@ -19,7 +19,7 @@ import (
 
 // ModelsCmd is `perigee kvbench models`.
 type ModelsCmd struct {
-	cli.Format
+	sheet.View
 	Models []string `arg:"" optional:"" name:"model" completes:"models" help:"Models to show layer by layer: names, config.json files, files of your own. Without one: a list of those known."`
 	Show   string   `name:"show" placeholder:"NAME" help:"Print the file of a shipped model or model config, to start one of your own with."`
 	Export string   `name:"export" placeholder:"DIR" help:"Write all files into a new folder, under the names of the original's examples."`
@@ -57,13 +57,14 @@ func (c *ModelsCmd) Run(streams cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	if c.Format.Format != "text" {
-		return t.Write(streams.Out, c.Format.Format)
+	if c.Format != "text" {
+		return c.View.Write(streams.Out, t)
 	}
+	t.Title = ""
 	t.Say = []string{"bytes of KV cache per token, whole model; int8 is as fp8, bfloat16 as fp16",
 		"exact: in layers that keep all tokens; once: bytes that layers with a sliding window keep of a request longer " +
 			"than it, whatever its length"}
-	if err := t.WriteText(streams.Out); err != nil {
+	if err := c.View.Write(streams.Out, t); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(plaintext.Folded(streams.Out), "\nModel configs: %s\n", strings.Join(ConfigNames(), ", "))
@@ -72,7 +73,7 @@ func (c *ModelsCmd) Run(streams cli.Streams) error {
 
 // modelTable has a row for every shipped model.
 func modelTable() (*sheet.Sheet, error) {
-	var t sheet.Sheet
+	t := sheet.Sheet{Title: "KV caches of models"}
 	t.AddColumns(sheet.Left, "%s", "Model", "Family")
 	t.AddColumns(sheet.Right, "%d", "Layers", "KV heads", "kvbench fp8", "kvbench fp16", "exact fp8", "exact fp16",
 		"once fp8", "once fp16", "state")

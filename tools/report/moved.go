@@ -102,7 +102,7 @@ func sheetOfAccounts(a *result.Accounts) *sheet.Sheet {
 		if n == nil {
 			return nil
 		}
-		return bytesCell(*n)
+		return sheet.Bytes(*n)
 	}
 	total := a.Total
 	total.Phase = "all"
@@ -110,7 +110,7 @@ func sheetOfAccounts(a *result.Accounts) *sheet.Sheet {
 		if i > 0 && x.Verdict != "" {
 			s.Say = append(s.Say, x.Phase+": "+x.Verdict)
 		}
-		s.AddRow(x.Phase, bytesCell(x.Plan), bytesCell(x.Between), bytes(x.Library), bytes(x.Sent), bytes(x.Received),
+		s.AddRow(x.Phase, sheet.Bytes(x.Plan), sheet.Bytes(x.Between), bytes(x.Library), bytes(x.Sent), bytes(x.Received),
 			part(x.LibraryRatio()), part(x.NICRatio()))
 	}
 	return s
@@ -135,7 +135,7 @@ func sheetOfNetwork(m *figures.Moved, hosts []string) *sheet.Sheet {
 			s.AddRow(append(row, "TCP", countersText("tcp ", n.Counters), nil, nil, nil, nil)...)
 			continue
 		}
-		s.AddRow(append(row, n.Name, countersText("", n.Counters), bytesCell(n.Sent), bytesCell(n.Received),
+		s.AddRow(append(row, n.Name, countersText("", n.Counters), sheet.Bytes(n.Sent), sheet.Bytes(n.Received),
 			rate(n.SentRate, n.SentUse), rate(n.ReceivedRate, n.ReceivedUse))...)
 	}
 	return s

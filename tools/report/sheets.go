@@ -25,7 +25,6 @@ func cellOf(n figures.Num, words func(figures.Num) string) any {
 func durationCell(n figures.Num) any { return cellOf(n, figures.Duration) }
 func ratioCell(n figures.Num) any    { return cellOf(n, plainRatio) }
 func rateCell(n figures.Num) any     { return cellOf(n, size.Rate[figures.Num]) }
-func bytesCell(n int64) any          { return sheet.Cell{Value: n, Text: size.Decimal(n)} }
 
 // unlessZero is a cell whose value is not known where it is 0.
 func unlessZero(n int64, cell any) any {
@@ -71,8 +70,8 @@ func patternSheet(list []figures.Pattern) *sheet.Sheet {
 		if requests {
 			index.Text = p.Label()
 		}
-		s.AddRow(index, p.Name, unlessZero(p.Tokens, p.Tokens), unlessZero(p.KVBytes, bytesCell(p.KVBytes)), p.Op,
-			bytesCell(p.Bytes), p.Senders, p.Receivers, durationCell(p.IsolatedNS), durationCell(p.LatencyNS),
+		s.AddRow(index, p.Name, unlessZero(p.Tokens, p.Tokens), unlessZero(p.KVBytes, sheet.Bytes(p.KVBytes)), p.Op,
+			sheet.Bytes(p.Bytes), p.Senders, p.Receivers, durationCell(p.IsolatedNS), durationCell(p.LatencyNS),
 			ratioCell(p.Slowdown), durationCell(p.StartSkewNS), rateCell(p.MeanBandwidth), rateCell(p.TotalBandwidth),
 			sheet.Cell{Value: float64(p.SleepBeforeNS), Text: sleepsText(p)})
 	}
@@ -84,7 +83,7 @@ func pairSheet(list []figures.Pair, way func(figures.Pair) string) *sheet.Sheet 
 	s := sheet.New("slowdown by pair", "sortable pairs", "From", "To", "<Hosts", "Messages", "Bytes", "Isolated", "Workload",
 		"Bandwidth", "Slowdown", "Contention", "Pair")
 	for _, p := range list {
-		s.AddRow(p.From, p.To, way(p), p.Messages, bytesCell(p.Bytes), durationCell(p.IsolatedNS), durationCell(p.LatencyNS),
+		s.AddRow(p.From, p.To, way(p), p.Messages, sheet.Bytes(p.Bytes), durationCell(p.IsolatedNS), durationCell(p.LatencyNS),
 			rateCell(p.Bandwidth), ratioCell(p.Slowdown), ratioCell(p.Contention), fmt.Sprintf("%d \u2192 %d", p.From, p.To))
 	}
 	return s
@@ -192,7 +191,7 @@ func hostPairSheet(list []figures.HostPair, names []string) *sheet.Sheet {
 	s := sheet.New("traffic between hosts", "sortable hostpairs", "<From", "<To", "Bytes", "Messages", "Mean latency",
 		"Bandwidth", "Slowdown")
 	for _, p := range list {
-		s.AddRow(names[p.From], names[p.To], bytesCell(p.Bytes), p.Messages, durationCell(p.LatencyNS),
+		s.AddRow(names[p.From], names[p.To], sheet.Bytes(p.Bytes), p.Messages, durationCell(p.LatencyNS),
 			rateCell(p.Bandwidth), ratioCell(p.Slowdown))
 	}
 	return s

@@ -15,6 +15,7 @@ import (
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/memory"
 	"perigee/internal/kit/sheet"
+	"perigee/internal/kit/size"
 	"perigee/internal/kit/version"
 )
 
@@ -157,14 +158,13 @@ func (r report) print(w io.Writer, format string) error {
 	t.AddColumn("Phase", sheet.Left, "%s")
 	t.AddColumns(sheet.Right, "%d", "Ranks", "Hosts", "Messages/rank max")
 	t.AddColumn("Messages/rank mean", sheet.Right, "%.2f")
-	t.AddColumn("Bytes/rank max", sheet.Right, "%d")
-	t.AddColumn("Bytes/rank mean", sheet.Right, "%.0f")
-	t.AddColumns(sheet.Right, "%d", "New links/rank max", "Messages", "Bytes")
+	t.AddColumns(sheet.Right, "", "Bytes/rank max", "Bytes/rank mean", "New links/rank max", "Messages", "Bytes")
 	for i := range r.Runs[0].Phases {
 		for _, o := range r.Runs {
 			p := o.Phases[i]
-			t.AddRow(p.Name, o.Ranks, o.Hosts, p.MaxMessages, p.MeanMessages, p.MaxBytes, p.MeanBytes, p.MaxLinks,
-				p.TotalMessages, p.TotalBytes)
+			t.AddRow(p.Name, o.Ranks, o.Hosts, p.MaxMessages, p.MeanMessages, sheet.Bytes(p.MaxBytes),
+				sheet.Cell{Value: p.MeanBytes, Text: size.Decimal(p.MeanBytes)}, p.MaxLinks, p.TotalMessages,
+				sheet.Bytes(p.TotalBytes))
 		}
 	}
 	if format == "csv" {

@@ -286,7 +286,7 @@ func (d *imported) checkScenario(i int) error {
 
 // Format is how a table is written.
 type Format struct {
-	Format string `enum:"text,csv,json" default:"text" help:"text for people; csv or json, with unrounded values, for programs."`
+	Format string `enum:"text,csv,json,page" default:"text" help:"text for people; csv or json, with unrounded values, for programs; page for a browser."`
 }
 
 // ScenariosCmd is `perigee sweep scenarios`.

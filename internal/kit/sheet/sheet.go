@@ -41,6 +41,8 @@ import (
 	"unicode/utf8"
 
 	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/size"
+	"perigee/internal/kit/version"
 )
 
 // Align is the side of a column on which its headers and cells stand.
@@ -71,6 +73,9 @@ type Cell struct {
 	Value any
 	Text  string
 }
+
+// Bytes is a number of bytes with its unit for people.
+func Bytes(n int64) Cell { return Cell{n, size.Decimal(n)} }
 
 // value is what a cell holds for programs.
 func value(cell any) any {
@@ -166,7 +171,7 @@ func isString(cell any) bool {
 	return ok
 }
 
-// Write writes the table as csv, as json, or else as text. It returns the first mistake in building the table, or the
+// Write writes the table as csv, as json, as a page, or else as text. It returns the first mistake in building the table, or the
 // error of w.
 func (t *Sheet) Write(w io.Writer, format string) error {
 	switch format {
@@ -174,6 +179,8 @@ func (t *Sheet) Write(w io.Writer, format string) error {
 		return t.WriteCSV(w)
 	case "json":
 		return t.WriteJSON(w)
+	case "page":
+		return t.WritePage(w, "perigee "+version.Get().String())
 	}
 	return t.WriteText(w)
 }

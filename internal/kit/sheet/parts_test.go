@@ -1,4 +1,4 @@
-package table
+package sheet
 
 import (
 	"strings"
@@ -11,25 +11,25 @@ import (
 
 // A table that is too wide comes in parts that repeat the keys.
 func TestParts(t *testing.T) {
-	var table Table
+	var sheet Sheet
 	for _, header := range []string{"Size", "A", "Bb", "Ccc"} {
-		table.AddColumn(header, Right, "")
+		sheet.AddColumn(header, Right, "")
 	}
-	table.AddRow(1, 2, 3, 4)
-	table.AddRow(10, nil, 30, 40)
+	sheet.AddRow(1, 2, 3, 4)
+	sheet.AddRow(10, nil, 30, 40)
 	var out strings.Builder
-	if err := table.WriteTextWithin(&out, 17, 1); err != nil {
+	if err := sheet.WriteTextWithin(&out, 12, 1); err != nil {
 		t.Fatal(err)
 	}
-	want := `  Size    A    Bb
-------  ---  ----
-     1    2     3
-    10    -    30
+	want := `Size  A  Bb
+----  -  --
+   1  2   3
+  10  -  30
 
-  Size    Ccc
-------  -----
-     1      4
-    10     40
+Size  Ccc
+----  ---
+   1    4
+  10   40
 `
 	if d := cmp.Diff(want, out.String()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
@@ -72,17 +72,17 @@ func TestPartsOfAnyTable(t *testing.T) {
 func TestLongCell(t *testing.T) {
 	long := strings.Repeat("x", 1000)
 	for _, align := range []Align{Left, Right} {
-		var table Table
-		table.AddColumn("A", align, "")
-		table.AddColumn(long, align, "")
-		table.AddColumn("C", align, "")
-		table.AddRow(1, "short", 3)
-		table.AddRow(long, long, 3)
+		var sheet Sheet
+		sheet.AddColumn("A", align, "")
+		sheet.AddColumn(long, align, "")
+		sheet.AddColumn("C", align, "")
+		sheet.AddRow(1, "short", 3)
+		sheet.AddRow(long, long, 3)
 		for range 100 {
-			table.AddRow(1, 2, 3)
+			sheet.AddRow(1, 2, 3)
 		}
 		var out strings.Builder
-		if err := table.WriteText(&out); err != nil {
+		if err := sheet.WriteText(&out); err != nil {
 			t.Fatal(err)
 		}
 		if got, most := out.Len(), 3*len(long)+104*(3*widest+20); got > most || strings.Count(out.String(), long) != 3 {
@@ -93,7 +93,7 @@ func TestLongCell(t *testing.T) {
 			t.Errorf("%q does not end under %q", short, lines[1])
 		}
 		out.Reset()
-		s, err := table.Stream(&out, 0, 0)
+		s, err := sheet.Stream(&out, 0, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

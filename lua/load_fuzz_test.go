@@ -13,6 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 	glua "github.com/yuin/gopher-lua"
 
+	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/lua/vm"
 	"perigee/scenarios"
@@ -186,7 +187,7 @@ func TestPatternsOpenInNoTime(t *testing.T) {
 // describes makes use of what a script says of itself, as the launcher does.
 func describes(r *Runtime) error {
 	grammar := r.Grammar()
-	k, err := kong.New(grammar, kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}))
+	k, err := cli.Parser(grammar, kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}))
 	if err != nil {
 		return fault.New(fault.Script, "options: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/must"
 	"perigee/lua/option"
@@ -49,7 +50,7 @@ func parseOptions(s Scenario, out io.Writer, args ...string) (values map[string]
 
 func parseNamed(s Scenario, out io.Writer, args ...string) (values, named map[string]any, err error) {
 	grammar := s.Grammar()
-	k, err := kong.New(grammar, kong.Name("test"), kong.Writers(out, out), kong.Exit(func(int) {}))
+	k, err := cli.Parser(grammar, kong.Name("test"), kong.Writers(out, out), kong.Exit(func(int) {}))
 	if err != nil {
 		return nil, nil, err
 	}

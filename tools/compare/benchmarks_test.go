@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/alecthomas/kong"
-
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/serving/judge"
@@ -119,7 +117,7 @@ func outcomeOf(t *testing.T, old, fresh string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
 	var c Cmd
-	k, err := kong.New(&c)
+	k, err := cli.Parser(&c)
 	if err == nil {
 		_, err = k.Parse([]string{old, fresh})
 	}

@@ -78,7 +78,7 @@ func call(t testing.TB, args ...string) (string, error) {
 
 func callTo(t testing.TB, out *cli.Output, args ...string) error {
 	t.Helper()
-	k, err := kong.New(&Cmd{}, kong.Writers(out, out), kong.Bind(cli.Streams{Out: out}), kong.Exit(func(int) { panic("exit") }))
+	k, err := cli.Parser(&Cmd{}, kong.Writers(out, out), kong.Bind(cli.Streams{Out: out}), kong.Exit(func(int) { panic("exit") }))
 	must.Do(t, err)
 	ctx, err := k.Parse(args)
 	must.Do(t, err)

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/alecthomas/kong"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
@@ -113,7 +112,7 @@ func TestRoute(t *testing.T) {
 		{"--backend OBJ --source gpu --destination file", "WRITE", "VRAM", "DRAM", "VRAM", "FILE", ""},
 	} {
 		var cmd struct{ Bench }
-		parser, err := kong.New(&cmd)
+		parser, err := cli.Parser(&cmd)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -299,7 +298,7 @@ func TestFitted(t *testing.T) {
 		{"--scale 1e-9", 2, "8589934592"},
 	} {
 		var cmd Cmd
-		parser, err := kong.New(&cmd)
+		parser, err := cli.Parser(&cmd)
 		if err != nil {
 			t.Fatal(err)
 		}

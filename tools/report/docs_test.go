@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/alecthomas/kong"
-
 	"perigee/internal/kit/cli"
 	"perigee/internal/serving/runs/runstest"
 )
@@ -36,7 +34,7 @@ func TestExamplesRun(t *testing.T) {
 			continue
 		}
 		var c Cmd
-		k, err := kong.New(&c)
+		k, err := cli.Parser(&c)
 		if err != nil {
 			t.Fatal(err)
 		}

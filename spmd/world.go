@@ -36,7 +36,7 @@ type World struct {
 	meeting   meetingPlace
 	shared    *sharedValues                // what ranks of one process hold together; nil where each has its own
 	lostLinks chan lostLink                // the first links that were lost
-	clocks    atomic.Pointer[[]clock.Line] // per host
+	clocks    atomic.Pointer[[]clock.ClockLine] // per host
 	syncs     int                          // how often they were compared
 	localNow  func() int64                 // the monotonic clock of this host
 	timeout   time.Duration
@@ -173,7 +173,7 @@ func NewInMemory(n int) ([]*World, *wire.Memory) {
 		w.ctx, w.cancel = context.WithCancelCause(context.Background())
 		w.setPhase("start")
 		w.enter(roster)
-		lines := make([]clock.Line, n)
+		lines := make([]clock.ClockLine, n)
 		w.clocks.Store(&lines)
 		w.detector.start(w.ctx, w.end, doubtAfter)
 		worlds[r] = w

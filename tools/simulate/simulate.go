@@ -65,7 +65,7 @@ func (*Cmd) Advise(mistake error) error {
 type report struct {
 	Schema  string        `json:"schema"`
 	Perigee version.Build `json:"perigee"`
-	Runs    []*Outcome    `json:"runs"`
+	Runs    []*WorldCounts    `json:"runs"`
 }
 
 // memoryLimit is from when on the garbage collector works harder.

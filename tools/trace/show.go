@@ -50,7 +50,7 @@ func (showCmd) Help() string {
 type report struct {
 	Schema  string             `json:"schema"`
 	Perigee version.Build      `json:"perigee"`
-	Traces  []*figures.Figures `json:"traces"`
+	Traces  []*figures.TraceFigures `json:"traces"`
 }
 
 func (c *showCmd) Run(s cli.Streams) error {
@@ -66,7 +66,7 @@ func (c *showCmd) Run(s cli.Streams) error {
 		}
 		r.Traces = append(r.Traces, f)
 	}
-	hasBlocks := func(f *figures.Figures) bool { return f.Blocks != nil }
+	hasBlocks := func(f *figures.TraceFigures) bool { return f.Blocks != nil }
 	if c.BlockSize != nil && !slices.ContainsFunc(r.Traces, hasBlocks) {
 		return fault.New(fault.Usage, "--block-size without effect: there are no hash ids")
 	}
@@ -153,7 +153,7 @@ func (c *showCmd) withoutModel() error {
 }
 
 // describe reads a trace and describes it.
-func (c *showCmd) describe(file string, cache *model.Cache) (*figures.Figures, error) {
+func (c *showCmd) describe(file string, cache *model.Cache) (*figures.TraceFigures, error) {
 	t, err := trace.Load(file, trace.Options{Unit: c.TraceUnit, BlockTokens: cli.Given(c.BlockSize, 0)})
 	if err != nil {
 		return nil, err

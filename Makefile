@@ -28,9 +28,10 @@ demo: build ## run a small KV-cache workload on as many local ranks as CPUs, at 
 	bin/perigee report --text $(DEMO)/result.json.zst
 	@echo "# next: bin/perigee report $(DEMO)/result.json.zst -o report.html"
 
+# Four packages at a time: many tests wait. -short leaves out what repeats a suite in another setting.
 check: build ## what a change is tried with before make test: vet, and all unit tests without the race detector
 	go vet ./...
-	NIXL_LIBRARY=$(NIXL) go test $$(go list ./... | grep -v /e2e)
+	NIXL_LIBRARY=$(NIXL) go test -short -p 4 $$(go list ./... | grep -v /e2e)
 
 # libpmix-dev has the libpmix.so that Slurm's plugin for --mpi=pmix opens.
 TEST_PACKAGES := slurm-wlm munge mpich libmpich-dev openmpi-bin libopenmpi-dev libpmix2 libpmix-dev iproute2 \

@@ -24,9 +24,9 @@ import (
 	"github.com/alecthomas/kong"
 
 	"perigee/internal/kit/cli"
-	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/table"
+	"perigee/internal/kit/value"
 	"perigee/internal/kit/version"
 	"perigee/lua"
 	"perigee/nixl/engines"
@@ -203,7 +203,7 @@ func meant(word string) string {
 			names = append(names, cmp.Or(f.Tag.Get("name"), strings.ToLower(f.Name)))
 		}
 	}
-	return conf.Suggestion(word, names)
+	return value.Suggestion(word, names)
 }
 
 // commandOf returns the command in whose words a mistake was found.

@@ -24,8 +24,7 @@ func TestTwoBuilds(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	program, err := os.ReadFile(builds[0])
-	must.Do(t, err)
+	program := must.Read(t, builds[0])
 	stamped := bytes.ReplaceAll(program, []byte(one), []byte(other)) // as a second link would, which takes seconds
 	must.Do(t, os.WriteFile(builds[1], stamped, 0o755))
 	harness.LookAtSources(t)

@@ -260,8 +260,7 @@ func TestCloudAIExamples(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			data, err := os.ReadFile(file)
-			must.Do(t, err)
+			data := must.Read(t, file)
 			var e example
 			must.Do(t, toml.Unmarshal(data, &e))
 			switch e.Template {

@@ -3,7 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"math"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -178,8 +177,7 @@ func checkByRank(t *testing.T, stdout string, want map[int]int64, iters int) {
 
 func checkSingleJSON(t *testing.T, path string, want map[int]int64, iters int) {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	must.Do(t, err)
+	data := must.Read(t, path)
 	var loose map[string]any
 	must.Do(t, json.Unmarshal(data, &loose))
 	wantKeys(t, loose, "avg_latency_s", "bandwidth_by_rank", "iters", "total_size_gb", "total_time_s")

@@ -105,13 +105,6 @@ func TestAutoWithNIXL(t *testing.T) {
 	}
 }
 
-// Where UCX has none of the transports that the user names, the error names the variable and what there is.
-func TestUnknownTransport(t *testing.T) {
-	env := []string{"NIXL_LIBRARY=" + harness.NeedNIXL(t), "UCX_TLS=foo", "UCX_NET_DEVICES="}
-	o := harness.Start(t, harness.Command{Env: env, Args: []string{"run", "pingpong", "--engine", "nixl"}}).Wait()
-	checkComplaint(t, o, fault.Engine, "UCX_TLS=foo leaves UCX no transport that it can use; this host has ", "tcp", "hint: unset UCX_TLS")
-}
-
 // The disk is full when the result is to be written: an error that says so,
 // whichever of the two files it is, and nothing half-written.
 func TestFullDisk(t *testing.T) {
@@ -133,16 +126,6 @@ func TestFullDisk(t *testing.T) {
 				readTable(t, o.Stdout, columns...)
 			}
 		})
-	}
-}
-
-// A device that is always full needs no root.
-func TestFullDevice(t *testing.T) {
-	dir := harness.Files(t, map[string]string{"c.yaml": pattern(), "m.txt": good})
-	for _, c := range [][2]string{{"--result", "r.json"}, {"--json-output-path", "o.json"}} {
-		must.Do(t, os.Symlink("/dev/full", filepath.Join(dir, c[1])))
-		o := harness.Run(t, dir, "sequential-ct-perftest", "c.yaml", "--engine", "shm", c[0], c[1])
-		checkComplaint(t, o, fault.Output, "cannot write "+c[1], "no space left on device")
 	}
 }
 

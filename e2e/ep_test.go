@@ -48,8 +48,7 @@ func TestExperts(t *testing.T) {
 
 func checkExpertsJSON(t *testing.T, path string) {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	must.Do(t, err)
+	data := must.Read(t, path)
 	var got struct {
 		Config  struct{ Tokens []int } `json:"config"`
 		Results map[string]struct {
@@ -73,15 +72,6 @@ func checkExpertsJSON(t *testing.T, path string) {
 	if want := 16 * 3 * 512 / us / 1e3; r.Rank != 2 || !r.Passed || rate < want*0.999 || rate > want*1.001 {
 		t.Errorf("%+v: the bandwidth must be %v", r, want)
 	}
-}
-
-// Loads come from a file of any name.
-func TestExpertsOfLoads(t *testing.T) {
-	dir := t.TempDir()
-	must.Do(t, os.WriteFile(filepath.Join(dir, "loads.txt"), []byte("# layer 0\n1 2 3 4\n4,3,2,1\n"), 0o600))
-	o := harness.MustRun(t, dir, "ep", "data-plane", "--engine", "shm", "--num-processes", "2", "--tokens", "8", "--hidden", "256", "--topk", "2",
-		"--experts-per-rank", "2", "--mode", "dispatch", "--iters", "2", "--warmup", "1", "--routing", "loads", "--loads", "loads.txt", "--layer", "1")
-	harness.Contains(t, "stdout", o.Stdout, "Data Plane (dispatch): 2/2 ranks passed\n")
 }
 
 // What a layer of a model moves; both ways of sending, and all entries, are checked.
@@ -110,82 +100,6 @@ func TestExpertsOfModels(t *testing.T) {
 	})
 }
 
-// Every command takes the sizes of a model from its config.json or by its name, and refuses what does not go together.
-func TestExpertsOfConfigs(t *testing.T) {
-	shm := []string{"--engine", "shm"}
-	commands := map[string][]string{
-		"routing":       {"ep", "routing", "--ranks", "2", "--tokens", "4"},
-		"data-plane":    append(strings.Fields("ep data-plane --num-processes 2 --tokens 4 --iters 2 --warmup 1 --mode dispatch --entry steady"), shm...),
-		"control-plane": append(strings.Fields("ep control-plane --num-processes 2 --num-tokens 4"), shm...),
-		"elastic":       append(strings.Fields("ep elastic --plan 0-1;0 --tokens 4 --iters 2 --warmup 1"), shm...),
-		"ep_kv":         append(strings.Fields("run ep_kv -n 2 --kv-size 64K --tokens 4 --iters 2 --warmup 1"), shm...),
-	}
-	dir := harness.Files(t, map[string]string{"deepseek/config.json": deepseekConfig, "qwen/config.json": qwenConfig, "dense.json": denseConfig})
-	for _, m := range []struct {
-		name, sizes, planes, shared string
-		experts                     int
-	}{
-		{"deepseek/config.json", "hidden 7168, 256 experts, 128 on each of 2 ranks, topk 8", "Hidden: 7168\nExperts: 128/rank (256 total), TopK: 8\n", "1", 256},
-		{"Deepseek-AI/deepseek-v3", "hidden 7168, 256 experts, 128 on each of 2 ranks, topk 8", "Hidden: 7168\nExperts: 128/rank (256 total), TopK: 8\n", "1", 256},
-		{"qwen/config.json", "hidden 2048, 128 experts, 64 on each of 2 ranks, topk 8", "Hidden: 2048\nExperts: 64/rank (128 total), TopK: 8\n", "", 128},
-	} {
-		for name, args := range commands {
-			o := harness.MustRun(t, dir, slices.Concat(args, []string{"--model", m.name})...)
-			want := []string{"# note: model " + m.name + ": " + m.sizes + "\n"}
-			switch {
-			case name == "routing":
-				want = []string{fmt.Sprintf("topk 8, %d experts, %s, bf16", m.experts, strings.SplitN(m.sizes, ",", 2)[0])}
-			case name == "data-plane" && m.shared != "":
-				want = []string{m.sizes + ", " + m.shared + " shared\n", m.planes}
-			case name == "data-plane":
-				want = append(want, m.planes)
-			case m.shared != "":
-				want = []string{m.sizes + "; shared experts move no bytes here: the model has " + m.shared + "\n"}
-			}
-			if name == "control-plane" {
-				want = append(want, fmt.Sprintf("Control Plane: %d experts/rank x 2 ranks = %d total\n", m.experts/2, m.experts))
-			}
-			harness.Contains(t, name, o.Stdout, want...)
-		}
-	}
-	for name, args := range commands {
-		for model, want := range map[string]string{
-			"dense.json": "the model dense.json: its file does not say how many experts", "deepseek-v33": `there is no model "deepseek-v33"`,
-			"qwen/config.json --hidden 2048": "--hidden: --model qwen/config.json says that", "qwen/config.json --topk 8": "--topk: --model qwen/config.json says that",
-		} {
-			words := slices.Concat(args, []string{"--model"}, strings.Fields(model))
-			if o := harness.Run(t, dir, words...); o.Code != int(fault.Usage) || !strings.Contains(o.Stderr, want) {
-				t.Errorf("%s --model %s: exit code %d, %s", name, model, o.Code, o.Stderr)
-			}
-		}
-	}
-	for args, want := range map[string]string{
-		"ep routing --ranks 3": "over 3 ranks", "ep control-plane --engine shm --num-processes 3": "over 3 ranks",
-		"ep elastic --engine shm --plan 0-1;0-4": "over 5 ranks", "run ep_kv -n 3 --engine shm": "over 3 ranks",
-	} {
-		o := harness.Run(t, dir, append(strings.Fields(args), "--model", "qwen/config.json")...)
-		if o.Code != int(fault.Usage) || !strings.Contains(o.Stderr, "--model qwen/config.json: 128 experts cannot be spread evenly "+want) {
-			t.Errorf("%s: exit code %d, %s", args, o.Code, o.Stderr)
-		}
-	}
-}
-
-// The config.json of models of Hugging Face, less what is about the words and the training.
-const (
-	deepseekConfig = `{"architectures": ["DeepseekV3ForCausalLM"], "attention_bias": false, "ep_size": 1, "first_k_dense_replace": 3, "hidden_size": 7168,
-		"intermediate_size": 18432, "kv_lora_rank": 512, "max_position_embeddings": 163840, "model_type": "deepseek_v3", "moe_intermediate_size": 2048,
-		"moe_layer_freq": 1, "n_group": 8, "n_routed_experts": 256, "n_shared_experts": 1, "norm_topk_prob": true, "num_attention_heads": 128,
-		"num_experts_per_tok": 8, "num_hidden_layers": 61, "num_key_value_heads": 128, "num_nextn_predict_layers": 1, "q_lora_rank": 1536,
-		"qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "routed_scaling_factor": 2.5, "scoring_func": "sigmoid", "topk_group": 4,
-		"topk_method": "noaux_tc", "torch_dtype": "bfloat16", "v_head_dim": 128}`
-	qwenConfig = `{"architectures": ["Qwen3MoeForCausalLM"], "decoder_sparse_step": 1, "head_dim": 128, "hidden_size": 2048, "intermediate_size": 6144,
-		"max_position_embeddings": 40960, "max_window_layers": 48, "mlp_only_layers": [], "model_type": "qwen3_moe", "moe_intermediate_size": 768,
-		"norm_topk_prob": true, "num_attention_heads": 32, "num_experts": 128, "num_experts_per_tok": 8, "num_hidden_layers": 48,
-		"num_key_value_heads": 4, "sliding_window": null, "torch_dtype": "bfloat16", "use_sliding_window": false}`
-	denseConfig = `{"architectures": ["Qwen3ForCausalLM"], "head_dim": 128, "hidden_size": 4096, "model_type": "qwen3", "num_attention_heads": 32,
-		"num_hidden_layers": 36, "num_key_value_heads": 8, "torch_dtype": "bfloat16"}`
-)
-
 const tinyModel = `model_name: tiny
 family: gqa
 num_layers: 2
@@ -208,8 +122,7 @@ func TestExpertsFailedInJSON(t *testing.T) {
 		t.Fatalf("exit code %d, %s", o.Code, o.Stderr)
 	}
 	harness.Contains(t, "stdout", o.Stdout, "Data Plane (e2e): 0/2 ranks passed\n", "\n  Rank 1: ")
-	data, err := os.ReadFile(filepath.Join(dir, "out.json"))
-	must.Do(t, err)
+	data := must.Read(t, filepath.Join(dir, "out.json"))
 	var got struct {
 		Results map[string]struct {
 			Results []struct {
@@ -223,55 +136,6 @@ func TestExpertsFailedInJSON(t *testing.T) {
 	list := got.Results["e2e_t8_h128_e8"].Results
 	if len(list) != 2 || list[1].Rank != 1 || list[1].Passed || !strings.Contains(list[1].Error, "dispatch to rank 1") {
 		t.Errorf("%s", data)
-	}
-}
-
-// A planted fault ends the job as corruption.
-func TestExpertsSabotage(t *testing.T) {
-	for _, name := range []string{"transform", "swap", "drop", "duplicate", "shift"} {
-		o := harness.Start(t, harness.Command{Args: []string{"ep", "data-plane", "--engine", "shm", "--num-processes", "2", "--tokens", "8", "--hidden", "128",
-			"--verify", "--sabotage", name, "--iters", "1"}}).Wait()
-		if o.Code != int(fault.Corrupt) || !strings.Contains(o.Stderr, "rank 1") && !strings.Contains(o.Stderr, "combine at rank") {
-			t.Errorf("%s: exit code %d, %s", name, o.Code, o.Stderr)
-		}
-	}
-}
-
-func TestExpertsMistakes(t *testing.T) {
-	for args, want := range map[string]string{
-		"--hidden 100":                       "hidden is 100, want a multiple of 128",
-		"--tokens 0":                         "--tokens: wanted whole numbers from 1 on",
-		"--tokens 8,":                        "--tokens: wanted whole numbers from 1 on",
-		"--topk 20":                          "topk is 20, more than the 16 experts",
-		"--mode all":                         "--mode: wanted one of dispatch, combine, e2e",
-		"--columns p5":                       `got "p5"; did you mean "p50"?`,
-		"--iters 0":                          "--iters",
-		"--hot 0.5":                          "--hot has no effect without --routing khot",
-		"--sabotage drop":                    "--sabotage has no effect without --verify",
-		"--routing loads":                    "--routing loads needs --loads FILE",
-		"--nvlink-backend none":              "--nvlink-backend none forbids shared memory",
-		"--world-size 2 --rank 5":            "RANK is 5, want 0 to 1",
-		"--world-size 2 --rank 1":            "cannot reach node 0 at 127.0.0.1",
-		"--routing imbalance --imbalance 99": "the imbalance is 99, want 1 to 8",
-	} {
-		words := append([]string{"ep", "data-plane", "--engine", "shm", "--num-processes", "2"}, strings.Fields(args)...)
-		o := harness.Start(t, harness.Command{Args: words}).Wait()
-		if o.Code != int(fault.Usage) || !strings.Contains(o.Stderr, want) {
-			t.Errorf("%s: exit code %d, %s; want %s", args, o.Code, o.Stderr, want)
-		}
-	}
-	o := harness.Run(t, t.TempDir(), "run", "ep_data_plane", "-n", "2", "--engine", "shm", "--sabotage", "drop")
-	if o.Code != int(fault.Usage) || !strings.Contains(o.Stderr, "--sabotage has no effect without --verify") {
-		t.Errorf("exit code %d, %s", o.Code, o.Stderr)
-	}
-	// One iteration is measured, none is left out, and no figure is NaN.
-	o = harness.MustRun(t, t.TempDir(), "ep", "data-plane", "--engine", "shm", "--num-processes", "2", "--tokens", "4", "--hidden", "128", "--iters", "1")
-	if strings.Contains(o.Stdout, "NaN") || !strings.Contains(o.Stdout, "2/2 ranks passed") {
-		t.Error(o.Stdout)
-	}
-	o = harness.Start(t, harness.Command{Args: []string{"ep", "data-plane", "--engine", "shm", "--num-processes", "2", "--tokens", "100000", "--hidden", "65536", "--iters", "1"}}).Wait()
-	if o.Code != int(fault.Resource) || !strings.Contains(o.Stderr, "GB (") {
-		t.Errorf("exit code %d, %s", o.Code, o.Stderr)
 	}
 }
 
@@ -399,18 +263,6 @@ func TestStoppedRankOfANode(t *testing.T) {
 	}
 }
 
-// A scenario may close a data plane as soon as it has opened it: no rank prepares requests to that memory any more.
-func TestPlaneClosedAtOnce(t *testing.T) {
-	harness.ForEngines(t, func(t *testing.T, engine string) {
-		dir := harness.Files(t, map[string]string{"s.lua": `return { ranks = 3, run = function()
-			for _ = 1, 30 do
-				moe.open({ tokens = 8, hidden = 256, experts_per_rank = 2, topk = 1 }):close()
-			end
-		end }`})
-		harness.MustRun(t, dir, "run", "s.lua", "-n", "3", "--engine", engine, "--timeout", "60")
-	})
-}
-
 func TestControlPlane(t *testing.T) {
 	harness.ForEngines(t, func(t *testing.T, engine string) {
 		dir := t.TempDir()
@@ -482,36 +334,6 @@ func TestExpertsElastic(t *testing.T) {
 			t.Errorf("the result has %v", played)
 		}
 	})
-}
-
-// The flags of NIXL's tests are taken: some have another name here, some have no effect and say so.
-func TestExpertsFlagsOfNIXL(t *testing.T) {
-	dir := harness.Files(t, map[string]string{"plan.json": "[[0, 1], [0, 1, 2]]"})
-	elastic := strings.Fields("ep elastic --engine shm --plan plan.json --num-tokens 8 --hidden-dim=256 --num-topk 3 --num-experts-per-rank 4 --iters 3 --warmup 1")
-	links := []string{"--use-etcd", "--discover-nics", "--disable-ll-nvlink"}
-	o := harness.MustRun(t, dir, slices.Concat(elastic, links, strings.Fields("--num-processes 4 --kineto --timeout-ms 500 --validate-phase-failures"))...)
-	harness.Contains(t, "stdout", o.Stdout, "\n[rank 2] Dispatch bandwidth: ", "--num-processes is 4: the plan has 3 ranks, and no more are needed",
-		"--validate-phase-failures: deaths that the plan does not have always end the job", "  72  ") // 3 ranks of 8 tokens, 3 choices each
-	outs := map[string]string{"elastic": o.Stdout}
-	for _, plane := range []string{"data-plane --tokens", "control-plane --num-tokens"} {
-		words := strings.Fields("ep " + plane + " 8 --engine shm --num-processes 2 --hidden 256 --nvlink-backend ipc")
-		outs[plane] = harness.MustRun(t, dir, append(words, links...)...).Stdout
-		harness.Contains(t, plane, outs[plane], "\nBackend: memfd\n", "# note: --nvlink-backend ipc: not available on host memory; shm moves the bytes\n")
-	}
-	for name, out := range outs {
-		for _, flag := range links {
-			harness.Contains(t, name, out, "# note: "+flag+" has no effect here: ")
-		}
-	}
-	for args, want := range map[string]string{
-		"--num-processes 2":                        "--num-processes is 2, and the plan has 3 ranks: all ranks of a plan start at once",
-		"--num-processes 3 --tcp-server 10.11.0.1": "--tcp-server 10.11.0.1: no rank can join a run from another launch",
-	} {
-		o := harness.Run(t, dir, append(elastic, strings.Fields(args)...)...)
-		if o.Code != int(fault.Usage) || !strings.Contains(o.Stderr, want) || !strings.Contains(o.Stderr, "--num-processes 3 (CloudAI") || o.Stdout != "" {
-			t.Errorf("%s: exit code %d, %s", args, o.Code, o.Stderr)
-		}
-	}
 }
 
 // The process of a rank that a plan kills ends, and the others go on. A death that the plan does not have ends the job.

@@ -309,87 +309,6 @@ end }
 	}
 }
 
-// scripted runs a scenario given as text and waits for its failure.
-func scripted(t *testing.T, engine, source string) harness.Outcome {
-	t.Helper()
-	dir := harness.Files(t, map[string]string{"s.lua": source})
-	p := harness.Start(t, harness.Command{Dir: dir, Args: []string{"run", "s.lua", "-n", "3", "--engine", engine, "--result", "r.json"}})
-	o := p.Wait()
-	if o.Took > atOnce {
-		t.Errorf("the job lasted %v", o.Took)
-	}
-	p.CheckNothingLeft(harness.Patience)
-	return o
-}
-
-// What a script does wrong at one rank ends all, with the line and the rank.
-func TestScriptErrors(t *testing.T) {
-	const transfers = "local plan = transfer.prepare{ matrix = matrix.all_to_all{ bytes = 1024 } }\n"
-	for name, c := range map[string]struct {
-		source string
-		kind   fault.Kind
-		wanted []string
-	}{
-		"error beside a barrier": {
-			"return { run = function()\n world.phase('talk')\n if world.rank == 2 then\n  error('enough')\n end\n world.barrier()\nend }\n",
-			fault.Script, []string{"rank 2 on ", "phase talk: s.lua:4: enough"},
-		},
-		"error beside a transfer": {
-			"return { run = function()\n " + transfers + " if world.rank == 1 then\n  error('enough')\n end\n while true do plan:barrier() plan:run() end\nend }\n",
-			fault.Script, []string{"rank 1 on ", "s.lua:4: enough"},
-		},
-		"error beside a sleep": {
-			"return { run = function()\n if world.rank == 1 then\n  local t = nil\n  t.x = 1\n end\n clock.sleep(100)\nend }\n",
-			fault.Script, []string{"rank 1 on ", "s.lua:4: ", "nil"},
-		},
-		"error beside an endless loop": {
-			"return { run = function()\n if world.rank == 1 then error('enough') end\n while true do end\nend }\n",
-			fault.Script, []string{"rank 1 on ", "s.lua:2: enough"},
-		},
-		"wrong argument": {
-			"return { run = function()\n transfer.prepare{ matrix = 3 }\nend }\n",
-			fault.Script, []string{"s.lua:2: ", "matrix", "want a matrix"},
-		},
-		"unknown function": {
-			"return { run = function()\n world.barriers()\nend }\n",
-			fault.Script, []string{"s.lua:2: "},
-		},
-		"different collectives": {
-			"return { run = function()\n if world.rank == 0 then world.barrier() else world.all_gather(1) end\nend }\n",
-			fault.Script, []string{"barrier", "gather"},
-		},
-		"a rank leaves early": {
-			"return { run = function()\n if world.rank == 1 then return end\n world.barrier()\nend }\n",
-			fault.Script, []string{"ranks disagree", "barrier", "the end of its scenario", "hint: "},
-		},
-		"a file not on the command line": {
-			"return { run = function() result.save('x.json', {1}) end }\n",
-			fault.Script, []string{"s.lua:1: ", "may not write x.json", "hint: "},
-		},
-		"a file that is not there": {
-			"return { run = function() matrix.load('gone.txt') end }\n",
-			fault.Input, []string{"gone.txt"},
-		},
-		"forbidden library": {
-			"return { run = function() os.exit(0) end }\n",
-			fault.Script, []string{"s.lua:1: "},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := scripted(t, "shm", c.source)
-			checkComplaint(t, o, c.kind, c.wanted...)
-		})
-	}
-}
-
-// One error is enough of a test that NIXL's ranks, too, end together.
-func TestScriptErrorOnNIXL(t *testing.T) {
-	harness.NeedNIXL(t)
-	o := scripted(t, "nixl", "return { run = function()\n local plan = transfer.prepare{ matrix = matrix.all_to_all{ bytes = 1024 } }\n"+
-		" if world.rank == 1 then\n  error('enough')\n end\n while true do plan:barrier() plan:run() end\nend }\n")
-	checkComplaint(t, o, fault.Script, "rank 1 on ", "s.lua:4: enough")
-}
-
 // A wait that outlasts --timeout ends the job. The start of the ranks is such a wait, too, and must not be the one.
 func TestTimeout(t *testing.T) {
 	harness.ForEngines(t, func(t *testing.T, engine string) {
@@ -420,14 +339,6 @@ func TestStdinUntouched(t *testing.T) {
 			t.Errorf("the next command read %q (%v), want %q", got, err, bytes)
 		}
 	})
-}
-
-// A limit on the size of files is a limit of the machine, not a failure of the launch.
-func TestFileSizeLimit(t *testing.T) {
-	const limited = `ulimit -f 8; exec "$@"`
-	o := harness.Start(t, harness.Command{Argv: []string{"sh", "-c", limited, "sh", harness.Program, "run", "pingpong", "-n", "2", "--engine", "shm"}}).Wait()
-	checkComplaint(t, o, fault.Resource, "size shared memory to", "file too large")
-	harness.Contains(t, "stderr", o.Stderr, "ulimit -f")
 }
 
 // What a scenario records is in the file while it runs, so that nothing is lost with rank 0.
@@ -557,68 +468,6 @@ end }`})
 		t.Errorf("exit code %d, want %d\n%s", o.Code, fault.Resource, o.Stderr)
 	}
 	harness.Contains(t, "stderr", o.Stderr, "the scenario has filled ", "102 MB were available at the start, for 1 rank", "keep less")
-}
-
-// A scenario that fills what a limit of its process leaves ends the job by perigee's own watch. While the job ends the
-// script may go on, and Go's runtime may then say something behind the message.
-func TestScenarioFillsItsLimit(t *testing.T) {
-	if harness.RaceEnabled {
-		t.Skip("the race detector takes more")
-	}
-	dir := harness.Files(t, map[string]string{"s.lua": `return { ranks = 1, run = function()
- local t = {}
- for i = 1, 1e9 do t[i] = { i } end
-end }`})
-	o := harness.Start(t, harness.Command{Dir: dir, Argv: []string{"sh", "-c", `ulimit -d 1000000; exec "$@"`, "sh",
-		harness.Program, "run", "s.lua", "--engine", "shm"}}).Wait()
-	if o.Code != int(fault.Resource) {
-		t.Errorf("exit code %d, want %d\n%s", o.Code, fault.Resource, o.Stderr)
-	}
-	harness.Contains(t, "stderr", o.Stderr, "ulimit -d", "keep less")
-}
-
-// A limit that leaves too little for Go's runtime, and a text that would not fit into one, are named without a dump.
-func TestTooLittleMemory(t *testing.T) {
-	if harness.RaceEnabled {
-		t.Skip("the race detector takes more")
-	}
-	dir := harness.Files(t, map[string]string{"s.lua": `return { ranks = 1, run = function()
- pcall(string.rep, "x", 6e9)
- local s = ("x"):rep(6e9)
-end }`})
-	for name, c := range map[string]struct {
-		limit, args string
-		want        []string
-	}{
-		"nothing starts": {"-v 1000000", "version", []string{"perigee: the limit ulimit -v 1000000 leaves 1.02 GB of address space", "  hint: raise the limit: ulimit -v unlimited"}},
-		"no data":        {"-d 50000", "run s.lua", []string{"perigee: the limit ulimit -d 50000 leaves 0.05 GB of data"}},
-		"a text":         {"-v 5000000", "run s.lua --engine shm", []string{"phase start: s.lua:3: string.rep of 6.00 GB", "(ulimit -v)", "  hint: make a shorter text"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := harness.Start(t, harness.Command{Dir: dir, Argv: []string{"sh", "-c", "ulimit " + c.limit + "\n" + harness.Program + " " + c.args}}).Wait()
-			harness.Contains(t, "stderr", o.Stderr, c.want...)
-			if n := strings.Count(o.Stderr, "\n"); o.Code != int(fault.Resource) || n != 2 {
-				t.Errorf("exit code %d, %d lines\n%.2000s", o.Code, n, o.Stderr)
-			}
-		})
-	}
-}
-
-// A text that grows beyond a limit crashes the process at once: what the launcher says behind Go's dump names the limit.
-func TestTextBeyondItsLimit(t *testing.T) {
-	if harness.RaceEnabled {
-		t.Skip("the race detector takes more")
-	}
-	dir := harness.Files(t, map[string]string{"s.lua": `return { ranks = 1, run = function()
- local s = ("x"):rep(2^20)
- for i = 1, 40 do s = s .. s end
-end }`})
-	o := harness.Start(t, harness.Command{Dir: dir, Argv: []string{"sh", "-c", `ulimit -v 2000000; exec "$@"`, "sh",
-		harness.Program, "run", "s.lua", "--engine", "shm"}}).Wait()
-	if o.Code != int(fault.RankLost) && o.Code != int(fault.Resource) {
-		t.Errorf("exit code %d\n%.2000s", o.Code, o.Stderr)
-	}
-	harness.Contains(t, "stderr", o.Stderr, "perigee: rank 0 on ", "limit", "(ulimit -v)")
 }
 
 // What UCX leaves in /dev/shm where a rank is killed while it connects is removed, by the

@@ -15,8 +15,7 @@ import (
 // Every command of docs/gallery.md runs as it stands there, every picture shows the page of its name, and every page
 // begins with a sentence, or a verdict. With PERIGEE_SCREENSHOTS pictures like those are made in that folder.
 func TestGallery(t *testing.T) {
-	text, err := os.ReadFile("../docs/gallery.md")
-	must.Do(t, err)
+	text := must.Read(t, "../docs/gallery.md")
 	commands := "set -ex\n"
 	for _, m := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
 		commands += m[1]

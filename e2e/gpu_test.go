@@ -62,9 +62,7 @@ func TestGPUMemory(t *testing.T) {
 	o = withGPUs(t, dir, driver, []string{"STANDIN_GPUS=1"}, append(sequential, "--mem-type", "vram")...)
 	harness.Contains(t, "one GPU", o.Stdout, "# note: 2 ranks on "+harness.Hostname(t)+" share a GPU, which serves them in turn", "nvidia-cuda-mps-control -d")
 	for _, args := range []string{"ct-perftest one.yaml -n 2 --verify-buffers=every --iters 3", "run kvbench -n 2 --initiator-seg-type VRAM --target-seg-type VRAM --check-consistency --total-buffer-size 8M --max-block-size 1M --num-iter 32 --warmup-iter 1"} {
-		if err := os.WriteFile(filepath.Join(dir, "one.yaml"), []byte("traffic_pattern:\n  matrix_file: both.txt\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, "one.yaml"), []byte("traffic_pattern:\n  matrix_file: both.txt\n"), 0o600))
 		if o := withGPUs(t, dir, driver, nil, append(strings.Fields(args), "--engine", "nixl")...); o.Code != 0 {
 			t.Errorf("%s: exit code %d\n%s", args, o.Code, o.Stderr)
 		}

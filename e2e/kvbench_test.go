@@ -280,11 +280,8 @@ func TestKVBenchOutput(t *testing.T) {
 	if *update {
 		must.Do(t, os.WriteFile(golden, []byte(got), 0o644))
 	}
-	want, err := os.ReadFile(golden)
-	must.Do(t, err)
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
-	}
+	want := must.Read(t, golden)
+	must.Equal(t, string(want), got)
 }
 
 // On a terminal of 100 columns the table comes in parts that fit, with all its columns and the sizes in each.

@@ -25,7 +25,7 @@ func TestKVBenchKilled(t *testing.T) {
 			p.UntilPrints("# note: kvbench: ")
 			must.Do(t, syscall.Kill(p.Rank(1), syscall.SIGKILL))
 			checkComplaint(t, p.Wait(), fault.RankLost, "rank 1")
-			p.CheckNothingLeft(quick)
+			p.CheckNothingLeft(harness.Patience)
 			if left := fmt.Sprint(harness.Names(dir), harness.Names(filepath.Join(dir, "folder"))); left != "[folder there] [x]" {
 				t.Errorf("%s: left behind: %s", where, left)
 			}

@@ -18,8 +18,7 @@ import (
 // readLog returns the lines of a rank's log after its header.
 func readLog(t *testing.T, dir string, rank int) []string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("rank-%04d.log", rank)))
-	must.Do(t, err)
+	data := must.Read(t, filepath.Join(dir, fmt.Sprintf("rank-%04d.log", rank)))
 	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 	header := fmt.Sprintf("log of rank %d on %s, ", rank, harness.Hostname(t))
 	if !strings.HasPrefix(lines[0], "# perigee ") || !strings.Contains(lines[0], header) {
@@ -95,8 +94,7 @@ func TestLogOfOneRankFails(t *testing.T) {
 
 // What the manual says to look for is logged somewhere.
 func TestManualOfLogs(t *testing.T) {
-	manual, err := os.ReadFile("../docs/logs.md")
-	must.Do(t, err)
+	manual := must.Read(t, "../docs/logs.md")
 	var source strings.Builder
 	for _, folder := range []string{"../spmd", "../internal", "../lua", "../tools"} {
 		err := filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {

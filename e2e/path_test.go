@@ -70,19 +70,6 @@ func TestPath(t *testing.T) {
 	}
 }
 
-func TestPathThreshold(t *testing.T) {
-	harness.NeedNIXL(t)
-	t.Parallel()
-	for limit, want := range map[string]fault.Kind{`path == "rc"`: fault.Threshold, `path{op="READ"} != "rc"`: fault.Threshold,
-		`path == rc`: fault.Usage, `path{phase="x"} == "rc"`: fault.Usage} {
-		if o := exchanging(t, t.TempDir(), nil, "--threshold", limit); o.Code != int(want) {
-			t.Errorf("%s: exit code %d, want %d: %s", limit, o.Code, want, o.Stderr)
-		}
-	}
-	o := exchanging(t, t.TempDir(), nil, "--engine", "shm", "--threshold", `path == "memfd"`)
-	harness.Contains(t, "stdout", o.Stdout, "# path: WRITE dram-dram memfd copy by the initiator 100 %\n", "  ok\n")
-}
-
 // A log that the user asks for is his, and complete: nothing of C's streams is lost, however the process ends. The
 // path is unknown then, and a threshold on it is refused before anything runs. UCX warns of no variables of perigee's.
 func TestOwnUCXLog(t *testing.T) {

@@ -21,8 +21,7 @@ import (
 // minute returns a fresh folder with the trace of docs/replay.md.
 func minute(t *testing.T) (dir string) {
 	t.Helper()
-	text, err := os.ReadFile("../docs/minute.jsonl")
-	must.Do(t, err)
+	text := must.Read(t, "../docs/minute.jsonl")
 	return harness.Files(t, map[string]string{"minute.jsonl": string(text)})
 }
 
@@ -34,8 +33,7 @@ func replaying(engine string, more ...string) []string {
 
 // Every command of docs/replay.md runs as it stands there.
 func TestReplayPage(t *testing.T) {
-	text, err := os.ReadFile("../docs/replay.md")
-	must.Do(t, err)
+	text := must.Read(t, "../docs/replay.md")
 	commands := "set -e\n"
 	for _, m := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
 		commands += m[1]
@@ -182,36 +180,10 @@ func TestReplayThatEndsLate(t *testing.T) {
 	}
 }
 
-// What is wrong in a trace is named with its line before any rank starts, as is what cannot be together.
-func TestReplayOfWrongInput(t *testing.T) {
-	const first = `{"timestamp": 0, "input_length": 10, "output_length": 1, "hash_ids": [0]}` + "\n"
-	for name, c := range map[string]struct {
-		trace  string
-		more   []string
-		kind   fault.Kind
-		wanted []string
-	}{
-		"ids that do not fit": {first + `{"timestamp": 5, "input_length": 10, "output_length": 1, "hash_ids": [0, 1]}` + "\n", nil, fault.Input,
-			[]string{"minute.jsonl:2: "}},
-		"no JSON":         {first + "{\"timestamp\": 1, \n", nil, fault.Input, []string{"minute.jsonl:2: "}},
-		"no trace":        {"", nil, fault.Input, []string{"minute.jsonl"}},
-		"another world":   {first, []string{"-n", "4"}, fault.Usage, []string{"8", "4"}},
-		"unknown workers": {first, []string{"--decode", "2x2"}, fault.Usage, []string{"--decode", "2x2", "4xTP8"}},
-		"a queue of WRITE": {first, []string{"--op", "WRITE", "--in-flight", "2"}, fault.Usage,
-			[]string{"--in-flight", "READ"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := harness.Files(t, map[string]string{"minute.jsonl": c.trace})
-			checkComplaint(t, harness.Run(t, dir, replaying("shm", c.more...)...), c.kind, c.wanted...)
-		})
-	}
-}
-
 // Bytes that are known beforehand move for real, each copy of them: of latent vectors, and of KV heads beyond which
 // there are ranks.
 func TestReplayMovesCopies(t *testing.T) {
-	text, err := os.ReadFile("../internal/model/testdata/kv-moves/moves.json")
-	must.Do(t, err)
+	text := must.Read(t, "../internal/model/testdata/kv-moves/moves.json")
 	var doc struct {
 		Cases []struct {
 			Name, Model, Serving string

@@ -53,8 +53,7 @@ type originalPattern struct {
 // readOriginal reads such a file. Every key must be there and no other.
 func readOriginal(t *testing.T, path string) original {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	must.Do(t, err)
+	data := must.Read(t, path)
 	var loose struct {
 		Iterations [][]map[string]any `json:"iterations_results"`
 		Metadata   map[string]any     `json:"metadata"`
@@ -355,8 +354,7 @@ func generate(t *testing.T, model string, shape []string) string {
 // reshard writes matgen's config again with a number of shards in each pattern.
 func reshard(t *testing.T, dir string, shards int) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(dir, "w", "metadata.yaml"))
-	must.Do(t, err)
+	data := must.Read(t, filepath.Join(dir, "w", "metadata.yaml"))
 	text := strings.ReplaceAll(string(data), "- matrix_file:", fmt.Sprintf("- shards: %d\n  matrix_file:", shards))
 	name := fmt.Sprintf("w/shards%d.yaml", shards)
 	must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
@@ -428,8 +426,7 @@ func countRuns(doc *result.Document, phase string) int {
 // checkMagic proves that a file is of the format that its name promises.
 func checkMagic(t *testing.T, path, format string) {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	must.Do(t, err)
+	data := must.Read(t, path)
 	magic := map[string]string{".json": `{"schema":"perigee.result/`, ".json.gz": "\x1f\x8b", ".json.zst": "\x28\xb5\x2f\xfd"}[format]
 	if !strings.HasPrefix(string(data), magic) {
 		t.Errorf("%s begins with %q, want %q", path, data[:min(len(data), 20)], magic)

@@ -129,21 +129,6 @@ func bySignal(exit *exec.ExitError, signal syscall.Signal) bool {
 	return ok && status.Signaled() && status.Signal() == signal
 }
 
-// Every command says so if its output cannot be written.
-func TestOutputOnFullDevice(t *testing.T) {
-	for _, args := range []string{
-		"--help", "version", "scenarios", "completion bash", "kvbench models", "run pingpong --help", "matgen generate --help", "doctor",
-		"run -n 2 --engine shm pingpong",
-	} {
-		t.Run(args, func(t *testing.T) {
-			p := inShell(t, "", `exec "$@" >/dev/full`, strings.Fields(args)...)
-			o := p.Wait()
-			p.CheckNothingLeft(atOnce)
-			checkComplaint(t, o, fault.Output, "cannot write the output: no space left on device")
-		})
-	}
-}
-
 // growing has a result that becomes larger and larger.
 const growing = `return {
 	run = function()

@@ -21,8 +21,7 @@ func TestWhatWasMeasured(t *testing.T) {
 		"--ppn", "2", "--prefill-tp", "1", "--decode-tp", "2", "--num-user-requests", "3", "--scale", "1e-4", "--time-scale", "1e-6",
 		"--results-dir", "w")
 	path := filepath.Join(dir, "w/metadata.yaml")
-	text, err := os.ReadFile(path)
-	must.Do(t, err)
+	text := must.Read(t, path)
 	edited := strings.Replace(string(text), "- matrix_file: matrix_1.txt\n", "- matrix_file: matrix_1.txt\n  class: chat\n  slo_ms: 60000\n", 1)
 	rewrite := func(text string) {
 		must.Do(t, os.WriteFile(path, []byte(text), 0o666))

@@ -19,8 +19,7 @@ var block = regexp.MustCompile("(?m)(?:^<!-- (\\w+): (.*) -->\n)?^```(\\w*)\n((?
 // scenario (run) or the inside of the function run (body); other blocks are
 // files that scenarios read.
 func TestDocumentedExamples(t *testing.T) {
-	data, err := os.ReadFile(docsFile)
-	must.Do(t, err)
+	data := must.Read(t, docsFile)
 	t.Chdir(t.TempDir())
 	ran := 0
 	for _, m := range block.FindAllStringSubmatch(string(data), -1) {
@@ -41,9 +40,11 @@ func TestDocumentedExamples(t *testing.T) {
 			key, value, _ := strings.Cut(arg, "=")
 			if key != "n" {
 				options[key] = value
-			} else if ranks, err = strconv.Atoi(value); err != nil {
-				t.Fatal(err)
+				continue
 			}
+			n, err := strconv.Atoi(value)
+			must.Do(t, err)
+			ranks = n
 		}
 		checked, found := Check(&Library{}, "example.lua", text)
 		checked.Close()
@@ -72,8 +73,7 @@ func TestDocumentedExamples(t *testing.T) {
 
 // Every function of the stubs is in the documentation; fields are in the stubs alone.
 func TestEverythingIsDocumented(t *testing.T) {
-	data, err := os.ReadFile(docsFile)
-	must.Do(t, err)
+	data := must.Read(t, docsFile)
 	objects := map[string]string{"Matrix": "m:", "Plan": "plan:", "Lanes": "lanes:", "Plane": "plane:", "Replay": "r:", "ProgressBar": "bar:", "ResultTable": "t:", globals: ""}
 	for name, s := range readStubs(t) {
 		prefix, isObject := objects[name]

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // A script has so many bars open at a time, and more if it finishes them.
@@ -19,9 +20,7 @@ func TestOpenBarsAreBounded(t *testing.T) {
 		result.progress(1)
 	end }`, nil)
 	err := p.failed()
-	if fault.KindOf(err) != fault.Script || !strings.Contains(err.Error(), "result.progress: 1001 bars are open, want at most 1000") {
-		t.Errorf("got %v", err)
-	}
+	must.Fail(t, err, fault.Script, "result.progress: 1001 bars are open, want at most 1000")
 	if !strings.Contains(p.out[0], "the 1000th\n") {
 		t.Errorf("refused too early: %s", p.out[0])
 	}

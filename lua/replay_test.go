@@ -246,9 +246,7 @@ func TestReplayOfCheckpoint(t *testing.T) {
 		err := playReplay(t, 2, map[string]any{
 			"trace": traceOf(t, 1, 20), "model": name, "kv_cache_dtype": "auto", "prefill": "TP1", "decode": "TP1",
 		}, func(*Env) {}).failed()
-		if fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Fail(t, err, fault.Usage, says)
 	}
 }
 
@@ -256,13 +254,9 @@ func TestReplayOfCheckpoint(t *testing.T) {
 func TestReplayOverModel(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "config.json")
-	if err := os.WriteFile(path, []byte(`{"model_type": "x", "num_hidden_layers": 2, "num_attention_heads": 1, "head_dim": 64}`), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(`{"model_type": "x", "num_hidden_layers": 2, "num_attention_heads": 1, "head_dim": 64}`), 0o666))
 	_, source, _ := scenarios.Source("replay")
 	p := playAs(t, 2, source, Access{Result: path, Named: map[string]any{
 		"trace": traceOf(t, 1, 20), "model": folder, "prefill": "TP1", "decode": "TP1"}}, func(*Env) {})
-	if err := p.failed(); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), path) {
-		t.Errorf("%v", err)
-	}
+	must.Fail(t, p.failed(), fault.Usage, path)
 }

@@ -3,7 +3,6 @@ package lua
 import (
 	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -50,8 +49,7 @@ func readStubs(t *testing.T) map[string]*stub {
 		return stubs[name]
 	}
 	for _, file := range files {
-		data, err := os.ReadFile(file)
-		must.Do(t, err)
+		data := must.Read(t, file)
 		lines := strings.Split(string(data), "\n")
 		if lines[0] != "---@meta" {
 			t.Errorf("%s does not begin with ---@meta", file)

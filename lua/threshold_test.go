@@ -30,12 +30,8 @@ func TestThresholds(t *testing.T) {
 		"o.lua:2 latency_ms.p99 < 40", `o.lua:3 own{phase="x"}.max <= 1000 abort`, "o.lua:4 own.mean > 2 abort after 7",
 		"o.lua:5 own.mean > 2 abort after 3", "o.lua:6 own.mean > 2",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff([]result.MetricDef{{Name: "own", Help: "my own", Better: "higher"}, {Name: "plain"}}, r.Metrics); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, want, got)
+	must.Equal(t, []result.MetricDef{{Name: "own", Help: "my own", Better: "higher"}, {Name: "plain"}}, r.Metrics)
 }
 
 func TestThresholdsAreRefused(t *testing.T) {
@@ -44,10 +40,10 @@ func TestThresholdsAreRefused(t *testing.T) {
 		`threshold("latency_ms")`:                                             "test.lua:1: ",
 		`for _ = 1, 1001 do threshold("latency_ms", "p99 < 1") end`:           "test.lua:1: threshold: want at most 1000 thresholds, got more",
 		`threshold("latncy_ms", "max < 1")`:                                   `test.lua:1: there is no metric "latncy_ms"; did you mean "latency_ms"?`,
-		`threshold("own", "max < 1", { abort = "yes" })`:                      "test.lua:1: threshold: abort is",
-		`threshold("own", "max < 1", { abort = 0 })`:                          "test.lua:1: threshold: abort is",
+		`threshold("own", "max < 1", { abort = "yes" })`:                      "test.lua:1: threshold: abort: wanted",
+		`threshold("own", "max < 1", { abort = 0 })`:                          "test.lua:1: threshold: abort: wanted",
 		`threshold("own", "max < 1", { aboard = true })`:                      `unknown field "aboard"`,
-		`return { run = print, metrics = { "own" } }`:                         "metrics: element 1 is",
+		`return { run = print, metrics = { "own" } }`:                         "metrics: element 1: wanted",
 		`return { run = print, metrics = { { "o w n" } } }`:                   "metrics: element 1: the name is",
 		`return { run = print, metrics = { { 7 } } }`:                         "metrics: element 1: the name is",
 		`return { run = print, metrics = { { "a" }, { "a" } } }`:              "metrics: a is there twice",
@@ -63,9 +59,7 @@ func TestThresholdsAreRefused(t *testing.T) {
 		if err == nil {
 			r.Close()
 		}
-		if fault.KindOf(err) != fault.Script || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %s", script, err, want)
-		}
+		must.Fail(t, err, fault.Script, want)
 	}
 	p := playScript(t, 1, body(`threshold("latency_ms", "max < 1")`), nil)
 	if err := p.failed(); err == nil || !strings.Contains(err.Error(), "top level") {
@@ -79,9 +73,7 @@ end }`
 
 func TestSamples(t *testing.T) {
 	p := mustPlay(t, 2, sampling)
-	if diff := cmp.Diff([]float64{0.5, 1, 1.5, 2}, p.doc.Metrics[0].Values); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, []float64{0.5, 1, 1.5, 2}, p.doc.Metrics[0].Values)
 	for statement, want := range map[string]string{
 		`result.sample("other", 1)`: `declares no metric "other"`,
 		`result.sample("own", 0/0)`: "want a finite number",
@@ -104,10 +96,8 @@ func TestSampledEndsTheJob(t *testing.T) {
 	} {
 		source := `threshold("own", "max < 1", { abort = true }) threshold("latency_ms", "max < 0", { abort = true })
 			return { metrics = { { "own" } }, run = function() ` + statement + ` end }`
-		for r, err := range playScript(t, 2, source, nil).errs {
-			if fault.KindOf(err) != fault.Threshold || !strings.Contains(err.Error(), "the threshold ") {
-				t.Errorf("%s: rank %d: %v", statement, r, err)
-			}
+		for _, err := range playScript(t, 2, source, nil).errs {
+			must.Fail(t, err, fault.Threshold, "the threshold ")
 		}
 	}
 }
@@ -133,14 +123,10 @@ func TestRepeatReadsNoFiles(t *testing.T) {
 		t.Errorf("got %v, %v", p.doc.Values, p.failed())
 	}
 	// It holds them in turn.
-	if diff := cmp.Diff(old.Inputs, p.doc.Inputs); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, old.Inputs, p.doc.Inputs)
 	old.Inputs[0].Text = "file: other.txt"
 	p = playWith(t, 1, source, nil, func(env *Env) { env.Repeat = old })
-	if err := p.failed(); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "SHA-256") {
-		t.Errorf("a changed result: %v", err)
-	}
+	must.Fail(t, p.failed(), fault.Input, "SHA-256")
 }
 
 // A result that another user has made does not say which files may be written.
@@ -215,12 +201,8 @@ func TestLabels(t *testing.T) {
 	must.Do(t, p.failed())
 	m := p.doc.Metrics[0]
 	want := []result.Labels{{"size": "4096", "dir": "up", "last": "false"}, {"size": "4096", "dir": "down", "last": "true"}}
-	if d := cmp.Diff(want, m.LabelSets); d != "" {
-		t.Error(d)
-	}
-	if d := cmp.Diff([]int{-1, 0, 1, 1}, m.Labels); d != "" {
-		t.Error(d)
-	}
+	must.Equal(t, want, m.LabelSets)
+	must.Equal(t, []int{-1, 0, 1, 1}, m.Labels)
 	r := loadScript(t, `return { metrics = { { "bw" } }, options = { options.number { "least", 2 } }, run = print,
 		thresholds = function(opt) return { "bw{size=4K}.max > " .. opt.least, 'bw{dir="up"}.count == 1', "bw{size=8}.min > 0",
 			'bw{way="up"}.count == 0', 'bw{dir="left"}.count == 0', 'bw{way="up" || phase="x"}.count < 1' } end }`)
@@ -253,14 +235,10 @@ func TestLongNamesAreRefused(t *testing.T) {
 		`transfer.prepare { name = long, matrix = matrix.all_to_all { bytes = 8 } }`: "transfer.prepare: name has 513 bytes",
 	} {
 		p := playScript(t, 1, `local long = string.rep("x", 513) return { run = function() `+statement+` end }`, nil)
-		if err := p.failed(); fault.KindOf(err) != fault.Script || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %s", statement, err, want)
-		}
+		must.Fail(t, p.failed(), fault.Script, want)
 	}
 	_, err := Load("o.lua", "return { run = print, metrics = { { string.rep('x', 513) } } }", io.Discard)
-	if fault.KindOf(err) != fault.Script || !strings.Contains(err.Error(), "want at most 512 letters") {
-		t.Errorf("a metric: %v", err)
-	}
+	must.Fail(t, err, fault.Script, "want at most 512 letters")
 }
 
 func TestLabelsAreRefused(t *testing.T) {
@@ -276,12 +254,10 @@ func TestLabelsAreRefused(t *testing.T) {
 		`for i = 1, 255 do result.sample("own", 1, { ["k" .. i] = i }) end result.sample("own", 1, { a = 1, b = 1 })`: "metric own: the sample {a=1, b=1}: labels have more than 256 different keys",
 	} {
 		p := playScript(t, 1, `return { metrics = { { "own" } }, run = function() `+statement+` end }`, nil)
-		if err := p.failed(); fault.KindOf(err) != fault.Script || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %s", statement, err, want)
-		}
+		must.Fail(t, p.failed(), fault.Script, want)
 	}
 	for script, want := range map[string]string{
-		`thresholds = 5`:                                          "thresholds is 5, want a list or a function",
+		`thresholds = 5`:                                          "thresholds: wanted a list or a function, got 5",
 		`thresholds = function() return 5 end`:                    "o.lua: thresholds is 5, want a list of texts",
 		`thresholds = { bw = "latency_ms.p99 < 1" }`:              "o.lua: thresholds has the key bw, want a list of texts",
 		`thresholds = { [0] = "latency_ms.p99 < 1" }`:             "o.lua: thresholds has the key 0, want a list of texts",
@@ -295,8 +271,6 @@ func TestLabelsAreRefused(t *testing.T) {
 			_, err = r.Limits(nil)
 			r.Close()
 		}
-		if fault.KindOf(err) != fault.Script || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %s", script, err, want)
-		}
+		must.Fail(t, err, fault.Script, want)
 	}
 }

@@ -27,7 +27,7 @@ return {
     options.path { "matrix", nil, "bytes of KV caches from each rank to each rank (default: --kv-size from each of the first half to one of the second)" },
     options.size { "kv-size", "4M", "bytes of each KV transfer, without --matrix", min = 1 },
     options.int { "shards", 16, "descriptors of each KV transfer", min = 1 },
-    options.int { "tokens", 128, "tokens of each rank", min = 1, max = 2 ^ 27 },
+    options.tokens { "tokens", 128, "tokens of each rank", min = 1, max = 2 ^ 27 },
     options.int { "hidden", nil, "channels of a token, a multiple of 128 (default: 4096)", min = 1, max = 2 ^ 20 },
     options.int { "experts-per-rank", nil, "(default: 8)", min = 1, max = 2 ^ 20 },
     options.int { "topk", nil, "experts for each token (default: 2)", min = 1, max = 1024 },

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perigee/internal/kit/clock"
+	"perigee/internal/kit/must"
 )
 
 // TestShiftedAndDriftingClocks gives every rank (each a host) a clock that is
@@ -32,7 +33,7 @@ func TestShiftedAndDriftingClocks(t *testing.T) {
 	var between int64
 	sync := func() {
 		began := clock.Now()
-		mustAll(t, everywhere(worlds, func(w *World) error { return w.SyncClocks() }))
+		must.Do(t, everywhere(worlds, func(w *World) error { return w.SyncClocks() })...)
 		between = max(between, int64(parentsDrift*float64(clock.Now()-began)))
 	}
 	sync()
@@ -68,7 +69,7 @@ func TestClockTreeCostsLogRounds(t *testing.T) {
 	for r, w := range worlds {
 		before[r], _ = w.Sent()
 	}
-	mustAll(t, everywhere(worlds, func(w *World) error {
+	must.Do(t, everywhere(worlds, func(w *World) error {
 		if err := w.SyncClocks(); err != nil {
 			return err
 		}
@@ -76,7 +77,7 @@ func TestClockTreeCostsLogRounds(t *testing.T) {
 			return fmt.Errorf("clocks %+v", c)
 		}
 		return nil
-	}))
+	})...)
 	for r, w := range worlds {
 		after, _ := w.Sent()
 		// 4 rounds of the tree at most, one message up and two down.

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/spmd/spmdtest"
 )
 
@@ -168,7 +169,7 @@ func TestDoubtsWait(t *testing.T) {
 			return first.call(w.All())
 		})
 	}
-	mustAll(t, together(late, late))
+	must.Do(t, together(late, late)...)
 	if n := worlds[2].detector.asked.Load(); n != 0 {
 		t.Errorf("%d inquiries are kept though nothing is to be said", n)
 	}

@@ -5,12 +5,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 // Ranks that are lost are in no group any more, and the others meet without them.
 func TestLose(t *testing.T) {
 	worlds, _ := NewInMemory(5)
-	mustAll(t, everywhere(worlds, func(w *World) error {
+	must.Do(t, everywhere(worlds, func(w *World) error {
 		if err := w.All().Barrier(); err != nil || slices.Contains([]int{1, 3}, w.Rank()) {
 			return err
 		}
@@ -32,5 +34,5 @@ func TestLose(t *testing.T) {
 			return fmt.Errorf("rank %d lost itself", w.Rank())
 		}
 		return w.All().End()
-	}))
+	})...)
 }

@@ -13,6 +13,7 @@ import (
 
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 )
 
 // A sum that is no number any more is an error of the script, not a lost rank.
@@ -22,10 +23,8 @@ func TestSumThatOverflows(t *testing.T) {
 			_, err := AllReduce(w.All(), []float64{1, n}, Sum)
 			return err
 		})
-		for r, err := range errs {
-			if fault.KindOf(err) != fault.Script || !strings.Contains(err.Error(), "reduce: number 2 of 2 overflows") {
-				t.Errorf("rank %d: %v", r, err)
-			}
+		for _, err := range errs {
+			must.Fail(t, err, fault.Script, "reduce: number 2 of 2 overflows")
 		}
 	}
 }
@@ -37,10 +36,8 @@ func TestWholeSumThatOverflows(t *testing.T) {
 			_, err := AllReduce(w.All(), []int64{n}, Sum)
 			return err
 		})
-		for r, err := range errs {
-			if fault.KindOf(err) != fault.Script || !strings.Contains(err.Error(), "reduce: number 1 of 1 overflows") {
-				t.Errorf("rank %d: %v", r, err)
-			}
+		for _, err := range errs {
+			must.Fail(t, err, fault.Script, "reduce: number 1 of 1 overflows")
 		}
 	}
 }
@@ -108,20 +105,20 @@ func TestReduceByDefinition(t *testing.T) {
 			}
 		}
 		worlds, _ := NewInMemory(n)
-		mustAll(t, everywhere(worlds, func(w *World) error {
+		must.Do(t, everywhere(worlds, func(w *World) error {
 			got, err := AllReduce(w.All(), numbers[w.Rank()], how)
 			if err == nil && !slices.Equal(got, want) {
 				err = fmt.Errorf("%s gave %v, want %v", how, got, want)
 			}
 			return err
-		}))
+		})...)
 	})
 }
 
 // Latest is the reduction of each number apart, round by round.
 func TestLatest(t *testing.T) {
 	worlds, _ := NewInMemory(4)
-	mustAll(t, everywhere(worlds, func(w *World) error {
+	must.Do(t, everywhere(worlds, func(w *World) error {
 		for round := range int64(50) {
 			rank := int64(w.Rank())
 			got, err := w.All().Latest([2]int64{100*(50-round) + rank, (rank + round) % 4})
@@ -130,7 +127,7 @@ func TestLatest(t *testing.T) {
 			}
 		}
 		return nil
-	}))
+	})...)
 }
 
 // Groups of the same ranks in another order take their rounds in one place.
@@ -152,7 +149,7 @@ func TestLatestInGroupsOfTheSameRanks(t *testing.T) {
 		}
 		return nil
 	})
-	mustAll(t, errs)
+	must.Do(t, errs...)
 }
 
 // A rank that waits in a barrier has agreed on nothing, on one host or on several.

@@ -84,7 +84,7 @@ func ranks(t *testing.T, n int, host func(rank int) string, body func(w *World) 
 func TestTorchrunWorld(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	for _, n := range []int{1, 2, 5} {
-		mustAll(t, ranks(t, n, nil, func(w *World) error {
+		must.Do(t, ranks(t, n, nil, func(w *World) error {
 			if w.Launcher() != "torchrun" || w.Size() != n || !w.OneHost() || w.LocalRank() != w.Rank() {
 				return fmt.Errorf("%s, size %d, one host %v, local rank %d", w.Launcher(), w.Size(), w.OneHost(), w.LocalRank())
 			}
@@ -98,7 +98,7 @@ func TestTorchrunWorld(t *testing.T) {
 				return fmt.Errorf("broadcast of 3 MiB gave %d bytes, %v", len(got), err)
 			}
 			return w.All().Barrier()
-		}))
+		})...)
 	}
 }
 
@@ -224,10 +224,8 @@ func TestTwoProcessesOfOneRank(t *testing.T) {
 		wg.Go(func() { _, errs[i] = enter(t.Context(), envs[i], Options{}) })
 	}
 	wg.Wait()
-	for i, err := range errs {
-		if fault.KindOf(err) != fault.Launch || !strings.Contains(err.Error(), "two processes have rank 1") {
-			t.Errorf("process %d: %v", i, err)
-		}
+	for _, err := range errs {
+		must.Fail(t, err, fault.Launch, "two processes have rank 1")
 	}
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -22,14 +21,13 @@ func TestChosenSections(t *testing.T) {
 }
 
 func TestSectionsAreDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../docs/truth.md")
-	must.Do(t, err)
+	text := must.Read(t, "../../docs/truth.md")
 	for _, s := range sections {
-		if !strings.Contains(string(text), "\n| `"+s.name+"` |") {
+		if !strings.Contains(string(text), "\n- `"+s.name+"`:") {
 			t.Errorf("docs/truth.md does not explain %s", s.name)
 		}
 	}
-	if rows := strings.Count(string(text), "\n| `"); rows != len(sections) {
+	if rows := strings.Count(string(text), "\n- `"); rows != len(sections) {
 		t.Errorf("docs/truth.md explains %d sections, there are %d", rows, len(sections))
 	}
 }

@@ -14,8 +14,7 @@ func TestKeepGoing(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.add("good", "good", 0.1, "")
-	levels, err := os.ReadFile("../../tools/disagg/testdata/levels.yaml")
-	must.Do(t, err)
+	levels := must.Read(t, "../../tools/disagg/testdata/levels.yaml")
 	mended := filepath.Join(t.TempDir(), "mended")
 	boom := `{ printf 'Traceback (most recent call last):\n  File "b.py", line 1\nValueError: no tokens\n'; exit 3; }`
 	text := strings.Replace(string(levels), "test $CONCURRENCY = 2 && { echo boom; exit 1; }", "test -e "+mended+" || test $CONCURRENCY != 2 || "+boom, 1)

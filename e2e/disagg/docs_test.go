@@ -16,8 +16,7 @@ import (
 func TestTutorial(t *testing.T) {
 	t.Parallel()
 	s := cluster(t)
-	text, err := os.ReadFile("../../docs/disagg.md")
-	must.Do(t, err)
+	text := must.Read(t, "../../docs/disagg.md")
 	block := func(kind string) string {
 		t.Helper()
 		m := regexp.MustCompile("(?s)```" + kind + "\n(.*?)```").FindSubmatch(text)

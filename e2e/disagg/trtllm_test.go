@@ -38,8 +38,7 @@ func standIns(t *testing.T) (dir string) {
 func TestTRTLLM(t *testing.T) {
 	harness.Need(t, "curl", "curl")
 	harness.Need(t, "python3", "python3")
-	text, err := os.ReadFile("../../tools/disagg/testdata/configs/00_base_valid.yaml")
-	must.Do(t, err)
+	text := must.Read(t, "../../tools/disagg/testdata/configs/00_base_valid.yaml")
 	for _, nvSA := range []string{"false", "true"} {
 		t.Run("nv_sa "+nvSA, func(t *testing.T) {
 			s := newSite(t)

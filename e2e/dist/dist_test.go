@@ -123,8 +123,7 @@ func TestChecksums(t *testing.T) {
 
 // The bill of materials names each module that the program was linked with.
 func TestBillOfMaterials(t *testing.T) {
-	data, err := os.ReadFile(one(t, "*.cdx.json"))
-	must.Do(t, err)
+	data := must.Read(t, one(t, "*.cdx.json"))
 	var bom struct {
 		BOMFormat  string
 		Components []struct{ Name, Version, PURL string }

@@ -2,7 +2,6 @@ package hosts
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -102,8 +101,7 @@ func TestInterfaces(t *testing.T) {
 	t.Run("which addresses there were, and which was taken", func(t *testing.T) {
 		s := spec{ranks: 3, dir: t.TempDir(), args: append(alltoall, "--log-dir", "logs", "--log-level", "debug"), env: net}
 		c.start(t, s).mustEnd()
-		data, err := os.ReadFile(filepath.Join(s.dir, "logs", "rank-0001.log"))
-		must.Do(t, err)
+		data := must.Read(t, filepath.Join(s.dir, "logs", "rank-0001.log"))
 		for _, want := range []string{
 			`log of rank 1 on host2, launcher torchrun, `,
 			`msg="looking for rank 0" rank=1 host=host2 candidates=\[10\.77\.0\.1:29500\]`,

@@ -1,7 +1,6 @@
 package launchers
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -31,8 +30,7 @@ func cloudaiLaunch(t *testing.T, dir, more string) (log string, code int) {
 		`bash -c "source env_vars.sh; perigee ep elastic --plan ` + dir + `/nixl-ep-plan.json ` + more + ` --disable-ll-nvlink --engine shm --hidden-dim 256 ` +
 		`--iters 4 --kineto --num-experts-per-rank 4 --num-tokens 8 --num-topk 3 --warmup 1"`
 	o := shell(t, dir, line, inSlurm(t)...).Wait()
-	data, err := os.ReadFile(filepath.Join(dir, "node.log"))
-	must.Do(t, err)
+	data := must.Read(t, filepath.Join(dir, "node.log"))
 	return string(data) + o.Stderr, o.Code
 }
 

@@ -33,8 +33,7 @@ func documented(t *testing.T) []block {
 	t.Helper()
 	var data []byte
 	for _, name := range []string{"launchers.md", "logs.md"} {
-		text, err := os.ReadFile(filepath.Join("../../docs", name))
-		must.Do(t, err)
+		text := must.Read(t, filepath.Join("../../docs", name))
 		data = append(data, text...)
 	}
 	var list []block
@@ -288,9 +287,7 @@ func runPods(t *testing.T, b block) {
 func runSecret(t *testing.T, b block) {
 	bin := t.TempDir()
 	// There may be no openssl where tests run.
-	if err := os.WriteFile(filepath.Join(bin, "openssl"), []byte("#!/bin/sh\n[ \"$*\" = 'rand -hex 32' ] && exec od -An -N8 -tx8 /dev/urandom\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(bin, "openssl"), []byte("#!/bin/sh\n[ \"$*\" = 'rand -hex 32' ] && exec od -An -N8 -tx8 /dev/urandom\n"), 0o700))
 	env := append(inSlurm(t), "PERIGEE_MUNGE_SOCKET="+filepath.Join(bin, "no.socket"))
 	p := shell(t, t.TempDir(), "PATH=$PATH:"+bin+"\n"+b.text, env...)
 	onTwoNodes(t, p.MustEnd().Stdout, "slurm")
@@ -325,8 +322,7 @@ func saysWaiting(t *testing.T, b block) {
 until [ -e go ]; do sleep 0.02; done
 RANK=2 WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 perigee run whoami.lua
 wait`
-	source, err := os.ReadFile(harness.Script(t, "whoami.lua"))
-	must.Do(t, err)
+	source := must.Read(t, harness.Script(t, "whoami.lua"))
 	write(t, filepath.Join(dir, "whoami.lua"), string(source))
 	p := shellElsewhere(t, dir, two)
 	want := said(t, b)
@@ -342,8 +338,7 @@ func runLogs(t *testing.T, b block) {
 	if names := harness.Names(filepath.Join(dir, "logs")); fmt.Sprint(names) != "[launcher.log rank-0000.log rank-0001.log rank-0002.log rank-0003.log]" {
 		t.Errorf("files: %v", names)
 	}
-	data, err := os.ReadFile(filepath.Join(dir, "logs", "rank-0003.log"))
-	must.Do(t, err)
+	data := must.Read(t, filepath.Join(dir, "logs", "rank-0003.log"))
 	// That of the second job is added to that of the first.
 	if !regexp.MustCompile(`(?s)^# perigee [^\n]* launcher local, .*\n# perigee [^\n]* launcher pmi2, `).Match(data) {
 		t.Errorf("log of rank 3:\n%s", data)
@@ -355,8 +350,7 @@ func runLogs(t *testing.T, b block) {
 func saysLog(t *testing.T, b block) {
 	dir := t.TempDir()
 	launch(t, local, 2, nil, "run", "-n", "2", harness.Script(t, "stay.lua"), "--rounds", "1", "--engine", "shm", "--log-dir", dir).MustEnd()
-	data, err := os.ReadFile(filepath.Join(dir, "rank-0001.log"))
-	must.Do(t, err)
+	data := must.Read(t, filepath.Join(dir, "rank-0001.log"))
 	value := regexp.MustCompile(`=("[^"]*"|\S+)`)
 	keys := func(line string) string {
 		message, _, _ := strings.Cut(line, " rank=")

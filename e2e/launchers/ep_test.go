@@ -135,8 +135,7 @@ func TestExpertsOnNodes(t *testing.T) {
 // The documented line holds where srun inherits from the job that each node has several tasks. One that says only how
 // many of them each node has, which srun leaves aside then, is refused by all tasks.
 func TestExpertsOnNodesOfSeveralTasks(t *testing.T) {
-	data, err := os.ReadFile("../../docs/ep.md")
-	must.Do(t, err)
+	data := must.Read(t, "../../docs/ep.md")
 	line := regexp.MustCompile(`(?m)^srun .*MASTER_ADDR=node1 perigee ep data-plane --num-processes 8'$`).
 		FindString(string(data))
 	if line == "" {

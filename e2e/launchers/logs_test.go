@@ -3,7 +3,6 @@ package launchers
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -27,8 +26,7 @@ func TestLogFiles(t *testing.T) {
 				t.Errorf("files: %v", names)
 			}
 			for r := range n {
-				data, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("rank-%04d.log", r)))
-				must.Do(t, err)
+				data := must.Read(t, filepath.Join(dir, fmt.Sprintf("rank-%04d.log", r)))
 				host := cmp.Or(w.host(r, n), harness.Hostname(t))
 				wanted := []string{
 					fmt.Sprintf(", log of rank %d on %s, launcher %s, process ", r, host, w.launcher),

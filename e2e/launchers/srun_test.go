@@ -165,9 +165,7 @@ func TestModulesOfRankZero(t *testing.T) {
 		"lib/m.lua":      "return 40",
 		"libs/only3.lua": "return 2",
 	} {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666)))
 	}
 	const apart = `[ "$SLURM_PROCID" = 0 ] || cd /; exec "$@"`
 	p := start(t, harness.Command{Dir: dir, Env: env, Argv: slices.Concat(words, []string{

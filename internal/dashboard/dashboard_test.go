@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -98,8 +97,7 @@ func TestPrometheusFile(t *testing.T) {
 	if notes := b.Finish(d); notes != nil {
 		t.Error(notes)
 	}
-	text, err := os.ReadFile(path)
-	must.Do(t, err)
+	text := must.Read(t, path)
 	got := parsed(t, text)
 	for key, want := range map[string]float64{
 		"perigee_ranks":                                           16,
@@ -218,8 +216,7 @@ func TestNamesOfMetrics(t *testing.T) {
 		known[family.name] = true
 	}
 	for path, all := range map[string]bool{"../../packaging/grafana/perigee.json": false, "../../docs/dashboards.md": true} {
-		text, err := os.ReadFile(path)
-		must.Do(t, err)
+		text := must.Read(t, path)
 		named := map[string]bool{}
 		for _, name := range regexp.MustCompile(`perigee_[a-z_]+`).FindAllString(string(text), -1) {
 			name = strings.TrimSuffix(name, "_bucket")

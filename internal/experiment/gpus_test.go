@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/must"
 	"perigee/internal/result"
@@ -182,7 +180,6 @@ func TestHardwareOfGPUs(t *testing.T) {
 		{Name: "far", PCI: "0001:16:00.0"},
 	}
 	wantNICs := []result.NIC{{Name: "mlx5_0:1", Kind: "other", PCI: "0000:17:00.0", NUMANode: &one}}
-	if d := cmp.Diff(wantGPUs, got.GPUs) + cmp.Diff(wantNICs, got.NICs); d != "" {
-		t.Errorf("(-want +got)\n%s", d)
-	}
+	must.Equal(t, wantGPUs, got.GPUs)
+	must.Equal(t, wantNICs, got.NICs)
 }

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"perigee/internal/kit/must"
@@ -38,9 +37,7 @@ func TestReadHardware(t *testing.T) {
 		NICs: []result.NIC{{Name: "eth0", Kind: "ethernet", Mbps: 25000}, {Name: "mlx5_0:1", Kind: "infiniband", Mbps: 200000, Driver: "mlx5_core", PCI: "0000:3b:00.0"}},
 	}
 	got := readHardware(root, nil)
-	if d := cmp.Diff(want, got, cmpopts.IgnoreFields(result.Hardware{}, "Kernel", "GPUs")); d != "" {
-		t.Errorf("(-want +got)\n%s", d)
-	}
+	must.Equal(t, want, got, cmpopts.IgnoreFields(result.Hardware{}, "Kernel", "GPUs"))
 	const text = "AMD EPYC 9654, 2 NUMA nodes, 1.05 MB, eth0 25 Gb/s, mlx5_0:1 200 Gb/s (mlx5_core)"
 	got.Kernel, got.GPUs = "", nil
 	if got.String() != text {

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"perigee/internal/figures/metric"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/must"
@@ -35,9 +33,7 @@ func TestGatherPaths(t *testing.T) {
 		{Op: "WRITE", Local: "dram", Remote: "dram", Reach: "network", Transport: "rc_mlx5", Device: "mlx5_0:1",
 			How: "zero-copy", Count: 30, Ranks: 2},
 	}, Lanes: []result.PathLanes{{Reach: "network", Lanes: "rma(rc_mlx5/mlx5_0:1)", Ranks: 2}}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, want, got)
 	if got := gatherPaths([]*nixl.Path{nil, nil}); got != nil {
 		t.Errorf("no rank says anything: %+v", got)
 	}
@@ -115,9 +111,7 @@ func TestObservedEarly(t *testing.T) {
 		t.Fatalf("%v, %+v", err, d)
 	}
 	want := []string{"WRITE dram-dram rc  100 %", "unknown: at 1 of 2 ranks: the job ended before they said it"}
-	if diff := cmp.Diff(want, d.Paths.Lines()); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, want, d.Paths.Lines())
 	here, there := d.Network.Windows[0], d.Network.Windows[1]
 	if here.Host != 0 || here.Phase != "workload" || here.Note != "" || here.NICs[0].Sent != 40 {
 		t.Errorf("the host of rank 0: %+v", here)

@@ -116,9 +116,7 @@ func TestTimelineOfHandMade(t *testing.T) {
 		{Rank: 0, StartNS: 0, EndNS: 40, Bytes: 1500}, {Rank: 1, StartNS: 5, EndNS: 105, Bytes: 2000},
 		{Rank: 2, Target: true, StartNS: 0, EndNS: 40, Bytes: 1000}, {Rank: 3, Target: true, StartNS: 0, EndNS: 105, Bytes: 2500},
 	}
-	if diff := cmp.Diff(want, f.Timeline.Spans[:4]); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, want, f.Timeline.Spans[:4])
 }
 
 func TestDistributions(t *testing.T) {
@@ -128,9 +126,7 @@ func TestDistributions(t *testing.T) {
 	for _, l := range f.Latencies {
 		names = append(names, strings.TrimSpace(l.Of+" "+l.Phase))
 	}
-	if diff := cmp.Diff([]string{"pattern isolated", "pattern workload", "message isolated", "message workload", "slowdown"}, names); diff != "" {
-		t.Fatalf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, []string{"pattern isolated", "pattern workload", "message isolated", "message workload", "slowdown"}, names)
 	// Messages of the workload: 20 x 3, 40, 50, 60, 80, 100 x 3, 150.
 	l := f.Latencies[3]
 	if l.Count != 11 || l.Min != 20 || l.P50 != 60 || l.P90 != 100 || l.Max != 150 || l.P95.Known() || l.P999.Known() {

@@ -94,12 +94,8 @@ func TestNICs(t *testing.T) {
 	}
 	want := []string{"workload  NaN NaN NaN NaN", "workload eth0 1e+06 1e+08 0.008 0.8", "isolated eth0 1e+06 5e+07 0.008 0.4",
 		"workload eth1 0 0 NaN NaN"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff([]string{"host 99, phase isolated: eth7 went away"}, f.Moved.Notes); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, want, got)
+	must.Equal(t, []string{"host 99, phase isolated: eth7 went away"}, f.Moved.Notes)
 	d.Network.Windows[1].EndNS = d.Network.Windows[1].StartNS // a phase without a time has no rate
 	if f, err = Of(d); err != nil || f.Moved.NICs[1].SentRate.Known() {
 		t.Errorf("%v, %v", err, f.Moved.NICs[1].SentRate)
@@ -119,9 +115,7 @@ func TestLineAndCeiling(t *testing.T) {
 	want := []Reached{{"the ceiling", 80e9, 0.8, 1}, {"all messages of the fastest pair alone, 1 \u2192 3", 40e9, 0.4, 0.5},
 		{"all messages of the fastest pair in the workload, 0 \u2192 3", 25e9, 0.25, 0.3125}}
 	round := cmp.Comparer(func(a, b Num) bool { return math.Abs(float64(a-b)) <= 1e-9*math.Abs(float64(a)) })
-	if diff := cmp.Diff(want, f.Moved.Reached, round); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, want, f.Moved.Reached, round)
 	d.Line.Host = 200e9
 	b, together := d.Busiest()
 	if f, err = Of(d); err != nil || !together {

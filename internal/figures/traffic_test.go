@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"perigee/internal/kit/must"
 )
 
 // measured is a pattern that takes 2 to 4 alone and 3 to 9 in traffic, in units of its number, counted from 1.
@@ -47,9 +49,7 @@ func TestTrafficCharts(t *testing.T) {
 	if diff := cmp.Diff(points, summed.Series[0].Points, cmpopts.EquateApprox(0, 1e-9)); diff != "" {
 		t.Errorf("summed up (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"1.00 kB", "2.00 kB"}, summed.X.Words); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, []string{"1.00 kB", "2.00 kB"}, summed.X.Words)
 	if got := trafficCharts(&Figures{Patterns: []Pattern{never}}); got != nil {
 		t.Errorf("a pattern that never ran alone: %+v", got)
 	}

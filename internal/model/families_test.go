@@ -7,6 +7,7 @@ import (
 
 	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 func parse(text string) (*Model, error) {
@@ -390,8 +391,6 @@ func TestConfigRefused(t *testing.T) {
 		{"phi4flash", "", "half of its layers read the cache of one other"},
 	} {
 		_, err := parse(configText(tt.family, tt.keys))
-		if err == nil || fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), tt.says) {
-			t.Errorf("%s\n%s: got %v, want %s", tt.family, tt.keys, err, tt.says)
-		}
+		must.Fail(t, err, fault.Input, tt.says)
 	}
 }

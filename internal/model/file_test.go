@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // groupsText is a file of groups, one a line.
@@ -92,20 +93,20 @@ func TestGroupsRefused(t *testing.T) {
 		"kind: full, layers: all, kv_heads: 2":                               "m.yaml:4: groups[0]: a group of the kind full: the key head_dim is missing",
 		"kind: full, layers: all, kv_heads: 2, head_dim: 8, window: 9":       "m.yaml:4: groups[0].window: a group of the kind full has no window",
 		"kind: full, layers: all, kv_heads: 2, head_dim: 8, windows: 9":      `m.yaml:4: groups[0].windows: the key "windows" is not known here; did you mean "window"?`,
-		"kind: full, layers: all, kv_heads: 0, head_dim: 8":                  "m.yaml:4: groups[0].kv_heads: wanted 1 to 1048576, got 0",
+		"kind: full, layers: all, kv_heads: 0, head_dim: 8":                  "m.yaml:4: groups[0].kv_heads: wanted a whole number from 1 to 1048576, got 0",
 		"kind: full, layers: all":                                            "m.yaml:4: groups[0]: a group of the kind full: the keys kv_heads, head_dim are missing",
 		"kind: mla, layers: all, latent_dim: 32":                             "the key rope_dim is missing",
-		"kind: mla, layers: all, latent_dim: 0, rope_dim: 0":                 "m.yaml:4: groups[0].latent_dim: wanted 1 to 1048576, got 0",
-		"kind: mla, layers: all, latent_dim: 32, rope_dim: -1":               "m.yaml:4: groups[0].rope_dim: wanted 0 to 1048576, got -1",
+		"kind: mla, layers: all, latent_dim: 0, rope_dim: 0":                 "m.yaml:4: groups[0].latent_dim: wanted a whole number from 1 to 1048576, got 0",
+		"kind: mla, layers: all, latent_dim: 32, rope_dim: -1":               "m.yaml:4: groups[0].rope_dim: wanted a whole number from 0 to 1048576, got -1",
 		"kind: ring, layers: all":                                            "m.yaml:4: groups[0]: a group of the kind ring: the key bytes is missing",
-		"kind: ring, layers: all, bytes: 0":                                  "m.yaml:4: groups[0].bytes: wanted 1 to 1099511627776, got 0",
+		"kind: ring, layers: all, bytes: 0":                                  "m.yaml:4: groups[0].bytes: wanted a whole number from 1 to 1099511627776, got 0",
 		"kind: lightning, layers: all, heads: 8, head_dim: 8, conv_width: 4": "a group of the kind lightning has no conv_width",
 		"kind: mamba2, layers: all, inner_size: 128, heads: 16, head_dim: 8, groups: 1, state_size: 4, kernel: 4, conv_width: 7": "m.yaml:4: groups[0].conv_width: wanted at least the values of the one group, 2 state_size, got 7",
 		"kind: window, layers: all, window: 9":                                       "m.yaml:4: groups[0]: a window of either kv_heads and head_dim, or latent_dim",
 		"kind: window, layers: all, window: 9, kv_heads: 2":                          "m.yaml:4: groups[0]: kv_heads without head_dim",
 		"kind: window, layers: all, window: 9, kv_heads: 2, latent_dim: 3":           "a window of either",
 		"kind: mla, layers: all, latent_dim: 3, rope_dim: 3, packing: v5":            "m.yaml:4: groups[0].packing: wanted one of dsa, v4",
-		"kind: kda, layers: all, heads: 2, head_dim: 4, kernel: 1025":                "m.yaml:4: groups[0].kernel: wanted 1 to 1024",
+		"kind: kda, layers: all, heads: 2, head_dim: 4, kernel: 1025":                "m.yaml:4: groups[0].kernel: wanted a whole number from 1 to 1024",
 		"kind: shared, layers: 10":                                                   "m.yaml:4: groups[0].layers: wanted layers from 0 to 9, got 10",
 		"kind: shared, layers: 3-1":                                                  "wanted layers from 0 to 9, got 3-1",
 		"kind: shared, layers: 1-3/0":                                                "wanted layers from 0 to 9, got 1-3/0",
@@ -116,15 +117,13 @@ func TestGroupsRefused(t *testing.T) {
 		"kind: full, layers: all, kv_heads: 2, head_dim: 8}\nstate_dtype: [a]\nx: {": "m.yaml:5: state_dtype: wanted",
 	} {
 		_, err := parse(groupsText(10, text))
-		if err == nil || fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: got %v, wanted %s", text, err, says)
-		}
+		must.Fail(t, err, fault.Input, says)
 	}
 	for text, says := range map[string]string{
 		"model_name: m\nnum_layers: 3\ngroups: []":                           "m.yaml:3: groups: wanted",
 		"num_layers: 3\ngroups: [{kind: shared, layers: all}]":               "the key model_name is missing",
 		"model_name: m\ngroups: [{kind: shared, layers: all}]":               "the key num_layers is missing",
-		"model_name: m\nnum_layers: 16385\ngroups: [{kind: a, layers: all}]": "m.yaml:2: num_layers: wanted 1 to 16384",
+		"model_name: m\nnum_layers: 16385\ngroups: [{kind: a, layers: all}]": "m.yaml:2: num_layers: wanted a whole number from 1 to 16384",
 		"[]": "wanted a map with the text model_name",
 	} {
 		if _, err := parse(text); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), says) {

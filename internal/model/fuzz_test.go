@@ -1,7 +1,6 @@
 package model
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -23,8 +22,7 @@ func FuzzParse(f *testing.F) {
 	files, err := filepath.Glob("testdata/kv-*/*.json")
 	must.Do(f, err)
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		must.Do(f, err)
+		text := must.Read(f, file)
 		if name := filepath.Base(file); name != "truth.json" && name != "moves.json" {
 			documents = append(documents, string(text))
 		}

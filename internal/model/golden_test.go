@@ -2,7 +2,6 @@ package model
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -41,8 +40,7 @@ type truth struct {
 
 func readTruth(t *testing.T) map[string]truth {
 	t.Helper()
-	text, err := os.ReadFile("testdata/kv-models/truth.json")
-	must.Do(t, err)
+	text := must.Read(t, "testdata/kv-models/truth.json")
 	var doc struct{ Models map[string]truth }
 	must.Do(t, json.Unmarshal(text, &doc))
 	return doc.Models

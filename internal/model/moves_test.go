@@ -2,7 +2,6 @@ package model
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -39,8 +38,7 @@ type kept struct {
 
 func readKept(t *testing.T) map[string]kept {
 	t.Helper()
-	text, err := os.ReadFile("testdata/kv-moves/truth.json")
-	must.Do(t, err)
+	text := must.Read(t, "testdata/kv-moves/truth.json")
 	var doc struct{ Models map[string]kept }
 	must.Do(t, json.Unmarshal(text, &doc))
 	return doc.Models
@@ -138,8 +136,7 @@ func checkLayers(t *testing.T, c *Cache, want kept) {
 
 // TestServed compares what engines move of whole files, and the blocks that they make of a page.
 func TestServed(t *testing.T) {
-	text, err := os.ReadFile("testdata/kv-moves/truth.json")
-	must.Do(t, err)
+	text := must.Read(t, "testdata/kv-moves/truth.json")
 	var doc struct {
 		Models map[string]struct {
 			Engines []struct {

@@ -2,7 +2,6 @@ package model
 
 import (
 	"encoding/json"
-	"os"
 	"strings"
 	"testing"
 
@@ -66,8 +65,7 @@ func TestSimilar(t *testing.T) {
 // TestGoldenNames takes names as users type them, with the bytes of their models, and what must not be meant by them.
 func TestGoldenNames(t *testing.T) {
 	t.Setenv("HF_HUB_CACHE", t.TempDir())
-	text, err := os.ReadFile("testdata/names.json")
-	must.Do(t, err)
+	text := must.Read(t, "testdata/names.json")
 	var golden struct {
 		Names map[string]struct {
 			KV, State int64

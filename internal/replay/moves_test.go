@@ -2,7 +2,6 @@ package replay
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,8 +18,7 @@ const movesDir = "../model/testdata/kv-moves"
 // which a replay has not, are matgen's.
 func TestMoves(t *testing.T) {
 	type side struct{ Workers, TP, PP, DP int }
-	text, err := os.ReadFile(filepath.Join(movesDir, "moves.json"))
-	must.Do(t, err)
+	text := must.Read(t, filepath.Join(movesDir, "moves.json"))
 	var doc struct {
 		Cases []struct {
 			Name, Model, Serving string

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"perigee/internal/kit/must"
 )
 
 func TestVariablesOf(t *testing.T) {
@@ -12,9 +12,7 @@ func TestVariablesOf(t *testing.T) {
 		"MY_UCX_TLS=tcp", "NIXL_API_TOKEN=abc", "NIXL_ETCD_ENDPOINTS=http://me:pw@host:1", "UCX_IB_PKEY=0x7fff"})
 	want := map[string]string{"UCX_IB_SL": "1", "UCX_LOG_FILE": "/tmp/x=y", "FI_PROVIDER": "efa", "NCCL_DEBUG": "INFO",
 		"NIXL_API_TOKEN": "", "NIXL_ETCD_ENDPOINTS": "http://host:1", "UCX_IB_PKEY": "0x7fff"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, want, got)
 }
 
 func TestIsSetting(t *testing.T) {
@@ -36,9 +34,7 @@ func TestEnvironmentOf(t *testing.T) {
 		{"UCX_TLS": "rc", "UCX_NET_DEVICES": "a", "UCX_X_TOKEN": ""}, nil, {"UCX_TLS": "rc", "UCX_NET_DEVICES": "b", "UCX_IB_SL": "1"}, nil})
 	want := &Environment{Variables: map[string]string{"UCX_TLS": "rc"}, Withheld: []string{"UCX_X_TOKEN"}, ByRank: map[string][]ValueAt{
 		"UCX_NET_DEVICES": {{"a", []int{0, 1, 3}}, {"b", []int{2}}}, "UCX_IB_SL": {{"1", []int{2}}}}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, want, got)
 	d := &Document{Environment: got}
 	if s := d.Setting("UCX_NET_DEVICES"); s != "by rank: a (ranks 0-1, 3); b (ranks 2)" {
 		t.Error(s)

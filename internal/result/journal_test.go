@@ -137,9 +137,7 @@ func TestJournalOfRuns(t *testing.T) {
 		n++
 		path := filepath.Join(dir, fmt.Sprint(n))
 		j, err := result.NewJournal(path)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		must.Do(rt, err)
 		defer j.Remove()
 		d := full(t)
 		for range 1 + r.IntN(4) {
@@ -154,14 +152,10 @@ func TestJournalOfRuns(t *testing.T) {
 				again.Run = randomRun(r)
 				again.LatencyNS, again.MeanBandwidth = again.Run.LatencyNS(), again.Run.MeanBandwidth()
 			}
-			if err := j.Append(d, changed); err != nil {
-				rt.Fatal(err)
-			}
+			must.Do(rt, j.Append(d, changed))
 		}
 		got, err := readJournal(t, path)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		must.Do(rt, err)
 		if diff := cmp.Diff(asJSON(t, d), asJSON(t, got)); diff != "" {
 			rt.Fatalf("-want +got:\n%s", diff)
 		}
@@ -187,8 +181,7 @@ func TestTornJournal(t *testing.T) {
 		must.Do(t, err)
 		states, sizes = append(states, asJSON(t, d)), append(sizes, int(info.Size()))
 	}
-	whole, err := os.ReadFile(path)
-	must.Do(t, err)
+	whole := must.Read(t, path)
 	torn := filepath.Join(dir, "torn")
 	for cut := range len(whole) + 1 {
 		for name, tail := range map[string][]byte{"cut": nil, "zeros": make([]byte, 20), "noise": []byte("mmmm\x01\x00\x00\x00xxxxxxxxxx")} {
@@ -254,8 +247,7 @@ func FuzzJournal(f *testing.F) {
 		must.Do(f, j.Append(d, []int{0}))
 		d.Values["v"] = append(d.Values["v"].([]any), 1.5)
 	}
-	whole, err := os.ReadFile(path)
-	must.Do(f, err)
+	whole := must.Read(f, path)
 	f.Add(uint16(0), []byte(nil), whole)
 	f.Add(uint16(1), []byte(`[{"at":["measurements",0],"set":1}]`), whole)
 	f.Add(uint16(1), []byte(`[{"at":["values","v",-1],"add":[1]},{"at":[],"set":1},{"at":["metrics",1e300,"x"],"set":{}}]`), whole)

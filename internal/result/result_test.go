@@ -116,8 +116,7 @@ func TestRoundTrip(t *testing.T) {
 	for _, name := range []string{"r.json", "r.json.gz", "r.json.zst"} {
 		path := filepath.Join(t.TempDir(), name)
 		must.Do(t, d.Write(path))
-		raw, err := os.ReadFile(path)
-		must.Do(t, err)
+		raw := must.Read(t, path)
 		if want := map[string]string{"r.json": "{", "r.json.gz": "\x1f\x8b", "r.json.zst": "\x28\xb5\x2f\xfd"}[name]; !strings.HasPrefix(string(raw), want) {
 			t.Errorf("%s begins with %q, want %q", name, raw[:4], want)
 		}
@@ -243,8 +242,7 @@ func TestReadRefuses(t *testing.T) {
 func TestSkippableFrames(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.json.zst")
 	must.Do(t, many(t).Write(path))
-	whole, err := os.ReadFile(path)
-	must.Do(t, err)
+	whole := must.Read(t, path)
 	for magic := range 16 {
 		frame := append([]byte{0x50 + byte(magic), 0x2a, 0x4d, 0x18, 3, 0, 0, 0}, "abc"...)
 		must.Do(t, os.WriteFile(path, slices.Concat(frame, whole, frame), 0o600))
@@ -284,8 +282,7 @@ func FuzzRead(f *testing.F) {
 	for _, name := range []string{"r.json", "r.json.gz", "r.json.zst"} {
 		path := filepath.Join(dir, name)
 		must.Do(f, full(f).Write(path))
-		data, err := os.ReadFile(path)
-		must.Do(f, err)
+		data := must.Read(f, path)
 		if name == "r.json" {
 			whole = data
 		}

@@ -88,9 +88,7 @@ func TestScanInAnyOrder(t *testing.T) {
 	}
 	_, list, err := collect(t, path)
 	must.Do(t, err)
-	if diff := cmp.Diff(measurementsOf(t, many(t)), list); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, measurementsOf(t, many(t)), list)
 }
 
 func TestScanRefuses(t *testing.T) {
@@ -125,8 +123,7 @@ func TestScanOfAnInterruptedCopy(t *testing.T) {
 	for _, name := range []string{"r.json", "r.json.gz", "r.json.zst"} {
 		path, cutOff := filepath.Join(dir, name), filepath.Join(dir, "cut")
 		must.Do(t, d.Write(path))
-		whole, err := os.ReadFile(path)
-		must.Do(t, err)
+		whole := must.Read(t, path)
 		for cut := range len(bytes.TrimRight(whole, "\n")) {
 			if name == "r.json" && cut%7 > 0 {
 				continue // there is more of it, and less to go wrong
@@ -138,8 +135,7 @@ func TestScanOfAnInterruptedCopy(t *testing.T) {
 		}
 	}
 	path := filepath.Join(dir, "r.json.zst")
-	whole, err := os.ReadFile(path)
-	must.Do(t, err)
+	whole := must.Read(t, path)
 	must.Do(t, os.WriteFile(path, slices.Concat(whole[:len(whole)/2], bytes.Repeat([]byte{0x55}, 40)), 0o644))
 	if _, _, err := collect(t, path); fault.KindOf(err) != fault.Input {
 		t.Errorf("rubbish in the middle: got %v", err)

@@ -93,17 +93,14 @@ func TestOpenRefuses(t *testing.T) {
 	// Damage after the beginning shows while it is read.
 	path += ".gz"
 	must.Do(t, full(t).Write(path))
-	data, err := os.ReadFile(path)
-	must.Do(t, err)
+	data := must.Read(t, path)
 	must.Do(t, os.WriteFile(path, data[:len(data)-6], 0o644))
 	r, err := result.Open(path)
 	if err == nil {
 		defer r.Close()
 		_, err = io.ReadAll(r)
 	}
-	if fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), path) {
-		t.Errorf("cut off: %v", err)
-	}
+	must.Fail(t, err, fault.Input, path)
 }
 
 // The figures are worked out by hand.

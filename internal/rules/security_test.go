@@ -56,8 +56,7 @@ func hasTest(t *testing.T, name string) bool {
 	must.Do(t, err)
 	declared := regexp.MustCompile(`(?m)^func ` + test + `\(`)
 	for _, file := range files {
-		data, err := os.ReadFile(file)
-		must.Do(t, err)
+		data := must.Read(t, file)
 		if declared.Match(data) {
 			return true
 		}

@@ -77,7 +77,7 @@ func TestCheckBlocks(t *testing.T) {
 			}
 			continue
 		}
-		if wantFault(t, err, tt.kind, tt.says); fault.HintOf(err) != tt.hint {
+		if must.Fail(t, err, tt.kind, tt.says); fault.HintOf(err) != tt.hint {
 			t.Errorf("%s: hint %q, want %q", tt.text, fault.HintOf(err), tt.hint)
 		}
 	}

@@ -22,13 +22,6 @@ import (
 
 func read(text string, o Options) (*Trace, error) { return Read("f", strings.NewReader(text), o) }
 
-func wantFault(t *testing.T, err error, kind fault.Kind, says string) {
-	t.Helper()
-	if err == nil || fault.KindOf(err) != kind || !strings.Contains(err.Error(), says) {
-		t.Errorf("error %v, want %v: %s", err, kind, says)
-	}
-}
-
 // TestFormats reads small files in the formats of the real traces.
 func TestFormats(t *testing.T) {
 	tests := []struct {
@@ -128,9 +121,7 @@ func TestFormats(t *testing.T) {
 			for _, text := range []string{tt.text, packed.String(), packedByZstd.String()} {
 				got, err := read(text, Options{})
 				must.Do(t, err)
-				if diff := cmp.Diff(tt.want, got.Requests); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
-				}
+				must.Equal(t, tt.want, got.Requests)
 				if got.String() != tt.says {
 					t.Errorf("got %q\nwant %q", got, tt.says)
 				}
@@ -333,20 +324,20 @@ func TestErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		_, err := read(tt.text, Options{})
-		wantFault(t, err, fault.Input, tt.says)
+		must.Fail(t, err, fault.Input, tt.says)
 	}
 	_, err := read(azure, Options{Unit: "s"})
-	wantFault(t, err, fault.Usage, "f: its timestamps are dates: wanted no --trace-unit, got s")
+	must.Fail(t, err, fault.Usage, "f: its timestamps are dates: wanted no --trace-unit, got s")
 	_, err = read(azure, Options{Unit: "min"})
-	wantFault(t, err, fault.Usage, `--trace-unit: wanted s, ms, us or ns, got "min"`)
+	must.Fail(t, err, fault.Usage, `--trace-unit: wanted s, ms, us or ns, got "min"`)
 	_, err = read(turn+`{"session_id": "a", "input_length": 1, "delay": 8}`, Options{Unit: "s"})
-	wantFault(t, err, fault.Usage, "f: its delays are milliseconds: wanted no --trace-unit, got s")
+	must.Fail(t, err, fault.Usage, "f: its delays are milliseconds: wanted no --trace-unit, got s")
 	_, err = read(dynamoLine(5, 1, 1, 16, "1"), Options{BlockTokens: 32})
-	wantFault(t, err, fault.Usage, "f: --block-size: wanted 16, as its lines say, got 32")
+	must.Fail(t, err, fault.Usage, "f: --block-size: wanted 16, as its lines say, got 32")
 	_, err = read(azure, Options{BlockTokens: -1})
-	wantFault(t, err, fault.Usage, "--block-size: wanted 1 to 1048576 tokens, got -1")
+	must.Fail(t, err, fault.Usage, "--block-size: wanted 1 to 1048576 tokens, got -1")
 	_, err = Load("no/such/file", Options{})
-	wantFault(t, err, fault.Input, "no/such/file")
+	must.Fail(t, err, fault.Input, "no/such/file")
 }
 
 func TestLoad(t *testing.T) {

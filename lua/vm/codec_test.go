@@ -5,7 +5,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	glua "github.com/yuin/gopher-lua"
 	"pgregory.net/rapid"
@@ -52,12 +51,8 @@ func TestValuesRoundTrip(t *testing.T) {
 		v := plain(rt, 4)
 		data := Encode(v)
 		got, err := Decode(data)
-		if err != nil {
-			rt.Fatal(err)
-		}
-		if d := cmp.Diff(v, got, cmpopts.EquateNaNs()); d != "" {
-			rt.Fatalf("(-want +got):\n%s", d)
-		}
+		must.Do(rt, err)
+		must.Equal(rt, v, got, cmpopts.EquateNaNs())
 		if _, err := Decode(data[:rapid.IntRange(0, len(data)-1).Draw(rt, "cut")]); err == nil {
 			rt.Fatal("a torn value was read without complaint")
 		}
@@ -75,12 +70,8 @@ func TestPlainDataSurvivesLua(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		data := luaLike(plain(rt, 3))
 		got, err := ToGo(ToLua(v.L, data))
-		if err != nil {
-			rt.Fatal(err)
-		}
-		if d := cmp.Diff(data, got, cmpopts.EquateNaNs()); d != "" {
-			rt.Fatalf("(-want +got):\n%s", d)
-		}
+		must.Do(rt, err)
+		must.Equal(rt, data, got, cmpopts.EquateNaNs())
 	})
 }
 
@@ -141,8 +132,6 @@ func FuzzDecodeValue(f *testing.F) {
 		}
 		again, err := Decode(Encode(v))
 		must.Do(t, err)
-		if d := cmp.Diff(v, again, cmpopts.EquateNaNs()); d != "" {
-			t.Fatal(d)
-		}
+		must.Equal(t, v, again, cmpopts.EquateNaNs())
 	})
 }

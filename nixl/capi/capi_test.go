@@ -111,8 +111,7 @@ var wanted = regexp.MustCompile(`(?m)^    X\(\w+, (\w+), `)
 // imitation has all functions that perigee wants. Each returns 0 but those whose text is given.
 func imitation(t *testing.T, name string, functions map[string]string) string {
 	t.Helper()
-	header, err := os.ReadFile("papi.h")
-	must.Do(t, err)
+	header := must.Read(t, "papi.h")
 	table := wanted.FindAllStringSubmatch(string(header), -1)
 	if len(table) == 0 {
 		t.Fatal("no functions found in papi.h")
@@ -304,8 +303,7 @@ func testVRAM(t *testing.T, a nixl.Agent) {
 // TestSignals proves that the library leaves the signals to Go.
 func TestSignals(t *testing.T) {
 	caught := func() string {
-		text, err := os.ReadFile("/proc/self/status")
-		must.Do(t, err)
+		text := must.Read(t, "/proc/self/status")
 		_, rest, _ := strings.Cut(string(text), "SigCgt:")
 		line, _, _ := strings.Cut(rest, "\n")
 		return strings.TrimSpace(line)

@@ -3,7 +3,6 @@
 package capi
 
 import (
-	"os"
 	"regexp"
 	"slices"
 	"testing"
@@ -13,8 +12,7 @@ import (
 
 // The manual lists what is set before the library is loaded, with the values.
 func TestManualListsVariables(t *testing.T) {
-	data, err := os.ReadFile("../../docs/engines.md")
-	must.Do(t, err)
+	data := must.Read(t, "../../docs/engines.md")
 	values := map[string]string{}
 	code := regexp.MustCompile("`([^`]+)`")
 	for _, row := range regexp.MustCompile(`(?m)^\| (.*(?:UCX|NIXL).*) \| (.*) \| .* \|$`).FindAllSubmatch(data, -1) {

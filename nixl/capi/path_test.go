@@ -92,8 +92,7 @@ func TestAccountIsCut(t *testing.T) {
 	must.Do(t, err)
 	f := os.NewFile(uintptr(fd), "log")
 	defer f.Close()
-	table, err := os.ReadFile("testdata/cma.txt")
-	must.Do(t, err)
+	table := must.Read(t, "testdata/cma.txt")
 	var a account
 	const rounds = 2000
 	var most int64

@@ -150,8 +150,7 @@ func TestNoTransport(t *testing.T) {
 // Whatever a log holds, what is read of it is marked where it is not known.
 func FuzzParseUCXLog(f *testing.F) {
 	for _, name := range []string{"cma.txt", "tcp-read.txt", "gpu.txt"} {
-		data, err := os.ReadFile("testdata/" + name)
-		must.Do(f, err)
+		data := must.Read(f, "testdata/"+name)
 		f.Add(string(data))
 	}
 	words := []string{"| a self cfg#0 |\n", "| a inter-node cfg#1 |\n", "| remote memory write by ucp_put* from host memory to host |\n",

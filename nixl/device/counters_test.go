@@ -19,8 +19,7 @@ import (
 // fixture is a host as testdata describes it: files below its root, statistics of ethtool, interfaces with an address.
 func fixture(t *testing.T, name string) Network {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", name+".txt"))
-	must.Do(t, err)
+	text := must.Read(t, filepath.Join("testdata", name+".txt"))
 	files, addresses, stats := map[string]string{}, map[string]bool{}, map[string]map[string]int64{}
 	for line := range strings.Lines(string(text)) {
 		key, value, ok := strings.Cut(strings.TrimSpace(line), " = ")
@@ -139,9 +138,7 @@ func TestTraffic(t *testing.T) {
 	}
 	n := Network{Root: tree(t, files), Addressed: func() map[string]bool { return addresses }}
 	want := Traffic{Names: []string{"eth0", "mlx5_0:1", "pulled", "veth1"}, Sent: 12 + 400 + 2 + 40, Received: 500 + 12 + 1 + 30}
-	if diff := cmp.Diff(want, n.Traffic()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, want, n.Traffic())
 	empty := Network{Root: t.TempDir()}
 	if got := empty.Traffic(); len(got.Names) != 0 {
 		t.Errorf("%+v", got)
@@ -185,9 +182,7 @@ func TestLies(t *testing.T) {
 		t.Fatalf("%+v", got.NICs)
 	}
 	want := map[string]int64{"xmit_wait": 1<<32 - 6, "rx_errors": 65535, "tx_discards": 4, "ecn_marked": 90, "not_ready": 1}
-	if diff := cmp.Diff(want, got.NICs[i].Congestion); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, want, got.NICs[i].Congestion)
 }
 
 // Counters of 32 bits begin again at 0, others that go back are left out and named, and so is a NIC that comes or goes.
@@ -215,9 +210,7 @@ func TestSince(t *testing.T) {
 			"xmit_wait": 16, "tx_discards": 0, "cnp_received": 0, "ecn_marked": 0, "out_of_sequence": 1<<32 - 1 - 11,
 			"ack_timeouts": 0, "retransmits": 0, "not_ready": 0}}},
 	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(NICCounters{})); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, want, got, cmpopts.IgnoreUnexported(NICCounters{}))
 	wantNotes := []string{"retransmits of TCP was set back", "eth1 has come", "cnp_sent of mlx5_0:1 was set back",
 		"rx_errors of mlx5_0:1 counts no further", "sequence_errors of mlx5_0:1 was set back", "eth0 has gone"}
 	if diff := cmp.Diff(wantNotes, notes); diff != "" {

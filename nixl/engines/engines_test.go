@@ -132,9 +132,7 @@ func TestBackends(t *testing.T) {
 	made := forFiles{recorder{fake{}, &last}, nixl.Backend{Name: "GDS", Params: params}, false}
 	agent, err := made.NewAgent(nixl.AgentConfig{})
 	must.Do(t, err)
-	if err := agent.AddPeer(1, nil); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "--backend GDS") {
-		t.Errorf("a peer: %v", err)
-	}
+	must.Fail(t, agent.AddPeer(1, nil), fault.Usage, "--backend GDS")
 	if last.FileBackend != "GDS" || last.FileParams["a"] != "b" {
 		t.Errorf("%+v", last)
 	}

@@ -116,7 +116,7 @@ type batch struct {
 	bytes    int64
 	prep     int64
 	requests []kernel.FilePiece // of all tasks with files
-	waiting  []int            // by task, its requests that are not complete
+	waiting  []int              // by task, its requests that are not complete
 	posted   *posted
 	runs     int64 // that went well
 	broken   error // why the batch cannot run again

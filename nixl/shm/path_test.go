@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"perigee/internal/kit/must"
 	"perigee/nixl"
 )
@@ -46,7 +44,5 @@ func TestPath(t *testing.T) {
 	got := a.engine.Path(t.Name())
 	slices.SortFunc(got.Uses, func(x, y nixl.PathUse) int { return strings.Compare(x.Op, y.Op) })
 	want := nixl.Path{Source: "perigee", Uses: []nixl.PathUse{use("READ", 3+1), use("WRITE", 3*2)}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, want, got)
 }

@@ -54,9 +54,7 @@ func wantFault(t *testing.T, err error, kind fault.Kind, words string) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	if fault.KindOf(err) != kind || !strings.Contains(err.Error(), words) {
-		t.Errorf("got %v (%v): want kind %v and %q", err, fault.KindOf(err), kind, words)
-	}
+	must.Fail(t, err, kind, words)
 	if kind != fault.RankLost && fault.HintOf(err) == "" {
 		t.Errorf("%v: no hint", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // gateway is an etcd as far as ranks use it: keys that are put if they are not there, and read.
@@ -203,9 +204,7 @@ func TestBadEtcd(t *testing.T) {
 			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, fault.New(fault.Launch, "time is up"))
 			defer cancel()
 			_, err := Join(ctx, g.serve(t, 2), Watcher{})
-			if fault.KindOf(err) != fault.Launch || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v, want %s", err, c.want)
-			}
+			must.Fail(t, err, fault.Launch, c.want)
 		})
 	}
 }

@@ -4,8 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"perigee/internal/kit/must"
 	"perigee/spmd/host"
 )
 
@@ -38,9 +37,7 @@ func TestOrigin(t *testing.T) {
 			if err != nil || ok != (c.want.Rank >= 0) {
 				t.Fatalf("%v, %v", ok, err)
 			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Error(diff)
-			}
+			must.Equal(t, c.want, got)
 		})
 	}
 }

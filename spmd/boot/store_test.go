@@ -150,9 +150,7 @@ func TestBadManagers(t *testing.T) {
 		{"pmi2", "kvs-get", "cmd=kvs-get-response;rc=0;found=FALSE;", "there is no perigee-0"},
 	} {
 		err := spoilt(t, c.way, replace(c.command, c.answer))
-		if fault.KindOf(err) != fault.Launch || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s, %s answered by %.50q: %v, want %s", c.way, c.command, c.answer, err, c.want)
-		}
+		must.Fail(t, err, fault.Launch, c.want)
 	}
 }
 
@@ -165,9 +163,7 @@ func TestSilentManager(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
 			_, err := Join(ctx, environ(environments[way](m, 1)), Watcher{})
-			if fault.KindOf(err) != fault.Launch || !strings.Contains(err.Error(), "launcher let this rank wait") {
-				t.Errorf("%s: %v", way, err)
-			}
+			must.Fail(t, err, fault.Launch, "launcher let this rank wait")
 			if f := watch.FailureOf(err); f.Rank != 1 || f.Host == "" || f.Phase != "start" {
 				t.Errorf("%s: failure %+v", way, f)
 			}

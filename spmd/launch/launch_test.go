@@ -255,9 +255,7 @@ func TestCannotStart(t *testing.T) {
 	j := job(t, 3, "collect")
 	j.Path = "/nonexistent/program"
 	_, _, err := start(t, t.Context(), j)
-	if fault.KindOf(err) != fault.Launch || !strings.Contains(err.Error(), "cannot start rank 0 of 3") {
-		t.Errorf("got %v", err)
-	}
+	must.Fail(t, err, fault.Launch, "cannot start rank 0 of 3")
 	for _, n := range []int{0, -1, launch.MaxRanks + 1} {
 		if err := launch.Run(t.Context(), launch.LocalJob{Ranks: n}); fault.KindOf(err) != fault.Usage {
 			t.Errorf("%d ranks: %v", n, err)
@@ -270,9 +268,7 @@ func TestForeignProgram(t *testing.T) {
 	j := job(t, 2, "")
 	j.Path = "/bin/true"
 	_, _, err := start(t, t.Context(), j)
-	if fault.KindOf(err) != fault.RankLost || !strings.Contains(err.Error(), "exited with code 0 before the job was over") {
-		t.Errorf("got %v", err)
-	}
+	must.Fail(t, err, fault.RankLost, "exited with code 0 before the job was over")
 }
 
 func TestNothingStaysOpen(t *testing.T) {

@@ -1,10 +1,10 @@
 package launch
 
 import (
-	"strings"
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // Ranks may fill 80 % of the memory.
@@ -13,7 +13,5 @@ func TestLimitOnMemory(t *testing.T) {
 	if err := enoughMemory(88, there); err != nil {
 		t.Error(err)
 	}
-	if err := enoughMemory(89, there); fault.KindOf(err) != fault.Resource || !strings.Contains(err.Error(), "89 ranks need at least 801 MB of memory, and they may have 80 % of 1.00 GB that are available") {
-		t.Error(err)
-	}
+	must.Fail(t, enoughMemory(89, there), fault.Resource, "89 ranks need at least 801 MB of memory, and they may have 80 % of 1.00 GB that are available")
 }

@@ -117,9 +117,7 @@ func TestNodes(t *testing.T) {
 		}
 		got, err := f.nodes(variables(test.env))
 		if test.complaint != "" {
-			if fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), test.complaint) {
-				t.Errorf("%s with %s: %v, want %s", test.args, test.env, err, test.complaint)
-			}
+			must.Fail(t, err, fault.Usage, test.complaint)
 			continue
 		}
 		if got == nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/itchyny/gojq"
 
 	"perigee/internal/kit/cli"
-	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/lazyre"
 	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/value"
 	"perigee/internal/result"
 )
 
@@ -165,7 +165,8 @@ func (c *catCmd) follow(at any, path []any) error {
 				if len(names) > most {
 					names = append(names[:most], "...")
 				}
-				return fault.New(fault.Input, "result %s: there is no %s%s", c.File, said, conf.Suggestion(key, names)).
+				meant := value.Suggestion(key, names)
+				return fault.New(fault.Input, "result %s: there is no %s%s", c.File, said, meant).
 					WithHint("%s has %s", before, strings.Join(names, ", "))
 			}
 			at = inner

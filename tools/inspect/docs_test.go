@@ -11,8 +11,7 @@ import (
 
 // Every perigee result in docs/report.md runs, but --schema, which ends the program.
 func TestExamplesRun(t *testing.T) {
-	text, err := os.ReadFile("../../docs/report.md")
-	must.Do(t, err)
+	text := must.Read(t, "../../docs/report.md")
 	dir := t.TempDir()
 	t.Chdir(dir)
 	must.Do(t, document(t).Write("result.json.zst"))

@@ -154,8 +154,7 @@ func TestCat(t *testing.T) {
 // Of a file that ends too early nothing is printed but how much can be read.
 func TestCatOfACutOffFile(t *testing.T) {
 	path := write(t, document(t), "r.json")
-	text, err := os.ReadFile(path)
-	must.Do(t, err)
+	text := must.Read(t, path)
 	at := bytes.Index(text, []byte(`"latency_ns":3000000`))
 	must.Do(t, os.WriteFile(path, text[:at], 0o644))
 	out, err := call(t, "cat", path, ".measurements[].latency_ns")
@@ -425,8 +424,7 @@ func runOf(c runner) (string, error) {
 func TestEveryTruncation(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range names {
-		whole, err := os.ReadFile(write(t, document(t), name))
-		must.Do(t, err)
+		whole := must.Read(t, write(t, document(t), name))
 		cut := filepath.Join(dir, "cut-"+name)
 		all := readers(cut)
 		for n := range len(bytes.TrimRight(whole, "\n")) {
@@ -483,12 +481,10 @@ func TestWrongFiles(t *testing.T) {
 
 // Whatever a file holds, the commands end, and blame the file.
 func FuzzCommands(f *testing.F) {
-	whole, err := os.ReadFile(write(f, document(f), "r.json"))
-	must.Do(f, err)
+	whole := must.Read(f, write(f, document(f), "r.json"))
 	path := filepath.Join(f.TempDir(), "f")
 	for _, name := range names {
-		data, err := os.ReadFile(write(f, document(f), name))
-		must.Do(f, err)
+		data := must.Read(f, write(f, document(f), name))
 		f.Add(data)
 		f.Add(data[:len(data)/2])
 	}

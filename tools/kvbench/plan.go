@@ -17,8 +17,8 @@ import (
 type BlockPlan struct {
 	Model       *model.Model
 	Config      Config
-	ConfigName  string   // as the user named it
-	Accounting  string   // which of the two the commands follow
+	ConfigName  string       // as the user named it
+	Accounting  string       // which of the two the commands follow
 	KVBench     *PlanFigures // nil: KVBench knows no such models
 	Exact       PlanFigures
 	Cache       *model.Cache

@@ -11,6 +11,7 @@ import (
 
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 )
 
 // TestSampleIsForEver pins the draws of a seed: workloads must be the same in
@@ -79,9 +80,7 @@ func TestClip(t *testing.T) {
 	for _, r := range requests {
 		got = append(got, r.Tokens)
 	}
-	if diff := cmp.Diff([]int64{10, 10, 10, 77, 100, 100, 100, 10}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, []int64{10, 10, 10, 77, 100, 100, 100, 10}, got)
 	if n.below != 3 || n.above != 2 {
 		t.Errorf("clipped %+v, wanted 3 below and 2 above", n)
 	}
@@ -110,12 +109,12 @@ func TestReadISLList(t *testing.T) {
 	}
 	for _, tt := range tests {
 		_, err := readISLList("f", strings.NewReader(tt.text))
-		wantFault(t, err, fault.Input, tt.says)
+		must.Fail(t, err, fault.Input, tt.says)
 	}
 	_, err = LoadISLList("no/such/file")
-	wantFault(t, err, fault.Input, "no/such/file")
+	must.Fail(t, err, fault.Input, "no/such/file")
 	_, err = LoadISLList(t.TempDir())
-	wantFault(t, err, fault.Input, "is a directory")
+	must.Fail(t, err, fault.Input, "is a directory")
 }
 
 // TestLoadTrace reads a trace in seconds: internal/trace has the tests of its formats.
@@ -129,7 +128,7 @@ func TestLoadTrace(t *testing.T) {
 		t.Errorf("understood %q, want %q", understood, want)
 	}
 	_, _, err = LoadTrace(writeFile(t, "bad.jsonl", `{"timestamp": 1}`), "")
-	wantFault(t, err, fault.Input, "bad.jsonl:1: the key input_length is missing")
+	must.Fail(t, err, fault.Input, "bad.jsonl:1: the key input_length is missing")
 }
 
 func FuzzReadISLList(f *testing.F) {

@@ -26,7 +26,7 @@ import (
 func run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var cmd Cmd
-	parser, err := kong.New(&cmd, kong.Name("matgen"), kong.Exit(func(int) { t.Error("kong wants to exit") }))
+	parser, err := cli.Parser(&cmd, kong.Name("matgen"), kong.Exit(func(int) { t.Error("kong wants to exit") }))
 	must.Do(t, err)
 	var out bytes.Buffer
 	context, err := parser.Parse(append([]string{"generate"}, args...))
@@ -47,8 +47,7 @@ func writeFile(t *testing.T, name, text string) string {
 
 func readFile(t *testing.T, path string) string {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	must.Do(t, err)
+	b := must.Read(t, path)
 	return string(b)
 }
 
@@ -61,16 +60,6 @@ func names(t *testing.T, folder string) []string {
 		found = append(found, e.Name())
 	}
 	return found
-}
-
-func wantFault(t *testing.T, err error, kind fault.Kind, says string) {
-	t.Helper()
-	if err == nil {
-		t.Fatalf("no error, wanted %q", says)
-	}
-	if text := err.Error() + " | " + fault.HintOf(err); fault.KindOf(err) != kind || !strings.Contains(text, says) {
-		t.Errorf("got %q of kind %v\nwanted %q of kind %v", text, fault.KindOf(err), says, kind)
-	}
 }
 
 // goldenCase is a run of the original generator with draws fed to it.
@@ -224,7 +213,7 @@ func batches(w *Workload) [][]int64 {
 func parse(t *testing.T, args ...string) GenerateCmd {
 	t.Helper()
 	var cmd Cmd
-	parser, err := kong.New(&cmd)
+	parser, err := cli.Parser(&cmd)
 	must.Do(t, err)
 	if _, err := parser.Parse(append([]string{"generate"}, args...)); err != nil {
 		t.Fatal(err)
@@ -298,7 +287,7 @@ func TestDefaults(t *testing.T) {
 func TestHelpNamesModels(t *testing.T) {
 	var help bytes.Buffer
 	var cmd Cmd
-	parser, err := kong.New(&cmd, kong.Writers(&help, &help), kong.Exit(func(int) {}))
+	parser, err := cli.Parser(&cmd, kong.Writers(&help, &help), kong.Exit(func(int) {}))
 	must.Do(t, err)
 	parser.Parse([]string{"generate", "--help"})
 	text := strings.Join(strings.Fields(help.String()), " ")

@@ -9,6 +9,7 @@ import (
 	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 	"perigee/internal/model"
 )
 
@@ -96,8 +97,8 @@ func TestModelFileErrors(t *testing.T) {
 		{llamaYAML + "page_size: 3\n", "m.yaml:7: page_size: "},
 		{strings.Replace(llamaYAML, "num_layers: 80\n", "", 1), "the key num_layers is missing"},
 		{strings.Replace(llamaYAML, "80", "80.5", 1), "m.yaml:2: num_layers: wanted a whole number"},
-		{strings.Replace(llamaYAML, "80", "0", 1), "m.yaml:2: num_layers: wanted 1 to 16384"},
-		{strings.Replace(llamaYAML, "80", "-3", 1), "m.yaml:2: num_layers: wanted 1 to 16384"},
+		{strings.Replace(llamaYAML, "80", "0", 1), "m.yaml:2: num_layers: wanted a whole number from 1 to 16384"},
+		{strings.Replace(llamaYAML, "80", "-3", 1), "m.yaml:2: num_layers: wanted a whole number from 1 to 16384"},
 		{strings.Replace(llamaYAML, "group: 8", "group: 7", 1), "m.yaml:5: gqa_num_queries_in_group: wanted a number that divides the 64 query heads, got 7"},
 		{strings.Replace(qwenYAML, "heads: 4", "heads: 5", 1), "m.yaml:4: num_kv_heads: wanted a number that divides the 64 query heads, got 5"},
 		{llamaYAML + "num_layers: 3\n", "m.yaml:7: "},
@@ -106,7 +107,7 @@ func TestModelFileErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		_, err := run(t, "--num-prefill-nodes", "1", "--num-decode-nodes", "1", "--dry-run", "--model-file", writeFile(t, "m.yaml", tt.yaml))
-		wantFault(t, err, fault.Input, tt.says)
+		must.Fail(t, err, fault.Input, tt.says)
 	}
 	path := writeFile(t, "m.yaml", qwenYAML)
 	for _, tt := range []struct{ flag, value, says string }{
@@ -119,10 +120,10 @@ func TestModelFileErrors(t *testing.T) {
 			args = append(args, tt.value)
 		}
 		_, err := run(t, args...)
-		wantFault(t, err, fault.Usage, tt.says)
+		must.Fail(t, err, fault.Usage, tt.says)
 	}
 	_, err := run(t, "--num-prefill-nodes", "1", "--num-decode-nodes", "1", "--model-file", "no/such.yaml")
-	wantFault(t, err, fault.Input, "no/such.yaml")
+	must.Fail(t, err, fault.Input, "no/such.yaml")
 }
 
 // TestWindow counts the bytes of GPT-OSS 120B by hand: 18 layers keep all

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,8 +32,7 @@ type move struct {
 
 func readMoves(t *testing.T) []move {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(movesDir, "moves.json"))
-	must.Do(t, err)
+	text := must.Read(t, filepath.Join(movesDir, "moves.json"))
 	var doc struct{ Cases []move }
 	must.Do(t, json.Unmarshal(text, &doc))
 	if len(doc.Cases) != 35 {

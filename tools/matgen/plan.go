@@ -33,8 +33,8 @@ type Workload struct {
 	Prefill  Side
 	Decode   Side
 	Patterns []BatchPattern // in the order of the run
-	Warnings []string  // what looks doubtful, a sentence each
-	Notes    []string  // what is not counted, or an engine refuses
+	Warnings []string       // what looks doubtful, a sentence each
+	Notes    []string       // what is not counted, or an engine refuses
 
 	prefill, decode parallel
 	clipped         clipped

@@ -298,9 +298,7 @@ func TestContextParallel(t *testing.T) {
 		"--decode-tp", "4", "--isl-list", writeFile(t, "l", "1000"))
 	const part = 516096000 / 8
 	want := []Cell{{0, 4, part}, {2, 4, part}, {0, 5, part}, {2, 5, part}, {1, 6, part}, {3, 6, part}, {1, 7, part}, {3, 7, part}}
-	if diff := cmp.Diff(want, w.Cells(w.Patterns[0])); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, want, w.Cells(w.Patterns[0]))
 }
 
 func TestReplicas(t *testing.T) {
@@ -426,9 +424,7 @@ func TestUnequalWorkers(t *testing.T) {
 		got = append(got, [2]int{p.PrefillWorker, p.DecodeWorker})
 	}
 	want := [][2]int{{0, 0}, {1, 1}, {0, 2}, {1, 0}, {0, 1}, {1, 2}, {0, 0}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, want, got)
 }
 
 func TestRefused(t *testing.T) {
@@ -439,18 +435,18 @@ func TestRefused(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"--num-user-requests", "0"}, "--num-user-requests: wanted at least 1, got 0"},
-		{[]string{"--num-user-requests=-1"}, "--num-user-requests: wanted at least 1, got -1"},
-		{[]string{"--num-user-requests", "99999999999"}, "--num-user-requests: wanted at most"},
-		{[]string{"--batch-size", "0"}, "--batch-size: wanted at least 1, got 0"},
-		{[]string{"--num-prefill-nodes", "0"}, "--num-prefill-nodes: wanted at least 1, got 0"},
-		{[]string{"--num-decode-nodes=-3"}, "--num-decode-nodes: wanted at least 1, got -3"},
+		{[]string{"--num-user-requests", "0"}, "--num-user-requests: wanted a whole number from 1 to 10485760, got 0"},
+		{[]string{"--num-user-requests=-1"}, "--num-user-requests: wanted a whole number from 1 to 10485760, got -1"},
+		{[]string{"--num-user-requests", "99999999999"}, "--num-user-requests: wanted a whole number from 1 to"},
+		{[]string{"--batch-size", "0"}, "--batch-size: wanted a whole number of at least 1, got 0"},
+		{[]string{"--num-prefill-nodes", "0"}, "--num-prefill-nodes: wanted a whole number from 1 to 32768, got 0"},
+		{[]string{"--num-decode-nodes=-3"}, "--num-decode-nodes: wanted a whole number from 1 to 32768, got -3"},
 		{[]string{"--num-decode-nodes", "32768"}, "too many ranks: wanted at most 32768"},
-		{[]string{"--ppn", "0"}, "--ppn: wanted at least 1, got 0"},
-		{[]string{"--ppn", "9223372036854775807"}, "--ppn: wanted at most"},
-		{[]string{"--prefill-tp", "0"}, "--prefill-tp: wanted at least 1"},
-		{[]string{"--prefill-cp=-1"}, "--prefill-cp: wanted at least 1"},
-		{[]string{"--decode-tp", "0"}, "--decode-tp: wanted at least 1"},
+		{[]string{"--ppn", "0"}, "--ppn: wanted a whole number from 1 to 32768, got 0"},
+		{[]string{"--ppn", "9223372036854775807"}, "--ppn: wanted a whole number from 1 to"},
+		{[]string{"--prefill-tp", "0"}, "--prefill-tp: wanted a whole number from 1 to 32768"},
+		{[]string{"--prefill-cp=-1"}, "--prefill-cp: wanted a whole number from 1 to 32768"},
+		{[]string{"--decode-tp", "0"}, "--decode-tp: wanted a whole number from 1 to 32768"},
 		{[]string{"--prefill-pp", "127"}, "--prefill-pp of llama-405b: 127 stages of a pipeline are more than the 126 layers"},
 		{[]string{"--decode-pp-layers", "100,25"}, "--decode-pp of llama-405b: the stages have 125 layers together, the model has 126"},
 		{[]string{"--prefill-pp", "3", "--prefill-pp-layers", "100,26"}, "layers of 2 stages, and --prefill-pp is 3"},
@@ -462,8 +458,8 @@ func TestRefused(t *testing.T) {
 		{[]string{"--isl-mean", "NaN"}, "--isl-mean: wanted a finite number, got NaN"},
 		{[]string{"--isl-scale=-1"}, "--isl-scale: wanted a number above 0, got -1"},
 		{[]string{"--isl-scale", "Inf"}, "--isl-scale: wanted a finite number"},
-		{[]string{"--min-isl", "0"}, "--min-isl: wanted at least 1, got 0"},
-		{[]string{"--max-isl", "0"}, "--max-isl: wanted at least 1, got 0"},
+		{[]string{"--min-isl", "0"}, "--min-isl: wanted a whole number of tokens from 1 to 1099511627776, got 0"},
+		{[]string{"--max-isl", "0"}, "--max-isl: wanted a whole number of tokens from 1 to 1099511627776, got 0"},
 		{[]string{"--min-isl", "5", "--max-isl", "4"}, "--min-isl 5 is larger than --max-isl 4"},
 		{[]string{"--max-batch-mem", "0"}, "--max-batch-mem: wanted a number above 0"},
 		{[]string{"--max-batch-mem", "nan"}, "--max-batch-mem: wanted a finite number"},
@@ -502,25 +498,25 @@ func TestRefused(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"--hidden-size", "0"}, "--hidden-size: wanted at least 1, got 0"},
+		{[]string{"--hidden-size", "0"}, "--hidden-size: wanted a whole number from 1 to 1048576, got 0"},
 		{[]string{"--dtype-size=-2"}, "--dtype-size: wanted whole bits for a value"},
 		{[]string{"--num-heads", "3"}, "--hidden-size 256 does not divide into --num-heads 3 heads"},
 		{[]string{"--num-kv-heads", "3"}, "--num-heads 4 does not divide into groups for --num-kv-heads 3"},
-		{[]string{"--head-dim", "0"}, "--head-dim: wanted at least 1"},
-		{[]string{"--num-layers", "9223372036854775807"}, "--num-layers: wanted at most 16384"},
+		{[]string{"--head-dim", "0"}, "--head-dim: wanted a whole number from 1 to 1048576"},
+		{[]string{"--num-layers", "9223372036854775807"}, "--num-layers: wanted a whole number from 1 to 16384"},
 		{[]string{"--compat", "--hidden-size", "3"}, "leaves nothing for each of 4 heads"},
-		{[]string{"--compat", "--num-layers", "0"}, "--num-layers: wanted at least 1"},
+		{[]string{"--compat", "--num-layers", "0"}, "--num-layers: wanted a whole number from 1 to 16384"},
 	}
 	for _, tt := range tests {
 		_, err := run(t, append(slices.Clone(good), append(tt.args, "--dry-run")...)...)
-		t.Run(strings.Join(tt.args, " "), func(t *testing.T) { wantFault(t, err, fault.Usage, tt.says) })
+		t.Run(strings.Join(tt.args, " "), func(t *testing.T) { must.Fail(t, err, fault.Usage, tt.says) })
 	}
 	for _, tt := range customTests {
 		_, err := run(t, append(slices.Clone(custom), append(tt.args, "--dry-run")...)...)
-		t.Run(strings.Join(tt.args, " "), func(t *testing.T) { wantFault(t, err, fault.Usage, tt.says) })
+		t.Run(strings.Join(tt.args, " "), func(t *testing.T) { must.Fail(t, err, fault.Usage, tt.says) })
 	}
 	_, err := run(t, append(slices.Clone(good[:4]), "--num-heads", "4", "--dry-run")...)
-	wantFault(t, err, fault.Usage, "--hidden-size, --num-layers, --num-kv-heads, --dtype-size missing")
+	must.Fail(t, err, fault.Usage, "--hidden-size, --num-layers, --num-kv-heads, --dtype-size missing")
 }
 
 // TestNoFloatBeyond53Bits plans caches whose bytes no float64 can hold.

@@ -94,7 +94,7 @@ func TestForeignFolder(t *testing.T) {
 			}
 			before := names(t, folder)
 			_, err := generate(t, folder, 1)
-			wantFault(t, err, fault.Output, "holds files that matgen did not write | choose another --results-dir, or --force")
+			must.Fail(t, err, fault.Output, "holds files that matgen did not write | choose another --results-dir, or --force")
 			if diff := cmp.Diff(before, names(t, folder)); diff != "" {
 				t.Errorf("the folder changed (-want +got):\n%s", diff)
 			}
@@ -115,12 +115,12 @@ func TestForeignFolder(t *testing.T) {
 func TestDestinationErrors(t *testing.T) {
 	file := writeFile(t, "file", "mine")
 	_, err := generate(t, file, 1)
-	wantFault(t, err, fault.Output, "not a directory")
+	must.Fail(t, err, fault.Output, "not a directory")
 	_, err = generate(t, file+"/below", 1)
-	wantFault(t, err, fault.Output, "not a directory")
+	must.Fail(t, err, fault.Output, "not a directory")
 	t.Chdir(t.TempDir())
 	_, err = generate(t, ".", 1)
-	wantFault(t, err, fault.Output, "it is the current folder")
+	must.Fail(t, err, fault.Output, "it is the current folder")
 	if got := names(t, "."); len(got) != 0 {
 		t.Errorf("left behind: %q", got)
 	}
@@ -143,9 +143,7 @@ func TestDefaultFolder(t *testing.T) {
 	if err != nil || !strings.Contains(out, "written to matrices_4ranks\n") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if diff := cmp.Diff([]string{"matrices_4ranks"}, names(t, ".")); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, []string{"matrices_4ranks"}, names(t, "."))
 }
 
 // TestNoRequests: the original makes an empty workload of no requests.
@@ -154,9 +152,7 @@ func TestNoRequests(t *testing.T) {
 	if _, err := generate(t, folder, 0, "--compat"); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(firstLine+"traffic_patterns: []\n", readFile(t, filepath.Join(folder, metadataName))); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, firstLine+"traffic_patterns: []\n", readFile(t, filepath.Join(folder, metadataName)))
 }
 
 // TestSummary keeps what the command prints.
@@ -176,9 +172,7 @@ func TestSummary(t *testing.T) {
 # warning: 1 of 4 draws were clipped: 1 below --min-isl 1000, 0 above --max-isl 128000
 # warning: the last batch has only 1 of --batch-size 3 requests
 `
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, want, got)
 }
 
 // TestSummaryOfTrace checks that the summary says how a trace was understood, and what is doubtful about that.
@@ -268,9 +262,7 @@ func TestMetadataGolden(t *testing.T) {
 	if *update {
 		must.Do(t, os.WriteFile(golden, []byte(text), 0o644))
 	}
-	if diff := cmp.Diff(readFile(t, golden), text); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, readFile(t, golden), text)
 }
 
 // What is written for a pattern is not kept until all are: a short list makes many patterns.
@@ -331,7 +323,5 @@ func TestCompatSmallCells(t *testing.T) {
 	var got bytes.Buffer
 	must.Do(t, w.writeCompatText(&got, w.Patterns[0]))
 	cells := map[string]string{"0,4": "0.5B", "1,5": "0.5B", "2,6": "0.5B", "3,7": "0.5B"}
-	if diff := cmp.Diff(matrixText(8, cells), got.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, matrixText(8, cells), got.String())
 }

@@ -12,6 +12,7 @@ import (
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/size"
+	"perigee/internal/kit/value"
 	"perigee/lua"
 	"perigee/nixl"
 	"perigee/nixl/engines"
@@ -171,9 +172,10 @@ const leastTimeout = time.Millisecond
 
 // Check refuses values that make no sense.
 func (f Flags) Check() error {
-	if n := f.Ranks; n != nil && *n < 1 {
-		return fault.New(fault.Usage, "--ranks is %d, want at least 1", *n).
-			WithHint("without it the scenario decides")
+	if n := f.Ranks; n != nil {
+		if _, err := value.AtLeast(1).Check(int64(*n)); err != nil {
+			return fault.New(fault.Usage, "--ranks: %w", err).WithHint("without it the scenario decides")
+		}
 	}
 	if t := time.Duration(f.Timeout); t < 0 || t > 0 && t < leastTimeout {
 		return fault.New(fault.Usage, "--timeout is %v, want at least %v", t, leastTimeout).

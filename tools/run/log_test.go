@@ -134,8 +134,7 @@ func TestWholeLines(t *testing.T) {
 	}
 	wg.Wait()
 	l.Close()
-	data, err := os.ReadFile(filepath.Join(dir, "rank-0003.log"))
-	must.Do(t, err)
+	data := must.Read(t, filepath.Join(dir, "rank-0003.log"))
 	whole := regexp.MustCompile(`(?m)^time=\S+ level=INFO msg=x rank=3 host=node1 text=(0+|1+|2+|3+|4+|5+|6+|7+)$`)
 	if n := len(whole.FindAll(data, -1)); n != writers*lines {
 		t.Errorf("%d of %d lines are whole", n, writers*lines)

@@ -43,9 +43,7 @@ func TestRepeatAsksForIO(t *testing.T) {
 // The case of a batch is no scenario.
 func TestRepeatOfADisaggCase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.json")
-	if err := result.New([]string{"perigee", "disagg", "run", "a.yaml"}, result.Scenario{Name: "disagg"}, 0, result.World{Size: 1}).Write(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, result.New([]string{"perigee", "disagg", "run", "a.yaml"}, result.Scenario{Name: "disagg"}, 0, result.World{Size: 1}).Write(path))
 	if _, err := (Job{Repeats: path}).read(1); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "is that of a case of perigee disagg") {
 		t.Errorf("got %v", err)
 	}

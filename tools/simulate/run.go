@@ -60,8 +60,8 @@ type crowd struct {
 	worlds []*spmd.World
 	plans  []*session.Session
 	played [][]*play.LoadPlan // by rank, the patterns
-	up     []tally        // by rank, what it has told the launcher
-	down   []tally        // what the launcher has told it
+	up     []tally            // by rank, what it has told the launcher
+	down   []tally            // what the launcher has told it
 }
 
 // tally counts what passes a connection.

@@ -37,7 +37,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func simulated(t interface{ Fatal(...any) }, n, perHost int) map[string]Phase {
+func simulated(t must.T, n, perHost int) map[string]Phase {
 	patterns, err := synthetic(n)
 	must.Do(t, err)
 	o, err := Simulate(context.Background(), n, perHost, patterns)
@@ -296,9 +296,7 @@ func TestFailureEndsAll(t *testing.T) {
 		}
 		return c.worlds[r].All().Barrier()
 	})
-	if fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "out of order") {
-		t.Error(err)
-	}
+	must.Fail(t, err, fault.Input, "out of order")
 }
 
 // TestCardsAreAsLongAsReal compares with agents of the library, whose cards grow with the
@@ -436,9 +434,7 @@ func TestOwnPatterns(t *testing.T) {
 		{Cmd{Config: write("shards.yaml", "traffic_pattern: {matrix_file: two.txt, shards: 0}\n")}, fault.Input, "shards is 0"},
 	} {
 		_, err := command(c.cmd)
-		if err == nil || fault.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: got %v of kind %v, want %q of kind %v", c.cmd, err, fault.KindOf(err), c.want, c.kind)
-		}
+		must.Fail(t, err, c.kind, c.want)
 	}
 }
 

@@ -20,7 +20,7 @@ type Other interface {
 // iteration, or of a run, beside the other, over that alone.
 type Contention struct {
 	Alone, Beside           *PlaneFigures // of the iterations
-	AloneUS, BesideUS       float64  // mean time of a run of the other traffic, over the ranks that initiate it
+	AloneUS, BesideUS       float64       // mean time of a run of the other traffic, over the ranks that initiate it
 	Slowdown, OtherSlowdown float64
 	Runs                    int // of the other traffic, beside the iterations
 	// BusyUS is the mean time of an iteration beside threads that only poll, one on each rank that initiates the other

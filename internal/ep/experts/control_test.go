@@ -18,14 +18,14 @@ import (
 func playControl(t *testing.T, n int, c Control) (figures []PhaseFigures) {
 	t.Helper()
 	engine := &traffictest.Engine{}
-	mustAll(t, traffictest.Worlds(t, n, func(w *spmd.World) error {
+	must.Do(t, traffictest.Worlds(t, n, func(w *spmd.World) error {
 		w.SetTimeout(5 * time.Minute)
 		f, err := c.Play(w, engine, nixl.AgentConfig{Progress: "auto"})
 		if w.Rank() == 0 {
 			figures = f
 		}
 		return err
-	}))
+	})...)
 	return figures
 }
 
@@ -100,8 +100,7 @@ func count(t *testing.T, dir string) int {
 
 func lines(t *testing.T, file string) (n int) {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	must.Do(t, err)
+	data := must.Read(t, file)
 	for _, b := range data {
 		if b == '\n' {
 			n++

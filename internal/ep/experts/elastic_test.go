@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"perigee/internal/ep/moe"
@@ -41,14 +40,14 @@ func playPlan(t *testing.T, text string) (outcomes []PhaseOutcome) {
 			t.Errorf("%d of %d phases were handed on when they were over", len(each), len(outcomes))
 		}
 	}()
-	mustAll(t, traffictest.Worlds(t, n, func(w *spmd.World) error {
+	must.Do(t, traffictest.Worlds(t, n, func(w *spmd.World) error {
 		w.SetTimeout(5 * time.Minute)
 		list, err := e.Play(w, engine, nixl.AgentConfig{Progress: "auto"})
 		if w.Rank() == 0 {
 			outcomes = list
 		}
 		return err
-	}))
+	})...)
 	return outcomes
 }
 
@@ -168,9 +167,7 @@ func TestEpisodeFigures(t *testing.T) {
 	got.sumUp(log, p)
 	want := Episode{MeanUS: 400, MinUS: 300, MaxUS: 500, DispatchUS: 200, CombineUS: 200,
 		Bandwidth: 22265856 / 400e3, DispatchBandwidth: 7585792 / 200e3, CombineBandwidth: 14680064 / 200e3}
-	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(1e-12, 0)); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, want, got, cmpopts.EquateApprox(1e-12, 0))
 }
 
 func FuzzParsePlan(f *testing.F) {

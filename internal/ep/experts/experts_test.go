@@ -47,15 +47,6 @@ func play(t *testing.T, s Spec, body func(p *Plane) error) []error {
 	})
 }
 
-func mustAll(t *testing.T, errs []error) {
-	t.Helper()
-	for rank, err := range errs {
-		if err != nil {
-			t.Errorf("rank %d: %v", rank, err)
-		}
-	}
-}
-
 // Whatever the routing, payload and placement, every message and every sum is right: before, and in what the
 // free-running iterations leave behind.
 func TestEveryRoutingArrives(t *testing.T) {
@@ -80,9 +71,9 @@ func TestEveryRoutingArrives(t *testing.T) {
 		{"balanced", spec(t, shape(4, 24, 384, 4, 4), moe.FP8, moe.Routing{Family: "zipf", Exponent: 1.2}, 2)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			mustAll(t, play(t, test.s, playPairs(i)))
+			must.Do(t, play(t, test.s, playPairs(i))...)
 			test.s.Direct = true
-			mustAll(t, play(t, test.s, playPairs(i+1)))
+			must.Do(t, play(t, test.s, playPairs(i+1))...)
 		})
 	}
 }
@@ -98,7 +89,7 @@ func TestBytesOfSharedExperts(t *testing.T) {
 	s := spec(t, moe.Shape{Ranks: 2, Tokens: 8, Hidden: 128, Experts: 2, TopK: 2}, moe.FP8, moe.Routing{Family: "uniform"}, 0)
 	var bytes []Bases
 	for _, s := range []Spec{s, shared(s, 2)} {
-		mustAll(t, play(t, s, func(p *Plane) error {
+		must.Do(t, play(t, s, func(p *Plane) error {
 			f, err := p.Measure(EndToEnd, 1, 3, Moving, nil)
 			if f != nil {
 				bytes = append(bytes, f.Bytes)
@@ -107,7 +98,7 @@ func TestBytesOfSharedExperts(t *testing.T) {
 				}
 			}
 			return err
-		}))
+		})...)
 	}
 	bytes[0].Wire, bytes[1].Wire = 0, 0 // notices also have the counts of shared experts
 	if bytes[0] != bytes[1] || bytes[0].Assignment != float64(2*8*(128+4+16+256)) {

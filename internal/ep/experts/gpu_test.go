@@ -2,12 +2,12 @@ package experts
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"perigee/internal/ep/moe"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/traffictest"
 	"perigee/nixl"
@@ -40,7 +40,7 @@ func TestGPUMemoryArrives(t *testing.T) {
 	} {
 		for _, s.Direct = range []bool{true, false} {
 			engine := traffictest.NewGPU()
-			mustAll(t, playOnGPU(t, engine, s, playPairs(i)))
+			must.Do(t, playOnGPU(t, engine, s, playPairs(i))...)
 			if engine.Copied() == 0 {
 				t.Error("nothing was copied to or from GPU memory")
 			}
@@ -54,7 +54,7 @@ func TestGPUIterationsAreTransfers(t *testing.T) {
 	s := spec(t, moe.Shape{Ranks: 2, Tokens: 8, Hidden: 128, Experts: 2, TopK: 2}, moe.FP8, moe.Routing{Family: "uniform"}, 0)
 	copies := func(n int, entry Entry) int64 {
 		engine := traffictest.NewGPU()
-		mustAll(t, playOnGPU(t, engine, s, func(p *Plane) error {
+		must.Do(t, playOnGPU(t, engine, s, func(p *Plane) error {
 			if err := p.First(); err != nil {
 				return err
 			}
@@ -69,7 +69,7 @@ func TestGPUIterationsAreTransfers(t *testing.T) {
 				}
 			}
 			return err
-		}))
+		})...)
 		return engine.Copied()
 	}
 	for _, entry := range []Entry{Steady, Fresh, Moving} {
@@ -83,12 +83,12 @@ func TestGPUIterationsAreTransfers(t *testing.T) {
 func TestGPUDamage(t *testing.T) {
 	s := spec(t, moe.Shape{Ranks: 3, Tokens: 16, Hidden: 256, Experts: 4, TopK: 3}, moe.FP8, moe.Routing{Family: "distinct", Seed: 4}, 0)
 	var inDispatch, inCombine int64 // where rank 1 receives messages and rows of the first iterations
-	mustAll(t, play(t, s, func(p *Plane) error {
+	must.Do(t, play(t, s, func(p *Plane) error {
 		if p.me == 1 {
 			inDispatch, inCombine = p.areas.slots[1], p.areas.places[1]
 		}
 		return nil
-	}))
+	})...)
 	for at, want := range map[int64]string{inDispatch + 16 + 5: "dispatch to rank 1", inCombine + 5: "combine at rank 1"} {
 		engine := traffictest.NewGPU()
 		engine.Rank, engine.Buffer, engine.Flips = 1, 1, map[int64]byte{load.Guard + at: 0x40}
@@ -96,9 +96,7 @@ func TestGPUDamage(t *testing.T) {
 			_, err := p.Verify(Options{})
 			return err
 		})
-		if err := errs[1]; fault.KindOf(err) != fault.Corrupt || !strings.Contains(err.Error(), want) {
-			t.Errorf("byte %d: got %v, want %s", at, err, want)
-		}
+		must.Fail(t, errs[1], fault.Corrupt, want)
 	}
 	for _, name := range Sabotages() {
 		errs := playOnGPU(t, traffictest.NewGPU(), s, func(p *Plane) error {
@@ -115,13 +113,13 @@ func TestGPUDamage(t *testing.T) {
 func TestGPUMemoryOfOtherPlanes(t *testing.T) {
 	engine := traffictest.NewGPU()
 	c := Control{Test: Cycle, Rounds: 2, Ranks: 2, Send: 4096, Recv: 4096, Mem: nixl.VRAM}
-	mustAll(t, traffictest.Worlds(t, 2, func(w *spmd.World) error {
+	must.Do(t, traffictest.Worlds(t, 2, func(w *spmd.World) error {
 		f, err := c.Play(w, engine, nixl.AgentConfig{Progress: "auto"})
 		if w.Rank() == 0 && len(f) != int(phases) {
 			t.Errorf("%d phases", len(f))
 		}
 		return err
-	}))
+	})...)
 	e := Elastic{Warmup: 1, Iterations: 4, Patience: patience}
 	var err error
 	if e.Plan, err = ParsePlan("0-1; 0-3; 0-1,-2@combine,3; 0,3"); err != nil {
@@ -129,7 +127,7 @@ func TestGPUMemoryOfOtherPlanes(t *testing.T) {
 	}
 	e.Spec = spec(t, moe.Shape{Ranks: 4, Tokens: 8, Hidden: 128, Experts: 2, TopK: 4}, moe.FP8, moe.Routing{Family: "distinct"}, 0)
 	e.Spec.Mem = nixl.VRAM
-	mustAll(t, traffictest.Worlds(t, 4, func(w *spmd.World) error {
+	must.Do(t, traffictest.Worlds(t, 4, func(w *spmd.World) error {
 		w.SetTimeout(5 * time.Minute)
 		list, err := e.Play(w, engine, nixl.AgentConfig{Progress: "auto"})
 		for i, o := range list {
@@ -141,7 +139,7 @@ func TestGPUMemoryOfOtherPlanes(t *testing.T) {
 			}
 		}
 		return err
-	}))
+	})...)
 	if engine.Copied() == 0 {
 		t.Error("nothing was copied to or from GPU memory")
 	}

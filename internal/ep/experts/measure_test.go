@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perigee/internal/ep/moe"
+	"perigee/internal/kit/must"
 	"perigee/nixl"
 	"perigee/nixl/device"
 )
@@ -49,7 +50,7 @@ func TestPiecesAddUp(t *testing.T) {
 func TestLengthOfPieces(t *testing.T) {
 	s := spec(t, moe.Shape{Ranks: 2, Tokens: 4, Hidden: 128, Experts: 2, TopK: 2}, moe.FP8, moe.Routing{Family: "uniform"}, 0)
 	const us, ms, second = 1000, 1000 * 1000, 1000 * 1000 * 1000
-	mustAll(t, play(t, s, func(p *Plane) error {
+	must.Do(t, play(t, s, func(p *Plane) error {
 		for _, c := range []struct {
 			left         int
 			entry        Entry
@@ -72,7 +73,7 @@ func TestLengthOfPieces(t *testing.T) {
 			}
 		}
 		return nil
-	}))
+	})...)
 }
 
 // firstPiece is how many figures there are after the first piece of pieces, without the first iteration.
@@ -141,7 +142,7 @@ func TestFiguresOfPieces(t *testing.T) {
 	for _, entry := range []Entry{Steady, Fresh, Moving} {
 		var first []float64
 		last, errs := pieces(t, entry, func(f *PlaneFigures) { first = f.MostUS }, func(*Plane) {})
-		mustAll(t, errs)
+		must.Do(t, errs...)
 		if n := firstPiece[entry]; len(first) != n || len(last.MostUS) != 79 || last.Iterations != 79 || last.Asked != 0 ||
 			!slices.Equal(first, last.MostUS[:n]) {
 			t.Errorf("%v: %d and then %d iterations, asked for %d", entry, len(first), len(last.MostUS), last.Asked)

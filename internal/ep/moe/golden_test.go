@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -54,8 +53,7 @@ type golden struct {
 
 func readGolden(t *testing.T) (g golden) {
 	t.Helper()
-	data, err := os.ReadFile("testdata/ep.json")
-	must.Do(t, err)
+	data := must.Read(t, "testdata/ep.json")
 	must.Do(t, json.Unmarshal(data, &g))
 	return g
 }

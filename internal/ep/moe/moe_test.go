@@ -147,9 +147,7 @@ func TestImbalance(t *testing.T) {
 		}
 	}
 	_, err := moe.Route(shape, moe.Routing{Family: "imbalance", Imbalance: 17})
-	if fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "want 1 to 16") {
-		t.Error(err)
-	}
+	must.Fail(t, err, fault.Usage, "want 1 to 16")
 }
 
 // Loads drawn from a Zipf or load-file popularity follow it.

@@ -2,7 +2,6 @@ package metric
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -32,8 +31,7 @@ func everything(t *testing.T) *result.Document {
 // Thresholds mean what they have meant: testdata/meanings.txt has what each measured when the language was smaller,
 // but for labels that no sample has: they are taken for mistakes now.
 func TestMeanings(t *testing.T) {
-	data, err := os.ReadFile("testdata/meanings.txt")
-	must.Do(t, err)
+	data := must.Read(t, "testdata/meanings.txt")
 	d := everything(t)
 	for line := range strings.Lines(string(data)) {
 		text, want, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " => ")

@@ -2,7 +2,6 @@ package metric
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -15,8 +14,7 @@ import (
 
 // The documentation lists every metric, with its unit, and no other.
 func TestDocumented(t *testing.T) {
-	data, err := os.ReadFile("../../../docs/thresholds.md")
-	must.Do(t, err)
+	data := must.Read(t, "../../../docs/thresholds.md")
 	_, section, _ := strings.Cut(string(data), "## Metrics")
 	section, _, _ = strings.Cut(section, "### What counts")
 	documented := map[string]bool{}

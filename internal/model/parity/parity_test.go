@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -37,22 +36,9 @@ func texts(t testing.TB, pairs ...[2]string) []Reading {
 	return list
 }
 
-// wantFault wants an error of the kind Input whose message and hint have some words.
-func wantFault(t *testing.T, err error, says string) {
-	t.Helper()
-	if err == nil {
-		t.Errorf("no error, want %q", says)
-		return
-	}
-	if text := err.Error() + " | " + fault.HintOf(err); fault.KindOf(err) != fault.Input || !strings.Contains(text, says) {
-		t.Errorf("got %q of kind %v, want %q", text, fault.KindOf(err), says)
-	}
-}
-
 // The files of truth.json give its verdicts.
 func TestTruth(t *testing.T) {
-	data, err := os.ReadFile("testdata/truth.json")
-	must.Do(t, err)
+	data := must.Read(t, "testdata/truth.json")
 	var truth struct {
 		Expected int64 `json:"expected_bytes"`
 		Cases    []struct {
@@ -66,10 +52,9 @@ func TestTruth(t *testing.T) {
 		t.Fatalf("%v, %d bytes, %d cases", err, truth.Expected, len(truth.Cases))
 	}
 	for _, c := range truth.Cases {
-		reading := Reading{}
-		if reading.After, err = Read(context.Background(), filepath.Join("testdata", c.Metrics)); err != nil {
-			t.Fatal(err)
-		}
+		after, err := Read(context.Background(), filepath.Join("testdata", c.Metrics))
+		must.Do(t, err)
+		reading := Reading{After: after}
 		if c.Before != "" {
 			if reading.Before, err = Read(context.Background(), filepath.Join("testdata", c.Before)); err != nil {
 				t.Fatal(err)
@@ -259,10 +244,10 @@ func TestImpossibleValues(t *testing.T) {
 		"": "known are vllm:nixl_bytes_transferred_sum, sglang:kv_transfer_total_mb, agent_tx_bytes_total",
 	} {
 		_, err := Judge(texts(t, [2]string{text, ""}), nil, kept)
-		wantFault(t, err, says)
+		must.Fail(t, err, fault.Input, says)
 	}
 	_, err := Judge(texts(t, [2]string{"agent_tx_bytes_total 1", "agent_tx_bytes_total NaN"}), nil, kept)
-	wantFault(t, err, "before0: agent_tx_bytes_total is NaN")
+	must.Fail(t, err, fault.Input, "before0: agent_tx_bytes_total is NaN")
 }
 
 func TestNamedCounter(t *testing.T) {
@@ -294,7 +279,7 @@ func TestNamedCounter(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	_, err = Judge(texts(t, text), &Counter{Name: "kv_sendt", Unit: 1}, kept)
-	wantFault(t, err, "after0: there is no sample of kv_sendt | names with bytes or transfer in them there: agent_tx_bytes_total, kv_bytes")
+	must.Fail(t, err, fault.Input, "after0: there is no sample of kv_sendt | names with bytes or transfer in them there: agent_tx_bytes_total, kv_bytes")
 }
 
 // Whatever a text holds, it is refused or gives figures that can be.
@@ -304,8 +289,7 @@ func FuzzText(f *testing.F) {
 		f.Fatal(err, files)
 	}
 	for _, name := range files {
-		text, err := os.ReadFile(name)
-		must.Do(f, err)
+		text := must.Read(f, name)
 		f.Add(text, []byte("agent_tx_bytes_total 5"))
 	}
 	f.Fuzz(func(t *testing.T, after, before []byte) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"perigee/internal/kit/fault"
 	"perigee/internal/kit/must"
 )
 
@@ -55,14 +56,14 @@ func TestAddress(t *testing.T) {
 		}
 		_, err := Read(ctx, secret+path)
 		cancel()
-		wantFault(t, err, says)
+		must.Fail(t, err, fault.Input, says)
 		if err != nil && strings.Contains(err.Error(), "word") {
 			t.Errorf("the password is in %v", err)
 		}
 	}
 	server.Close()
 	_, err := Read(context.Background(), server.URL)
-	wantFault(t, err, "connection refused | is the engine up")
+	must.Fail(t, err, fault.Input, "connection refused | is the engine up")
 }
 
 func TestUnreadableFiles(t *testing.T) {
@@ -78,6 +79,6 @@ func TestUnreadableFiles(t *testing.T) {
 		filepath.Join(folder, "gone"): "no such file or directory",
 	} {
 		_, err := Read(context.Background(), path)
-		wantFault(t, err, says)
+		must.Fail(t, err, fault.Input, says)
 	}
 }

@@ -83,9 +83,7 @@ func TestFigures(t *testing.T) {
 	}
 	want[0].Carried = 24000 * (1 - (0.5+2)/2/100) * 10
 	near := cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(a) })
-	if diff := cmp.Diff(want, r.Scales, near); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, want, r.Scales, near)
 	if got := r.Lateness; got.P50NS != 0 || got.MaxNS != 3*ms || got.Late != 2 || got.Stalls != 2 || got.Posts != 8 || got.Valid || got.P99NS <= 2*ms ||
 		got.OfGap != float64(got.P99NS)/(2000e6*4/8) {
 		t.Errorf("%+v", got)
@@ -96,9 +94,7 @@ func TestFigures(t *testing.T) {
 		Admitted: []int64{0, 100 * ms, 1250 * ms, 2000 * ms}, Posted: []int64{0, 100*ms + ms/2, 1250 * ms, 2000 * ms}, Late: []int64{0, 2 * ms, 0, 3 * ms},
 		Done: []int64{20 * ms, 202 * ms, 1260 * ms, 2053 * ms}, PrefillNS: r.Requests.PrefillNS,
 	}
-	if diff := cmp.Diff(wantRows, r.Requests); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, wantRows, r.Requests)
 	if r.Latency.MaxNS != 102*ms || r.Transfer.MaxNS != 202*ms-100*ms-ms/2 || r.Queue != nil || *r.Alone != 800e3 || r.Fit != nil {
 		t.Errorf("latency %+v, transfer %+v, queue %v, alone %g, fit %v", r.Latency, r.Transfer, r.Queue, *r.Alone, r.Fit)
 	}

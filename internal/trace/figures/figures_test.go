@@ -46,9 +46,7 @@ func of(t testing.TB, tr *trace.Trace, o Options) *TraceFigures {
 
 func equal(t *testing.T, got, want any) {
 	t.Helper()
-	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(1e-12, 0)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, want, got, cmpopts.EquateApprox(1e-12, 0))
 }
 
 // TestSmall has answers made by hand.
@@ -231,9 +229,7 @@ func TestWithin(t *testing.T) {
 		t.Errorf("%+v", one)
 	}
 	_, err := Of(tr, Options{Name: "f", From: time.Hour})
-	if fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "f: none of 5 requests") {
-		t.Error(err)
-	}
+	must.Fail(t, err, fault.Input, "f: none of 5 requests")
 }
 
 // TestBinsWithin begins the bins at the first request that is left, whose tick is not the trace's first one.
@@ -280,9 +276,7 @@ func TestTooMuch(t *testing.T) {
 	c := cache(t, "llama3.1-8b")
 	text := "timestamp,input_length\n" + strings.Repeat("0,1000000000000\n", 100)
 	_, err := Of(read(t, text, 0), Options{Name: "f", Cache: c, Move: alone})
-	if fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "f: the caches that") {
-		t.Error(err)
-	}
+	must.Fail(t, err, fault.Input, "f: the caches that")
 }
 
 func TestNearestRank(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/traffic/series"
 )
 
@@ -59,9 +60,7 @@ func TestTake(t *testing.T) {
 	f.set(12, 200, 41)
 	f.set(13, 5000, 2000)
 	w.later()
-	if d := cmp.Diff([]series.Look{{Own: 5, Moving: 1}, {Own: 6, Moving: 41}, {Own: 6, Moving: 41}}, w.Take(), ignoreNS); d != "" {
-		t.Errorf("(-want +got)\n%s", d)
-	}
+	must.Equal(t, []series.Look{{Own: 5, Moving: 1}, {Own: 6, Moving: 41}, {Own: 6, Moving: 41}}, w.Take(), ignoreNS)
 	os.RemoveAll(filepath.Join(f.folder, "11"))
 	f.set(12, 300, 50)
 	if d := cmp.Diff([]series.Look{{Own: 6, Moving: 41}, {Own: 6, Moving: 50}}, w.Take(), ignoreNS); d != "" {
@@ -85,9 +84,7 @@ func TestEdges(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	f.set(11, 900, 33) // which moves the bytes from now on
-	if d := cmp.Diff([]series.Look{{Own: 5, Moving: 3}, {Own: 6, Moving: 3}, {Own: 6, Moving: 33}}, w.Take(), ignoreNS); d != "" {
-		t.Errorf("(-want +got)\n%s", d)
-	}
+	must.Equal(t, []series.Look{{Own: 5, Moving: 3}, {Own: 6, Moving: 3}, {Own: 6, Moving: 33}}, w.Take(), ignoreNS)
 }
 
 // Zeros of a thread that has run are no counts.

@@ -54,9 +54,7 @@ func TestMessagesBeginAtPages(t *testing.T) {
 		size := rapid.OneOf(rapid.Int64Range(0, 100), rapid.Int64Range(4000, 20000), rapid.Just(int64(3*Guard)))
 		for i := range n {
 			for j := range n {
-				if err := m.Set(i, j, size.Draw(rt, "bytes")); err != nil {
-					rt.Fatal(err)
-				}
+				must.Do(rt, m.Set(i, j, size.Draw(rt, "bytes")))
 			}
 		}
 		list := []Pattern{{Matrix: m, Shards: rapid.IntRange(1, 5).Draw(rt, "shards")}, {Matrix: m, Shards: 1}}
@@ -106,9 +104,7 @@ func TestTransfersCoverTheMatrix(t *testing.T) {
 					i, j, send, recv = tr.Peer, rank, tr.RemoteAt, tr.LocalAt
 				}
 				needs := p.Needs(n, 0)
-				if err := (nixl.Transfer{Local: send, Remote: recv}).Check(needs[i].Send[p.Mem], needs[j].Recv[p.Mem]); err != nil {
-					rt.Fatal(err)
-				}
+				must.Do(rt, (nixl.Transfer{Local: send, Remote: recv}).Check(needs[i].Send[p.Mem], needs[j].Recv[p.Mem]))
 				sendAt, recvAt := layout(p.Matrix.Row(i), j, p.Shards), layout(p.Matrix.Column(j), i, p.Shards)
 				if !slices.Equal(starts(send), sendAt) || !slices.Equal(starts(recv), recvAt) {
 					rt.Fatalf("%d -> %d at %v and %v, want %v and %v", i, j, send, recv, sendAt, recvAt)
@@ -119,9 +115,7 @@ func TestTransfersCoverTheMatrix(t *testing.T) {
 				if seen.At(i, j) != 0 {
 					rt.Fatalf("%d -> %d twice", i, j)
 				}
-				if err := seen.Set(i, j, bytesOf(tr.LocalAt)); err != nil {
-					rt.Fatal(err)
-				}
+				must.Do(rt, seen.Set(i, j, bytesOf(tr.LocalAt)))
 				if k > 0 {
 					continue
 				}

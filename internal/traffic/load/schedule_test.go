@@ -47,9 +47,7 @@ func TestScheduleLaysPartsApart(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		const ranks = 3
 		s, err := NewSchedule(drawSchedule(rt, ranks), ranks)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		must.Do(rt, err)
 		needs := s.Needs(ranks, 0)
 		laps := s.Laps()
 		if laps[0] != 0 || laps[len(laps)-1] != len(s.Due) || !slices.IsSorted(laps) {

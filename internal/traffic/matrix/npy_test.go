@@ -97,8 +97,7 @@ func FuzzReadNPY(f *testing.F) {
 		f.Fatal("no examples")
 	}
 	for _, path := range files {
-		data, err := os.ReadFile(path)
-		must.Do(f, err)
+		data := must.Read(f, path)
 		f.Add(data)
 		f.Add(data[:len(data)-3])
 		f.Add(data[:9])

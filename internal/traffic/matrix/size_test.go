@@ -3,7 +3,6 @@ package matrix
 import (
 	"encoding/json"
 	"math"
-	"os"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -15,8 +14,7 @@ import (
 // TestSizesOfTheOriginal holds both directions against figures measured on the
 // original generator and reader.
 func TestSizesOfTheOriginal(t *testing.T) {
-	data, err := os.ReadFile("testdata/sizes.json")
-	must.Do(t, err)
+	data := must.Read(t, "testdata/sizes.json")
 	var golden struct {
 		FormatSize []struct {
 			Bytes      float64

@@ -3,7 +3,6 @@ package matrix
 import (
 	"bytes"
 	"errors"
-	"os"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -154,8 +153,7 @@ func TestSparseOfParts(t *testing.T) {
 
 // The two examples of the documentation are one matrix.
 func TestDocumentedForms(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/scenarios.md")
-	must.Do(t, err)
+	page := must.Read(t, "../../../docs/scenarios.md")
 	_, section, _ := strings.Cut(string(page), "\n## Matrices\n")
 	blocks := strings.Split(section, "```\n")
 	if len(blocks) < 4 || !strings.HasPrefix(blocks[3], sparseWord) {

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/traffic/series"
 )
 
@@ -80,9 +80,7 @@ func TestMark(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			Mark([]Pattern{c.first, c.second}, Hosts{Of: c.hosts})
 			got := [2]*series.Overlap{c.first.Runs[0].Ranks[0].Peers[0].Overlap, c.second.Runs[0].Ranks[0].Peers[0].Overlap}
-			if d := cmp.Diff(c.want, got); d != "" {
-				t.Errorf("(-want +got):\n%s", d)
-			}
+			must.Equal(t, c.want, got)
 		})
 	}
 }

@@ -317,9 +317,7 @@ func TestFollowTimesOut(t *testing.T) {
 	v := newVirtual()
 	v.lasts, v.step = 11e9, 100_000
 	_, err := v.follow(t, every(ms, 3), constant(8), Pace{Zero: 2e9})
-	if fault.KindOf(err) != fault.Timeout || !strings.Contains(err.Error(), "hour: transfer with peer 1 did not complete in time") {
-		t.Errorf("%v", err)
-	}
+	must.Fail(t, err, fault.Timeout, "hour: transfer with peer 1 did not complete in time")
 }
 
 // handoffs is a schedule of requests from 2 prefill ranks to 2 decode ranks, in pages and in one piece.

@@ -2,11 +2,11 @@ package play
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/session"
 	"perigee/internal/traffic/traffictest"
@@ -103,9 +103,7 @@ func TestFilesOnly(t *testing.T) {
 		_, err := New(s, load.Pattern{Name: "p", Matrix: fromRows(t, []int64{0, 100}, []int64{0, 0}), Shards: 1})
 		return err
 	})
-	if err := errs[0]; fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "not for ranks") {
-		t.Error(err)
-	}
+	must.Fail(t, errs[0], fault.Usage, "not for ranks")
 	folder := t.TempDir()
 	errs = onRanks(t, 2, &filesOnly{}, nixl.AgentConfig{}, func(w *spmd.World, s *session.Session) error {
 		p, err := New(s, load.Blocks{Peers: [][]int{{0}, {1}}, Remote: nixl.FILE, Store: load.Store{Path: folder, Count: 1}, Threads: 1, Block: 100, Batch: 2})

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/pack"
 )
 
@@ -56,9 +57,7 @@ func TestLogsRoundTrip(t *testing.T) {
 		}
 		data := EncodeLogs(looks, logs)
 		seen, got, err := DecodeLogs(data, shapes)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		must.Do(rt, err)
 		if d := cmp.Diff(looks, seen); d != "" {
 			rt.Fatalf("looks (-want +got):\n%s", d)
 		}

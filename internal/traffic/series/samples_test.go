@@ -6,11 +6,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/pack"
 )
 
@@ -45,9 +45,7 @@ func TestStats(t *testing.T) {
 			all = append(all, p...)
 			d := pack.Read(s.append(nil))
 			sum.Merge(readSamples(d))
-			if err := d.End("samples"); err != nil {
-				rt.Fatal(err)
-			}
+			must.Do(rt, d.End("samples"))
 		}
 		if len(all) == 0 {
 			if sum.Stats() != (Stats{}) {
@@ -65,9 +63,7 @@ func TestStats(t *testing.T) {
 				*pair[0] = *pair[1]
 			}
 		}
-		if d := cmp.Diff(want, got); d != "" {
-			rt.Fatalf("(-want +got):\n%s", d)
-		}
+		must.Equal(rt, want, got)
 	})
 }
 
@@ -158,9 +154,7 @@ func checkDistribution(t *testing.T, r *Distribution) {
 		}
 		return list
 	}
-	if diff := cmp.Diff(figures(r), figures(again), cmpopts.EquateNaNs()); diff != "" {
-		t.Fatal(diff)
-	}
+	must.Equal(t, figures(r), figures(again), cmpopts.EquateNaNs())
 	for _, torn := range [][]byte{data[:len(data)-1], append(data, 0)} {
 		if _, err := DecodeDistribution(torn); err == nil {
 			t.Fatalf("%d of %d bytes are taken", len(torn), len(data))

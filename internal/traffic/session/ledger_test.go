@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/matrix"
 )
@@ -105,9 +106,7 @@ func deal(told map[[2]int]int, version int, e exchange, n int, known map[[2]int]
 func anyPattern(t *rapid.T, n int) load.Pattern {
 	m := matrix.New(n)
 	for range rapid.IntRange(0, 6).Draw(t, "cells") {
-		if err := m.Set(rapid.IntRange(0, n-1).Draw(t, "from"), rapid.IntRange(0, n-1).Draw(t, "to"), rapid.Int64Range(1, 99).Draw(t, "bytes")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.Set(rapid.IntRange(0, n-1).Draw(t, "from"), rapid.IntRange(0, n-1).Draw(t, "to"), rapid.Int64Range(1, 99).Draw(t, "bytes")))
 	}
 	return load.Pattern{Matrix: m, Shards: 1}
 }

@@ -2,7 +2,6 @@ package transfer
 
 import (
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -40,8 +39,7 @@ func TestStartByTheClockNeedsCPUs(t *testing.T) {
 
 // The stubs describe the fields of plans, and no others.
 func TestStubsOfPlanFields(t *testing.T) {
-	text, err := os.ReadFile("../../meta/transfer.lua")
-	must.Do(t, err)
+	text := must.Read(t, "../../meta/transfer.lua")
 	_, class, _ := strings.Cut(string(text), "---@class Plan\n")
 	class, _, _ = strings.Cut(class, "\n\n")
 	var got []string

@@ -45,8 +45,7 @@ func mapping(t *testing.T, flags int) []byte {
 // resident counts the pages of a mapping that are resident in memory.
 func resident(t *testing.T, b []byte) int {
 	t.Helper()
-	text, err := os.ReadFile("/proc/self/smaps")
-	must.Do(t, err)
+	text := must.Read(t, "/proc/self/smaps")
 	_, rest, found := strings.Cut("\n"+string(text), fmt.Sprintf("\n%x-", uintptr(unsafe.Pointer(&b[0]))))
 	_, rest, _ = strings.Cut(rest, "\nRss:")
 	var kib int

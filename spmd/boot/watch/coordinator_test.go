@@ -396,9 +396,7 @@ func TestClientWhoseCoordinatorDies(t *testing.T) {
 	must.Do(t, a.Put(t.Context(), nil))
 	c.Close()
 	err := a.Fence(t.Context())
-	if fault.KindOf(err) != fault.RankLost || !strings.Contains(err.Error(), "lost the connection to the launcher") {
-		t.Errorf("fence: %v", err)
-	}
+	must.Fail(t, err, fault.RankLost, "lost the connection to the launcher")
 	if f := <-a.Failed(); f.Rank != -1 {
 		t.Errorf("heard %+v", f)
 	}
@@ -421,9 +419,7 @@ func TestClientGivesUpWithItsContext(t *testing.T) {
 	a := connectClient(t, c, 0)
 	defer a.Leave(ctx)
 	a.Put(ctx, nil)
-	if err := a.Fence(ctx); fault.KindOf(err) != fault.Interrupt || !strings.Contains(err.Error(), "rank 0 waited for the other ranks") {
-		t.Errorf("fence: %v", err)
-	}
+	must.Fail(t, a.Fence(ctx), fault.Interrupt, "rank 0 waited for the other ranks")
 }
 
 func TestClientRefusesAStrangeCoordinator(t *testing.T) {

@@ -99,7 +99,8 @@ func Simulate(ctx context.Context, n, perHost int, work *Workload) (*WorldCounts
 	began := time.Now()
 	c := &crowd{n: n, worlds: make([]*spmd.World, n), plans: make([]*session.Session, n), up: make([]tally, n),
 		down: make([]tally, n), played: make([][]*play.LoadPlan, n)}
-	out := &WorldCounts{Ranks: n, Hosts: (n + perHost - 1) / perHost, RanksPerHost: perHost, Patterns: len(work.Patterns)}
+	many := (n + perHost - 1) / perHost
+	out := &WorldCounts{Ranks: n, Hosts: many, RanksPerHost: perHost, Patterns: len(work.Patterns)}
 	coordinator := watch.NewCoordinator(n, nil)
 	defer coordinator.Close()
 	defer c.close()

@@ -68,7 +68,8 @@ func Column(metric, name string, label bool) (*expr.Column[SampleRow], error) {
 		return nil, fault.New(fault.Usage, "the samples have no column %q%s", name, value.Suggestion(name, names)).
 			WithHint("columns are %s; only a scenario's own metrics have others, see docs/thresholds.md", list(names))
 	}
-	return &expr.Column[SampleRow]{Entry: expr.Entry{Name: name, Unit: "B"}, Kind: expr.Either, Of: func(r SampleRow) expr.Cell {
+	entry := expr.Entry{Name: name, Unit: "B"}
+	return &expr.Column[SampleRow]{Entry: entry, Kind: expr.Either, Of: func(r SampleRow) expr.Cell {
 		text, ok := r.Labels[name]
 		if !ok {
 			return expr.Cell{Empty: true}

@@ -51,7 +51,7 @@ func TestOneIsolatedLatency(t *testing.T) {
 	must.Do(t, json.Unmarshal([]byte(harness.MustRun(t, dir, "report", "--format", "json", "r.json").Stdout), &reports))
 	report := reports.Results[0]
 	for p := range 2 {
-		f := doc.Patterns[p].Figures
+		f := doc.Patterns[p].PatternFigures
 		if math.Abs(*f.Slowdown - *f.LatencyMS / *f.IsolatedLatencyMS) > 1e-9 {
 			t.Errorf("pattern %d: the slowdown %v is not %v / %v", p, *f.Slowdown, *f.LatencyMS, *f.IsolatedLatencyMS)
 		}

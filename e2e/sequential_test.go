@@ -396,10 +396,10 @@ func TestFormats(t *testing.T) {
 					Metadata: map[string]any{"isl": 5.0, "tag": "x"},
 				}
 				for i := range doc.Patterns { // measured, so unlike each time
-					if f := doc.Patterns[i].Figures; f.LatencyMS == nil || f.Slowdown == nil || *f.LatencyMS <= 0 || *f.MeanBandwidth <= 0 {
+					if f := doc.Patterns[i].PatternFigures; f.LatencyMS == nil || f.Slowdown == nil || *f.LatencyMS <= 0 || *f.MeanBandwidth <= 0 {
 						t.Errorf("figures of pattern %d: %+v", i, f)
 					}
-					doc.Patterns[i].Figures = result.Figures{}
+					doc.Patterns[i].PatternFigures = result.PatternFigures{}
 				}
 				if d := cmp.Diff([]result.Pattern{want}, doc.Patterns); d != "" {
 					t.Errorf("patterns (-want +got):\n%s", d)

@@ -49,7 +49,7 @@ func (w *World) ToCommon(rank int, ns int64) int64 {
 }
 
 // lines are the clocks by host, as far as they have been compared. Each comparison replaces them.
-func (w *World) lines() []clock.Line {
+func (w *World) lines() []clock.ClockLine {
 	if lines := w.clocks.Load(); lines != nil {
 		return *lines
 	}
@@ -78,7 +78,7 @@ func (w *World) ClockUncertainty(host int) int64 { return w.lines()[host].Recent
 func (w *World) SyncClocks() error {
 	before := w.lines()
 	if before == nil {
-		before = make([]clock.Line, len(w.roster.hosts))
+		before = make([]clock.ClockLine, len(w.roster.hosts))
 		w.clocks.Store(&before)
 	}
 	if len(w.roster.hosts) == 1 {
@@ -96,7 +96,7 @@ func (w *World) SyncClocks() error {
 		return err
 	}
 	w.syncs++
-	lines, err := shareValue(w.shared, fmt.Sprint("clocks ", w.syncs), func() ([]clock.Line, error) {
+	lines, err := shareValue(w.shared, fmt.Sprint("clocks ", w.syncs), func() ([]clock.ClockLine, error) {
 		return addSamples(before, data)
 	})
 	if err == nil {
@@ -125,7 +125,7 @@ func (w *World) gatherClocks(mine clock.Sample) ([]byte, error) {
 }
 
 // addSamples returns lines with a new sample each, of all but the first.
-func addSamples(lines []clock.Line, data []byte) ([]clock.Line, error) {
+func addSamples(lines []clock.ClockLine, data []byte) ([]clock.ClockLine, error) {
 	steps := make([]clock.Sample, len(lines))
 	p := pack.Read(data)
 	for h := range steps {

@@ -34,11 +34,11 @@ type World struct {
 	segment   atomic.Pointer[host.Segment] // nil where no memory is shared
 	monitor   watch.Monitor
 	meeting   meetingPlace
-	shared    *sharedValues                // what ranks of one process hold together; nil where each has its own
-	lostLinks chan lostLink                // the first links that were lost
-	clocks    atomic.Pointer[[]clock.Line] // per host
-	syncs     int                          // how often they were compared
-	localNow  func() int64                 // the monotonic clock of this host
+	shared    *sharedValues                     // what ranks of one process hold together; nil where each has its own
+	lostLinks chan lostLink                     // the first links that were lost
+	clocks    atomic.Pointer[[]clock.ClockLine] // per host
+	syncs     int                               // how often they were compared
+	localNow  func() int64                      // the monotonic clock of this host
 	timeout   time.Duration
 
 	ctx     context.Context
@@ -173,7 +173,7 @@ func NewInMemory(n int) ([]*World, *wire.Memory) {
 		w.ctx, w.cancel = context.WithCancelCause(context.Background())
 		w.setPhase("start")
 		w.enter(roster)
-		lines := make([]clock.Line, n)
+		lines := make([]clock.ClockLine, n)
 		w.clocks.Store(&lines)
 		w.detector.start(w.ctx, w.end, doubtAfter)
 		worlds[r] = w

@@ -156,7 +156,7 @@ func ceilingLoads(ranks int, p ceilingPlan) (loads []load.Load, err error) {
 
 // timeMessage runs a message some times and then as often as it counts. What goes wrong at its initiator is the reason
 // why the rate is not known.
-func (e *Experiment) timeMessage(p ceilingPlan, plan *play.Plan, bytes int64, warmups, runs int) (
+func (e *Experiment) timeMessage(p ceilingPlan, plan *play.LoadPlan, bytes int64, warmups, runs int) (
 	c *result.Ceiling, unknown string, err error) {
 	type timed struct {
 		NS     float64

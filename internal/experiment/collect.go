@@ -22,7 +22,7 @@ type runKey struct {
 // Collect gathers the recorded runs of plans, which lie in the session. All ranks call it. At rank 0 it adds them to
 // the result, each under the phase in which it ran, and returns them with those that SaveRuns has gathered, one entry
 // per plan; nil at the others. A plan's number is its place among the patterns of the result.
-func (e *Experiment) Collect(plans []*play.Plan) ([]play.Collected, error) {
+func (e *Experiment) Collect(plans []*play.LoadPlan) ([]play.Collected, error) {
 	there, err := e.gather(plans)
 	for _, p := range e.intervals {
 		p.Begin()
@@ -50,7 +50,7 @@ const (
 // between runs of the plans, which may go on. With gap set the time that the ranks spend here is marked as no part of
 // runs that follow each other at once. With now set it is time: to gather many short runs takes longer than to play
 // them.
-func (e *Experiment) SaveRuns(plans []*play.Plan, gap, now bool) error {
+func (e *Experiment) SaveRuns(plans []*play.LoadPlan, gap, now bool) error {
 	due, met, err := e.due(plans)
 	due, met = due || now, met || now
 	if err != nil || !met {
@@ -74,13 +74,13 @@ func (e *Experiment) SaveRuns(plans []*play.Plan, gap, now bool) error {
 
 // allKnown reports whether no other run may have been at the same time as those of plans that have just been gathered:
 // they are all plans, and none is under way.
-func (e *Experiment) allKnown(plans []*play.Plan) bool {
-	return len(plans) == len(e.Doc.Patterns) && !slices.ContainsFunc(plans, (*play.Plan).UnderWay)
+func (e *Experiment) allKnown(plans []*play.LoadPlan) bool {
+	return len(plans) == len(e.Doc.Patterns) && !slices.ContainsFunc(plans, (*play.LoadPlan).UnderWay)
 }
 
 // due reports, as [spmd.Interval.Due] does, whether these plans are to be saved. Plans that separate calls save have an
 // interval each: one for all might be due in the calls for the same plans always.
-func (e *Experiment) due(plans []*play.Plan) (due, met bool, err error) {
+func (e *Experiment) due(plans []*play.LoadPlan) (due, met bool, err error) {
 	numbers := make([]int, len(plans))
 	for i, p := range plans {
 		numbers[i] = p.Number
@@ -99,7 +99,7 @@ func (e *Experiment) due(plans []*play.Plan) (due, met bool, err error) {
 
 // gather brings recorded runs to rank 0 and adds them to the result and to e.early there, which it reports. It may be
 // that there are none.
-func (e *Experiment) gather(plans []*play.Plan) (there bool, err error) {
+func (e *Experiment) gather(plans []*play.LoadPlan) (there bool, err error) {
 	s, err := e.Session()
 	if err != nil {
 		return false, err
@@ -183,9 +183,9 @@ func (e *Experiment) markOverlaps() error {
 	for h := range hosts.Uncertainty {
 		hosts.Uncertainty[h] = e.World.ClockUncertainty(h)
 	}
-	err := e.timeline.Mark(e.World.Context(), len(e.Doc.Measurements), func(i int) overlap.Run {
+	err := e.timeline.Mark(e.World.Context(), len(e.Doc.Measurements), func(i int) overlap.PatternRun {
 		m := &e.Doc.Measurements[i]
-		return overlap.Run{Run: &m.Run, Pattern: m.Pattern, Read: e.Doc.Patterns[m.Pattern].Op == "READ"}
+		return overlap.PatternRun{Run: &m.Run, Pattern: m.Pattern, Read: e.Doc.Patterns[m.Pattern].Op == "READ"}
 	}, hosts)
 	e.journal.changed = append(e.journal.changed, e.timeline.Changed...)
 	e.Doc.Overlaps = err == nil // that some have none says nothing else

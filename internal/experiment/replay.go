@@ -21,11 +21,11 @@ import (
 	"perigee/spmd"
 )
 
-// Replay is a schedule whose transfers are prepared at all ranks. All of them call its methods alike.
-type Replay struct {
+// PreparedReplay is a schedule whose transfers are prepared at all ranks. All of them call its methods alike.
+type PreparedReplay struct {
 	*replay.Schedule
 	e        *Experiment
-	plan     *play.Plan
+	plan     *play.LoadPlan
 	inFlight int            // transfers of a decode rank under way; 0: all that are due
 	log      *outcome.Log   // at rank 0, as is
 	doc      *result.Replay // what is known so far
@@ -33,7 +33,7 @@ type Replay struct {
 
 // OpenReplay prepares a schedule. about says of it what the result holds besides, and how many transfers may be under
 // way.
-func (e *Experiment) OpenReplay(s *replay.Schedule, about result.Replay) (*Replay, error) {
+func (e *Experiment) OpenReplay(s *replay.Schedule, about result.Replay) (*PreparedReplay, error) {
 	session, err := e.Session()
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (e *Experiment) OpenReplay(s *replay.Schedule, about result.Replay) (*Repla
 	if err != nil {
 		return nil, err
 	}
-	r := &Replay{Schedule: s, e: e, inFlight: about.InFlight}
+	r := &PreparedReplay{Schedule: s, e: e, inFlight: about.InFlight}
 	if r.plan, err = play.New(session, placed); fault.KindOf(err) == fault.Resource {
 		return nil, fault.Wrap(err, "replay").WithHint("%s", s.Fitting(fits))
 	}
@@ -78,7 +78,7 @@ func (e *Experiment) OpenReplay(s *replay.Schedule, about result.Replay) (*Repla
 }
 
 // Verify plays the whole schedule as fast as it can and checks every byte. progress is as with [play.VerifySchedule].
-func (r *Replay) Verify(progress func(transfers int)) error {
+func (r *PreparedReplay) Verify(progress func(transfers int)) error {
 	return play.VerifySchedule(r.plan, progress)
 }
 
@@ -97,7 +97,7 @@ const (
 )
 
 // Isolated plays transfers of several sizes alone, in turn, for some seconds.
-func (r *Replay) Isolated(seconds float64) error {
+func (r *PreparedReplay) Isolated(seconds float64) error {
 	w := r.e.World
 	chosen, err := spmd.BroadcastValue(w.All(), 0, r.sizes())
 	if err != nil {
@@ -139,7 +139,7 @@ func (r *Replay) Isolated(seconds float64) error {
 }
 
 // alone plays a transfer alone, and returns at all ranks how long it took, from its first post until its last end.
-func (r *Replay) alone(transfer int) (ns int64, err error) {
+func (r *PreparedReplay) alone(transfer int) (ns int64, err error) {
 	zero, err := r.meet(aloneLead)
 	if err != nil {
 		return 0, err
@@ -159,13 +159,13 @@ func (r *Replay) alone(transfer int) (ns int64, err error) {
 
 // meet lets all ranks meet, and returns the instant that comes so long after the last of them: they would leave a
 // barrier one after the other.
-func (r *Replay) meet(lead time.Duration) (instant int64, err error) {
+func (r *PreparedReplay) meet(lead time.Duration) (instant int64, err error) {
 	latest, err := r.e.World.All().Latest([2]int64{r.e.World.Now(), int64(lead)})
 	return latest[0] + latest[1], err
 }
 
 // sizes chooses transfers from the smallest to the largest, no two of one size, at rank 0.
-func (r *Replay) sizes() (list []int) {
+func (r *PreparedReplay) sizes() (list []int) {
 	if r.log == nil {
 		return nil
 	}
@@ -185,7 +185,7 @@ func (r *Replay) sizes() (list []int) {
 
 // Capacity lets all ranks move the schedule's transfers as fast as they can, again and again, for about so many
 // seconds. Where transfers take too long for a figure, a note says so instead.
-func (r *Replay) Capacity(seconds float64) error {
+func (r *PreparedReplay) Capacity(seconds float64) error {
 	w := r.e.World
 	if err := w.SyncClocks(); err != nil {
 		return err
@@ -268,7 +268,7 @@ const lead = time.Second
 
 // Play plays the schedule: each transfer at its time, whatever is under way. What has been measured is in the result
 // every few seconds. The figures are at rank 0.
-func (r *Replay) Play(o Played) (*result.Replay, error) {
+func (r *PreparedReplay) Play(o Played) (*result.Replay, error) {
 	w := r.e.World
 	zero, err := r.meet(lead)
 	if err != nil {
@@ -278,7 +278,7 @@ func (r *Replay) Play(o Played) (*result.Replay, error) {
 		r.doc.Lateness.LimitNS = int64(o.MaxLate)
 		r.log.Begin(zero)
 	}
-	g := &gathering{Replay: r, played: o, zero: zero, done: make(chan struct{}), ended: make(chan error, 1)}
+	g := &gathering{PreparedReplay: r, played: o, zero: zero, done: make(chan struct{}), ended: make(chan error, 1)}
 	go func() { g.ended <- g.run() }()
 	err = r.plan.Follow(play.Pace{End: len(r.Transfers), InFlight: r.inFlight, Zero: zero}, g.take)
 	if err != nil {
@@ -293,7 +293,7 @@ func (r *Replay) Play(o Played) (*result.Replay, error) {
 
 // gathering brings records to rank 0 while a schedule is played.
 type gathering struct {
-	*Replay
+	*PreparedReplay
 	played Played
 	zero   int64
 	done   chan struct{} // this rank has posted all
@@ -380,7 +380,7 @@ func (g *gathering) keep(lists [][]play.Timed, until int64) error {
 }
 
 // save puts what is known into the result, at rank 0.
-func (r *Replay) save() {
+func (r *PreparedReplay) save() {
 	defer r.e.store()()
 	r.log.Fill(r.doc)
 	r.e.Doc.Replay = r.doc
@@ -389,7 +389,7 @@ func (r *Replay) save() {
 
 // gather compares the clocks and brings the records of all ranks to rank 0; nil at the others. This rank's are what was
 // done until an instant, of which the earliest of all ranks comes back.
-func (r *Replay) gather(mine []play.Timed, until int64) (lists [][]play.Timed, earliest int64, err error) {
+func (r *PreparedReplay) gather(mine []play.Timed, until int64) (lists [][]play.Timed, earliest int64, err error) {
 	w := r.e.World
 	if err := w.SyncClocks(); err != nil {
 		return nil, 0, err

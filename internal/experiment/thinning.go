@@ -101,7 +101,7 @@ func (k chosen) only(c play.Collected) play.Collected {
 }
 
 // Totals are all runs of plans in the phase that is now, at rank 0: an entry for each, nil where it has none there.
-func (e *Experiment) Totals(plans []*play.Plan) []*result.Totals {
+func (e *Experiment) Totals(plans []*play.LoadPlan) []*result.Totals {
 	list := make([]*result.Totals, len(plans))
 	for i, p := range plans {
 		list[i] = e.thin.all[runKey{p.Number, e.World.CurrentPhase()}]

@@ -103,7 +103,7 @@ func (m *maker) fill(window [2]int, times []time.Duration) error {
 		return usage("--layer-runs %d of %d requests are too many transfers: wanted at most %d", runs, n, maxTransfers).
 			WithHint("replay fewer requests, with --from and --to")
 	}
-	m.Requests, m.Transfers = make([]Request, 0, n), make([]Transfer, 0, n*runs)
+	m.Requests, m.Transfers = make([]DueRequest, 0, n), make([]Transfer, 0, n*runs)
 	for k := range n {
 		i := window[0] + k
 		if err := m.add(k, i, max(0, float64(times[i]-m.From))); err != nil {
@@ -126,7 +126,7 @@ func (m *maker) add(k, i int, at float64) error {
 	r := &m.trace.Requests[i]
 	p, d := m.route(k, r, at)
 	from, to := &m.prefill.workers[p], &m.decode.workers[d]
-	q := Request{Index: i, Input: r.Input, Prefill: p, Decode: d, Moved: r.Input}
+	q := DueRequest{Index: i, Input: r.Input, Prefill: p, Decode: d, Moved: r.Input}
 	q.Cached = m.tokens(m.prefill.touch(p, r.HashIDs), r)
 	prefill, begin := m.prefillNS(r, q.Cached), max(at, from.free)
 	from.free = begin + prefill

@@ -152,7 +152,7 @@ func (g *geometry) runs(list []amount, x amount, layers int64) []amount {
 
 // descriptors appends what a pair of ranks moves of a run of layers. Without pages each amount is one descriptor, and
 // the scaled ones of all pairs that move different bytes add up to all bytes, scaled.
-func (g *geometry) descriptors(list []load.Run, amounts []amount, pair int64) []load.Run {
+func (g *geometry) descriptors(list []load.DescriptorRun, amounts []amount, pair int64) []load.DescriptorRun {
 	var before int64
 	for _, x := range amounts {
 		if g.paged {
@@ -172,7 +172,7 @@ func (g *geometry) descriptors(list []load.Run, amounts []amount, pair int64) []
 }
 
 // equal appends descriptors of so many bytes, scaled together and of at least one byte each.
-func (g *geometry) equal(list []load.Run, count, bytes int64) []load.Run {
+func (g *geometry) equal(list []load.DescriptorRun, count, bytes int64) []load.DescriptorRun {
 	if count == 0 || bytes == 0 {
 		return list
 	}
@@ -182,13 +182,13 @@ func (g *geometry) equal(list []load.Run, count, bytes int64) []load.Run {
 }
 
 // add appends descriptors of equal length, to the run before them where that has the same length.
-func add(list []load.Run, count, bytes int64) []load.Run {
+func add(list []load.DescriptorRun, count, bytes int64) []load.DescriptorRun {
 	switch last := len(list) - 1; {
 	case count == 0 || bytes == 0:
 	case last >= 0 && list[last].Bytes == bytes:
 		list[last].Count += count
 	default:
-		list = append(list, load.Run{Count: count, Bytes: bytes})
+		list = append(list, load.DescriptorRun{Count: count, Bytes: bytes})
 	}
 	return list
 }
@@ -196,7 +196,7 @@ func add(list []load.Run, count, bytes int64) []load.Run {
 // count returns the bytes that all pairs of ranks move of a run of layers, and the most descriptors of a pair.
 func (g *geometry) count(run int, from, tokens int64) (bytes, pieces int64) {
 	var some [8]amount
-	var room [16]load.Run
+	var room [16]load.DescriptorRun
 	amounts := g.amounts(some[:0], run, from, tokens)
 	for pair := range g.pairs {
 		var n int64
@@ -217,7 +217,7 @@ func (s *Schedule) Parts(list []load.Part, transfer int) []load.Part {
 	g := &s.geometry
 	amounts := g.amounts(some[:0], t.Run, r.Input-r.Moved, r.Input)
 	most := 2 * len(amounts) // runs of a pair, where pages do not divide
-	room := make([]load.Run, g.pairs*int64(most))
+	room := make([]load.DescriptorRun, g.pairs*int64(most))
 	from, to := int64(r.Prefill)*g.move.From, int64(s.Prefill.Ranks())+int64(r.Decode)*g.move.To
 	for pair := range g.pairs {
 		runs := g.descriptors(room[:0:most], amounts, pair)

@@ -84,8 +84,8 @@ type Options struct {
 	Pool int64   // as load.Schedule has it
 }
 
-// Request is a request as it is replayed.
-type Request struct {
+// DueRequest is a request as it is replayed.
+type DueRequest struct {
 	Index           int   // of the trace, from 0
 	DueNS           int64 // of its first transfer, after the schedule's zero
 	ArrivalNS       int64
@@ -99,7 +99,7 @@ type Request struct {
 // Schedule is what is replayed, and what was left out.
 type Schedule struct {
 	Options
-	Requests  []Request
+	Requests  []DueRequest
 	Transfers []Transfer // by the time at which they are due
 	SpanNS    int64      // from the schedule's zero, which is From, until the last transfer is due
 	Bytes     int64      // of all requests

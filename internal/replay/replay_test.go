@@ -361,7 +361,7 @@ func TestPages(t *testing.T) {
 		t.Fatalf("got %d parts", len(parts))
 	}
 	for i, p := range parts {
-		if p.From != i || p.To != 8+i || !slices.Equal(p.Runs, []load.Run{{Count: 3 * 80, Bytes: 8192}}) {
+		if p.From != i || p.To != 8+i || !slices.Equal(p.Runs, []load.DescriptorRun{{Count: 3 * 80, Bytes: 8192}}) {
 			t.Errorf("part %d: got %+v", i, p)
 		}
 	}
@@ -369,7 +369,7 @@ func TestPages(t *testing.T) {
 	o.Model = pagedOf(t, "deepseek-v3", 16)
 	s = mustMake(t, traceOf(t, line(0, 33)), o)
 	for i, p := range s.Parts(nil, 0) {
-		if p.From != i || p.To != 8+i || !slices.Equal(p.Runs, []load.Run{{Count: 3 * 61, Bytes: 16 * 576 * 2}}) {
+		if p.From != i || p.To != 8+i || !slices.Equal(p.Runs, []load.DescriptorRun{{Count: 3 * 61, Bytes: 16 * 576 * 2}}) {
 			t.Errorf("got %+v", p)
 		}
 	}

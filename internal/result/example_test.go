@@ -42,7 +42,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	f := read.Patterns[0].Figures
+	f := read.Patterns[0].PatternFigures
 	fmt.Printf("%s: %g ms alone, %g ms in the workload, slowdown %g\n", read.Status, *f.IsolatedLatencyMS, *f.LatencyMS, *f.Slowdown)
 	for _, g := range read.Metrics[0].Groups() {
 		fmt.Println(g.Labels, g.Values)

@@ -14,8 +14,8 @@ const IsolatedPhase = "isolated"
 // FirstPhase is the name of the phase of a run before it begins one.
 const FirstPhase = "start"
 
-// Figures are what the runs of a pattern come to. A figure is absent where there were no such runs.
-type Figures struct {
+// PatternFigures are what the runs of a pattern come to. A figure is absent where there were no such runs.
+type PatternFigures struct {
 	LatencyMS         *float64 `json:"latency_ms,omitempty"`          // Latencies.Latency
 	IsolatedLatencyMS *float64 `json:"isolated_latency_ms,omitempty"` // Latencies.Isolated
 	Slowdown          *float64 `json:"slowdown,omitempty"`            // Latencies.Slowdown
@@ -117,7 +117,7 @@ func (d *Document) sumUp() {
 	for i := range d.Patterns {
 		l := &latencies[i]
 		l.Whole(d, i)
-		d.Patterns[i].Figures = Figures{
+		d.Patterns[i].PatternFigures = PatternFigures{
 			LatencyMS: known(l.Latency() / 1e6), IsolatedLatencyMS: known(l.Isolated() / 1e6),
 			Slowdown: known(l.Slowdown()), MeanBandwidth: known(stats.Median(bandwidths[i])),
 		}

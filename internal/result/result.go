@@ -124,7 +124,7 @@ type Pattern struct {
 	SleepAfter  float64        `json:"sleep_after_s,omitempty"`
 	Meet        string         `json:"meet,omitempty"` // who meets and sleeps before: initiators or all; empty: not said
 	Metadata    map[string]any `json:"metadata,omitempty"`
-	Figures
+	PatternFigures
 }
 
 // Measurement is one run of one pattern.

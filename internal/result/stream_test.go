@@ -112,11 +112,11 @@ func TestFigures(t *testing.T) {
 	d.AddRuns(0, result.IsolatedPhase, 0, []series.Run{run(1e6), run(3e6)})
 	d.AddRuns(0, "workload", 0, []series.Run{run(6e6), run(3e6), run(9e6)})
 	d.Finish(nil)
-	f := d.Patterns[0].Figures
+	f := d.Patterns[0].PatternFigures
 	if *f.LatencyMS != 6 || *f.IsolatedLatencyMS != 2 || *f.Slowdown != 3 || *f.MeanBandwidth != 3e6/6e-3 {
 		t.Errorf("%v %v %v %v", *f.LatencyMS, *f.IsolatedLatencyMS, *f.Slowdown, *f.MeanBandwidth)
 	}
-	if d.Patterns[1].Figures != (result.Figures{}) {
-		t.Errorf("a pattern that has not run: %+v", d.Patterns[1].Figures)
+	if d.Patterns[1].PatternFigures != (result.PatternFigures{}) {
+		t.Errorf("a pattern that has not run: %+v", d.Patterns[1].PatternFigures)
 	}
 }

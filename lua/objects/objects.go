@@ -70,10 +70,10 @@ func (m *Matrix) Plain(most int) (plain any, values int, err error) {
 	return rows, n * n, nil
 }
 
-// Plan is a plan of transfer.prepare.
-type Plan interface {
+// PlanObject is a plan of transfer.prepare.
+type PlanObject interface {
 	// Prepared is the load with its memory and connections, which others may run.
-	Prepared() *play.Plan
+	Prepared() *play.LoadPlan
 }
 
 // Progress is a progress bar. Its methods are safe for several goroutines.

@@ -30,7 +30,7 @@ type task struct {
 	notice   []byte // sent when the copy is done, if not nil
 	pieces   []piece
 	file     *device.File
-	requests []kernel.Request
+	requests []kernel.FilePiece
 	bytes    int64
 	prep     int64 // nanoseconds
 }
@@ -115,8 +115,8 @@ type batch struct {
 	tasks    []task
 	bytes    int64
 	prep     int64
-	requests []kernel.Request // of all tasks with files
-	waiting  []int            // by task, its requests that are not complete
+	requests []kernel.FilePiece // of all tasks with files
+	waiting  []int              // by task, its requests that are not complete
 	posted   *posted
 	runs     int64 // that went well
 	broken   error // why the batch cannot run again

@@ -78,10 +78,10 @@ func (a *agent) prepareFile(t nixl.Transfer) (task, error) {
 		return task{}, err
 	}
 	start := clock.Now()
-	k := task{number: nixl.Self, file: file, requests: make([]kernel.Request, len(t.Local)), bytes: t.Bytes()}
+	k := task{number: nixl.Self, file: file, requests: make([]kernel.FilePiece, len(t.Local)), bytes: t.Bytes()}
 	fd, write := file.FD(), t.Op == nixl.Write
 	for i, l := range t.Local {
-		k.requests[i] = kernel.Request{FD: fd, Write: write, Data: local[l.Off : l.Off+l.Len : l.Off+l.Len],
+		k.requests[i] = kernel.FilePiece{FD: fd, Write: write, Data: local[l.Off : l.Off+l.Len : l.Off+l.Len],
 			Off: t.Remote[i].Off}
 	}
 	k.prep = clock.Now() - start

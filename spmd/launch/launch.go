@@ -34,8 +34,8 @@ const Grace = 3 * time.Second
 // StoringGrace is how much longer rank 0 may go on that writes the result.
 const StoringGrace = 20 * time.Second
 
-// Job describes what to start.
-type Job struct {
+// LocalJob describes what to start.
+type LocalJob struct {
 	Ranks  int
 	Path   string   // the program
 	Args   []string // without the program's name
@@ -61,7 +61,7 @@ const hearWait = 500 * time.Millisecond
 // Run starts the ranks and returns when all have ended. The error is the job's
 // first failure, a watch.Failure, or why it could not be started. Cancelling ctx
 // ends the job; its cause becomes the failure.
-func Run(ctx context.Context, j Job) error {
+func Run(ctx context.Context, j LocalJob) error {
 	if j.Ranks < 1 || j.Ranks > MaxRanks {
 		return fault.New(fault.Usage, "cannot start %d ranks: want 1 to %d", j.Ranks, MaxRanks)
 	}
@@ -157,7 +157,7 @@ func cannotStart(rank, of int, err error) watch.Failure {
 }
 
 type run struct {
-	job         Job
+	job         LocalJob
 	procs       []*process
 	coordinator *watch.Coordinator
 	out         *Output

@@ -63,7 +63,7 @@ func TestMain(m *testing.M) {
 }
 
 // job describes n ranks of a role.
-func job(t testing.TB, n int, role string) launch.Job {
+func job(t testing.TB, n int, role string) launch.LocalJob {
 	t.Helper()
 	mark := fmt.Sprintf("%s-%d", t.Name(), time.Now().UnixNano())
 	t.Cleanup(func() {
@@ -73,7 +73,7 @@ func job(t testing.TB, n int, role string) launch.Job {
 	})
 	self, err := os.Executable()
 	must.Do(t, err)
-	return launch.Job{Ranks: n, Path: self, Env: append(os.Environ(), envRole+"="+role, envMark+"="+mark,
+	return launch.LocalJob{Ranks: n, Path: self, Env: append(os.Environ(), envRole+"="+role, envMark+"="+mark,
 		"GORACE=atexit_sleep_ms=0")} // or every rank would take a second to end
 }
 
@@ -92,7 +92,7 @@ func marked(mark string) []string {
 
 // start runs a job and returns what it printed and how it ended. After a failure its
 // ranks must end by themselves, unless the job says otherwise.
-func start(t testing.TB, ctx context.Context, j launch.Job) (stdout, stderr string, err error) {
+func start(t testing.TB, ctx context.Context, j launch.LocalJob) (stdout, stderr string, err error) {
 	t.Helper()
 	var out, errOut bytes.Buffer
 	j.Stdout, j.Grace = &out, cmp.Or(j.Grace, grace)
@@ -257,7 +257,7 @@ func TestCannotStart(t *testing.T) {
 	_, _, err := start(t, t.Context(), j)
 	must.Fail(t, err, fault.Launch, "cannot start rank 0 of 3")
 	for _, n := range []int{0, -1, launch.MaxRanks + 1} {
-		if err := launch.Run(t.Context(), launch.Job{Ranks: n}); fault.KindOf(err) != fault.Usage {
+		if err := launch.Run(t.Context(), launch.LocalJob{Ranks: n}); fault.KindOf(err) != fault.Usage {
 			t.Errorf("%d ranks: %v", n, err)
 		}
 	}
@@ -457,7 +457,7 @@ func launcherMain(role string) int {
 		limitThreads()
 	}
 	self, _ := os.Executable()
-	err := launch.Run(ctx, launch.Job{Ranks: ranks, Path: self, Env: append(os.Environ(), envRole+"="+role), Stdout: os.Stdout, Stderr: os.Stderr, Grace: grace})
+	err := launch.Run(ctx, launch.LocalJob{Ranks: ranks, Path: self, Env: append(os.Environ(), envRole+"="+role), Stdout: os.Stdout, Stderr: os.Stderr, Grace: grace})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "launcher:", err)
 		return int(fault.KindOf(err))

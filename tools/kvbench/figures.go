@@ -16,9 +16,9 @@ const (
 	accountingExact   = "exact"
 )
 
-// Figures are the sizes of a plan by one accounting, in bytes but for the
+// PlanFigures are the sizes of a plan by one accounting, in bytes but for the
 // batches.
-type Figures struct {
+type PlanFigures struct {
 	// KV cache of a token: whole model, without replicas; layers with a sliding window count fully
 	TokenBytes int64
 	ISLBytes   int64      // KV cache of a request: whole model, without copies or states; with an engine in its pages
@@ -61,11 +61,11 @@ func hasKVBench(m *model.Model, c Config) (model.Keep, bool) {
 //	io    = floor(floor(token/L / tp) * L/pp) * P     GQA, block; without L/pp: layer
 //	io    = floor(token/L / tp * ceil(L/pp) * P)      MLA, block; without ceil(L/pp): layer
 //	batch = ceil(token * S * N / io)
-func kvbenchFigures(m *model.Model, k model.Keep, c Config) (Figures, error) {
+func kvbenchFigures(m *model.Model, k model.Keep, c Config) (PlanFigures, error) {
 	token, isl := tokenBytes(m, k, c, 1), tokenBytes(m, k, c, c.ISL)
 	io, io1 := kvbenchIO(m, k, c, token, c.PageSize), kvbenchIO(m, k, c, token, 1)
 	if io.Sign() == 0 {
-		return Figures{}, c.errorf("tp_size",
+		return PlanFigures{}, c.errorf("tp_size",
 			"%d ranks of tensor parallelism leave less than a byte of a layer of %s to each", c.TP, m.Name)
 	}
 	batch := ceilDiv(times(isl, c.Requests), io)
@@ -106,14 +106,14 @@ func kvbenchIO(m *model.Model, k model.Keep, c Config, token *big.Int, page int6
 
 // exactFigures counts what the GPU with the most to move has to: whole heads, the whole layers of its pipeline stage,
 // whole pages of every request, states as they are. It receives all that it holds, or of what others hold, too, a part.
-func exactFigures(all *model.Cache, c Config, replicas model.Replicas) (Figures, error) {
+func exactFigures(all *model.Cache, c Config, replicas model.Replicas) (PlanFigures, error) {
 	s, err := largestStage(all, c, model.Move{Serving: all.Serving, Replicas: replicas, From: c.TP, To: c.TP})
 	if err != nil {
-		return Figures{}, err
+		return PlanFigures{}, err
 	}
 	kv, state, err := all.Bytes(c.ISL)
 	if err != nil {
-		return Figures{}, err
+		return PlanFigures{}, err
 	}
 	f, err := toFigures(all.Model, big.NewInt(oneToken(all)), big.NewInt(kv), merged(s.moved(c))...)
 	f.StateBytes = state
@@ -284,7 +284,7 @@ func merged(parts []transfer) []transfer {
 }
 
 // toFigures puts figures together that must fit 63 bits.
-func toFigures(m *model.Model, token, isl *big.Int, parts ...transfer) (Figures, error) {
+func toFigures(m *model.Model, token, isl *big.Int, parts ...transfer) (PlanFigures, error) {
 	sum := new(big.Int)
 	all := []*big.Int{token, isl, sum}
 	for _, p := range parts {
@@ -293,11 +293,11 @@ func toFigures(m *model.Model, token, isl *big.Int, parts ...transfer) (Figures,
 	}
 	for _, n := range all {
 		if !n.IsInt64() {
-			return Figures{}, fault.New(fault.Input, "the KV cache of these requests to %s does not fit 63 bits", m.Name).
+			return PlanFigures{}, fault.New(fault.Input, "the KV cache of these requests to %s does not fit 63 bits", m.Name).
 				WithHint("fewer requests (num_requests) or shorter ones (isl)")
 		}
 	}
-	f := Figures{TokenBytes: token.Int64(), ISLBytes: isl.Int64(), Bytes: sum.Int64()}
+	f := PlanFigures{TokenBytes: token.Int64(), ISLBytes: isl.Int64(), Bytes: sum.Int64()}
 	for _, p := range parts {
 		f.Transfers = append(f.Transfers, Transfer{p.layers, p.io.Int64(), p.io1.Int64(), p.batch.Int64()})
 	}

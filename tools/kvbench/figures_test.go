@@ -88,7 +88,7 @@ func TestGolden(t *testing.T) {
 			t.Errorf("case %d: %v", i, err)
 			continue
 		}
-		want := Figures{TokenBytes: g.Token, ISLBytes: g.ISL, Bytes: g.Bytes, Transfers: []Transfer{{"", g.IO, g.IO1, g.Batch}}}
+		want := PlanFigures{TokenBytes: g.Token, ISLBytes: g.ISL, Bytes: g.Bytes, Transfers: []Transfer{{"", g.IO, g.IO1, g.Batch}}}
 		if diff := cmp.Diff(want, f); diff != "" {
 			t.Errorf("case %d, %v %v (-want +got):\n%s", i, g.Model, g.Config, diff)
 		}
@@ -108,10 +108,10 @@ func shipped(t testing.TB, name string) *model.Model {
 }
 
 // figures computes both accountings; of models that KVBench does not know the exact one.
-func figures(m *model.Model, c Config) (kvbench *Figures, exact Figures, why []string, err error) {
+func figures(m *model.Model, c Config) (kvbench *PlanFigures, exact PlanFigures, why []string, err error) {
 	p, err := newPlan(m, c, "test", "", model.Options{}, "")
 	if err != nil {
-		return nil, Figures{}, nil, err
+		return nil, PlanFigures{}, nil, err
 	}
 	return p.KVBench, p.Exact, p.Differences, nil
 }

@@ -50,7 +50,7 @@ func (c *PlanCmd) Run(streams cli.Streams) error {
 		return err
 	}
 	var rows []fields
-	err := c.each(streams, func(p *Plan) error {
+	err := c.each(streams, func(p *BlockPlan) error {
 		if err := p.command(c.Bench); err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ var numbers = regexp.MustCompile(`[0-9]+`)
 
 // add collects the remarks of a plan. Remarks that differ only in their numbers are printed once, with the configs
 // that they are about: a sweep over all models makes thousands.
-func (r *remarks) add(p *Plan) {
+func (r *remarks) add(p *BlockPlan) {
 	r.tried++
 	r.accounting = accountingExact
 	if p.Accounting == accountingExact {
@@ -191,7 +191,7 @@ func (KVCacheCmd) Help() string {
 // Run prints the blocks of every config.
 func (c *KVCacheCmd) Run(streams cli.Streams) error {
 	var rows []fields
-	err := c.each(streams, func(p *Plan) error {
+	err := c.each(streams, func(p *BlockPlan) error {
 		if c.Format.Format == "text" {
 			if len(c.ModelConfigs)+len(c.More) > 0 { // with one config the output is the original's
 				fmt.Fprintf(streams.Out, "%-23s: %s (tp %d, pp %d)\n", "Model Config",
@@ -219,7 +219,7 @@ func (IOSizeCmd) Help() string {
 // Run prints the I/O size of every config.
 func (c *IOSizeCmd) Run(streams cli.Streams) error {
 	var rows []fields
-	err := c.each(streams, func(p *Plan) error {
+	err := c.each(streams, func(p *BlockPlan) error {
 		if p.KVBench != nil && p.KVBench.Transfers[0].IOSize1 == p.Exact.Transfers[0].IOSize1 {
 			p.Warnings, p.Differences = nil, nil // they are of other figures
 		}

@@ -15,7 +15,7 @@ import (
 // Bench are the options of a benchmark run: those of nixlbench, spelled as there and in the order in which the original
 // writes them, and the source and the destination, by which a plan decides about some of them. A nil pointer is an
 // option that is not given; the tag nixlbench is the value that nixlbench then assumes. The tag scenario marks what
-// perigee run kvbench has, too. What depends on the plan is set by [route] and [Plan.command] in a copy.
+// perigee run kvbench has, too. What depends on the plan is set by [route] and [BlockPlan.command] in a copy.
 type Bench struct {
 	Source              *string     `name:"source" enum:"file,memory,gpu" placeholder:"KIND" group:"Benchmark" help:"Where the cache is read from: file, memory or gpu (default: file for storage backends, otherwise memory)."`
 	Destination         *string     `name:"destination" enum:"file,memory,gpu" placeholder:"KIND" group:"Benchmark" help:"Where it is written to: file, memory or gpu (default: memory)."`

@@ -108,7 +108,7 @@ func cell(value any) string {
 const rule = "================================================================================"
 
 // writeText writes a plan as the original does, and below each of its commands ours.
-func (p *Plan) writeText(out io.Writer) error {
+func (p *BlockPlan) writeText(out io.Writer) error {
 	var b strings.Builder
 	c := p.Config
 	fmt.Fprintf(&b, "%s\nModel Config: %s\nISL: %d tokens\nPage Size: %d\nRequests: %d\nTP: %d\nPP: %d\n",
@@ -132,7 +132,7 @@ func (p *Plan) writeText(out io.Writer) error {
 }
 
 // notes say in what the cache is counted, and what else of it follows an engine or the user.
-func (p *Plan) notes() []string {
+func (p *BlockPlan) notes() []string {
 	list := []string{"KV cache: " + p.precisionText()}
 	if p.Accounting == accountingExact && p.Cache.Serving != model.Exact {
 		list = append(list, fmt.Sprintf("Moved as with %v: %s", p.Cache.Serving, p.Cache.BlockText()))
@@ -151,7 +151,7 @@ func (p *Plan) notes() []string {
 }
 
 // exactText says what one GPU moves, and in which blocks.
-func (p *Plan) exactText() string {
+func (p *BlockPlan) exactText() string {
 	var parts []string
 	for _, t := range p.Exact.Transfers {
 		blocks := cli.Count(t.BatchSize, "block")
@@ -162,7 +162,7 @@ func (p *Plan) exactText() string {
 
 // rows are the commands of a plan for programs: all options of nixlbench, as
 // the original has them, then where they come from.
-func (p *Plan) rows() []fields {
+func (p *BlockPlan) rows() []fields {
 	var rows []fields
 	for _, cmd := range p.Commands {
 		var row fields
@@ -188,7 +188,7 @@ func absent(s string) any {
 }
 
 // origin returns the inputs of a plan, and its figures by both accountings.
-func (p *Plan) origin() fields {
+func (p *BlockPlan) origin() fields {
 	c := p.Config
 	name, by := p.precision()
 	return fields{
@@ -224,9 +224,9 @@ func orEmpty(list []string) []string {
 
 // fields are the figures for programs. Where there are two sizes of blocks, the
 // second has separate keys; of a model without figures all are null.
-func (f *Figures) fields() fields {
+func (f *PlanFigures) fields() fields {
 	if f == nil {
-		f = &Figures{}
+		f = &PlanFigures{}
 		all := f.fields()
 		for i := range all {
 			all[i].value = nil
@@ -248,7 +248,7 @@ func (f *Figures) fields() fields {
 }
 
 // writeKVCache writes the original's four lines for each size of blocks, and the notes.
-func (p *Plan) writeKVCache(out io.Writer) error {
+func (p *BlockPlan) writeKVCache(out io.Writer) error {
 	for _, t := range p.Figures().Transfers {
 		if t.Layers != "" {
 			if _, err := fmt.Fprintf(out, "%-23s: %s\n", "Layers", t.Layers); err != nil {
@@ -270,7 +270,7 @@ func (p *Plan) writeKVCache(out io.Writer) error {
 	return nil
 }
 
-func (p *Plan) kvcacheRows() []fields {
+func (p *BlockPlan) kvcacheRows() []fields {
 	var rows []fields
 	for _, t := range p.Figures().Transfers {
 		rows = append(rows, append(p.origin(), fields{
@@ -281,7 +281,7 @@ func (p *Plan) kvcacheRows() []fields {
 	return rows
 }
 
-func (p *Plan) writeIOSize(out io.Writer) error {
+func (p *BlockPlan) writeIOSize(out io.Writer) error {
 	for _, t := range p.Figures().Transfers {
 		line := fmt.Sprintf("IO Size per GPU: %d", t.IOSize1)
 		if t.Layers != "" {
@@ -295,7 +295,7 @@ func (p *Plan) writeIOSize(out io.Writer) error {
 	return err
 }
 
-func (p *Plan) ioSizeRows() []fields {
+func (p *BlockPlan) ioSizeRows() []fields {
 	var rows []fields
 	for _, t := range p.Figures().Transfers {
 		name, by := p.precision()

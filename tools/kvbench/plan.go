@@ -13,14 +13,14 @@ import (
 	"perigee/internal/model"
 )
 
-// Plan holds the figures and the commands for one model and config.
-type Plan struct {
+// BlockPlan holds the figures and the commands for one model and config.
+type BlockPlan struct {
 	Model       *model.Model
 	Config      Config
-	ConfigName  string   // as the user named it
-	Accounting  string   // which of the two the commands follow
-	KVBench     *Figures // nil: KVBench knows no such models
-	Exact       Figures
+	ConfigName  string       // as the user named it
+	Accounting  string       // which of the two the commands follow
+	KVBench     *PlanFigures // nil: KVBench knows no such models
+	Exact       PlanFigures
 	Cache       *model.Cache
 	Differences []string // why the two differ, a reason each
 	Warnings    []string // what else the user should know
@@ -44,7 +44,7 @@ func (c Command) perigee() []string {
 }
 
 // Figures returns those of the plan's accounting.
-func (p *Plan) Figures() Figures {
+func (p *BlockPlan) Figures() PlanFigures {
 	if p.Accounting == accountingExact {
 		return p.Exact
 	}
@@ -52,12 +52,12 @@ func (p *Plan) Figures() Figures {
 }
 
 // differs reports whether one GPU moves something else than the plan's accounting says.
-func (p *Plan) differs() bool {
+func (p *BlockPlan) differs() bool {
 	return p.Accounting == accountingKVBench && !slices.Equal(p.KVBench.Transfers, p.Exact.Transfers)
 }
 
 // precision says in what the plan's accounting counts the cache, and why. KVBench counts heads in that of the weights.
-func (p *Plan) precision() (name, by string) {
+func (p *BlockPlan) precision() (name, by string) {
 	k, _ := p.Model.Uniform()
 	if p.Accounting == accountingExact || k.Kind == model.MLA {
 		return p.Cache.DType.Name, p.Cache.DTypeBy
@@ -66,7 +66,7 @@ func (p *Plan) precision() (name, by string) {
 }
 
 // precisionText is precision for people.
-func (p *Plan) precisionText() string {
+func (p *BlockPlan) precisionText() string {
 	name, by := p.precision()
 	switch {
 	case p.Accounting == accountingExact:
@@ -78,7 +78,7 @@ func (p *Plan) precisionText() string {
 }
 
 // page are the tokens of a page of the plan's accounting.
-func (p *Plan) page() int64 {
+func (p *BlockPlan) page() int64 {
 	if p.Accounting == accountingExact {
 		return p.Cache.Block
 	}
@@ -89,7 +89,7 @@ func (p *Plan) page() int64 {
 // for models that KVBench knows, unless an engine's choices count.
 func newPlan(
 	m *model.Model, c Config, name, accounting string, o model.Options, replicas model.Replicas,
-) (*Plan, error) {
+) (*BlockPlan, error) {
 	if o.Serving != model.Exact || replicas == model.ReplicasSplit {
 		if accounting == accountingKVBench {
 			return nil, usage("--accounting kvbench counts as KVBench does: it knows no --serving, and no --kv-replicas").
@@ -100,7 +100,7 @@ func newPlan(
 	if err := c.check(m); err != nil {
 		return nil, err
 	}
-	p := &Plan{Model: m, Config: c, ConfigName: name, replicas: replicas}
+	p := &BlockPlan{Model: m, Config: c, ConfigName: name, replicas: replicas}
 	p.Accounting = cmp.Or(accounting, accountingExact)
 	var err error
 	if o.Serving == model.Exact || c.given("page_size") {
@@ -136,7 +136,7 @@ func newPlan(
 }
 
 // addKVBench adds the figures of KVBench's formulas, where there are such for the model and the precision.
-func (p *Plan) addKVBench(accounting string) error {
+func (p *BlockPlan) addKVBench(accounting string) error {
 	k, ok := hasKVBench(p.Model, p.Config)
 	switch {
 	case !ok && accounting == accountingKVBench:
@@ -155,7 +155,7 @@ func (p *Plan) addKVBench(accounting string) error {
 }
 
 // command fills in the commands for a checked and routed benchmark.
-func (p *Plan) command(given Bench) error {
+func (p *BlockPlan) command(given Bench) error {
 	r, err := route(given)
 	if err != nil {
 		return err

@@ -306,8 +306,8 @@ func TestFitted(t *testing.T) {
 			t.Fatal(err)
 		}
 		// 10 GiB in 10240 blocks.
-		size := Figures{Transfers: []Transfer{{IOSize: 1 << 20, BatchSize: 10240}}}
-		p := &Plan{KVBench: &size, Accounting: accountingKVBench}
+		size := PlanFigures{Transfers: []Transfer{{IOSize: 1 << 20, BatchSize: 10240}}}
+		p := &BlockPlan{KVBench: &size, Accounting: accountingKVBench}
 		if err := p.command(cmd.Profile.Bench); err != nil {
 			t.Fatal(err)
 		}

@@ -42,7 +42,7 @@ func (ProfileCmd) Help() string {
 
 // benchmark is one run of a profile.
 type benchmark struct {
-	plan    *Plan
+	plan    *BlockPlan
 	command Command
 	label   string // distinguishes the run from the others in the name of its result
 }
@@ -57,7 +57,7 @@ func (c *ProfileCmd) Run(streams cli.Streams) error {
 	}
 	var runs []benchmark
 	taken := map[string]bool{}
-	planned := c.each(streams, func(p *Plan) error {
+	planned := c.each(streams, func(p *BlockPlan) error {
 		if err := p.command(c.Bench); err != nil {
 			return err
 		}

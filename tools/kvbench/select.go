@@ -33,7 +33,7 @@ type Selection struct {
 // each calls use for the plan of every selected config, one after the other. A
 // config that fails does not stop the others; each has a chance to be used
 // before the error.
-func (s *Selection) each(streams cli.Streams, use func(*Plan) error) error {
+func (s *Selection) each(streams cli.Streams, use func(*BlockPlan) error) error {
 	if err := s.Overrides.check(); err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func conclude(failures []error, tried int, w io.Writer) error {
 	return fault.New(fault.KindOf(failures[0]), "%d of %d model configs failed", len(failures), tried)
 }
 
-func (s *Selection) plan(m *model.Model, name string) (*Plan, error) {
+func (s *Selection) plan(m *model.Model, name string) (*BlockPlan, error) {
 	c, err := LoadConfig(name)
 	if err != nil {
 		return nil, err

@@ -85,7 +85,7 @@ func (w *Workload) compatCell(kv int64) float64 {
 	return slice / float64(o.compatPeers())
 }
 
-func (w *Workload) compatSec(p Pattern) float64 {
+func (w *Workload) compatSec(p BatchPattern) float64 {
 	batch, isl := big.NewInt(int64(p.Requests)), big.NewInt(p.ISL)
 	tokens := new(big.Int).Mul(batch, isl)
 	squares := new(big.Int).Mul(tokens, isl)
@@ -94,7 +94,7 @@ func (w *Workload) compatSec(p Pattern) float64 {
 
 // compatCells lets the ranks of the prefill worker, of which the last worker
 // may have too few, send to the next ranks of the decode worker in turn.
-func (w *Workload) compatCells(p Pattern) []Cell {
+func (w *Workload) compatCells(p BatchPattern) []Cell {
 	from, to := w.Prefill.Worker(p.PrefillWorker)
 	decode, _ := w.Decode.Worker(p.DecodeWorker)
 	bytes, _ := size.Parse(p.cellText) // fillCompat has seen that it can be read
@@ -110,7 +110,7 @@ func (w *Workload) compatCells(p Pattern) []Cell {
 
 // writeCompatText writes a matrix as the original does: every cell that is not
 // 0 as the pattern's rounded text, even where that reads back as 0.
-func (w *Workload) writeCompatText(out io.Writer, p Pattern) error {
+func (w *Workload) writeCompatText(out io.Writer, p BatchPattern) error {
 	peers := make([][]int, w.World())
 	for _, c := range w.Cells(p) {
 		peers[c.From] = append(peers[c.From], c.To)

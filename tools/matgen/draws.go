@@ -21,8 +21,8 @@ type Draw struct {
 	ArrivalSec   float64 // of a trace, since its first request; otherwise 0
 }
 
-// Request is a request of the workload.
-type Request struct {
+// WorkRequest is a request of the workload.
+type WorkRequest struct {
 	Tokens       int64 // of input
 	OutputTokens int64 // of a trace, otherwise 0
 	ArrivalSec   float64
@@ -53,8 +53,8 @@ func sample(n int, mean, scale float64, seed uint64) []Draw {
 
 // clip makes requests of draws: truncated toward zero, then not below least,
 // then not above most.
-func clip(draws []Draw, least, most int64) ([]Request, clipped) {
-	requests := make([]Request, len(draws))
+func clip(draws []Draw, least, most int64) ([]WorkRequest, clipped) {
+	requests := make([]WorkRequest, len(draws))
 	var n clipped
 	for i, d := range draws {
 		tokens := truncate(d.Tokens)
@@ -64,7 +64,7 @@ func clip(draws []Draw, least, most int64) ([]Request, clipped) {
 		if tokens > most {
 			n.above++
 		}
-		requests[i] = Request{Tokens: min(max(least, tokens), most), OutputTokens: d.OutputTokens,
+		requests[i] = WorkRequest{Tokens: min(max(least, tokens), most), OutputTokens: d.OutputTokens,
 			ArrivalSec: d.ArrivalSec}
 	}
 	return requests, n

@@ -211,7 +211,7 @@ func (w *Workload) senders() int {
 }
 
 // Cells returns the messages of a pattern, each pair of ranks once.
-func (w *Workload) Cells(p Pattern) []Cell {
+func (w *Workload) Cells(p BatchPattern) []Cell {
 	if w.Options.Compat {
 		return w.compatCells(p)
 	}
@@ -244,7 +244,7 @@ func summed(cells []Cell) []Cell {
 
 // share shares out the bytes of a load, copies not counted: by [model.Move] among the ranks of tensor parallelism, and
 // by context parallelism, which cuts tokens, into equal parts on both sides.
-func (w *Workload) share(p Pattern, l load, bytes int64) []Cell {
+func (w *Workload) share(p BatchPattern, l load, bytes int64) []Cell {
 	move := w.move()
 	prefill, _ := w.Prefill.Worker(p.PrefillWorker)
 	decode, _ := w.Decode.Worker(p.DecodeWorker)

@@ -126,7 +126,7 @@ func (s *oracleSet) inputs(tokens []int64) Inputs {
 }
 
 // receivedByRank adds up what each decode rank receives in these patterns, from the first decode rank.
-func receivedByRank(w *Workload, patterns []Pattern) []int64 {
+func receivedByRank(w *Workload, patterns []BatchPattern) []int64 {
 	bytes := make([]int64, w.Decode.Ranks)
 	for _, p := range patterns {
 		for _, c := range w.Cells(p) {
@@ -206,7 +206,7 @@ func (d *drawnSet) compare() error {
 }
 
 // compareBatch compares the patterns of one batch, whose requests live on one attention group of one decode worker.
-func (d *drawnSet) compareBatch(w *Workload, patterns []Pattern, requests []int64) error {
+func (d *drawnSet) compareBatch(w *Workload, patterns []BatchPattern, requests []int64) error {
 	var total int64
 	group := make([]int64, d.stages()*d.decode.group())
 	for _, tokens := range requests {

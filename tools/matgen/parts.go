@@ -48,8 +48,8 @@ const defaultRuns = 8
 // cut cuts a batch into the patterns that move its parts, in the order in which prefill has them: chunk by chunk,
 // stage by stage, run by run of layers, and after the last chunk the states of the stage. A part that moves nothing
 // is prefilled all the same: before the next one of its stage, or after the last one.
-func (w *Workload) cut(batch Pattern) []Pattern {
-	var all []Pattern
+func (w *Workload) cut(batch BatchPattern) []BatchPattern {
+	var all []BatchPattern
 	idle := make([][]part, w.prefill.pp())
 	last := make([]int, w.prefill.pp()) // the last pattern of each stage, from 1
 	add := func(p part) {
@@ -109,7 +109,7 @@ func (w *Workload) runs(stage int) []int64 {
 }
 
 // chunks returns how many chunks the longest request of a batch has.
-func (w *Workload) chunks(batch Pattern) int64 {
+func (w *Workload) chunks(batch BatchPattern) int64 {
 	most := int64(1)
 	for _, r := range w.requests(batch) {
 		if c := w.Options.Chunk; c > 0 {
@@ -119,12 +119,12 @@ func (w *Workload) chunks(batch Pattern) int64 {
 	return most
 }
 
-func (w *Workload) requests(p Pattern) []Request {
+func (w *Workload) requests(p BatchPattern) []WorkRequest {
 	return w.Requests[p.FirstRequest : p.FirstRequest+p.Requests]
 }
 
 // tokens returns which tokens of a request a part is of.
-func (w *Workload) tokens(p part, r Request) (from, to int64) {
+func (w *Workload) tokens(p part, r WorkRequest) (from, to int64) {
 	if w.Options.Chunk == 0 || p.states {
 		return 0, r.Tokens
 	}
@@ -155,7 +155,7 @@ func (w *Workload) copies() string {
 }
 
 // loads returns what moves in a pattern, copies not counted.
-func (w *Workload) loads(p Pattern) []load {
+func (w *Workload) loads(p BatchPattern) []load {
 	var all []load
 	add := func(l load) {
 		i := slices.IndexFunc(all, func(x load) bool {
@@ -186,7 +186,7 @@ func (w *Workload) loads(p Pattern) []load {
 }
 
 // groupBytes are the bytes that one layer of a group moves in a pattern. Plan has seen that the sum of all fits.
-func (w *Workload) groupBytes(p Pattern, group int) (sum int64) {
+func (w *Workload) groupBytes(p BatchPattern, group int) (sum int64) {
 	for _, r := range w.requests(p) {
 		from, to := w.tokens(p.part, r)
 		if from < to {
@@ -251,7 +251,7 @@ func (w *Workload) fillSleeps() {
 
 // computeSec is the time that the prefill of a part of a batch takes; see [Workload.fillSleeps]. The numerator is
 // exact.
-func (w *Workload) computeSec(batch Pattern, x part) float64 {
+func (w *Workload) computeSec(batch BatchPattern, x part) float64 {
 	squares, tokens := new(big.Int), new(big.Int)
 	var n big.Int
 	for _, r := range w.requests(batch) {

@@ -28,13 +28,13 @@ type Inputs struct {
 type Workload struct {
 	Options  Options
 	Model    Model
-	Requests []Request
+	Requests []WorkRequest
 	Trace    *trace.Summary // or nil
 	Prefill  Side
 	Decode   Side
-	Patterns []Pattern // in the order of the run
-	Warnings []string  // what looks doubtful, a sentence each
-	Notes    []string  // what is not counted, or an engine refuses
+	Patterns []BatchPattern // in the order of the run
+	Warnings []string       // what looks doubtful, a sentence each
+	Notes    []string       // what is not counted, or an engine refuses
 
 	prefill, decode parallel
 	clipped         clipped
@@ -44,8 +44,8 @@ type Workload struct {
 // for a million.
 const MaxMatrices = 1 << 16
 
-// Pattern is one batch of requests, or a part of it, whose cache moves from a prefill worker to a decode worker.
-type Pattern struct {
+// BatchPattern is one batch of requests, or a part of it, whose cache moves from a prefill worker to a decode worker.
+type BatchPattern struct {
 	FirstRequest, Requests      int // of Workload.Requests
 	Batch                       int
 	PrefillWorker, DecodeWorker int
@@ -209,7 +209,7 @@ func (w *Workload) makePatterns() error {
 		if kv <= limit && n < w.Options.BatchSize && i+1 < len(w.Requests) {
 			continue
 		}
-		whole := Pattern{FirstRequest: first, Requests: n, Batch: batch, ISL: isl, KVBytes: kv,
+		whole := BatchPattern{FirstRequest: first, Requests: n, Batch: batch, ISL: isl, KVBytes: kv,
 			PrefillWorker: batch % w.Prefill.Workers(), DecodeWorker: batch % w.Decode.Workers()}
 		if w.Options.Compat {
 			w.Patterns = append(w.Patterns, whole)
@@ -332,13 +332,13 @@ func operations(squares, tokens *big.Int, m Model, layers int64) float64 {
 }
 
 // arrivalSec is when the last request of a batch comes.
-func (w *Workload) arrivalSec(p Pattern) float64 {
+func (w *Workload) arrivalSec(p BatchPattern) float64 {
 	return w.Requests[p.FirstRequest+p.Requests-1].ArrivalSec
 }
 
 // Matrix returns the traffic matrix of a pattern. With --compat, its cells are
 // what a reader gets from the rounded text.
-func (w *Workload) Matrix(p Pattern) (*matrix.Matrix, error) {
+func (w *Workload) Matrix(p BatchPattern) (*matrix.Matrix, error) {
 	m := matrix.New(w.World())
 	for _, c := range w.Cells(p) {
 		if err := m.Set(c.From, c.To, c.Bytes); err != nil {

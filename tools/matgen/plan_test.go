@@ -82,7 +82,7 @@ func decimal(f float64) *big.Rat {
 }
 
 // checkMatrix checks sums and places of the cells of a pattern.
-func checkMatrix(t *rapid.T, w *Workload, p Pattern) {
+func checkMatrix(t *rapid.T, w *Workload, p BatchPattern) {
 	m, err := w.Matrix(p)
 	must.Do(t, err)
 	o := &w.Options
@@ -147,7 +147,7 @@ func (s span) contains(x span) bool { return s.from.Cmp(x.from) <= 0 && x.to.Cmp
 // checkCoverage rebuilds from the model which heads every rank holds, and
 // checks that every part of the sequence sends every decode rank what it needs
 // exactly once, from ranks that hold it, in shares that add up.
-func checkCoverage(t *rapid.T, w *Workload, p Pattern) {
+func checkCoverage(t *rapid.T, w *Workload, p BatchPattern) {
 	o := &w.Options
 	pFrom, _ := w.Prefill.Worker(p.PrefillWorker)
 	dFrom, _ := w.Decode.Worker(p.DecodeWorker)

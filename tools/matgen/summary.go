@@ -100,7 +100,7 @@ func seconds(s float64) string {
 }
 
 // memory returns the largest send and receive buffers that a pattern needs.
-func (w *Workload) memory(p Pattern) (send, receive int64) {
+func (w *Workload) memory(p BatchPattern) (send, receive int64) {
 	sums := make([]int64, w.World())
 	for _, c := range w.Cells(p) {
 		sums[c.From] += c.Bytes

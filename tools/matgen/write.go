@@ -100,7 +100,7 @@ func (w *Workload) sparse() bool {
 	return w.World() > maxDense && !w.Options.Dense && !w.Options.Compat
 }
 
-func (w *Workload) writeMatrix(out io.Writer, p Pattern) error {
+func (w *Workload) writeMatrix(out io.Writer, p BatchPattern) error {
 	if w.Options.Compat {
 		return w.writeCompatText(out, p)
 	}
@@ -154,7 +154,7 @@ func (w *Workload) writeMetadata(out io.Writer, folder string) error {
 
 // metadata describes a pattern in metadata.yaml. With --compat there is only what the original writes, since its
 // readers may refuse other keys.
-func (w *Workload) metadata(p Pattern) metadataDoc {
+func (w *Workload) metadata(p BatchPattern) metadataDoc {
 	doc := metadataDoc{ISL: p.ISL}
 	if w.Options.Compat {
 		return doc

@@ -145,7 +145,7 @@ func (j Job) launch(ctx context.Context, streams cli.Streams, env boot.Environ) 
 	}
 	started := time.Now()
 	id := cmp.Or(j.ID, rand.Text())
-	err = launch.Run(ctx, launch.Job{
+	err = launch.Run(ctx, launch.LocalJob{
 		Ranks: n, Path: program, Args: j.Process, Env: append(os.Environ(), envJob+"="+id),
 		Stdin: j.stdin, Stdout: streams.Out, Stderr: streams.Err,
 		Failed: func(f watch.Failure) { r.print(f) }, Hurry: again,

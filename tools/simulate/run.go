@@ -33,8 +33,8 @@ type Phase struct {
 	Seconds       float64 `json:"seconds"` // of all ranks in this process
 }
 
-// Outcome holds the counts of the simulation of one world.
-type Outcome struct {
+// WorldCounts holds the counts of the simulation of one world.
+type WorldCounts struct {
 	Ranks        int     `json:"ranks"`
 	Hosts        int     `json:"hosts"`
 	RanksPerHost int     `json:"ranks_per_host"`
@@ -59,9 +59,9 @@ type crowd struct {
 	n      int
 	worlds []*spmd.World
 	plans  []*session.Session
-	played [][]*play.Plan // by rank, the patterns
-	up     []tally        // by rank, what it has told the launcher
-	down   []tally        // what the launcher has told it
+	played [][]*play.LoadPlan // by rank, the patterns
+	up     []tally            // by rank, what it has told the launcher
+	down   []tally            // what the launcher has told it
 }
 
 // tally counts what passes a connection.
@@ -89,7 +89,7 @@ const (
 
 // Simulate lets n ranks meet, perHost on each simulated host, and do what the ranks
 // of a job do, but for moving bytes.
-func Simulate(ctx context.Context, n, perHost int, work *Workload) (*Outcome, error) {
+func Simulate(ctx context.Context, n, perHost int, work *Workload) (*WorldCounts, error) {
 	loads, err := work.loads(n)
 	if err != nil {
 		return nil, err
@@ -98,8 +98,9 @@ func Simulate(ctx context.Context, n, perHost int, work *Workload) (*Outcome, er
 	resetPeak()
 	began := time.Now()
 	c := &crowd{n: n, worlds: make([]*spmd.World, n), plans: make([]*session.Session, n), up: make([]tally, n),
-		down: make([]tally, n), played: make([][]*play.Plan, n)}
-	out := &Outcome{Ranks: n, Hosts: (n + perHost - 1) / perHost, RanksPerHost: perHost, Patterns: len(work.Patterns)}
+		down: make([]tally, n), played: make([][]*play.LoadPlan, n)}
+	many := (n + perHost - 1) / perHost
+	out := &WorldCounts{Ranks: n, Hosts: many, RanksPerHost: perHost, Patterns: len(work.Patterns)}
 	coordinator := watch.NewCoordinator(n, nil)
 	defer coordinator.Close()
 	defer c.close()

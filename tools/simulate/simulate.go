@@ -64,9 +64,9 @@ func (*Cmd) Advise(mistake error) error {
 
 // report is the document of --format json.
 type report struct {
-	Schema  string        `json:"schema"`
-	Perigee version.Build `json:"perigee"`
-	Runs    []*Outcome    `json:"runs"`
+	Schema  string         `json:"schema"`
+	Perigee version.Build  `json:"perigee"`
+	Runs    []*WorldCounts `json:"runs"`
 }
 
 // memoryLimit is from when on the garbage collector works harder.

@@ -186,7 +186,7 @@ func TestEstimate(t *testing.T) {
 	dense := func(n, patterns int) *Workload {
 		m, err := matrix.AllToAll(n, 8<<10, true)
 		must.Do(t, err)
-		return &Workload{Patterns: slices.Repeat([]Pattern{{Pattern: load.Pattern{Matrix: m}}}, patterns)}
+		return &Workload{Patterns: slices.Repeat([]PacedPattern{{Pattern: load.Pattern{Matrix: m}}}, patterns)}
 	}
 	sparse := func(n int) *Workload {
 		w, err := synthetic(n)
@@ -211,7 +211,7 @@ func TestEstimate(t *testing.T) {
 func TestShardsTakeNoMemory(t *testing.T) {
 	m, err := matrix.AllToAll(4, 1<<40, true)
 	must.Do(t, err)
-	work := &Workload{Patterns: []Pattern{{Pattern: load.Pattern{Matrix: m, Shards: load.MaxShards}}}, Meet: meetInitiators, Start: startBarrier}
+	work := &Workload{Patterns: []PacedPattern{{Pattern: load.Pattern{Matrix: m, Shards: load.MaxShards}}}, Meet: meetInitiators, Start: startBarrier}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	if _, err := Simulate(context.Background(), 4, 2, work); err != nil {
@@ -232,7 +232,7 @@ func TestDigestIsShared(t *testing.T) {
 			must.Do(t, m.Set(i, j, int64(1+i+j)))
 		}
 	}
-	p := Pattern{Pattern: load.Pattern{Name: "dense", Matrix: m, Shards: 1}}
+	p := PacedPattern{Pattern: load.Pattern{Name: "dense", Matrix: m, Shards: 1}}
 	whole := len(p.Digest(nil))
 	calls := 0
 	s := shared{p, sync.OnceValue(func() []byte { calls++; return p.sum() })}
@@ -245,7 +245,7 @@ func TestDigestIsShared(t *testing.T) {
 		t.Errorf("digested %d times", calls)
 	}
 	for _, start := range []string{startBarrier, startClock} {
-		if _, err := Simulate(context.Background(), n, 8, &Workload{Patterns: []Pattern{p}, Meet: meetInitiators, Start: start}); err != nil {
+		if _, err := Simulate(context.Background(), n, 8, &Workload{Patterns: []PacedPattern{p}, Meet: meetInitiators, Start: start}); err != nil {
 			t.Error(err)
 		}
 	}

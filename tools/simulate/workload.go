@@ -22,7 +22,7 @@ const (
 
 // Workload is a list of patterns and how it is played, or a replay.
 type Workload struct {
-	Patterns []Pattern
+	Patterns []PacedPattern
 	Meet     string // meetInitiators or meetAll
 	Start    string // startBarrier or startClock
 	Replay   *replay.Schedule
@@ -47,15 +47,15 @@ func (w *Workload) loads(n int) ([]load.Load, error) {
 	return loads, nil
 }
 
-// Pattern is a traffic pattern with the pauses around it, in seconds.
-type Pattern struct {
+// PacedPattern is a traffic pattern with the pauses around it, in seconds.
+type PacedPattern struct {
 	load.Pattern
 	Before, After float64
 	stores        map[int]bool // ranks that also use files
 }
 
 // Posts has a post of each rank that only uses files, so that it meets those that send. No file is touched.
-func (p Pattern) Posts(list []load.Post, rank int, lane load.Lane) []load.Post {
+func (p PacedPattern) Posts(list []load.Post, rank int, lane load.Lane) []load.Post {
 	list = p.Pattern.Posts(list, rank, lane)
 	if p.stores[rank] {
 		list = append(list, load.Post{Peer: nixl.Self})
@@ -64,7 +64,7 @@ func (p Pattern) Posts(list []load.Post, rank int, lane load.Lane) []load.Post {
 }
 
 // sum is a short digest of the pattern.
-func (p Pattern) sum() []byte {
+func (p PacedPattern) sum() []byte {
 	sum := sha256.Sum256(p.Digest(nil))
 	return sum[:]
 }
@@ -72,7 +72,7 @@ func (p Pattern) sum() []byte {
 // shared is a pattern that all simulated ranks hold. Its digest is worked out once: where each of N ranks went
 // through N x N cells, a thousand ranks took minutes, and a copy of the matrix each.
 type shared struct {
-	Pattern
+	PacedPattern
 	sum func() []byte
 }
 
@@ -183,7 +183,7 @@ func loadWorkload(path string, available func() (int64, error)) (*Workload, erro
 		if err != nil {
 			return nil, err
 		}
-		p := Pattern{
+		p := PacedPattern{
 			Pattern: load.Pattern{Name: item.Path(), Matrix: m, Op: op, Shards: int(item.Get("shards").Int())},
 			Before:  item.Get("sleep_before_launch_sec").Float(), After: item.Get("sleep_after_launch_sec").Float(),
 			stores: map[int]bool{},
@@ -224,6 +224,6 @@ func synthetic(n int) (*Workload, error) {
 			}
 		}
 	}
-	p := Pattern{Pattern: load.Pattern{Name: "synthetic", Matrix: m, Shards: 1}}
-	return &Workload{Patterns: []Pattern{p}, Meet: meetInitiators, Start: startBarrier}, nil
+	p := PacedPattern{Pattern: load.Pattern{Name: "synthetic", Matrix: m, Shards: 1}}
+	return &Workload{Patterns: []PacedPattern{p}, Meet: meetInitiators, Start: startBarrier}, nil
 }

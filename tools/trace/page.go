@@ -37,7 +37,7 @@ type section struct {
 }
 
 // writePage writes one page for all traces, which stand below each other.
-func writePage(w io.Writer, all []*figures.Figures) error {
+func writePage(w io.Writer, all []*figures.TraceFigures) error {
 	p := page.Page{
 		Title: fmt.Sprintf("%d traces - perigee", len(all)), Generator: "perigee " + version.Get().Version,
 		Styles: []string{pageCSS}, Scripts: []string{pageJS},
@@ -65,7 +65,7 @@ func writePage(w io.Writer, all []*figures.Figures) error {
 	return p.Write(w)
 }
 
-func newDrawn(id, name string, f *figures.Figures) drawn {
+func newDrawn(id, name string, f *figures.TraceFigures) drawn {
 	d := drawn{ID: id, Name: name, Sentence: sentence(f), Notes: notes(f)}
 	charts := map[string]string{arrivalsTitle: "arrivals", lengthsTitle: "lengths", hitsTitle: "hits"}
 	if len(f.Windows) > 0 {

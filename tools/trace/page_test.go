@@ -36,7 +36,7 @@ func ticking() string {
 const seldom = "timestamp_ms,input_tokens\n0,10\n1000,20\n120000,30\n"
 
 // described reads a trace under a name, and describes it, for a model if there is a name of one.
-func described(t *testing.T, name, text, of string) *figures.Figures {
+func described(t *testing.T, name, text, of string) *figures.TraceFigures {
 	t.Helper()
 	read, err := trace.Read(name, strings.NewReader(text), trace.Options{})
 	if err != nil {
@@ -63,7 +63,7 @@ func described(t *testing.T, name, text, of string) *figures.Figures {
 // written writes a page of traces, given as name, text and model.
 func written(t *testing.T, traces ...[3]string) (path, text string) {
 	t.Helper()
-	var all []*figures.Figures
+	var all []*figures.TraceFigures
 	for _, s := range traces {
 		all = append(all, described(t, s[0], s[1], s[2]))
 	}
@@ -185,7 +185,7 @@ func TestPageIsEscaped(t *testing.T) {
 	f := described(t, hostile, ticking(), "llama3.1-8b")
 	f.Load.Model, f.Format, f.Blocks.Checks[0].Rule, f.Notes = hostile, hostile, hostile, []string{hostile}
 	var page strings.Builder
-	if err := writePage(&page, []*figures.Figures{f}); err != nil {
+	if err := writePage(&page, []*figures.TraceFigures{f}); err != nil {
 		t.Fatal(err)
 	}
 	if text := page.String(); strings.Contains(text, "<img") || strings.Count(text, "&lt;img src=x") < 6 {

@@ -15,7 +15,7 @@ import (
 )
 
 // print writes the answers, and below them a table for each section, with a column for each trace.
-func print(w io.Writer, all []*figures.Figures) error {
+func print(w io.Writer, all []*figures.TraceFigures) error {
 	for _, f := range all {
 		fmt.Fprintln(plaintext.Folded(w), answer(f))
 	}
@@ -54,7 +54,7 @@ func print(w io.Writer, all []*figures.Figures) error {
 }
 
 // short is the last part of a trace's name, if no other trace has the same.
-func short(name string, all []*figures.Figures) string {
+func short(name string, all []*figures.TraceFigures) string {
 	base := filepath.Base(name)
 	for _, f := range all {
 		if f.Name != name && filepath.Base(f.Name) == base {
@@ -65,7 +65,7 @@ func short(name string, all []*figures.Figures) string {
 }
 
 // answer says in plain words what matters most.
-func answer(f *figures.Figures) string {
+func answer(f *figures.TraceFigures) string {
 	text := f.Name + ": " + sentence(f)
 	for _, n := range notes(f) {
 		text += fmt.Sprintf("\n%s: %s", n.Level, n.Text)
@@ -74,7 +74,7 @@ func answer(f *figures.Figures) string {
 }
 
 // sentence is the trace in a few words.
-func sentence(f *figures.Figures) string {
+func sentence(f *figures.TraceFigures) string {
 	var b strings.Builder
 	if f.Load != nil && f.Load.Fit != nil {
 		b.WriteString(fitSentence(f.Load.Fit) + " ")
@@ -152,7 +152,7 @@ func served(l *figures.Load) string {
 // note is what readers must know before they use the figures. Level is WARNING, or Note where nothing is at stake.
 type note struct{ Level, Text string }
 
-func notes(f *figures.Figures) (list []note) {
+func notes(f *figures.TraceFigures) (list []note) {
 	if f.UnitAssumed {
 		rate := "all at once"
 		if f.Arrivals.RatePerS != nil {

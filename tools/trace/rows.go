@@ -42,7 +42,7 @@ func (r *rows) add(name, text string) {
 }
 
 // rowsOf writes all figures of a trace.
-func rowsOf(f *figures.Figures) []row {
+func rowsOf(f *figures.TraceFigures) []row {
 	var r rows
 	r.addArrivals(f)
 	r.section(lengthsTitle)
@@ -58,7 +58,7 @@ func rowsOf(f *figures.Figures) []row {
 	return r.list
 }
 
-func (r *rows) addArrivals(f *figures.Figures) {
+func (r *rows) addArrivals(f *figures.TraceFigures) {
 	r.section(arrivalsTitle)
 	r.add("requests", whole(f.Requests))
 	if f.Outside > 0 {
@@ -136,7 +136,7 @@ func (r *rows) addHits(h *figures.Hits) {
 	}
 }
 
-func (r *rows) addLoad(f *figures.Figures) {
+func (r *rows) addLoad(f *figures.TraceFigures) {
 	r.section(loadTitle)
 	for _, w := range f.Windows {
 		r.add(fmt.Sprintf("busiest %s s from the start: prompt tokens", number(w.LengthS)), whole(w.Tokens))

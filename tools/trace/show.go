@@ -48,9 +48,9 @@ func (ShowCmd) Help() string {
 
 // report is the document of --format json.
 type report struct {
-	Schema  string             `json:"schema"`
-	Perigee version.Build      `json:"perigee"`
-	Traces  []*figures.Figures `json:"traces"`
+	Schema  string                  `json:"schema"`
+	Perigee version.Build           `json:"perigee"`
+	Traces  []*figures.TraceFigures `json:"traces"`
 }
 
 // Run describes the traces.
@@ -67,7 +67,7 @@ func (c *ShowCmd) Run(s cli.Streams) error {
 		}
 		r.Traces = append(r.Traces, f)
 	}
-	hasBlocks := func(f *figures.Figures) bool { return f.Blocks != nil }
+	hasBlocks := func(f *figures.TraceFigures) bool { return f.Blocks != nil }
 	if c.BlockSize != nil && !slices.ContainsFunc(r.Traces, hasBlocks) {
 		return fault.New(fault.Usage, "--block-size without effect: there are no hash ids")
 	}
@@ -154,7 +154,7 @@ func (c *ShowCmd) withoutModel() error {
 }
 
 // describe reads a trace and describes it.
-func (c *ShowCmd) describe(file string, cache *model.Cache) (*figures.Figures, error) {
+func (c *ShowCmd) describe(file string, cache *model.Cache) (*figures.TraceFigures, error) {
 	t, err := trace.Load(file, trace.Options{Unit: c.TraceUnit, BlockTokens: cli.Given(c.BlockSize, 0)})
 	if err != nil {
 		return nil, err

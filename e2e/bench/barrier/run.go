@@ -36,7 +36,7 @@ func own(ctx context.Context, way Way, ranks int) (sample, error) {
 // meet lets the ranks of a build of this program meet.
 func meet(ctx context.Context, program string, way Way, ranks int) (sample, error) {
 	var out, errOut bytes.Buffer
-	err := launch.Run(ctx, launch.Job{
+	err := launch.Run(ctx, launch.LocalJob{
 		Ranks: ranks, Path: program, Env: append(os.Environ(), envRank+"="+string(way)), Stdout: &out, Stderr: &errOut,
 	})
 	if err != nil {

@@ -64,7 +64,7 @@ func one(w io.Writer, engine string, rate int, lasts time.Duration) error {
 		return err
 	}
 	var complaints bytes.Buffer
-	err = launch.Run(context.Background(), launch.Job{
+	err = launch.Run(context.Background(), launch.LocalJob{
 		Ranks: 2, Path: self, Env: append(os.Environ(), fmt.Sprintf("%s=%s %d %d", envRank, engine, rate, lasts)),
 		Stdout: w, Stderr: &complaints,
 	})
@@ -112,7 +112,7 @@ func measure(w *spmd.World, name string, rate int, lasts time.Duration) error {
 	for k := range due {
 		due[k] = int64(k) * int64(time.Second) / int64(rate)
 	}
-	part := load.Part{From: 0, To: 1, Runs: []load.Run{{Count: 1, Bytes: bytesEach}}}
+	part := load.Part{From: 0, To: 1, Runs: []load.DescriptorRun{{Count: 1, Bytes: bytesEach}}}
 	schedule, err := load.NewSchedule(load.Schedule{
 		Due: due, Pool: places * bytesEach,
 		Parts: func(list []load.Part, _ int) []load.Part { return append(list, part) },

@@ -19,8 +19,8 @@ type Other interface {
 // Contention measures how two kinds of traffic at the same ranks slow each other down. Slowdown is the time of an
 // iteration, or of a run, beside the other, over that alone.
 type Contention struct {
-	Alone, Beside           *Figures // of the iterations
-	AloneUS, BesideUS       float64  // mean time of a run of the other traffic, over the ranks that initiate it
+	Alone, Beside           *PlaneFigures // of the iterations
+	AloneUS, BesideUS       float64       // mean time of a run of the other traffic, over the ranks that initiate it
 	Slowdown, OtherSlowdown float64
 	Runs                    int // of the other traffic, beside the iterations
 	// BusyUS is the mean time of an iteration beside threads that only poll, one on each rank that initiates the other
@@ -35,7 +35,7 @@ type Contention struct {
 // elsewhere it returns nil. With save, which all ranks have or none, rank 0 calls it with the figures of the iterations
 // alone while these are measured, and when they are: a pause beside the other traffic would be in what is compared.
 func (p *Plane) MeasureBeside(
-	mode Mode, warmup, n, runs int, other Other, save func(*Figures) error,
+	mode Mode, warmup, n, runs int, other Other, save func(*PlaneFigures) error,
 ) (*Contention, error) {
 	c := &Contention{}
 	var err error
@@ -106,7 +106,7 @@ func poll() (end func()) {
 }
 
 // measureWith measures n iterations beside something that goes on as long as it is wanted.
-func (p *Plane) measureWith(mode Mode, warmup, n int, beside func(wanted func() bool) error) (*Figures, error) {
+func (p *Plane) measureWith(mode Mode, warmup, n int, beside func(wanted func() bool) error) (*PlaneFigures, error) {
 	var stop atomic.Bool
 	background := make(chan error, 1)
 	if err := p.Meet(); err != nil {

@@ -35,7 +35,7 @@ type Elastic struct {
 	Exit func()
 	// Each, if it is set, gets the outcome of each phase at rank 0 when it is over: what is measured until then is not
 	// lost if a later one fails.
-	Each func(Outcome) error
+	Each func(PhaseOutcome) error
 }
 
 // errSilent ends what a rank does in a phase in which it is killed.
@@ -62,8 +62,8 @@ type Episode struct {
 	CombineBandwidth  float64 `json:"combine_gb_per_s"`
 }
 
-// Outcome sums up a phase over all ranks. It is at rank 0.
-type Outcome struct {
+// PhaseOutcome sums up a phase over all ranks. It is at rank 0.
+type PhaseOutcome struct {
 	Present  []int     `json:"present"`
 	Masked   []int     `json:"masked"` // dead at the end of the phase
 	Killed   []int     `json:"killed"` // found dead in it
@@ -89,7 +89,7 @@ type player struct {
 }
 
 // Play plays the plan at this rank. All ranks of the world call it.
-func (e Elastic) Play(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig) ([]Outcome, error) {
+func (e Elastic) Play(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig) ([]PhaseOutcome, error) {
 	if n := PlanRanks(e.Plan); n > w.Size() {
 		return nil, fault.New(fault.Usage, "the plan has %d ranks, and there are %d", n,
 			w.Size()).WithHint("run it with -n %d", n)
@@ -106,7 +106,7 @@ func (e Elastic) Play(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig) (
 	if err := CheckRoom(w, w.Size(), send+2*recv); err != nil {
 		return nil, err
 	}
-	var list []Outcome
+	var list []PhaseOutcome
 	for i, phase := range e.Plan {
 		w.Phase(fmt.Sprintf("%d of the plan", i+1)) // failures name it behind the word phase
 		p.at = i
@@ -128,7 +128,7 @@ func (e Elastic) Play(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig) (
 }
 
 // phase plays one phase.
-func (p *player) phase(phase PlanPhase) (o Outcome, err error) {
+func (p *player) phase(phase PlanPhase) (o PhaseOutcome, err error) {
 	me := p.w.Rank()
 	mine := Episode{Present: slices.Contains(phase.Ranks, me)}
 	// who comes back is new

@@ -23,7 +23,7 @@ import (
 const patience = 3 * time.Second
 
 // playPlan plays a plan at its ranks in this process, and returns the outcome of each phase.
-func playPlan(t *testing.T, text string) (outcomes []Outcome) {
+func playPlan(t *testing.T, text string) (outcomes []PhaseOutcome) {
 	t.Helper()
 	plan, err := ParsePlan(text)
 	must.Do(t, err)
@@ -33,8 +33,8 @@ func playPlan(t *testing.T, text string) (outcomes []Outcome) {
 		Spec: spec(t, moe.Shape{Ranks: n, Tokens: 8, Hidden: 128, Experts: 2, TopK: min(4, 2*n)}, moe.FP8, moe.Routing{Family: "distinct", Seed: 1}, 0),
 	}
 	engine := &traffictest.Engine{}
-	var each []Outcome // as they come
-	e.Each = func(o Outcome) error { each = append(each, o); return nil }
+	var each []PhaseOutcome // as they come
+	e.Each = func(o PhaseOutcome) error { each = append(each, o); return nil }
 	defer func() {
 		if len(each) != len(outcomes) {
 			t.Errorf("%d of %d phases were handed on when they were over", len(each), len(outcomes))
@@ -75,7 +75,7 @@ func TestDeaths(t *testing.T) {
 }
 
 func TestPlans(t *testing.T) {
-	played := map[string][]Outcome{}
+	played := map[string][]PhaseOutcome{}
 	for _, name := range []string{"static", "grow", "steps", "replace", "shrink", "single"} {
 		played[name] = playPlan(t, name)
 		for i, o := range played[name] {

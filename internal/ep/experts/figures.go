@@ -12,9 +12,9 @@ import (
 	"perigee/spmd"
 )
 
-// Figures sum up the logs of all ranks of one measurement. Times are in microseconds, rates in 1e9 bytes
+// PlaneFigures sum up the logs of all ranks of one measurement. Times are in microseconds, rates in 1e9 bytes
 // per second. They are part of results, under values.ep.
-type Figures struct {
+type PlaneFigures struct {
 	Mode  string `json:"mode"`
 	Entry string `json:"entry"` // steady, fresh or moving
 
@@ -154,7 +154,7 @@ func decodePiece(message []byte, ranks int) (*rankPiece, error) {
 // gather brings the logs of all ranks, but for so many iterations at their beginning, to rank 0, adds them to what it
 // keeps of a measurement, and works out the figures of all played iterations there. Elsewhere it returns nil. Waits and
 // NICs of a log are those of all iterations so far.
-func (p *Plane) gather(t *tally, log *Log, without, played int) (*Figures, error) {
+func (p *Plane) gather(t *tally, log *Log, without, played int) (*PlaneFigures, error) {
 	messages, err := p.world.All().Gather(0, log.encode(without))
 	if err != nil || p.me != 0 {
 		return nil, err
@@ -189,7 +189,7 @@ func (p *Plane) gather(t *tally, log *Log, without, played int) (*Figures, error
 
 // doubt says so where steady iterations show what fresh ones before them did not: a rank that was held up for a while,
 // as it happens, or where one pair is slow a rank that has no part in it, since waits pass on between iterations.
-func (p *Plane) doubt(mode Mode, entry Entry, f *Figures) {
+func (p *Plane) doubt(mode Mode, entry Entry, f *PlaneFigures) {
 	switch named, known := p.named[mode]; {
 	case entry == Fresh && p.named == nil:
 		p.named = map[Mode]string{mode: f.Named}
@@ -203,7 +203,7 @@ func (p *Plane) doubt(mode Mode, entry Entry, f *Figures) {
 
 // slower says so where steady iterations take far longer than fresh ones before them on hosts with fewer CPUs than
 // ranks. It gives no reason elsewhere: one may be in the fabric.
-func (p *Plane) slower(mode Mode, entry Entry, f *Figures, hosts []spmd.Host) {
+func (p *Plane) slower(mode Mode, entry Entry, f *PlaneFigures, hosts []spmd.Host) {
 	const far = 1.3
 	switch fresh := p.fresh[mode]; {
 	case entry == Fresh && p.fresh == nil:
@@ -232,7 +232,7 @@ func summarize(ranks []RankFigures, value func(RankFigures) float64) Summary {
 func microseconds(ns int64) float64 { return float64(ns) / 1e3 }
 
 // count adds bytes and rates.
-func (f *Figures) count(mode Mode, s Spec, census *moe.Census) {
+func (f *PlaneFigures) count(mode Mode, s Spec, census *moe.Census) {
 	hidden, payload := s.Selection.Hidden, s.Payload.TokenBytes(s.Selection.Hidden)
 	row, tokens := 2*int64(hidden), float64(s.Selection.Tokens)
 	n := float64(len(f.Ranks))
@@ -277,7 +277,7 @@ func rate(bytes, us float64) float64 {
 }
 
 // wait fills the wait matrices, means of so many iterations, and the verdict.
-func (f *Figures) wait(mode Mode, ranks []*rankPiece, played int, hosts []string) {
+func (f *PlaneFigures) wait(mode Mode, ranks []*rankPiece, played int, hosts []string) {
 	for kind, name := range kindNames {
 		if !mode.has(kind) {
 			continue

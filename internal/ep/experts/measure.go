@@ -11,7 +11,7 @@ import (
 // Measure plays iterations that do not count and n that do, after the first dispatch. The figures are at rank 0;
 // elsewhere it returns nil. With save, which all ranks have or none, iterations that take long are played in pieces,
 // and after each but the last rank 0 calls it with the figures so far.
-func (p *Plane) Measure(mode Mode, warmup, n int, entry Entry, save func(*Figures) error) (*Figures, error) {
+func (p *Plane) Measure(mode Mode, warmup, n int, entry Entry, save func(*PlaneFigures) error) (*PlaneFigures, error) {
 	if _, err := p.Play(mode, warmup, entry, false); err != nil {
 		return nil, err
 	}
@@ -20,8 +20,8 @@ func (p *Plane) Measure(mode Mode, warmup, n int, entry Entry, save func(*Figure
 
 // measure is Measure after the warm-up, where an iteration takes so many nanoseconds at least.
 func (p *Plane) measure(
-	mode Mode, warmup, n int, entry Entry, pace int64, save func(*Figures) error,
-) (*Figures, error) {
+	mode Mode, warmup, n int, entry Entry, pace int64, save func(*PlaneFigures) error,
+) (*PlaneFigures, error) {
 	var m measured
 	var saving int64 // the shortest time that saving a piece took: most of it does not depend on how long a piece is
 	t := &tally{mode: mode, entry: entry}

@@ -80,7 +80,7 @@ func TestLengthOfPieces(t *testing.T) {
 var firstPiece = map[Entry]int{Steady: 3, Fresh: 1, Moving: 1}
 
 // pieces measures 80 iterations at two ranks, in two pieces: they are believed to take 40 ms at first.
-func pieces(t *testing.T, entry Entry, save func(*Figures), before func(p *Plane)) (last *Figures, errs []error) {
+func pieces(t *testing.T, entry Entry, save func(*PlaneFigures), before func(p *Plane)) (last *PlaneFigures, errs []error) {
 	t.Helper()
 	s := spec(t, moe.Shape{Ranks: 2, Tokens: 4, Hidden: 128, Experts: 2, TopK: 2}, moe.FP8, moe.Routing{Family: "uniform"}, 0)
 	errs = play(t, s, func(p *Plane) error {
@@ -88,7 +88,7 @@ func pieces(t *testing.T, entry Entry, save func(*Figures), before func(p *Plane
 			return err
 		}
 		before(p)
-		f, err := p.measure(EndToEnd, 0, 80, entry, int64(40*time.Millisecond), func(f *Figures) error {
+		f, err := p.measure(EndToEnd, 0, 80, entry, int64(40*time.Millisecond), func(f *PlaneFigures) error {
 			save(f)
 			return nil
 		})
@@ -119,8 +119,8 @@ func (f failing) Run(ctl nixl.Control, n int, times []nixl.Times) error {
 // A rank that fails in the second piece leaves the figures of the first.
 func TestFailureLeavesPieces(t *testing.T) {
 	for _, entry := range []Entry{Steady, Fresh, Moving} {
-		var saved *Figures
-		_, errs := pieces(t, entry, func(f *Figures) { saved = f }, func(p *Plane) {
+		var saved *PlaneFigures
+		_, errs := pieces(t, entry, func(f *PlaneFigures) { saved = f }, func(p *Plane) {
 			left := 60
 			for parity := range 2 {
 				if o := &p.ops[dispatching]; p.me == 1 {
@@ -141,7 +141,7 @@ func TestFailureLeavesPieces(t *testing.T) {
 func TestFiguresOfPieces(t *testing.T) {
 	for _, entry := range []Entry{Steady, Fresh, Moving} {
 		var first []float64
-		last, errs := pieces(t, entry, func(f *Figures) { first = f.MostUS }, func(*Plane) {})
+		last, errs := pieces(t, entry, func(f *PlaneFigures) { first = f.MostUS }, func(*Plane) {})
 		must.Do(t, errs...)
 		if n := firstPiece[entry]; len(first) != n || len(last.MostUS) != 79 || last.Iterations != 79 || last.Asked != 0 ||
 			!slices.Equal(first, last.MostUS[:n]) {

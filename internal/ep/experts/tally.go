@@ -89,8 +89,8 @@ func (l *lists) tail() Tail {
 
 // figures works out all figures that need no bytes. The first iteration of each rank is left out, but not if it is the
 // only one. Waits cover all that were played.
-func (t *tally) figures(hosts []string, played int) *Figures {
-	f := &Figures{
+func (t *tally) figures(hosts []string, played int) *PlaneFigures {
+	f := &PlaneFigures{
 		Mode: t.mode.String(), Entry: t.entry.String(), Iterations: t.n, Waits: map[string][][]float64{},
 		LeastUS: t.least.came, MedianUS: t.median.came, MostUS: t.most.came,
 		Slowest: t.most.tail(), Typical: t.median.tail(), Fastest: t.least.tail(),

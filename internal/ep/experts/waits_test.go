@@ -210,7 +210,7 @@ func TestVerdictOfHalves(t *testing.T) {
 // What steady iterations show but fresh ones did not is said to be doubtful.
 func TestVerdictOfSteadyIterations(t *testing.T) {
 	measured := func(p *Plane, entry Entry, named string) string {
-		f := &Figures{Verdict: "dispatch: " + named, Named: named}
+		f := &PlaneFigures{Verdict: "dispatch: " + named, Named: named}
 		p.doubt(Dispatch, entry, f)
 		if doubted := strings.Contains(f.Verdict, "it may be chance"); doubted != (named != f.Named) {
 			t.Errorf("%q became %q", named, f.Verdict)
@@ -242,7 +242,7 @@ func TestSlowerSteadyIterations(t *testing.T) {
 		{14.5, 34.6, crowded, "; steady iterations took 2.4 times as long as fresh ones: b has 2 CPUs for 4 ranks, and ranks that poll"},
 		{14.5, 34.6, crowded[:1], ""}, {14.5, 18, crowded, ""}, {34.6, 14.5, crowded, ""}, {0, 34.6, crowded, ""},
 	} {
-		p, of := &Plane{}, func(us float64) *Figures { return &Figures{Latency: Summary{Avg: us}} }
+		p, of := &Plane{}, func(us float64) *PlaneFigures { return &PlaneFigures{Latency: Summary{Avg: us}} }
 		if first := of(c.fresh); c.fresh > 0 {
 			p.slower(EndToEnd, Fresh, first, c.hosts)
 			p.slower(Combine, Fresh, of(1), c.hosts)

@@ -13,8 +13,8 @@ type Point struct {
 	Seconds float64
 }
 
-// Line is the model seconds = Alpha + bytes/Rate fitted to a sweep.
-type Line struct {
+// SizeLine is the model seconds = Alpha + bytes/Rate fitted to a sweep.
+type SizeLine struct {
 	Alpha float64 // seconds
 	Rate  float64 // bytes per second
 	R2    float64 // share of the variance that the line explains
@@ -38,7 +38,7 @@ const (
 )
 
 // FitLine fits a line by least squares, and says where it does not hold.
-func FitLine(points []Point) (l Line) {
+func FitLine(points []Point) (l SizeLine) {
 	if len(points) < fewestRungs {
 		l.Refused = "too few sizes"
 		return l

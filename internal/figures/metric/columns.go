@@ -9,33 +9,33 @@ import (
 	"perigee/internal/result"
 )
 
-// Row is a sample in its result, of which conditions choose some.
-type Row struct {
+// SampleRow is a sample in its result, of which conditions choose some.
+type SampleRow struct {
 	Doc *result.Document
 	Sample
 }
 
 // columns are those of the samples of every metric.
-var columns = []expr.Column[Row]{
+var columns = []expr.Column[SampleRow]{
 	{Entry: expr.Entry{Name: "phase", Help: "of the run"}, Kind: expr.Text,
-		Of: func(r Row) expr.Cell { return expr.Cell{Kind: expr.Text, Text: r.Phase} }},
+		Of: func(r SampleRow) expr.Cell { return expr.Cell{Kind: expr.Text, Text: r.Phase} }},
 	{Entry: expr.Entry{Name: "pattern", Help: "name or number"}, Kind: expr.Either, Whole: true,
-		Of: func(r Row) expr.Cell {
+		Of: func(r SampleRow) expr.Cell {
 			if r.Pattern < 0 {
 				return expr.Cell{Empty: true}
 			}
 			return expr.Cell{Text: r.Doc.Patterns[r.Pattern].Name, Nums: []float64{float64(r.Pattern)}}
 		}},
-	count("rank", "", "initiator", func(r Row) int64 { return int64(r.Rank) }),
-	count("peer", "", "other end of the message", func(r Row) int64 { return int64(r.Peer) }),
-	count("block", "B", "bytes of a block", func(r Row) int64 { return r.Block }),
-	count("batch", "", "blocks at a time", func(r Row) int64 { return r.Batch }),
+	count("rank", "", "initiator", func(r SampleRow) int64 { return int64(r.Rank) }),
+	count("peer", "", "other end of the message", func(r SampleRow) int64 { return int64(r.Peer) }),
+	count("block", "B", "bytes of a block", func(r SampleRow) int64 { return r.Block }),
+	count("batch", "", "blocks at a time", func(r SampleRow) int64 { return r.Batch }),
 }
 
 // count is a column of whole numbers, empty where they are negative.
-func count(name, unit, help string, of func(Row) int64) expr.Column[Row] {
-	return expr.Column[Row]{Entry: expr.Entry{Name: name, Unit: unit, Help: help}, Kind: expr.Number, Whole: true,
-		Of: func(r Row) expr.Cell {
+func count(name, unit, help string, of func(SampleRow) int64) expr.Column[SampleRow] {
+	return expr.Column[SampleRow]{Entry: expr.Entry{Name: name, Unit: unit, Help: help}, Kind: expr.Number, Whole: true,
+		Of: func(r SampleRow) expr.Cell {
 			n := of(r)
 			if n < 0 {
 				return expr.Cell{Empty: true}
@@ -46,14 +46,14 @@ func count(name, unit, help string, of func(Row) int64) expr.Column[Row] {
 
 // IsColumn reports whether the samples of every metric have a column.
 func IsColumn(name string) bool {
-	return slices.ContainsFunc(columns, func(c expr.Column[Row]) bool { return c.Name == name })
+	return slices.ContainsFunc(columns, func(c expr.Column[SampleRow]) bool { return c.Name == name })
 }
 
 // Column returns a column of the samples of a metric. Those of a scenario's metric also have labels, of any name, and
 // those of counters of the network have some. A column that the metric lacks is an error of the kind Usage, with those
 // that it has.
-func Column(metric, name string, label bool) (*expr.Column[Row], error) {
-	i := slices.IndexFunc(columns, func(c expr.Column[Row]) bool { return c.Name == name })
+func Column(metric, name string, label bool) (*expr.Column[SampleRow], error) {
+	i := slices.IndexFunc(columns, func(c expr.Column[SampleRow]) bool { return c.Name == name })
 	if i >= 0 {
 		return &columns[i], nil
 	}
@@ -68,7 +68,8 @@ func Column(metric, name string, label bool) (*expr.Column[Row], error) {
 		return nil, fault.New(fault.Usage, "the samples have no column %q%s", name, value.Suggestion(name, names)).
 			WithHint("columns are %s; only a scenario's own metrics have others, see docs/thresholds.md", list(names))
 	}
-	return &expr.Column[Row]{Entry: expr.Entry{Name: name, Unit: "B"}, Kind: expr.Either, Of: func(r Row) expr.Cell {
+	entry := expr.Entry{Name: name, Unit: "B"}
+	return &expr.Column[SampleRow]{Entry: entry, Kind: expr.Either, Of: func(r SampleRow) expr.Cell {
 		text, ok := r.Labels[name]
 		if !ok {
 			return expr.Cell{Empty: true}

@@ -58,10 +58,10 @@ func parse(text string) (t Threshold, err error) {
 }
 
 // conditions is the language of what stands in braces behind a metric.
-func conditions(name string) *expr.Language[Row] {
-	return &expr.Language[Row]{
+func conditions(name string) *expr.Language[SampleRow] {
+	return &expr.Language[SampleRow]{
 		Operand: "a column such as phase, pattern or rank", Example: "rank = 2",
-		Find: func(column string, left bool) (*expr.Column[Row], error) {
+		Find: func(column string, left bool) (*expr.Column[SampleRow], error) {
 			return Column(name, column, left)
 		},
 	}

@@ -73,7 +73,7 @@ func (t Threshold) judgePath(d *result.Document) Outcome {
 		labels := result.Labels{"op": u.Op, "local": u.Local, "remote": u.Remote, "reach": u.Reach,
 			"transport": u.Transport, "device": u.Device, "how": u.How}
 		sample := Sample{Pattern: -1, Rank: -1, Peer: -1, Labels: labels}
-		if t.Where != nil && !t.Where.Match(Row{Doc: d, Sample: sample}) {
+		if t.Where != nil && !t.Where.Match(SampleRow{Doc: d, Sample: sample}) {
 			continue
 		}
 		o.Samples++

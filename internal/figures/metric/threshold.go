@@ -35,7 +35,7 @@ import (
 // ceiling stand for.
 type Threshold struct {
 	Metric string
-	Where  *expr.Condition[Row] // nil for all samples
+	Where  *expr.Condition[SampleRow] // nil for all samples
 	// Aggregate is min, max, mean, median, stddev, count, rate, or p and a number from 0 to 100.
 	Aggregate string
 	expr.Bound
@@ -100,7 +100,7 @@ func (t Threshold) ofCeiling(d *result.Document, s Sample) bool {
 
 // matches reports whether a sample fulfils the condition, whatever its phase.
 func (t Threshold) matches(d *result.Document, s Sample) bool {
-	return t.Where == nil || t.Where.Match(Row{Doc: d, Sample: s})
+	return t.Where == nil || t.Where.Match(SampleRow{Doc: d, Sample: s})
 }
 
 // within is the bound in the metric's unit; its limit is NaN where it is a part of something unknown.

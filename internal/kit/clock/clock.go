@@ -5,7 +5,7 @@
 // so the stamps of ranks of one host compare as they are. SleepUntil (sleep.go) ends late by less than a microsecond as
 // a rule, also on a busy machine: ranks that are to start together agree on an instant and sleep until it.
 //
-// A [Line] (line.go) holds what has been measured of one host's clock against the reference, which is that of rank 0's
+// A [ClockLine] (line.go) holds what has been measured of one host's clock against the reference, that of rank 0's
 // host: samples of the offset, each with an uncertainty. Two clocks differ by an offset, and drift apart. Between two
 // samples the offset is taken to change evenly, so a stamp that lies between them is put right for the drift as well.
 // Samples that lie close together show no drift but their errors, which would stretch the time between them: they are

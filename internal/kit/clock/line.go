@@ -25,14 +25,14 @@ func Apart(uncertainties []int64) int64 {
 	return most + second
 }
 
-// Line is the history of one clock. The zero value is the reference itself.
-type Line struct{ samples []Sample }
+// ClockLine is the history of one clock. The zero value is the reference itself.
+type ClockLine struct{ samples []Sample }
 
 // Add notes a sample, which must be later than all before it.
-func (l *Line) Add(s Sample) { l.samples = append(l.samples, s) }
+func (l *ClockLine) Add(s Sample) { l.samples = append(l.samples, s) }
 
 // Last returns the latest sample, or a zero one.
-func (l *Line) Last() Sample {
+func (l *ClockLine) Last() Sample {
 	if len(l.samples) == 0 {
 		return Sample{}
 	}
@@ -40,14 +40,14 @@ func (l *Line) Last() Sample {
 }
 
 // Len is the number of samples.
-func (l *Line) Len() int { return len(l.samples) }
+func (l *ClockLine) Len() int { return len(l.samples) }
 
 // Recent is the uncertainty of stamps between the two latest samples.
-func (l *Line) Recent() int64 { return l.UncertaintyAt(l.Last().AtNS) }
+func (l *ClockLine) Recent() int64 { return l.UncertaintyAt(l.Last().AtNS) }
 
 // OffsetAt returns what must be added to a stamp to put it on the reference's time
 // line. Before the first and after the last sample it is that sample's.
-func (l *Line) OffsetAt(ns int64) int64 {
+func (l *ClockLine) OffsetAt(ns int64) int64 {
 	after, _ := slices.BinarySearchFunc(l.samples, ns, func(s Sample, ns int64) int {
 		switch {
 		case s.AtNS < ns:
@@ -92,7 +92,7 @@ func join(a, b Sample) (drift, atA float64) {
 
 // UncertaintyAt is how far OffsetAt may be off: the worse of the samples
 // around the stamp.
-func (l *Line) UncertaintyAt(ns int64) int64 {
+func (l *ClockLine) UncertaintyAt(ns int64) int64 {
 	var worst int64
 	for i, s := range l.samples {
 		beforeLater := i+1 < len(l.samples) && l.samples[i+1].AtNS < ns
@@ -110,7 +110,7 @@ const minSpan = 100e6 // ns
 // DriftPPM is how fast the clock runs against the reference, in parts per million,
 // over all samples: positive if it is too slow. It is 0 where they lie too close
 // together to show one.
-func (l *Line) DriftPPM() float64 {
+func (l *ClockLine) DriftPPM() float64 {
 	if len(l.samples) < 2 {
 		return 0
 	}

@@ -17,7 +17,7 @@ func TestDriftingClock(t *testing.T) {
 		start := rapid.Int64Range(0, 1e15).Draw(t, "start")
 		truth := func(ns int64) int64 { return shift + int64(float64(ns-start)*ppm*1e-6) }
 
-		var l Line
+		var l ClockLine
 		at := start
 		for range rapid.IntRange(1, 6).Draw(t, "samples") {
 			wrong := rapid.Int64Range(-uncertainty, uncertainty).Draw(t, "wrong")
@@ -48,7 +48,7 @@ func TestDriftingClock(t *testing.T) {
 
 // Two samples that no errors explain are joined by the drift that they prove.
 func TestProvenDrift(t *testing.T) {
-	var l Line
+	var l ClockLine
 	l.Add(Sample{AtNS: 0, OffsetNS: 0, UncertaintyNS: 1000})
 	l.Add(Sample{AtNS: 1e9, OffsetNS: 5e6, UncertaintyNS: 1000}) // 5000 ppm
 	for ns, want := range map[int64]int64{1: 1005, 500e6: 2.5e6, 1e9: 5e6 - 1000} {
@@ -59,7 +59,7 @@ func TestProvenDrift(t *testing.T) {
 }
 
 func TestOutsideOfTheSamples(t *testing.T) {
-	var l Line
+	var l ClockLine
 	if l.OffsetAt(5) != 0 || l.UncertaintyAt(5) != 0 || l.DriftPPM() != 0 {
 		t.Error("a line without samples is not the reference")
 	}
@@ -78,7 +78,7 @@ func TestOutsideOfTheSamples(t *testing.T) {
 }
 
 func TestDriftPPM(t *testing.T) {
-	var l Line
+	var l ClockLine
 	l.Add(Sample{AtNS: 0, OffsetNS: 0})
 	l.Add(Sample{AtNS: 1000, OffsetNS: 1000})
 	if got := l.DriftPPM(); got != 0 {

@@ -4,8 +4,8 @@
 // Percentiles are of the nearest rank: a value of the trace, the smallest one that is not below so many of all.
 package figures
 
-// Figures are those of a trace. What a trace has not got, such as hash ids, is nil.
-type Figures struct {
+// TraceFigures are those of a trace. What a trace has not got, such as hash ids, is nil.
+type TraceFigures struct {
 	Name   string `json:"name"` // of the file
 	Format string `json:"format"`
 	Unit   string `json:"timestamp_unit"` // "s", "ms", or "date"

@@ -36,7 +36,7 @@ func read(t testing.TB, text string, blockTokens int64) *trace.Trace {
 // alone moves from one rank to one rank.
 var alone = model.Move{From: 1, To: 1}
 
-func of(t testing.TB, tr *trace.Trace, o Options) *Figures {
+func of(t testing.TB, tr *trace.Trace, o Options) *TraceFigures {
 	t.Helper()
 	o.Name = "f"
 	f, err := Of(tr, o)

@@ -27,13 +27,13 @@ type Options struct {
 // request that is left, and caches are empty then. Only the grid is that of all timestamps. No request left is an error
 // of the kind Input, as are bytes that do not fit 63 bits. Where the trace has hash ids, [trace.Trace.CheckBlocks]
 // comes before.
-func Of(t *trace.Trace, o Options) (*Figures, error) {
+func Of(t *trace.Trace, o Options) (*TraceFigures, error) {
 	requests, err := within(t.Requests, o)
 	if err != nil {
 		return nil, err
 	}
 	n := len(requests)
-	f := &Figures{Name: o.Name, Format: t.Format, Unit: t.Unit, UnitAssumed: !t.UnitFound, Notes: t.Notes,
+	f := &TraceFigures{Name: o.Name, Format: t.Format, Unit: t.Unit, UnitAssumed: !t.UnitFound, Notes: t.Notes,
 		Requests: n, Outside: len(t.Requests) - n, SpanS: seconds(requests[n-1].At)}
 	if f.Unit == "" {
 		f.Unit = "date"
@@ -238,7 +238,7 @@ func edge(half int) int64 {
 	return octave + octave/2*int64((half-1)%2)
 }
 
-// windowLengths are those of [Figures.Windows], of which a trace has those that are not longer than its span.
+// windowLengths are those of [TraceFigures.Windows], of which a trace has those that are not longer than its span.
 var windowLengths = []time.Duration{100 * time.Millisecond, time.Second, 10 * time.Second, time.Minute}
 
 // window is the busiest of a length, with what each one has that has anything.

@@ -34,11 +34,11 @@ type Schedule struct {
 // a part of a page and more begins at a page, and so does each of its descriptors that has a page and more.
 type Part struct {
 	From, To int
-	Runs     []Run
+	Runs     []DescriptorRun
 }
 
-// Run is a number of descriptors of equal length in bytes.
-type Run struct{ Count, Bytes int64 }
+// DescriptorRun is a number of descriptors of equal length in bytes.
+type DescriptorRun struct{ Count, Bytes int64 }
 
 // DefaultPool is Pool where that is 0: more than the caches of processors hold, as the KV cache of an engine is.
 const DefaultPool = 256 << 20
@@ -134,7 +134,7 @@ func (s Schedule) place(parts []Part, free [2][]int64) (at [][2]int64, fits bool
 			if p.Bytes() >= Guard {
 				start = pages(start)
 			}
-			end := p.lay(start, func(Run, int64, int64) {})
+			end := p.lay(start, func(DescriptorRun, int64, int64) {})
 			at[k][side], free[side][rank] = start, end
 			fits = fits && end <= cmp.Or(s.Pool, DefaultPool)
 		}
@@ -169,7 +169,7 @@ func (p Part) Bytes() (n int64) {
 
 // lay calls f for each run of a part that begins at an offset, with where the run's first descriptor lies and how far
 // apart its descriptors begin. It returns where the last one ends.
-func (p Part) lay(at int64, f func(r Run, at, step int64)) (end int64) {
+func (p Part) lay(at int64, f func(r DescriptorRun, at, step int64)) (end int64) {
 	for _, r := range p.Runs {
 		step := r.Bytes
 		if r.Bytes >= Guard {
@@ -183,7 +183,7 @@ func (p Part) lay(at int64, f func(r Run, at, step int64)) (end int64) {
 
 // descs are a part's descriptors from an offset on.
 func (p Part) descs(at int64) (list []nixl.Desc) {
-	p.lay(at, func(r Run, at, step int64) {
+	p.lay(at, func(r DescriptorRun, at, step int64) {
 		for k := range r.Count {
 			list = append(list, nixl.Desc{Off: at + k*step, Len: r.Bytes})
 		}
@@ -287,7 +287,7 @@ func (s Schedule) message(t int, p Part, side Side) Message {
 	for list[k].peer != int32(peer) {
 		k++
 	}
-	p.lay(list[k].at[side], func(r Run, at, step int64) {
+	p.lay(list[k].at[side], func(r DescriptorRun, at, step int64) {
 		if step == r.Bytes {
 			m.Pieces = append(m.Pieces, nixl.Desc{Off: at, Len: r.Count * r.Bytes})
 			return

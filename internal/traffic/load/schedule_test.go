@@ -28,7 +28,7 @@ func drawSchedule(t *rapid.T, ranks int) Schedule {
 				}
 				p := Part{From: from, To: to}
 				for range rapid.IntRange(1, 3).Draw(t, "runs") {
-					p.Runs = append(p.Runs, Run{rapid.Int64Range(1, 4).Draw(t, "count"), size.Draw(t, "bytes")})
+					p.Runs = append(p.Runs, DescriptorRun{rapid.Int64Range(1, 4).Draw(t, "count"), size.Draw(t, "bytes")})
 				}
 				transfers[i] = append(transfers[i], p)
 			}
@@ -147,10 +147,10 @@ func joined(list []nixl.Desc) (out []nixl.Desc) {
 // A prefill rank sends to two decode ranks, which fetch: the places and the laps are those worked out by hand.
 func TestScheduleByHand(t *testing.T) {
 	transfers := [][]Part{
-		{{0, 1, []Run{{2, 100}}}},           // sent from 0, received at 0
-		{{0, 2, []Run{{1, 10}, {2, 5000}}}}, // begins at the next page; its descriptors of 5000 at pages
-		{{0, 1, []Run{{1, 50}}}},            // right behind
-		{{0, 1, []Run{{1, 8000}}}},          // does not fit behind: a lap begins
+		{{0, 1, []DescriptorRun{{2, 100}}}},           // sent from 0, received at 0
+		{{0, 2, []DescriptorRun{{1, 10}, {2, 5000}}}}, // begins at the next page; its descriptors of 5000 at pages
+		{{0, 1, []DescriptorRun{{1, 50}}}},            // right behind
+		{{0, 1, []DescriptorRun{{1, 8000}}}},          // does not fit behind: a lap begins
 	}
 	s, err := NewSchedule(Schedule{
 		Op: nixl.Read, Due: []int64{0, 0, 5, 9}, Pool: 28 << 10,
@@ -180,7 +180,7 @@ func TestScheduleByHand(t *testing.T) {
 
 // Equal keys are equal transfers.
 func TestScheduleKeys(t *testing.T) {
-	transfers := []Run{{2, 8}, {2, 8}, {1, 16}, {2, 8}}
+	transfers := []DescriptorRun{{2, 8}, {2, 8}, {1, 16}, {2, 8}}
 	s, err := NewSchedule(Schedule{
 		Due: make([]int64, 4), Pool: 16,
 		Parts: func(list []Part, k int) []Part { return append(list, Part{0, 1, transfers[k : k+1]}) },
@@ -202,7 +202,7 @@ func TestScheduleRefuses(t *testing.T) {
 	one := func(p ...Part) func([]Part, int) []Part {
 		return func(list []Part, _ int) []Part { return append(list, p...) }
 	}
-	for _, parts := range [][]Part{{{0, 1, []Run{{10, 1}}}}, {{0, 1, []Run{{5, 1}}}, {1, 1, []Run{{5, 1}}}}} {
+	for _, parts := range [][]Part{{{0, 1, []DescriptorRun{{10, 1}}}}, {{0, 1, []DescriptorRun{{5, 1}}}, {1, 1, []DescriptorRun{{5, 1}}}}} {
 		_, err := NewSchedule(Schedule{Due: []int64{0}, Pool: 9, Parts: one(parts...)}, 2)
 		if err == nil || fault.KindOf(err) != fault.Input ||
 			!strings.Contains(err.Error(), "a pool of 9 bytes cannot hold transfer 0 at a rank: wanted at least 10,") {
@@ -212,7 +212,7 @@ func TestScheduleRefuses(t *testing.T) {
 	if err := (Schedule{}).Check(2); fault.KindOf(err) != fault.Script {
 		t.Errorf("%v", err)
 	}
-	s, _ := NewSchedule(Schedule{Due: []int64{0}, Parts: one(Part{0, 1, []Run{{1, DefaultPool + 1}}})}, 2)
+	s, _ := NewSchedule(Schedule{Due: []int64{0}, Parts: one(Part{0, 1, []DescriptorRun{{1, DefaultPool + 1}}})}, 2)
 	if got := s.Needs(2, 0)[1].Recv[nixl.DRAM]; got != DefaultPool+1 {
 		t.Errorf("a transfer larger than the usual pool has %d bytes", got)
 	}
@@ -243,7 +243,7 @@ func TestScheduleDigest(t *testing.T) {
 	for _, s := range []struct {
 		due  int64
 		part Part
-	}{{0, Part{0, 1, []Run{{2, 4}}}}, {1, Part{0, 1, []Run{{2, 4}}}}, {0, Part{1, 0, []Run{{2, 4}}}}, {0, Part{0, 1, []Run{{4, 2}}}}} {
+	}{{0, Part{0, 1, []DescriptorRun{{2, 4}}}}, {1, Part{0, 1, []DescriptorRun{{2, 4}}}}, {0, Part{1, 0, []DescriptorRun{{2, 4}}}}, {0, Part{0, 1, []DescriptorRun{{4, 2}}}}} {
 		made, err := NewSchedule(Schedule{
 			Due: []int64{s.due}, Parts: func(list []Part, _ int) []Part { return append(list, s.part) },
 		}, 2)
@@ -260,7 +260,7 @@ func BenchmarkSchedule(b *testing.B) {
 	const ranks, count, tp = 16384, 12000, 8
 	rng := rand.New(rand.NewPCG(1, 2))
 	from, to := rng.Perm(count), rng.Perm(count)
-	runs := []Run{{80, 1 << 20}}
+	runs := []DescriptorRun{{80, 1 << 20}}
 	for b.Loop() {
 		s, err := NewSchedule(Schedule{Op: nixl.Read, Due: make([]int64, count), Parts: func(list []Part, t int) []Part {
 			for k := range tp {

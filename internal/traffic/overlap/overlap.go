@@ -28,8 +28,8 @@ import (
 	"perigee/internal/traffic/series"
 )
 
-// Run is a run of a pattern.
-type Run struct {
+// PatternRun is a run of a pattern.
+type PatternRun struct {
 	*series.Run
 	Pattern int
 	Read    bool // the receivers initiate
@@ -65,7 +65,7 @@ type Timeline struct {
 // Mark sets the overlap of every message of n runs, each of which at returns. Those of the last time must be in front.
 // It looks at those only that may have met one that has come since. It returns why ctx has ended, if it has; then
 // messages lack their overlap.
-func (t *Timeline) Mark(ctx context.Context, n int, at func(i int) Run, hosts Hosts) error {
+func (t *Timeline) Mark(ctx context.Context, n int, at func(i int) PatternRun, hosts Hosts) error {
 	known := len(t.byEnd)
 	t.Changed = t.Changed[:0]
 	var fresh []*part
@@ -93,7 +93,7 @@ func (t *Timeline) Mark(ctx context.Context, n int, at func(i int) Run, hosts Ho
 }
 
 // meeting returns the parts of runs that meet windows.
-func (t *Timeline) meeting(w windows, at func(i int) Run) (list []*part) {
+func (t *Timeline) meeting(w windows, at func(i int) PatternRun) (list []*part) {
 	if len(w) == 0 {
 		return nil
 	}
@@ -114,7 +114,7 @@ func (t *Timeline) meeting(w windows, at func(i int) Run) (list []*part) {
 }
 
 // sort brings runs into the order of their ends, of which those from the known ones on may not be.
-func (t *Timeline) sort(known int, at func(i int) Run) {
+func (t *Timeline) sort(known int, at func(i int) PatternRun) {
 	byEnd := func(a, b int) int { return cmp.Compare(at(a).EndNS, at(b).EndNS) }
 	slices.SortFunc(t.byEnd[known:], byEnd)
 	if known > 0 && known < len(t.byEnd) { // most of what is known ended before
@@ -124,7 +124,7 @@ func (t *Timeline) sort(known int, at func(i int) Run) {
 }
 
 // endedAfter returns those of runs in the order of their ends that ended after an instant.
-func endedAfter(byEnd []int, ns int64, at func(i int) Run) []int {
+func endedAfter(byEnd []int, ns int64, at func(i int) PatternRun) []int {
 	from := sort.Search(len(byEnd), func(k int) bool { return at(byEnd[k]).EndNS > ns })
 	return byEnd[from:]
 }

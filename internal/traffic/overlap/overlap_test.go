@@ -23,13 +23,13 @@ type Pattern struct {
 
 // Mark marks the runs of all patterns together.
 func Mark(patterns []Pattern, hosts Hosts) {
-	var all []Run
+	var all []PatternRun
 	for i, p := range patterns {
 		for k := range p.Runs {
-			all = append(all, Run{&p.Runs[k], i, p.Read})
+			all = append(all, PatternRun{&p.Runs[k], i, p.Read})
 		}
 	}
-	new(Timeline).Mark(context.Background(), len(all), func(i int) Run { return all[i] }, hosts)
+	new(Timeline).Mark(context.Background(), len(all), func(i int) PatternRun { return all[i] }, hosts)
 }
 
 // single is one message of a pattern with a single initiator.
@@ -170,18 +170,18 @@ func markIsTheDefinition(rt *rapid.T) {
 // markInPieces marks runs as they come, in any order.
 func markInPieces(t *rapid.T, patterns []Pattern, hosts Hosts) {
 	const pieces = 3
-	var of [pieces][]Run
+	var of [pieces][]PatternRun
 	for i, p := range patterns {
 		for k := range p.Runs {
 			piece := rapid.IntRange(0, pieces-1).Draw(t, "piece")
-			of[piece] = append(of[piece], Run{&p.Runs[k], i, p.Read})
+			of[piece] = append(of[piece], PatternRun{&p.Runs[k], i, p.Read})
 		}
 	}
 	var line Timeline
-	var all []Run
+	var all []PatternRun
 	for _, some := range of {
 		all = append(all, some...)
-		line.Mark(context.Background(), len(all), func(i int) Run { return all[i] }, hosts)
+		line.Mark(context.Background(), len(all), func(i int) PatternRun { return all[i] }, hosts)
 	}
 }
 
@@ -320,8 +320,8 @@ func TestMarkEnds(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("interrupted"))
 	a, b := single(0, 1, 0, 10), single(0, 1, 5, 15)
-	all := []Run{{Run: &a}, {Run: &b, Pattern: 1}}
-	err := new(Timeline).Mark(ctx, len(all), func(i int) Run { return all[i] }, Hosts{Of: []int{0, 0}})
+	all := []PatternRun{{Run: &a}, {Run: &b, Pattern: 1}}
+	err := new(Timeline).Mark(ctx, len(all), func(i int) PatternRun { return all[i] }, Hosts{Of: []int{0, 0}})
 	if err == nil || err.Error() != "interrupted" {
 		t.Errorf("got %v", err)
 	}

@@ -12,7 +12,7 @@ import (
 // no barrier may be so far apart that a run, from the first to the last of them, lasts as long as thousands of others;
 // its parts do not.
 type part struct {
-	Run
+	PatternRun
 	run    int // number of the run
 	ranks  []series.RankRun
 	span                        // of all of them
@@ -21,7 +21,7 @@ type part struct {
 }
 
 // appendParts appends the parts of a run.
-func appendParts(all []*part, number int, r Run) []*part {
+func appendParts(all []*part, number int, r PatternRun) []*part {
 	spans := make([]span, 0, len(r.Ranks))
 	latest, earliest := span{}, int64(0) // the latest start, the earliest end
 	for i, k := range r.Ranks {
@@ -33,7 +33,7 @@ func appendParts(all []*part, number int, r Run) []*part {
 		latest.start, latest.end, earliest = max(latest.start, s.start), max(latest.end, s.end), min(earliest, s.end)
 	}
 	if latest.start <= earliest { // all at once
-		return append(all, &part{Run: r, run: number, ranks: r.Ranks, span: span{r.StartNS, latest.end}})
+		return append(all, &part{PatternRun: r, run: number, ranks: r.Ranks, span: span{r.StartNS, latest.end}})
 	}
 	order := make([]int, len(spans))
 	for i := range order {
@@ -43,7 +43,7 @@ func appendParts(all []*part, number int, r Run) []*part {
 	var last *part
 	for _, i := range order {
 		if s := spans[i]; last == nil || s.start > last.end {
-			last = &part{Run: r, run: number, span: s}
+			last = &part{PatternRun: r, run: number, span: s}
 			all = append(all, last)
 		}
 		last.ranks, last.end = append(last.ranks, r.Ranks[i]), max(last.end, spans[i].end)

@@ -50,7 +50,7 @@ type Timed struct {
 //
 // The posting thread calls take from time to time with what is done since. take must be quick, and must not keep the
 // slice. Meanwhile other goroutines may use the world, for collectives and to compare clocks, but not the session.
-func (p *Plan) Follow(o Pace, take func([]Timed)) error {
+func (p *LoadPlan) Follow(o Pace, take func([]Timed)) error {
 	if err := p.Usable(); err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (p *Plan) Follow(o Pace, take func([]Timed)) error {
 // follower is a rank's posting thread. Times that are not said to be common are of the host's clock.
 type follower struct {
 	Pace
-	p         *Plan
+	p         *LoadPlan
 	part      *part
 	due       []int64
 	requests  *requests
@@ -129,7 +129,7 @@ const (
 	afresh, longestSleep = int64(time.Millisecond), int64(100 * time.Millisecond)
 )
 
-func newFollower(p *Plan, k *part, s load.Schedule, o Pace, take func([]Timed)) *follower {
+func newFollower(p *LoadPlan, k *part, s load.Schedule, o Pace, take func([]Timed)) *follower {
 	w := p.s.World()
 	r := p.requests
 	f := &follower{
@@ -408,7 +408,7 @@ func (f *follower) abandon() {
 // VerifySchedule lets a plan of a [load.Schedule] move known bytes, as many transfers at a time as share no memory, and
 // checks every byte that arrived, those beside them too. All ranks call it. progress, which may be nil, gets how many
 // transfers have been checked since its last call. Wrong bytes are an error as that of Verify.
-func VerifySchedule(p *Plan, progress func(transfers int)) error {
+func VerifySchedule(p *LoadPlan, progress func(transfers int)) error {
 	s, ok := p.Load.(load.Schedule)
 	if !ok {
 		return fault.New(fault.Script, "%s is no schedule", p.Label())
@@ -417,7 +417,7 @@ func VerifySchedule(p *Plan, progress func(transfers int)) error {
 	for i, end := range laps[min(1, len(laps)):] {
 		own := *p.Reserved
 		own.Load = s.Between(laps[i], end)
-		lap := &Plan{Reserved: &own, s: p.s}
+		lap := &LoadPlan{Reserved: &own, s: p.s}
 		if err := Fill(lap, i); err != nil {
 			return err
 		}

@@ -74,7 +74,7 @@ func (v *virtual) follow(t *testing.T, due []int64, bytes func(k int) int64, o P
 	t.Helper()
 	s, err := load.NewSchedule(load.Schedule{
 		Name: "hour", Due: due, Pool: 1 << 20, Parts: func(list []load.Part, k int) []load.Part {
-			return append(list, load.Part{From: 0, To: 1, Runs: []load.Run{{Count: 1, Bytes: bytes(k)}}})
+			return append(list, load.Part{From: 0, To: 1, Runs: []load.DescriptorRun{{Count: 1, Bytes: bytes(k)}}})
 		},
 	}, 2)
 	must.Do(t, err)
@@ -324,16 +324,16 @@ func TestFollowTimesOut(t *testing.T) {
 func handoffs(t testing.TB, op nixl.Op, transfers, ranks int, gap, pool int64) load.Schedule {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(7, 8))
-	sizes := make([]load.Run, transfers)
+	sizes := make([]load.DescriptorRun, transfers)
 	for k := range sizes {
-		sizes[k] = load.Run{Count: 1 + rng.Int64N(5), Bytes: 1 + rng.Int64N(9000)}
+		sizes[k] = load.DescriptorRun{Count: 1 + rng.Int64N(5), Bytes: 1 + rng.Int64N(9000)}
 	}
 	s, err := load.NewSchedule(load.Schedule{
 		Name: "hour", Op: op, Due: every(gap, transfers), Pool: pool, Parts: func(list []load.Part, k int) []load.Part {
 			half := ranks / 2
 			for i := range 1 + k%min(2, half) {
 				list = append(list, load.Part{From: (k + i) % half, To: half + k/2%half,
-					Runs: []load.Run{sizes[k], {Count: 1, Bytes: int64(i + 1)}}})
+					Runs: []load.DescriptorRun{sizes[k], {Count: 1, Bytes: int64(i + 1)}}})
 			}
 			return list
 		},

@@ -12,7 +12,7 @@ import (
 
 // maker prepares the batches of a part that is measured. Its caller holds the part's lane.
 type maker struct {
-	plan   *Plan
+	plan   *LoadPlan
 	part   *part
 	repeat Repeat
 	list   []load.Transfer

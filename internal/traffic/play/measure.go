@@ -78,7 +78,7 @@ func (l *laneTimes) take() (d series.Distribution) {
 // measureOwn runs a plan's lanes side by side, lets gather bring what this rank's lanes have measured to rank 0 from
 // time to time, and returns the rest of it, with all CPU time. All ranks call it; they begin when all are ready, and
 // return when all are through. Without gather the rest is all.
-func (p *Plan) measureOwn(r Repeat, gather gatherer) (*series.Distribution, error) {
+func (p *LoadPlan) measureOwn(r Repeat, gather gatherer) (*series.Distribution, error) {
 	if err := r.check(); err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ type gatherer func(mine *series.Distribution) (took int64, err error)
 const savePauses = 10
 
 // gatherWhile lets all ranks bring what is new to rank 0 until the lanes of all are through.
-func (p *Plan) gatherWhile(
+func (p *LoadPlan) gatherWhile(
 	lanes *sync.WaitGroup, take func() *series.Distribution, gather gatherer,
 ) error {
 	w := p.s.World()
@@ -187,7 +187,7 @@ const (
 )
 
 // measure is one lane's part: warm up, report ready, begin with the others, run.
-func (p *Plan) measure(k *part, r Repeat, kept *laneTimes, ready func(), begin <-chan struct{}) error {
+func (p *LoadPlan) measure(k *part, r Repeat, kept *laneTimes, ready func(), begin <-chan struct{}) error {
 	m := &maker{plan: p, part: k, repeat: r, list: p.Transfers(p.s.World().Rank(), k.Number)}
 	defer m.release()
 	batches, err := m.start()

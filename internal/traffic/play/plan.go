@@ -12,9 +12,9 @@ import (
 	"perigee/nixl"
 )
 
-// Plan is a prepared load at one rank. A rank that takes no part has a plan
+// LoadPlan is a prepared load at one rank. A rank that takes no part has a plan
 // too, which does nothing.
-type Plan struct {
+type LoadPlan struct {
 	*session.Reserved
 	s        *session.Session
 	parts    []*part   // that this rank posts, one per lane
@@ -39,12 +39,12 @@ type part struct {
 
 // Prepare makes plans for loads. Like all of a session's collectives it is called by all ranks with the same loads in
 // the same order. The errors are those of session.Reserve, and of the engine where it cannot prepare the requests.
-func Prepare(s *session.Session, loads []load.Load) ([]*Plan, error) {
+func Prepare(s *session.Session, loads []load.Load) ([]*LoadPlan, error) {
 	reserved, err := s.Reserve(loads)
 	if err != nil {
 		return nil, err
 	}
-	plans := make([]*Plan, len(reserved))
+	plans := make([]*LoadPlan, len(reserved))
 	for i, r := range reserved {
 		if plans[i], err = newPlan(s, r); err != nil {
 			return nil, err
@@ -56,7 +56,7 @@ func Prepare(s *session.Session, loads []load.Load) ([]*Plan, error) {
 // Apart makes plans of patterns that move the same bytes as the given ones, no two of them in the same memory, so that
 // what one of them leaves is still there when all have run. It returns nil where they do not fit into the memory of a
 // host or a GPU. Plans with storage operations stay as they are. All ranks call it.
-func Apart(s *session.Session, plans []*Plan) ([]*Plan, error) {
+func Apart(s *session.Session, plans []*LoadPlan) ([]*LoadPlan, error) {
 	list := slices.Clone(plans)
 	var patterns []load.Pattern
 	var at, numbers []int
@@ -94,7 +94,7 @@ func Apart(s *session.Session, plans []*Plan) ([]*Plan, error) {
 }
 
 // patternOf returns the pattern of a plan, if it is one without storage operations.
-func patternOf(p *Plan) (load.Pattern, bool) {
+func patternOf(p *LoadPlan) (load.Pattern, bool) {
 	l := p.Load
 	if c, ok := l.(load.Clocked); ok {
 		l = c.Load
@@ -104,7 +104,7 @@ func patternOf(p *Plan) (load.Pattern, bool) {
 }
 
 // New makes a plan of one load.
-func New(s *session.Session, l load.Load) (*Plan, error) {
+func New(s *session.Session, l load.Load) (*LoadPlan, error) {
 	plans, err := Prepare(s, []load.Load{l})
 	if err != nil {
 		return nil, err
@@ -114,8 +114,8 @@ func New(s *session.Session, l load.Load) (*Plan, error) {
 
 // newPlan prepares this rank's transfers on each lane where it posts something. A rank that only receives gets a plan
 // without parts, since it still takes part in barriers and verification.
-func newPlan(s *session.Session, r *session.Reserved) (*Plan, error) {
-	p := &Plan{Reserved: r, s: s}
+func newPlan(s *session.Session, r *session.Reserved) (*LoadPlan, error) {
+	p := &LoadPlan{Reserved: r, s: s}
 	_, p.clocked = r.Load.(load.Clocked)
 	if schedule, ok := r.Load.(load.Schedule); ok {
 		k := r.Lanes[0]
@@ -137,7 +137,7 @@ func newPlan(s *session.Session, r *session.Reserved) (*Plan, error) {
 	return p, nil
 }
 
-func (p *Plan) prepare(k *part) (nixl.Batch, error) {
+func (p *LoadPlan) prepare(k *part) (nixl.Batch, error) {
 	b, err := k.Batch(p.Transfers(p.s.World().Rank(), k.Number))
 	if err != nil {
 		return nil, fault.New(fault.KindOf(err), "prepare %s: %w", p.what(k), err)
@@ -146,7 +146,7 @@ func (p *Plan) prepare(k *part) (nixl.Batch, error) {
 }
 
 // what names a part in messages.
-func (p *Plan) what(k *part) string {
+func (p *LoadPlan) what(k *part) string {
 	switch {
 	case k.Number == load.Files:
 		return "storage_ops of " + p.Label()
@@ -157,7 +157,7 @@ func (p *Plan) what(k *part) string {
 }
 
 // Prep is how long the engine took to prepare this rank's transfers, in nanoseconds, without buffers and connections.
-func (p *Plan) Prep() (ns int64) {
+func (p *LoadPlan) Prep() (ns int64) {
 	for _, k := range p.parts {
 		ns += k.batch.Prep()
 	}
@@ -165,13 +165,13 @@ func (p *Plan) Prep() (ns int64) {
 }
 
 // Session is the session whose buffers the plan uses.
-func (p *Plan) Session() *session.Session { return p.s }
+func (p *LoadPlan) Session() *session.Session { return p.s }
 
 // TakesPart reports whether this rank is one of Ranks.
-func (p *Plan) TakesPart() bool { return contains(p.Ranks, p.s.World().Rank()) }
+func (p *LoadPlan) TakesPart() bool { return contains(p.Ranks, p.s.World().Rank()) }
 
 // Initiates reports whether this rank posts transfers or has a storage operation.
-func (p *Plan) Initiates() bool { return contains(p.Actors, p.s.World().Rank()) }
+func (p *LoadPlan) Initiates() bool { return contains(p.Actors, p.s.World().Rank()) }
 
 func contains(ranks []int, r int) bool {
 	_, ok := slices.BinarySearch(ranks, r)
@@ -180,12 +180,12 @@ func contains(ranks []int, r int) bool {
 
 // Barrier lets the ranks of the plan meet. At other ranks it does nothing. It fails when the job has failed, or at
 // --timeout.
-func (p *Plan) Barrier() error { return p.meet(p.Ranks) }
+func (p *LoadPlan) Barrier() error { return p.meet(p.Ranks) }
 
 // InitiatorsBarrier lets those ranks meet for which Initiates is true.
-func (p *Plan) InitiatorsBarrier() error { return p.meet(p.Actors) }
+func (p *LoadPlan) InitiatorsBarrier() error { return p.meet(p.Actors) }
 
-func (p *Plan) meet(ranks []int) error {
+func (p *LoadPlan) meet(ranks []int) error {
 	if !contains(ranks, p.s.World().Rank()) {
 		return nil
 	}
@@ -202,7 +202,7 @@ func (p *Plan) meet(ranks []int) error {
 
 // Usable returns an error if the plan can not be run now. All ranks get the same,
 // whether they take part or not.
-func (p *Plan) Usable() error {
+func (p *LoadPlan) Usable() error {
 	switch {
 	case p.released:
 		return fault.New(fault.Script, "%s: the plan has been released", p.Label())
@@ -213,7 +213,7 @@ func (p *Plan) Usable() error {
 }
 
 // checkRuns validates a number of runs.
-func (p *Plan) checkRuns(n int) error {
+func (p *LoadPlan) checkRuns(n int) error {
 	if n < 0 {
 		return fault.New(fault.Script, "%s: %d runs, want at least 0", p.Label(), n)
 	}
@@ -221,7 +221,7 @@ func (p *Plan) checkRuns(n int) error {
 }
 
 // runnable is Usable for what moves all transfers at once.
-func (p *Plan) runnable() error {
+func (p *LoadPlan) runnable() error {
 	if p.requests != nil {
 		return fault.New(fault.Script, "%s: a schedule is followed (Plan.Follow), not run", p.Label())
 	}
@@ -230,7 +230,7 @@ func (p *Plan) runnable() error {
 
 // Last returns the stamps of this rank's last run on the plan's first lane, and
 // its transfers in their order; ok is false if it has not run it.
-func (p *Plan) Last() (t nixl.Times, posts []load.Post, ok bool) {
+func (p *LoadPlan) Last() (t nixl.Times, posts []load.Post, ok bool) {
 	if len(p.parts) == 0 || p.parts[0].last == nil || p.parts[0].Number == load.Files {
 		return t, nil, false
 	}
@@ -239,7 +239,7 @@ func (p *Plan) Last() (t nixl.Times, posts []load.Post, ok bool) {
 
 // TakeLogs returns what this rank recorded since the last call, by lane in the
 // order of the load's lanes.
-func (p *Plan) TakeLogs() [][]series.Logged {
+func (p *LoadPlan) TakeLogs() [][]series.Logged {
 	logs := make([][]series.Logged, len(p.Reserved.Lanes))
 	for i, b := range p.Reserved.Lanes {
 		for _, k := range p.parts {
@@ -253,7 +253,7 @@ func (p *Plan) TakeLogs() [][]series.Logged {
 
 // Release frees the prepared transfers. What has been recorded can still be
 // collected.
-func (p *Plan) Release() error {
+func (p *LoadPlan) Release() error {
 	if p.released {
 		return nil
 	}
@@ -287,7 +287,7 @@ type way struct {
 
 // Warmup runs plans, n times each, until this rank has reached each of its
 // peers at least once in each way. The times are not kept. Files are left alone.
-func Warmup(plans []*Plan, n int) error {
+func Warmup(plans []*LoadPlan, n int) error {
 	seen := map[way]bool{}
 	for _, p := range plans {
 		if err := p.checkRuns(n); err != nil {
@@ -307,7 +307,7 @@ func Warmup(plans []*Plan, n int) error {
 }
 
 // freshFor reports whether a part takes a way that none before it took, and notes its ways.
-func (k *part) freshFor(seen map[way]bool, p *Plan) (fresh bool) {
+func (k *part) freshFor(seen map[way]bool, p *LoadPlan) (fresh bool) {
 	if k.Number == load.Files {
 		return false
 	}
@@ -323,7 +323,7 @@ func (k *part) freshFor(seen map[way]bool, p *Plan) (fresh bool) {
 }
 
 // mem is the kind of memory that a part moves bytes of.
-func (p *Plan) mem(k *part) nixl.Mem {
+func (p *LoadPlan) mem(k *part) nixl.Mem {
 	sent, received := p.Messages(p.s.World().Rank(), k.Number)
 	for _, m := range slices.Concat(sent, received) {
 		return m.Mem

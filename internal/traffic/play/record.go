@@ -36,7 +36,7 @@ func (c *Collected) Add(more Collected) {
 
 // Collect gathers the recorded runs of plans, each of them once, in their order. A plan that is there twice, or that
 // the ranks have not run equally often, is an error of the kind Script.
-func Collect(s *session.Session, plans []*Plan) ([]Collected, error) {
+func Collect(s *session.Session, plans []*LoadPlan) ([]Collected, error) {
 	w := s.World()
 	// The runs lie between the last comparison of the clocks and this one.
 	if err := w.SyncClocks(); err != nil {
@@ -69,7 +69,7 @@ func Collect(s *session.Session, plans []*Plan) ([]Collected, error) {
 // gather takes the logs of plans to rank 0, by rank, then by plan and lane, and what each rank has seen of its
 // threads. The other ranks get nil, and not before rank 0 has all: what they do wrong next ends the job, and rank 0
 // keeps what it has.
-func gather(s *session.Session, plans []*Plan) (looks [][]series.Look, logs [][][]series.Logged, err error) {
+func gather(s *session.Session, plans []*LoadPlan) (looks [][]series.Look, logs [][][]series.Logged, err error) {
 	w := s.World()
 	var mine []series.Log
 	for _, p := range plans {
@@ -95,7 +95,7 @@ func gather(s *session.Session, plans []*Plan) (looks [][]series.Look, logs [][]
 	return looks, logs, nil
 }
 
-func shapes(plans []*Plan, rank int) (list []series.Shape) {
+func shapes(plans []*LoadPlan, rank int) (list []series.Shape) {
 	var posts []load.Post
 	for _, p := range plans {
 		for _, b := range p.Reserved.Lanes {
@@ -123,7 +123,7 @@ type recorded struct {
 }
 
 // assemble joins the runs of all ranks of one plan.
-func assemble(w *spmd.World, p *Plan, log func(rank, lane int) []series.Logged) (c Collected, err error) {
+func assemble(w *spmd.World, p *LoadPlan, log func(rank, lane int) []series.Logged) (c Collected, err error) {
 	var messages []recorded
 	for _, rank := range p.Actors {
 		for i, b := range p.Reserved.Lanes {
@@ -141,7 +141,7 @@ func assemble(w *spmd.World, p *Plan, log func(rank, lane int) []series.Logged) 
 }
 
 // join makes runs of the parts of all initiators. mixed is as in Collected.
-func join(w *spmd.World, p *Plan, parts []recorded) (runs []series.Run, mixed string, err error) {
+func join(w *spmd.World, p *LoadPlan, parts []recorded) (runs []series.Run, mixed string, err error) {
 	if len(parts) == 0 {
 		return nil, "", nil
 	}
@@ -206,7 +206,7 @@ func (k recorded) storageRuns(w *spmd.World) (list []series.StorageRun) {
 
 // Measure runs a plan repeatedly and joins what the lanes of all ranks measured. The fields
 // that describe the load are the caller's to fill in.
-func Measure(p *Plan, r Repeat) (*series.Measurement, error) {
+func Measure(p *LoadPlan, r Repeat) (*series.Measurement, error) {
 	w := p.Session().World()
 	j := &joined{plan: p, repeat: r, ranks: make([]series.Distribution, w.Size())}
 	var meanwhile gatherer
@@ -234,7 +234,7 @@ func Measure(p *Plan, r Repeat) (*series.Measurement, error) {
 
 // joined is what the lanes of all ranks have measured so far, at rank 0.
 type joined struct {
-	plan   *Plan
+	plan   *LoadPlan
 	repeat Repeat
 	lanes  int // of all ranks
 	ranks  []series.Distribution

@@ -33,7 +33,7 @@ type repeat struct {
 	Repeat
 }
 
-func (l *lanes) plan(c repeat) (*Plan, error) {
+func (l *lanes) plan(c repeat) (*LoadPlan, error) {
 	one, err := l.Case(c.Block, c.Batch)
 	if err != nil {
 		return nil, err

@@ -88,28 +88,28 @@ func TestCollectRefuses(t *testing.T) {
 	both := fromRows(t, []int64{0, 9}, []int64{9, 0})
 	for _, c := range []struct {
 		name string
-		body func(w *spmd.World, s *session.Session, plans []*Plan) error
+		body func(w *spmd.World, s *session.Session, plans []*LoadPlan) error
 		want string
 	}{
-		{"uneven runs", func(w *spmd.World, s *session.Session, plans []*Plan) error {
+		{"uneven runs", func(w *spmd.World, s *session.Session, plans []*LoadPlan) error {
 			if err := plans[0].Run(2+w.Rank(), true); err != nil {
 				return err
 			}
 			_, err := Collect(s, plans)
 			return err
 		}, "a: rank 0 has run it 2 times since the last collect, rank 1 3 times"},
-		{"a plan twice", func(w *spmd.World, s *session.Session, plans []*Plan) error {
-			_, err := Collect(s, []*Plan{plans[0], plans[1], plans[0]})
+		{"a plan twice", func(w *spmd.World, s *session.Session, plans []*LoadPlan) error {
+			_, err := Collect(s, []*LoadPlan{plans[0], plans[1], plans[0]})
 			return err
 		}, "collect: a is there twice"},
-		{"other plans", func(w *spmd.World, s *session.Session, plans []*Plan) error {
+		{"other plans", func(w *spmd.World, s *session.Session, plans []*LoadPlan) error {
 			if err := errors.Join(plans[0].Run(1, true), plans[1].Run(1, true)); err != nil {
 				return err
 			}
 			_, err := Collect(s, plans[w.Rank():][:1])
 			return err
 		}, "collect: times from rank 1: it collects other plans"},
-		{"fewer plans", func(w *spmd.World, s *session.Session, plans []*Plan) error {
+		{"fewer plans", func(w *spmd.World, s *session.Session, plans []*LoadPlan) error {
 			_, err := Collect(s, plans[w.Rank():])
 			return err
 		}, "collect: times from rank 1: it collects other plans"},

@@ -15,7 +15,7 @@ import (
 // Run runs this rank's transfers n times. The parts of a run on different lanes, such as messages and a storage
 // operation, start together, and the next run begins when all are through. With record set the stamps of each run
 // are kept for Collect.
-func (p *Plan) Run(n int, record bool) error {
+func (p *LoadPlan) Run(n int, record bool) error {
 	if err := p.checkRuns(n); err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (b before) next() before { return before{phase: b.phase} }
 
 // agree takes note of the barrier that this rank has left, and agrees on an instant with the other initiators if
 // the plan starts by the clock.
-func (p *Plan) agree() (b before, err error) {
+func (p *LoadPlan) agree() (b before, err error) {
 	p.disturb()
 	b.left, b.gap, p.gap, b.phase = p.s.TakeExit(), p.gap, false, p.s.World().CurrentPhase()
 	if !p.clocked {
@@ -65,10 +65,10 @@ func (p *Plan) agree() (b before, err error) {
 
 // MarkGap notes that something was done that takes time between two runs, such as filling the buffers or
 // saving what was recorded.
-func (p *Plan) MarkGap() { p.gap = true }
+func (p *LoadPlan) MarkGap() { p.gap = true }
 
 // await returns when the instant agreed on has come, and notes if it had passed before.
-func (b *before) await(p *Plan) (err error) {
+func (b *before) await(p *LoadPlan) (err error) {
 	if b.agreed.NS != 0 {
 		b.agreed.Late, err = p.s.Await(b.agreed)
 	}
@@ -76,7 +76,7 @@ func (b *before) await(p *Plan) (err error) {
 }
 
 // runTogether runs all parts once: the first one here, unless it is for files, the others beside it.
-func (p *Plan) runTogether(record bool, b before) error {
+func (p *LoadPlan) runTogether(record bool, b before) error {
 	here := p.parts[0]
 	if here.Number == load.Files {
 		here = nil
@@ -96,7 +96,7 @@ func (p *Plan) runTogether(record bool, b before) error {
 }
 
 // start runs a part once in its own goroutine.
-func (p *Plan) start(k *part, record bool, b before) {
+func (p *LoadPlan) start(k *part, record bool, b before) {
 	k.running = make(chan error, 1)
 	done := k.running
 	k.Running.Go(func() {
@@ -106,7 +106,7 @@ func (p *Plan) start(k *part, record bool, b before) {
 }
 
 // join waits for the parts that start started, except one. It returns the first error.
-func (p *Plan) join(except *part) (err error) {
+func (p *LoadPlan) join(except *part) (err error) {
 	for _, k := range p.parts {
 		if k == except || k.running == nil {
 			continue
@@ -121,7 +121,7 @@ func (p *Plan) join(except *part) (err error) {
 
 // runPart runs a part n times, the first of them after what is in b. Runs go to the engine in pieces, which
 // bounds the memory for their stamps.
-func (p *Plan) runPart(k *part, n int, record bool, b before) error {
+func (p *LoadPlan) runPart(k *part, n int, record bool, b before) error {
 	return k.Use(func() error {
 		return p.pieces(k, k.batch.Run, n, max(mostStamps/(3+len(k.posts)), 1), func() error { return b.await(p) },
 			func(times []nixl.Times) {
@@ -140,7 +140,7 @@ type runner func(ctl nixl.Control, n int, times []nixl.Times) error
 // pieces runs a batch n times, at most most at once, each after ready, and gives the stamps to take. Where there is a
 // timeout, which is meant for a single run and not for many, pieces begin small and grow as long as they take a small
 // part of it.
-func (p *Plan) pieces(k *part, run runner, n, most int, ready func() error, take func([]nixl.Times)) error {
+func (p *LoadPlan) pieces(k *part, run runner, n, most int, ready func() error, take func([]nixl.Times)) error {
 	w := p.s.World()
 	size := most
 	if w.Timeout() > 0 {
@@ -197,7 +197,7 @@ func (k *part) inline() bool { return k.Number.Given() == 0 }
 // Post starts this rank's transfers; Wait ends them and keeps their times. Plans that are posted on one lane may be
 // moved one after the other, as the engine likes. What is posted on lane 0 may have ended when Post returns; on other
 // lanes it overlaps with what is posted next.
-func (p *Plan) Post() error {
+func (p *LoadPlan) Post() error {
 	if err := p.runnable(); err != nil {
 		return err
 	}
@@ -232,10 +232,10 @@ func (p *Plan) Post() error {
 }
 
 // UnderWay reports whether the plan has been posted and not waited for.
-func (p *Plan) UnderWay() bool { return p.posted }
+func (p *LoadPlan) UnderWay() bool { return p.posted }
 
 // waitable returns an error unless Post started the plan.
-func (p *Plan) waitable() error {
+func (p *LoadPlan) waitable() error {
 	if !p.posted {
 		return fault.New(fault.Script, "%s: the plan has not been posted", p.Label())
 	}
@@ -243,7 +243,7 @@ func (p *Plan) waitable() error {
 }
 
 // Done reports whether Wait would return at once.
-func (p *Plan) Done() (bool, error) {
+func (p *LoadPlan) Done() (bool, error) {
 	if err := p.waitable(); err != nil {
 		return true, err
 	}
@@ -267,7 +267,7 @@ func (p *Plan) Done() (bool, error) {
 
 // Wait waits for what Post has started. With record set the stamps are kept for Collect. A timeout names the peers
 // that are not through, and makes the plan unusable.
-func (p *Plan) Wait(record bool) error {
+func (p *LoadPlan) Wait(record bool) error {
 	if err := p.waitable(); err != nil {
 		return err
 	}
@@ -294,7 +294,7 @@ func (p *Plan) Wait(record bool) error {
 }
 
 // give ends what other lanes still run after one failed.
-func (p *Plan) give(k *part, err error) error {
+func (p *LoadPlan) give(k *part, err error) error {
 	p.s.World().Fail(err)
 	p.join(k)
 	return err

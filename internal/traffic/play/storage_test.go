@@ -74,7 +74,7 @@ func TestStorageWritesLater(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "there")
 	must.Do(t, os.WriteFile(path, []byte("before"), 0o600))
 	m := fromRows(t, []int64{1})
-	prepare := func(s *session.Session, op load.StorageOp) (*Plan, error) {
+	prepare := func(s *session.Session, op load.StorageOp) (*LoadPlan, error) {
 		op.Path, op.FileSize = path, 6
 		plans, err := Prepare(s, []load.Load{load.Pattern{Matrix: m, Shards: 1, Storage: map[int]load.StorageOp{0: op}}})
 		if err != nil {

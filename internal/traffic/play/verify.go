@@ -63,7 +63,7 @@ const (
 // it. The error of a rank that received wrong bytes has a *Corruption as its
 // cause. No plan may be posted and not waited for. Files that the plan writes
 // are written.
-func Verify(p *Plan) error {
+func Verify(p *LoadPlan) error {
 	if p.requests != nil {
 		return VerifySchedule(p, nil)
 	}
@@ -80,7 +80,7 @@ func Verify(p *Plan) error {
 // receives, for a run that follows: rounds differ in every byte's stream. All ranks
 // call it. Other plans on the same lane use the same buffers, so they must not run
 // before Check, unless all are of one call of Apart.
-func Fill(p *Plan, round int) error {
+func Fill(p *LoadPlan, round int) error {
 	if err := p.Usable(); err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func Fill(p *Plan, round int) error {
 
 // Check compares what has arrived since Fill, and what was sent from, with what belongs there. All ranks call it after
 // their runs. Wrong bytes are an error of the kind Corrupt whose cause is a *Corruption.
-func Check(p *Plan, round int) error {
+func Check(p *LoadPlan, round int) error {
 	if err := p.Usable(); err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (c *check) apart(step func(*check) error) error {
 
 // check is one plan at this rank.
 type check struct {
-	*Plan
+	*LoadPlan
 	round int
 }
 
@@ -330,8 +330,8 @@ func where(m load.Message) string {
 
 // Received returns the first bytes of each message that this rank received, as
 // they are now: at most head of each, keyed by sender.
-func Received(p *Plan, head int) (map[int][]byte, error) {
-	c := &check{Plan: p}
+func Received(p *LoadPlan, head int) (map[int][]byte, error) {
+	c := &check{LoadPlan: p}
 	out := map[int][]byte{}
 	err := c.each(nil, func(b *session.Bound, m load.Message) error {
 		if b.Number == load.Files {

@@ -17,7 +17,7 @@ import (
 )
 
 // together fills all plans, runs them without a barrier in between, and checks them.
-func together(plans []*Plan, before func()) error {
+func together(plans []*LoadPlan, before func()) error {
 	for _, p := range plans {
 		if err := Fill(p, 3); err != nil {
 			return err

@@ -10,7 +10,7 @@ import (
 
 // disturb notes that this plan is about to receive bytes where others have been filled and not checked yet. Plans of
 // one call of Apart share no memory.
-func (p *Plan) disturb() {
+func (p *LoadPlan) disturb() {
 	for filled, by := range p.s.Filled {
 		apart := p.Group != 0 && filled.Group == p.Group
 		if by == "" && filled != p.Reserved && !apart && sharesMemory(p.Reserved, filled) {
@@ -45,10 +45,10 @@ func sharesMemory(a, b *session.Reserved) bool {
 }
 
 // filled notes that the plan's buffers hold known bytes, undisturbed.
-func (p *Plan) filled() { p.s.Filled[p.Reserved] = "" }
+func (p *LoadPlan) filled() { p.s.Filled[p.Reserved] = "" }
 
 // undisturbed forgets what filled has noted. It is an error if another plan has run since.
-func (p *Plan) undisturbed() error {
+func (p *LoadPlan) undisturbed() error {
 	by := p.s.Filled[p.Reserved]
 	delete(p.s.Filled, p.Reserved)
 	if by == "" {

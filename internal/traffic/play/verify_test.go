@@ -20,7 +20,7 @@ import (
 )
 
 // checkReceived compares a rank's receive buffer with what all senders sent.
-func checkReceived(p *Plan, me int) error {
+func checkReceived(p *LoadPlan, me int) error {
 	buffer, off := p.Reserved.Lanes[0].Buffer(load.Place{Side: load.Recv})
 	m := p.Load.(load.Pattern).Matrix
 	if m.Total() == 0 {
@@ -71,7 +71,7 @@ func TestEveryByteArrives(t *testing.T) {
 			}
 		}
 		mustRanks(t, n, func(w *spmd.World, s *session.Session) error {
-			var plans []*Plan
+			var plans []*LoadPlan
 			for _, patterns := range calls {
 				more, err := Prepare(s, patterns)
 				if err != nil {
@@ -144,7 +144,7 @@ func TestVerifyFindsOneWrongByte(t *testing.T) {
 }
 
 // prepareOne prepares a single load.
-func prepareOne(s *session.Session, l load.Load) (*Plan, error) { return New(s, l) }
+func prepareOne(s *session.Session, l load.Load) (*LoadPlan, error) { return New(s, l) }
 
 func TestCorruptionNamesEverything(t *testing.T) {
 	m := fromRows(t, []int64{0, 100}, []int64{0, 50})

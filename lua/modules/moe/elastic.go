@@ -100,7 +100,7 @@ func (r base) elastic(L *glua.LState, w *spmd.World) (_ int, err error) {
 		if e.Spec.Mem == nixl.VRAM {
 			value["mem"] = e.Spec.Mem.String()
 		}
-		e.Each = func(o experts.Outcome) error {
+		e.Each = func(o experts.PhaseOutcome) error {
 			phase, err := modules.PlainOf[map[string]any](o)
 			if err != nil {
 				return err

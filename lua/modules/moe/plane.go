@@ -28,7 +28,7 @@ type plane struct {
 }
 
 // plainOf makes plain data of figures, with what the result says of the plane.
-func (p *plane) plainOf(figures *experts.Figures) (map[string]any, error) {
+func (p *plane) plainOf(figures *experts.PlaneFigures) (map[string]any, error) {
 	plain, err := modules.PlainOf[map[string]any](figures)
 	if err == nil {
 		maps.Copy(plain, p.about)
@@ -190,7 +190,7 @@ func (r *planes) measure(L *glua.LState, p *plane) (int, error) {
 	if err := p.First(); err != nil {
 		return 0, err
 	}
-	var save func(*experts.Figures) error
+	var save func(*experts.PlaneFigures) error
 	if record {
 		save = k.save
 	}
@@ -225,14 +225,14 @@ type keeper struct {
 	sampled int // iterations
 }
 
-func (k *keeper) save(f *experts.Figures) error {
+func (k *keeper) save(f *experts.PlaneFigures) error {
 	err := k.keep(f)
 	k.Env().Checkpoint()
 	return err
 }
 
 // keep replaces the figures by newer ones of more iterations, and adds these to the lists of all.
-func (k *keeper) keep(f *experts.Figures) error {
+func (k *keeper) keep(f *experts.PlaneFigures) error {
 	if k.kept == nil {
 		k.kept, k.lists = map[string]any{}, map[string]*result.Numbers{}
 		k.putValue("ep", k.kept)
@@ -306,7 +306,7 @@ func (r *planes) beside(L *glua.LState, p *plane) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	plan, ok := vm.Object[objects.Plan](given)
+	plan, ok := vm.Object[objects.PlanObject](given)
 	if !ok {
 		return 0, fault.New(fault.Script, "plane:beside: plan is %s, want a plan of transfer.prepare", vm.Describe(given))
 	}
@@ -319,7 +319,7 @@ func (r *planes) beside(L *glua.LState, p *plane) (int, error) {
 		return 0, err
 	}
 	k := keeper{base: r.base, p: p}
-	var save func(*experts.Figures) error
+	var save func(*experts.PlaneFigures) error
 	if record {
 		save = k.save
 	}

@@ -40,7 +40,7 @@ func (r *instance) Exports() modules.Exports {
 }
 
 // replayed is a replay as scripts see it.
-type replayed = experiment.Replay
+type replayed = experiment.PreparedReplay
 
 const (
 	replayType = "perigee.replay"

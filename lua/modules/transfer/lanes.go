@@ -199,7 +199,7 @@ func (r *laneSet) peersFrom(t *glua.LTable) ([][]int, error) {
 }
 
 // planFor prepares what lanes shall do, and reads how often.
-func planFor(L *glua.LState, l *lanes, what string) (*play.Plan, load.Blocks, play.Repeat, error) {
+func planFor(L *glua.LState, l *lanes, what string) (*play.LoadPlan, load.Blocks, play.Repeat, error) {
 	var repeat play.Repeat
 	f := vm.NewFields(what, L.CheckTable(2))
 	block, batch := f.Size("block", 0), f.Integer("batch", 1, math.MinInt64)

@@ -12,16 +12,16 @@ import (
 
 // plan is a prepared load as scripts see it.
 type plan struct {
-	*play.Plan
+	*play.LoadPlan
 	spec
 }
 
 // Prepared is the load for other modules, as perigee/lua/objects says.
-func (p *plan) Prepared() *play.Plan { return p.Plan }
+func (p *plan) Prepared() *play.LoadPlan { return p.LoadPlan }
 
 const planType = "perigee.plan"
 
-func newPlan(L *glua.LState, p *play.Plan, s spec) *glua.LUserData {
+func newPlan(L *glua.LState, p *play.LoadPlan, s spec) *glua.LUserData {
 	return vm.NewUserData(L, planType, &plan{p, s})
 }
 
@@ -39,7 +39,7 @@ func planClass(h modules.Host) vm.Class[*plan] {
 		"post":               h.Collective(simple(func(p *plan) error { return p.Post() })),
 		"wait":               h.Collective(simple(runs.wait)),
 		"done":               h.Collective(on(planDone)),
-		"verify":             h.Collective(simple(func(p *plan) error { return play.Verify(p.Plan) })),
+		"verify":             h.Collective(simple(func(p *plan) error { return play.Verify(p.LoadPlan) })),
 		"fill":               h.Collective(on(planRound(play.Fill))),
 		"check":              h.Collective(on(planRound(play.Check))),
 		"gap":                simple(func(p *plan) error { p.MarkGap(); return nil }),
@@ -81,13 +81,13 @@ func planField(L *glua.LState, p *plan, key glua.LValue) (glua.LValue, error) {
 type planRuns struct{ modules.Host }
 
 // planRound: fill(round) and check(round).
-func planRound(step func(p *play.Plan, round int) error) func(L *glua.LState, p *plan) (int, error) {
+func planRound(step func(p *play.LoadPlan, round int) error) func(L *glua.LState, p *plan) (int, error) {
 	return func(L *glua.LState, p *plan) (int, error) {
 		round, err := vm.OptionalInteger(L, 2, 0, 0)
 		if err != nil {
 			return 0, err
 		}
-		return 0, step(p.Plan, round)
+		return 0, step(p.LoadPlan, round)
 	}
 }
 
@@ -170,7 +170,7 @@ func planReceived(L *glua.LState, p *plan) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	heads, err := play.Received(p.Plan, min(most, mostShown))
+	heads, err := play.Received(p.LoadPlan, min(most, mostShown))
 	if err != nil {
 		return 0, err
 	}

@@ -76,20 +76,20 @@ func (r *instance) Close() error {
 }
 
 // onPlans makes a function of what takes a list of plans first.
-func onPlans(f func(L *glua.LState, plans []*play.Plan) (int, error)) vm.Function {
+func onPlans(f func(L *glua.LState, plans []*play.LoadPlan) (int, error)) vm.Function {
 	return func(L *glua.LState) (int, error) {
 		t := L.CheckTable(1)
 		if err := vm.List("the list of plans", "the keys 1, 2, 3 ...", t); err != nil {
 			return 0, err
 		}
-		plans := make([]*play.Plan, t.Len())
+		plans := make([]*play.LoadPlan, t.Len())
 		for i := range plans {
 			p, ok := vm.Object[*plan](t.RawGetInt(i + 1))
 			if !ok {
 				return 0, fault.New(fault.Script, "element %d of the list of plans is %s, want a plan", i+1,
 					vm.Describe(t.RawGetInt(i+1)))
 			}
-			plans[i] = p.Plan
+			plans[i] = p.LoadPlan
 		}
 		return f(L, plans)
 	}
@@ -193,7 +193,7 @@ func (r *instance) record(s spec) {
 }
 
 // apart(plans): the same patterns, no two of them in the same memory; nil where that does not fit.
-func (r *instance) apart(L *glua.LState, plans []*play.Plan) (int, error) {
+func (r *instance) apart(L *glua.LState, plans []*play.LoadPlan) (int, error) {
 	s, err := r.Session()
 	if err != nil {
 		return 0, err
@@ -214,7 +214,7 @@ func (r *instance) apart(L *glua.LState, plans []*play.Plan) (int, error) {
 }
 
 // warmup(plans, iterations).
-func (r *instance) warmup(L *glua.LState, plans []*play.Plan) (int, error) {
+func (r *instance) warmup(L *glua.LState, plans []*play.LoadPlan) (int, error) {
 	n, err := vm.IntegerArg(L, 2, 0)
 	if err != nil {
 		return 0, err
@@ -223,7 +223,7 @@ func (r *instance) warmup(L *glua.LState, plans []*play.Plan) (int, error) {
 }
 
 // expect(plans, runs) announces that each of the plans will be recorded so many times.
-func (r *instance) expect(L *glua.LState, plans []*play.Plan) (int, error) {
+func (r *instance) expect(L *glua.LState, plans []*play.LoadPlan) (int, error) {
 	runs, err := vm.IntegerArg(L, 2, 0)
 	if err != nil {
 		return 0, err
@@ -236,7 +236,7 @@ func (r *instance) expect(L *glua.LState, plans []*play.Plan) (int, error) {
 }
 
 // save(plans, gap, now). What is saved goes into the result as with collect, which will return it.
-func (r *instance) save(L *glua.LState, plans []*play.Plan) (int, error) {
+func (r *instance) save(L *glua.LState, plans []*play.LoadPlan) (int, error) {
 	if _, err := r.World(); err != nil {
 		return 0, err
 	}
@@ -255,7 +255,7 @@ func (r *instance) keep(L *glua.LState) (int, error) {
 
 // totals(plans). At rank 0 a list with one entry per plan, {runs =, kept =, seconds =, latency =, rank_seconds =,
 // rank_bytes =}, or false for one without runs in this phase; nil at the others.
-func (r *instance) totals(L *glua.LState, plans []*play.Plan) (int, error) {
+func (r *instance) totals(L *glua.LState, plans []*play.LoadPlan) (int, error) {
 	if _, err := r.World(); err != nil {
 		return 0, err
 	}
@@ -286,7 +286,7 @@ func (r *instance) totals(L *glua.LState, plans []*play.Plan) (int, error) {
 // collect(plans). At rank 0 a list with one entry per plan:
 // {runs = {...}, mean = seconds, isolated = seconds}; nil at the others. What is
 // collected goes into the result, each run under the phase in which it ran.
-func (r *instance) collect(L *glua.LState, plans []*play.Plan) (int, error) {
+func (r *instance) collect(L *glua.LState, plans []*play.LoadPlan) (int, error) {
 	if _, err := r.World(); err != nil {
 		return 0, err
 	}

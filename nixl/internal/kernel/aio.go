@@ -56,7 +56,7 @@ func openAIO() (*aio, error) {
 	return k, nil
 }
 
-func (k *aio) put(number uint64, r Request) {
+func (k *aio) put(number uint64, r FilePiece) {
 	last := len(k.spare) - 1
 	b := k.spare[last]
 	k.spare = k.spare[:last]

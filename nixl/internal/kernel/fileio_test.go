@@ -64,13 +64,13 @@ func TestThereAndBack(t *testing.T) {
 			out[i] = byte(i / 7)
 		}
 		for _, write := range []bool{true, false} {
-			requests := make([]kernel.Request, count)
+			requests := make([]kernel.FilePiece, count)
 			for i := range requests {
 				data := in[i*size:][:size]
 				if write {
 					data = out[i*size:][:size]
 				}
-				requests[i] = kernel.Request{FD: int(file.Fd()), Write: write, Data: data,
+				requests[i] = kernel.FilePiece{FD: int(file.Fd()), Write: write, Data: data,
 					Off: int64((count - 1 - i) * size), Owner: i % 2}
 			}
 			must.Do(t, q.Start(requests))
@@ -94,9 +94,9 @@ func TestBeyondTheEnd(t *testing.T) {
 		must.Do(t, err)
 		defer file.Close()
 		// Several fail together.
-		bad := make([]kernel.Request, 20)
+		bad := make([]kernel.FilePiece, 20)
 		for i := range bad {
-			bad[i] = kernel.Request{FD: int(file.Fd()), Data: memory(t, 101), Owner: 3}
+			bad[i] = kernel.FilePiece{FD: int(file.Fd()), Data: memory(t, 101), Owner: 3}
 		}
 		for range 2 { // a queue is good for more after a failure
 			must.Do(t, q.Start(bad))
@@ -109,14 +109,14 @@ func TestBeyondTheEnd(t *testing.T) {
 				t.Error("requests are left, or were waited for that had ended")
 			}
 		}
-		err = q.Start([]kernel.Request{{FD: -1, Data: memory(t, 1)}})
+		err = q.Start([]kernel.FilePiece{{FD: -1, Data: memory(t, 1)}})
 		if err == nil {
 			_, err = finish(q, 1)
 		}
 		if !errors.Is(err, unix.EBADF) || !q.Cancel() {
 			t.Errorf("a closed file: got %v, want %v", err, unix.EBADF)
 		}
-		if err := q.Start([]kernel.Request{{FD: int(file.Fd()), Data: memory(t, 100)}}); err != nil {
+		if err := q.Start([]kernel.FilePiece{{FD: int(file.Fd()), Data: memory(t, 100)}}); err != nil {
 			t.Error(err)
 		}
 		if _, err := finish(q, 1); err != nil {

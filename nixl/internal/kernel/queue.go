@@ -15,9 +15,9 @@ import (
 // QueueDepth is how many requests a queue keeps in the kernel at most.
 const QueueDepth = 256
 
-// Request is one piece of a file and the memory that it is read to or written from. The memory
+// FilePiece is one piece of a file and the memory that it is read to or written from. The memory
 // must not be Go's: the kernel uses it while the program runs on.
-type Request struct {
+type FilePiece struct {
 	FD    int
 	Write bool
 	Data  []byte
@@ -34,7 +34,7 @@ type completion struct {
 // fileAPI is one of the interfaces of the kernel for files: aio (aio.go) or uring (uring.go).
 type fileAPI interface {
 	// put prepares a request. There is room for QueueDepth of them.
-	put(number uint64, r Request)
+	put(number uint64, r FilePiece)
 	// flush hands prepared requests to the kernel, as many as it takes.
 	flush() error
 	// reap fetches what has ended. If there is nothing it waits, for at most wait.
@@ -47,7 +47,7 @@ type fileAPI interface {
 // Queue carries out lists of requests, one list at a time.
 type Queue struct {
 	api      fileAPI
-	requests []Request
+	requests []FilePiece
 	next     int // the first that was not handed over
 	inside   int // in the kernel
 	moved    map[uint64]int
@@ -100,7 +100,7 @@ func CheckFiles(api string) error {
 
 // Start begins a list of requests, which stays the caller's and must not change until Step has
 // said that all are done.
-func (q *Queue) Start(requests []Request) error {
+func (q *Queue) Start(requests []FilePiece) error {
 	q.requests, q.next = requests, 0
 	clear(q.moved)
 	return q.fill()

@@ -120,7 +120,7 @@ func (k *uring) mapRings(p *ringParams) error {
 
 // put writes an entry into the ring and moves the tail, which hands it over once flush enters the kernel. The store is
 // atomic, as the kernel reads the tail from another core.
-func (k *uring) put(number uint64, r Request) {
+func (k *uring) put(number uint64, r FilePiece) {
 	tail := *k.tail
 	i := tail & k.sqMask
 	k.entries[i] = submission{

@@ -27,6 +27,12 @@ type Latency struct {
 	Std            float64             // standard deviation; 0 stands for one that is not given, too
 }
 
+// NoLatency is a latency of which nothing is known.
+func NoLatency() Latency {
+	nan := math.NaN()
+	return Latency{Mean: nan, Min: nan, Max: nan, Std: nan, Percentiles: map[float64]float64{}}
+}
+
 // Run holds what a client says of one run or one level. NaN stands for a figure that it did not give.
 type Run struct {
 	Concurrency float64 // bound of requests at the same time
@@ -162,7 +168,7 @@ func (f Run) checker() *checker {
 	for _, q := range quantities {
 		l, ok := f.Latency[q]
 		if !ok {
-			l = noLatency
+			l = NoLatency()
 		}
 		latency[q] = l
 	}

@@ -59,11 +59,11 @@ func figuresOf(w io.Writer, path string) (rows []report.Row, _ error) {
 			}
 			for name, statistic := range statistics {
 				for latency, quantity := range benchlog.Quantities {
-					add(benchlog.Name(name, quantity), r.Latency[latency][statistic])
+					add(benchlog.Name(name, quantity), r.Stat(runs.Latency(latency), statistic))
 				}
 			}
-			add("SERVER_OUTPUT_TOKEN_THROUGHPUT", r.OutputTokens)
-			add("SERVER_REQUEST_THROUGHPUT", r.Requests)
+			add("SERVER_OUTPUT_TOKEN_THROUGHPUT", r.OutputRate)
+			add("SERVER_REQUEST_THROUGHPUT", r.RequestRate)
 		}
 	}
 	return rows, nil

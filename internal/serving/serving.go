@@ -1,7 +1,7 @@
-// Package serving has what any client says of a run of a serving benchmark, [Run], and the laws between these figures. A
-// benchmark that measured nothing gives itself away: a first token after 0 ms, more requests in flight than were allowed,
-// tokens that no text holds. A law refuses what cannot be, never what is unusual, and its tolerance is wider than
-// rounding and the ways in which clients count. The manual of `perigee disagg` lists all laws.
+// Package serving has what any client says of a run of a serving benchmark, [Run], and the laws between its figures.
+// A benchmark that measured nothing gives itself away: a first token after 0 ms, more requests in flight than were
+// allowed, tokens that no text holds. A law refuses what cannot be, never what is unusual, and its tolerance is wider
+// than rounding and the ways in which clients count. The manual of `perigee disagg` lists all laws.
 package serving
 
 import (

@@ -73,9 +73,10 @@ func known0(x float64) float64 {
 	return x
 }
 
-// held are the figures that the laws are held against. Not every duration is that of the requests: inference-perf gives that of
-// sending, GuideLLM may leave out a warm-up, and 0.2 has that of the whole harness, but of InferenceMAX. TPOT is the
-// time per token after the first only with vLLM's benchmark and InferenceMAX; others count the first one, or chunks.
+// held are the figures that the laws are held against. Not every duration is that of the requests: inference-perf
+// gives that of sending, GuideLLM may leave out a warm-up, and 0.2 has that of the whole harness, but of InferenceMAX.
+// TPOT is the time per token after the first only with vLLM's benchmark and InferenceMAX; others count the first one,
+// or chunks.
 func (r *Run) held() serving.Run {
 	f := r.Run
 	if r.ofClient() {

@@ -133,7 +133,7 @@ func open(f found) (list []*Run, err error) {
 	if isResult(f.path) && HasResult(f.absolute) {
 		return resultRuns(f)
 	}
-	if !isReport(f.path) {
+	if !IsReport(f.path) {
 		if list, err := clientRuns(f); err == nil && list != nil || f.open {
 			return list, nil // what is no file of a client was not asked for
 		}

@@ -138,8 +138,9 @@ type Run struct {
 func New(file string) *Run {
 	nan := math.NaN()
 	r := &Run{
-		Run: serving.Unknown(), File: file, Rate: nan, Unended: nan, InputLength: nan, OutputLength: nan, ISL: nan, OSL: nan,
-		perGPU: nan, TransferMS: nan, TransferBytes: nan, Workload: unknownWorkload(), Scorers: unknownScorers(),
+		Run: serving.Unknown(), File: file, Rate: nan, Unended: nan, InputLength: nan, OutputLength: nan,
+		ISL: nan, OSL: nan, perGPU: nan, TransferMS: nan, TransferBytes: nan, Workload: unknownWorkload(),
+		Scorers: unknownScorers(),
 	}
 	r.Source = "report"
 	return r

@@ -73,9 +73,6 @@ func (c *checker) around(x float64) float64 { return max(c.rate, min(0.005, half
 // aroundMS is the same of a latency.
 func (c *checker) aroundMS(x float64) float64 { return max(c.ms, min(0.005, half([]float64{x}))) }
 
-// noLatency is a quantity of which nothing is known.
-var noLatency = Latency{Mean: math.NaN(), Min: math.NaN(), Max: math.NaN(), Std: math.NaN()}
-
 // statistic is a figure of a latency with its name and its place between the least (0) and the greatest (1).
 type statistic struct {
 	name  string
@@ -164,7 +161,7 @@ func (c *checker) signs() {
 		list := c.Latency[q].statistics()
 		if i := slices.IndexFunc(list, func(s statistic) bool { return s.value < 0 }); i >= 0 {
 			c.broken(Sign, "%s %s is %.8g ms", list[i].name, q, list[i].value)
-			c.Latency[q] = noLatency
+			c.Latency[q] = NoLatency()
 		}
 	}
 }
@@ -245,7 +242,7 @@ func (c *checker) zeros() {
 		}
 		if len(none) > 0 {
 			c.broken(Zero, "%s %s is 0 ms, and nothing takes no time", names(none), q)
-			c.Latency[q] = noLatency
+			c.Latency[q] = NoLatency()
 		}
 	}
 	none := 0.0
@@ -262,7 +259,7 @@ func (c *checker) zeros() {
 		}
 		if !slices.ContainsFunc(list, func(s statistic) bool { return s.value > none }) {
 			c.broken(Zero, "%s %s is %.1g ms, and tokens after the first take time", names(list), q, list[0].value)
-			c.Latency[q] = noLatency
+			c.Latency[q] = NoLatency()
 		}
 	}
 }

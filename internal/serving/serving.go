@@ -1,7 +1,7 @@
-// Package serving has what any client says of a run of a serving benchmark, [Run], and the laws between these figures. A
-// benchmark that measured nothing gives itself away: a first token after 0 ms, more requests in flight than were allowed,
-// tokens that no text holds. A law refuses what cannot be, never what is unusual, and its tolerance is wider than
-// rounding and the ways in which clients count. The manual of `perigee disagg` lists all laws.
+// Package serving has what any client says of a run of a serving benchmark, [Run], and the laws between its figures.
+// A benchmark that measured nothing gives itself away: a first token after 0 ms, more requests in flight than were
+// allowed, tokens that no text holds. A law refuses what cannot be, never what is unusual, and its tolerance is wider
+// than rounding and the ways in which clients count. The manual of `perigee disagg` lists all laws.
 package serving
 
 import (
@@ -25,6 +25,12 @@ type Latency struct {
 	Mean, Min, Max float64
 	Percentiles    map[float64]float64 // by the percentage, such as 50 for the median
 	Std            float64             // standard deviation; 0 stands for one that is not given, too
+}
+
+// NoLatency is a latency of which nothing is known.
+func NoLatency() Latency {
+	nan := math.NaN()
+	return Latency{Mean: nan, Min: nan, Max: nan, Std: nan, Percentiles: map[float64]float64{}}
 }
 
 // Run holds what a client says of one run or one level. NaN stands for a figure that it did not give.
@@ -162,7 +168,7 @@ func (f Run) checker() *checker {
 	for _, q := range quantities {
 		l, ok := f.Latency[q]
 		if !ok {
-			l = noLatency
+			l = NoLatency()
 		}
 		latency[q] = l
 	}

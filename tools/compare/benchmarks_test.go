@@ -73,8 +73,9 @@ func TestOneSide(t *testing.T) {
 		"c at concurrency 8, d at concurrency 1, 1 more\n") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if _, err := outcomeOf(t, filepath.Join(old, "a"), filepath.Join(fresh, "c")); err != nil { // one configuration each
-		t.Error(err)
+	out, err = outcomeOf(t, filepath.Join(old, "a"), filepath.Join(fresh, "c")) // one configuration each
+	if err != nil || !strings.Contains(out, " that of concurrency ") {
+		t.Errorf("%v\n%s", err, out)
 	}
 	other := release(t, "r3", 1, 0, "x")
 	if _, err := outcomeOf(t, old, other); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "NEW has x at concurrency 1") {

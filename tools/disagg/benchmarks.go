@@ -3,13 +3,16 @@ package disagg
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
+	"path/filepath"
 	"time"
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/serving/benchlog"
+	"perigee/internal/serving/judge"
 	"perigee/internal/serving/runs"
 	"perigee/tools/disagg/report"
 )
@@ -40,10 +43,7 @@ func figuresOf(w io.Writer, path string) (rows []report.Row, _ error) {
 	runs.SortLevels(levels)
 	for _, l := range levels {
 		for _, r := range l.Runs[0] {
-			row := report.Row{Test: l.Test(), Start: r.Start}
-			if r.Concurrency < math.MaxInt32 { // not unknown, and not without a limit
-				row.Concurrency = int(r.Concurrency)
-			}
+			row := report.Row{Test: l.Test(), Start: r.Start, Concurrency: boundOf(r)}
 			if info, err := os.Stat(r.File); row.Start.IsZero() && err == nil {
 				row.Start = info.ModTime().Truncate(time.Second)
 			}
@@ -51,20 +51,69 @@ func figuresOf(w io.Writer, path string) (rows []report.Row, _ error) {
 			if r.Duration > 0 {
 				row.End = row.Start.Add(time.Duration(r.Duration * float64(time.Second)))
 			}
-			add := func(metric string, value float64) {
-				if !math.IsNaN(value) {
-					row.Metric, row.Value = metric, value
-					rows = append(rows, row)
-				}
+			for metric, value := range metricsOf(r) {
+				row.Metric, row.Value = metric, value
+				rows = append(rows, row)
 			}
-			for name, statistic := range statistics {
-				for latency, quantity := range benchlog.Quantities {
-					add(benchlog.Name(name, quantity), r.Latency[latency][statistic])
-				}
-			}
-			add("SERVER_OUTPUT_TOKEN_THROUGHPUT", r.OutputTokens)
-			add("SERVER_REQUEST_THROUGHPUT", r.Requests)
 		}
 	}
 	return rows, nil
+}
+
+// boundOf is the concurrency of a run, 0 where it is not known or not bounded.
+func boundOf(r *runs.Run) int {
+	if r.Concurrency < math.MaxInt32 {
+		return int(r.Concurrency)
+	}
+	return 0
+}
+
+// metricsOf are the figures of a run, as those of a batch are called.
+func metricsOf(r *runs.Run) map[string]float64 {
+	all := map[string]float64{
+		"SERVER_OUTPUT_TOKEN_THROUGHPUT": r.OutputRate, "SERVER_REQUEST_THROUGHPUT": r.RequestRate,
+	}
+	for name, statistic := range statistics {
+		for latency, quantity := range benchlog.Quantities {
+			all[benchlog.Name(name, quantity)] = r.Stat(runs.Latency(latency), statistic)
+		}
+	}
+	maps.DeleteFunc(all, func(_ string, x float64) bool { return math.IsNaN(x) })
+	return all
+}
+
+// judgeReport judges a report of llm-d by what keeps runs off the front of a sweep.
+func judgeReport(path string, g judge.Gates) (reading, error) {
+	got, err := runs.Load([]string{path}, runs.DefaultLoadOptions())
+	if err == nil && len(got.Skipped) > 0 {
+		err = got.Skipped[0].Err
+	}
+	if err != nil {
+		return reading{}, err
+	}
+	runs.Doubts{MaxFailed: g.MaxFailed, AllowImplausible: g.Implausible}.Mark(got.Runs)
+	v := &judge.Verdict{Levels: []judge.Level{}, Accuracy: []judge.Score{}, Reasons: []string{}, State: judge.Passed,
+		Files: []string{filepath.Base(path)}}
+	log := &benchlog.Log{Unmarked: true}
+	for _, r := range got.Runs {
+		l := judge.Level{Client: r.Harness, Complete: true, Metrics: map[string]float64{}, Concurrency: boundOf(r)}
+		if r.OutputRate > 0 {
+			l.Throughput = r.OutputRate
+		}
+		for name, value := range metricsOf(r) {
+			l.Metrics[name] = value
+		}
+		v.Levels, v.Reasons = append(v.Levels, l), append(v.Reasons, r.OffFront...)
+		v.Warnings = append(v.Warnings, r.Notes...)
+		counts := benchlog.Level{Total: -1, Failed: -1, Successful: -1}
+		if r.Requests >= 0 && r.Failed >= 0 {
+			counts.Total, counts.Failed = int(r.Requests), int(r.Failed)
+			v.TotalRequests, v.FailedRequests = &counts.Total, &counts.Failed // a report has one run
+		}
+		log.Levels = append(log.Levels, counts)
+	}
+	if len(v.Reasons) > 0 || len(v.Levels) == 0 {
+		v.State = judge.Failed
+	}
+	return reading{path, v, log}, nil
 }

@@ -11,6 +11,8 @@ import (
 
 // Folders of what clients have written, which no batch has run, are judged, reported on and compared as batches are.
 func TestFoldersOfBenchmarks(t *testing.T) {
+	reports, err := filepath.Abs("../sweep/testdata/v02")
+	must(t, err)
 	t.Chdir(t.TempDir())
 	for side, tpot := range map[string]float64{"old": 10, "new": 9} {
 		for _, name := range []string{"1p1d", "tp4"} {
@@ -40,6 +42,13 @@ func TestFoldersOfBenchmarks(t *testing.T) {
 		if code != c.code || !strings.Contains(out, c.want) {
 			t.Errorf("%s: exit code %d\n%s%s", c.args, code, out, errs)
 		}
+	}
+	out, errs, code := perigee(t, nil, "parse", reports)
+	if code != 12 || !strings.Contains(out, "2 of 3 logs passed") || !strings.Contains(out, "3 of 800 requests failed (0.375 %)") {
+		t.Errorf("reports of llm-d: exit code %d\n%s%s", code, out, errs)
+	}
+	if _, errs, code := perigee(t, nil, "parse", reports, "--max-failed", "1"); code != 0 {
+		t.Errorf("reports of llm-d: exit code %d, %s", code, errs)
 	}
 	for _, command := range []string{"parse", "report"} {
 		if _, errs, code := perigee(t, nil, command, t.TempDir()); code != 3 {

@@ -117,6 +117,9 @@ func (c *ParseCmd) spread() (paths []string, _ error) {
 
 // parse reads and judges one path.
 func (c *ParseCmd) parse(path string) (reading, error) {
+	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && runs.IsReport(path) {
+		return judgeReport(path, c.Gates)
+	}
 	want, warnings, err := c.expected(path)
 	if err != nil {
 		return reading{}, err

@@ -2,6 +2,8 @@
 // figures computes; this package only shows, so that all three say the same. The page stands on package page: one file
 // that opens from anywhere and asks the network for nothing.
 //
+// What is no result of perigee has a command for it, which door.go calls with the same words.
+//
 // report.go has the command, text.go and heatmap.go the summary, html.go with data.go the page. experts.go shows what
 // perigee ep leaves among a result's values, tables.go the tables that a scenario has printed, indent.go writes long
 // JSON without holding it twice.

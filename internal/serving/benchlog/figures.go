@@ -190,8 +190,7 @@ func (l Level) Figures() serving.Run {
 // latency returns the figures of one quantity, and whether there is any. Metrics go first: a pattern may have found
 // them.
 func (l Level) latency(quantity string) (latency serving.Latency, known bool) {
-	nan := math.NaN()
-	latency = serving.Latency{Mean: nan, Min: nan, Max: nan, Percentiles: map[float64]float64{}, Std: nan}
+	latency = serving.NoLatency()
 	all := maps.Clone(l.Latency[quantity])
 	if all == nil {
 		all = map[string]float64{}

@@ -29,7 +29,7 @@ const (
 // Of looks at what a path holds. Names decide nothing but for the files of an output folder.
 func Of(path string) Kind {
 	info, err := os.Stat(path)
-	if err != nil {
+	if err != nil || !info.IsDir() && !info.Mode().IsRegular() { // a pipe can be read once
 		return Result
 	}
 	if info.IsDir() {

@@ -17,14 +17,14 @@ const fewestLevels = 4
 // are kept off a Pareto front do not count. It is "" where there is nothing to choose from.
 func Best(all []*Run, slos []SLO, split ...*Column) string {
 	all = slices.DeleteFunc(slices.Clone(all), func(r *Run) bool {
-		return r.Transfer || len(r.OffFront) > 0 || !(r.OutputTokens > 0 || r.ThptPerGPU() > 0)
+		return r.Transfer || len(r.OffFront) > 0 || !(r.OutputRate > 0 || r.ThptPerGPU() > 0)
 	})
 	if len(all) == 0 || len(all) == 1 && len(slos) == 0 {
 		return ""
 	}
 	rate, unit := (*Run).ThptPerGPU, "tok/s/GPU"
 	if slices.ContainsFunc(all, func(r *Run) bool { return math.IsNaN(r.ThptPerGPU()) }) {
-		rate, unit = func(r *Run) float64 { return r.OutputTokens }, "tok/s"
+		rate, unit = func(r *Run) float64 { return r.OutputRate }, "tok/s"
 	}
 	words := func(r *Run) string {
 		at := ""
@@ -61,9 +61,9 @@ func Best(all []*Run, slos []SLO, split ...*Column) string {
 		return "highest rate of output tokens: " + words(highest(all))
 	}
 	best := highest(knees)
-	text := fmt.Sprintf("best knee: %s, mean E2EL %s", words(best), seconds(best.Latency[E2EL][Mean]))
+	text := fmt.Sprintf("best knee: %s, mean E2EL %s", words(best), seconds(best.Stat(E2EL, Mean)))
 	if top := highest(all); top != best {
-		text += fmt.Sprintf("; the highest rate is that of %s, mean E2EL %s", words(top), seconds(top.Latency[E2EL][Mean]))
+		text += fmt.Sprintf("; the highest rate is that of %s, mean E2EL %s", words(top), seconds(top.Stat(E2EL, Mean)))
 	}
 	return text
 }
@@ -77,10 +77,10 @@ func seconds(ms float64) string {
 
 // knee is the level of a configuration from which on latency grows faster than the rate; nil where there are too few.
 func knee(list []*Run, rate func(*Run) float64) *Run {
-	list = slices.DeleteFunc(slices.Clone(list), func(r *Run) bool { return math.IsNaN(r.Latency[E2EL][Mean]) })
+	list = slices.DeleteFunc(slices.Clone(list), func(r *Run) bool { return math.IsNaN(r.Stat(E2EL, Mean)) })
 	latencies, rates := make([]float64, len(list)), make([]float64, len(list))
 	for i, r := range list {
-		latencies[i], rates[i] = r.Latency[E2EL][Mean], rate(r)
+		latencies[i], rates[i] = r.Stat(E2EL, Mean), rate(r)
 	}
 	flat := func(all []float64) bool { return slices.Max(all) == slices.Min(all) }
 	if len(list) < fewestLevels || flat(rates) || flat(latencies) {

@@ -9,9 +9,10 @@ import (
 func level(folder string, concurrency, rate, e2el float64) *Run {
 	r := New(fmt.Sprintf("%s/c%g.json", folder, concurrency))
 	r.Label, r.Transfer = folder, false
-	r.Concurrency, r.OutputTokens = concurrency, rate
+	r.Concurrency, r.OutputRate = concurrency, rate
 	r.Hosts = []Host{{GPUs: 8, TP: 8, DP: 1, PP: 1, EP: 1}}
-	r.Latency[E2EL][Mean], r.Latency[TTFT][P90] = e2el, e2el/10
+	r.Set(E2EL, Mean, e2el)
+	r.Set(TTFT, P90, e2el/10)
 	return r
 }
 

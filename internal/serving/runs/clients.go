@@ -1,13 +1,11 @@
 package runs
 
 import (
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"perigee/internal/kit/file"
-	"perigee/internal/serving"
 	"perigee/internal/serving/benchlog"
 )
 
@@ -49,42 +47,21 @@ const (
 
 // ofLevel makes a run of a level.
 func ofLevel(l *benchlog.Level, json bool) *Run {
-	r, f := New(""), l.Figures()
-	r.level, r.Schema, r.Harness, r.Model = l, clientLog, l.Client, l.Model
+	r := New("")
+	r.Run, r.Schema, r.Harness, r.Model = l.Figures(), clientLog, l.Client, l.Model
 	if json {
 		r.Schema = clientResult
 	}
-	r.Concurrency, r.Closed, r.SameLength = f.Concurrency, f.Closed, f.SameLength
-	r.Failures, r.Duration = f.Failed, f.Duration
-	if r.Completed = f.Requests; math.IsNaN(r.Completed) {
-		r.Completed = f.Completed + known0(f.Failed)
+	if failed, total := l.Counts(); total >= 0 {
+		r.Requests = float64(total)
+		if l.Total >= 0 || l.Failed >= 0 { // what is not completed of those that were asked for has failed
+			r.Failed = float64(failed)
+		}
 	}
-	r.InputLength, r.OutputLength = ratio(f.InputTokens, f.Completed), ratio(f.OutputTokens, f.Completed)
-	r.Requests, r.InputTokens, r.OutputTokens, r.TotalTokens = f.RequestRate, f.InputRate, f.OutputRate, f.TotalRate
+	r.InputLength, r.OutputLength = ratio(r.InputTokens, r.Completed), ratio(r.OutputTokens, r.Completed)
 	if l.PerGPU {
 		r.perGPU = l.Throughput
-		r.Notes = append(r.Notes, "the rates of tokens are those of a GPU, of how many is not known: those of all are left out")
-	}
-	for kind := range NTPOT {
-		if s, known := f.Latency[latencyNames[kind]]; known {
-			r.Latency[kind] = statsOf(s)
-		}
+		r.Notes = append(r.Notes, "the rates of tokens are those of a GPU, of how many is not known: they are left out")
 	}
 	return r
 }
-
-// statsOf are the statistics of a latency, in ms.
-func statsOf(l serving.Latency) Stats {
-	s := NoStats()
-	s[Mean], s[StdDev], s[Min], s[Max] = l.Mean, l.Std, l.Min, l.Max
-	for place, percent := range percents {
-		if v, known := l.Percentiles[percent]; known {
-			s[place] = v
-		}
-	}
-	return s
-}
-
-// percents are the percentiles of Stats.
-var percents = map[Statistic]float64{P0p1: 0.1, P1: 1, P5: 5, P10: 10, P25: 25, P50: 50, P75: 75, P90: 90, P95: 95,
-	P99: 99, P99p9: 99.9}

@@ -90,7 +90,7 @@ func parallelisms(prefix string, role Role, what string) []Column {
 }
 
 func mean(l Latency) func(*Run) float64 {
-	return func(r *Run) float64 { return r.Latency[l][Mean] }
+	return func(r *Run) float64 { return r.Stat(l, Mean) }
 }
 
 var latencyHelp = [Latencies]string{
@@ -123,11 +123,11 @@ func originals() []Column {
 		number("Completed", "", "", expr.Neither, "requests.total of the report less Failures and Incomplete",
 			(*Run).Answered),
 		number("Request_Throughput", "req/s", "%.2f", expr.Higher, "requests per second",
-			func(r *Run) float64 { return r.Requests }),
+			func(r *Run) float64 { return r.RequestRate }),
 		number("Output_Token_Throughput", "tok/s", "%.2f", expr.Higher, "output tokens per second",
-			func(r *Run) float64 { return r.OutputTokens }),
+			func(r *Run) float64 { return r.OutputRate }),
 		number("Total_Token_Throughput", "tok/s", "%.2f", expr.Higher, "input and output tokens per second",
-			func(r *Run) float64 { return r.TotalTokens }),
+			func(r *Run) float64 { return r.TotalRate }),
 	)
 	for l := range NTPOT {
 		list = append(list, number("Mean_"+latencyNames[l]+"_ms", "ms", "%.2f", expr.Lower, latencyHelp[l]+", mean",
@@ -157,8 +157,8 @@ func added() []Column {
 	list := []Column{
 		number("Thpt_per_User_TPOT", "tok/s/user", "%.2f", expr.Higher, "1000 / Mean_TPOT_ms", (*Run).ThptPerUserTPOT),
 		number("Input_Token_Throughput", "tok/s", "%.2f", expr.Higher, "input tokens per second",
-			func(r *Run) float64 { return r.InputTokens }),
-		number("Failures", "", "", expr.Lower, "requests that failed", func(r *Run) float64 { return r.Failures }),
+			func(r *Run) float64 { return r.InputRate }),
+		number("Failures", "", "", expr.Lower, "requests that failed", func(r *Run) float64 { return r.Failed }),
 		number("Incomplete", "", "", expr.Lower, "requests that were not finished",
 			func(r *Run) float64 { return r.Unended }),
 		text("Off_Front", "why the run is kept off the Pareto front: --max-failed, --allow-implausible", (*Run).whyOff),
@@ -190,7 +190,7 @@ func added() []Column {
 				better = expr.Neither
 			}
 			list = append(list, number(name, "ms", "%.2f", better, latencyHelp[l]+", "+statisticNames[s],
-				func(r *Run) float64 { return r.Latency[l][s] }))
+				func(r *Run) float64 { return r.Stat(l, s) }))
 		}
 	}
 	list = append(list, ofNotebook()...)
@@ -213,7 +213,7 @@ func ofNotebook() []Column {
 		text("Directory_Base", "Directory", func(r *Run) string { return r.Directory }),
 		text("Platform", "Backend", func(r *Run) string { return r.Backend }),
 		plain("Max_Concurrency", "", "Concurrency", func(r *Run) float64 { return r.Concurrency }),
-		plain("Total_Requests", "", "requests.total of the report", func(r *Run) float64 { return r.Completed }),
+		plain("Total_Requests", "", "requests.total of the report", func(r *Run) float64 { return r.Requests }),
 		plain("Target_OSL", "tokens", "output length that was asked for",
 			func(r *Run) float64 { return r.Workload.TargetOSL }),
 		plain("System_Prompt_Length", "tokens", "length of the prefix that prompts share",

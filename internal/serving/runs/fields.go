@@ -9,6 +9,7 @@ import (
 
 	"perigee/internal/kit/conf"
 	"perigee/internal/kit/value"
+	"perigee/internal/serving"
 )
 
 // reader takes values out of a document. Its first error stays; what is read
@@ -160,22 +161,22 @@ var statisticKeys = [Statistics][]string{
 
 // stats reads the statistics of a quantity in the common unit. Units and mean
 // are required; nil gives no statistics.
-func (r *reader) stats(v *conf.Value, allowed units) Stats {
-	s := NoStats()
+func (r *reader) stats(v *conf.Value, allowed units) serving.Latency {
+	l := serving.NoLatency()
 	if v == nil {
-		return s
+		return l
 	}
 	factor := r.unit(v, allowed)
 	r.mean(v)
 	for i, keys := range statisticKeys {
 		for _, key := range keys {
 			if x := r.get(v, key); x != nil {
-				s[i] = r.number(x) * factor
+				setStat(&l, Statistic(i), r.number(x)*factor)
 				break
 			}
 		}
 	}
-	return s
+	return l
 }
 
 // mean demands the mean of a quantity, which may be NaN but not missing.
@@ -191,8 +192,8 @@ func (r *reader) figure(v *conf.Value, key string) *conf.Value {
 
 // counts reads the numbers of requests.
 func (r *reader) counts(to *Run, requests *conf.Value) {
-	to.Completed = r.number(r.get(requests, "total"))
-	to.Failures = r.number(r.get(requests, "failures"))
+	to.Requests = r.number(r.get(requests, "total"))
+	to.Failed = r.number(r.get(requests, "failures"))
 	to.Unended = r.number(r.get(requests, "incomplete"))
 	r.failed = to.failed()
 }
@@ -215,7 +216,7 @@ func (r *reader) length(v *conf.Value) (mean float64, same bool) {
 		return math.NaN(), false
 	}
 	s := r.stats(v, lengthUnits)
-	return s[Mean], s[Min] == s[Max] || s[StdDev] == 0
+	return s.Mean, s.Min == s.Max || s.Std == 0
 }
 
 // latencyKeys are the names of the latencies, which all versions share.
@@ -232,7 +233,9 @@ var latencyKeys = [Latencies]struct {
 
 func (r *reader) latencies(to *Run, v *conf.Value) {
 	for l, k := range latencyKeys {
-		to.Latency[l] = r.stats(r.get(v, k.key), k.units)
+		if figures := r.get(v, k.key); figures != nil {
+			to.Latency[latencyNames[l]] = r.stats(figures, k.units)
+		}
 	}
 }
 

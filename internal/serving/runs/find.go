@@ -78,7 +78,7 @@ func benchmarks(path string) iter.Seq[string] {
 			return
 		}
 		for _, file := range f.sorted() {
-			is := isReport(file.path)
+			is := IsReport(file.path)
 			if !is && !(isResult(file.path) && HasResult(file.absolute)) {
 				list, err := clientRuns(file)
 				is = err == nil && len(list) > 0
@@ -108,16 +108,16 @@ func (f *finder) walk(path, absolute string) error {
 		case d.IsDir():
 			return nil
 		case d.Type()&fs.ModeSymlink != 0:
-			if isReport(name) || isResult(name) || isFolder(file.absolute) {
+			if IsReport(name) || isResult(name) || isFolder(file.absolute) {
 				if f.links++; f.links == 1 {
 					f.link = file.path
 				}
 			}
 			return nil
-		case isReport(name) && !d.Type().IsRegular():
+		case IsReport(name) && !d.Type().IsRegular():
 			file.err = fault.New(fault.Input, "%s: wanted a regular file, got a device, pipe or socket", file.path)
 			f.take(file)
-		case isReport(name), isResult(name) && d.Type().IsRegular() && HasResult(at):
+		case IsReport(name), isResult(name) && d.Type().IsRegular() && HasResult(at):
 			f.take(file)
 		case mayBeOfClient(name) && d.Type().IsRegular():
 			file.open = true
@@ -160,7 +160,8 @@ func sweepOf(root, name string) string {
 	return filepath.Join(root, filepath.Join(steps[:max(0, len(steps)-2)]...))
 }
 
-func isReport(name string) bool {
+// IsReport reports whether a file has the name of a report of llm-d.
+func IsReport(name string) bool {
 	base := filepath.Base(name)
 	return strings.HasPrefix(base, reportPrefix) && slices.Contains([]string{".yaml", ".yml", ".json"},
 		strings.ToLower(filepath.Ext(base)))

@@ -2,6 +2,7 @@ package runs
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -22,16 +23,16 @@ func (d Doubts) Mark(all []*Run) {
 			continue
 		}
 		answered, sent := r.Answered(), r.sent()
-		switch share := 100 * r.Failures / sent; {
+		switch share := 100 * r.Failed / sent; {
 		case answered <= 0:
 			r.OffFront = append(r.OffFront, "no request was answered")
 		case share > d.MaxFailed:
 			r.Relaxed = append(r.Relaxed, "--max-failed")
 			r.OffFront = append(r.OffFront,
-				fmt.Sprintf("%g of %g requests failed (%.4g %%), more than %g %%", r.Failures, sent, share, d.MaxFailed))
+				fmt.Sprintf("%g of %g requests failed (%.4g %%), more than %g %%", r.Failed, sent, share, d.MaxFailed))
 		}
 		if !d.AllowImplausible {
-			broken := r.figures().Check()
+			broken := r.held().Check()
 			for _, v := range broken {
 				r.OffFront = append(r.OffFront, v.Text)
 			}
@@ -47,18 +48,21 @@ var countsAnswered = []string{"aiperf"}
 
 // Answered is how many requests were answered: requests.total without those that failed or were not finished.
 func (r *Run) Answered() float64 {
-	if slices.Contains(countsAnswered, r.Harness) {
+	if !math.IsNaN(r.Completed) {
 		return r.Completed
 	}
-	return r.Completed - known0(r.Failures) - known0(r.Unended)
+	if slices.Contains(countsAnswered, r.Harness) {
+		return r.Requests
+	}
+	return r.Requests - known0(r.Failed) - known0(r.Unended)
 }
 
 // sent is how many requests there were.
 func (r *Run) sent() float64 {
 	if slices.Contains(countsAnswered, r.Harness) {
-		return r.Completed + known0(r.Failures)
+		return r.Requests + known0(r.Failed)
 	}
-	return r.Completed
+	return r.Requests
 }
 
 // known0 is x, 0 if it is unknown.
@@ -69,34 +73,24 @@ func known0(x float64) float64 {
 	return x
 }
 
-// figures are what the laws are held against. Not every duration is that of the requests: inference-perf gives that of
-// sending, GuideLLM may leave out a warm-up, and 0.2 has that of the whole harness, but of InferenceMAX. TPOT is the
-// time per token after the first only with vLLM's benchmark and InferenceMAX; others count the first one, or chunks.
-func (r *Run) figures() serving.Run {
-	if r.level != nil {
-		return r.level.Figures()
+// held are the figures that the laws are held against. Not every duration is that of the requests: inference-perf
+// gives that of sending, GuideLLM may leave out a warm-up, and 0.2 has that of the whole harness, but of InferenceMAX.
+// TPOT is the time per token after the first only with vLLM's benchmark and InferenceMAX; others count the first one,
+// or chunks.
+func (r *Run) held() serving.Run {
+	f := r.Run
+	if r.ofClient() {
+		return f
 	}
-	f := serving.Unknown()
-	f.Source = "report"
-	f.Concurrency, f.Requests, f.Completed, f.Failed = r.Concurrency, r.sent(), r.Answered(), r.Failures
+	f.Requests, f.Completed, f.Latency = r.sent(), r.Answered(), maps.Clone(r.Latency)
 	vllm := r.Harness == "vllm-benchmark" || r.Harness == "inferencemax"
-	if r.Schema == "0.1" && (vllm || r.Harness == "aiperf") || r.Harness == "inferencemax" {
-		f.Duration = r.Duration
+	if !(r.Schema == "0.1" && (vllm || r.Harness == "aiperf") || r.Harness == "inferencemax") {
+		f.Duration = math.NaN()
 	}
-	f.Closed, f.SameLength = r.Closed, r.SameLength
 	f.InputTokens, f.OutputTokens = f.Completed*r.InputLength, f.Completed*r.OutputLength
-	f.RequestRate, f.InputRate, f.OutputRate, f.TotalRate = r.Requests, r.InputTokens, r.OutputTokens, r.TotalTokens
-	for l := range NTPOT {
-		if l == TPOT && !vllm {
-			continue
-		}
-		s := r.Latency[l]
-		percentiles := map[float64]float64{}
-		for place, percent := range percents {
-			percentiles[percent] = s[place]
-		}
-		f.Latency[latencyNames[l]] = serving.Latency{Mean: s[Mean], Min: s[Min], Max: s[Max], Percentiles: percentiles,
-			Std: s[StdDev]}
+	delete(f.Latency, latencyNames[NTPOT])
+	if !vllm {
+		delete(f.Latency, serving.TPOT)
 	}
 	if r.Harness == "aiperf" { // the mean of each request, as others define TPOT
 		f.Latency[serving.TPOT] = f.Latency[serving.ITL]

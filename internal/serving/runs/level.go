@@ -31,10 +31,11 @@ func (l *Level) Test() string {
 
 // String names the level.
 func (l *Level) String() string {
-	if math.IsNaN(l.Concurrency) {
-		return cmp.Or(l.Test(), "any load")
+	text := l.Test()
+	if !math.IsNaN(l.Concurrency) {
+		text += fmt.Sprintf(" at concurrency %g", l.Concurrency)
 	}
-	return strings.TrimSpace(fmt.Sprintf("%s at concurrency %g", l.Test(), l.Concurrency))
+	return cmp.Or(strings.TrimPrefix(strings.TrimSpace(text), "at "), "any load")
 }
 
 // Place puts a run of a side, which was found below a path, into its level. Runs of different work are not in one.

@@ -105,13 +105,13 @@ func one(file found, o LoadOptions) ([]*Run, error) {
 	}
 	for _, r := range list {
 		r.File, r.Folder, r.Directory = file.path, filepath.Base(filepath.Dir(file.absolute)), file.directory
-		if r.level != nil {
+		if r.ofClient() {
 			r.Label = r.Folder
 		}
 		if r.failed() {
 			r.unmeasured()
 		}
-		if !r.Transfer && len(r.figures().Unusual()) > 0 {
+		if !r.Transfer && len(r.held().Unusual()) > 0 {
 			r.Notes = append(r.Notes, "less than half of the concurrency was in flight, since single requests took much longer than "+
 				"the others, or the client paused")
 		}
@@ -133,7 +133,7 @@ func open(f found) (list []*Run, err error) {
 	if isResult(f.path) && HasResult(f.absolute) {
 		return resultRuns(f)
 	}
-	if !isReport(f.path) {
+	if !IsReport(f.path) {
 		if list, err := clientRuns(f); err == nil && list != nil || f.open {
 			return list, nil // what is no file of a client was not asked for
 		}

@@ -371,8 +371,8 @@ func TestBadFiles(t *testing.T) {
 		t.Errorf("skipped (-want +got):\n%s", diff)
 	}
 	for _, r := range in.Runs {
-		if r.Folder == "ttft_in_seconds" && (r.Latency[TTFT][Mean] != 100 || r.Latency[E2EL][Mean] != 1200) {
-			t.Errorf("seconds became %v and %v ms", r.Latency[TTFT][Mean], r.Latency[E2EL][Mean])
+		if r.Folder == "ttft_in_seconds" && (r.Stat(TTFT, Mean) != 100 || r.Stat(E2EL, Mean) != 1200) {
+			t.Errorf("seconds became %v and %v ms", r.Stat(TTFT, Mean), r.Stat(E2EL, Mean))
 		}
 	}
 }

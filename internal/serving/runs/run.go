@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/serving/benchlog"
+	"perigee/internal/serving"
 )
 
 // Role is the part of an engine in serving.
@@ -72,17 +72,9 @@ var statisticNames = [Statistics]string{
 	"Mean", "StdDev", "Min", "P0.1", "P1", "P5", "P10", "P25", "P50", "P75", "P90", "P95", "P99", "P99.9", "Max",
 }
 
-// Stats are the statistics of one quantity; NaN where unknown.
-type Stats [Statistics]float64
-
-// NoStats is a quantity of which nothing is known.
-func NoStats() Stats {
-	var s Stats
-	for i := range s {
-		s[i] = math.NaN()
-	}
-	return s
-}
+// percents are the percentiles among them.
+var percents = map[Statistic]float64{P0p1: 0.1, P1: 1, P5: 5, P10: 10, P25: 25, P50: 50, P75: 75, P90: 90, P95: 95,
+	P99: 99, P99p9: 99.9}
 
 // Latency is a kind of latency.
 type Latency int
@@ -101,43 +93,31 @@ const (
 
 var latencyNames = [Latencies]string{"TTFT", "TPOT", "ITL", "E2EL", "NTPOT"}
 
-// Run is one benchmark run. Numbers are NaN where unknown.
+// Run is one benchmark run. Numbers are NaN where unknown. Of a report of llm-d, Requests is its requests.total, and
+// Completed is not known: see [Run.Answered].
 type Run struct {
+	serving.Run
+
 	File      string // as it was found, for messages
 	Folder    string // name of the folder that File lies in
 	Directory string // absolute path of the sweep that the run belongs to
 	Schema    string // version of the report: "0.1", or "perigee.result/1"
 
-	Model     string
-	Hosts     []Host
-	Backend   string // engine, such as vllm
-	Harness   string // generator of the load
-	Start     time.Time
-	Duration  float64 // s
-	Rate      float64 // requests per second that were offered
-	Completed float64
-	Failures  float64
-	Unended   float64 // requests that were not ended when the benchmark was
-
-	Concurrency float64 // may be +Inf
-	Closed      bool    // the report says that no rate bounds the requests beside it, and no ramp
+	Model   string
+	Hosts   []Host
+	Backend string // engine, such as vllm
+	Harness string // generator of the load
+	Start   time.Time
+	Rate    float64 // requests per second that were offered
+	Unended float64 // requests that were not ended when the benchmark was
 
 	InputLength, OutputLength float64 // means, tokens
-	SameLength                bool    // all answers have the same number of tokens
 	ISL, OSL                  float64 // the same, rounded for grouping
-
-	// Per second.
-	Requests, InputTokens, OutputTokens, TotalTokens float64
 
 	perGPU float64 // output tokens per second and GPU, where a client gives that alone
 
-	Latency [Latencies]Stats // ms or ms per token
-
 	Workload Workload
 	Scorers  Scorers
-
-	// level is what a client of a serving benchmark wrote, whose folder is the configuration; nil for reports.
-	level *benchlog.Level
 
 	// Transfer marks results of perigee itself; the others come from reports of requests.
 	// Results of perigee belong to no scenario.
@@ -158,15 +138,52 @@ type Run struct {
 func New(file string) *Run {
 	nan := math.NaN()
 	r := &Run{
-		File: file, Duration: nan, Rate: nan, Completed: nan, Failures: nan, Unended: nan, Concurrency: nan,
-		InputLength: nan, OutputLength: nan, ISL: nan, OSL: nan,
-		Requests: nan, InputTokens: nan, OutputTokens: nan, TotalTokens: nan,
-		perGPU: nan, TransferMS: nan, TransferBytes: nan, Workload: unknownWorkload(), Scorers: unknownScorers(),
+		Run: serving.Unknown(), File: file, Rate: nan, Unended: nan, InputLength: nan, OutputLength: nan,
+		ISL: nan, OSL: nan, perGPU: nan, TransferMS: nan, TransferBytes: nan, Workload: unknownWorkload(),
+		Scorers: unknownScorers(),
 	}
-	for i := range r.Latency {
-		r.Latency[i] = NoStats()
-	}
+	r.Source = "report"
 	return r
+}
+
+// ofClient reports whether a client has written the run, whose folder is its configuration.
+func (r *Run) ofClient() bool { return r.Schema == clientLog || r.Schema == clientResult }
+
+// Stat is a statistic of a latency in ms, or ms per token; NaN where it is not known.
+func (r *Run) Stat(l Latency, s Statistic) float64 {
+	latency, known := r.Latency[latencyNames[l]]
+	percent, isPercentile := percents[s]
+	value, hasPercentile := latency.Percentiles[percent]
+	switch {
+	case !known || isPercentile && !hasPercentile:
+		return math.NaN()
+	case isPercentile:
+		return value
+	}
+	return *place(&latency, s)
+}
+
+// Set sets one.
+func (r *Run) Set(l Latency, s Statistic, value float64) {
+	latency, known := r.Latency[latencyNames[l]]
+	if !known {
+		latency = serving.NoLatency()
+	}
+	setStat(&latency, s, value)
+	r.Latency[latencyNames[l]] = latency
+}
+
+func setStat(l *serving.Latency, s Statistic, value float64) {
+	if percent, isPercentile := percents[s]; isPercentile {
+		l.Percentiles[percent] = value
+	} else {
+		*place(l, s) = value
+	}
+}
+
+// place is where a statistic stands that is no percentile.
+func place(l *serving.Latency, s Statistic) *float64 {
+	return map[Statistic]*float64{Mean: &l.Mean, StdDev: &l.Std, Min: &l.Min, Max: &l.Max}[s]
 }
 
 // MostKinds is how many kinds of engines a run may have. Names and cells list them.
@@ -245,7 +262,7 @@ func (r *Run) NumGPUs() float64 {
 // Engines of a role that differ are joined by " + ". Parallelism other than TP
 // is named where it is not 1. The name is "" for a run without hosts.
 func (r *Run) Name() string {
-	if r.Transfer || r.level != nil {
+	if r.Transfer || r.ofClient() {
 		return r.Label
 	}
 	var roles []string
@@ -319,7 +336,7 @@ func (r *Run) ThptPerGPU() float64 {
 	if !math.IsNaN(r.perGPU) {
 		return r.perGPU
 	}
-	return ratio(r.OutputTokens, r.NumGPUs())
+	return ratio(r.OutputRate, r.NumGPUs())
 }
 
 // ThptPerUser is output tokens per second and concurrent request. It is unknown
@@ -328,12 +345,12 @@ func (r *Run) ThptPerUser() float64 {
 	if math.IsInf(r.Concurrency, 0) {
 		return math.NaN()
 	}
-	return ratio(r.OutputTokens, r.Concurrency)
+	return ratio(r.OutputRate, r.Concurrency)
 }
 
 // ThptPerUserTPOT is how many tokens per second one user sees once the first has
 // come: 1000 / mean TPOT in ms.
-func (r *Run) ThptPerUserTPOT() float64 { return ratio(1000, r.Latency[TPOT][Mean]) }
+func (r *Run) ThptPerUserTPOT() float64 { return ratio(1000, r.Stat(TPOT, Mean)) }
 
 // ratio is a / b, NaN where b is not above 0.
 func ratio(a, b float64) float64 {

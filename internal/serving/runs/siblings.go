@@ -64,9 +64,7 @@ func (r *Run) unmeasured() {
 	if r.InputLength == 0 {
 		r.InputLength = math.NaN()
 	}
-	for l := range r.Latency {
-		r.Latency[l] = NoStats()
-	}
+	clear(r.Latency)
 }
 
 // adopt puts runs whose requests all failed, which have no lengths, into the scenario of the other runs of their

@@ -113,7 +113,7 @@ func TestAllRequestsFailed(t *testing.T) {
 func TestAdoption(t *testing.T) {
 	run := func(dir string, isl, failures float64) *Run {
 		r := New(dir)
-		r.Model, r.Directory, r.ISL, r.OSL, r.Completed, r.Failures = "m", dir, isl, 100, 10, failures
+		r.Model, r.Directory, r.ISL, r.OSL, r.Requests, r.Failed = "m", dir, isl, 100, 10, failures
 		if failures > 0 {
 			r.OSL = math.NaN()
 		}
@@ -138,7 +138,7 @@ func TestPythonsJSON(t *testing.T) {
 	absent := strings.NewReplacer("NaN", "null", "Infinity", "null")
 	for _, text := range []string{text, absent.Replace(text)} {
 		r, err := ReadReport("r.json", []byte(text))
-		if err != nil || r.Failures != 500 || r.Concurrency != 4 || !math.IsNaN(r.Latency[TTFT][P99]) || !math.IsNaN(r.TotalTokens) {
+		if err != nil || r.Failed != 500 || r.Concurrency != 4 || !math.IsNaN(r.Stat(TTFT, P99)) || !math.IsNaN(r.TotalRate) {
 			t.Errorf("%v, %+v", err, r)
 		}
 	}

@@ -58,8 +58,8 @@ func Settle(slos []SLO, all []*Run) (notes []string) {
 		}
 		for _, s := range tails {
 			lacks := func(r *Run) bool {
-				l := r.Latency[o.quantity]
-				return math.IsNaN(l[s]) && slices.ContainsFunc(l[:], func(x float64) bool { return !math.IsNaN(x) })
+				_, known := r.Latency[latencyNames[o.quantity]]
+				return known && math.IsNaN(r.Stat(o.quantity, s))
 			}
 			if s == Mean || !slices.ContainsFunc(all, lacks) {
 				o.Column = byName[strings.ToLower(statisticNames[s]+"_"+latencyNames[o.quantity]+"_ms")]

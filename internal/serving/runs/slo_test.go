@@ -10,7 +10,7 @@ import (
 
 func TestParseAndKeep(t *testing.T) {
 	r := New("f")
-	r.Latency[TTFT][P90] = 500
+	r.Set(TTFT, P90, 500)
 	r.Hosts = []Host{{TP: 4, GPUs: 4}, {TP: 8, GPUs: 8}}
 	for text, want := range map[string]bool{
 		"P90_TTFT_ms<=500": true, " p90_ttft_ms <= 500 ": true, "P90_TTFT_ms<500": false, "P90_TTFT_ms>=500": true, "P90_TTFT_ms > 5e2": false, "P90_TTFT_ms<=0.5s": true, "P90_TTFT_ms<=499999us": false,
@@ -32,10 +32,11 @@ func TestParseAndKeep(t *testing.T) {
 func TestSettle(t *testing.T) {
 	llmd, vllm, none := New("llmd"), New("vllm"), New("none")
 	for _, r := range []*Run{llmd, vllm} {
-		r.Latency[TTFT][P99], r.Latency[TTFT][Mean] = 500, 200
-		r.Latency[E2EL][Mean] = 900
+		r.Set(TTFT, P99, 500)
+		r.Set(TTFT, Mean, 200)
+		r.Set(E2EL, Mean, 900)
 	}
-	llmd.Latency[TTFT][P90] = 400
+	llmd.Set(TTFT, P90, 400)
 	for text, want := range map[string][2]string{
 		"TTFT<=500ms": {"P90_TTFT_ms<=500", "P99_TTFT_ms<=500"}, "ttft_ms < 0.5s": {"P90_TTFT_ms<500", "P99_TTFT_ms<500"},
 		"20s": {"Mean_E2EL_ms<=20000", "Mean_E2EL_ms<=20000"}, "P50_TTFT_ms<=1": {"P50_TTFT_ms<=1", "P50_TTFT_ms<=1"},

@@ -143,10 +143,10 @@ func (r *reader) metricsV01(to *Run, metrics, host, platform *conf.Value) {
 	r.figure(latency, latencyKeys[TTFT].key)
 	r.latencies(to, latency)
 	throughput := r.figure(metrics, "throughput")
-	to.TotalTokens = r.number(r.figure(throughput, "total_tokens_per_sec"))
-	to.InputTokens = r.number(r.get(throughput, "input_tokens_per_sec"))
-	to.OutputTokens = r.number(r.get(throughput, "output_tokens_per_sec"))
-	to.Requests = r.number(r.get(throughput, "requests_per_sec"))
+	to.TotalRate = r.number(r.figure(throughput, "total_tokens_per_sec"))
+	to.InputRate = r.number(r.get(throughput, "input_tokens_per_sec"))
+	to.OutputRate = r.number(r.get(throughput, "output_tokens_per_sec"))
+	to.RequestRate = r.number(r.get(throughput, "requests_per_sec"))
 	to.Backend = r.enginesV01(platform)
 }
 

@@ -146,12 +146,12 @@ func (r *reader) aggregateV02(to *Run, aggregate *conf.Value) {
 	to.OutputLength, to.SameLength = r.length(r.get(requests, "output_length"))
 	r.latencies(to, r.get(aggregate, "latency"))
 	throughput := r.get(aggregate, "throughput")
-	mean := func(key string, u units) float64 { return r.stats(r.get(throughput, key), u)[Mean] }
-	to.InputTokens = mean("input_token_rate", tokenRates)
-	to.OutputTokens = mean("output_token_rate", tokenRates)
-	to.TotalTokens = mean("total_token_rate", tokenRates)
-	to.Requests = mean("request_rate", requestRates)
+	mean := func(key string, u units) float64 { return r.stats(r.get(throughput, key), u).Mean }
+	to.InputRate = mean("input_token_rate", tokenRates)
+	to.OutputRate = mean("output_token_rate", tokenRates)
+	to.TotalRate = mean("total_token_rate", tokenRates)
+	to.RequestRate = mean("request_rate", requestRates)
 	if r.get(throughput, "request_rate") == nil {
-		to.Requests = mean("requests_rate", requestRates)
+		to.RequestRate = mean("requests_rate", requestRates)
 	}
 }

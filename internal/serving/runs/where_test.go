@@ -13,10 +13,10 @@ import (
 // sample is two replicas that differ, at concurrency 8, without TPOT.
 func sample() *Run {
 	r := New("f.yaml")
-	r.Model, r.Backend, r.Concurrency, r.OutputTokens, r.Completed = "meta/Llama-70B", "vllm", 8, 600, 500
+	r.Model, r.Backend, r.Concurrency, r.OutputRate, r.Requests = "meta/Llama-70B", "vllm", 8, 600, 500
 	r.Hosts = []Host{{GPU: "H100", TP: 4, DP: 1, PP: 1, EP: 1, GPUs: 4}, {GPU: "H100", TP: 8, DP: 1, PP: 1, EP: 1, GPUs: 8}}
-	r.Latency[TTFT][Mean] = 95
-	r.Latency[TTFT][P99p9] = 250
+	r.Set(TTFT, Mean, 95)
+	r.Set(TTFT, P99p9, 250)
 	return r
 }
 

@@ -329,10 +329,10 @@ func hugeNumbers(t *testing.T, browser *pagetest.Browser) {
 	var all []*runs.Run
 	for i := range 1000 {
 		r := *good
-		r.OutputTokens = float64(1 + i)
+		r.OutputRate = float64(1 + i)
 		all = append(all, &r)
 	}
-	all[0].OutputTokens, all[1].OutputTokens = 1.7e308, 5e-324
+	all[0].OutputRate, all[1].OutputRate = 1.7e308, 5e-324
 	tab := browser.Open(t, write(t, all, PageOptions{}), pagetest.Light)
 	tab.Wait("window.sweep && window.sweep.ready")
 	const times = 150
@@ -367,7 +367,8 @@ func nothingToShow(t *testing.T, browser *pagetest.Browser) {
 func emptyAxis(t *testing.T, browser *pagetest.Browser) {
 	all := imported(t, "sweepA")
 	for _, r := range all {
-		r.Concurrency, r.Latency[runs.TTFT] = math.NaN(), runs.NoStats()
+		r.Concurrency = math.NaN()
+		delete(r.Latency, "TTFT")
 	}
 	path := write(t, all, PageOptions{SLOs: bounds(t, "P99_TTFT_ms<=500")})
 	tab := browser.Open(t, path, pagetest.Light)

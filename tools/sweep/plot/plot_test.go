@@ -45,7 +45,7 @@ func swept(n int) runs.Scenario {
 		r := runs.New(fmt.Sprintf("f%05d", i))
 		r.Directory = fmt.Sprint("/d/", i%3)
 		r.Concurrency = float64(int(1) << (i % 10))
-		r.OutputTokens = r.Concurrency * 90 / (1 + r.Concurrency/100) * (0.7 + 0.3*rand.New(rand.NewPCG(1, uint64(i))).Float64())
+		r.OutputRate = r.Concurrency * 90 / (1 + r.Concurrency/100) * (0.7 + 0.3*rand.New(rand.NewPCG(1, uint64(i))).Float64())
 		tp := float64(int(1) << (i / 10 % 4))
 		r.Hosts = []runs.Host{{Role: runs.Role(i / 10 % 3), GPU: "g", TP: tp, DP: 1, PP: 1, EP: 1, GPUs: tp}}
 		sc.Runs = append(sc.Runs, r)
@@ -184,7 +184,7 @@ func TestHostileReports(t *testing.T) {
 				r.Model, r.Hosts[0].GPU, r.Directory = "<b>\n\x00\x1b", "<b>\n\x00\x1b", "/d/<b>\n\x00\x1b"+r.File
 			}
 			sc.Key = sc.Runs[0].Key()
-			sc.Runs[0].OutputTokens, sc.Runs[0].Concurrency = x, 1
+			sc.Runs[0].OutputRate, sc.Runs[0].Concurrency = x, 1
 			o := options(t)
 			o.Width, o.Height, o.LogX, o.LogY, o.Label = 400, 300, log, log, find(t, "Directory")
 			d, err := Select(sc, o)

@@ -39,7 +39,7 @@ func TestGroups(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		`--group-by: there is no column "Modell"; did you mean "Model"?`: {"scenarios", "testdata/sweepA", "--group-by", "Modell"},
-		"--split-by: TP is there twice":                                  {"plot", "testdata/sweepA", "-o", "x.png", "--split-by", "TP,tp"},
+		"--split-by: tp is there twice":                                  {"plot", "testdata/sweepA", "-o", "x.png", "--split-by", "TP,tp"},
 	} {
 		if _, _, err := sweep(t, args...); err == nil || err.Error() != want || fault.KindOf(err) != fault.Usage {
 			t.Errorf("%q: %v, want %s", args, err, want)

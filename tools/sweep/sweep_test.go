@@ -173,7 +173,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{`--where: condition "X>1", character 1: there is no column "X"`, fault.Usage, []string{"table", "testdata/sweepA", "--where", "X>1"}},
 		{`--sort: there is no column "Name2"; did you mean "Name"?`, fault.Usage, []string{"table", "testdata/sweepA", "--sort", "-Name2"}},
 		{`--columns: there is no column ""`, fault.Usage, []string{"table", "testdata/sweepA", "--columns", "Name,"}},
-		{"--columns: Name is there twice", fault.Usage, []string{"table", "testdata/sweepA", "--columns", "Name,name"}},
+		{"--columns: name is there twice", fault.Usage, []string{"table", "testdata/sweepA", "--columns", "Name,name"}},
 		{"--round-isl: wanted a number above 0, got 0", fault.Usage, []string{"table", "testdata/sweepA", "--round-isl", "0"}},
 		{"--head: wanted at least 1, got -3", fault.Usage, []string{"table", "testdata/sweepA", "--head=-3"}},
 		{"--scenario: wanted an index from 0 to 0, got 7", fault.Usage, []string{"table", "testdata/sweepA", "--scenario", "7"}},

@@ -171,8 +171,8 @@ func isString(cell any) bool {
 	return ok
 }
 
-// Write writes the table as csv, as json, as a page, or else as text. It returns the first mistake in building the table, or the
-// error of w.
+// Write writes the table as csv, as json, as a page, or else as text. It returns the first mistake in building the
+// table, or the error of w.
 func (t *Sheet) Write(w io.Writer, format string) error {
 	switch format {
 	case "csv":

@@ -311,22 +311,12 @@ func (p *printer) leaveMetrics(d *result.Document) {
 func writeTables(p *printer, d *result.Document, first bool, l look) {
 	for i, t := range d.Tables {
 		v := newTable(t, i, len(d.Tables), len(d.Patterns), mostRows)
-		if !first && p.room < len(v.Rows)+aroundTable {
+		if !first && p.room < v.Len()+aroundTable {
 			p.left = append(p.left, shortTitle(v.Title))
 			continue
 		}
 		first = false
-		var columns []string
-		for _, c := range v.Columns {
-			columns = append(columns, c.Name)
-		}
-		rows := make([][]string, len(v.Rows))
-		for k, r := range v.Rows {
-			for _, c := range r {
-				rows[k] = append(rows[k], c.Text)
-			}
-		}
-		p.grid(l, plainSheet(v.Title, columns, rows))
+		p.grid(l, v.Sheet)
 	}
 }
 

@@ -80,6 +80,13 @@ func (p *printer) line(format string, args ...any) {
 	}
 }
 
+// comment writes a line of a colour, or several on a terminal that it does not fit.
+func (p *printer) comment(l look, colour, text string) {
+	for line := range strings.Lines(string(plaintext.Fold([]byte("# "+text), plaintext.Width(p.w), ""))) {
+		p.line("%s", l.paint(colour, strings.TrimSuffix(line, "\n")))
+	}
+}
+
 func writeText(w io.Writer, list []input, l look) error {
 	p := &printer{w: w}
 	for i, in := range list {
@@ -100,7 +107,7 @@ func writeText(w io.Writer, list []input, l look) error {
 				plaintext.Escape(listed(p.cut)), p.wide))
 		}
 		if len(more) > 0 {
-			p.line("%s", l.paint(dim, "# "+strings.Join(more, "; ")))
+			p.comment(l, dim, strings.Join(more, "; "))
 		}
 	}
 	return p.err
@@ -354,7 +361,8 @@ func (p *printer) grid(l look, s *sheet.Sheet) {
 		}
 		title, s = fmt.Sprintf("%s (the first %d of %d)", title, most, s.Len()), s.First(most)
 	}
-	p.line("\n%s", l.paint(bold, "# "+plaintext.Escape(title)))
+	p.line("")
+	p.comment(l, bold, plaintext.Escape(title))
 	if s.Len() == 0 {
 		return
 	}

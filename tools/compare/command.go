@@ -23,7 +23,7 @@ type Judging struct {
 	Metric  string   `enum:"latency_ms,mean_bw_gb_per_s,slowdown" default:"latency_ms" help:"What to compare of each pattern: latency_ms, mean_bw_gb_per_s or slowdown."`
 	Pairs   string   `enum:"auto,all,changed,none" default:"auto" help:"Pairs of ranks: all, changed (those with a verdict), none, or auto (changed in text, all in JSON and CSV)."`
 	FailOn  string   `name:"fail-on" enum:"worse,any,none" default:"worse" help:"Exit with code 13 if something is worse, if there is any verdict, or never: worse, any or none."`
-	Format  string   `enum:"auto,text,json,csv,html" default:"auto" help:"How to print: text, json, csv, html (a self-contained page), or auto: as the name of --output ends, else text."`
+	Format  string   `enum:"auto,text,json,csv,page,html" default:"auto" help:"How to print: text, json, csv, page (or html, self-contained), or auto: as the name of --output ends, else text."`
 	Page    string   `short:"o" name:"output" placeholder:"FILE" help:"Where to write; - is standard output [-]."`
 	Columns []string `completes:"comparecolumns" placeholder:"NAMES" help:"Columns to print, with commas."`
 	Sort    string   `completes:"comparecolumns" placeholder:"NAME" help:"Order rows by a column; -NAME: downwards."`

@@ -350,8 +350,8 @@ func TestDescribe(t *testing.T) {
 	inFolder(t, map[string]string{"m/config.json": `{"model_type": "gpt_oss", "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 2, "hidden_size": 64}`})
 	text := mustRun(t, "models m kimi-k3 --per-rank --isl 1000 --html p.html --plot p.svg")
 	for _, want := range []string{
-		"# gpt_oss: gpt_oss, 4 layers, 8 query heads; cache in bf16 (default)\n# a request of 1000 tokens keeps 1.16 MB (1155072 bytes)\n", "window         2  0, 2     the last 128 tokens              -         131072                  131072\n", "# states in float32 (the model's file or class says so)\n",
-		"kda           69  0 to 2, 4 to 6, ... 88 to 90  a state                 -      449372160", "  32        -       -       -       -\n",
+		"# gpt_oss: gpt_oss, 4 layers, 8 query heads; cache in bf16 (default)\n# a request of 1000 tokens keeps 1.16 MB (1155072 bytes)\n", "window         2  0, 2     the last 128 tokens              -         131 kB                  131 kB\n", "# states in float32 (the model's file or class says so)\n",
+		"kda           69  0 to 2, 4 to 6, ... 88 to 90  a state                 -         449 MB", "  32        -       -       -       -\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

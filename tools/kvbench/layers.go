@@ -171,7 +171,8 @@ func (d described) write(out io.Writer, tokens int64, perRank bool) error {
 	t.AddColumns(sheet.Right, "", "Fixed bytes", fmt.Sprintf("Bytes of %d tokens", tokens))
 	for i, g := range m.Groups {
 		b := d.of(i, tokens)
-		t.AddRow(string(g.Kind), len(g.Layers), g.LayerText(), keeps(g), b.perToken, scaled(b.fixed), sheet.Bytes(b.request))
+		t.AddRow(string(g.Kind), len(g.Layers), g.LayerText(), keeps(g), b.perToken, scaled(b.fixed),
+			sheet.Bytes(b.request))
 	}
 	growing, windows, states := c.TokenBytes()
 	t.AddRow("all", m.Layers, nil, nil, growing, scaled(absentZero(windows+states)), sheet.Bytes(kv+state))

@@ -304,7 +304,7 @@ func newView(id string, in input) *view {
 	rows := mostRows
 	for i, t := range d.Tables {
 		v.Tables = append(v.Tables, newTable(t, i, len(d.Tables), len(d.Patterns), rows))
-		rows -= len(v.Tables[i].Rows)
+		rows -= v.Tables[i].Len()
 	}
 	v.Notes = d.Notes[:min(len(d.Notes), mostNotes)]
 	worst := f.Worst()

@@ -58,8 +58,8 @@ func sheetsOf(f *figures.Figures, most int) (list []*sheet.Sheet) {
 }
 
 func sheetOfPath(p *result.Paths) *sheet.Sheet {
-	s := sheet.New("The path", "moved", "<Op", "<Memory", "<Reach", "<Transport", "<Device", "<How", "Bytes", "Messages",
-		"Share", "Ranks")
+	s := sheet.New("The path", "moved", "<Op", "<Memory", "<Reach", "<Transport", "<Device", "<How", "Bytes",
+		"Messages", "Share", "Ranks")
 	s.Say = append(s.Say, "As "+p.Source+" says.")
 	if p.Unknown != "" {
 		s.Say = append(s.Say, "Not known: "+p.Unknown)
@@ -110,8 +110,8 @@ func sheetOfAccounts(a *result.Accounts) *sheet.Sheet {
 		if i > 0 && x.Verdict != "" {
 			s.Say = append(s.Say, x.Phase+": "+x.Verdict)
 		}
-		s.AddRow(x.Phase, sheet.Bytes(x.Plan), sheet.Bytes(x.Between), bytes(x.Library), bytes(x.Sent), bytes(x.Received),
-			part(x.LibraryRatio()), part(x.NICRatio()))
+		s.AddRow(x.Phase, sheet.Bytes(x.Plan), sheet.Bytes(x.Between), bytes(x.Library), bytes(x.Sent),
+			bytes(x.Received), part(x.LibraryRatio()), part(x.NICRatio()))
 	}
 	return s
 }

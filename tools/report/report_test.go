@@ -322,15 +322,16 @@ func TestTables(t *testing.T) {
 	got := newTable(result.Table{Columns: []string{"Name", "Size (GB)", "N", "None"}, Rows: [][]any{
 		{"a", 0.0212, 2.0, nil}, {"b", 123.456789, 10.0, nil}, {"c", 0.0, 0.0, nil}, {true, 1e-30, 1.0, nil},
 	}}, 1, 2, 4, mostRows)
-	var text []string
-	for _, row := range got.Rows {
-		var cells []string
-		for _, c := range row {
-			cells = append(cells, c.Text)
-		}
-		text = append(text, strings.Join(cells, "|"))
+	var out strings.Builder
+	if err := got.WriteTextWithin(&out, 0, 0); err != nil {
+		t.Fatal(err)
 	}
-	want := []string{"a|0.021200000|2|–", "b|123.456789000|10|–", "c|0.000000000|0|–", "true|0.000000000|1|–"}
+	var text []string
+	for line := range strings.Lines(out.String()) {
+		text = append(text, strings.Join(strings.Fields(line), "|"))
+	}
+	text = text[2:]
+	want := []string{"a|0.021200000|2|-", "b|123.456789000|10|-", "c|0.000000000|0|-", "true|0.000000000|1|-"}
 	if diff := cmp.Diff(want, text); diff != "" || got.Title != "Table 2" {
 		t.Errorf("%s (-want +got):\n%s", got.Title, diff)
 	}
@@ -356,7 +357,7 @@ func TestLongResultsInAPage(t *testing.T) {
 	if help := v.Metrics[0].Help + v.Metrics[1].Help; help != "what it is" || len(v.Metrics) != mostMetricRows || v.MetricsOf < 2*mostMetricRows {
 		t.Errorf("%q, %d of %d rows of metrics", help, len(v.Metrics), v.MetricsOf)
 	}
-	if n := len(v.Tables[1].Rows); n != 10 || v.Tables[1].Of != len(many) {
+	if n := v.Tables[1].Len(); n != 10 || v.Tables[1].Of != len(many) {
 		t.Errorf("%d of %d rows", n, v.Tables[1].Of)
 	}
 	if len(v.Notes) != mostNotes {
@@ -378,11 +379,13 @@ func TestTablesNamePatterns(t *testing.T) {
 		{[]string{"Direction", "BW"}, 2, "Direction"},
 	} {
 		got := newTable(result.Table{Columns: c.columns, Rows: rows}, 0, 1, c.patterns, mostRows)
-		if got.Columns[0].Name != c.want || len(got.Columns) > 3 {
-			t.Errorf("%v of %d patterns: %+v", c.columns, c.patterns, got.Columns)
+		headers := got.Headers()
+		if headers[0] != c.want || len(headers) > 3 {
+			t.Errorf("%v of %d patterns: %q", c.columns, c.patterns, headers)
 		}
-		if len(got.Columns) == 3 && (got.Rows[1][0].Text != "1" || got.Rows[1][2].Text != "2") {
-			t.Errorf("%+v", got.Rows)
+		var out strings.Builder
+		if err := got.WriteCSV(&out); err != nil || len(headers) == 3 && !strings.Contains(out.String(), "\n1,") {
+			t.Errorf("%v: %s", err, &out)
 		}
 	}
 }

@@ -49,10 +49,11 @@ func plainSheet(title string, columns []string, rows [][]string) *sheet.Sheet {
 }
 
 func blockSheet(list []figures.Block) *sheet.Sheet {
-	s := sheet.New("block transfers", "sortable blocks", "<Series", "Block", "Batch", "Threads", "Iterations", "Bandwidth",
-		"Mean", "P50", "P99", "P99.9", "CPU")
+	s := sheet.New("block transfers", "sortable blocks", "<Series", "Block", "Batch", "Threads", "Iterations",
+		"Bandwidth", "Mean", "P50", "P99", "P99.9", "CPU")
 	for _, b := range list {
-		s.AddRow(strings.TrimSuffix(b.Series+", "+b.Measured(), ", "), sheet.Cell{Value: b.BlockBytes, Text: b.BlockSize()},
+		s.AddRow(strings.TrimSuffix(b.Series+", "+b.Measured(), ", "), sheet.Cell{Value: b.BlockBytes,
+			Text: b.BlockSize()},
 			b.Batch, b.Threads, b.Iterations, rateCell(b.Bandwidth), durationCell(b.MeanNS), durationCell(b.P50NS),
 			durationCell(b.P99NS), durationCell(b.P999NS), cellOf(b.CPUSeconds, func(n figures.Num) string {
 				return fmt.Sprintf("%.3g s", float64(n))
@@ -80,11 +81,13 @@ func patternSheet(list []figures.Pattern) *sheet.Sheet {
 
 // pairSheet is about pairs of ranks; way names the hosts that their bytes go between.
 func pairSheet(list []figures.Pair, way func(figures.Pair) string) *sheet.Sheet {
-	s := sheet.New("slowdown by pair", "sortable pairs", "From", "To", "<Hosts", "Messages", "Bytes", "Isolated", "Workload",
-		"Bandwidth", "Slowdown", "Contention", "Pair")
+	s := sheet.New("slowdown by pair", "sortable pairs", "From", "To", "<Hosts", "Messages", "Bytes", "Isolated",
+		"Workload", "Bandwidth", "Slowdown", "Contention", "Pair")
 	for _, p := range list {
-		s.AddRow(p.From, p.To, way(p), p.Messages, sheet.Bytes(p.Bytes), durationCell(p.IsolatedNS), durationCell(p.LatencyNS),
-			rateCell(p.Bandwidth), ratioCell(p.Slowdown), ratioCell(p.Contention), fmt.Sprintf("%d \u2192 %d", p.From, p.To))
+		s.AddRow(p.From, p.To, way(p), p.Messages, sheet.Bytes(p.Bytes), durationCell(p.IsolatedNS),
+			durationCell(p.LatencyNS),
+			rateCell(p.Bandwidth), ratioCell(p.Slowdown), ratioCell(p.Contention), fmt.Sprintf("%d \u2192 %d",
+				p.From, p.To))
 	}
 	return s
 }
@@ -129,13 +132,15 @@ func shareSheet(shares *figures.Shares) *sheet.Sheet {
 // planeSheet has a row for each measurement of the data plane of experts.
 func planeSheet(list []planeView) *sheet.Sheet {
 	s := sheet.New("experts: mean over ranks, percentiles of the slowest rank", "sortable experts", "<Mode", "<Entry",
-		"Tokens", "GB/s", "mean (us)", "p50", "p99", "wait %", "Hidden", "Experts/rank", "Top-k", "<Routing", "<Placement",
+		"Tokens", "GB/s", "mean (us)", "p50", "p99", "wait %", "Hidden", "Experts/rank", "Top-k", "<Routing",
+		"<Placement",
 		"Sent", "GB/s by rank", "remote", "on the wire", "p90", "Rank load max/mean")
 	for _, x := range list {
 		fixed := func(n number, decimals int) any {
 			return cellOf(figures.Num(n), func(figures.Num) string { return n.Text(decimals) })
 		}
-		s.AddRow(x.Mode, x.Began(), x.Tokens, fixed(x.Rate.Assignment, 2), fixed(x.Latency.Avg, 1), fixed(x.Slowest.P50, 1),
+		s.AddRow(x.Mode, x.Began(), x.Tokens, fixed(x.Rate.Assignment, 2), fixed(x.Latency.Avg, 1),
+			fixed(x.Slowest.P50, 1),
 			fixed(x.Slowest.P99, 1), fixed(100*x.Shares.Wait, 1), x.Hidden, x.PerRank, x.TopK, x.Routing+", "+x.Payload,
 			x.Placement, sheet.Cell{Value: float64(x.Bytes.Assignment), Text: x.Sent()}, fixed(x.Rate.Rank, 2),
 			fixed(x.Rate.Remote, 2), fixed(x.Rate.Wire, 2), fixed(x.Slowest.P90, 1), fixed(x.Hotspot, 2))
@@ -159,8 +164,8 @@ func scaleSheet(r *figures.Replay) *sheet.Sheet {
 		if !known {
 			over = nil
 		}
-		s.AddRow(fmt.Sprintf("%g s", x.WindowS), x.Windows, size.Rate(x.Offered), share(x.Offered), over, size.Rate(x.Carried),
-			size.Rate(x.PerRank))
+		s.AddRow(fmt.Sprintf("%g s", x.WindowS), x.Windows, size.Rate(x.Offered), share(x.Offered), over,
+			size.Rate(x.Carried), size.Rate(x.PerRank))
 	}
 	s.AddRow("all, "+figures.Duration(figures.Num(r.SpanNS)), 1, size.Rate(r.Offered), share(r.Offered), nil,
 		size.Rate(r.Carried), nil)
@@ -205,7 +210,8 @@ func thresholdSheet(list []result.Threshold) *sheet.Sheet {
 		if t.Passed == nil {
 			samples = nil
 		}
-		s.AddRow(strings.TrimSuffix(t.Threshold+": "+whyViolated(t), ": "), verdict(t), measuredText(t), samples, t.From)
+		s.AddRow(strings.TrimSuffix(t.Threshold+": "+whyViolated(t), ": "), verdict(t), measuredText(t), samples,
+			t.From)
 	}
 	return s
 }

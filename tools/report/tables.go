@@ -6,32 +6,21 @@ import (
 	"slices"
 	"strconv"
 
+	"perigee/internal/kit/sheet"
 	"perigee/internal/result"
 )
 
-// tableView is a table of the result, its cells as text.
+// tableView is a table of the result.
 type tableView struct {
-	Title   string
-	Columns []columnView
-	Rows    [][]cellView
-	Of      int  // rows of the table, of which these are the first
-	Folded  bool // another section has its figures, in better units
-}
-
-type columnView struct {
-	Name   string
-	Number bool
-}
-
-type cellView struct {
-	Text   string
-	Number bool
+	*sheet.Sheet
+	Of     int  // rows of the table, of which these are the first
+	Folded bool // another section has its figures, in better units
 }
 
 // newTable shows the first rows of the i-th of n tables. The document holds cells unrounded, so
 // each column gets as many decimals as its smallest value needs for three digits.
 func newTable(t result.Table, i, n, patterns, rows int) tableView {
-	v := tableView{Title: t.Title, Of: len(t.Rows), Folded: ofPatterns(t, patterns)}
+	v := tableView{sheet.New(t.Title, "sortable printed"), len(t.Rows), ofPatterns(t, patterns)}
 	t = numbered(t, patterns)
 	t.Rows = t.Rows[:min(len(t.Rows), rows)]
 	if v.Title == "" {
@@ -41,22 +30,27 @@ func newTable(t result.Table, i, n, patterns, rows int) tableView {
 		}
 	}
 	decimals := make([]int, len(t.Columns))
-	for c, name := range t.Columns {
-		number := false
+	for c, name := range sheet.Unique(t.Columns) {
+		align := sheet.Words
 		for _, row := range t.Rows {
 			if x, ok := row[c].(float64); ok {
-				number = true
+				align = sheet.Right
 				decimals[c] = max(decimals[c], decimalsFor(x))
 			}
 		}
-		v.Columns = append(v.Columns, columnView{name, number})
+		v.AddColumn(name, align, "")
 	}
 	for _, row := range t.Rows {
-		cells := make([]cellView, len(row))
-		for c, cell := range row {
-			cells[c] = showCell(cell, decimals[c])
+		cells := slices.Clone(row)
+		for c, cell := range cells {
+			switch x := cell.(type) {
+			case float64:
+				cells[c] = sheet.Cell{Value: x, Text: strconv.FormatFloat(x, 'f', decimals[c], 64)}
+			case []any, map[string]any:
+				cells[c] = fmt.Sprint(x)
+			}
 		}
-		v.Rows = append(v.Rows, cells)
+		v.AddRow(cells...)
 	}
 	return v
 }
@@ -87,16 +81,4 @@ func decimalsFor(x float64) int {
 		return 0
 	}
 	return min(max(3, 2-int(math.Floor(math.Log10(math.Abs(x))))), mostDecimals)
-}
-
-func showCell(cell any, decimals int) cellView {
-	switch x := cell.(type) {
-	case nil:
-		return cellView{"–", true}
-	case float64:
-		return cellView{strconv.FormatFloat(x, 'f', decimals, 64), true}
-	case string:
-		return cellView{x, false}
-	}
-	return cellView{fmt.Sprint(cell), false}
 }

@@ -80,6 +80,13 @@ func (p *printer) line(format string, args ...any) {
 	}
 }
 
+// comment writes a line of a colour, or several on a terminal that it does not fit.
+func (p *printer) comment(l look, colour, text string) {
+	for line := range strings.Lines(string(plaintext.Fold([]byte("# "+text), plaintext.Width(p.w), ""))) {
+		p.line("%s", l.paint(colour, strings.TrimSuffix(line, "\n")))
+	}
+}
+
 func writeText(w io.Writer, list []input, l look) error {
 	p := &printer{w: w}
 	if text := between(list); text != "" {
@@ -104,7 +111,7 @@ func writeText(w io.Writer, list []input, l look) error {
 				plaintext.Escape(listed(p.cut)), p.wide))
 		}
 		if len(more) > 0 {
-			p.line("%s", l.paint(dim, "# "+strings.Join(more, "; ")))
+			p.comment(l, dim, strings.Join(more, "; "))
 		}
 	}
 	return p.err
@@ -324,22 +331,12 @@ func (p *printer) leaveMetrics(d *result.Document) {
 func writeTables(p *printer, d *result.Document, first bool, l look) {
 	for i, t := range d.Tables {
 		v := newTable(t, i, len(d.Tables), len(d.Patterns), mostRows)
-		if !first && p.room < len(v.Rows)+aroundTable {
+		if !first && p.room < v.Len()+aroundTable {
 			p.left = append(p.left, shortTitle(v.Title))
 			continue
 		}
 		first = false
-		var columns []string
-		for _, c := range v.Columns {
-			columns = append(columns, c.Name)
-		}
-		rows := make([][]string, len(v.Rows))
-		for k, r := range v.Rows {
-			for _, c := range r {
-				rows[k] = append(rows[k], c.Text)
-			}
-		}
-		p.grid(l, plainSheet(v.Title, columns, rows))
+		p.grid(l, v.Sheet)
 	}
 }
 
@@ -377,7 +374,8 @@ func (p *printer) grid(l look, s *sheet.Sheet) {
 		}
 		title, s = fmt.Sprintf("%s (the first %d of %d)", title, most, s.Len()), s.First(most)
 	}
-	p.line("\n%s", l.paint(bold, "# "+plaintext.Escape(title)))
+	p.line("")
+	p.comment(l, bold, plaintext.Escape(title))
 	if s.Len() == 0 {
 		return
 	}

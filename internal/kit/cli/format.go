@@ -20,12 +20,15 @@ var pages = []string{"htm", "shtml", "shtm", "ehtml", "xhtml", "xht", "xhtm", "x
 // FormatFor returns the format of an output under a name: the one that was asked for, or, with [ByName], the one that
 // the ending of the name says, or else the first of formats.
 //
-// A page's name is refused for every other format: a browser would read names and texts out of a stranger's result as
-// parts of a page, and run the scripts in them.
+// A page may be called html, too. Its name is refused for every other format: a browser would read names and texts out
+// of a stranger's result as parts of a page, and run the scripts in them.
 func FormatFor(asked, name string, formats ...string) (string, error) {
 	ending := strings.TrimPrefix(strings.ToLower(filepath.Ext(strings.TrimRight(name, "."))), ".")
 	if slices.Contains(pages, ending) {
 		ending = "html"
+	}
+	if asked == "page" {
+		asked = "html"
 	}
 	if asked == ByName {
 		asked = formats[0]

@@ -1,6 +1,7 @@
 package sheet
 
 import (
+	_ "embed"
 	"fmt"
 	"html/template"
 	"io"
@@ -10,11 +11,12 @@ import (
 	"perigee/internal/kit/page"
 )
 
+//go:embed table.html
+var tableHTML string
+
 // onPage is parsed when a page is made: the ranks of a job, which are this program too, make none.
 var onPage = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("").Parse(`<div class="scroll{{if .Tall}} tall{{end}}" tabindex="0" role="region" aria-label="{{.Title}}"><table class="{{.Class}}"><thead><tr>{{range .Heads}}<th{{if .Number}} class="num"{{end}}>{{.Text}}</th>{{end}}</tr></thead><tbody>
-{{range .Lines}}<tr>{{range .}}<td{{if .Number}} class="num"{{end}}{{with .Value}} data-value="{{.}}"{{end}}>{{.Text}}</td>{{end}}</tr>
-{{end}}</tbody></table></div>`))
+	return template.Must(template.New("").Parse(tableHTML))
 })
 
 // tall is from how many rows on a table scrolls on its own.
@@ -57,7 +59,7 @@ func (t *Sheet) HTML() (template.HTML, error) {
 	return template.HTML(b.String()), err
 }
 
-// WritePage writes a page of its own, made by a program of that name and version.
+// WritePage writes a page with this table alone, made by a program of that name and version.
 func (t *Sheet) WritePage(w io.Writer, generator string) error {
 	s := *t
 	s.Class = "sortable"

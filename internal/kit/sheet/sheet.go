@@ -150,7 +150,7 @@ func (t *Sheet) Len() int { return len(t.rows) }
 
 func (t *Sheet) fail(format string, args ...any) {
 	if t.err == nil {
-		t.err = fmt.Errorf("sheet: "+format, args...)
+		t.err = fmt.Errorf("table: "+format, args...)
 	}
 }
 
@@ -171,8 +171,8 @@ func isString(cell any) bool {
 	return ok
 }
 
-// Write writes the table as csv, as json, as a page, or else as text. It returns the first mistake in building the table, or the
-// error of w.
+// Write writes the table as csv, as json, as a page, or else as text. It returns the first mistake in building the
+// table, or the error of w.
 func (t *Sheet) Write(w io.Writer, format string) error {
 	switch format {
 	case "csv":
@@ -338,7 +338,7 @@ func (t *Sheet) WriteJSON(w io.Writer) error {
 		for i, cell := range row {
 			text, err := encode(valueOf(cell))
 			if err != nil {
-				return fmt.Errorf("sheet: row %d, column %q: %w", r+1, t.columns[i].header, err)
+				return fmt.Errorf("table: row %d, column %q: %w", r+1, t.columns[i].header, err)
 			}
 			if i > 0 {
 				out.WriteString(", ")

@@ -56,7 +56,8 @@ func NoColumn(option, name string, names []string) error {
 }
 
 // Pick finds the columns that an option names, each once.
-func Pick[C comparable](option string, names []string, find func(option, name string) (C, error)) (list []C, err error) {
+func Pick[C comparable](option string, names []string, find func(option, name string) (C, error)) ([]C, error) {
+	var list []C
 	for _, name := range names {
 		c, err := find(option, strings.TrimSpace(name))
 		if err != nil {

@@ -69,7 +69,7 @@ type commands struct {
 	Disagg               disagg.Cmd    `cmd:"" group:"measure" help:"Run batches of disaggregated-serving benchmarks on Slurm, and judge them."`
 	Rerun                rerun.Cmd     `cmd:"" group:"measure" help:"Repeat the run of a result, and compare the two."`
 	Matgen               matgen.Cmd    `cmd:"" group:"prepare" help:"Make workload matrices of an inference system."`
-	Simulate             simulate.Cmd  `cmd:"" group:"prepare" help:"Count what thousands of ranks would send each other."`
+	Simulate             simulate.Cmd  `cmd:"" hidden:"" group:"prepare" help:"Count what thousands of ranks would send each other."`
 	Trace                trace.Cmd     `cmd:"" group:"prepare" help:"Describe serving traces: arrivals, lengths, hit ratios, load."`
 	Report               report.Cmd    `cmd:"" group:"read" help:"Make a page, a summary or JSON of results."`
 	Compare              compare.Cmd   `cmd:"" group:"read" help:"Show what has changed between results, and whether it is more than chance."`

@@ -19,7 +19,7 @@ type ReportCmd struct {
 	runs.Doubts
 	Output   string   `short:"o" default:"sweep.html" placeholder:"FILE" help:"Page to write (default sweep.html)."`
 	Title    string   `default:"Benchmark sweep" placeholder:"TEXT" help:"Title of the page."`
-	Scenario *int     `placeholder:"I" help:"Scenario that the page shows first [the one with the most runs]."`
+	Scenario *int     `name:"index" aliases:"scenario" placeholder:"I" help:"Scenario that the page shows first [the one with the most runs]."`
 	X        string   `default:"Thpt_per_User" completes:"columns" placeholder:"COLUMN" help:"Column of the x axis at first."`
 	Y        string   `default:"Thpt_per_GPU" completes:"columns" placeholder:"COLUMN" help:"Column of the y axis at first."`
 	SLO      []string `name:"slo" sep:"none" placeholder:"COLUMN<=N" help:"Bound that the page begins with. Can be repeated."`

@@ -88,8 +88,8 @@ return {
   about = "One traffic pattern, many times: total latency, time per iteration, bandwidth by rank.",
   options = {
     options.path { "config", nil, "YAML, TOML or JSON file with traffic_pattern", arg = true },
-    options.bool { "verify-buffers", false, "check every byte of the last measured run; =every: of every measured run, with other bytes each time", choices = { "every" } },
-    options.bool { "verify-every", false, "the same as --verify-buffers=every" },
+    options.bool { "verify", false, "check every byte of the last measured run; =every: of every measured run, with other bytes each time", choices = { "every" }, aliases = { "verify-buffers" } },
+    options.bool { "verify-every", false, "the same as --verify=every", hidden = true },
     options.bool { "print-recv-buffers", false, "print the beginning of every received message" },
     options.output { "json-output-path", nil, "write the measurements as JSON" },
     options.enum { "mem-type", nil, "memory of the buffers, instead of the config's", choices = { "dram", "vram", "cpu", "cuda" } },
@@ -126,7 +126,7 @@ return {
     if plan.takes_part then
       clock.sleep(config.traffic_pattern.sleep_before_launch_sec)
     end
-    local every, done = opt.verify_every or opt.verify_buffers == "every", 0
+    local every, done = opt.verify_every or opt.verify == "every", 0
     local function play(n, verified)
       if verified then
         plan:fill(done + 1)
@@ -140,7 +140,7 @@ return {
     end
     -- In pieces of half a second: a job that ends early loses those runs that were not saved, and the bar moves. The
     -- last run comes alone where it is checked.
-    local last = opt.verify_buffers and not every and 1 or 0
+    local last = opt.verify and not every and 1 or 0
     local pieces = iters and brief(iters - last, every and math.huge or each, plan)
       or patterns.pieces(nil, opt.duration, { plan }, patterns.kept(1), most_at_once)
     local waiting = 0 -- runs since the last that were many
@@ -178,7 +178,7 @@ return {
     local collected = transfer.collect { plan }
     if every then
       result.note("verified: every byte of " .. done .. " measured runs arrived as it was sent")
-    elseif opt.verify_buffers then
+    elseif opt.verify then
       result.note("verified: every byte of the last measured run arrived as it was sent")
     end
     if opt.print_recv_buffers then

@@ -324,7 +324,7 @@ return {
     options.size { "max-block-size", "64M", "largest block", min = 1 },
     options.int { "start-batch-size", 1, "fewest blocks at a time; doubled until max-batch-size", min = 1 },
     options.int { "max-batch-size", 1, "most blocks at a time", min = 1, max = 2 ^ 24 },
-    options.int { "num-iter", 1000, "measured iterations of each size, divided among the threads", min = 1, max = 2 ^ 31 },
+    options.int { "num-iter", 1000, "measured iterations of each size, divided among the threads", min = 1, max = 2 ^ 31, aliases = { "iters" } },
     patterns.duration "num-iter",
     options.int { "warmup-iter", 100, "iterations before, not measured, likewise", min = 0, max = 2 ^ 31 },
     options.int { "large-blk-iter-ftr", 16, "blocks over 1 MiB have so many times fewer iterations", min = 1, max = 2 ^ 31 },

@@ -12,6 +12,9 @@ local function spec(opt)
   for _, name in ipairs(of_schedule) do
     t[name] = opt[name]
   end
+  if opt.duration then
+    t.to = (opt.from or 0) + opt.duration * opt.speed_up
+  end
   return t
 end
 
@@ -100,8 +103,9 @@ return {
     options.int { "in-flight", nil, "transfers that a decode rank admits at a time; needs --op READ (default: all)", min = 1 },
     options.duration { "from", nil, "where in the trace to begin" },
     options.duration { "to", nil, "where in the trace to end, itself included" },
+    options.duration { "duration", nil, "play only what comes within so long from the start, such as 30s, at the run's own pace", instead_of = "to" },
     options.number { "speed-up", 1, "divide all times by this", min = 1e-9 },
-    options.number { "scale", 1, "shrink all bytes by this factor, and no number of descriptors", min = 1e-9, max = 1 },
+    options.number { "scale", 1, "keep only this part of all bytes, such as 0.001 or 1/1000, and all descriptors", min = 1e-9, max = 1 },
     options.bool { "spread", false, "spread requests over the tick of the trace's grid, drawn with --seed" },
     options.enum { "op", "READ", "READ: decode ranks fetch; WRITE: prefill ranks send", choices = { "READ", "WRITE" } },
     options.enum { "mem-type", nil, "memory of the buffers (default: vram if all ranks have a GPU)", choices = { "dram", "vram", "cpu", "cuda" } },

@@ -230,8 +230,8 @@ return {
   about = "A list of traffic patterns, each alone and then one after the other: what does contention cost?",
   options = {
     options.path { "config", nil, "YAML, TOML or JSON file with traffic_patterns", arg = true },
-    options.bool { "verify-buffers", false, "check every byte of the last isolated run of each pattern, and of one more iteration of the workload, in which no two patterns share memory; =every: of every isolated run, with other bytes each time", choices = { "every" } },
-    options.bool { "verify-every", false, "the same as --verify-buffers=every" },
+    options.bool { "verify", false, "check every byte of the last isolated run of each pattern, and of one more iteration of the workload, in which no two patterns share memory; =every: of every isolated run, with other bytes each time", choices = { "every" }, aliases = { "verify-buffers" } },
+    options.bool { "verify-every", false, "the same as --verify=every", hidden = true },
     options.bool { "print-recv-buffers", false, "print the beginning of every received message" },
     options.output { "json-output-path", nil, "write the measurements as JSON, in the layout of NIXL's CTPerftest" },
     options.enum { "mem-type", nil, "memory of the buffers, instead of the config's", choices = { "dram", "vram", "cpu", "cuda" } },
@@ -281,13 +281,13 @@ return {
     local bar = result.progress(#plans * (isolation_iters + (opt.duration and 0 or most)), "runs",
       isolation_iters * gaps + (opt.duration or most * pauses))
     timeline.sol_calculation_ts = clock.wall()
-    local every = opt.verify_every or opt.verify_buffers == "every"
-    local from = every and 1 or opt.verify_buffers and isolation_iters or math.huge
+    local every = opt.verify_every or opt.verify == "every"
+    local from = every and 1 or opt.verify and isolation_iters or math.huge
     local isolated = run_isolated(plans, config, isolation_iters, bar, from)
 
     if every then
       result.note("verified: every byte of " .. #plans * isolation_iters .. " isolated runs arrived as it was sent")
-    elseif opt.verify_buffers then
+    elseif opt.verify then
       result.note("verified: every byte of the last isolated run of " .. (#plans == 1 and "the pattern" or "each of " .. #plans .. " patterns") .. " arrived as it was sent")
     end
 
@@ -329,7 +329,7 @@ return {
     end
     local totals = transfer.totals(plans)
     bar:finish()
-    if every or opt.verify_buffers then
+    if every or opt.verify then
       world.phase("verify")
       verify_workload(plans, config)
     end

@@ -12,6 +12,8 @@
 ---@field arg? boolean an argument instead of a flag
 ---@field short? string a letter that stands for the flag; h and n are taken
 ---@field min? number smallest value of an int, number, size or tokens
+---@field aliases? string[] other names of the flag, which help does not show
+---@field hidden? boolean not in help
 ---@field max? number largest value of an int, number, size or tokens
 ---@field instead_of? string name of an option that is nil where this one is given, in spite of its default, and not given with it
 ---@field choices? string[] the values of an enum; of a bool, words that it may have instead of true

@@ -44,6 +44,8 @@ type Option struct {
 	Choices  []string
 	// InsteadOf names the option that is without its default where this one is given, and not given with it.
 	InsteadOf string
+	Aliases   []string // other names of the flag, which help does not show
+	Hidden    bool     // not in help: the name that a tool which perigee stands beside has for something
 }
 
 // Options are those of a scenario, in the order of its list.
@@ -118,19 +120,23 @@ func optionFrom(t *glua.LTable) (Option, error) {
 		help = first[2].String()
 	}
 	o := Option{Type: f.Text("type", ""), Name: name, Help: help, Arg: f.Bool("arg", false),
-		Short: f.Text("short", ""), InsteadOf: f.Text("instead_of", "")}
+		Short: f.Text("short", ""), InsteadOf: f.Text("instead_of", ""), Hidden: f.Bool("hidden", false)}
 	for name, to := range map[string]**float64{"min": &o.Min, "max": &o.Max} {
 		if f.Get(name) != glua.LNil {
 			n := f.Number(name, 0)
 			*to = &n
 		}
 	}
-	if c := f.Table("choices"); c != nil {
-		if err := vm.List("choices", "a list", c); err != nil {
+	for name, to := range map[string]*[]string{"choices": &o.Choices, "aliases": &o.Aliases} {
+		c := f.Table(name)
+		if c == nil {
+			continue
+		}
+		if err := vm.List(name, "a list", c); err != nil {
 			return Option{}, err
 		}
 		for i := range c.Len() {
-			o.Choices = append(o.Choices, c.RawGetInt(i+1).String())
+			*to = append(*to, c.RawGetInt(i+1).String())
 		}
 	}
 	if err := f.Err(); err != nil {
@@ -166,6 +172,8 @@ func (o Option) valid() error {
 		return fmt.Errorf("the name %q must be small letters, digits and hyphens", o.Name)
 	case o.Name == "help" || o.Name == "version":
 		return fmt.Errorf("no option can have the name %s: --%[1]s is perigee's own", o.Name)
+	case slices.ContainsFunc(o.Aliases, func(a string) bool { return !optionName.MatchString(a) }):
+		return fmt.Errorf("%s: its other names must be small letters, digits and hyphens", o.Name)
 	case slices.ContainsFunc(o.Choices, func(c string) bool { return strings.HasPrefix(c, "-") }):
 		return fmt.Errorf("%s: choices cannot begin with a hyphen: on a command line they would be flags", o.Name)
 	case !slices.Contains(Types, o.Type):
@@ -298,6 +306,12 @@ func (o Option) tag() reflect.StructTag {
 	if o.Short != "" {
 		add("short", o.Short)
 	}
+	if o.Aliases != nil {
+		add("aliases", strings.Join(o.Aliases, ","))
+	}
+	if o.Hidden {
+		add("hidden", "")
+	}
 	switch {
 	case o.Arg:
 		add("arg", "")
@@ -382,7 +396,7 @@ func (all Options) Values(grammar any) (values, named map[string]any, err error)
 func (all Options) Restore(stored map[string]any, outputs bool) (map[string]any, error) {
 	values := map[string]any{}
 	for _, o := range all {
-		v, ok := stored[o.key()]
+		v, ok := o.storedIn(stored)
 		if !ok || o.Type == "output" && !outputs {
 			continue
 		}
@@ -397,11 +411,29 @@ func (all Options) Restore(stored map[string]any, outputs bool) (map[string]any,
 		values[o.key()] = checked
 	}
 	for key := range stored {
-		if !slices.ContainsFunc(all, func(o Option) bool { return o.key() == key }) {
+		if !slices.ContainsFunc(all, func(o Option) bool { return slices.Contains(o.keys(), key) }) {
 			return nil, fault.New(fault.Input, "the options in the result: the scenario has no option %q", key)
 		}
 	}
 	return values, nil
+}
+
+// keys are the option's keys: that of its name and, in results of before, those of its other names.
+func (o Option) keys() []string {
+	keys := []string{o.key()}
+	for _, a := range o.Aliases {
+		keys = append(keys, Key(a))
+	}
+	return keys
+}
+
+func (o Option) storedIn(values map[string]any) (v any, ok bool) {
+	for _, key := range o.keys() {
+		if v, ok = values[key]; ok {
+			break
+		}
+	}
+	return v, ok
 }
 
 // Keys lists the options of a type, as keys of the table that run gets.

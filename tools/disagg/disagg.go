@@ -67,7 +67,7 @@ type Selection struct {
 	Keyword  string `short:"k" placeholder:"EXPR" help:"Only tests whose name contains the words, with and, or, not and parentheses."`
 	Mark     string `short:"m" enum:",perf,perf-sanity,accuracy,stress" default:"" placeholder:"CATEGORY" help:"Only perf, perf-sanity, accuracy or stress."`
 	Type     string `placeholder:"TYPE" help:"Only disagg or wideep."`
-	Model    string `placeholder:"NAME" help:"Only tests of this model_name."`
+	Model    string `name:"filter-model" aliases:"model" placeholder:"NAME" help:"Only tests of this model_name."`
 	Failed   bool   `name:"last-failed" aliases:"lf" help:"Only cases that failed or did not finish when they last ran into the output folder."`
 	GPU      string `name:"gpu" placeholder:"TYPE" help:"Type of the GPUs here [GPU_TYPE, or GB200; where both are missing, cases with a section job run on any]."`
 }
@@ -173,7 +173,7 @@ func (c Selection) described(s cli.Streams, f *found) string {
 		words = append(words, "GPU "+gpu.Name)
 	}
 	for _, f := range []struct{ flag, value string }{
-		{"--test-list", c.TestList}, {"-k", c.Keyword}, {"-m", c.Mark}, {"--type", c.Type}, {"--model", c.Model},
+		{"--test-list", c.TestList}, {"-k", c.Keyword}, {"-m", c.Mark}, {"--type", c.Type}, {"--filter-model", c.Model},
 	} {
 		if f.value != "" {
 			words = append(words, f.flag+" "+f.value)

@@ -31,13 +31,10 @@ import (
 // Folder names the place of results.
 type Folder struct {
 	Output string `short:"o" placeholder:"DIR" help:"Folder of results and logs [OUTPUT_PATH, or disagg_output here]."`
-	Trust  bool   `name:"trust-output" help:"Use it although others can change it; no longer needed."`
+	Trust  bool   `name:"trust-output" hidden:"" help:"Without effect."`
 }
 
 func (f Folder) path(s cli.Streams) (string, error) {
-	if f.Trust {
-		fmt.Fprintln(s.Err, "note: --trust-output is no longer needed: folders that others can change are used as they are")
-	}
 	dir, err := filepath.Abs(cmp.Or(f.Output, s.Env("OUTPUT_PATH"), "disagg_output"))
 	if err != nil {
 		return "", fault.New(fault.Output, "%w", err)

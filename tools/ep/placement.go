@@ -156,7 +156,7 @@ func (c *PlacementCmd) writeText(w io.Writer, layers []Layer) error {
 
 // MatrixCmd is `perigee ep matrix`.
 type MatrixCmd struct {
-	Ranks  int        `name:"ranks" required:"" placeholder:"N" help:"Ranks, 2 or more."`
+	Ranks  int        `name:"ranks" short:"n" required:"" placeholder:"N" help:"Ranks, 2 or more."`
 	Bytes  size.Bytes `name:"bytes" required:"" placeholder:"SIZE" help:"Bytes that each rank sends, such as 6M, about: cells are multiples of 16."`
 	Spread float64    `name:"spread" default:"1" placeholder:"F" help:"0: the same to all ranks; 1: nothing to itself and most to the farthest."`
 }

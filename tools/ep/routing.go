@@ -16,7 +16,7 @@ import (
 // Routing are the options that say how experts are chosen and placed.
 type Routing struct {
 	Routing string `name:"routing" default:"uniform" placeholder:"FAMILY" group:"Routing" help:"uniform, distinct, keyed, khot, zipf, lognormal, imbalance, loads or matrix."`
-	Seed    uint64 `name:"routing-seed" aliases:"seed" default:"0" placeholder:"N" group:"Routing" help:"Seed of the routing; the same seed gives the same table on every machine."`
+	Seed    uint64 `name:"seed" aliases:"routing-seed" default:"0" placeholder:"N" group:"Routing" help:"Seed of the routing; the same seed gives the same table on every machine."`
 	moe.Options
 }
 
@@ -104,7 +104,7 @@ func (r Routing) place(s *moe.Selection) (*moe.Placement, error) {
 
 // RoutingCmd is `perigee ep routing`.
 type RoutingCmd struct {
-	Ranks   int    `name:"ranks" default:"8" placeholder:"N" help:"Ranks."`
+	Ranks   int    `name:"ranks" short:"n" default:"8" placeholder:"N" help:"Ranks."`
 	Tokens  int    `name:"tokens" type:"tokens" default:"128" placeholder:"N" help:"Tokens of each rank."`
 	TopK    *int   `name:"topk" placeholder:"N" help:"Experts for each token (default: 8)."`
 	Experts *int   `name:"experts" placeholder:"N" help:"Experts of the world, a multiple of the ranks (default: 256)."`
@@ -117,7 +117,7 @@ type RoutingCmd struct {
 
 // Help adds to the flags in perigee ep routing --help.
 func (RoutingCmd) Help() string {
-	return "Example: perigee ep routing --routing keyed --routing-seed 67 --ranks 8 --tokens 128\n\nSee docs/ep.md."
+	return "Example: perigee ep routing --routing keyed --seed 67 --ranks 8 --tokens 128\n\nSee docs/ep.md."
 }
 
 // Census is the JSON of `perigee ep routing --format json`: counts of the whole world.

@@ -1,6 +1,7 @@
 package kvbench
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -20,13 +21,17 @@ func TestQuiet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const idle = "benchmark_group device_list enable_pt enable_vmm mode progress_threads runtime_type worker_type"
-	const sizes = "max_batch_size max_block_size start_batch_size start_block_size"
+	const idle = "benchmark-group device-list enable-pt enable-vmm mode progress-threads runtime-type worker-type"
+	const sizes = "max-batch-size max-block-size start-batch-size start-block-size"
+	var never []string // of others
+	for f := range reflect.TypeFor[others]().Fields() {
+		never = append(never, strings.ReplaceAll(f.Tag.Get("name"), "_", "-"))
+	}
 	for command, want := range map[string]string{"plan": sizes, "profile": idle + " " + sizes, "nixlbench": idle, "kvcache": ""} {
 		at := slices.IndexFunc(k.Model.Children[0].Children, func(n *kong.Node) bool { return n.Name == command })
 		var hidden, groups []string
 		for _, f := range k.Model.Children[0].Children[at].Flags {
-			if f.Hidden {
+			if f.Hidden && !slices.Contains(never, f.Name) {
 				hidden = append(hidden, f.Name)
 			} else if f.Group != nil {
 				groups = append(groups, f.Group.Key)

@@ -28,6 +28,13 @@ type NixlbenchCmd struct {
 type backendOption struct {
 	BackendParam []string `name:"backend-param" sep:"none" placeholder:"K=V" group:"Job" help:"A parameter of NIXL's plugin --backend (may be repeated)."`
 	JUnit        string   `name:"junit" placeholder:"FILE" group:"Job" help:"Write what became of the thresholds, and of the job, to FILE as JUnit XML."`
+	others
+}
+
+// yielding are the options as a job has them.
+func (o backendOption) yielding() (run.Yielding, error) {
+	params, err := o.params()
+	return run.Yielding{BackendParam: mergeParams(params, o.BackendParam), JUnit: o.JUnit}, err
 }
 
 // Help adds to the flags in perigee kvbench nixlbench --help.
@@ -41,7 +48,10 @@ func (c *NixlbenchCmd) Run(streams cli.Streams) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	c.Flags.Yielding = run.Yielding{BackendParam: c.BackendParam, JUnit: c.JUnit}
+	var err error
+	if c.Flags.Yielding, err = c.yielding(); err != nil {
+		return err
+	}
 	if err := c.Flags.Check(); err != nil {
 		return err
 	}

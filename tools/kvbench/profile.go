@@ -25,7 +25,7 @@ import (
 type ProfileCmd struct {
 	Selection
 	run.Flags `set:"ranks=2; 1 with files; with the scheme tp one for each device"`
-	Scale     float64 `name:"scale" default:"1" placeholder:"F" group:"Job" help:"Move only this part of the blocks, 0 to 1; their size stays."`
+	Scale     float64 `name:"scale" type:"fraction" default:"1" placeholder:"F" group:"Job" help:"Move only this part of the blocks, such as 0.001 or 1/1000; their size stays."`
 	Format    *string `name:"format" enum:"table,nixlbench" placeholder:"NAME" group:"Job" help:"table, or nixlbench for its own ten columns (default: nixlbench where NIXL_ETCD_NAMESPACE is set, table elsewhere)."`
 	Bench
 	backendOption
@@ -121,7 +121,10 @@ func (c *ProfileCmd) check(w io.Writer) error {
 	if err := c.Bench.precheck(); err != nil {
 		return err
 	}
-	c.Flags.Yielding = run.Yielding{BackendParam: c.BackendParam, JUnit: c.JUnit}
+	var err error
+	if c.Flags.Yielding, err = c.yielding(); err != nil {
+		return err
+	}
 	if err := c.Flags.Check(); err != nil {
 		return err
 	}

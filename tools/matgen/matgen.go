@@ -22,7 +22,7 @@ type Cmd struct {
 type GenerateCmd struct {
 	Options
 
-	ResultsDir string `placeholder:"DIR" group:"Files" help:"Folder for the files; default matrices_<ranks>ranks."`
+	ResultsDir string `name:"output" short:"o" aliases:"results-dir" placeholder:"DIR" group:"Files" help:"Folder for the files; default matrices_<ranks>ranks."`
 	Force      bool   `group:"Files" help:"Write even if the folder holds other files: it is renamed to DIR.old."`
 	DryRun     bool   `group:"Files" help:"Print the summary and write nothing."`
 }
@@ -91,7 +91,7 @@ func (c *GenerateCmd) write(w *Workload, folder string) (aside string, err error
 	aside, err = w.Write(ctx, folder, old)
 	if errors.Is(err, file.ErrNotEmpty) {
 		return "", fault.New(fault.Output, "cannot write %s: it holds files that matgen did not write", folder).
-			WithHint("choose another --results-dir, or --force to rename that folder")
+			WithHint("choose another --output, or --force to rename that folder")
 	}
 	return aside, err
 }

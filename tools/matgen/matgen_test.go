@@ -296,8 +296,8 @@ func TestHelpNamesModels(t *testing.T) {
 	}
 	for _, flag := range []string{"num-user-requests", "batch-size", "num-prefill-nodes", "num-decode-nodes", "ppn", "prefill-tp", "prefill-pp",
 		"prefill-cp", "decode-tp", "decode-pp", "decode-cp", "model", "hidden-size", "num-layers", "num-heads", "num-kv-heads", "dtype-size",
-		"results-dir", "isl-mean", "isl-scale", "min-isl", "max-isl", "max-batch-mem", "[no-]rail-optimized", "seed", "isl-list", "trace", "trace-unit",
-		"model-file", "compat", "flops", "mem-type", "scale", "dry-run", "dense"} {
+		"output", "isl-mean", "isl-scale", "min-isl", "max-isl", "max-batch-mem", "[no-]rail-optimized", "seed", "isl-list", "trace", "trace-unit",
+		"compat", "flops", "mem-type", "scale", "dry-run", "dense"} {
 		if !strings.Contains(text, "--"+flag) {
 			t.Errorf("no option --%s", flag)
 		}

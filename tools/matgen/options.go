@@ -61,7 +61,7 @@ type Options struct {
 	RailOptimized bool `negatable:"" group:"System" help:"Place the ranks of a decode worker so that each rank sends to its own NIC and the one 4 further; needs prefill tp 4 and decode tp 8." yaml:"rail_optimized"`
 
 	Model       string `completes:"models" placeholder:"NAME|FILE" group:"Model" help:"A name such as llama-405b, qwen3-30B or deepseek-ai/DeepSeek-R1 (perigee kvbench models), a config.json, or a file of your own." yaml:"model,omitempty"`
-	ModelFile   string `placeholder:"FILE" group:"Model" help:"The same as --model with a file." yaml:"model_file,omitempty"`
+	ModelFile   string `hidden:"" placeholder:"FILE" group:"Model" help:"The same as --model with a file." yaml:"model_file,omitempty"`
 	model.Flags `group:"Model" yaml:",inline"`
 
 	HiddenSize *int64 `min:"1" max:"1048576" placeholder:"N" group:"Model" help:"Custom model: hidden size. Also completes a file that does not say it." yaml:"hidden_size,omitempty"`
@@ -84,7 +84,7 @@ type Options struct {
 
 	FLOPS        float64 `name:"flops" default:"400e12" group:"System" help:"Operations per second that a GPU reaches in prefill; decides the sleeps." yaml:"flops"`
 	model.Copies `group:"Traffic" yaml:",inline"`
-	Scale        float64 `default:"1" group:"Traffic" help:"Shrink all bytes by this factor, so that a small machine can play the workload." yaml:"scale"`
+	Scale        float64 `type:"fraction" default:"1" group:"Traffic" help:"Keep only this part of all bytes, such as 0.001 or 1/1000, so that a small machine can play the workload." yaml:"scale"`
 	TimeScale    float64 `name:"time-scale" default:"1" group:"Traffic" help:"Shrink all sleeps by this factor." yaml:"time_scale"`
 	Layerwise    bool    `group:"Traffic" help:"Send each run of layers of a batch when it is prefilled, while the next one is." yaml:"layerwise,omitempty"`
 	Runs         int     `name:"layer-runs" placeholder:"N" group:"Traffic" help:"With --layerwise: into how many runs a stage's layers are cut (default: 8, or as many as it has)." yaml:"layer_runs,omitempty"`

@@ -94,7 +94,7 @@ func TestForeignFolder(t *testing.T) {
 			}
 			before := names(t, folder)
 			_, err := generate(t, folder, 1)
-			must.Fail(t, err, fault.Output, "holds files that matgen did not write | choose another --results-dir, or --force")
+			must.Fail(t, err, fault.Output, "holds files that matgen did not write | choose another --output, or --force")
 			if diff := cmp.Diff(before, names(t, folder)); diff != "" {
 				t.Errorf("the folder changed (-want +got):\n%s", diff)
 			}

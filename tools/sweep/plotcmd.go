@@ -18,7 +18,7 @@ import (
 type PlotCmd struct {
 	Input
 	runs.Doubts
-	Scenario *int     `placeholder:"I" help:"Index of the scenario; needed where there are several."`
+	Scenario *int     `name:"index" aliases:"scenario" placeholder:"I" help:"Index of the scenario; needed where there are several."`
 	Output   string   `short:"o" required:"" placeholder:"FILE" help:"Picture to write: .png or .svg."`
 	X        string   `default:"Thpt_per_User" completes:"columns" placeholder:"COLUMN" help:"Column of the x axis."`
 	Y        string   `default:"Thpt_per_GPU" completes:"columns" placeholder:"COLUMN" help:"Column of the y axis."`

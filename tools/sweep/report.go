@@ -19,7 +19,7 @@ type ReportCmd struct {
 	Output   string   `short:"o" default:"sweep.html" placeholder:"FILE" help:"Page to write (default sweep.html); - is the standard output."`
 	Format   string   `enum:"page,text,csv,json" default:"page" help:"page, or the first sentence and the runs as text, or the runs as csv or json, on the standard output."`
 	Title    string   `default:"Benchmark sweep" placeholder:"TEXT" help:"Title of the page."`
-	Scenario *int     `placeholder:"I" help:"Scenario that the page shows first [the one with the most runs]."`
+	Scenario *int     `name:"index" aliases:"scenario" placeholder:"I" help:"Scenario that the page shows first [the one with the most runs]."`
 	X        string   `default:"Thpt_per_User" completes:"columns" placeholder:"COLUMN" help:"Column of the x axis at first."`
 	Y        string   `default:"Thpt_per_GPU" completes:"columns" placeholder:"COLUMN" help:"Column of the y axis at first."`
 	SLO      []string `name:"slo" sep:"none" placeholder:"COLUMN<=N" help:"Bound that the page begins with, such as P90_TTFT_ms<=500, TTFT<=500ms, or 20s of whole requests. Can be repeated."`

@@ -238,7 +238,7 @@ func (d *imported) scenario(index *int) (runs.Scenario, error) {
 	case index != nil:
 		i = *index
 	case len(d.scenarios) > 1:
-		return runs.Scenario{}, fault.New(fault.Usage, "there are %d scenarios; --scenario must say which",
+		return runs.Scenario{}, fault.New(fault.Usage, "there are %d scenarios; --index must say which",
 			len(d.scenarios)).WithHint(listHint + "; --round-isl, --round-osl and --group-by join them")
 	}
 	if err := d.checkScenario(i); err != nil {
@@ -308,7 +308,7 @@ func (d *imported) checkScenario(i int) error {
 	case len(d.scenarios) == 0:
 		return fault.New(fault.Input, "there is no scenario: none of the files is a benchmark report of requests that can be read")
 	case i < 0 || i >= len(d.scenarios):
-		return fault.New(fault.Usage, "--scenario: wanted an index from 0 to %d, got %d", len(d.scenarios)-1,
+		return fault.New(fault.Usage, "--index: wanted an index from 0 to %d, got %d", len(d.scenarios)-1,
 			i).WithHint(listHint)
 	}
 	return nil

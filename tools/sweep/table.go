@@ -20,7 +20,7 @@ type TableCmd struct {
 	Format
 	Columns   string `completes:"columns" placeholder:"A,B,..." help:"Only these columns, in this order; all for every column (perigee sweep columns lists them)."`
 	Sort      string `completes:"columns" placeholder:"[-]A,B,..." help:"Sort by these columns; - before a name sorts downwards."`
-	Scenario  *int   `placeholder:"I" help:"Only the runs of scenario I. As text without --sort: one table per configuration."`
+	Scenario  *int   `name:"index" aliases:"scenario" placeholder:"I" help:"Only the runs of scenario I. As text without --sort: one table per configuration."`
 	SegByDir  bool   `name:"seg-by-dir" negatable:"" default:"true" help:"Keep equal configurations in different folders apart."`
 	Truncated *int   `name:"head" placeholder:"N" help:"Only the first N rows of each table."`
 }
@@ -58,7 +58,7 @@ func (c *TableCmd) Run(s cli.Streams) error {
 	}
 	if c.SplitBy != "" || !c.SegByDir {
 		fmt.Fprintln(s.Err, "note: --split-by and --no-seg-by-dir have no effect on a single table; "+
-			"text with --scenario and without --sort has one per configuration")
+			"text with --index and without --sort has one per configuration")
 	}
 	sortRows(rows, order)
 	if c.Truncated != nil {

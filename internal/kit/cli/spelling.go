@@ -16,11 +16,12 @@ func Parser(grammar any, options ...kong.Option) (*kong.Kong, error) {
 
 // bothSpellings is an option for kong under which every flag may be written
 // with underscores in place of hyphens, too, as the tools that perigee stands
-// beside spell theirs: --op_type is --op-type.
+// beside spell theirs: --op_type is --op-type. Help has hyphens.
 func bothSpellings() kong.Option {
 	return kong.PostBuild(func(k *kong.Kong) error {
 		return kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
 			if f, ok := node.(*kong.Flag); ok {
+				f.Name = strings.ReplaceAll(f.Name, "_", "-")
 				f.Aliases = append(f.Aliases, otherSpellings(f)...)
 			}
 			return next(nil)

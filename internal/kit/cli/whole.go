@@ -23,7 +23,12 @@ func numbers() kong.Option {
 				return err
 			}
 		}
-		return kong.NamedMapper("tokens", kong.MapperFunc(decodeWhole)).Apply(k)
+		for _, name := range []string{"tokens", "fraction"} {
+			if err := kong.NamedMapper(name, kong.MapperFunc(decodeWhole)).Apply(k); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
@@ -47,7 +52,11 @@ func decodeWhole(ctx *kong.DecodeContext, target reflect.Value) error {
 		return nil
 	}
 	tag := ctx.Value.Tag
-	f := value.Field{Type: cmp.Or(tag.Type, "int"), Min: limit(tag.Get("min")), Max: limit(tag.Get("max"))}
+	kind := cmp.Or(tag.Type, "int")
+	if kind == "fraction" { // 0.001 or 1/1000
+		kind = "number"
+	}
+	f := value.Field{Type: kind, Min: limit(tag.Get("min")), Max: limit(tag.Get("max"))}
 	if n, err := strconv.ParseInt(text, base(text), target.Type().Bits()); err == nil {
 		text = strconv.FormatInt(n, 10)
 	}

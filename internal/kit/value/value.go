@@ -81,8 +81,13 @@ func (f Field) numberIn(text string) any {
 			return n
 		}
 	case "number":
-		if x, err := strconv.ParseFloat(text, 64); err == nil {
+		over, under, isFraction := strings.Cut(text, "/") // 1/1000
+		x, err := strconv.ParseFloat(over, 64)
+		if !isFraction && err == nil {
 			return x
+		}
+		if y, wrong := strconv.ParseFloat(under, 64); err == nil && wrong == nil && y != 0 {
+			return x / y
 		}
 	}
 	return text

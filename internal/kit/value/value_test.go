@@ -49,6 +49,12 @@ func TestCheck(t *testing.T) {
 	if got, err := Whole(1, 9).Parse("007"); err != nil || got != int64(7) {
 		t.Errorf("%v, %v", got, err)
 	}
+	if got, err := Number(0, 1).Parse("1/1000"); err != nil || got != 0.001 {
+		t.Errorf("%v, %v", got, err)
+	}
+	if got, err := Number(0, 1).Parse("1/0"); err == nil {
+		t.Error(got)
+	}
 	const want = `wanted a whole number from 1 to 9, got "x"`
 	if _, err := Whole(1, 9).Parse("x"); err == nil || err.Error() != want {
 		t.Errorf("%v: want %s", err, want)

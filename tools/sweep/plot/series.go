@@ -90,7 +90,7 @@ func Select(sc runs.Scenario, o Options) (*Data, error) {
 	if len(all) == 0 {
 		return nil, fault.New(fault.Input, "nothing to draw: of %s, none that is asked for has both %s and %s",
 			cli.Count(len(sc.Runs), "run"), o.X.Name, o.Y.Name).
-			WithHint("perigee sweep table --scenario %d --columns Name,%s,%s shows what is there", sc.Index, o.X.Name,
+			WithHint("perigee sweep table --index %d --columns Name,%s,%s shows what is there", sc.Index, o.X.Name,
 				o.Y.Name)
 	}
 	if d.NoFront == "" {

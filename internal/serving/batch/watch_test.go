@@ -335,13 +335,13 @@ func TestHeld(t *testing.T) {
 	m := manager(t, t.TempDir())
 	var log strings.Builder
 	m.Log = &log
-	m.Timeout = 800 * time.Millisecond
+	m.Timeout = 3 * time.Second
 	list := tasks(t, 1)
 	if err := m.Run(context.Background(), list); err != nil {
 		t.Fatal(err)
 	}
 	for text, times := range map[string]int{"case0: Slurm holds job 101 (launch failed requeued held)": 1, "case0: Slurm holds job 101 (JobHeldUser)": 1, "scontrol release 101": 2,
-		"has not ended within 800ms and is cancelled: it was waiting (JobHeldUser)\n": 1} {
+		"has not ended within 3s and is cancelled: it was waiting (JobHeldUser)\n": 1} {
 		if strings.Count(log.String(), text) != times {
 			t.Errorf("wanted %q %d times\n%s", text, times, &log)
 		}

@@ -24,9 +24,9 @@ import (
 	"github.com/alecthomas/kong"
 
 	"perigee/internal/kit/cli"
-	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/table"
+	"perigee/internal/kit/value"
 	"perigee/internal/kit/version"
 	"perigee/lua"
 	"perigee/nixl/engines"
@@ -69,8 +69,8 @@ type commands struct {
 	Disagg               disagg.Cmd    `cmd:"" group:"measure" help:"Run batches of disaggregated-serving benchmarks on Slurm, and judge them."`
 	Rerun                rerun.Cmd     `cmd:"" group:"measure" help:"Repeat the run of a result, and compare the two."`
 	Matgen               matgen.Cmd    `cmd:"" group:"prepare" help:"Make workload matrices of an inference system."`
-	Simulate             simulate.Cmd  `cmd:"" group:"prepare" help:"Count what thousands of ranks would send each other."`
-	Trace                trace.Cmd     `cmd:"" group:"prepare" help:"Describe serving traces: arrivals, lengths, hit ratios, load."`
+	Simulate             simulate.Cmd  `cmd:"" hidden:"" help:"Count what thousands of ranks would send each other."`
+	Trace                trace.Cmd     `cmd:"" group:"prepare" help:"Describe serving traces: arrivals, lengths, hit ratios, load, and whether a line carries it."`
 	Report               report.Cmd    `cmd:"" group:"read" help:"Make a page, a summary or JSON of results."`
 	Compare              compare.Cmd   `cmd:"" group:"read" help:"Show what has changed between results, and whether it is more than chance."`
 	Result               inspect.Cmd   `cmd:"" group:"read" help:"Look into results, and turn them into other formats."`
@@ -203,7 +203,7 @@ func meant(word string) string {
 			names = append(names, cmp.Or(f.Tag.Get("name"), strings.ToLower(f.Name)))
 		}
 	}
-	return conf.Suggestion(word, names)
+	return value.Suggestion(word, names)
 }
 
 // commandOf returns the command in whose words a mistake was found.

@@ -291,8 +291,8 @@ func TestExpertsBesideKV(t *testing.T) {
 	harness.ForEngines(t, func(t *testing.T, engine string) {
 		dir := t.TempDir()
 		o := harness.MustRun(t, dir, "run", "ep_kv", "-n", "2", "--engine", engine, "--kv-size", "64K", "--tokens", "8", "--hidden", "256", "--iters", "10",
-			"--result", "r.json")
-		harness.Contains(t, "stdout", o.Stdout, "checked: what both have left behind", "KV transfers")
+			"--routing", "zipf", "--exponent", "2", "--result", "r.json")
+		harness.Contains(t, "stdout", o.Stdout, "routing zipf, without replacement", "checked: what both have left behind", "KV transfers")
 		doc := resulttest.Check(t, filepath.Join(dir, "r.json"))
 		list, _ := doc.Values["ep_beside"].([]any)
 		one, _ := list[0].(map[string]any)

@@ -77,7 +77,7 @@ func TestEveryFormatIsJSON(t *testing.T) {
 		"sweep columns":   nil,
 		"trace show":      {"t.csv"},
 	}
-	for _, name := range commandsWith(t, dir) {
+	for _, name := range append(commandsWith(t, dir), "simulate") { // which is hidden
 		args, ok := runs[name]
 		if slices.Contains(elsewhere, name) {
 			continue

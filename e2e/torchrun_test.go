@@ -114,7 +114,7 @@ func TestTorchrunBadInput(t *testing.T) {
 		}
 		told = append(told, complaintsIn(o.Stderr)...)
 	}
-	if len(told) != 1 || !strings.Contains(told[0], "c.yaml:3: traffic_patterns[0].shards: wanted 1 to 1048576, got 0") {
+	if len(told) != 1 || !strings.Contains(told[0], "c.yaml:3: traffic_patterns[0].shards: wanted a whole number from 1 to 1048576, got 0") {
 		t.Errorf("the ranks said %q", told)
 	}
 	if left := harness.Names(dir); fmt.Sprint(left) != "[c.yaml m.txt]" {

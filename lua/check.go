@@ -9,8 +9,8 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/value"
 	"perigee/internal/result"
 	results "perigee/lua/modules/result"
 	"perigee/lua/modules/transfer"
@@ -101,7 +101,7 @@ func (r *Runtime) unknown(all []*vm.Uses) (found []Finding) {
 				(t.Metatable == glua.LNil || r.host.vm.IsStrict(t)) &&
 				!written[u.Global] && !set[u.Field] && !slices.Contains(r.later(u.Global), u.Field):
 				near := append(r.later(u.Global), vm.Names(t)...)
-				add(uses.File, u.Line, false, "there is no %s.%s%s", u.Global, u.Field, conf.Suggestion(u.Field, near))
+				add(uses.File, u.Line, false, "there is no %s.%s%s", u.Global, u.Field, value.Suggestion(u.Field, near))
 			}
 		}
 	}
@@ -148,7 +148,7 @@ func (r *Runtime) miscalled(uses *vm.Uses) (found []Finding) {
 		for _, field := range slices.Sorted(maps.Keys(t.Fields)) {
 			if !slices.Contains(known, field) {
 				add(t.Line, "%s has an unknown field %s; it takes %s%s", what, vm.Quoted(field), strings.Join(known, ", "),
-					conf.Suggestion(field, known))
+					value.Suggestion(field, known))
 			}
 		}
 	}
@@ -177,7 +177,7 @@ func (r *Runtime) miscalled(uses *vm.Uses) (found []Finding) {
 		case name == "result.sample" && !first.IsTable():
 			if known := r.metricNames(); !slices.Contains(known, first.Text) {
 				add(call.Line, "result.sample: the scenario declares no metric %s%s", vm.Quoted(first.Text),
-					conf.Suggestion(first.Text, known))
+					value.Suggestion(first.Text, known))
 			}
 		case name == "transfer.prepare_all":
 			each(first, func(_ int, t *vm.Literal) { prepared(t) })

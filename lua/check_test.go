@@ -29,7 +29,7 @@ func TestCheck(t *testing.T) {
 		"return { run = print, thresholds = { 'latency_ms.p99 << 4' } }": {`s.lua: thresholds[1]: threshold "latency_ms.p99 << 4": wanted`},
 		"return { run = print, options = { options.int { 'a', 1 }, options.int { 'a', 1 } } }": {"s.lua: options: a is there twice"},
 		"x = 1\nx = 2 " + in("return x, bench"):                                                {"s.lua:1: " + fmt.Sprintf(note, "x"), "s.lua:3: there is no variable bench"},
-		"require 'bad' return {\nrun = 5 }":                                                    {"bad.lua:2: there is no variable transfr; did you mean \"transfer\"?", "s.lua: the scenario: run is 5, want a function\n  hint: a scenario returns a table with about, options, ranks and run; see docs/lua.md"},
+		"require 'bad' return {\nrun = 5 }":                                                    {"bad.lua:2: there is no variable transfr; did you mean \"transfer\"?", "s.lua: the scenario: run: wanted a function, got 5\n  hint: a scenario returns a table with about, options, ranks and run; see docs/lua.md"},
 		in("require 'syntax'"):                                                                 {"syntax.lua:2: near '=': syntax error"},
 		"require 'syntax' return {}":                                                           {"syntax.lua:2: near '=': syntax error"},
 		"require 'gone' " + in(""):                                                             {"s.lua:1: there is no module gone: looked for gone.lua\n  hint: require \"lib.common\" loads lib/common.lua from the script's folder, or from one of --lib DIR"},

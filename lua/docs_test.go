@@ -71,7 +71,7 @@ func TestDocumentedExamples(t *testing.T) {
 	}
 }
 
-// Whatever the stubs know is in the documentation.
+// Every function of the stubs is in the documentation; fields are in the stubs alone.
 func TestEverythingIsDocumented(t *testing.T) {
 	data := must.Read(t, docsFile)
 	objects := map[string]string{"Matrix": "m:", "Plan": "plan:", "Lanes": "lanes:", "Plane": "plane:", "Replay": "r:", "ProgressBar": "bar:", "ResultTable": "t:", globals: ""}
@@ -83,11 +83,6 @@ func TestEverythingIsDocumented(t *testing.T) {
 		for _, f := range s.functions {
 			if !regexp.MustCompile("`" + regexp.QuoteMeta(prefix+f) + `\b`).Match(data) {
 				t.Errorf("%s%s is not in %s", prefix, f, docsFile)
-			}
-		}
-		for _, f := range s.fields {
-			if !regexp.MustCompile("[`.]" + f + "\\b").Match(data) {
-				t.Errorf("field %s of %s is not in %s", f, name, docsFile)
 			}
 		}
 	}

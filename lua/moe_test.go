@@ -131,7 +131,7 @@ func TestPlanFile(t *testing.T) {
 		`moe.plan("x")`:             "phase 1 of the plan: wanted a rank",
 		`moe.plan("/nowhere.json")`: "there is no such file",
 		`local plan, each = "0-1; 0", function(phase) error("no more") end ` + elastic: "no more",
-		`local plan, each = "0-1; 0", 5 ` + elastic:                                    "each is 5, want a function",
+		`local plan, each = "0-1; 0", 5 ` + elastic:                                    "each: wanted a function, got 5",
 	} {
 		if err := playWith(t, 2, body(code), nil, func(*Env) {}).failed(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", code, err, want)

@@ -92,17 +92,17 @@ func TestOptions(t *testing.T) {
 		t.Errorf("what equals its default is given all the same: got %v, %v", named, err)
 	}
 	for args, want := range map[string]string{
-		"c.yaml --n 0":                    "--n is 0, want at least 1",
-		"c.yaml --n 10":                   "--n is 10, want at most 9",
-		"c.yaml --n 1.5":                  "--n is 1.5, want a whole number",
-		"c.yaml --named 9007199254740993": "--named is 9007199254740993, want a number below 2^53: Lua cannot hold all larger ones exactly",
-		"c.yaml --size 8388608G":          "--size is 9007199254740992, want a number below 2^53: Lua cannot hold all larger ones exactly",
-		"c.yaml --n x":                    "--n is x, want a whole number",
-		"c.yaml --x NaN":                  "--x is NaN, want a number",
-		"c.yaml --x Inf":                  "--x is +Inf, want a number",
-		"c.yaml --size 12Q":               `--size: wanted a number of bytes such as 4096, 64K, 64MiB or 1e6, got "12Q"`,
-		"c.yaml --mem-type=hbm":           "--mem-type is hbm, want one of dram, vram",
-		"c.yaml --json-output-path=":      "--json-output-path is , want a text",
+		"c.yaml --n 0":                    "--n: wanted a whole number from 1 to 9, got 0",
+		"c.yaml --n 10":                   "--n: wanted a whole number from 1 to 9, got 10",
+		"c.yaml --n 1.5":                  "--n: wanted a whole number from 1 to 9, got \"1.5\"",
+		"c.yaml --named 9007199254740993": "--named: wanted a number below 2^53, got 9007199254740993: Lua cannot hold all larger ones exactly",
+		"c.yaml --size 8388608G":          "--size: wanted a number below 2^53, got 9007199254740992: Lua cannot hold all larger ones exactly",
+		"c.yaml --n x":                    "--n: wanted a whole number from 1 to 9, got \"x\"",
+		"c.yaml --x NaN":                  "--x: wanted a number, got NaN",
+		"c.yaml --x Inf":                  "--x: wanted a number, got Inf",
+		"c.yaml --size 12Q":               `--size: wanted a size in bytes, such as 4096, 64K or 1.5G, got "12Q"`,
+		"c.yaml --mem-type=hbm":           "--mem-type: wanted one of dram, vram, got \"hbm\"",
+		"c.yaml --json-output-path=":      "--json-output-path: wanted a name, got nothing",
 	} {
 		_, err := parseOptions(r.Scenario, io.Discard, strings.Split(args, " ")...)
 		if err == nil || err.Error() != want || fault.KindOf(err) != fault.Usage {
@@ -134,12 +134,12 @@ func TestDuration(t *testing.T) {
 			t.Errorf("%q restored: %v, %v", args, again, err)
 		}
 	}
-	const want = "want a time above 0 with its unit, such as 500ms, 30s or 2m"
+	const want = "--duration: wanted a time above 0 with its unit, such as 500ms, 30s or 2m"
 	for args, want := range map[string]string{
-		"--duration 30":           "--duration is 30, " + want,
-		"--duration 0s":           "--duration is 0s, " + want,
-		"--duration=-1s":          "--duration is -1s, " + want,
-		"--duration soon":         "--duration is soon, " + want,
+		"--duration 30":           want + `, got "30"`,
+		"--duration 0s":           want + `, got "0s"`,
+		"--duration=-1s":          want + `, got "-1s"`,
+		"--duration soon":         want + `, got "soon"`,
 		"--duration 1s --iters 3": "--duration and --iters: one is instead of the other",
 	} {
 		_, err := parseOptions(r.Scenario, io.Discard, strings.Fields(args)...)
@@ -213,7 +213,7 @@ func TestSwitchWithChoices(t *testing.T) {
 			t.Errorf("restored: got %v and %v, want %v", again["verify"], err, want)
 		}
 	}
-	const want = "--verify is some, want true or false or every"
+	const want = "--verify: wanted true or false or every, got the text \"some\""
 	if _, err := parseOptions(r.Scenario, io.Discard, "--verify=some"); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

@@ -107,7 +107,7 @@ func TestNothingRunsBetweenFillAndCheck(t *testing.T) {
 
 // Shards that are too few or too many in a script are its fault, whatever way they are wrong.
 func TestShardsOfAScript(t *testing.T) {
-	for shards, want := range map[string]string{"0": "0, want a whole number of at least 1", "1048577": "shards is 1048577, want at most 1048576"} {
+	for shards, want := range map[string]string{"0": "wanted a whole number of at least 1, got 0", "1048577": "shards: wanted at most 1048576, got 1048577"} {
 		err := playScript(t, 2, body(`transfer.prepare { matrix = matrix.ring { bytes = 64 }, shards = `+shards+` }`), nil).failed()
 		must.Fail(t, err, fault.Script, want)
 	}

@@ -260,6 +260,14 @@ function patterns.ep_options(list)
   return list
 end
 
+-- The routing of moe.open, of the options of moe.options and routing; m is the matrix of that family.
+function patterns.ep_routing(opt, m)
+  return {
+    family = opt.routing, seed = opt.routing_seed, hot = opt.hot, hot_experts = opt.hot_experts, exponent = opt.exponent,
+    sigma = opt.sigma, imbalance = opt.imbalance, masked = opt.masked, spread = opt.spread, matrix = m,
+  }
+end
+
 -- Notes which of these options have no effect. Returns the line Backend of NIXL's tests, which says what moves the bytes.
 function patterns.ep_backend(opt)
   local gpu = opt.mem_type == "vram" or opt.mem_type == "cuda"

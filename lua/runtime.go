@@ -38,8 +38,8 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/figures/metric"
-	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/value"
 	"perigee/lua/files"
 	"perigee/lua/modules"
 	"perigee/lua/modules/clock"
@@ -225,7 +225,7 @@ func (r *Runtime) Ranks(options map[string]any) (int, error) {
 	}
 	n, err := vm.Integer(v, 1)
 	if err != nil {
-		return 0, fault.New(fault.Script, "%s: ranks is %w", r.Name, err)
+		return 0, fault.New(fault.Script, "%s: ranks: %w", r.Name, err)
 	}
 	return int(n), nil
 }
@@ -266,7 +266,7 @@ func (s *Scenario) missing(key string) error {
 	if slices.Contains(known, key) {
 		return nil
 	}
-	return fault.New(fault.Script, "the scenario has no option %s%s", key, conf.Suggestion(key, known))
+	return fault.New(fault.Script, "the scenario has no option %s%s", key, value.Suggestion(key, known))
 }
 
 // Limits are the thresholds that the script has set, and those that its field thresholds has for these options. The

@@ -40,10 +40,10 @@ func TestThresholdsAreRefused(t *testing.T) {
 		`threshold("latency_ms")`:                                             "test.lua:1: ",
 		`for _ = 1, 1001 do threshold("latency_ms", "p99 < 1") end`:           "test.lua:1: threshold: want at most 1000 thresholds, got more",
 		`threshold("latncy_ms", "max < 1")`:                                   `test.lua:1: there is no metric "latncy_ms"; did you mean "latency_ms"?`,
-		`threshold("own", "max < 1", { abort = "yes" })`:                      "test.lua:1: threshold: abort is",
-		`threshold("own", "max < 1", { abort = 0 })`:                          "test.lua:1: threshold: abort is",
+		`threshold("own", "max < 1", { abort = "yes" })`:                      "test.lua:1: threshold: abort: wanted",
+		`threshold("own", "max < 1", { abort = 0 })`:                          "test.lua:1: threshold: abort: wanted",
 		`threshold("own", "max < 1", { aboard = true })`:                      `unknown field "aboard"`,
-		`return { run = print, metrics = { "own" } }`:                         "metrics: element 1 is",
+		`return { run = print, metrics = { "own" } }`:                         "metrics: element 1: wanted",
 		`return { run = print, metrics = { { "o w n" } } }`:                   "metrics: element 1: the name is",
 		`return { run = print, metrics = { { 7 } } }`:                         "metrics: element 1: the name is",
 		`return { run = print, metrics = { { "a" }, { "a" } } }`:              "metrics: a is there twice",
@@ -257,7 +257,7 @@ func TestLabelsAreRefused(t *testing.T) {
 		must.Fail(t, p.failed(), fault.Script, want)
 	}
 	for script, want := range map[string]string{
-		`thresholds = 5`:                                          "thresholds is 5, want a list or a function",
+		`thresholds = 5`:                                          "thresholds: wanted a list or a function, got 5",
 		`thresholds = function() return 5 end`:                    "o.lua: thresholds is 5, want a list of texts",
 		`thresholds = { bw = "latency_ms.p99 < 1" }`:              "o.lua: thresholds has the key bw, want a list of texts",
 		`thresholds = { [0] = "latency_ms.p99 < 1" }`:             "o.lua: thresholds has the key 0, want a list of texts",

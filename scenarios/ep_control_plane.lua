@@ -95,7 +95,7 @@ return {
     patterns.duration "rounds",
     options.bool { "curve", false, "measure 2, 4, 8 ... ranks, too, and fit the growth" },
     options.enum { "buffers", "routed", "memory: what a uniform routing needs, or NIXL EP's worst case", choices = { "routed", "worst" } },
-    options.int { "num-tokens", 512, "tokens of each rank, for the memory", min = 1, max = 2 ^ 31 },
+    options.tokens { "num-tokens", 512, "tokens of each rank, for the memory", min = 1, max = 2 ^ 31 },
     options.int { "hidden", nil, "channels of a token, a multiple of 128, for the memory (default: 4096)", min = 1, max = 2 ^ 31 },
     options.int { "topk", nil, "experts for each token, for the memory (default: 2)", min = 1, max = 2 ^ 31 },
   },

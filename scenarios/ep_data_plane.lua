@@ -45,10 +45,7 @@ local function spec_of(case, opt, loads, m)
   return {
     tokens = case.tokens, hidden = case.hidden, experts_per_rank = case.experts_per_rank, topk = case.topk,
     shared_experts = opt.shared_experts, payload = opt.payload, staging = opt.staging, placement = opt.placement, mem = opt.mem_type, redundant = opt.redundant, groups = opt.groups, nodes = opt.nodes, loads = loads,
-    routing = {
-      family = opt.routing, seed = opt.routing_seed, hot = opt.hot, hot_experts = opt.hot_experts, exponent = opt.exponent,
-      sigma = opt.sigma, imbalance = opt.imbalance, masked = opt.masked, spread = opt.spread, matrix = m,
-    },
+    routing = patterns.ep_routing(opt, m),
   }
 end
 

@@ -94,7 +94,7 @@ return {
     options.path { "plan", "replace", "static, grow, steps, replace, shrink, large, single, deaths; or phases such as \"0-3; 0-5,-6@combine,7\"; "
       .. "or a JSON file of NIXL's elastic test" },
     options.int { "num-processes", nil, "ranks (default: those of the plan, or as the launcher says)", min = 1, max = 4096 },
-    options.int { "tokens", 128, "tokens of each rank", min = 1, max = 2 ^ 27 },
+    options.tokens { "tokens", 128, "tokens of each rank", min = 1, max = 2 ^ 27 },
     options.int { "hidden", nil, "channels of a token, a multiple of 128 (default: 7168)", min = 1, max = 2 ^ 20 },
     options.int { "experts-per-rank", nil, "(default: 2)", min = 1, max = 2 ^ 20 },
     options.int { "topk", nil, "experts for each token; fewer where there are fewer experts (default: 8)", min = 1, max = 1024 },

@@ -12,13 +12,22 @@ local function caches(bytes)
   return m
 end
 
+-- The families of routings and their options, but for those of the routing's own matrix: here --matrix is of KV caches.
+local families, more = {}, {}
+for _, family in ipairs(moe.families()) do
+  families[#families + 1] = family ~= "matrix" and family or nil
+end
+for _, option in ipairs(moe.options()) do
+  more[#more + 1] = option.name ~= "matrix" and option.name ~= "spread" and option or nil
+end
+
 return {
   about = "An expert-parallel loop and KV transfers at the same ranks: how much each slows the other down.",
   options = {
     options.path { "matrix", nil, "bytes of KV caches from each rank to each rank (default: --kv-size from each of the first half to one of the second)" },
     options.size { "kv-size", "4M", "bytes of each KV transfer, without --matrix", min = 1 },
     options.int { "shards", 16, "descriptors of each KV transfer", min = 1 },
-    options.int { "tokens", 128, "tokens of each rank", min = 1, max = 2 ^ 27 },
+    options.tokens { "tokens", 128, "tokens of each rank", min = 1, max = 2 ^ 27 },
     options.int { "hidden", nil, "channels of a token, a multiple of 128 (default: 4096)", min = 1, max = 2 ^ 20 },
     options.int { "experts-per-rank", nil, "(default: 8)", min = 1, max = 2 ^ 20 },
     options.int { "topk", nil, "experts for each token (default: 2)", min = 1, max = 1024 },
@@ -26,9 +35,12 @@ return {
     options.enum { "mode", "e2e", "what an iteration does", choices = { "dispatch", "combine", "e2e" } },
     options.enum { "mem-type", nil, "memory of both; vram: transport alone, without kernels (default: dram; of KV caches vram if all ranks have a GPU)",
       choices = { "dram", "vram", "cpu", "cuda" } },
+    options.enum { "routing", "uniform", "how experts are chosen; see docs/ep.md", choices = families },
+    options.int { "routing-seed", nil, "seed of the routing (default: --seed)", min = 0 },
     options.int { "warmup", 10, "iterations that are not measured", min = 0 },
     options.int { "iters", 100, "measured iterations", min = 2 },
     patterns.duration "iters",
+    unpack(more),
   },
   metrics = {
     { "ep_slowdown", "time of an iteration beside KV transfers, over that alone", better = "lower" },
@@ -39,11 +51,16 @@ return {
     if world.size < 2 then
       options.reject("one rank alone sends no KV cache", "use -n 2")
     end
+    moe.check_options(setmetatable({ matrix = false }, { __index = opt }))
     opt = patterns.experts(opt, world.size, defaults)
     world.phase("prepare")
     local plan = transfer.prepare { matrix = opt.matrix and matrix.load(opt.matrix) or caches(opt.kv_size), shards = opt.shards, mem = opt.mem_type }
     transfer.warmup({ plan }, 5)
-    local plane = moe.open { tokens = opt.tokens, hidden = opt.hidden, experts_per_rank = opt.experts_per_rank, topk = opt.topk, mem = opt.mem_type }
+    local plane = moe.open {
+      tokens = opt.tokens, hidden = opt.hidden, experts_per_rank = opt.experts_per_rank, topk = opt.topk, mem = opt.mem_type,
+      placement = opt.placement, redundant = opt.redundant, groups = opt.groups, nodes = opt.nodes,
+      loads = opt.loads and moe.loads(opt.loads, opt.layer or 0), routing = patterns.ep_routing(opt),
+    }
     world.phase("measure")
     local case = { plan = plan, mode = opt.mode, warmup = 0, record = false }
     case.iterations = opt.iters or math.max(2, patterns.fitting(opt.duration, function(n)

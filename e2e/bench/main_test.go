@@ -23,11 +23,11 @@ func TestChosenSections(t *testing.T) {
 func TestSectionsAreDocumented(t *testing.T) {
 	text := must.Read(t, "../../docs/truth.md")
 	for _, s := range sections {
-		if !strings.Contains(string(text), "\n| `"+s.name+"` |") {
+		if !strings.Contains(string(text), "\n- `"+s.name+"`:") {
 			t.Errorf("docs/truth.md does not explain %s", s.name)
 		}
 	}
-	if rows := strings.Count(string(text), "\n| `"); rows != len(sections) {
+	if rows := strings.Count(string(text), "\n- `"); rows != len(sections) {
 		t.Errorf("docs/truth.md explains %d sections, there are %d", rows, len(sections))
 	}
 }

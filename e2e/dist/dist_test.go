@@ -82,6 +82,7 @@ func TestPackages(t *testing.T) {
 			for _, file := range []string{
 				"share/man/man1/perigee.1.gz", "share/man/man1/perigee-ct-perftest.1.gz",
 				"share/bash-completion/completions/perigee", "share/doc/perigee/README.md",
+				"share/doc/perigee/meta/world.lua",
 			} {
 				if _, err := os.Stat(filepath.Join(usr, file)); err != nil {
 					t.Error(err)

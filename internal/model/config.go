@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"perigee/internal/kit/conf"
+	"perigee/internal/kit/value"
 )
 
 // isConfig reports whether a document is the config.json of a model of Hugging Face's transformers.
@@ -197,17 +198,13 @@ func (c *config) window(missing int64, keys ...string) int64 {
 
 // whole returns a whole number within bounds.
 func (c *config) whole(v *conf.Value, least, most int64) int64 {
-	n := v.Int()
-	if v.Kind == conf.Float && v.Float() == float64(int64(v.Float())) {
-		n = int64(v.Float())
-	} else if v.Kind != conf.Int {
-		n = least - 1
-	}
-	if n < least || n > most {
-		c.fail(v, "wanted a whole number from %d to %d, got %s", least, most, shown(v))
+	f := value.Whole(least, most)
+	n, ok := f.Take(v.Plain())
+	if !ok {
+		c.fail(v, "wanted %s, got %s", f.Wanted(), shown(v))
 		return least
 	}
-	return n
+	return n.(int64)
 }
 
 // shown writes a value for messages. A number in quotes is to be seen as a text.

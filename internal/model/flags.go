@@ -19,7 +19,7 @@ func (f Flags) Given() bool {
 type Served struct {
 	StateDType string `name:"state-dtype" enum:",float32,bfloat16" default:"" placeholder:"NAME" help:"Precision of states: float32 or bfloat16 (default: that of the file, the class or the engine)." yaml:"state_dtype,omitempty"`
 	Serving    string `name:"serving" enum:"none,vllm,sglang,trtllm" default:"none" placeholder:"ENGINE" help:"Move what an engine moves: vllm, sglang or trtllm. With none, the default, what the model keeps." yaml:"serving,omitempty"`
-	PageSize   *int64 `name:"page-size" placeholder:"TOKENS" help:"With --serving: tokens of a page (default: the engine's own)." yaml:"page_size,omitempty"`
+	PageSize   *int64 `name:"page-size" type:"tokens" placeholder:"TOKENS" help:"With --serving: tokens of a page (default: the engine's own)." yaml:"page_size,omitempty"`
 }
 
 // Copies are the options that decide what decode ranks receive.

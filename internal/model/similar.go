@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/kit/conf"
 	"perigee/internal/kit/lazyre"
+	"perigee/internal/kit/value"
 )
 
 // aliases are other names of shipped models: those of NIXL's workload generator, and of models whose caches are the
@@ -115,7 +115,7 @@ func Suggestion(name string) string {
 		}
 	}
 	slices.Sort(spelt)
-	if text := conf.Suggestion(strings.Join(given, "-"), spelt); text != "" {
+	if text := value.Suggestion(strings.Join(given, "-"), spelt); text != "" {
 		return text
 	}
 	begin := strings.Join(given, "")

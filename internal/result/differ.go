@@ -49,9 +49,24 @@ func Differences(a, b *Document) (list []Difference) {
 	}
 	add("engine", engine(a), engine(b))
 	add("ranks", a.World.Size, b.World.Size)
+	if x, y := expertsRouting(a), expertsRouting(b); x != "" && y != "" {
+		add("routing", x, y)
+	}
 	list = append(list, patternsDiffer(a, b)...)
 	list = append(list, optionsDiffer(a, b, other, list)...)
 	return append(list, around(a, b)...)
+}
+
+// expertsRouting is the routing of experts that a result measured, and whether a token may name one twice.
+func expertsRouting(d *Document) string {
+	list, _ := d.Values["ep"].([]any)
+	if len(list) == 0 {
+		return ""
+	}
+	first, _ := list[0].(map[string]any)
+	routing, _ := first["routing"].(string)
+	replacement, _ := first["replacement"].(string)
+	return strings.Trim(routing+", "+replacement, ", ")
 }
 
 func short(digest string) string { return digest[:min(8, len(digest))] }

@@ -8,12 +8,12 @@ var floors = []string{
 	internal/kit/crowd internal/kit/fuzztest internal/kit/jsonkeys internal/kit/lazyre internal/kit/memory
 	internal/kit/pack internal/kit/page/pagetest internal/kit/plaintext internal/kit/procfs internal/kit/sbom
 	internal/kit/secret internal/kit/size internal/kit/slurm internal/kit/stats internal/kit/version
-	internal/rules internal/serving/laws internal/trace/blockcache internal/trace/grid internal/traffic
-	nixl/device/devicetest spmd/boot/pmix spmd/spmdtest spmd/wire`,
-	`internal/kit/fault internal/kit/page internal/kit/table internal/serving/benchlog internal/traffic/series
-	nixl spmd/host`,
-	`internal/kit/expr internal/kit/file internal/kit/must internal/traffic/cpuwait internal/traffic/overlap nixl/internal/kernel
-	spmd/boot/watch`,
+	internal/rules internal/serving internal/serving/runs/runstest internal/trace/blockcache internal/trace/grid
+	internal/traffic nixl/device/devicetest spmd/boot/pmix spmd/spmdtest spmd/wire`,
+	`internal/kit/fault internal/kit/page internal/kit/table internal/kit/value internal/serving/benchlog
+	internal/traffic/series nixl spmd/host`,
+	`internal/kit/expr internal/kit/file internal/kit/must internal/traffic/cpuwait internal/traffic/overlap
+	nixl/internal/kernel spmd/boot/watch`,
 	`internal/kit/cli internal/kit/conf internal/kit/junit internal/model/parity internal/traffic/matrix
 	lua/pattern nixl/device nixl/nixltest scenarios spmd/boot`,
 	`internal/ep/moe internal/model internal/result internal/serving/config internal/trace internal/traffic/load
@@ -22,11 +22,11 @@ var floors = []string{
 	internal/serving/probe internal/serving/runs internal/trace/figures internal/traffic/session
 	internal/traffic/traffictest lua/option nixl/engines tools/doctor tools/matgen`,
 	`e2e/bench/transfer e2e/internal/harness internal/ep/experts internal/figures internal/figures/metric
-	internal/serving/judge internal/serving/plan internal/traffic/play lua/files tools/sweep/plot tools/trace`,
+	internal/serving/judge internal/serving/plan internal/traffic/play lua/files tools/sweep/plot`,
 	`e2e/bench/barrier e2e/bench/job e2e/bench/replay e2e/bench/truth internal/replay/outcome
-	internal/serving/batch lua/objects tools/compare tools/disagg/report tools/inspect tools/report tools/sweep`,
+	internal/serving/batch internal/serving/given lua/objects tools/disagg/report tools/inspect tools/sweep tools/trace`,
 	`internal/experiment tools/disagg tools/simulate`,
-	`lua/modules`,
+	`lua/modules tools/compare tools/report`,
 	// One floor, so that no module imports another.
 	`lua/modules/clock lua/modules/config lua/modules/matrix lua/modules/moe lua/modules/options
 	lua/modules/replay lua/modules/result lua/modules/transfer lua/modules/world`,

@@ -15,14 +15,14 @@ import (
 	"perigee/internal/kit/must"
 )
 
-// logKey is a row of the table of keys in docs/logs.md.
-var logKey = regexp.MustCompile("(?m)^\\| (`[a-z_, `]+`) \\|")
+// logKey is an entry of the list of keys in docs/logs.md.
+var logKey = regexp.MustCompile("(?m)^- (`[a-z_, `]+`): ")
 
 // The keys of log lines are those that docs/logs.md explains, and each of them is used.
 func TestLogKeys(t *testing.T) {
 	known := map[string]bool{}
-	_, table, _ := strings.Cut(string(read(t, "docs/logs.md")), "## Keys")
-	for _, row := range logKey.FindAllStringSubmatch(table, -1) {
+	_, list, _ := strings.Cut(string(read(t, "docs/logs.md")), "## Keys")
+	for _, row := range logKey.FindAllStringSubmatch(list, -1) {
 		for key := range strings.SplitSeq(row[1], ",") {
 			key = strings.Trim(key, " `")
 			known[key] = key == "time" || key == "level" || key == "msg" || key == "phase" // slog and spmd set them
@@ -47,7 +47,7 @@ func TestLogKeys(t *testing.T) {
 				case !ok:
 					t.Errorf("%s:%d: the key of a log line is no string literal", name, where.Line)
 				case !listed:
-					t.Errorf("%s:%d: the log key %q is not in the table of docs/logs.md, which has %q", name, where.Line, key,
+					t.Errorf("%s:%d: the log key %q is not in the list of docs/logs.md, which has %q", name, where.Line, key,
 						slices.Sorted(maps.Keys(known)))
 				default:
 					known[key] = true

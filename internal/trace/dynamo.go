@@ -55,10 +55,10 @@ func (c *collector) addDynamo(text []byte) error {
 		return err
 	}
 	replay := r.Request.Replay
-	at := field{"request.request_received_ms", value(r.Request.Received)}
-	block := field{"request.replay.trace_block_size", value(replay.BlockSize)}
-	input := field{"request.replay.input_length", value(replay.Input)}
-	hashes := field{"request.replay.input_sequence_hashes", value(replay.Hashes)}
+	at := field{"request.request_received_ms", valueText(r.Request.Received)}
+	block := field{"request.replay.trace_block_size", valueText(replay.BlockSize)}
+	input := field{"request.replay.input_length", valueText(replay.Input)}
+	hashes := field{"request.replay.input_sequence_hashes", valueText(replay.Hashes)}
 	for _, f := range []field{at, block, input, hashes} {
 		if f.text == "" {
 			return missing(f.name)
@@ -77,5 +77,5 @@ func (c *collector) addDynamo(text []byte) error {
 	if err != nil {
 		return err
 	}
-	return c.add(at, input, field{"request.output_tokens", value(r.Request.Output)}, ids)
+	return c.add(at, input, field{"request.output_tokens", valueText(r.Request.Output)}, ids)
 }

@@ -54,7 +54,7 @@ func (c *collector) addObject(text []byte) error {
 		return err
 	}
 	_, bailians := c.object["chat_id"]
-	session := value(c.object["session_id"])
+	session := valueText(c.object["session_id"])
 	switch {
 	case c.format != "":
 	case bailians:
@@ -72,7 +72,7 @@ func (c *collector) addObject(text []byte) error {
 			return err
 		}
 	}
-	ids, err := parseIDs("hash_ids", value(c.object["hash_ids"]))
+	ids, err := parseIDs("hash_ids", valueText(c.object["hash_ids"]))
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (c *collector) value(content int) (field, error) {
 			c.named = unit
 		}
 	}
-	f := field{cmp.Or(c.keys[content], plainKeys[content]), value(c.object[c.keys[content]])}
+	f := field{cmp.Or(c.keys[content], plainKeys[content]), valueText(c.object[c.keys[content]])}
 	if f.text == "" && content == inputs {
 		return f, missing(f.name)
 	}
@@ -154,8 +154,8 @@ func (c *collector) findKey(content int) (key, unit string, err error) {
 	return key, unit, nil
 }
 
-// value is the text of a value, or "" of one that is not there.
-func value(raw json.RawMessage) string {
+// valueText is the text of a value, or "" of one that is not there.
+func valueText(raw json.RawMessage) string {
 	if string(raw) == "null" {
 		return ""
 	}

@@ -47,9 +47,9 @@ func (c *collector) addTurn(session string, values [contents]field, ids []uint64
 
 // delayed is the time of a turn that has a delay after another.
 func (c *collector) delayed(before int) (stamp, error) {
-	delay := field{"delay", value(c.object["delay"])}
+	delay := field{"delay", valueText(c.object["delay"])}
 	if delay.text == "" {
-		delay = field{"delay_ms", value(c.object["delay_ms"])}
+		delay = field{"delay_ms", valueText(c.object["delay_ms"])}
 	}
 	if delay.text == "" {
 		return stamp{}, fault.New(fault.Input, "the keys %s and delay are missing: wanted one of them", c.keys[timestamps])

@@ -60,6 +60,7 @@ import (
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/file"
+	"perigee/internal/kit/value"
 )
 
 // How large a trace may be.
@@ -143,6 +144,44 @@ func Load(path string, o Options) (*Trace, error) {
 	return Read(path, f, o)
 }
 
+// Is reports whether a file begins like a trace: with a request, or with a header that names what counts.
+func Is(path string) bool {
+	f, err := file.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	in, err := Unpack(f)
+	if err != nil {
+		return false
+	}
+	defer in.Close()
+	var c collector
+	lines := newLines(in)
+	for lines.Scan() {
+		if text := lineOf(lines); text != nil {
+			return c.addLine(text) == nil
+		}
+	}
+	return false
+}
+
+// newLines scans the lines of a trace.
+func newLines(in io.Reader) *bufio.Scanner {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(make([]byte, 0, 1<<16), maxLine)
+	return lines
+}
+
+// lineOf is the text of a line, nil for one that counts for nothing.
+func lineOf(lines *bufio.Scanner) []byte {
+	text := bytes.TrimSpace(bytes.TrimPrefix(lines.Bytes(), []byte("\ufeff"))) // Excel begins with that
+	if len(text) == 0 || text[0] == '#' {
+		return nil
+	}
+	return text
+}
+
 // Read reads a trace. Messages call it by its name.
 func Read(name string, r io.Reader, o Options) (*Trace, error) {
 	if o.Unit != "" && unitOf[o.Unit] == 0 {
@@ -157,12 +196,11 @@ func Read(name string, r io.Reader, o Options) (*Trace, error) {
 	}
 	defer in.Close()
 	c := collector{name: name}
-	lines := bufio.NewScanner(in)
-	lines.Buffer(make([]byte, 0, 1<<16), maxLine)
+	lines := newLines(in)
 	n := 1
 	for ; lines.Scan(); n++ {
-		text := bytes.TrimSpace(bytes.TrimPrefix(lines.Bytes(), []byte("\ufeff"))) // Excel begins with that
-		if len(text) == 0 || text[0] == '#' {
+		text := lineOf(lines)
+		if text == nil {
 			continue
 		}
 		c.line = n
@@ -299,8 +337,8 @@ func (c *collector) stamp(at field) (stamp, error) {
 func tokens(f field) (int64, error) {
 	n, ok := parseNumber(f.text)
 	if !ok || n.billionths != 0 || n.whole < 0 || n.whole > maxTokens {
-		return 0, fault.New(fault.Input, "%s: wanted a whole number of tokens from 0 to %d, got %s", f.name,
-			int64(maxTokens), short(f.text))
+		return 0, fault.New(fault.Input, "%s: wanted %s, got %s", f.name, value.Tokens(0, maxTokens).Wanted(),
+			short(f.text))
 	}
 	return n.whole, nil
 }

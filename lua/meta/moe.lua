@@ -140,7 +140,7 @@ function moe.control(spec) end
 ---@field each? fun(phase: table, number: integer) called at rank 0 when a phase is over
 ---@field plane? PlaneSpec
 
----Plays a plan in which ranks join, leave and are killed. Returns the phases at rank 0, nil at the others, and stores them in the result
+---Plays an elastic plan: ranks join, leave and are killed. Returns the phases at rank 0, nil at the others, and stores them in the result
 ---under values.ep_elastic. Collective.
 ---@param spec ElasticSpec
 ---@return table[]?
@@ -151,7 +151,7 @@ function moe.elastic(spec) end
 ---@return string
 function moe.plan(name) end
 
----How many ranks a plan needs.
+---How many ranks an elastic plan needs.
 ---@param plan string
 ---@return integer
 function moe.plan_ranks(plan) end
@@ -163,7 +163,7 @@ function moe.plans() end
 ---Fits a power law to times by numbers of ranks; refused says why it means nothing, "" if it holds.
 ---@param ranks number[]
 ---@param seconds number[]
----@return {exponent: number, r2: number, refused: string, shape: string}
+---@return {exponent: number, low: number, high: number, r2: number, refused: string, shape: string} low and high are the 95 % interval of the exponent, shape is in words
 function moe.growth(ranks, seconds) end
 
 ---The phases of the control plane in their order.
@@ -183,7 +183,7 @@ function moe.loads(path, layer) end
 
 ---Fits seconds = alpha + bytes/rate to points {bytes, seconds}; refused says why the line means nothing, "" if it holds.
 ---@param points number[][]
----@return {alpha: number, rate: number, r2: number, share: number, refused: string, starred: boolean}
+---@return {alpha: number, alpha_low: number, alpha_high: number, rate: number, rate_low: number, rate_high: number, r2: number, share: number, refused: string, starred: boolean} low and high are the 95 % intervals, share is of the bytes in the largest time
 function moe.fit(points) end
 
 ---The bytes that the buffers of NIXL EP would take at each rank.

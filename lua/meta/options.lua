@@ -11,8 +11,8 @@
 ---@field help? string instead of the third element
 ---@field arg? boolean an argument instead of a flag
 ---@field short? string a letter that stands for the flag; h and n are taken
----@field min? number smallest value of an int, number or size
----@field max? number largest value of an int, number or size
+---@field min? number smallest value of an int, number, size or tokens
+---@field max? number largest value of an int, number, size or tokens
 ---@field instead_of? string name of an option that is nil where this one is given, in spite of its default, and not given with it
 ---@field choices? string[] the values of an enum; of a bool, words that it may have instead of true
 
@@ -35,6 +35,11 @@ function options.number(spec) end
 ---@param spec OptionSpec
 ---@return Option
 function options.size(spec) end
+
+---A number of tokens: 4096, 64k (64000) or 64K (65536).
+---@param spec OptionSpec
+---@return Option
+function options.tokens(spec) end
 
 ---A time above 0, such as 500ms, 30s or 2m, in seconds.
 ---@param spec OptionSpec

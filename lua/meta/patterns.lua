@@ -83,6 +83,12 @@ function patterns.experts(opt, ranks, defaults) end
 ---@return table[] list with these behind them
 function patterns.ep_options(list) end
 
+---The routing of moe.open that the options of moe.options and the option routing say.
+---@param opt table
+---@param m? Matrix that of the family matrix
+---@return table routing
+function patterns.ep_routing(opt, m) end
+
 ---Notes which of these options have no effect.
 ---@param opt table the options
 ---@return string backend what moves the bytes, as NIXL's tests print it

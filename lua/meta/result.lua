@@ -1,5 +1,5 @@
 ---@meta
--- What a run leaves behind. All of it happens at rank 0; at other ranks these functions do nothing.
+-- What a job leaves behind. All of it happens at rank 0; at other ranks these functions do nothing.
 
 ---A progress bar on a terminal, else a line every 10 seconds.
 ---@class ProgressBar
@@ -41,7 +41,7 @@ function result.set(name, value) end
 ---Adds a sample to a metric that the scenario declares in its table metrics.
 ---@param name string
 ---@param value number finite
----@param labels? table<string, string|number|boolean> what distinguishes it from other samples, such as {size = 4096}; at most 64, and 1024 different sets of a metric
+---@param labels? table<string, string|number|boolean> what distinguishes it from other samples, such as {size = 4096}; keys are names other than phase, pattern, rank, peer, block, batch, metric, value and time_ns; at most 64, and 1024 different sets of a metric
 function result.sample(name, value, labels) end
 
 ---Prints a line that begins with # and stores it in the result.

@@ -1,5 +1,5 @@
 ---@meta
--- The ranks of this run. Ranks count from 0. Only the function run has a world.
+-- The ranks of this job. Ranks count from 0. Only the function run has a world.
 -- Collective functions must be called by all ranks of the group in the same order; an error in one ends the job.
 
 ---@class world

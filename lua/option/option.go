@@ -13,6 +13,7 @@ package option
 import (
 	"encoding"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -27,14 +28,14 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/kit/fault"
-	"perigee/internal/kit/size"
+	"perigee/internal/kit/value"
 	"perigee/lua/vm"
 )
 
 // Option is something that a scenario takes from the command line.
 type Option struct {
 	Name     string
-	Type     string // int, number, size, duration, string, bool, enum, path, output or storage
+	Type     string // int, number, size, tokens, duration, string, bool, enum, path, output or storage
 	Default  any    // nil: absent unless given
 	Help     string
 	Short    string // a letter that stands for the flag; empty for none
@@ -55,7 +56,8 @@ func (o Option) key() string { return Key(o.Name) }
 
 // Types are the functions of the module options, each of which makes an
 // option of that type: options.int{"iters", 1000, "round trips", min = 1}.
-var Types = []string{"int", "number", "size", "duration", "string", "bool", "enum", "path", "output", "storage"}
+var Types = []string{"int", "number", "size", "tokens", "duration", "string", "bool", "enum", "path", "output",
+	"storage"}
 
 var (
 	optionName   = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
@@ -158,7 +160,7 @@ func optionFrom(t *glua.LTable) (Option, error) {
 
 // valid refuses what makes no sense in the declaration of an option.
 func (o Option) valid() error {
-	bounded := slices.Contains([]string{"int", "number", "size"}, o.Type)
+	bounded := slices.Contains([]string{"int", "number", "size", "tokens"}, o.Type)
 	switch {
 	case !optionName.MatchString(o.Name):
 		return fmt.Errorf("the name %q must be small letters, digits and hyphens", o.Name)
@@ -171,7 +173,7 @@ func (o Option) valid() error {
 	case o.Type == "enum" && len(o.Choices) == 0, len(o.Choices) > 0 && o.Type != "enum" && o.Type != "bool":
 		return fmt.Errorf("%s: choices go with options.enum, and else only with options.bool", o.Name)
 	case (o.Min != nil || o.Max != nil) && !bounded:
-		return fmt.Errorf("%s: min and max go with int, number and size only", o.Name)
+		return fmt.Errorf("%s: min and max go with int, number, size and tokens only", o.Name)
 	case o.Short != "" && (!optionLetter.MatchString(o.Short) || o.Arg):
 		return fmt.Errorf("%s: short is %q, want one letter other than h and n, of an option that is no argument", o.Name, o.Short)
 	case o.Type == "bool" && o.Arg:
@@ -180,117 +182,37 @@ func (o Option) valid() error {
 	return nil
 }
 
-// check turns a value into the option's type.
-func (o Option) check(v any) (any, error) {
-	bad := func(want string) (any, error) {
-		return nil, fault.New(fault.Usage, "%s is %v, want %s", o.label(), v, want)
+// field is what the option's value may be.
+func (o Option) field() value.Field {
+	kind := o.Type
+	if o.isFile() {
+		kind = "string"
 	}
-	switch o.Type {
-	case "int":
-		n, ok := v.(int64)
-		if !ok {
-			return bad("a whole number")
+	return value.Field{Type: kind, Min: o.Min, Max: o.Max, Choices: o.Choices}
+}
+
+// isFile reports whether the option names a file or folder.
+func (o Option) isFile() bool { return slices.Contains([]string{"path", "output", "storage"}, o.Type) }
+
+// check turns a value into the option's type.
+func (o Option) check(v any) (any, error) { return o.checked(o.field().Check(v)) }
+
+// checked adds the option's name to an error, and refuses what a script could not count with, or open.
+func (o Option) checked(v any, err error) (any, error) {
+	switch v := v.(type) {
+	case int64: // larger ones could not be read from a result either
+		if v >= vm.ExactBelow || v <= -vm.ExactBelow {
+			err = fmt.Errorf("wanted a number below 2^53, got %d: Lua cannot hold all larger ones exactly", v)
 		}
-		return n, o.whole(n)
-	case "number":
-		f, ok := v.(float64)
-		if n, isInt := v.(int64); isInt {
-			f, ok = float64(n), true
+	case string:
+		if v == "" && o.isFile() {
+			err = errors.New("wanted a name, got nothing")
 		}
-		if !ok || math.IsNaN(f) || math.IsInf(f, 0) {
-			return bad("a number")
-		}
-		return f, o.bounds(f)
-	case "size":
-		n, ok := v.(int64)
-		if s, isText := v.(string); isText {
-			var err error
-			if n, err = size.Parse(s); err != nil {
-				return nil, fault.New(fault.Usage, "%s: %w", o.label(), err)
-			}
-			ok = true
-		}
-		if !ok || n < 0 {
-			return bad("a size such as 64K")
-		}
-		return n, o.whole(n)
-	case "duration":
-		return o.seconds(v)
-	case "bool":
-		if _, ok := v.(bool); ok {
-			break
-		}
-		if c, ok := o.choice(v); ok {
-			return c, nil
-		}
-		return bad(strings.Join(append([]string{"true", "false"}, o.Choices...), " or "))
-	case "enum":
-		c, ok := o.choice(v)
-		if !ok {
-			return bad("one of " + strings.Join(o.Choices, ", "))
-		}
-		return c, nil
-	default:
-		if s, ok := v.(string); !ok || s == "" && o.Type != "string" {
-			return bad("a text")
-		}
+	}
+	if err != nil {
+		return nil, fault.New(fault.Usage, "%s: %w", o.label(), err)
 	}
 	return v, nil
-}
-
-// seconds turns a text such as 30s, or a number, into a number of seconds above 0.
-func (o Option) seconds(v any) (any, error) {
-	var f float64
-	switch v := v.(type) {
-	case string:
-		d, _ := time.ParseDuration(v)
-		f = d.Seconds()
-	case int64:
-		f = float64(v)
-	case float64:
-		f = v
-	}
-	if !(f > 0 && f <= math.MaxInt64/1e9) {
-		return nil, fault.New(fault.Usage, "%s is %v, want a time above 0 with its unit, such as 500ms, 30s or 2m", o.label(), v)
-	}
-	return f, nil
-}
-
-// choice is the one of the option's choices that a value is, in whatever letters.
-func (o Option) choice(v any) (string, bool) {
-	s, ok := v.(string)
-	i := slices.IndexFunc(o.Choices, func(c string) bool { return strings.EqualFold(c, s) })
-	if !ok || i < 0 {
-		return "", false
-	}
-	return o.Choices[i], true
-}
-
-// whole refuses whole numbers that scripts could not count with, and that could not be read from a result.
-func (o Option) whole(n int64) error {
-	if n >= vm.ExactBelow || n <= -vm.ExactBelow {
-		return fault.New(fault.Usage, "%s is %d, want a number below 2^53: Lua cannot hold all larger ones exactly",
-			o.label(), n)
-	}
-	return o.bounds(float64(n))
-}
-
-func (o Option) bounds(v float64) error {
-	switch {
-	case o.Min != nil && v < *o.Min:
-		return fault.New(fault.Usage, "%s is %s, want at least %s", o.label(), decimal(v), decimal(*o.Min))
-	case o.Max != nil && v > *o.Max:
-		return fault.New(fault.Usage, "%s is %s, want at most %s", o.label(), decimal(v), decimal(*o.Max))
-	}
-	return nil
-}
-
-// decimal writes whole numbers as people do: 100000000, not 1e+08.
-func decimal(v float64) string {
-	if v == math.Trunc(v) && math.Abs(v) < vm.ExactBelow {
-		return strconv.FormatFloat(v, 'f', -1, 64)
-	}
-	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
 func (o Option) label() string {
@@ -386,7 +308,7 @@ func (o Option) tag() reflect.StructTag {
 		add("negatable", "")
 	default:
 		add("placeholder", map[string]string{"path": "FILE", "output": "FILE", "storage": "PATH", "int": "N",
-			"number": "X", "size": "SIZE", "duration": "TIME", "string": "TEXT", "enum": "NAME"}[o.Type])
+			"number": "X", "size": "SIZE", "tokens": "N", "duration": "TIME", "string": "TEXT", "enum": "NAME"}[o.Type])
 	}
 	return reflect.StructTag(strings.Join(parts, " "))
 }
@@ -422,26 +344,25 @@ func (all Options) Values(grammar any) (values, named map[string]any, err error)
 		switch f := fields.Field(i).Interface().(type) {
 		case given:
 			if f.text != nil {
-				v = o.parse(*f.text)
+				v, err = o.checked(o.field().Parse(*f.text))
 			}
 		case switchOrChoice:
-			v = f.value
+			if f.value != nil {
+				v, err = o.check(f.value)
+			}
 		case *bool:
 			if f != nil {
 				v = *f
 			}
 		}
-		if v == nil {
-			if o.Default != nil {
-				values[o.key()] = o.Default
-			}
-			continue
-		}
-		checked, err := o.check(v)
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, nil, err
+		case v != nil:
+			values[o.key()], named[o.key()] = v, v
+		case o.Default != nil:
+			values[o.key()] = o.Default
 		}
-		values[o.key()], named[o.key()] = checked, checked
 	}
 	for _, o := range all {
 		if named[o.key()] == nil || o.InsteadOf == "" {
@@ -498,7 +419,7 @@ func (all Options) Keys(kind string) (keys []string) {
 func (all Options) Alike(options map[string]any) iter.Seq2[string, string] {
 	return func(yield func(flag, value string) bool) {
 		for _, o := range all {
-			if o.Type == "path" || o.Type == "output" || o.Type == "storage" {
+			if o.isFile() {
 				continue
 			}
 			text := "none"
@@ -535,20 +456,4 @@ func (all Options) Inputs(options map[string]any) (list []string) {
 		}
 	}
 	return list
-}
-
-// parse turns text into a number where the option is one; check refuses what
-// could not be turned.
-func (o Option) parse(s string) any {
-	switch o.Type {
-	case "int":
-		if n, err := strconv.ParseInt(s, 10, 64); err == nil {
-			return n
-		}
-	case "number":
-		if f, err := strconv.ParseFloat(s, 64); err == nil {
-			return f
-		}
-	}
-	return s
 }

@@ -8,8 +8,8 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/value"
 )
 
 // Fields reads the named arguments of a call such as f{size = 1, ...}. The
@@ -48,7 +48,7 @@ func (f *Fields) Positions(n int) []glua.LValue {
 
 // Fail says that a field has to be something else.
 func (f *Fields) Fail(name, want string, got glua.LValue) {
-	f.Refuse("%s is %s, want %s", name, Describe(got), want)
+	f.Refuse("%s: %w", name, wanted(want, got))
 }
 
 // Refuse keeps a mistake, if it is the first.
@@ -63,23 +63,23 @@ func (f *Fields) Mistake() error { return f.bad }
 
 // Integer reads a whole number of at least least.
 func (f *Fields) Integer(name string, fallback, least int64) int64 {
-	return f.read(name, fallback, "%s is %w", func(v glua.LValue) (int64, error) { return Integer(v, least) })
+	return f.read(name, fallback, func(v glua.LValue) (int64, error) { return Integer(v, least) })
 }
 
 // Size reads a number of bytes, as Size does.
 func (f *Fields) Size(name string, fallback int64) int64 {
-	return f.read(name, fallback, "%s: %w", Size)
+	return f.read(name, fallback, Size)
 }
 
-// read reads a field, the fallback where it is missing. mistake words an error, with the name in front of it.
-func (f *Fields) read(name string, fallback int64, mistake string, value func(glua.LValue) (int64, error)) int64 {
+// read reads a field, the fallback where it is missing.
+func (f *Fields) read(name string, fallback int64, value func(glua.LValue) (int64, error)) int64 {
 	v := f.Get(name)
 	if v == glua.LNil {
 		return fallback
 	}
 	n, err := value(v)
 	if err != nil {
-		f.Refuse(mistake, name, err)
+		f.Refuse("%s: %w", name, err)
 	}
 	return n
 }
@@ -125,14 +125,14 @@ func (f *Fields) Table(name string) *glua.LTable {
 }
 
 // typed reads a field of one of Lua's types, the fallback where it is missing.
-func typed[T glua.LValue](f *Fields, name, wanted string, fallback T) T {
+func typed[T glua.LValue](f *Fields, name, want string, fallback T) T {
 	v := f.Get(name)
 	if v == glua.LNil {
 		return fallback
 	}
 	value, ok := v.(T)
 	if !ok {
-		f.Fail(name, wanted, v)
+		f.Fail(name, want, v)
 	}
 	return value
 }
@@ -170,7 +170,7 @@ func (f *Fields) Err() error {
 	known, name := sortedKeys(f.asked), slices.Min(unknown)
 	near := ""
 	if len(name) <= maxQuoted {
-		near = conf.Suggestion(name, known)
+		near = value.Suggestion(name, known)
 	}
 	if f.bad != nil && near == "" {
 		return f.bad
@@ -183,7 +183,7 @@ func (f *Fields) Err() error {
 func IntegerArg(L *glua.LState, n int, least int64) (int, error) {
 	i, err := Integer(L.Get(n), least)
 	if err != nil {
-		return 0, fault.New(fault.Script, "argument %d is %w", n, err)
+		return 0, fault.New(fault.Script, "argument %d: %w", n, err)
 	}
 	return int(i), nil
 }
@@ -209,7 +209,7 @@ func Object[T any](v glua.LValue) (object T, ok bool) {
 func ObjectArg[T any](L *glua.LState, n int, what string) (T, error) {
 	object, ok := Object[T](L.Get(n))
 	if !ok {
-		return object, fault.New(fault.Script, "argument %d is %s, want %s", n, Describe(L.Get(n)), what)
+		return object, fault.New(fault.Script, "argument %d: %w", n, wanted(what, L.Get(n)))
 	}
 	return object, nil
 }
@@ -242,7 +242,7 @@ func Each[T glua.LValue](t *glua.LTable, what, want string, f func(i int, v T) e
 	for i, n := 1, t.Len(); i <= n; i++ {
 		v, ok := t.RawGetInt(i).(T)
 		if !ok {
-			return fault.New(fault.Script, what+" is %s, want %s", i, Describe(t.RawGetInt(i)), want)
+			return fault.New(fault.Script, what+": %w", i, wanted(want, t.RawGetInt(i)))
 		}
 		if err := f(i, v); err != nil {
 			return err
@@ -260,7 +260,7 @@ func Ranks(t *glua.LTable) ([]int, error) {
 	for i := range ranks {
 		r, err := Integer(t.RawGetInt(i+1), 0)
 		if err != nil {
-			return nil, fault.New(fault.Script, "element %d of the list of ranks is %w", i+1, err)
+			return nil, fault.New(fault.Script, "element %d of the list of ranks: %w", i+1, err)
 		}
 		ranks[i] = int(r)
 	}

@@ -6,8 +6,8 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/kit/conf"
 	"perigee/internal/kit/lazyre"
+	"perigee/internal/kit/value"
 )
 
 // What the VM says of common mistakes. It names neither the variable nor the function.
@@ -42,14 +42,14 @@ func reason(L *glua.LState, complaint, line string) string {
 	case strings.HasPrefix(complaint, "attempt to call a non-function object"):
 		for _, m := range member.Get().FindAllStringSubmatch(line, -1) {
 			if t, ok := L.GetGlobal(m[1]).(*glua.LTable); ok && t.RawGetString(m[2]) == glua.LNil {
-				return "there is no function " + m[1] + "." + m[2] + conf.Suggestion(m[2], Names(t))
+				return "there is no function " + m[1] + "." + m[2] + value.Suggestion(m[2], Names(t))
 			}
 		}
 		for _, m := range call.Get().FindAllStringSubmatch(line, -1) {
 			if m[1] != "" && !strings.HasPrefix(m[1], "..") {
 				continue // a member of a table
 			}
-			if near := conf.Suggestion(m[2], Names(L.G.Global)); near != "" && L.GetGlobal(m[2]) == glua.LNil {
+			if near := value.Suggestion(m[2], Names(L.G.Global)); near != "" && L.GetGlobal(m[2]) == glua.LNil {
 				return "there is no function " + m[2] + near
 			}
 		}
@@ -77,7 +77,7 @@ func Instead(global string, names []string) string {
 	case "debug":
 		return "; scripts have no debug"
 	}
-	return conf.Suggestion(global, names)
+	return value.Suggestion(global, names)
 }
 
 // Names are the keys of a table that are names.

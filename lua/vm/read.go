@@ -9,7 +9,7 @@ import (
 
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/plaintext"
-	"perigee/internal/kit/size"
+	"perigee/internal/kit/value"
 )
 
 // ExactBelow is the bound below which Lua's numbers hold all whole numbers exactly.
@@ -25,36 +25,42 @@ func WholeNumber(v glua.LValue) (int64, bool) {
 }
 
 // Size reads a number of bytes: a whole number, or a string such as "64K".
-func Size(v glua.LValue) (int64, error) {
-	switch v := v.(type) {
-	case glua.LNumber:
-		n, ok := WholeNumber(v)
-		if !ok || n < 0 {
-			return 0, fault.New(fault.Script, "%v is no number of bytes", v)
-		}
-		return n, nil
-	case glua.LString:
-		n, err := size.Parse(string(v))
-		if err != nil {
-			return 0, fault.New(fault.Script, "%w", err)
-		}
-		return n, nil
-	}
-	return 0, fault.New(fault.Script, "%s is no size, want a whole number of bytes or a string such as \"64K\"",
-		Describe(v))
-}
+func Size(v glua.LValue) (int64, error) { return checked(v, value.Field{Type: "size"}) }
 
 // Integer reads a whole number of at least least.
 func Integer(v glua.LValue, least int64) (int64, error) {
-	n, ok := WholeNumber(v)
-	if !ok || n < least {
-		want := "a whole number"
-		if least > math.MinInt64 {
-			want += fmt.Sprintf(" of at least %d", least)
-		}
-		return 0, fault.New(fault.Script, "%s, want %s", Describe(v), want)
+	f := value.AtLeast(least)
+	if least == math.MinInt64 {
+		f.Min = nil
 	}
-	return n, nil
+	return checked(v, f)
+}
+
+// checked reads what a field may be. Numbers that Lua cannot hold exactly are none.
+func checked(v glua.LValue, f value.Field) (int64, error) {
+	var data any
+	switch v := v.(type) {
+	case glua.LNumber:
+		if data = float64(v); math.Abs(float64(v)) > ExactBelow {
+			data = nil
+		}
+	case glua.LString:
+		data = string(v)
+	}
+	n, ok := f.Take(data)
+	if !ok {
+		return 0, wanted(f.Wanted(), v)
+	}
+	return n.(int64), nil
+}
+
+// wanted is the error of a value that has to be something else.
+func wanted(what string, v glua.LValue) error {
+	got := "nothing"
+	if v != glua.LNil {
+		got = Describe(v)
+	}
+	return fault.New(fault.Script, "wanted %s, got %s", what, got)
 }
 
 // maxQuoted bounds what messages quote of a text: one of a script's may have 64 MiB, and be four times as long when it

@@ -10,9 +10,9 @@ import (
 	glua "github.com/yuin/gopher-lua"
 	"github.com/yuin/gopher-lua/parse"
 
-	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/lazyre"
+	"perigee/internal/kit/value"
 )
 
 // MaxSource bounds the text of a scenario in bytes.
@@ -35,7 +35,7 @@ func misspelt(source string, line, column int) string {
 	}
 	text := lines[line-1]
 	for _, m := range statement.Get().FindAllStringSubmatch(text[:min(len(text), column)], -1) {
-		if near := conf.Suggestion(m[1], keywords); near != "" && !slices.Contains(keywords, m[1]) {
+		if near := value.Suggestion(m[1], keywords); near != "" && !slices.Contains(keywords, m[1]) {
 			return "; " + m[1] + ": " + strings.TrimPrefix(near, "; ")
 		}
 	}

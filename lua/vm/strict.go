@@ -7,8 +7,8 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/value"
 )
 
 // Strict makes it an error to read what a table has not: missing says which, or returns nil where that is nil all the
@@ -50,7 +50,7 @@ func NoMember(name, field string, t *glua.LTable, later []string) error {
 	if len(field) > maxQuoted {
 		return fault.New(fault.Script, "there is no %s[%s]", name, Quoted(field))
 	}
-	near := conf.Suggestion(field, append(Names(t), later...))
+	near := value.Suggestion(field, append(Names(t), later...))
 	return fault.New(fault.Script, "there is no %s.%s%s", name, field, near)
 }
 

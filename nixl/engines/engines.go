@@ -31,6 +31,33 @@ const (
 	SHM  = "shm"
 )
 
+// embedded are the engines that are built in, for ranks of one host. The first stands in for a NIXL that lacks.
+var embedded = []struct {
+	name string
+	make func() nixl.Engine
+}{
+	{SHM, func() nixl.Engine { return shm.New() }},
+}
+
+// Names are the choices that a user has.
+func Names() []string {
+	names := []string{Auto, NIXL}
+	for _, e := range embedded {
+		names = append(names, e.name)
+	}
+	return names
+}
+
+// builtIn makes the embedded engine of a choice, nil where the choice is none.
+func builtIn(choice string) nixl.Engine {
+	for _, e := range embedded {
+		if e.name == choice {
+			return e.make()
+		}
+	}
+	return nil
+}
+
 // Warning begins a note that the user should not miss.
 const Warning = "WARNING: "
 
@@ -51,7 +78,7 @@ func Open(choice, library string, oneHost bool, tight string, want nixl.Backend)
 	if err := CheckBackend(choice, want); err != nil {
 		return nil, "", err
 	}
-	if !shmHas(want) && choice != SHM {
+	if !reachesFiles(want) && !HostOnly(choice) {
 		choice = NIXL
 	}
 	if want.Name != "" && !strings.HasPrefix(strings.ToUpper(want.Name), "UCX") {
@@ -72,25 +99,26 @@ func Open(choice, library string, oneHost bool, tight string, want nixl.Backend)
 }
 
 // HostOnly reports whether a choice moves bytes inside the memory of a host, by nothing that the environment changes.
-func HostOnly(choice string) bool { return choice == SHM }
+func HostOnly(choice string) bool { return builtIn(choice) != nil }
 
 const posix = "POSIX"
 
-func shmHas(b nixl.Backend) bool {
+// reachesFiles reports whether embedded engines have what the user wants: nothing, or files.
+func reachesFiles(b nixl.Backend) bool {
 	return (b.Name == "" || strings.EqualFold(b.Name, posix)) && len(b.Params) == 0
 }
 
 // CheckBackend refuses a backend, or parameters, that have no effect with a choice of the engine.
 func CheckBackend(choice string, want nixl.Backend) error {
-	if choice != SHM || shmHas(want) {
+	if !HostOnly(choice) || reachesFiles(want) {
 		return nil
 	}
 	given := "--backend " + want.Name
 	if len(want.Params) > 0 {
 		given = "--backend-param"
 	}
-	return fault.New(fault.Usage, "%s has no effect on --engine shm, which copies between the memory of processes", given).
-		WithHint("backends are NIXL's: --engine nixl; shm reaches files as POSIX does")
+	return fault.New(fault.Usage, "%s has no effect on --engine %s, which copies between the memory of processes", given,
+		choice).WithHint("backends are NIXL's: --engine nixl; %s reaches files as POSIX does", choice)
 }
 
 // with gives an engine the backend that the user wants.
@@ -189,16 +217,18 @@ func open(choice, library string, oneHost bool, tight string,
 			return nil, "", err
 		}
 		return confined(e, tight)
-	case SHM:
-		if !oneHost {
-			return nil, "", fault.New(fault.Engine,
-				"the shm engine serves ranks of one host only, and this job has several").
-				WithHint("use --engine nixl (pip install nixl-cu12)")
-		}
-		return shm.New(), "", nil
 	case Auto, "":
 	default:
-		return nil, "", fault.New(fault.Usage, "unknown engine %q: want auto, nixl or shm", choice)
+		e := builtIn(choice)
+		switch {
+		case e == nil:
+			return nil, "", fault.New(fault.Usage, "unknown engine %q: want %s", choice, strings.Join(Names(), ", "))
+		case !oneHost:
+			return nil, "", fault.New(fault.Engine,
+				"the %s engine serves ranks of one host only, and this job has several", choice).
+				WithHint("use --engine nixl (pip install nixl-cu12)")
+		}
+		return e, "", nil
 	}
 	e, err := load(library)
 	switch {
@@ -209,12 +239,13 @@ func open(choice, library string, oneHost bool, tight string,
 	case !oneHost:
 		return nil, "", fault.New(fault.Engine, "ranks on several hosts need NIXL: %w", err)
 	}
-	note := fmt.Sprintf("shm instead of nixl: %v", err)
+	instead := embedded[0]
+	note := fmt.Sprintf("%s instead of nixl: %v", instead.name, err)
 	// A library that is there and does not load, or a variable about it, shows that the user wants NIXL.
 	if !errors.Is(err, capi.ErrNone) || os.Getenv("NIXL_PLUGIN_DIR") != "" {
 		note = Warning + note
 	}
-	return shm.New(), note, nil
+	return instead.make(), note, nil
 }
 
 // OnDevices lets UCX use these network devices only, in the form of UCX_NET_DEVICES; "" changes nothing. An engine

@@ -12,9 +12,9 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
-	"perigee/internal/kit/file"
 	"perigee/internal/kit/junit"
 	"perigee/internal/result"
+	"perigee/internal/serving/given"
 )
 
 // Judging are the flags of commands that compare.
@@ -31,7 +31,7 @@ type Judging struct {
 
 // Cmd is the command perigee compare.
 type Cmd struct {
-	Old     string   `arg:"" help:"The result before: a file, or a folder with the results of several runs."`
+	Old     string   `arg:"" help:"The result before: a file, or a folder with the results of several runs; or serving benchmarks, or an output folder of perigee disagg."`
 	New     string   `arg:"" help:"The result after, likewise."`
 	MoreOld []string `name:"old" sep:"none" placeholder:"FILE" help:"A further result before (may be repeated)."`
 	MoreNew []string `name:"new" sep:"none" placeholder:"FILE" help:"A further result after (may be repeated)."`
@@ -42,7 +42,8 @@ type Cmd struct {
 
 // Help adds to the flags in perigee compare --help.
 func (Cmd) Help() string {
-	return "Compares the latency of every pattern and of every pair of ranks, and distinguishes real changes from chance. See docs/compare.md."
+	return "Compares the latency of every pattern and of every pair of ranks, and distinguishes real changes from chance. " +
+		"Of serving benchmarks, such as two releases of a sweep, it compares the levels of each configuration. See docs/compare.md."
 }
 
 // Run compares and prints.
@@ -51,19 +52,24 @@ func (c *Cmd) Run(s cli.Streams) error {
 		return err
 	}
 	before, after := append([]string{c.Old}, c.MoreOld...), append([]string{c.New}, c.MoreNew...)
-	var files []string
-	for _, path := range slices.Concat(before, after) {
-		of, err := filesOf(path)
-		if err != nil {
-			return err
-		}
-		files = append(files, of...)
+	kind, err := given.OfAll(slices.Concat(before, after))
+	if err != nil {
+		return err
 	}
-	if err := cmp.Or(cli.NotOver(c.Page, files...), cli.NotOver(c.JUnit, append(files, c.Page)...)); err != nil {
+	switch kind {
+	case given.Disagg:
+		return c.disagg(s)
+	case given.Trace:
+		return fault.New(fault.Usage, "compare takes results, serving benchmarks and outputs of disagg, got %s: %s", kind, c.Old).
+			WithHint("perigee trace show %s %s shows them side by side", c.Old, c.New)
+	case given.Result:
+		err = c.checkOutputs(slices.Concat(before, after))
+	}
+	if err != nil {
 		return err
 	}
 	suite := junit.Suite{Name: suiteName, Began: time.Now()}
-	err := c.judge(s, before, after, func(list []junit.Case) { suite.Cases = list })
+	err = c.judge(s, kind, [2][]string{before, after}, func(list []junit.Case) { suite.Cases = list })
 	if c.JUnit == "" {
 		return err
 	}
@@ -76,9 +82,29 @@ func (c *Cmd) Run(s cli.Streams) error {
 	return err
 }
 
+// checkOutputs refuses to write over a result.
+func (c *Cmd) checkOutputs(paths []string) error {
+	var files []string
+	for _, path := range paths {
+		of, err := filesOf(path)
+		if err != nil {
+			return err
+		}
+		files = append(files, of...)
+	}
+	return cmp.Or(cli.NotOver(c.Page, files...), cli.NotOver(c.JUnit, append(files, c.Page)...))
+}
+
 // judge reads the results of both sides and compares them.
-func (c *Cmd) judge(s cli.Streams, before, after []string, cases func([]junit.Case)) error {
-	from := Files{}
+func (c *Cmd) judge(s cli.Streams, kind given.Kind, sides [2][]string, cases func([]junit.Case)) error {
+	if kind == given.Serving {
+		r, err := c.benchmarks(sides)
+		if err != nil {
+			return err
+		}
+		return c.print(s, r, cases)
+	}
+	before, after, from := sides[0], sides[1], Files{}
 	old, err := ReadAll(before, from)
 	if err != nil {
 		return err
@@ -151,10 +177,6 @@ func (j Judging) Check() error {
 // Judge compares two sets of results, prints what it finds, and returns the error that --fail-on
 // asks for.
 func (j Judging) Judge(s cli.Streams, sides Sides) error {
-	format, err := j.As()
-	if err != nil {
-		return err
-	}
 	r, err := Compare(sides.Old, sides.New, Options{Alpha: j.Alpha, Metric: j.Metric, Pairs: j.Pairs != "none",
 		Force: sides.Force, Files: sides.Files})
 	if err != nil {
@@ -163,6 +185,15 @@ func (j Judging) Judge(s cli.Streams, sides Sides) error {
 	if !r.Judged && !r.unlike {
 		r.Advice += ". To make them: " + sides.Advice(RunsNeeded(j.Alpha)+1)
 	}
+	return j.print(s, r, sides.Cases)
+}
+
+// print prints a comparison, hands it over as tests, and returns the error that --fail-on asks for.
+func (j Judging) print(s cli.Streams, r *Report, cases func([]junit.Case)) error {
+	format, err := j.As()
+	if err != nil {
+		return err
+	}
 	if j.Sort != "" {
 		if err := Sort(r.Rows, j.Sort); err != nil {
 			return err
@@ -170,8 +201,8 @@ func (j Judging) Judge(s cli.Streams, sides Sides) error {
 	}
 	// Before rows are left out: --fail-on counts all of them.
 	verdict := r.Err(j.FailOn)
-	if sides.Cases != nil {
-		sides.Cases(r.cases(j.FailOn))
+	if cases != nil {
+		cases(r.cases(j.FailOn))
 	}
 	if j.Pairs == "changed" && format != "text" {
 		r.Rows = slices.DeleteFunc(r.Rows, func(row Row) bool { return row.Sender >= 0 && !row.changed() })
@@ -183,16 +214,11 @@ func (j Judging) Judge(s cli.Streams, sides Sides) error {
 		case "csv":
 			return r.WriteCSV(w, j.Columns)
 		case "html":
-			return r.WriteHTML(w, sides.Old, sides.New)
+			return r.WriteHTML(w)
 		}
 		return r.WriteText(w, j.Columns, j.Pairs == "all")
 	}
-	if j.Page == "" || j.Page == "-" {
-		err = fill(s.Out)
-	} else {
-		err = file.Write(j.Page, fill)
-	}
-	if err != nil {
+	if err := cli.WriteTo(cmp.Or(j.Page, "-"), s.Out, fill); err != nil {
 		return err
 	}
 	return verdict

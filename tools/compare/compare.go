@@ -48,7 +48,7 @@ type Row struct {
 	Block, Batch int64
 	// Of is the number of rows that this one is the geometric mean of; 0 where it is none.
 	Of         int
-	of         string // what these rows are: patterns, sizes or series
+	of         string // what these rows are: patterns, sizes or series; levels also of one that is no mean
 	OldN, NewN int    // runs
 	Old, New   float64
 	// Change is New/Old - 1; Low and High are the interval of the change. NaN where there is none.
@@ -73,6 +73,9 @@ func (r Row) Label() string {
 			text += ", phase " + r.Phase
 		}
 		return text + ", " + r.Metric
+	}
+	if r.of == levelRow {
+		return r.Name + ", " + r.Metric
 	}
 	if r.Block > 0 {
 		return fmt.Sprintf("%d x %d bytes, %s", r.Batch, r.Block, r.Metric)
@@ -101,18 +104,19 @@ func (r Row) Label() string {
 // Report is the outcome of a comparison.
 type Report struct {
 	Options     Options
-	What        []string // was measured, in words; OLD and NEW where they differ
-	OldN, NewN  int      // runs of each side
-	Judged      bool     // there are enough runs for verdicts
-	unlike      bool     // more runs would give none either
-	Headline    string   // the settings that differ, or that none does
-	Differences []string // the settings that differ, of what was measured
-	Paths       []string // changed, in words, which may explain a change
-	Beside      []Beside // what both sides have seen beside the times
-	Remarks     []string // what else differs, and may explain a change
-	Advice      string   // what would show what this comparison cannot; empty if Judged
-	Findings    []string // of contention that changed, in words; empty where no change is shown
-	Rows        []Row    // patterns, geometric means, pairs, block transfers, the scenario's own metrics, contention
+	What        []string  // was measured, in words; OLD and NEW where they differ
+	OldN, NewN  int       // runs of each side
+	Judged      bool      // there are enough runs for verdicts
+	unlike      bool      // more runs would give none either
+	Headline    string    // the settings that differ, or that none does
+	Differences []string  // the settings that differ, of what was measured
+	Paths       []string  // changed, in words, which may explain a change
+	Beside      []Beside  // what both sides have seen beside the times
+	Remarks     []string  // what else differs, and may explain a change
+	Advice      string    // what would show what this comparison cannot; empty if Judged
+	Findings    []string  // of contention that changed, in words; empty where no change is shown
+	Rows        []Row     // patterns, geometric means, pairs, block transfers, the scenario's own metrics, contention
+	Sides       [2]string // OLD and NEW, as a page calls them
 	// contentionRows is how many rows are of contention.
 	contentionRows int
 	shares         string // of messages that overlapped on each side; empty unless they differ strongly
@@ -209,7 +213,7 @@ func (r Row) moved() string {
 // Compare compares two sets of results, one of each run. Where nothing is in both, the error, of the kind Input, says
 // what each side has.
 func Compare(old, fresh []*result.Document, o Options) (*Report, error) {
-	r := &Report{Options: o}
+	r := &Report{Options: o, Sides: [2]string{described(old), described(fresh)}}
 	r.sayDifferences(old, fresh)
 	cut := ""
 	if !o.Force {
@@ -539,6 +543,8 @@ func (r *Report) mean(metric, phase string, rows []int) Row {
 		m.of = "patterns"
 	case first.Block > 0:
 		m.of = "sizes"
+	case first.of != "":
+		m.of = first.of
 	}
 	values := make([]float64, r.OldN+r.NewN)
 	for _, i := range rows {

@@ -321,7 +321,7 @@ func TestOwnMetrics(t *testing.T) {
 		t.Errorf("%v\n%s", err, &out)
 	}
 	out.Reset()
-	if err := r.WriteHTML(&out, docs[0], docs[1]); err != nil || !strings.Contains(out.String(), "<th>Metric</th>") ||
+	if err := r.WriteHTML(&out); err != nil || !strings.Contains(out.String(), "<th>Metric</th>") ||
 		!strings.Contains(out.String(), "<td>neither</td>") {
 		t.Errorf("the page does not name the metrics: %v\n%s", err, &out)
 	}

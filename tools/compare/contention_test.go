@@ -218,7 +218,7 @@ func TestWorkloadsThatMeetOthers(t *testing.T) {
 	old, fresh := several(rng, 4, hot...), several(rng, 4, calm...)
 	r := mustCompare(t, old, fresh, defaults)
 	var text, page, object bytes.Buffer
-	if err := errors.Join(r.WriteText(&text, nil, false), r.WriteHTML(&page, old, fresh), r.WriteJSON(&object, nil)); err != nil {
+	if err := errors.Join(r.WriteText(&text, nil, false), r.WriteHTML(&page), r.WriteJSON(&object, nil)); err != nil {
 		t.Fatal(err)
 	}
 	note := r.Meeting()

@@ -93,9 +93,9 @@ func (*view) Chip(verdict string) string {
 	return ""
 }
 
-// WriteHTML writes the comparison as one page. The documents are those that were compared.
-func (r *Report) WriteHTML(w io.Writer, old, fresh []*result.Document) error {
-	v := &view{R: r, Old: described(old), New: described(fresh), Counts: r.counts()}
+// WriteHTML writes the comparison as one page.
+func (r *Report) WriteHTML(w io.Writer) error {
+	v := &view{R: r, Old: r.Sides[0], New: r.Sides[1], Counts: r.counts()}
 	if main := r.Main(); main != nil {
 		v.Facts = []fact{
 			{"Old", main.amount(main.Old), "median of " + cli.Count(main.OldN, "run")},

@@ -27,7 +27,7 @@ func TestWriteHTML(t *testing.T) {
 	fresh[0].Seed = 9
 	r := mustCompare(t, old, fresh, defaults)
 	var out bytes.Buffer
-	if err := r.WriteHTML(&out, old, fresh); err != nil {
+	if err := r.WriteHTML(&out); err != nil {
 		t.Fatal(err)
 	}
 	text := out.String()
@@ -95,7 +95,7 @@ func TestPageInEveryView(t *testing.T) {
 			d.Scenario.Name, d.Patterns[1].Name, d.World.Hosts[0].Name = name, name, name
 		}
 		var out bytes.Buffer
-		if err := mustCompare(t, old, fresh, defaults).WriteHTML(&out, old, fresh); err != nil {
+		if err := mustCompare(t, old, fresh, defaults).WriteHTML(&out); err != nil {
 			t.Fatal(err)
 		}
 		path := filepath.Join(t.TempDir(), "c.html")

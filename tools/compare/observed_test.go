@@ -81,7 +81,7 @@ func TestBeside(t *testing.T) {
 	if err := r.WriteText(&text, nil, false); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.WriteHTML(&page, old, fresh); err != nil {
+	if err := r.WriteHTML(&page); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.WriteJSON(&js, nil); err != nil {

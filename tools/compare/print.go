@@ -11,10 +11,10 @@ import (
 	"strings"
 
 	"perigee/internal/kit/cli"
-	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/table"
+	"perigee/internal/kit/value"
 )
 
 // column is something that can be said of a row. Its key names it in CSV and JSON, and for
@@ -102,7 +102,7 @@ func find(flag, name string) (column, error) {
 	i := slices.IndexFunc(columns, func(c column) bool { return c.key == name })
 	if i < 0 {
 		return column{}, fault.New(fault.Usage, "%s: there is no column %q%s", flag, name,
-			conf.Suggestion(name, Columns())).
+			value.Suggestion(name, Columns())).
 			WithHint("columns are %s", strings.Join(Columns(), ", "))
 	}
 	return columns[i], nil
@@ -217,8 +217,9 @@ var kinds = []struct {
 	{"pairs of ranks", func(r Row) bool { return r.Pattern >= 0 && r.Sender >= 0 }},
 	{"block transfers", func(r Row) bool { return r.Block > 0 || r.of == "sizes" }},
 	{"the replay", func(r Row) bool { return r.replay }},
+	{"levels", func(r Row) bool { return r.of == levelRow }},
 	{"metrics of the scenario", func(r Row) bool {
-		return r.Pattern < 0 && !r.replay && r.Block == 0 &&
+		return r.Pattern < 0 && r.of != levelRow && !r.replay && r.Block == 0 &&
 			(r.Of == 0 || r.of == "series") && r.Metric != contentionMetric
 	}},
 	{"contention that changed", func(r Row) bool { return r.Metric == contentionMetric && r.changed() }},

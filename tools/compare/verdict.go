@@ -12,6 +12,7 @@ import (
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/size"
 	"perigee/internal/result"
+	"perigee/internal/serving/runs"
 )
 
 // mostNamed is how many settings the headline names.
@@ -212,6 +213,10 @@ func (r *Report) interval(row *Row) string {
 // unit is that of a row's values; empty where it is not known. A scenario's own metric has the one that its name ends
 // with.
 func (r Row) unit() string {
+	if r.of == levelRow {
+		column, _ := runs.Find(r.Metric) // which is where the row is from
+		return column.Unit
+	}
 	name, _, _ := strings.Cut(r.Metric, ".")
 	if def, ok := metric.Find(name); ok {
 		return def.Unit

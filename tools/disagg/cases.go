@@ -32,7 +32,7 @@ const (
 
 // casesBelow reads the cases below an output folder, in the order of time.
 func casesBelow(dir string) ([]judge.Case, error) {
-	logs := filepath.Join(dir, batch.LogsFolder)
+	logs := filepath.Join(dir, judge.LogsFolder)
 	if _, err := os.Stat(logs); err != nil {
 		return nil, fault.New(fault.Input, "%s: wanted the output folder of perigee disagg run: %w", dir, err)
 	}

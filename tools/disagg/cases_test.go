@@ -297,7 +297,7 @@ func TestGPUsOfCommands(t *testing.T) {
 	must(t, os.WriteFile(config, []byte("metadata: {model_name: toy, supported_gpus: [LOCAL]}\nbenchmark: {concurrency_list: 8, input_length: 10, output_length: 10}\n"+
 		"job: {command: 'true'}\nresources: {gpus_per_node: 4, prefill_nodes: 1, decode_nodes: 2}\n"), 0o644))
 	out := filepath.Join(t.TempDir(), "out")
-	dir := filepath.Join(out, batch.LogsFolder, "disagg_perf_toy")
+	dir := filepath.Join(out, judge.LogsFolder, "disagg_perf_toy")
 	must(t, os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "6_bench.log"), []byte(strings.ReplaceAll(goodLevel, "concurrency C ", "concurrency 8 ")), 0o644))
 	list, said, code := perigee(t, map[string]string{"DEBUG_MODE": "1"}, "run", config, "--gpu", "LOCAL", "--output", out, "--settle", "0s", "--format", "json")
 	var cases []judge.Case
@@ -372,7 +372,7 @@ func TestReadAgain(t *testing.T) {
 		}
 		csv, err := os.ReadFile(filepath.Join(out, report.CSVName))
 		must(t, err)
-		data, err := os.ReadFile(filepath.Join(out, batch.LogsFolder, "disagg_perf_effective", judge.CaseName))
+		data, err := os.ReadFile(filepath.Join(out, judge.LogsFolder, "disagg_perf_effective", judge.CaseName))
 		var c judge.Case
 		must(t, err, json.Unmarshal(data, &c))
 		if time == 0 {
@@ -389,7 +389,7 @@ func TestReadAgain(t *testing.T) {
 func TestReportsOfResumed(t *testing.T) {
 	from := caseFolder(t, strings.Replace(goodLog(), "Total generated", "No", 1), true)
 	out := filepath.Join(t.TempDir(), "out")
-	config, result := filepath.Join(t.TempDir(), "effective.yaml"), filepath.Join(out, batch.LogsFolder, "disagg_perf_effective")
+	config, result := filepath.Join(t.TempDir(), "effective.yaml"), filepath.Join(out, judge.LogsFolder, "disagg_perf_effective")
 	with(t, filepath.Join(from, "effective.yaml"), "benchmark_type: perf")
 	data, err := os.ReadFile(filepath.Join(from, "effective.yaml"))
 	must(t, err, os.WriteFile(config, data, 0o644), os.MkdirAll(filepath.Dir(result), 0o755), os.Rename(from, result))

@@ -17,8 +17,8 @@ import (
 
 // CompareCmd is `perigee disagg compare`.
 type CompareCmd struct {
-	Old    string            `arg:"" help:"Output folder or CSV file before."`
-	New    string            `arg:"" help:"Output folder or CSV file after."`
+	Old    string            `arg:"" help:"Output folder, CSV file or serving benchmarks before."`
+	New    string            `arg:"" help:"Output folder, CSV file or serving benchmarks after."`
 	Alpha  float64           `default:"0.05" placeholder:"P" help:"Level of significance: how often, at most, a comparison may show any change where there is none [0.05]."`
 	Better map[string]string `placeholder:"METRIC=WHEN" help:"Which values of a metric are good: lower or higher. Names of rates and of times say it by themselves."`
 	FailOn string            `name:"fail-on" enum:"worse,any,none" default:"worse" help:"Exit with code 13 if a figure is worse, if any has changed, or never: worse, any or none."`
@@ -91,7 +91,7 @@ func (c *CompareCmd) leaveOutCopies(w io.Writer, rows *[2][]report.Row, cases *[
 		start int64
 	}
 	of := func(r report.Row) run { return run{idOf(r), r.Start.Unix()} }
-	old := runs{}
+	old := origins{}
 	for _, r := range rows[0] {
 		old[bare(r)] = c.Old
 	}

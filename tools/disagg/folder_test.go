@@ -26,9 +26,9 @@ func judged(t *testing.T) (out, config string) {
 	t.Helper()
 	from := caseFolder(t, goodLog(), true)
 	out = filepath.Join(t.TempDir(), "above", "out")
-	must(t, os.MkdirAll(filepath.Join(out, batch.LogsFolder), 0o755),
-		os.Rename(from, filepath.Join(out, batch.LogsFolder, "disagg_perf_effective")))
-	return out, filepath.Join(out, batch.LogsFolder, "disagg_perf_effective", "effective.yaml")
+	must(t, os.MkdirAll(filepath.Join(out, judge.LogsFolder), 0o755),
+		os.Rename(from, filepath.Join(out, judge.LogsFolder, "disagg_perf_effective")))
+	return out, filepath.Join(out, judge.LogsFolder, "disagg_perf_effective", "effective.yaml")
 }
 
 func rejudge(t *testing.T, out, config string, more ...string) (said string, code int) {
@@ -51,8 +51,8 @@ func TestFoldersOfOthers(t *testing.T) {
 		{"all may write", ".", func(p string) error { return os.Chmod(p, 0o777) }, false},
 		{"of a project", ".", func(p string) error { return errors.Join(give(p), os.Chmod(p, 0o775|os.ModeSetgid)) }, true},
 		{"in one of a project", "..", func(p string) error { return errors.Join(give(p), os.Chmod(p, 0o775|os.ModeSetgid)) }, true},
-		{"logs", batch.LogsFolder, func(p string) error { return errors.Join(give(p), os.Chmod(p, 0o777)) }, true},
-		{"result", batch.LogsFolder + "/disagg_perf_effective", give, true},
+		{"logs", judge.LogsFolder, func(p string) error { return errors.Join(give(p), os.Chmod(p, 0o777)) }, true},
+		{"result", judge.LogsFolder + "/disagg_perf_effective", give, true},
 		{"file of a container", "left", func(p string) error { return errors.Join(os.WriteFile(p, nil, 0o600), os.Chown(p, 100999, 100999)) }, true},
 		{"link", report.CSVName, func(p string) error { return os.Symlink("../all.csv", p) }, false},
 	} {
@@ -113,7 +113,7 @@ func TestFoldersOfOtherCases(t *testing.T) {
 		if said, code := rejudge(t, out, config); code != 0 {
 			t.Fatalf("exit code %d\n%s", code, said)
 		}
-		dir := filepath.Join(out, batch.LogsFolder, "disagg_perf_effective")
+		dir := filepath.Join(out, judge.LogsFolder, "disagg_perf_effective")
 		verdict, err := os.ReadFile(filepath.Join(dir, judge.CaseName))
 		must(t, err, os.MkdirAll(dir+suffix, 0o755),
 			os.WriteFile(filepath.Join(dir+suffix, judge.CaseName), []byte(strings.Replace(string(verdict), `"disagg_perf_effective"`, `"disagg_perf_effective_ERROR"`, 1)), 0o644))
@@ -153,7 +153,7 @@ func TestForeignCSV(t *testing.T) {
 		must(t, os.WriteFile(csv, []byte(text), 0o644))
 		said, code := rejudge(t, out, config)
 		after, err := os.ReadFile(csv)
-		_, judged := os.Stat(filepath.Join(out, batch.LogsFolder, "disagg_perf_effective", judge.CaseName))
+		_, judged := os.Stat(filepath.Join(out, judge.LogsFolder, "disagg_perf_effective", judge.CaseName))
 		if code != int(fault.Output) || !strings.Contains(said, says) || err != nil || string(after) != text || judged == nil {
 			t.Errorf("%q: exit code %d, %v, %q\n%s", text, code, err, after, said)
 		}

@@ -281,8 +281,8 @@ func TestParseBadInput(t *testing.T) {
 	if _, errs, code := perigee(t, nil, "parse", filepath.Join(dir, "nowhere")); code != 3 || !strings.Contains(errs, "no such file") {
 		t.Errorf("a missing log: exit code %d, %s", code, errs)
 	}
-	if p, _ := parse(t, t.TempDir()); !strings.Contains(strings.Join(p.Reasons, ""), "benchmark log not found") {
-		t.Errorf("an empty folder: %q", p.Reasons)
+	if _, errs, code := perigee(t, nil, "parse", t.TempDir()); code != 3 || !strings.Contains(errs, "the folder of no case") {
+		t.Errorf("an empty folder: exit code %d, %s", code, errs)
 	}
 	if _, errs, code := perigee(t, nil, "parse", dir, "--max-failed", "101"); code != 2 {
 		t.Errorf("a limit of 101 percent: exit code %d, %s", code, errs)

@@ -230,7 +230,7 @@ func TestCopiedRuns(t *testing.T) {
 		{"equal figures of whole seconds in one file", slices.Concat(timed("9.000000", run(0, 1, 2)), timed("9.000000", run(0, 1, 2))), nil, false},
 		{"equal figures in one file", slices.Concat(first, run(60, 5, 6), first), nil, false},
 	} {
-		known := runs{}
+		known := origins{}
 		err := errors.Join(known.add("a.csv", c.a), known.add("b.csv", c.b))
 		if c.copied && (fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "it would count twice")) || !c.copied && err != nil {
 			t.Errorf("%s: %v", c.name, err)

@@ -22,13 +22,15 @@ import (
 	"perigee/internal/kit/table"
 	"perigee/internal/serving/benchlog"
 	"perigee/internal/serving/config"
+	"perigee/internal/serving/given"
 	"perigee/internal/serving/judge"
 	"perigee/internal/serving/plan"
+	"perigee/internal/serving/runs"
 )
 
 // ParseCmd is `perigee disagg parse`.
 type ParseCmd struct {
-	Paths  []string `arg:"" name:"log" help:"Logs and JSON results of benchmarks, logs of evaluations, folders of cases."`
+	Paths  []string `arg:"" name:"log" help:"Logs and JSON results of benchmarks, logs of evaluations, folders of cases, and folders with any of these."`
 	Config string   `placeholder:"FILE" help:"The case's configuration, which says what to expect [effective.yaml in the folder]."`
 	Known
 	judge.Gates
@@ -61,8 +63,12 @@ func (c *ParseCmd) Run(s cli.Streams) error {
 			return fault.New(fault.Usage, "--line: %w", err)
 		}
 	}
+	paths, err := c.spread()
+	if err != nil {
+		return err
+	}
 	var list []reading
-	for _, path := range c.Paths {
+	for _, path := range paths {
 		p, err := c.parse(path)
 		if err != nil {
 			return err
@@ -81,6 +87,32 @@ func (c *ParseCmd) Run(s cli.Streams) error {
 	}
 	return fault.New(fault.Threshold, "%d of %d have failed, the first of them %s: %s", len(failed), len(list),
 		failed[0].Path, failed[0].Reasons[0])
+}
+
+// spread puts what is in folders that are no case in their place: files of serving benchmarks, and cases of an output
+// folder.
+func (c *ParseCmd) spread() (paths []string, _ error) {
+	for _, path := range c.Paths {
+		info, err := os.Stat(path)
+		_, without := os.Lstat(filepath.Join(path, plan.Effective))
+		if err != nil || !info.IsDir() || c.Config != "" || without == nil || judge.IsCase(path) {
+			paths = append(paths, path)
+			continue
+		}
+		inside := runs.Files(path)
+		if given.Of(path) == given.Disagg {
+			inside, _ = fs.Glob(os.DirFS(path), judge.LogsFolder+"/*/"+judge.CaseName)
+			for i, name := range inside {
+				inside[i] = filepath.Join(path, filepath.Dir(name))
+			}
+		}
+		if len(inside) == 0 {
+			return nil, fault.New(fault.Input, "%s: the folder of no case, and no client of benchmarks has written a file there", path).
+				WithHint("docs/clients.md lists the clients that are known; a case has a log such as 6_bench.log")
+		}
+		paths = append(paths, inside...)
+	}
+	return paths, nil
 }
 
 // parse reads and judges one path.

@@ -30,7 +30,7 @@ func TestParseMistakes(t *testing.T) {
 		{"1024", "'1024'", "c.yaml:2: benchmark.output_length: wanted a whole number", fault.Input},
 		{"output_length", "outputlength", `c.yaml:2: benchmark.outputlength: the key "outputlength" is not known here; did you mean "output_length"?`, fault.Input},
 		{"multi_round: 3", "multiround: 3", "multiround", fault.Input},
-		{"multi_round: 3", "multi_round: 3, benchmark_ratio: 2", "wanted more than 0 and at most 1", fault.Input},
+		{"multi_round: 3", "multi_round: 3, benchmark_ratio: 2", "wanted a number from 0 to 1", fault.Input},
 		{"model_name: toy", "referenes: {X: [1, 0, 0]}", "referenes", fault.Input},
 		{"benchmark:", "benchmarks:", `the key "benchmarks" is not known here`, fault.Input},
 		{"model_name: toy", "model_name: toy, accuracy: {datasets: [{name: gsm8k}]}", "warning: " + config + ":1: metadata.accuracy.datasets: has no effect", fault.Threshold},

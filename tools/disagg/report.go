@@ -12,19 +12,19 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
-	"perigee/internal/kit/file"
 	"perigee/internal/kit/lazyre"
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/table"
 	"perigee/internal/kit/version"
+	"perigee/internal/serving/given"
 	"perigee/internal/serving/judge"
 	"perigee/tools/disagg/report"
 )
 
 // ReportCmd is `perigee disagg report`.
 type ReportCmd struct {
-	Paths  []string `arg:"" name:"path" help:"Output folders of runs, or CSV files of figures; several make a history."`
-	Output string   `short:"o" default:"disagg.html" placeholder:"FILE" help:"Page to write [disagg.html]."`
+	Paths  []string `arg:"" name:"path" help:"Output folders of runs, CSV files of figures, or files and folders of serving benchmarks; several make a history."`
+	Output string   `short:"o" default:"disagg.html" placeholder:"FILE" help:"Page to write [disagg.html]; - is the standard output."`
 	Title  string   `default:"Disaggregated serving" placeholder:"TEXT" help:"Title of the page."`
 	Alpha  float64  `default:"0.05" placeholder:"P" help:"Intervals of medians hold with the probability 1-P [0.05]."`
 	Format string   `enum:"page,text,json" default:"page" help:"page, or the figures as text or json on standard output."`
@@ -63,8 +63,8 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 		return printFigures(s.Out, series, c.Alpha)
 	}
 	o := report.Options{Title: c.Title, Alpha: c.Alpha, Generator: "perigee " + version.Get().String()}
-	err = file.Write(c.Output, func(w io.Writer) error { return report.WritePage(w, cases, series, o) })
-	if err != nil {
+	err = cli.WriteTo(c.Output, s.Out, func(w io.Writer) error { return report.WritePage(w, cases, series, o) })
+	if err != nil || c.Output == "-" {
 		return err
 	}
 	_, err = fmt.Fprintf(s.Out, "%s, %s; written to %s\n", cli.Count(len(cases), "case"),
@@ -79,14 +79,22 @@ func checkAlpha(alpha float64) error {
 	return nil
 }
 
-// readAll reads output folders and CSV files.
+// readAll reads output folders, CSV files, and files and folders of serving benchmarks.
 func readAll(w io.Writer, paths []string) (rows []report.Row, cases []judge.Case, _ error) {
-	known, cases := runs{}, []judge.Case{} // in JSON a list, though it has no element
+	known, cases := origins{}, []judge.Case{} // in JSON a list, though it has no element
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
 			return nil, nil, fault.New(fault.Input, "%s: %w", path, errors.Unwrap(err)).
 				WithHint("wanted the output folder of perigee disagg run, or its %s", report.CSVName)
+		}
+		if given.Of(path) == given.Serving {
+			more, err := figuresOf(w, path)
+			if err != nil {
+				return nil, nil, err
+			}
+			rows = append(rows, more...)
+			continue
 		}
 		file := path
 		if info.IsDir() {
@@ -116,18 +124,18 @@ func readAll(w io.Writer, paths []string) (rows []report.Row, cases []judge.Case
 	return rows, cases, nil
 }
 
-// runs knows in which file each figure stands, which has no time that it took: another program may have written that in
-// another way.
-type runs map[report.Row]string
+// origins knows in which file each figure stands, which has no time that it took: another program may have written that
+// in another way.
+type origins map[report.Row]string
 
-// bare is a row as runs knows it.
+// bare is a row as origins knows it.
 func bare(r report.Row) report.Row { r.Took = ""; return r }
 
 // levelOf returns what the figures of a level of a run have in common.
 func levelOf(r report.Row) report.Row { r.Metric, r.Value, r.Took = "", 0, ""; return r }
 
 // copies lists the keys of rows that are copies: of a key, every row is known.
-func copies[K comparable](rows []report.Row, known runs, key func(report.Row) K) map[K]bool {
+func copies[K comparable](rows []report.Row, known origins, key func(report.Row) K) map[K]bool {
 	all := map[K]bool{}
 	for _, r := range rows {
 		before, seen := all[key(r)]
@@ -141,7 +149,7 @@ func copies[K comparable](rows []report.Row, known runs, key func(report.Row) K)
 // add enters the figures of a file. A run of which a file before has every figure, or the same one given twice, is an
 // error: it would count as two that agree. Within a file two runs of the same second may have equal figures, but not
 // the same times to the microsecond.
-func (known runs) add(file string, rows []report.Row) error {
+func (known origins) add(file string, rows []report.Row) error {
 	here, copied := map[report.Row]bool{}, copies(rows, known, levelOf)
 	for _, row := range rows {
 		if here[row] && fraction.MatchString(row.Took) {

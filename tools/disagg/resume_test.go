@@ -44,7 +44,7 @@ func TestResumeRecordsOnce(t *testing.T) {
 	} {
 		from := caseFolder(t, c.log, true)
 		out := filepath.Join(t.TempDir(), "out")
-		config, result := filepath.Join(t.TempDir(), "effective.yaml"), filepath.Join(out, batch.LogsFolder, "disagg_perf_effective")
+		config, result := filepath.Join(t.TempDir(), "effective.yaml"), filepath.Join(out, judge.LogsFolder, "disagg_perf_effective")
 		must(t, os.MkdirAll(filepath.Dir(result), 0o755), os.Rename(filepath.Join(from, "effective.yaml"), config), os.Rename(from, result))
 		ledger := filepath.Join(out, "jobs.jsonl")
 		events := `{"time":"2026-01-14T02:03:04.5Z","event":"began"}
@@ -64,7 +64,7 @@ func TestResumeRecordsOnce(t *testing.T) {
 			if err != nil && c.code == 0 {
 				t.Fatal(err)
 			}
-			judged, err := os.ReadFile(filepath.Join(out, batch.LogsFolder, c.folder, judge.CaseName))
+			judged, err := os.ReadFile(filepath.Join(out, judge.LogsFolder, c.folder, judge.CaseName))
 			if err != nil {
 				t.Fatalf("%s: %v\n%s", c.name, err, said)
 			}

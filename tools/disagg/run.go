@@ -224,7 +224,7 @@ func (r *session) makeTasks(selected []*config.Config) error {
 			if repeat > 1 {
 				name, folder = fmt.Sprintf("%s#%d", name, repeat), fmt.Sprintf("%s.%d", folder, repeat)
 			}
-			dir := filepath.Join(r.dir, batch.LogsFolder, folder)
+			dir := filepath.Join(r.dir, judge.LogsFolder, folder)
 			if own := c.Environment.LogDir; own != "" && filepath.IsAbs(own) {
 				dir = filepath.Join(own, batch.FolderName(r.dir), folder)
 			}
@@ -381,7 +381,7 @@ func (p planned) text() string {
 // prepare makes the output folder and finds out, before anything is submitted,
 // whether it can be written to.
 func (r *session) prepare() error {
-	if err := os.MkdirAll(filepath.Join(r.dir, batch.LogsFolder), 0o777); err != nil {
+	if err := os.MkdirAll(filepath.Join(r.dir, judge.LogsFolder), 0o777); err != nil {
 		return fault.New(fault.Output, "the output folder: %w",
 			err).WithHint("--output or OUTPUT_PATH names another one")
 	}

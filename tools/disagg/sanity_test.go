@@ -45,7 +45,7 @@ func TestPerfSanityRefused(t *testing.T) {
 	}
 	for _, c := range []struct{ old, new, want string }{
 		{"use_nv_sa_benchmark: false", "use_nv_sa_benchmark: true", "benchmark.benchmark_ratio: wanted more than 0 and at most 1, got 0\n"},
-		{"benchmark_ratio: 0.0", "benchmark_ratio: -0.1", "benchmark.benchmark_ratio: wanted more than 0 and at most 1, got the number -0.1\n"},
+		{"benchmark_ratio: 0.0", "benchmark_ratio: -0.1", "benchmark.benchmark_ratio: wanted a number from 0 to 1, got -0.1\n"},
 		{"max_seq_len: 9280\n    tensor_parallel_size: 4", "max_seq_len: 8191\n    tensor_parallel_size: 4", "max_seq_len is 8191, must be >= 8192 (input_length)\n"},
 		{"concurrency_list: '512'", "concurrency_list: '513'", "warning: FILE:3: benchmark.concurrency_list: concurrency 513 exceeds gen max_batch_size*tensor_parallel_size 512: requests wait"},
 		{"num_gen_servers: 1", "num_gen_servers: 2", "the client runs each level times num_gen_servers (2), perf-sanity's own runner as it stands"},

@@ -97,7 +97,7 @@ func (r *session) ends(err error) bool { return batch.NoRoom(err) || r.writable(
 
 // writable finds out whether the output folder can be written to.
 func (r *session) writable() error {
-	for _, dir := range []string{r.dir, filepath.Join(r.dir, batch.LogsFolder)} {
+	for _, dir := range []string{r.dir, filepath.Join(r.dir, judge.LogsFolder)} {
 		if err := tryFolder(dir); err != nil {
 			return fault.New(fault.Output, "the output folder cannot be written to: %w",
 				err).WithHint("--output or OUTPUT_PATH names another one")

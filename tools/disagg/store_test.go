@@ -111,19 +111,19 @@ func TestFoldersOfCases(t *testing.T) {
 		"an earlier one that stays": {
 			does: "rm $d/6_bench.log", says: "6_bench.log", folder: true,
 			prepare: func(t *testing.T, out, _ string) {
-				mount(t, filepath.Join(out, batch.LogsFolder, bad+batch.FailedSuffix, "sub"))
+				mount(t, filepath.Join(out, judge.LogsFolder, bad+batch.FailedSuffix, "sub"))
 			},
 		},
 		"an earlier one that keeps its name": {
 			does: "rm $d/6_bench.log", says: "6_bench.log", warns: "its folder keeps its name: ",
 			prepare: func(t *testing.T, out, _ string) {
-				mount(t, filepath.Join(out, batch.LogsFolder, bad+batch.FailedSuffix))
+				mount(t, filepath.Join(out, judge.LogsFolder, bad+batch.FailedSuffix))
 			},
 		},
 		"no folder at all": {
 			does: "rm -rf $d", says: "Result directory not found", warns: "its verdict is kept in no folder: ",
 			prepare: func(t *testing.T, out, _ string) {
-				mount(t, filepath.Join(out, batch.LogsFolder, bad+batch.FailedSuffix))
+				mount(t, filepath.Join(out, judge.LogsFolder, bad+batch.FailedSuffix))
 			},
 		},
 	} {
@@ -145,7 +145,7 @@ func TestFoldersOfCases(t *testing.T) {
 			if err != nil || !strings.Contains(string(csv), good) || strings.Contains(string(csv), bad) {
 				t.Errorf("%v\n%s", err, csv)
 			}
-			dir := filepath.Join(out, batch.LogsFolder, bad+batch.FailedSuffix)
+			dir := filepath.Join(out, judge.LogsFolder, bad+batch.FailedSuffix)
 			v, err := judge.ReadCase(dir)
 			if c.folder && (err != nil || v.Job == "" || v.State != "failed") || !c.folder && !errors.Is(err, os.ErrNotExist) && !strings.Contains(err.Error(), "not a directory") {
 				t.Errorf("%+v, %v", v, err)

@@ -25,9 +25,10 @@ func call(t *testing.T, words ...string) (out, stderr string, err error) {
 	k, err := cli.Parser(&c, kong.Bind(cli.Streams{Out: &o, Err: &e, Env: os.Getenv}), kong.Exit(func(int) { t.Fatal("exit") }))
 	must.Do(t, err)
 	parsed, err := k.Parse(words)
-	if err == nil {
-		err = parsed.Run()
+	if err != nil {
+		return "", "", fault.New(fault.Usage, "%w", err)
 	}
+	err = parsed.Run()
 	return o.String(), e.String(), err
 }
 
@@ -226,7 +227,7 @@ func TestMistakes(t *testing.T) {
 		{"routing --routing loads --loads missing", fault.Input, "missing"},
 		{"routing --routing matrix --matrix " + small, fault.Input, "the matrix has 1 ranks, want 8 or more"},
 		{"routing --routing matrix --spread 2", fault.Usage, "spread is 2"},
-		{"routing --placement eplb --redundant=-1", fault.Usage, "--placement eplb: redundant is -1"},
+		{"routing --placement eplb --redundant=-1", fault.Usage, "--redundant: wanted a whole number of at least 0, got -1"},
 		{"routing --placement eplb --loads " + loads, fault.Input, "loads of 4 experts, want 256"},
 		{"placement --replicas 3 --gpus 1 --loads " + loads, fault.Usage, "fewer than the 4 experts"},
 		{"placement --replicas 5 --gpus 2 --loads " + loads, fault.Usage, "want a multiple of the 2 gpus"},

@@ -105,7 +105,7 @@ func (r Routing) place(s *moe.Selection) (*moe.Placement, error) {
 // RoutingCmd is `perigee ep routing`.
 type RoutingCmd struct {
 	Ranks   int    `name:"ranks" default:"8" placeholder:"N" help:"Ranks."`
-	Tokens  int    `name:"tokens" default:"128" placeholder:"N" help:"Tokens of each rank."`
+	Tokens  int    `name:"tokens" type:"tokens" default:"128" placeholder:"N" help:"Tokens of each rank."`
 	TopK    *int   `name:"topk" placeholder:"N" help:"Experts for each token (default: 8)."`
 	Experts *int   `name:"experts" placeholder:"N" help:"Experts of the world, a multiple of the ranks (default: 256)."`
 	Hidden  *int   `name:"hidden" placeholder:"N" help:"Channels of a token, a multiple of 128 (default: 7168)."`

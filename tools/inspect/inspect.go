@@ -15,7 +15,6 @@ import (
 
 	"perigee/docs"
 	"perigee/internal/kit/cli"
-	"perigee/internal/kit/fault"
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/size"
 	"perigee/internal/kit/stats"
@@ -27,7 +26,7 @@ import (
 type Cmd struct {
 	Schema  schemaFlag `help:"Print the JSON schema of result files."`
 	Show    showCmd    `cmd:"" help:"Say what a result holds."`
-	Cat     catCmd     `cmd:"" help:"Print a result, or what a path in it leads to, as JSON."`
+	Cat     catCmd     `cmd:"" help:"Print a result, or what an expression of jq makes of it, as JSON."`
 	Convert convertCmd `cmd:"" help:"Write a result in another format."`
 }
 
@@ -40,50 +39,6 @@ func (schemaFlag) BeforeReset(app *kong.Kong) error {
 	app.Exit(0)
 	return nil
 }
-
-type catCmd struct {
-	File string `arg:"" help:"The result."`
-	Path string `arg:"" optional:"" default:"." help:"Such as .patterns[0].name or .measurements[].latency_ns; all of it without one."`
-	Raw  bool   `short:"r" help:"Print a text without quotes."`
-}
-
-func (c *catCmd) Run(s cli.Streams) error {
-	p, err := parsePath(c.Path)
-	if err != nil {
-		return err
-	}
-	r, err := result.Open(c.File)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	to := &cli.Output{W: s.Out}
-	var safe io.WriteCloser
-	switch {
-	case !c.Raw:
-		safe = plaintext.JSONWriter(to)
-	case cli.IsTerminal(s.Out):
-		safe = plaintext.Writer(to)
-	default:
-		safe = asIs{to} // a file or a program gets a text as it is
-	}
-	out := bufio.NewWriter(safe)
-	err = look(r, p, c.Raw, out)
-	out.Flush() // what comes before the damage
-	safe.Close()
-	if to.Err != nil {
-		return to.Err
-	}
-	if f, ok := errors.AsType[*absent](err); ok {
-		return fault.New(fault.Input, "result %s: %w", c.File, f).WithHint("%s", f.hint)
-	}
-	return r.Fault(err)
-}
-
-// asIs passes on what is written.
-type asIs struct{ io.Writer }
-
-func (asIs) Close() error { return nil }
 
 type showCmd struct {
 	File string `arg:"" help:"The result."`

@@ -2,15 +2,14 @@ package kvbench
 
 import (
 	"embed"
-	"math"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/file"
+	"perigee/internal/kit/value"
 	"perigee/internal/model"
 )
 
@@ -61,6 +60,12 @@ func whole(name string, least, most float64, help string) conf.Field {
 	return conf.Field{Name: name, Type: "int", Default: 1, Min: &least, Max: &most, Help: help}
 }
 
+func tokens(name string, least, most float64, help string) conf.Field {
+	f := whole(name, least, most, help)
+	f.Type = "tokens"
+	return f
+}
+
 // configSchema is the schema of a model config.
 var configSchema = conf.Schema{
 	{Name: "strategy", Type: "map", Default: map[string]any{}, Fields: []conf.Field{
@@ -72,13 +77,13 @@ var configSchema = conf.Schema{
 	}},
 	{Name: "runtime", Type: "map", Default: map[string]any{}, Fields: []conf.Field{
 		whole("num_requests", 1, maxRequests, "requests"),
-		{Name: "isl", Type: "any", Default: 1, Help: "tokens of a request's input"}, // see isl
-		whole("osl", 0, maxTokens, "tokens of a request's output"),
+		tokens("isl", 1, maxTokens, "tokens of a request's input"),
+		tokens("osl", 0, maxTokens, "tokens of a request's output"),
 	}},
 	{Name: "system", Type: "map", Default: map[string]any{}, Fields: []conf.Field{
 		{Name: "hardware", Type: "string"},
 		{Name: "backend", Type: "string", Default: "SGLANG"},
-		whole("page_size", 1, maxPage, "tokens of a page"),
+		tokens("page_size", 1, maxPage, "tokens of a page"),
 		{Name: "access_pattern", Type: "enum", Enum: []string{accessBlock, accessLayer}, Default: accessLayer},
 		{Name: "source", Type: "string"},
 		{Name: "destination", Type: "string"},
@@ -111,26 +116,8 @@ func ParseConfig(v *conf.Value) (Config, error) {
 	c.PageSize, c.Access = c.keys["page_size"].Int(), text("access_pattern")
 	c.Hardware, c.Backend = text("hardware"), text("backend")
 	c.Source, c.Dest = text("source"), text("destination")
-	c.ISL, err = isl(c.keys["isl"])
-	return c, err
-}
-
-// isl reads the one number that may also be written as text.
-func isl(v *conf.Value) (int64, error) {
-	n := v.Int()
-	switch v.Kind {
-	case conf.Int:
-	case conf.Float:
-		if f := v.Float(); f == math.Trunc(f) && math.Abs(f) <= maxTokens {
-			n = int64(f)
-		}
-	case conf.String:
-		n, _ = strconv.ParseInt(v.Text(), 10, 64) // 0 is refused below
-	}
-	if n < 1 || n > maxTokens {
-		return 0, v.Errorf("wanted a whole number from 1 to %d, got %v", int64(maxTokens), v.Plain())
-	}
-	return n, nil
+	c.ISL = c.keys["isl"].Int()
+	return c, nil
 }
 
 // given reports whether a file or an option says the value of a key.
@@ -163,33 +150,21 @@ func (c Config) errorf(key, format string, args ...any) *fault.Error {
 // Overrides are the options that replace values of model configs. A nil pointer
 // is an option that is not given.
 type Overrides struct {
-	PP            *int64  `name:"pp" placeholder:"N" group:"Instead of the config's" help:"Pipeline parallelism."`
-	TP            *int64  `name:"tp" placeholder:"N" group:"Instead of the config's" help:"Tensor parallelism."`
-	ISL           *int64  `name:"isl" placeholder:"N" group:"Instead of the config's" help:"Tokens of a request's input."`
-	OSL           *int64  `name:"osl" placeholder:"N" group:"Instead of the config's" help:"Tokens of a request's output; enters no figure."`
-	NumRequests   *int64  `name:"num_requests" placeholder:"N" group:"Instead of the config's" help:"Requests."`
-	PageSize      *int64  `name:"page_size" placeholder:"N" group:"Instead of the config's" help:"Tokens of a page."`
+	PP            *int64  `name:"pp" min:"1" max:"1048576" placeholder:"N" group:"Instead of the config's" help:"Pipeline parallelism."`
+	TP            *int64  `name:"tp" min:"1" max:"1048576" placeholder:"N" group:"Instead of the config's" help:"Tensor parallelism."`
+	ISL           *int64  `name:"isl" type:"tokens" min:"1" max:"1099511627776" placeholder:"N" group:"Instead of the config's" help:"Tokens of a request's input; 64k is 64000, 64K is 65536."`
+	OSL           *int64  `name:"osl" type:"tokens" min:"1" max:"1099511627776" placeholder:"N" group:"Instead of the config's" help:"Tokens of a request's output; enters no figure."`
+	NumRequests   *int64  `name:"num_requests" min:"1" max:"4294967296" placeholder:"N" group:"Instead of the config's" help:"Requests."`
+	PageSize      *int64  `name:"page_size" type:"tokens" min:"1" max:"1073741824" placeholder:"N" group:"Instead of the config's" help:"Tokens of a page."`
 	KVCacheDType  *string `name:"kv_cache_dtype" placeholder:"NAME" group:"Instead of the config's" help:"Precision of the KV cache: bf16, fp8, nvfp4, fp8_ds_mla and others, auto for the model's own."`
 	AccessPattern *string `name:"access_pattern" placeholder:"NAME" group:"Instead of the config's" help:"What one block holds of a page: block (all layers of a pipeline stage) or layer (one)."`
 }
 
 // check refuses values that no config may have.
 func (o Overrides) check() error {
-	for _, n := range []struct {
-		flag  string
-		value *int64
-		most  int64
-	}{
-		{"pp", o.PP, maxRanks}, {"tp", o.TP, maxRanks}, {"isl", o.ISL, maxTokens}, {"osl", o.OSL, maxTokens},
-		{"num_requests", o.NumRequests, maxRequests}, {"page_size", o.PageSize, maxPage},
-	} {
-		if n.value != nil && (*n.value < 1 || *n.value > n.most) {
-			return usage("--%s: wanted 1 to %d, got %d", n.flag, n.most, *n.value)
-		}
-	}
 	if a := o.AccessPattern; a != nil && *a != accessBlock && *a != accessLayer {
 		return usage("--access_pattern: wanted %s or %s, got %q%s", accessBlock, accessLayer, *a,
-			conf.Suggestion(*a, []string{accessBlock, accessLayer}))
+			value.Suggestion(*a, []string{accessBlock, accessLayer}))
 	}
 	return nil
 }
@@ -268,7 +243,7 @@ func loadConfig(name string) (*conf.Value, error) {
 	}
 	stem := strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
 	if !strings.Contains(name, "/") && !conf.Readable(name) {
-		return nil, usage("there is no model config %q%s", name, conf.Suggestion(name, ConfigNames())).
+		return nil, usage("there is no model config %q%s", name, value.Suggestion(name, ConfigNames())).
 			WithHint("shipped are %s; --tp, --pp and others replace what one says; a file of your own ends in .yaml",
 				strings.Join(ConfigNames(), ", "))
 	}

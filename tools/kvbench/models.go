@@ -8,11 +8,11 @@ import (
 	"strings"
 
 	"perigee/internal/kit/cli"
-	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/file"
 	"perigee/internal/kit/size"
 	"perigee/internal/kit/table"
+	"perigee/internal/kit/value"
 	"perigee/internal/model"
 )
 
@@ -24,8 +24,8 @@ type ModelsCmd struct {
 	Export string   `name:"export" placeholder:"DIR" help:"Write all files into a new folder, under the names of the original's examples."`
 
 	model.Flags `group:"Of a model"`
-	TP          int64      `name:"tp" default:"1" placeholder:"N" group:"Of a model" help:"Count what one rank of so many of tensor parallelism holds (default: ${default}, the whole model)."`
-	ISL         int64      `name:"isl" default:"32768" placeholder:"TOKENS" group:"Of a model" help:"Tokens of the request whose bytes are shown (default: ${default})."`
+	TP          int64      `name:"tp" min:"1" max:"1048576" default:"1" placeholder:"N" group:"Of a model" help:"Count what one rank of so many of tensor parallelism holds (default: ${default}, the whole model)."`
+	ISL         int64      `name:"isl" type:"tokens" min:"1" max:"1099511627776" default:"32768" placeholder:"TOKENS" group:"Of a model" help:"Tokens of the request whose bytes are shown (default: ${default}); 64k is 64000, 64K is 65536."`
 	Fits        size.Bytes `name:"fits" placeholder:"SIZE" group:"Of a model" help:"How many tokens of a request, and how many requests of --isl tokens, fit into so much memory of a rank, such as 80GB."`
 	PerRank     bool       `name:"per_rank" group:"Of a model" help:"Also what the fullest rank holds, by tensor and pipeline parallelism."`
 	HTML        string     `name:"html" placeholder:"FILE" group:"Of a model" help:"Write a page with a curve of bytes against context."`
@@ -41,10 +41,6 @@ func (c *ModelsCmd) Run(streams cli.Streams) error {
 		return show(streams.Out, c.Show)
 	case c.Export != "":
 		return export(streams.Out, c.Export)
-	case c.ISL < 1 || c.ISL > maxTokens:
-		return usage("--isl: wanted 1 to %d tokens, got %d", int64(maxTokens), c.ISL)
-	case c.TP < 1 || c.TP > maxRanks:
-		return usage("--tp: wanted 1 to %d ranks, got %d", maxRanks, c.TP)
 	case len(c.Models) > 0:
 		return c.describe(streams)
 	}
@@ -121,7 +117,7 @@ func show(out io.Writer, name string) error {
 		_, text, ok = configSource(name)
 	}
 	if !ok {
-		suggestion := cmp.Or(conf.Suggestion(name, ConfigNames()), model.Suggestion(name))
+		suggestion := cmp.Or(value.Suggestion(name, ConfigNames()), model.Suggestion(name))
 		return usage("there is no model or model config %q%s", name, suggestion).
 			WithHint("there are %s", strings.Join(append(model.Names(), ConfigNames()...), ", "))
 	}

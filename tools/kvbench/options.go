@@ -24,22 +24,22 @@ type Bench struct {
 	CheckConsistency    bool        `name:"check_consistency" scenario:"" group:"Benchmark" help:"Compare the bytes that arrive."`
 	DeviceList          string      `name:"device_list" default:"all" group:"Benchmark" help:"Devices, separated by commas."`
 	EnablePT            bool        `name:"enable_pt" group:"Benchmark" help:"Progress thread."`
-	ProgressThreads     int64       `name:"progress_threads" default:"0" group:"Benchmark" help:"Number of progress threads."`
+	ProgressThreads     int64       `name:"progress_threads" min:"0" max:"2147483647" default:"0" group:"Benchmark" help:"Number of progress threads."`
 	EtcdEndpoints       string      `name:"etcd_endpoints" aliases:"etcd-endpoint" default:"http://localhost:2379" group:"Benchmark" help:"Address of etcd."`
 	StorageEnableDirect bool        `name:"storage_enable_direct" scenario:"" group:"Storage" help:"Direct I/O."`
 	Filepath            string      `name:"filepath" scenario:"" aliases:"gds_filepath" placeholder:"PATH" group:"Storage" help:"Folder or file of the storage."`
 	EnableVMM           bool        `name:"enable_vmm" group:"Benchmark" help:"VMM allocation where DRAM is asked for."`
-	GDSBatchPoolSize    int64       `name:"gds_batch_pool_size" default:"32" group:"Storage" help:"GDS: size of the batch pool."`
-	GDSBatchLimit       int64       `name:"gds_batch_limit" default:"128" group:"Storage" help:"GDS: largest batch."`
+	GDSBatchPoolSize    int64       `name:"gds_batch_pool_size" min:"1" max:"2147483647" default:"32" group:"Storage" help:"GDS: size of the batch pool."`
+	GDSBatchLimit       int64       `name:"gds_batch_limit" min:"1" max:"2147483647" default:"128" group:"Storage" help:"GDS: largest batch."`
 	InitiatorSegType    *string     `name:"initiator_seg_type" nixlbench:"DRAM" scenario:"" enum:"DRAM,VRAM" placeholder:"DRAM" group:"Benchmark" help:"Memory of the initiator: DRAM or VRAM (default: by --source)."`
 	MaxBatchSize        *int64      `name:"max_batch_size" nixlbench:"1" scenario:"" placeholder:"N" group:"Benchmark" help:"${sizes=Set by the plan.}"`
 	MaxBlockSize        *int64      `name:"max_block_size" nixlbench:"67108864" scenario:"" placeholder:"BYTES" group:"Benchmark" help:"${sizes=Set by the plan.}"`
 	Mode                string      `name:"mode" enum:"SG,MG" default:"SG" group:"Benchmark" help:"One GPU per process (SG) or several (MG)."`
-	NumFiles            int64       `name:"num_files" scenario:"" default:"1" group:"Storage" help:"Number of files."`
-	NumInitiatorDev     int64       `name:"num_initiator_dev" scenario:"" default:"1" group:"Benchmark" help:"Devices of the initiating processes."`
-	NumIter             int64       `name:"num_iter" scenario:"" default:"1000" group:"Benchmark" help:"Iterations."`
-	NumTargetDev        int64       `name:"num_target_dev" scenario:"" default:"1" group:"Benchmark" help:"Devices of the target processes."`
-	NumThreads          int64       `name:"num_threads" scenario:"" default:"1" group:"Benchmark" help:"Threads of the benchmark."`
+	NumFiles            int64       `name:"num_files" min:"1" max:"2147483647" scenario:"" default:"1" group:"Storage" help:"Number of files."`
+	NumInitiatorDev     int64       `name:"num_initiator_dev" min:"1" max:"2147483647" scenario:"" default:"1" group:"Benchmark" help:"Devices of the initiating processes."`
+	NumIter             int64       `name:"num_iter" min:"1" max:"2147483647" scenario:"" default:"1000" group:"Benchmark" help:"Iterations."`
+	NumTargetDev        int64       `name:"num_target_dev" min:"1" max:"2147483647" scenario:"" default:"1" group:"Benchmark" help:"Devices of the target processes."`
+	NumThreads          int64       `name:"num_threads" min:"1" max:"2147483647" scenario:"" default:"1" group:"Benchmark" help:"Threads of the benchmark."`
 	OpType              *string     `name:"op_type" nixlbench:"WRITE" scenario:"" enum:"READ,WRITE" placeholder:"WRITE" group:"Benchmark" help:"READ or WRITE (default: WRITE; storage backends: by --source)."`
 	PosixAPIType        string      `name:"posix_api_type" scenario:"" enum:"AIO,URING,POSIXAIO" default:"AIO" group:"Storage" help:"POSIX: AIO, URING or POSIXAIO."`
 	RuntimeType         string      `name:"runtime_type" enum:"ETCD,ASIO" default:"ETCD" group:"Benchmark" help:"How the processes find each other: ETCD or ASIO."`
@@ -48,12 +48,12 @@ type Bench struct {
 	StartBlockSize      *int64      `name:"start_block_size" nixlbench:"4096" scenario:"" placeholder:"BYTES" group:"Benchmark" help:"${sizes=Set by the plan.}"`
 	TargetSegType       *string     `name:"target_seg_type" nixlbench:"DRAM" scenario:"" enum:"DRAM,VRAM" placeholder:"DRAM" group:"Benchmark" help:"Memory of the target: DRAM or VRAM (default: by --destination)."`
 	TotalBufferSize     *size.Bytes `name:"total_buffer_size" nixlbench:"8589934592" scenario:"" placeholder:"SIZE" group:"Benchmark" help:"Buffer of each process (default: 8 GiB, or more if the plan needs it)."`
-	WarmupIter          int64       `name:"warmup_iter" scenario:"" default:"100" group:"Benchmark" help:"Iterations before them."`
+	WarmupIter          int64       `name:"warmup_iter" min:"0" max:"2147483647" scenario:"" default:"100" group:"Benchmark" help:"Iterations before them."`
 	WorkerType          string      `name:"worker_type" enum:"nixl,nvshmem" default:"nixl" group:"Benchmark" help:"What moves the data: nixl or nvshmem."`
-	GDSMTNumThreads     int64       `name:"gds_mt_num_threads" default:"1" group:"Storage" help:"GDS_MT: threads."`
+	GDSMTNumThreads     int64       `name:"gds_mt_num_threads" min:"1" max:"2147483647" default:"1" group:"Storage" help:"GDS_MT: threads."`
 	GPUNetIODeviceList  string      `name:"gpunetio_device_list" default:"0" group:"Storage" help:"GPUNETIO: GPUs."`
 	GPUNetIOOOBList     string      `name:"gpunetio_oob_list" placeholder:"NAMES" group:"Storage" help:"GPUNETIO: interfaces for control."`
-	HF3FSIOPoolSize     int64       `name:"hf3fs_iopool_size" default:"64" group:"Storage" help:"HF3FS: size of the I/O pool."`
+	HF3FSIOPoolSize     int64       `name:"hf3fs_iopool_size" min:"1" max:"2147483647" default:"64" group:"Storage" help:"HF3FS: size of the I/O pool."`
 	ObjAccessKey        string      `name:"obj_access_key" placeholder:"KEY" group:"Storage" help:"OBJ: access key."`
 	ObjSecretKey        string      `name:"obj_secret_key" placeholder:"KEY" group:"Storage" help:"OBJ: secret key."`
 	ObjSessionToken     string      `name:"obj_session_token" placeholder:"TOKEN" group:"Storage" help:"OBJ: session token."`
@@ -63,14 +63,14 @@ type Bench struct {
 	ObjVirtual          bool        `name:"obj_use_virtual_addressing" group:"Storage" help:"OBJ: virtual addressing."`
 	ObjEndpoint         string      `name:"obj_endpoint_override" placeholder:"URL" group:"Storage" help:"OBJ: endpoint."`
 	ObjChecksum         string      `name:"obj_req_checksum" enum:"supported,required" default:"supported" group:"Storage" help:"OBJ: checksums supported or required."`
-	LargeBlkIterFtr     int64       `name:"large_blk_iter_ftr" scenario:"" default:"16" group:"Benchmark" help:"Blocks over 1 MiB: so many times fewer iterations."`
+	LargeBlkIterFtr     int64       `name:"large_blk_iter_ftr" min:"1" max:"2147483647" scenario:"" default:"16" group:"Benchmark" help:"Blocks over 1 MiB: so many times fewer iterations."`
 	RecreateXfer        bool        `name:"recreate_xfer" scenario:"" group:"Benchmark" help:"Make the transfer request anew in each iteration."`
-	PipelineDepth       int64       `name:"pipeline_depth" scenario:"" default:"1" group:"Benchmark" help:"Requests under way at the same time (newer nixlbench)."`
+	PipelineDepth       int64       `name:"pipeline_depth" min:"1" max:"2147483647" scenario:"" default:"1" group:"Benchmark" help:"Requests under way at the same time (newer nixlbench)."`
 	PreparedXfer        bool        `name:"prepared_xfer" scenario:"" group:"Benchmark" help:"Prepare descriptor lists once and make requests from them (newer nixlbench)."`
 	ReregisterMem       bool        `name:"reregister_mem" scenario:"" group:"Benchmark" help:"Register the memory anew in each iteration (newer nixlbench)."`
 	UseHugepages        bool        `name:"use_hugepages" scenario:"" group:"Benchmark" help:"Huge pages for host memory (newer nixlbench)."`
 	RandomizeLocation   string      `name:"randomize_location_mode" scenario:"" enum:",blockaligned" default:"" placeholder:"MODE" group:"Storage" help:"Order of the blocks in files: blockaligned shuffles them (newer nixlbench)."`
-	RandomLocationSeed  int64       `name:"randomize_location_mode_seed" scenario:"" default:"0" group:"Storage" help:"Seed of this order (newer nixlbench)."`
+	RandomLocationSeed  int64       `name:"randomize_location_mode_seed" min:"0" max:"2147483647" scenario:"" default:"0" group:"Storage" help:"Seed of this order (newer nixlbench)."`
 }
 
 // DefaultBench returns what the command line starts from.
@@ -139,23 +139,6 @@ var benchFields = sync.OnceValue(func() (list []benchField) {
 
 // check refuses numbers that nixlbench refuses.
 func (b Bench) check() error {
-	for _, n := range []struct {
-		flag         string
-		value, least int64
-	}{
-		{"num_iter", b.NumIter, 1}, {"warmup_iter", b.WarmupIter, 0}, {"large_blk_iter_ftr", b.LargeBlkIterFtr, 1},
-		{"num_threads", b.NumThreads, 1},
-		{"num_initiator_dev", b.NumInitiatorDev, 1}, {"num_target_dev", b.NumTargetDev, 1},
-		{"progress_threads", b.ProgressThreads, 0},
-		{"num_files", b.NumFiles, 1}, {"pipeline_depth", b.PipelineDepth, 1},
-		{"randomize_location_mode_seed", b.RandomLocationSeed, 0}, {"gds_batch_pool_size", b.GDSBatchPoolSize, 1},
-		{"gds_batch_limit", b.GDSBatchLimit, 1},
-		{"gds_mt_num_threads", b.GDSMTNumThreads, 1}, {"hf3fs_iopool_size", b.HF3FSIOPoolSize, 1},
-	} {
-		if most := int64(1<<31 - 1); n.value < n.least || n.value > most {
-			return usage("--%s: wanted %d to %d, got %d", n.flag, n.least, most, n.value)
-		}
-	}
 	if total := cli.Given(b.TotalBufferSize, 1); total < 1 {
 		return usage("--total_buffer_size: wanted at least 1, got %d", total)
 	}

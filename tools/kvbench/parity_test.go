@@ -137,9 +137,9 @@ func TestParityRefusals(t *testing.T) {
 	}{
 		{"parity --model qwen3-32b --tokens 16000", fault.Usage, "--metrics"},
 		{"parity --model qwen3-32b --metrics " + once, fault.Usage, "--tokens"},
-		{base + " --tokens 0", fault.Usage, "--tokens 0, --requests 1: wanted at least 1"},
-		{base + " --tokens 2000000000000", fault.Usage, "at most 1099511627776 tokens"},
-		{base + " --requests 0", fault.Usage, "--requests 0: wanted at least 1"},
+		{base + " --tokens 0", fault.Usage, "--tokens: wanted a whole number of tokens from 1"},
+		{base + " --tokens 2000000000000", fault.Usage, "from 1 to 1099511627776"},
+		{base + " --requests 0", fault.Usage, "--requests: wanted a whole number of at least 1"},
 		{base + " --requests 9223372036854775807", fault.Usage, "do not fit 63 bits"},
 		{base + " --before " + once + " --before " + once, fault.Usage, "wanted one for each of the 1 --metrics, in their order, got 2"},
 		{base + " --kv_cache_dtype fp3", fault.Usage, `--kv-cache-dtype: there is no precision "fp3"`},

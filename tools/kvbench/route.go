@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"perigee/internal/kit/cli"
-	"perigee/internal/kit/conf"
+	"perigee/internal/kit/value"
 )
 
 // The words of nixlbench.
@@ -67,7 +67,7 @@ func (b Bench) known() (backend, error) {
 	i := slices.IndexFunc(backends, func(x backend) bool { return strings.EqualFold(x.name, b.Backend) })
 	if i < 0 {
 		return backend{}, usage("--backend: wanted one of %s, got %q%s", strings.Join(backendNames(), ", "), b.Backend,
-			conf.Suggestion(b.Backend, backendNames()))
+			value.Suggestion(b.Backend, backendNames()))
 	}
 	return backends[i], nil
 }

@@ -90,7 +90,7 @@ func TestBackendParamOfCommands(t *testing.T) {
 		!slices.Contains(got.BackendParam, "k=v") || !slices.Contains(got.BackendParam, "scheme=http") {
 		t.Errorf("%+v", got)
 	}
-	if err := (&NixlbenchCmd{backendOption: backendOption{BackendParam: []string{"k"}}}).Run(cli.Streams{}); fault.KindOf(err) != fault.Usage {
+	if err := (&NixlbenchCmd{Bench: Bench{NumThreads: 1, LargeBlkIterFtr: 1}, backendOption: backendOption{BackendParam: []string{"k"}}}).Run(cli.Streams{}); fault.KindOf(err) != fault.Usage {
 		t.Error(err)
 	}
 }

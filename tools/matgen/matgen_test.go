@@ -26,7 +26,7 @@ import (
 func run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var cmd Cmd
-	parser, err := kong.New(&cmd, kong.Name("matgen"), kong.Exit(func(int) { t.Error("kong wants to exit") }))
+	parser, err := cli.Parser(&cmd, kong.Name("matgen"), kong.Exit(func(int) { t.Error("kong wants to exit") }))
 	must.Do(t, err)
 	var out bytes.Buffer
 	context, err := parser.Parse(append([]string{"generate"}, args...))
@@ -213,7 +213,7 @@ func batches(w *Workload) [][]int64 {
 func parse(t *testing.T, args ...string) GenerateCmd {
 	t.Helper()
 	var cmd Cmd
-	parser, err := kong.New(&cmd)
+	parser, err := cli.Parser(&cmd)
 	must.Do(t, err)
 	if _, err := parser.Parse(append([]string{"generate"}, args...)); err != nil {
 		t.Fatal(err)
@@ -287,7 +287,7 @@ func TestDefaults(t *testing.T) {
 func TestHelpNamesModels(t *testing.T) {
 	var help bytes.Buffer
 	var cmd Cmd
-	parser, err := kong.New(&cmd, kong.Writers(&help, &help), kong.Exit(func(int) {}))
+	parser, err := cli.Parser(&cmd, kong.Writers(&help, &help), kong.Exit(func(int) {}))
 	must.Do(t, err)
 	parser.Parse([]string{"generate", "--help"})
 	text := strings.Join(strings.Fields(help.String()), " ")

@@ -120,9 +120,6 @@ func (o *Options) refuseNumbers() error {
 		if x.value != nil && x.flag != "hidden-size" {
 			return usage("--%s: --model says that already", x.flag)
 		}
-		if x.value != nil && *x.value < 1 {
-			return usage("--%s: wanted at least 1, got %d", x.flag, *x.value)
-		}
 	}
 	return nil
 }
@@ -131,13 +128,8 @@ func (o *Options) refuseNumbers() error {
 func (o *Options) customModel() (*model.Model, error) {
 	var missing []string
 	for _, x := range o.customNumbers() {
-		switch {
-		case x.value == nil && x.required:
+		if x.value == nil && x.required {
 			missing = append(missing, "--"+x.flag)
-		case x.value != nil && *x.value < 1:
-			return nil, usage("--%s: wanted at least 1, got %d", x.flag, *x.value)
-		case x.value != nil && *x.value > x.most:
-			return nil, usage("--%s: wanted at most %d, got %d", x.flag, x.most, *x.value)
 		}
 	}
 	if o.DtypeSize == nil && o.KVCacheDType == "" {
@@ -175,17 +167,16 @@ func (o *Options) checkHeads() error {
 type customNumber struct {
 	flag     string
 	value    *int64
-	most     int64
 	required bool
 }
 
 func (o *Options) customNumbers() []customNumber {
 	return []customNumber{
-		{"hidden-size", o.HiddenSize, model.MaxNumber, true},
-		{"num-layers", o.NumLayers, model.MaxLayers, true},
-		{"num-heads", o.NumHeads, model.MaxNumber, true},
-		{"num-kv-heads", o.NumKVHeads, model.MaxNumber, true},
-		{"head-dim", o.HeadDim, model.MaxNumber, false},
+		{"hidden-size", o.HiddenSize, true},
+		{"num-layers", o.NumLayers, true},
+		{"num-heads", o.NumHeads, true},
+		{"num-kv-heads", o.NumKVHeads, true},
+		{"head-dim", o.HeadDim, false},
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/size"
+	"perigee/internal/kit/value"
 	"perigee/internal/model"
 )
 
@@ -38,21 +39,21 @@ var memTypes = []string{"cuda", "vram", "cpu", "dram"}
 // not given.
 type Options struct {
 	NumUserRequests *int   `placeholder:"1000" group:"Requests" help:"Number of requests. With --isl-list or --trace: how many of those to take; default all." yaml:"num_user_requests,omitempty"`
-	BatchSize       int    `default:"1" group:"Requests" help:"Most requests in a batch." yaml:"batch_size"`
+	BatchSize       int    `min:"1" default:"1" group:"Requests" help:"Most requests in a batch." yaml:"batch_size"`
 	MaxBatchMem     memory `default:"100e9" placeholder:"SIZE" group:"Requests" help:"A batch is closed once its KV cache is larger than this, such as 80G (default: 100e9)." yaml:"max_batch_mem"`
 
-	NumPrefillNodes int `required:"" placeholder:"N" group:"System" help:"Nodes that prefill." yaml:"num_prefill_nodes"`
-	NumDecodeNodes  int `required:"" placeholder:"N" group:"System" help:"Nodes that decode." yaml:"num_decode_nodes"`
-	PPN             int `name:"ppn" default:"8" group:"System" help:"GPUs, and so ranks, per node." yaml:"ppn"`
+	NumPrefillNodes int `min:"1" max:"32768" required:"" placeholder:"N" group:"System" help:"Nodes that prefill." yaml:"num_prefill_nodes"`
+	NumDecodeNodes  int `min:"1" max:"32768" required:"" placeholder:"N" group:"System" help:"Nodes that decode." yaml:"num_decode_nodes"`
+	PPN             int `name:"ppn" min:"1" max:"32768" default:"8" group:"System" help:"GPUs, and so ranks, per node." yaml:"ppn"`
 
-	PrefillTP int `name:"prefill-tp" default:"1" group:"System" help:"Tensor parallelism of a prefill worker." yaml:"prefill_tp"`
-	PrefillPP int `name:"prefill-pp" default:"1" group:"System" help:"Pipeline parallelism of a prefill worker: each stage sends its layers when it has them." yaml:"prefill_pp"`
-	PrefillCP int `name:"prefill-cp" default:"1" group:"System" help:"Context parallelism of a prefill worker." yaml:"prefill_cp"`
-	DecodeTP  int `name:"decode-tp" default:"1" group:"System" help:"Tensor parallelism of a decode worker." yaml:"decode_tp"`
-	DecodePP  int `name:"decode-pp" default:"1" group:"System" help:"Pipeline parallelism of a decode worker." yaml:"decode_pp"`
-	DecodeCP  int `name:"decode-cp" default:"1" group:"System" help:"Context parallelism of a decode worker: its parts share out the tokens evenly." yaml:"decode_cp"`
-	PrefillDP int `name:"prefill-dp" default:"1" group:"System" help:"Attention groups of a prefill worker (data-parallel attention): a request lives on tp / dp of its ranks." yaml:"prefill_dp"`
-	DecodeDP  int `name:"decode-dp" default:"1" group:"System" help:"The same of a decode worker." yaml:"decode_dp"`
+	PrefillTP int `name:"prefill-tp" min:"1" max:"32768" default:"1" group:"System" help:"Tensor parallelism of a prefill worker." yaml:"prefill_tp"`
+	PrefillPP int `name:"prefill-pp" min:"1" max:"32768" default:"1" group:"System" help:"Pipeline parallelism of a prefill worker: each stage sends its layers when it has them." yaml:"prefill_pp"`
+	PrefillCP int `name:"prefill-cp" min:"1" max:"32768" default:"1" group:"System" help:"Context parallelism of a prefill worker." yaml:"prefill_cp"`
+	DecodeTP  int `name:"decode-tp" min:"1" max:"32768" default:"1" group:"System" help:"Tensor parallelism of a decode worker." yaml:"decode_tp"`
+	DecodePP  int `name:"decode-pp" min:"1" max:"32768" default:"1" group:"System" help:"Pipeline parallelism of a decode worker." yaml:"decode_pp"`
+	DecodeCP  int `name:"decode-cp" min:"1" max:"32768" default:"1" group:"System" help:"Context parallelism of a decode worker: its parts share out the tokens evenly." yaml:"decode_cp"`
+	PrefillDP int `name:"prefill-dp" min:"1" max:"32768" default:"1" group:"System" help:"Attention groups of a prefill worker (data-parallel attention): a request lives on tp / dp of its ranks." yaml:"prefill_dp"`
+	DecodeDP  int `name:"decode-dp" min:"1" max:"32768" default:"1" group:"System" help:"The same of a decode worker." yaml:"decode_dp"`
 
 	PrefillPPLayers []int64 `name:"prefill-pp-layers" placeholder:"N,N,..." group:"System" help:"Layers of each stage of a prefill worker, where they are not as --serving shares them out." yaml:"prefill_pp_layers,omitempty"`
 	DecodePPLayers  []int64 `name:"decode-pp-layers" placeholder:"N,N,..." group:"System" help:"The same of a decode worker." yaml:"decode_pp_layers,omitempty"`
@@ -63,18 +64,18 @@ type Options struct {
 	ModelFile   string `placeholder:"FILE" group:"Model" help:"The same as --model with a file." yaml:"model_file,omitempty"`
 	model.Flags `group:"Model" yaml:",inline"`
 
-	HiddenSize *int64 `placeholder:"N" group:"Model" help:"Custom model: hidden size. Also completes a file that does not say it." yaml:"hidden_size,omitempty"`
-	NumLayers  *int64 `placeholder:"N" group:"Model" help:"Custom model: layers." yaml:"num_layers,omitempty"`
-	NumHeads   *int64 `placeholder:"N" group:"Model" help:"Custom model: attention heads." yaml:"num_heads,omitempty"`
-	NumKVHeads *int64 `name:"num-kv-heads" placeholder:"N" group:"Model" help:"Custom model: heads of the KV cache." yaml:"num_kv_heads,omitempty"`
-	HeadDim    *int64 `placeholder:"N" group:"Model" help:"Custom model: size of a head, where it is not hidden size / heads." yaml:"head_dim,omitempty"`
+	HiddenSize *int64 `min:"1" max:"1048576" placeholder:"N" group:"Model" help:"Custom model: hidden size. Also completes a file that does not say it." yaml:"hidden_size,omitempty"`
+	NumLayers  *int64 `min:"1" max:"16384" placeholder:"N" group:"Model" help:"Custom model: layers." yaml:"num_layers,omitempty"`
+	NumHeads   *int64 `min:"1" max:"1048576" placeholder:"N" group:"Model" help:"Custom model: attention heads." yaml:"num_heads,omitempty"`
+	NumKVHeads *int64 `min:"1" max:"1048576" name:"num-kv-heads" placeholder:"N" group:"Model" help:"Custom model: heads of the KV cache." yaml:"num_kv_heads,omitempty"`
+	HeadDim    *int64 `min:"1" max:"1048576" placeholder:"N" group:"Model" help:"Custom model: size of a head, where it is not hidden size / heads." yaml:"head_dim,omitempty"`
 
 	DtypeSize *float64 `placeholder:"BYTES" group:"Model" help:"Custom model, or a file: bytes per value of the cache, such as 1 or 0.5, instead of a --kv-cache-dtype." yaml:"dtype_size,omitempty"`
 
-	ISLMean  float64 `name:"isl-mean" default:"16000" group:"Requests" help:"Mean of the input lengths, in tokens." yaml:"isl_mean"`
-	ISLScale float64 `name:"isl-scale" default:"10000" group:"Requests" help:"Their standard deviation; 0 makes all requests alike." yaml:"isl_scale"`
-	MinISL   *int64  `name:"min-isl" placeholder:"1000" group:"Requests" help:"Shorter draws become this long (default: 1000). With --trace: so do shorter requests, where this is given." yaml:"min_isl,omitempty"`
-	MaxISL   *int64  `name:"max-isl" placeholder:"128000" group:"Requests" help:"Longer draws become this long (default: 128000). With --trace: so do longer requests, where this is given." yaml:"max_isl,omitempty"`
+	ISLMean  float64 `name:"isl-mean" type:"tokens" default:"16000" group:"Requests" help:"Mean of the input lengths, in tokens; 64k is 64000, 64K is 65536." yaml:"isl_mean"`
+	ISLScale float64 `name:"isl-scale" type:"tokens" default:"10000" group:"Requests" help:"Their standard deviation; 0 makes all requests alike." yaml:"isl_scale"`
+	MinISL   *int64  `name:"min-isl" type:"tokens" min:"1" max:"1099511627776" placeholder:"1000" group:"Requests" help:"Shorter draws become this long (default: 1000); with --trace requests, where it is given." yaml:"min_isl,omitempty"`
+	MaxISL   *int64  `name:"max-isl" type:"tokens" min:"1" max:"1099511627776" placeholder:"128000" group:"Requests" help:"Longer draws become this long (default: 128000); with --trace requests, where it is given." yaml:"max_isl,omitempty"`
 	Seed     uint64  `default:"0" group:"Requests" help:"Seed of the draws." yaml:"seed"`
 	ISLList  string  `name:"isl-list" placeholder:"FILE" group:"Requests" help:"Take the draws from a file, one number a line." yaml:"isl_list,omitempty"`
 
@@ -87,7 +88,7 @@ type Options struct {
 	TimeScale    float64 `name:"time-scale" default:"1" group:"Traffic" help:"Shrink all sleeps by this factor." yaml:"time_scale"`
 	Layerwise    bool    `group:"Traffic" help:"Send each run of layers of a batch when it is prefilled, while the next one is." yaml:"layerwise,omitempty"`
 	Runs         int     `name:"layer-runs" placeholder:"N" group:"Traffic" help:"With --layerwise: into how many runs a stage's layers are cut (default: 8, or as many as it has)." yaml:"layer_runs,omitempty"`
-	Chunk        int64   `placeholder:"TOKENS" group:"Traffic" help:"Prefill, and send, each request by chunks of so many tokens." yaml:"chunk,omitempty"`
+	Chunk        int64   `type:"tokens" placeholder:"TOKENS" group:"Traffic" help:"Prefill, and send, each request by chunks of so many tokens." yaml:"chunk,omitempty"`
 	MemType      string  `placeholder:"TYPE" group:"Traffic" help:"mem_type of every pattern: cuda, vram, cpu or dram. By default it is left to the run." yaml:"mem_type,omitempty"`
 	Compat       bool    `group:"Traffic" help:"Make the files of the original generator, with its rounding, presets and sleeps." yaml:"compat"`
 	Dense        bool    `group:"Files" help:"Write a row for each rank even of more than 1024 ranks, instead of a line for each message." yaml:"dense"`
@@ -108,37 +109,9 @@ func usage(format string, args ...any) *fault.Error {
 // checkNumbers refuses every number that no workload can have, whatever else
 // is given.
 func (o *Options) checkNumbers() error {
-	ints := []struct {
-		flag        string
-		value, most int64
-	}{
-		{"batch-size", int64(o.BatchSize), math.MaxInt64},
-		{"num-prefill-nodes", int64(o.NumPrefillNodes), maxRanks},
-		{"num-decode-nodes", int64(o.NumDecodeNodes), maxRanks},
-		{"ppn", int64(o.PPN), maxRanks},
-		{"prefill-tp", int64(o.PrefillTP), maxRanks},
-		{"prefill-pp", int64(o.PrefillPP), maxRanks},
-		{"prefill-cp", int64(o.PrefillCP), maxRanks},
-		{"decode-tp", int64(o.DecodeTP), maxRanks},
-		{"decode-pp", int64(o.DecodePP), maxRanks},
-		{"decode-cp", int64(o.DecodeCP), maxRanks},
-		{"prefill-dp", int64(o.PrefillDP), maxRanks},
-		{"decode-dp", int64(o.DecodeDP), maxRanks},
-		{"min-isl", cli.Given(o.MinISL, leastISL), maxTokens},
-		{"max-isl", cli.Given(o.MaxISL, mostISL), maxTokens},
-	}
-	if o.NumUserRequests != nil && !(o.Compat && *o.NumUserRequests == 0) { // the original makes an empty workload of 0
-		ints = append(ints, struct {
-			flag        string
-			value, most int64
-		}{"num-user-requests", int64(*o.NumUserRequests), maxRequests})
-	}
-	for _, n := range ints {
-		if n.value < 1 {
-			return usage("--%s: wanted at least 1, got %d", n.flag, n.value)
-		}
-		if n.value > n.most {
-			return usage("--%s: wanted at most %d, got %d", n.flag, n.most, n.value)
+	if n := o.NumUserRequests; n != nil && !(o.Compat && *n == 0) { // the original makes an empty workload of 0
+		if _, err := value.Whole(1, maxRequests).Check(int64(*n)); err != nil {
+			return usage("--num-user-requests: %w", err)
 		}
 	}
 	return o.checkReals()

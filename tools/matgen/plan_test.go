@@ -435,18 +435,18 @@ func TestRefused(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"--num-user-requests", "0"}, "--num-user-requests: wanted at least 1, got 0"},
-		{[]string{"--num-user-requests=-1"}, "--num-user-requests: wanted at least 1, got -1"},
-		{[]string{"--num-user-requests", "99999999999"}, "--num-user-requests: wanted at most"},
-		{[]string{"--batch-size", "0"}, "--batch-size: wanted at least 1, got 0"},
-		{[]string{"--num-prefill-nodes", "0"}, "--num-prefill-nodes: wanted at least 1, got 0"},
-		{[]string{"--num-decode-nodes=-3"}, "--num-decode-nodes: wanted at least 1, got -3"},
+		{[]string{"--num-user-requests", "0"}, "--num-user-requests: wanted a whole number from 1 to 10485760, got 0"},
+		{[]string{"--num-user-requests=-1"}, "--num-user-requests: wanted a whole number from 1 to 10485760, got -1"},
+		{[]string{"--num-user-requests", "99999999999"}, "--num-user-requests: wanted a whole number from 1 to"},
+		{[]string{"--batch-size", "0"}, "--batch-size: wanted a whole number of at least 1, got 0"},
+		{[]string{"--num-prefill-nodes", "0"}, "--num-prefill-nodes: wanted a whole number from 1 to 32768, got 0"},
+		{[]string{"--num-decode-nodes=-3"}, "--num-decode-nodes: wanted a whole number from 1 to 32768, got -3"},
 		{[]string{"--num-decode-nodes", "32768"}, "too many ranks: wanted at most 32768"},
-		{[]string{"--ppn", "0"}, "--ppn: wanted at least 1, got 0"},
-		{[]string{"--ppn", "9223372036854775807"}, "--ppn: wanted at most"},
-		{[]string{"--prefill-tp", "0"}, "--prefill-tp: wanted at least 1"},
-		{[]string{"--prefill-cp=-1"}, "--prefill-cp: wanted at least 1"},
-		{[]string{"--decode-tp", "0"}, "--decode-tp: wanted at least 1"},
+		{[]string{"--ppn", "0"}, "--ppn: wanted a whole number from 1 to 32768, got 0"},
+		{[]string{"--ppn", "9223372036854775807"}, "--ppn: wanted a whole number from 1 to"},
+		{[]string{"--prefill-tp", "0"}, "--prefill-tp: wanted a whole number from 1 to 32768"},
+		{[]string{"--prefill-cp=-1"}, "--prefill-cp: wanted a whole number from 1 to 32768"},
+		{[]string{"--decode-tp", "0"}, "--decode-tp: wanted a whole number from 1 to 32768"},
 		{[]string{"--prefill-pp", "127"}, "--prefill-pp of llama-405b: 127 stages of a pipeline are more than the 126 layers"},
 		{[]string{"--decode-pp-layers", "100,25"}, "--decode-pp of llama-405b: the stages have 125 layers together, the model has 126"},
 		{[]string{"--prefill-pp", "3", "--prefill-pp-layers", "100,26"}, "layers of 2 stages, and --prefill-pp is 3"},
@@ -458,8 +458,8 @@ func TestRefused(t *testing.T) {
 		{[]string{"--isl-mean", "NaN"}, "--isl-mean: wanted a finite number, got NaN"},
 		{[]string{"--isl-scale=-1"}, "--isl-scale: wanted a number above 0, got -1"},
 		{[]string{"--isl-scale", "Inf"}, "--isl-scale: wanted a finite number"},
-		{[]string{"--min-isl", "0"}, "--min-isl: wanted at least 1, got 0"},
-		{[]string{"--max-isl", "0"}, "--max-isl: wanted at least 1, got 0"},
+		{[]string{"--min-isl", "0"}, "--min-isl: wanted a whole number of tokens from 1 to 1099511627776, got 0"},
+		{[]string{"--max-isl", "0"}, "--max-isl: wanted a whole number of tokens from 1 to 1099511627776, got 0"},
 		{[]string{"--min-isl", "5", "--max-isl", "4"}, "--min-isl 5 is larger than --max-isl 4"},
 		{[]string{"--max-batch-mem", "0"}, "--max-batch-mem: wanted a number above 0"},
 		{[]string{"--max-batch-mem", "nan"}, "--max-batch-mem: wanted a finite number"},
@@ -498,14 +498,14 @@ func TestRefused(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"--hidden-size", "0"}, "--hidden-size: wanted at least 1, got 0"},
+		{[]string{"--hidden-size", "0"}, "--hidden-size: wanted a whole number from 1 to 1048576, got 0"},
 		{[]string{"--dtype-size=-2"}, "--dtype-size: wanted whole bits for a value"},
 		{[]string{"--num-heads", "3"}, "--hidden-size 256 does not divide into --num-heads 3 heads"},
 		{[]string{"--num-kv-heads", "3"}, "--num-heads 4 does not divide into groups for --num-kv-heads 3"},
-		{[]string{"--head-dim", "0"}, "--head-dim: wanted at least 1"},
-		{[]string{"--num-layers", "9223372036854775807"}, "--num-layers: wanted at most 16384"},
+		{[]string{"--head-dim", "0"}, "--head-dim: wanted a whole number from 1 to 1048576"},
+		{[]string{"--num-layers", "9223372036854775807"}, "--num-layers: wanted a whole number from 1 to 16384"},
 		{[]string{"--compat", "--hidden-size", "3"}, "leaves nothing for each of 4 heads"},
-		{[]string{"--compat", "--num-layers", "0"}, "--num-layers: wanted at least 1"},
+		{[]string{"--compat", "--num-layers", "0"}, "--num-layers: wanted a whole number from 1 to 16384"},
 	}
 	for _, tt := range tests {
 		_, err := run(t, append(slices.Clone(good), append(tt.args, "--dry-run")...)...)

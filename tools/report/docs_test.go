@@ -9,6 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"perigee/internal/kit/cli"
+	"perigee/internal/serving/runs/runstest"
 )
 
 // Every command in docs/report.md and in the help runs.
@@ -24,6 +25,7 @@ func TestExamplesRun(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	runstest.VLLM(t, "benchmarks/tp4/c8.json", 8, 10)
 	ran := 0
 	for _, line := range lines {
 		line, _, _ = strings.Cut(strings.TrimSpace(line), " #")
@@ -38,7 +40,7 @@ func TestExamplesRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := k.Parse(words[2:]); err != nil {
+		if _, err := k.Parse(strings.Split(strings.ReplaceAll(strings.Join(words[2:], " "), "'", ""), " ")); err != nil {
 			t.Errorf("%s: %v", line, err)
 			continue
 		}

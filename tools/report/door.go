@@ -1,27 +1,74 @@
 package report
 
 import (
+	"io"
 	"os"
 
+	"github.com/alecthomas/kong"
+
+	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
-	"perigee/internal/serving/benchlog"
+	"perigee/internal/kit/file"
+	"perigee/internal/serving/given"
+	"perigee/tools/disagg"
+	"perigee/tools/sweep"
+	"perigee/tools/trace"
 )
 
-// otherDoor is the error of a path that holds no result of perigee: it names the command that reads what is there.
-func otherDoor(path string, err error) error {
-	if info, failed := os.Stat(path); failed == nil && info.IsDir() {
-		return fault.New(fault.Input, "%s: wanted a result of perigee, got a folder", path).
-			WithHint("perigee sweep report %s makes a page of what clients of serving benchmarks and llm-d have written there, "+
-				"perigee disagg report of an output folder of disagg; of results name the files", path)
+// noFolder is the error of a folder that holds nothing to report on; nil for anything else.
+func noFolder(path string) error {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return nil
 	}
-	file, failed := os.Open(path)
-	if failed != nil {
-		return err
+	return fault.New(fault.Input, "%s: no serving benchmarks and no figures of perigee disagg in the folder", path).
+		WithHint("results of perigee are named by their files: perigee report FOLDER/*.json.zst")
+}
+
+// command is one that reports on what is no result of perigee.
+type command interface{ Run(cli.Streams) error }
+
+// other reports on what is no result of perigee: it is the command for that, with the same words.
+func (c *Cmd) other(kind given.Kind, s cli.Streams) error {
+	for _, o := range []struct {
+		flag    string
+		useless bool
+	}{
+		{"--pool", c.Pool}, {"--full", c.Full}, {"--slo", len(c.SLO) > 0 && kind != given.Serving},
+		{"--title", c.Title != "" && kind == given.Trace},
+	} {
+		if o.useless {
+			return fault.New(fault.Usage, "%s has no effect: %s holds %s", o.flag, c.Results[0], kind)
+		}
 	}
-	defer file.Close()
-	if log, failed := benchlog.Read(file); failed == nil && len(log.Levels) > 0 && log.Levels[0].Client != "" {
-		return fault.New(fault.Input, "%s: wanted a result of perigee, got one of %s", path, log.Levels[0].Client).
-			WithHint("perigee sweep report %s makes a page of it, perigee disagg parse %s a table", path, path)
+	page := c.Format == "html"
+	words := []string{"--format=" + c.Format}
+	if page {
+		words = []string{"--output=" + c.Output}
 	}
-	return err
+	if c.Title != "" {
+		words = append(words, "--title="+c.Title)
+	}
+	for _, slo := range c.SLO {
+		words = append(words, "--slo="+slo)
+	}
+	run := map[given.Kind]command{
+		given.Serving: &sweep.ReportCmd{}, given.Disagg: &disagg.ReportCmd{}, given.Trace: &trace.ShowCmd{},
+	}[kind]
+	if kind == given.Trace && page {
+		words[0] = "--html=" + c.Output
+	}
+	k, err := cli.Parser(run, kong.NoDefaultHelp())
+	if err == nil {
+		_, err = k.Parse(append(append(words, "--"), c.Results...))
+	}
+	if err != nil {
+		return fault.New(fault.Internal, "%w", err)
+	}
+	if page || c.Output == "-" {
+		return run.Run(s)
+	}
+	return file.Write(c.Output, func(w io.Writer) error {
+		s.Out = w
+		return run.Run(s)
+	})
 }

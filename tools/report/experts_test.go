@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"math"
 	"regexp"
 	"strings"
@@ -212,5 +213,35 @@ func TestColumnsThatDoNotFit(t *testing.T) {
 	}
 	if text := textOf(t, d, look{width: wide}); !strings.Contains(text, "Busbw") || strings.Contains(text, "fit") {
 		t.Error(text)
+	}
+}
+
+// Page and text of several results begin with what compares them.
+func TestResultsOfExpertsAreCompared(t *testing.T) {
+	var list []input
+	for name, us := range map[string]float64{"a.json": 200, "b.json": 100} {
+		d := withExperts(t)
+		m, _ := d.Values["ep"].([]any)[0].(map[string]any)
+		m["slowest_us"] = map[string]any{"p50": us}
+		f, err := figures.Of(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, input{label: name, figures: f})
+	}
+	var text, page strings.Builder
+	if err := errors.Join(writeText(&text, list, look{width: plainWidth}), writeHTML(&page, list)); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(text.String(), "- b.json is the fastest at dispatch and combine of 128 tokens") {
+		t.Error(text.String())
+	}
+	const heading = "<h1>2 results</h1>\n<section class=\"card answer\" id=\"between\"><p class=\"sentence note\">b.json is the fastest at dispatch and combine of 128 tokens (steady: "
+	if !strings.Contains(page.String(), heading) {
+		t.Error("the page does not begin with the comparison")
+	}
+	text.Reset()
+	if err := writeText(&text, list[:1], look{width: plainWidth}); err != nil || strings.Contains(text.String(), "fastest") {
+		t.Errorf("one result is compared: %v %s", err, text.String())
 	}
 }

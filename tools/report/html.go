@@ -196,7 +196,10 @@ func writeHTML(w io.Writer, list []input) error {
 		}
 	}
 	var body strings.Builder // which is not copied where it becomes one text
-	if err := panels().ExecuteTemplate(&body, "page", struct{ Panels []*view }{views}); err != nil {
+	if err := panels().ExecuteTemplate(&body, "page", struct {
+		Panels  []*view
+		Between string
+	}{views, between(list)}); err != nil {
 		return err
 	}
 	p.Body, p.Footer = template.HTML(body.String()), page.MadeBy(p.Generator)

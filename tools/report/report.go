@@ -8,19 +8,20 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"perigee/internal/figures"
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
-	"perigee/internal/kit/file"
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/result"
+	"perigee/internal/serving/given"
 )
 
 // Cmd is `perigee report`.
 type Cmd struct {
-	Results []string `arg:"" name:"result" help:"Result files of perigee (--result of a run)."`
+	Results []string `arg:"" name:"path" help:"Results of perigee (--result of a run), files and folders of serving benchmarks, such as the JSON of vllm bench serve, output folders of perigee disagg, or traces."`
 	Output  string   `short:"o" placeholder:"FILE" help:"Where to write; - is the standard output. Default: report.html, or the standard output with --text and --format json."`
 	Text    bool     `help:"The essence, for the terminal; the same as --format text."`
 	Pool    bool     `help:"Take the results as runs of one workload: the figures are those of all their runs."`
@@ -28,7 +29,7 @@ type Cmd struct {
 	Format  string   `enum:"html,text,json" default:"html" help:"html, text or json."`
 	Title   string   `placeholder:"TEXT" help:"What the result is called, instead of the title of its run."`
 
-	SLO time.Duration `name:"slo" placeholder:"T" help:"A time, such as 50ms, within which a run of a pattern is to end that has no slo_ms in the workload."`
+	SLO []string `name:"slo" sep:"none" placeholder:"T|COLUMN<=N" help:"A time, such as 50ms, within which a run of a pattern is to end that has no slo_ms in the workload. Of serving benchmarks a bound, such as TTFT<=500ms."`
 }
 
 // input is a result to report on.
@@ -41,12 +42,14 @@ type input struct {
 func (Cmd) Help() string {
 	return `The page is one self-contained file: it opens from a mail attachment and asks the network for nothing.
 Several results stand side by side in one page; --pool takes them as runs of one workload.
+What is no result of perigee is known by its content, and reported on as sweep report, disagg report or trace show do.
 
   perigee report result.json.zst -o report.html
   perigee report --text result.json.zst
   perigee report --pool r1.json.zst r2.json.zst r3.json.zst
   perigee report --text --full result.json.zst
   perigee report --format json result.json.zst | jq '.results[0].findings'
+  perigee report --slo 'P90_TTFT_ms<=500' benchmarks/
 
 What each view shows, to the formula: docs/report.md.`
 }
@@ -68,17 +71,28 @@ func (c *Cmd) Run(streams cli.Streams) error {
 			c.Output = "report.html"
 		}
 	}
-	if c.Title != "" && len(c.Results) > 1 && !c.Pool {
+	kind, err := given.OfAll(c.Results)
+	if err != nil {
+		return err
+	}
+	if c.Title != "" && len(c.Results) > 1 && !c.Pool && kind == given.Result {
 		return fault.New(fault.Usage, "--title %q: wanted one result, got %d", c.Title, len(c.Results)).
 			WithHint("a run takes a --title, too, and reports show those of several runs")
-	}
-	if c.SLO < 0 {
-		return fault.New(fault.Usage, "--slo: wanted a time such as 50ms, got %v", c.SLO)
 	}
 	if _, err := cli.FormatFor(c.Format, c.Output); err != nil {
 		return err
 	}
 	if err := cli.NotOver(c.Output, c.Results...); err != nil {
+		return err
+	}
+	if kind != given.Result {
+		return c.other(kind, streams)
+	}
+	if err := noFolder(c.Results[0]); err != nil {
+		return err
+	}
+	slo, err := c.time()
+	if err != nil {
 		return err
 	}
 	sets := slices.Collect(slices.Chunk(c.Results, 1))
@@ -96,13 +110,13 @@ func (c *Cmd) Run(streams cli.Streams) error {
 		}
 		f, err := read(path)
 		if err != nil {
-			return otherDoor(path, err)
+			return err
 		}
 		if part := result.NewerPart(path); part != "" {
 			fmt.Fprintf(streams.Err, "perigee: note: %s is newer than this result: what a later job has measured that was killed or "+
 				"still runs\n", part)
 		}
-		if c.SLO > 0 && !f.Share(c.SLO) {
+		if slo > 0 && !f.Share(slo) {
 			return fault.New(fault.Usage, "--slo has no effect: %s has no runs of patterns without an slo_ms in the workload",
 				path)
 		}
@@ -113,6 +127,20 @@ func (c *Cmd) Run(streams cli.Streams) error {
 		list[0].label += fmt.Sprintf(" and %d more, pooled", len(c.Results)-1)
 	}
 	return c.write(list, streams)
+}
+
+// time is that of --slo for results of perigee: 50ms, or latency<=50ms as of a column.
+func (c *Cmd) time() (time.Duration, error) {
+	if len(c.SLO) == 0 {
+		return 0, nil
+	}
+	text := strings.TrimSpace(strings.TrimPrefix(strings.ReplaceAll(c.SLO[0], " ", ""), "latency<="))
+	slo, err := time.ParseDuration(text)
+	if err != nil || slo < 0 || len(c.SLO) > 1 {
+		return 0, fault.New(fault.Usage, "--slo: wanted a time such as 50ms or latency<=50ms, within which a run of a pattern is to end, got %s",
+			strings.Join(c.SLO, ", ")).WithHint("bounds on columns, such as P90_TTFT_ms<=500, are for serving benchmarks")
+	}
+	return slo, nil
 }
 
 // label names results by their files, with folders where names alone would be equal.
@@ -144,13 +172,7 @@ func (c *Cmd) write(list []input, streams cli.Streams) error {
 		}
 		return writeHTML(w, list)
 	}
-	if c.Output == "-" {
-		if err := fill(streams.Out); err != nil {
-			return fault.New(fault.Output, "write the report: %w", err)
-		}
-		return nil
-	}
-	if err := file.Write(c.Output, fill); err != nil {
+	if err := cli.WriteTo(c.Output, streams.Out, fill); err != nil || c.Output == "-" {
 		return err
 	}
 	fmt.Fprintf(streams.Err, "# report: %s\n", c.Output)

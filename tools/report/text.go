@@ -96,6 +96,10 @@ func (p *printer) line(format string, args ...any) {
 
 func writeText(w io.Writer, list []input, l look) error {
 	p := &printer{w: w}
+	if text := between(list); text != "" {
+		p.finding(l, figures.Finding{Level: "note", Text: text})
+		p.line("")
+	}
 	for i, in := range list {
 		if i > 0 {
 			p.line("")
@@ -118,6 +122,15 @@ func writeText(w io.Writer, list []input, l look) error {
 		}
 	}
 	return p.err
+}
+
+// between compares what results have in common, as far as there is a sentence for it.
+func between(list []input) string {
+	all, labels := make([]*figures.Figures, len(list)), make([]string, len(list))
+	for i, in := range list {
+		all[i], labels[i] = in.figures, in.label
+	}
+	return figures.BetweenExperts(all, labels)
 }
 
 // listed names the first few.

@@ -3,7 +3,6 @@ package report
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"perigee/internal/figures"
 	"perigee/internal/kit/fault"
@@ -82,9 +81,9 @@ func TestShares(t *testing.T) {
 	}
 	d.Patterns[1].Metadata = d.Patterns[0].Metadata
 	path = write(t, d, "r.json")
-	for _, slo := range []time.Duration{-1, 1} {
-		if _, _, err := report(t, Cmd{Results: []string{path}, Output: "-", SLO: slo}); fault.KindOf(err) != fault.Usage {
-			t.Errorf("--slo %v: %v", slo, err)
+	for _, slo := range []string{"-1ns", "1ns"} {
+		if _, _, err := report(t, Cmd{Results: []string{path}, Output: "-", SLO: []string{slo}}); fault.KindOf(err) != fault.Usage {
+			t.Errorf("--slo %s: %v", slo, err)
 		}
 	}
 }

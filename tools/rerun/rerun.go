@@ -49,7 +49,7 @@ type Cmd struct {
 
 // options are those of one run.
 type options struct {
-	run.Flags `set:"engines=same,auto,nixl,shm" set:"engine=same" set:"engines_help=same (as before), auto, nixl or shm" set:"ranks=as many as there were" set:"timeout=as before" set:"seed=as before"`
+	run.Flags `set:"too=same," set:"engine=same" set:"too_help=same (as before), " set:"ranks=as many as there were" set:"timeout=as before" set:"seed=as before"`
 	run.Yielding
 	OnlyRun string `name:"only-run" hidden:"" placeholder:"ID" help:"Repeat the run, as the job of this id, and compare nothing."`
 }

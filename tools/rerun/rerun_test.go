@@ -27,7 +27,7 @@ import (
 func parse(t *testing.T, args ...string) *Cmd {
 	t.Helper()
 	var c Cmd
-	k, err := kong.New(&c, kong.Writers(io.Discard, io.Discard))
+	k, err := cli.Parser(&c, kong.Writers(io.Discard, io.Discard))
 	must.Do(t, err)
 	if _, err := k.Parse(args); err != nil {
 		t.Fatal(err)

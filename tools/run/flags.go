@@ -12,6 +12,7 @@ import (
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/size"
+	"perigee/internal/kit/value"
 	"perigee/lua"
 	"perigee/nixl"
 	"perigee/nixl/engines"
@@ -19,11 +20,19 @@ import (
 	"perigee/spmd/boot"
 )
 
+// The engines that --engine takes, and words before them where a command has a choice of its own, too.
+func init() {
+	names := engines.Names()
+	last := len(names) - 1
+	cli.Vars["engines"], cli.Vars["too"], cli.Vars["too_help"] = strings.Join(names, ","), "", ""
+	cli.Vars["engines_help"] = strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
 // Flags are the options of every job, whatever the scenario. A command that runs jobs embeds them; the variables in the
 // tags are set where it gives a flag another meaning.
 type Flags struct {
 	Ranks     *int     `short:"n" name:"ranks" placeholder:"N" group:"Job" help:"Start N ranks on this machine (default: ${ranks=as many as the scenario asks for})."`
-	Engine    string   `enum:"${engines=auto,nixl,shm}" default:"${engine=auto}" group:"Job" help:"What moves the bytes: ${engines_help=auto, nixl or shm}."`
+	Engine    string   `enum:"${too}${engines}" default:"${engine=auto}" group:"Job" help:"What moves the bytes: ${too_help}${engines_help}."`
 	NixlLib   string   `name:"nixl-lib" placeholder:"FILE" group:"Job" help:"libnixl_capi.so to load (default: searched for; see docs/engines.md)."`
 	Result    string   `placeholder:"FILE" group:"Job" help:"Write the result to FILE: .json, .json.gz or .json.zst."`
 	Timeout   Duration `placeholder:"T" group:"Job" help:"Give up when a transfer or a meeting of ranks takes longer than T, such as 90s (default: ${timeout=wait})."`
@@ -163,9 +172,10 @@ const leastTimeout = time.Millisecond
 
 // Check refuses values that make no sense.
 func (f Flags) Check() error {
-	if n := f.Ranks; n != nil && *n < 1 {
-		return fault.New(fault.Usage, "--ranks is %d, want at least 1", *n).
-			WithHint("without it the scenario decides")
+	if n := f.Ranks; n != nil {
+		if _, err := value.AtLeast(1).Check(int64(*n)); err != nil {
+			return fault.New(fault.Usage, "--ranks: %w", err).WithHint("without it the scenario decides")
+		}
 	}
 	if t := time.Duration(f.Timeout); t < 0 || t > 0 && t < leastTimeout {
 		return fault.New(fault.Usage, "--timeout is %v, want at least %v", t, leastTimeout).

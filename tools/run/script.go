@@ -14,10 +14,10 @@ import (
 	"github.com/alecthomas/kong"
 
 	"perigee/internal/kit/cli"
-	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/file"
 	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/value"
 	"perigee/internal/result"
 	"perigee/lua"
 	"perigee/scenarios"
@@ -37,7 +37,7 @@ func readScript(name string, libs ...string) (script, error) {
 	}
 	if _, open := file.Descriptor(name); !open && !strings.HasSuffix(name, ".lua") {
 		shipped := strings.ReplaceAll(strings.Join(scenarios.Names(), ", "), "_", "-")
-		meant := cmp.Or(conf.Suggestion(name, strings.Split(shipped, ", ")), scriptHere(name))
+		meant := cmp.Or(value.Suggestion(name, strings.Split(shipped, ", ")), scriptHere(name))
 		if _, err := os.Stat(name + ".lua"); err == nil {
 			meant = fmt.Sprintf("; did you mean %q?", name+".lua")
 		}
@@ -59,7 +59,7 @@ func readScript(name string, libs ...string) (script, error) {
 func scriptHere(name string) string {
 	files, _ := filepath.Glob("*.lua") // the pattern is a good one
 	for _, file := range files {
-		if conf.Suggestion(name, []string{strings.TrimSuffix(file, ".lua")}) != "" {
+		if value.Suggestion(name, []string{strings.TrimSuffix(file, ".lua")}) != "" {
 			return fmt.Sprintf("; did you mean %q?", "./"+file)
 		}
 	}

@@ -32,7 +32,7 @@ type replayFlags struct {
 	Routing      string         `enum:"round-robin,least-loaded,prefix-aware" default:"round-robin" group:"Replay" help:"How workers are chosen: round-robin, least-loaded or prefix-aware."`
 	Moved        string         `enum:"prompt,miss" default:"prompt" group:"Replay" help:"What moves: prompt, or what the decode worker has not got (miss)."`
 	Cache        int            `placeholder:"BLOCKS" group:"Replay" help:"Blocks of prompts that each worker keeps (default: all)."`
-	BlockSize    int64          `name:"block-size" placeholder:"TOKENS" group:"Replay" help:"Tokens of a hash id (default: as the trace says)."`
+	BlockSize    int64          `name:"block-size" type:"tokens" placeholder:"TOKENS" group:"Replay" help:"Tokens of a hash id (default: as the trace says)."`
 	TraceUnit    string         `name:"trace-unit" placeholder:"s|ms|us|ns" group:"Replay" help:"Unit of the trace's timestamps, where it does not say it."`
 	FLOPS        float64        `name:"flops" placeholder:"N" group:"Replay" help:"Operations per second of a GPU in prefill, after which transfers are due."`
 	LayerRuns    int            `name:"layer-runs" placeholder:"N" group:"Replay" help:"Runs of layers that leave during the prefill."`

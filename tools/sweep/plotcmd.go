@@ -57,6 +57,7 @@ func (c *PlotCmd) Run(s cli.Streams) error {
 	for _, note := range otherAxes(&o.X, &o.Y, sc.Runs) {
 		fmt.Fprintln(plaintext.Writer(s.Err), "note:", note)
 	}
+	d.settle(s, o.SLOs)
 	o.SplitBy = d.split
 	data, err := plot.Select(sc, o)
 	if err != nil {

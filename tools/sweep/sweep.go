@@ -270,6 +270,36 @@ func say(s cli.Streams, sentence string) {
 	}
 }
 
+// best is the sentence on the best configuration: of the scenario that is asked for, or of all runs where they served
+// the same work; else of each of the largest scenarios.
+func (d *imported) best(index *int, slos []runs.SLO) string {
+	if sc, err := d.scenario(index); err == nil {
+		return runs.Best(sc.Runs, slos, d.split...)
+	}
+	served := slices.DeleteFunc(slices.Clone(d.kept), func(r *runs.Run) bool { return r.Transfer })
+	if len(served) > 0 && !slices.ContainsFunc(served, func(r *runs.Run) bool { return !r.SameWork(served[0]) }) {
+		return runs.Best(served, slos, d.split...)
+	}
+	const most = 3
+	largest := slices.Clone(d.scenarios)
+	slices.SortStableFunc(largest, func(a, b runs.Scenario) int { return len(b.Runs) - len(a.Runs) })
+	var texts []string
+	for _, sc := range largest {
+		if text := runs.Best(d.keptOf(sc), slos, d.split...); text != "" && len(texts) < most {
+			texts = append(texts, fmt.Sprintf("scenario %d (%s): %s", sc.Index, sc.Key, text))
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+// settle finds the columns of SLOs on latencies without a statistic, and says which they are.
+func (d *imported) settle(s cli.Streams, slos []runs.SLO) {
+	for _, note := range runs.Settle(slos, d.kept) {
+		fmt.Fprintln(plaintext.Writer(s.Err), "note:", note)
+		d.notes = append(d.notes, note)
+	}
+}
+
 const listHint = "perigee sweep scenarios lists them with their indices"
 
 // checkScenario refuses an index that no scenario has.

@@ -180,7 +180,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"there are 3 scenarios; --scenario must say which", fault.Usage, []string{"plot", "testdata/v02", "testdata/sweepA", "-o", "x.png"}},
 		{"--output: wanted a name that ends in .png or .svg, got x.jpg", fault.Usage, []string{"plot", "testdata/sweepA", "-o", "x.jpg"}},
 		{"--x: the column Model holds text, and a number is needed", fault.Usage, []string{"plot", "testdata/sweepA", "-o", "x.png", "--x", "Model"}},
-		{`SLO "TTFT<5", character 1: there is no column "TTFT"; did you mean Mean_TTFT_ms or P90_TTFT_ms?`, fault.Usage, []string{"plot", "testdata/sweepA", "-o", "x.png", "--slo", "TTFT<5"}},
+		{`SLO "TTFM<5", character 1: there is no column "TTFM"`, fault.Usage, []string{"plot", "testdata/sweepA", "-o", "x.png", "--slo", "TTFM<5"}},
 		{`--size: wanted a size such as 1200x800, got "big"`, fault.Usage, []string{"plot", "testdata/sweepA", "-o", "x.png", "--size", "big"}},
 		{"--size: wanted 300 to 8000 pixels each way, got 1200x80000", fault.Usage, []string{"plot", "testdata/sweepA", "-o", "x.png", "--size", "1200x80000"}},
 		{"nothing to draw: of 13 runs, none that is asked for has both Thpt_per_User and Thpt_per_GPU", fault.Input, []string{"plot", "testdata/sweepA", "-o", "x.png", "--no-show-pd", "--no-show-sa"}},
@@ -241,7 +241,7 @@ func TestOutputIsNoInput(t *testing.T) {
 	in := Input{Dirs: []string{dir}, RoundISL: 10, RoundOSL: 1}
 	for name, run := range map[string]func() error{
 		"report": func() error {
-			return (&ReportCmd{Input: in, Output: file, X: "Thpt_per_User", Y: "Thpt_per_GPU"}).Run(s)
+			return (&ReportCmd{Input: in, Output: file, Format: "page", X: "Thpt_per_User", Y: "Thpt_per_GPU"}).Run(s)
 		},
 		"plot": func() error { return (&PlotCmd{Input: in, Output: link, X: "Thpt_per_User", Y: "Thpt_per_GPU"}).Run(s) },
 	} {

@@ -75,6 +75,9 @@ func answer(f *figures.Figures) string {
 // sentence is the trace in a few words.
 func sentence(f *figures.Figures) string {
 	var b strings.Builder
+	if f.Load != nil && f.Load.Fit != nil {
+		b.WriteString(fitSentence(f.Load.Fit) + " ")
+	}
 	fmt.Fprintf(&b, "%s in %s s, %s of prompts", cli.Count(f.Requests, "request"), number(f.SpanS),
 		cli.Count(f.Input.Sum, "token"))
 	if f.Outside > 0 {

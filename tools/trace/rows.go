@@ -164,6 +164,9 @@ func (r *rows) addLoad(f *figures.Figures) {
 	if l.MaxTick > 0 {
 		r.add("  all prompts, busiest tick: bytes", whole(l.MaxTick))
 	}
+	if l.Fit != nil {
+		r.addFit(l.Fit)
+	}
 }
 
 func (r *rows) addOffered(name string, o figures.Offered) {

@@ -10,7 +10,6 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
-	"perigee/internal/kit/file"
 	"perigee/internal/kit/version"
 	"perigee/internal/model"
 	"perigee/internal/replay"
@@ -20,17 +19,21 @@ import (
 
 // Cmd is the command perigee trace.
 type Cmd struct {
-	Show showCmd `cmd:"" help:"Say how many requests came when, how long they are, what caches find, and the load on a network."`
+	Show ShowCmd `cmd:"" help:"Say how many requests came when, how long they are, what caches find, and the load on a network."`
 }
 
-type showCmd struct {
+// ShowCmd is the command perigee trace show.
+type ShowCmd struct {
 	Files []string `arg:"" name:"file" help:"Traces: Mooncake, Bailian, BurstGPT, Azure, other CSV and JSON lines; several stand side by side."`
 	Model string   `placeholder:"NAME|FILE" completes:"models" help:"Show the load of this model's KV caches: a name that perigee knows, or a model's config.json."`
 	model.Flags
 	model.Copies
 	Prefill   replay.Workers `placeholder:"TPk" help:"Ranks of a prefill worker, such as TP4 (default: as of a decode worker)."`
 	Decode    replay.Workers `placeholder:"TPk" help:"Ranks of a decode worker, such as TP8, each of which receives all that it holds (default: TP1)."`
-	BlockSize *int64         `name:"block-size" placeholder:"TOKENS" help:"Tokens of a hash id, where they are not those of the format: 512 of Mooncake's traces, 16 of Bailian's."`
+	Line      string         `placeholder:"RATE" help:"Rate of a NIC, such as 400Gbit: say whether the load fits, when it queues, and how long transfers take."`
+	NICs      *int           `name:"nics" placeholder:"N" help:"NICs of the line that share all bytes (default: 1)."`
+	SLO       string         `name:"slo" placeholder:"P99<=TIME" help:"Bound on the time of a transfer, such as P99<=50ms, max<=1s or mean<=20ms: say which line keeps it."`
+	BlockSize *int64         `name:"block-size" type:"tokens" placeholder:"TOKENS" help:"Tokens of a hash id, where they are not those of the format: 512 of Mooncake's traces, 16 of Bailian's."`
 	TraceUnit string         `name:"trace-unit" placeholder:"s|ms|us|ns" help:"Unit of the timestamps, s, ms, us or ns, where the trace does not say it."`
 	From      time.Duration  `placeholder:"TIME" help:"Leave out the requests that came earlier after the first one than this, such as 10m. Caches are empty then."`
 	To        *time.Duration `placeholder:"TIME" help:"Leave out the requests that came later after the first one than this."`
@@ -39,7 +42,7 @@ type showCmd struct {
 }
 
 // Help adds to the flags in perigee trace show --help.
-func (showCmd) Help() string {
+func (ShowCmd) Help() string {
 	return "Hit ratios stand side by side by what they weigh, load by how long one looks at it. docs/replay.md explains the figures."
 }
 
@@ -50,7 +53,8 @@ type report struct {
 	Traces  []*figures.Figures `json:"traces"`
 }
 
-func (c *showCmd) Run(s cli.Streams) error {
+// Run describes the traces.
+func (c *ShowCmd) Run(s cli.Streams) error {
 	cache, err := c.check()
 	if err != nil {
 		return err
@@ -69,7 +73,7 @@ func (c *showCmd) Run(s cli.Streams) error {
 	}
 	if c.HTML != "" {
 		write := func(w io.Writer) error { return writePage(w, r.Traces) }
-		if err := file.Write(c.HTML, write); err != nil {
+		if err := cli.WriteTo(c.HTML, s.Out, write); err != nil || c.HTML == "-" {
 			return err
 		}
 	}
@@ -82,7 +86,7 @@ func (c *showCmd) Run(s cli.Streams) error {
 }
 
 // check looks at what was asked for, and returns the cache of the model, if there is one.
-func (c *showCmd) check() (*model.Cache, error) {
+func (c *ShowCmd) check() (*model.Cache, error) {
 	for i, file := range c.Files {
 		if slices.Contains(c.Files[:i], file) {
 			return nil, fault.New(fault.Usage, "%s is there twice: wanted each trace once", file)
@@ -98,6 +102,10 @@ func (c *showCmd) check() (*model.Cache, error) {
 		return nil, fault.New(fault.Usage, "--from: wanted at least 0s, got %v", c.From)
 	case c.To != nil && *c.To < c.From:
 		return nil, fault.New(fault.Usage, "--to: wanted at least %v, that of --from, got %v", c.From, *c.To)
+	case c.Line == "" && c.NICs != nil:
+		return nil, fault.New(fault.Usage, "--nics without effect: there is no --line")
+	case c.Line == "" && c.SLO != "":
+		return nil, fault.New(fault.Usage, "--slo without effect: there is no --line").WithHint("such as --line 400Gbit --nics 8")
 	case c.Model == "":
 		return nil, c.withoutModel()
 	}
@@ -123,12 +131,12 @@ func (c *showCmd) check() (*model.Cache, error) {
 }
 
 // move is how the caches go from a prefill to a decode worker.
-func (c *showCmd) move(cache *model.Cache) model.Move {
+func (c *ShowCmd) move(cache *model.Cache) model.Move {
 	return model.Move{Serving: cache.Serving, Replicas: c.KVReplicas, From: int64(c.Prefill.TP), To: int64(c.Decode.TP)}
 }
 
 // withoutModel refuses options that a model needs.
-func (c *showCmd) withoutModel() error {
+func (c *ShowCmd) withoutModel() error {
 	for _, x := range []struct {
 		flag  string
 		given bool
@@ -136,7 +144,7 @@ func (c *showCmd) withoutModel() error {
 		{"--kv-cache-dtype", c.KVCacheDType != ""}, {"--state-dtype", c.StateDType != ""},
 		{"--serving", c.Serving != "none" && c.Serving != ""}, {"--page-size", c.PageSize != nil},
 		{"--kv-replicas", c.KVReplicas == model.ReplicasSplit},
-		{"--prefill", c.Prefill.N > 0}, {"--decode", c.Decode.N > 0},
+		{"--prefill", c.Prefill.N > 0}, {"--decode", c.Decode.N > 0}, {"--line", c.Line != ""},
 	} {
 		if x.given {
 			return fault.New(fault.Usage, "%s without effect: there is no --model", x.flag)
@@ -146,7 +154,7 @@ func (c *showCmd) withoutModel() error {
 }
 
 // describe reads a trace and describes it.
-func (c *showCmd) describe(file string, cache *model.Cache) (*figures.Figures, error) {
+func (c *ShowCmd) describe(file string, cache *model.Cache) (*figures.Figures, error) {
 	t, err := trace.Load(file, trace.Options{Unit: c.TraceUnit, BlockTokens: cli.Given(c.BlockSize, 0)})
 	if err != nil {
 		return nil, err
@@ -157,6 +165,11 @@ func (c *showCmd) describe(file string, cache *model.Cache) (*figures.Figures, e
 	o := figures.Options{Name: file, From: c.From, To: c.To, Cache: cache}
 	if cache != nil {
 		o.Move = c.move(cache)
+	}
+	if c.Line != "" {
+		if o.Link, err = figures.ParseLink(c.Line, cli.Given(c.NICs, 1), c.SLO); err != nil {
+			return nil, err
+		}
 	}
 	if _, err := model.Named(c.Model); err == nil {
 		o.Model = c.Model

@@ -267,3 +267,34 @@ func TestWrong(t *testing.T) {
 		}
 	}
 }
+
+// The first sentence says whether the trace fits into the line: 1000 tokens take a second of this one.
+func TestLine(t *testing.T) {
+	path := write(t, "a.csv", "timestamp_s,input_length\n0,2000\n1,1000\n3,1000\n10,1000\n")
+	for words, want := range map[string]string{
+		"--line 1048.576Mbit --slo max<=1s": "It fits into 1 x 1048.576Mbit (131 MB/s) on average, asking for 40 % of that, but queues: 1 transfer must wait, 1.00 s at most. " +
+			"Transfers wait for 1.00 s in all, in 1 place, the longest for 1.00 s from 1 s on. A transfer takes 1.00 s (P50), 2.00 s (P99), 2.00 s at most. " +
+			"max<=1s does not hold (2.00 s): it needs 2.097 Gbit/s (262 MB/s), 2 NICs of 1048.576Mbit. 4 requests in 10 s",
+		"--line 1048.576Mbit --nics 4 --slo P50<=250ms": "It fits into 4 x 1048.576Mbit (524 MB/s): it asks for 10 % of that, and no transfer waits for another. " +
+			"A transfer takes 250 ms (P50), 500 ms (P99), 500 ms at most. P50<=250ms holds (250 ms): it needs 4.194 Gbit/s (524 MB/s), 4 NICs of",
+		"--line 104.8576Mbit":     "It does not fit into 1 x 104.8576Mbit (13.1 MB/s): it asks for 4 times that, and all is moved 40.0 s after the last request. ",
+		"--line 1Gbit --from 10s": "All comes at once, and 1 x 1Gbit (125 MB/s) moves it in 1.05 s. A transfer takes 1.05 s (P50)",
+	} {
+		got, err := show(t, append([]string{path, "--model", "llama3.1-8b"}, strings.Fields(words)...)...)
+		if err != nil || !strings.HasPrefix(got, path+": "+want) || !strings.Contains(got, "\nOn the line, first come, first served") {
+			t.Errorf("%s: %v: %s\nwant %s", words, err, got, want)
+		}
+	}
+	page := filepath.Join(t.TempDir(), "a.html")
+	if _, err := show(t, path, "--model", "llama3.1-8b", "--line", "400Gbit", "--html", page); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "It fits into 1 x 400Gbit (50.0 GB/s): it asks for ") {
+		t.Error("the page does not say whether it fits", err)
+	}
+	for words, want := range map[string]string{"--line 1Gbit": "no --model", "--nics 2": "no --line", "--slo 1s": "no --line", "--model llama3.1-8b --line 1": "--line"} {
+		if _, err := show(t, append([]string{path}, strings.Fields(words)...)...); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", words, err)
+		}
+	}
+}

@@ -3,9 +3,9 @@ package metric
 import (
 	"slices"
 
-	"perigee/internal/kit/conf"
 	"perigee/internal/kit/expr"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/value"
 	"perigee/internal/result"
 )
 
@@ -65,7 +65,7 @@ func Column(metric, name string, label bool) (*expr.Column[Row], error) {
 		for _, c := range columns {
 			names = append(names, c.Name)
 		}
-		return nil, fault.New(fault.Usage, "the samples have no column %q%s", name, conf.Suggestion(name, names)).
+		return nil, fault.New(fault.Usage, "the samples have no column %q%s", name, value.Suggestion(name, names)).
 			WithHint("columns are %s; only a scenario's own metrics have others, see docs/thresholds.md", list(names))
 	}
 	return &expr.Column[Row]{Entry: expr.Entry{Name: name, Unit: "B"}, Kind: expr.Either, Of: func(r Row) expr.Cell {

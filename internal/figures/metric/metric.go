@@ -3,9 +3,9 @@ package metric
 import (
 	"slices"
 
-	"perigee/internal/kit/conf"
 	"perigee/internal/kit/expr"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/value"
 	"perigee/internal/result"
 )
 
@@ -80,7 +80,7 @@ func Check(name string, own []result.MetricDef) error {
 		return nil
 	}
 	names := Names(own)
-	if near := conf.Suggestion(name, names); near != "" {
+	if near := value.Suggestion(name, names); near != "" {
 		return fault.New(fault.Usage, "there is no metric %q%s", name, near).
 			WithHint("docs/thresholds.md has all metrics")
 	}

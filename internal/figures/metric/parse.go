@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/kit/conf"
 	"perigee/internal/kit/expr"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/value"
 	"perigee/internal/result"
 )
 
@@ -115,7 +115,7 @@ func (t *Threshold) aggregated(s *expr.Scanner) {
 		percent, err := strconv.ParseFloat(t.Aggregate[min(1, len(t.Aggregate)):], 64)
 		if !percentile.MatchString(t.Aggregate) || err != nil || percent > 100 {
 			s.Fail(at, "an aggregate (%s, with NN from 0 to 100%s)", strings.Join(Aggregates, ", "),
-				conf.Suggestion(t.Aggregate, Aggregates))
+				value.Suggestion(t.Aggregate, Aggregates))
 		}
 		t.quantile = percent / 100
 	}

@@ -80,7 +80,7 @@ func LostOutput(err error) *fault.Error {
 var (
 	missingArgument = lazyre.New(`^expected "(<[^"]*)"$`)
 	missingValue    = lazyre.New(`^(--\S+): .*"EOL".*$`)
-	notWhole        = lazyre.New(`^\[?([^ \]]+)(?: \.\.\.)?\]?: expected a valid \d+ bit u?int but got (".*")$`)
+	notWhole        = lazyre.New(`^\[?([^ \]]+)(?: \.\.\.)?\]?: (wanted .*)$`)
 	noNumber        = lazyre.New(`^(\S+): expected a float but got (".*") \(.*\)$`)
 	flagForValue    = lazyre.New(`^(--\S+): expected .* but got "(-[^"]*)" \((?:short|long) flag\).*$`)
 )
@@ -92,7 +92,7 @@ func Plain(err error) error {
 	for expr, words := range map[*lazyre.Regexp]string{
 		missingArgument: "the argument $1 is missing",
 		missingValue:    "$1: the value is missing",
-		notWhole:        "$1: wanted a whole number, got $2",
+		notWhole:        "$1: $2",
 		noNumber:        "$1: wanted a number, got $2",
 		flagForValue:    "$1: wanted a value, got $2; one that begins with a minus is written $1=$2",
 	} {

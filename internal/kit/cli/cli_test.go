@@ -12,12 +12,12 @@ import (
 
 func TestPlain(t *testing.T) {
 	for text, want := range map[string]string{
-		`expected "<shell>"`: "the argument <shell> is missing",
-		`--ranks: expected a valid 64 bit int but got "4x"`:                                `--ranks: wanted a whole number, got "4x"`,
-		`[<ranks> ...]: expected a valid 64 bit int but got "four"`:                        `<ranks>: wanted a whole number, got "four"`,
+		`expected "<shell>"`:                                                               "the argument <shell> is missing",
+		`--ranks: wanted a whole number, got "4x"`:                                         `--ranks: wanted a whole number, got "4x"`,
+		`[<ranks> ...]: wanted a whole number, got "four"`:                                 `<ranks>: wanted a whole number, got "four"`,
 		`--scale: expected a float but got "1X" (string)`:                                  `--scale: wanted a number, got "1X"`,
 		`--ranks: expected int value but got "-4" (short flag); perhaps try --ranks="-4"?`: "--ranks: wanted a value, got -4; one that begins with a minus is written --ranks=-4",
-		"unknown flag --x": "unknown flag --x",
+		"unknown flag --x":                                                                 "unknown flag --x",
 	} {
 		if got := Plain(errors.New(text)).Error(); got != want {
 			t.Errorf("%s became %s, want %s", text, got, want)

@@ -60,6 +60,17 @@ func NotOver(output string, inputs ...string) error {
 	return nil
 }
 
+// WriteTo writes a file, or to out where its name is "-".
+func WriteTo(name string, out io.Writer, fill func(io.Writer) error) error {
+	if name != "-" {
+		return file.Write(name, fill)
+	}
+	if err := fill(out); err != nil {
+		return fault.New(fault.Output, "write the report: %w", err)
+	}
+	return nil
+}
+
 // Base returns the writer below an [Output]; any other writer is its own base.
 func Base(w io.Writer) io.Writer {
 	if o, ok := w.(*Output); ok {

@@ -6,9 +6,12 @@ import (
 	"github.com/alecthomas/kong"
 )
 
+// Vars are what tags of all grammars may name: a package that knows a list of choices adds it here.
+var Vars = kong.Vars{}
+
 // Parser is kong.New with the habits of all of perigee's command lines: both spellings of flags, and decimal numbers.
 func Parser(grammar any, options ...kong.Option) (*kong.Kong, error) {
-	return kong.New(grammar, append(options, bothSpellings(), decimal())...)
+	return kong.New(grammar, append(options, Vars, bothSpellings(), numbers())...)
 }
 
 // bothSpellings is an option for kong under which every flag may be written

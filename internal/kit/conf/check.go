@@ -2,14 +2,12 @@ package conf
 
 import (
 	"fmt"
-	"math"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/file"
-	"perigee/internal/kit/size"
+	"perigee/internal/kit/value"
 )
 
 // Check compares a document with the schema. It returns a new tree in which
@@ -137,7 +135,7 @@ func unknownKey(v *Value, key string, fields []Field) error {
 	for i := range fields {
 		candidates = append(append(candidates, fields[i].Name), fields[i].Aliases...)
 	}
-	return v.Errorf("the key %s is not known here%s", quote(key), Suggestion(key, candidates)).
+	return v.Errorf("the key %s is not known here%s", quote(key), value.Suggestion(key, candidates)).
 		WithHint("wanted a map with %s", listKeys(fields))
 }
 
@@ -159,30 +157,6 @@ func (f *Field) check(v *Value) (*Value, error) {
 		v = v.cellFor(f)
 	}
 	switch f.Type {
-	case "int":
-		if i, ok := wholeNumber(v); ok {
-			return v.as(Int, i), f.inRange(v, float64(i))
-		}
-		return nil, mismatch(v, "a whole number")
-	case "float":
-		x := v.Float()
-		if v.Kind != Int && v.Kind != Float || math.IsNaN(x) || math.IsInf(x, 0) {
-			return nil, mismatch(v, "a number")
-		}
-		return v.as(Float, x), f.inRange(v, x)
-	case "bool":
-		if v.Kind != Bool {
-			return nil, mismatch(v, "true or false")
-		}
-	case "string":
-		if v.Kind == Bool || v.Kind == Int || v.Kind == Float {
-			return nil, mismatch(v, "text").WithHint("in quotes it would be text")
-		}
-		if v.Kind != String {
-			return nil, mismatch(v, "text")
-		}
-	case "size":
-		return f.checkSize(v)
 	case "path":
 		path := v.Text()
 		if path == "" || strings.ContainsRune(path, 0) {
@@ -192,58 +166,37 @@ func (f *Field) check(v *Value) (*Value, error) {
 			path = file.Beside(v.File, path)
 		}
 		return v.as(String, path), nil
-	case "enum":
-		return f.checkEnum(v)
 	case "map":
 		return f.checkMap(v)
 	case "list":
 		return f.checkList(v)
+	case "any":
+		return v, nil
 	}
-	return v, nil
-}
-
-// wholeNumber also takes floats without a fraction, as scripts and some
-// writers of JSON make them.
-func wholeNumber(v *Value) (int64, bool) {
-	if v.Kind == Int {
-		return v.Int(), true
+	bounds := f.value()
+	to, ok := bounds.Take(v.scalar)
+	if ok && (f.Type == "string" || f.Type == "bool") {
+		return v, nil // as it is written
 	}
-	f := v.Float()
-	if v.Kind != Float || f != math.Trunc(f) || f < -(1<<63) || f >= 1<<63 {
-		return 0, false
+	if ok {
+		checked := v.as(Null, nil)
+		return checked, checked.fillPlain(to)
 	}
-	return int64(f), true
-}
-
-func (f *Field) checkSize(v *Value) (*Value, error) {
-	bytes, ok := wholeNumber(v)
-	if v.Kind == String {
-		var err error
-		if bytes, err = size.Parse(v.Text()); err != nil {
-			return nil, v.Errorf("%w", err)
-		}
-	} else if !ok {
-		return nil, mismatch(v, "a size in bytes, such as 4096 or 1.5G")
+	err := mismatch(v, bounds.Wanted())
+	err.Msg += value.Suggestion(v.Text(), f.Enum)
+	if f.Type == "string" && (v.Kind == Bool || v.Kind == Int || v.Kind == Float) {
+		return nil, err.WithHint("in quotes it would be text")
 	}
-	if bytes < 0 {
-		return nil, v.Errorf("wanted 0 bytes or more, got %d", bytes)
-	}
-	return v.as(Int, bytes), f.inRange(v, float64(bytes))
-}
-
-func (f *Field) checkEnum(v *Value) (*Value, error) {
-	for _, text := range f.Enum {
-		if v.Kind == String && strings.EqualFold(v.Text(), text) { // write is WRITE, as for the original
-			return v.as(String, text), nil
-		}
-	}
-	wanted := "one of " + strings.Join(f.Enum, ", ")
-	if len(f.Enum) == 1 {
-		wanted = quote(f.Enum[0])
-	}
-	err := mismatch(v, wanted)
-	err.Msg += Suggestion(v.Text(), f.Enum)
 	return nil, err
+}
+
+// value is what a scalar, or a list's length, may be.
+func (f *Field) value() value.Field {
+	kind := f.Type
+	if kind == "float" {
+		kind = "number"
+	}
+	return value.Field{Type: kind, Min: f.Min, Max: f.Max, Choices: f.Enum}
 }
 
 func (f *Field) checkMap(v *Value) (*Value, error) {
@@ -268,11 +221,14 @@ func (f *Field) checkMap(v *Value) (*Value, error) {
 }
 
 func (f *Field) checkList(v *Value) (*Value, error) {
-	if v.Kind != List {
-		return nil, mismatch(v, "a list")
-	}
-	if err := f.inRange(v, float64(v.Len())); err != nil || f.Elem == nil {
-		return v, err
+	bounds := f.value()
+	switch {
+	case v.Kind != List:
+		return nil, mismatch(v, bounds.Wanted())
+	case !bounds.Holds(v.Len()):
+		return nil, v.Errorf("wanted %s, got %d", bounds.Wanted(), v.Len())
+	case f.Elem == nil:
+		return v, nil
 	}
 	checked := v.as(List, nil)
 	for _, element := range v.List() {
@@ -283,36 +239,4 @@ func (f *Field) checkList(v *Value) (*Value, error) {
 		checked.list = append(checked.list, value)
 	}
 	return checked, nil
-}
-
-// inRange holds a number, or the length of a list, against Min and Max.
-func (f *Field) inRange(v *Value, x float64) error {
-	tooSmall := f.Min != nil && x < *f.Min
-	tooLarge := f.Max != nil && x > *f.Max
-	if !tooSmall && !tooLarge {
-		return nil
-	}
-	var wanted string
-	switch {
-	case f.Min == nil:
-		wanted = "at most " + number(*f.Max)
-	case f.Max == nil:
-		wanted = "at least " + number(*f.Min)
-	case *f.Min == *f.Max:
-		wanted = number(*f.Min)
-	default:
-		wanted = fmt.Sprintf("%s to %s", number(*f.Min), number(*f.Max))
-	}
-	if f.Type == "list" {
-		wanted += " elements"
-	}
-	return v.Errorf("wanted %s, got %s", wanted, number(x))
-}
-
-// number writes a number without an exponent where that is short.
-func number(x float64) string {
-	if math.Abs(x) < 1e15 {
-		return strconv.FormatFloat(x, 'f', -1, 64)
-	}
-	return strconv.FormatFloat(x, 'g', -1, 64)
 }

@@ -77,7 +77,7 @@ func TestCheckRows(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"size,n\n4K,x\n":   "a.csv:2: [0].n: wanted a whole number, got the text \"x\"",
-		"size,n\n1e999,\n": "a.csv:2: [0].size: wanted at most 9223372036854775807 bytes, got \"1e999\"",
+		"size,n\n1e999,\n": "a.csv:2: [0].size: wanted a size in bytes, such as 4096, 64K or 1.5G, got the text \"1e999\"",
 		"n\n1\n":           "a.csv:2: [0]: the key size is missing",
 		"size,m\n1,1\n":    "a.csv:2: [0].m: the key \"m\" is not known here",
 	} {

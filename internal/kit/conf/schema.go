@@ -19,6 +19,7 @@ type Schema []Field
 //	bool    true or false (Bool)
 //	string  text (String)
 //	size    bytes (Int): a whole number, or text such as "1.5G" (see size.Parse)
+//	tokens  a number of tokens (Int): a whole number, or text such as "64k" (see value.Field)
 //	path    a file (String); a relative path starts at the document's folder
 //	enum    one of the texts in Enum (String)
 //	map     keys as in Fields, or any keys whose values are as in Elem, or anything (Map)
@@ -29,7 +30,7 @@ type Field struct {
 	Type     string   // see above
 	Default  any      // for a missing key, as plain data of the Type; nil: the key stays missing
 	Required bool     // a missing key is an error
-	Min, Max *float64 // bounds, included, of an int, float or size, or of the length of a list
+	Min, Max *float64 // bounds, included, of a number, or of the length of a list
 	Enum     []string // the texts of an enum
 	Help     string   // one line for the user
 	Fields   []Field  // the keys of a map
@@ -38,7 +39,7 @@ type Field struct {
 }
 
 // typeNames are the names of the types in the order of Field's comment.
-var typeNames = []string{"int", "float", "bool", "string", "size", "path", "enum", "map", "list", "any"}
+var typeNames = []string{"int", "float", "bool", "string", "size", "tokens", "path", "enum", "map", "list", "any"}
 
 // Validate reports the first mistake in the schema itself: an unknown type, a
 // name given twice, a default that is not allowed, attributes that do not go
@@ -76,7 +77,7 @@ func (f *Field) validate(path string) error {
 	wrong := func(format string, args ...any) error {
 		return fmt.Errorf("schema: %s: %s", path, fmt.Sprintf(format, args...))
 	}
-	bounded := slices.Contains([]string{"int", "float", "size", "list"}, f.Type)
+	bounded := slices.Contains([]string{"int", "float", "size", "tokens", "list"}, f.Type)
 	switch {
 	case !slices.Contains(typeNames, f.Type):
 		return wrong("wanted a type of %s, got %s", strings.Join(typeNames, ", "), quote(f.Type))
@@ -91,7 +92,7 @@ func (f *Field) validate(path string) error {
 	case (f.Min != nil || f.Max != nil) && !bounded:
 		return wrong("only numbers, sizes and lists have a min and a max")
 	case f.Min != nil && f.Max != nil && *f.Min > *f.Max:
-		return wrong("its min %s is above its max %s", number(*f.Min), number(*f.Max))
+		return wrong("its min %v is above its max %v", *f.Min, *f.Max)
 	case f.Required && f.Default != nil:
 		return wrong("a required key cannot have a default")
 	}

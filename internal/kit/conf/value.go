@@ -9,6 +9,7 @@ import (
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/lazyre"
 	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/value"
 )
 
 // Kind names the type of a [Value].
@@ -209,15 +210,10 @@ func place(file string, line int) string {
 
 // describe says what v holds, for the "got" of a message.
 func (v *Value) describe() string {
-	switch v.Kind {
-	case Bool:
-		return fmt.Sprintf("the boolean %t", v.Bool())
-	case Int, Float:
-		return fmt.Sprintf("the number %v", v.scalar)
-	case String:
-		return "the text " + quote(v.Text())
+	if v.Kind == List || v.Kind == Map {
+		return v.Kind.String()
 	}
-	return v.Kind.String()
+	return value.Shown(v.scalar)
 }
 
 // quote shows text of unknown origin in a message: escaped and not too long.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"perigee/internal/serving/judge"
 	"regexp"
 	"slices"
 	"strings"
@@ -504,7 +505,7 @@ func TestNumberOfAnother(t *testing.T) {
 func TestForeignJobs(t *testing.T) {
 	out := t.TempDir()
 	own, other := newComment(), newComment()
-	in := func(name string) string { return filepath.Join(out, LogsFolder, name) }
+	in := func(name string) string { return filepath.Join(out, judge.LogsFolder, name) }
 	jobs := []struct {
 		task, id string
 		event    Event // as the ledger has it
@@ -593,7 +594,7 @@ func TestCancelOfMarkedJobs(t *testing.T) {
 	m := manager(t, out)
 	secret := newComment()
 	for _, j := range []struct{ id, state string }{{"7", "CANCELLED"}, {"8", ""}, {"9", "CANCELLED"}} {
-		dir := filepath.Join(out, LogsFolder, "c"+j.id)
+		dir := filepath.Join(out, judge.LogsFolder, "c"+j.id)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}

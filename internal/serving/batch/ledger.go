@@ -228,9 +228,6 @@ func (l *Ledger) Open() map[string]Event {
 	return tasks
 }
 
-// LogsFolder is the folder in an output folder that holds the results of the jobs.
-const LogsFolder = "slurm_logs"
-
 // FailedSuffix marks the result folder of a case that has failed.
 const FailedSuffix = "_ERROR"
 

@@ -125,7 +125,7 @@ func TestIntentFoundByScript(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		dir := filepath.Join(l.dir, LogsFolder, "case0")
+		dir := filepath.Join(l.dir, judge.LogsFolder, "case0")
 		l.events = []Event{{Event: submitted, Task: "other", Job: "5"}}
 		if c.job.ID == "" {
 			c.job.ID = "6"

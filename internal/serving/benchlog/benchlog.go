@@ -31,7 +31,7 @@ import (
 	"strings"
 
 	"perigee/internal/kit/lazyre"
-	"perigee/internal/serving/laws"
+	"perigee/internal/serving"
 )
 
 // Level holds the figures that the log gives of one level.
@@ -68,7 +68,7 @@ type Level struct {
 	Peak       float64 // most requests at the same time; 0 where the log does not say
 	Unstreamed bool    // the client's figures show that answers came whole: TTFT, TPOT and ITL were not measured
 	// NoNumbers are the figures that the client gives as NaN or infinite.
-	NoNumbers []laws.NoNumber
+	NoNumbers []serving.NoNumber
 
 	// Mixed names a figure that the level's last result block gives with two values, such as
 	// "SERVER_MEDIAN_TTFT 500 and 700": results of several clients may be mixed. Empty for nothing.
@@ -500,7 +500,7 @@ func (l *Level) noNumber(quantity, stat, label, text string) bool {
 	if stat == "std" {
 		return true
 	}
-	l.NoNumbers = append(l.NoNumbers, laws.NoNumber{Quantity: quantity, Name: strings.TrimRight(label, ": "),
+	l.NoNumbers = append(l.NoNumbers, serving.NoNumber{Quantity: quantity, Name: strings.TrimRight(label, ": "),
 		Value: strings.TrimSpace(text)})
 	return true
 }

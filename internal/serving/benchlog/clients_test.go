@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"perigee/internal/kit/fuzztest"
-	"perigee/internal/serving/laws"
+	"perigee/internal/serving"
 )
 
 // known are figures of the texts in testdata, as they stand there; "TTFT.p50" is a latency in ms, -1 stands for
@@ -490,7 +490,7 @@ func TestFigures(t *testing.T) {
 		"concurrency": {f.Concurrency, 8}, "requests": {f.Requests, 64}, "completed": {f.Completed, 60}, "duration": {f.Duration, 40},
 		"input": {f.InputTokens, 61440}, "output": {f.OutputTokens, 15360}, "retokenized": {f.Retokenized, 15350}, "rate": {f.RequestRate, 1.5},
 		"input rate": {f.InputRate, 1536}, "output rate": {f.OutputRate, 384}, "total rate": {f.TotalRate, 1920},
-		"E2EL": {f.Latency[laws.E2EL].Mean, 5200}, "P90": {f.Latency[laws.E2EL].Percentiles[90], 5400}, "max": {f.Latency[laws.ITL].Max, 95},
+		"E2EL": {f.Latency[serving.E2EL].Mean, 5200}, "P90": {f.Latency[serving.E2EL].Percentiles[90], 5400}, "max": {f.Latency[serving.ITL].Max, 95},
 	} {
 		if got[0] != got[1] {
 			t.Errorf("%s is %g, wanted %g", name, got[0], got[1])
@@ -500,7 +500,7 @@ func TestFigures(t *testing.T) {
 		t.Errorf("failed %g, asked %g; wanted none", f.Failed, f.AskedOutput)
 	}
 	f = readFile(t, "aiperf.json").Levels[0].Figures()
-	if f.Latency[laws.TPOT].Mean != 20 || f.Latency[laws.TTFT].Min != 10.5 {
+	if f.Latency[serving.TPOT].Mean != 20 || f.Latency[serving.TTFT].Min != 10.5 {
 		t.Errorf("%+v", f.Latency)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"perigee/internal/kit/lazyre"
-	"perigee/internal/serving/laws"
+	"perigee/internal/serving"
 )
 
 // The fields of a level that are no latencies, by the names that readers of texts and of JSON have for them.
@@ -134,8 +134,8 @@ func (l *Level) derive() {
 }
 
 // Figures returns what the log says of a level, to be held against the laws.
-func (l Level) Figures() laws.Figures {
-	f := laws.Unknown()
+func (l Level) Figures() serving.Run {
+	f := serving.Unknown()
 	for _, count := range []struct {
 		from int
 		to   *float64
@@ -179,9 +179,9 @@ func (l Level) Figures() laws.Figures {
 	f.NoNumbers, f.Streamed, f.Unstreamed = l.NoNumbers, l.Client != "" && l.Client != SGLang, l.Unstreamed
 	f.Closed, f.SameLength = l.Closed, l.SameLength
 	if l.Client == AIPerf || l.Client == GenAIPerf || l.Client == TRTLLMBench { // TPOT of others
-		if latency, known := f.Latency[laws.ITL]; known {
-			f.Latency[laws.TPOT] = latency
-			delete(f.Latency, laws.ITL)
+		if latency, known := f.Latency[serving.ITL]; known {
+			f.Latency[serving.TPOT] = latency
+			delete(f.Latency, serving.ITL)
 		}
 	}
 	return f
@@ -189,9 +189,9 @@ func (l Level) Figures() laws.Figures {
 
 // latency returns the figures of one quantity, and whether there is any. Metrics go first: a pattern may have found
 // them.
-func (l Level) latency(quantity string) (latency laws.Latency, known bool) {
+func (l Level) latency(quantity string) (latency serving.Latency, known bool) {
 	nan := math.NaN()
-	latency = laws.Latency{Mean: nan, Min: nan, Max: nan, Percentiles: map[float64]float64{}, Std: nan}
+	latency = serving.Latency{Mean: nan, Min: nan, Max: nan, Percentiles: map[float64]float64{}, Std: nan}
 	all := maps.Clone(l.Latency[quantity])
 	if all == nil {
 		all = map[string]float64{}

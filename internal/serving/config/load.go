@@ -14,6 +14,7 @@ import (
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/lazyre"
 	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/value"
 )
 
 // Options are how configs are read.
@@ -190,7 +191,7 @@ func (r *reader) passed(path string, largest int64) (n int) {
 	if v == nil || v.Kind == conf.Null {
 		return 0
 	}
-	for _, message := range (whole{&n, 0, largest}).store(v) {
+	for _, message := range (whole{&n, value.Whole(0, largest)}).store(v) {
 		r.add(v, path, "%s", message)
 	}
 	return n

@@ -8,6 +8,7 @@ import (
 
 	"perigee/internal/kit/conf"
 	"perigee/internal/kit/lazyre"
+	"perigee/internal/kit/value"
 )
 
 // Dataset is how one data set of an evaluation is judged.
@@ -41,13 +42,13 @@ func (r *reader) dataset(v *conf.Value) Dataset {
 	r.part(v, keys{
 		{path: "dataset_name", to: text{&d.Name}}, // real files have this where the original reads name
 		{path: "name", to: text{&d.Name}},
-		{path: "expected_value", to: optionalNumber{&d.Expected, -most, most, "a number from -1e9 to 1e9"}},
+		{path: "expected_value", to: optionalNumber{&d.Expected, value.Number(-most, most)}},
 		{path: "threshold_type", to: text{&test}},
 		{path: "threshold", to: anything{new(*conf.Value)}},
 		{path: "filter_type", to: text{&d.Filter}},
 		{path: "alpha", to: share(&d.Alpha)},
 		{path: "beta", to: share(&d.Beta)},
-		{path: "sigma", to: optionalNumber{&d.Sigma, 0, most, "a number from 0 to 1e9"}},
+		{path: "sigma", to: optionalNumber{&d.Sigma, value.Number(0, most)}},
 		{path: "num_samples", to: positive(&samples)},
 		{path: "higher_is_better", to: optionalFlag{&d.HigherIsBetter}},
 	})
@@ -65,7 +66,7 @@ func (r *reader) dataset(v *conf.Value) Dataset {
 // share takes a probability of a test. Beyond the bounds, normal quantiles become infinite, and no score can be held
 // against them.
 func share(to **float64) optionalNumber {
-	return optionalNumber{to, 1e-9, 1 - 1e-9, "a number between 0 and 1, from 1e-09 to 1-1e-09"}
+	return optionalNumber{to, value.Number(1e-9, 1-1e-9)}
 }
 
 // Task is one evaluation.
@@ -162,7 +163,7 @@ type parallel struct {
 }
 
 // few is a whole number of machines, or of parts of them.
-func few(to *int) whole { return whole{to, 0, 1 << 14} }
+func few(to *int) whole { return whole{to, value.Whole(0, 1<<14)} }
 
 func (p *parallel) keys() keys {
 	return keys{

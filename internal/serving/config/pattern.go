@@ -4,20 +4,21 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
-	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dlclark/regexp2/v2"
 
 	"perigee/internal/kit/lazyre"
 	"perigee/internal/serving/benchlog"
 )
 
 // Pattern extracts figures from logs, one record per match: the values of Names and, where the pattern has a group for
-// it, the concurrency they belong to. Patterns are written for Python's re module with the flags MULTILINE and VERBOSE;
-// Go's regexp (RE2) has neither verbose syntax nor look-around nor back references.
+// it, the concurrency they belong to. Patterns are written for Python's re module with the flags MULTILINE and VERBOSE.
 type Pattern struct {
 	Names []string
-	text  string // for RE2: a program takes much more memory, and a sweep makes thousands of cases
+	text  string // a program takes much more memory, and a sweep makes thousands of cases
 	// concurrency is the group that holds it; 0: the log says it elsewhere.
 	concurrency int
 }
@@ -35,16 +36,12 @@ func compilePattern(source string, names []string) (*Pattern, error) {
 	if len(names) == 0 {
 		return nil, errors.New("metric_names is empty")
 	}
-	text, err := translate(source)
+	re, err := compileRegexp(source)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("the pattern is not a regular expression: %w", err)
 	}
-	re, err := regexp.Compile(text)
-	if err != nil {
-		return nil, fmt.Errorf("the pattern is not a regular expression of RE2: %w", err)
-	}
-	p := &Pattern{Names: names, text: text, concurrency: max(0, re.SubexpIndex("concurrency"))}
-	groups, wanted := re.NumSubexp(), len(names)
+	p := &Pattern{Names: names, text: source, concurrency: max(0, re.GroupNumberFromName("concurrency"))}
+	groups, wanted := len(re.GetGroupNumbers())-1, len(names)
 	if p.concurrency == 0 && groups == len(names)+1 {
 		p.concurrency = groups
 	}
@@ -58,36 +55,98 @@ func compilePattern(source string, names []string) (*Pattern, error) {
 	return p, nil
 }
 
+// pythonsEnd is Python's name for the end of a text, beside all other escapes.
+var pythonsEnd = lazyre.New(`(?s)\\.`)
+
+// compileRegexp reads a pattern of Python, whose groups it numbers as they stand.
+func compileRegexp(source string) (*regexp2.Regexp, error) {
+	source = pythonsEnd.Get().ReplaceAllStringFunc(source, func(escape string) string {
+		if escape == `\Z` {
+			return `\z`
+		}
+		return escape
+	})
+	const deepest = 1 << 25 // integers of a match's stack: a quarter of a GB
+	re, err := regexp2.Compile(source, regexp2.Multiline|regexp2.IgnorePatternWhitespace|regexp2.RE2,
+		regexp2.OptionMaintainCaptureOrder(), regexp2.OptionMaxBacktrackingStackSize(deepest))
+	if err == nil {
+		re.MatchTimeout = mostMatching
+	}
+	return re, err
+}
+
+// mostMatching is how long one match may take: some patterns try a number of ways that doubles with each character.
+var mostMatching = time.Minute
+
 // FindAll returns the records in each of several parts of a text, from one offset to another, in order; without parts,
 // in all of it. A match whose values are no numbers is an error, and so are one that takes a part of a number and more
 // than mostMatches matches in a part. A value may have separators of thousands.
 func (p *Pattern) FindAll(text []byte, parts ...[2]int64) ([][]Match, error) {
 	const mostMatches = 1 << 16 // each belongs to a level, of which a log has 10,000 at most
-	re := regexp.MustCompile(p.text)
+	re, err := compileRegexp(p.text)
+	if err != nil {
+		return nil, err
+	}
 	if parts == nil {
 		parts = [][2]int64{{0, int64(len(text))}}
 	}
 	list := make([][]Match, len(parts))
 	for i, part := range parts {
-		found := re.FindAllSubmatchIndex(text[part[0]:part[1]], mostMatches+1)
-		if len(found) > mostMatches {
-			return nil, fmt.Errorf("wanted at most %d matches of the pattern, got more; "+
-				"write a pattern that finds only the lines with results", mostMatches)
-		}
-		for _, at := range found {
-			for j := range at {
-				if at[j] >= 0 {
-					at[j] += int(part[0])
-				}
+		var wrong error
+		count, here := 0, cursor{text: text, byte: int(part[0])}
+		err := re.FindRunesMatches([]rune(string(text[part[0]:part[1]])), 0, func(v regexp2.MatchView) bool {
+			if count++; count > mostMatches {
+				wrong = fmt.Errorf("wanted at most %d matches of the pattern, got more; "+
+					"write a pattern that finds only the lines with results", mostMatches)
+				return false
 			}
-			m, err := p.record(text, at)
+			m, err := p.record(text, here.offsets(v))
 			if err != nil {
-				return nil, fmt.Errorf("line %d: %w", 1+bytes.Count(text[:m.From], []byte("\n")), err)
+				wrong = fmt.Errorf("line %d: %w", 1+bytes.Count(text[:m.From], []byte("\n")), err)
 			}
 			list[i] = append(list[i], m)
+			return err == nil
+		})
+		if wrong != nil {
+			return nil, wrong
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the pattern takes more than %v or too much memory: write one in which no part that "+
+				"repeats holds another: %w", mostMatching, err)
 		}
 	}
 	return list, nil
+}
+
+// cursor is a character of a part of a text, by its number in the part and its offset in the text.
+type cursor struct {
+	text       []byte
+	rune, byte int
+}
+
+// to goes to a character and returns its offset.
+func (p *cursor) to(number int) int {
+	for ; p.rune < number; p.rune++ {
+		_, size := utf8.DecodeRune(p.text[p.byte:])
+		p.byte += size
+	}
+	for ; p.rune > number; p.rune-- {
+		_, size := utf8.DecodeLastRune(p.text[:p.byte])
+		p.byte -= size
+	}
+	return p.byte
+}
+
+// offsets are where a match and its groups begin and end; -1 for a group that has found nothing.
+func (p *cursor) offsets(v regexp2.MatchView) (at []int) {
+	for group := range v.GroupCount() {
+		if first, size, ok := v.GroupRange(group); ok {
+			at = append(at, p.to(first), p.to(first+size))
+		} else {
+			at = append(at, -1, -1)
+		}
+	}
+	return at
 }
 
 // record reads a match, of which at holds the offsets of all and of each group. With an error it begins at the group
@@ -181,115 +240,4 @@ func edge(at []int, offset, side int) bool {
 // isDigit reports whether a text has a digit at an offset.
 func isDigit(text []byte, at int) bool {
 	return at >= 0 && at < len(text) && text[at] >= '0' && text[at] <= '9'
-}
-
-// unsupported are constructs of Python that RE2 lacks.
-var unsupported = []struct{ text, name string }{
-	{"(?=", "look-ahead"}, {"(?!", "negative look-ahead"}, {"(?<=", "look-behind"}, {"(?<!", "negative look-behind"},
-	{"(?P=", "a back reference"}, {"(?(", "a condition"}, {"(?>", "an atomic group"},
-}
-
-// translate returns the RE2 form of a Python pattern with MULTILINE and VERBOSE:
-// white space and comments outside of classes are dropped unless escaped. The
-// error names a construct that RE2 cannot express.
-func translate(source string) (string, error) {
-	var b strings.Builder
-	b.WriteString("(?m)")
-	class := false // inside [...]
-	for i := 0; i < len(source); i++ {
-		c := source[i]
-		switch {
-		case c == '\\':
-			if i+1 == len(source) {
-				return "", errors.New("the pattern ends with a backslash")
-			}
-			i++
-			if err := escaped(&b, source[i], class); err != nil {
-				return "", err
-			}
-		case class:
-			b.WriteByte(c)
-			class = c != ']'
-		case c == '[':
-			class = true
-			b.WriteByte(c)
-			i = classStart(&b, source, i)
-		case strings.IndexByte(" \t\n\r\f\v", c) >= 0:
-		case c == '#':
-			end := strings.IndexByte(source[i:], '\n')
-			if end < 0 {
-				return b.String(), nil
-			}
-			i += end
-		case c == '(':
-			skip, err := group(source[i:])
-			if err != nil {
-				return "", err
-			}
-			if skip == 0 {
-				b.WriteByte(c)
-			} else {
-				i += skip - 1
-			}
-		default:
-			b.WriteByte(c)
-		}
-	}
-	return b.String(), nil
-}
-
-// escaped writes a backslash and the character after it.
-func escaped(b *strings.Builder, c byte, class bool) error {
-	switch {
-	case c >= '1' && c <= '9' && !class:
-		return fmt.Errorf("the pattern uses the back reference \\%c, which RE2 lacks", c)
-	case c == 'Z':
-		b.WriteString(`\z`)
-	case c == ' ' || c == '#' || c == '\n' || c == '"' || c == '\'' || c >= 0x80 || strings.IndexByte("%&,:;<=>@_`~!/-", c) >= 0 && !class:
-		if c == '-' {
-			b.WriteString(`\-`)
-			return nil
-		}
-		b.WriteByte(c) // RE2 takes no backslash before some of these
-	default:
-		b.WriteByte('\\')
-		b.WriteByte(c)
-	}
-	return nil
-}
-
-// classStart writes what at the start of a class does not end it: ^ and ].
-func classStart(b *strings.Builder, source string, i int) int {
-	if i+1 < len(source) && source[i+1] == '^' {
-		b.WriteByte('^')
-		i++
-	}
-	if i+1 < len(source) && source[i+1] == ']' {
-		b.WriteString(`\]`)
-		i++
-	}
-	return i
-}
-
-// group returns how many characters of an opening parenthesis to skip: those of
-// a comment or of global flags.
-func group(rest string) (int, error) {
-	for _, u := range unsupported {
-		if strings.HasPrefix(rest, u.text) {
-			return 0, fmt.Errorf("the pattern uses %s (%s), which RE2 lacks", u.name, u.text)
-		}
-	}
-	if strings.HasPrefix(rest, "(?#") {
-		end := strings.IndexByte(rest, ')')
-		if end < 0 {
-			return 0, errors.New("a comment (?# in the pattern has no end")
-		}
-		return end + 1, nil
-	}
-	for _, flags := range []string{"(?x)", "(?m)", "(?mx)", "(?xm)"} {
-		if strings.HasPrefix(rest, flags) {
-			return len(flags), nil
-		}
-	}
-	return 0, nil
 }

@@ -1,39 +1,98 @@
 package config
 
 import (
-	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"perigee/internal/kit/fuzztest"
 )
 
-func TestTranslate(t *testing.T) {
-	for _, c := range []struct{ source, want string }{
-		{`a b`, `(?m)ab`},
-		{`a\ b`, `(?m)a b`},
-		{"a # comment\nb", `(?m)ab`},
-		{`[ #] x`, `(?m)[ #]x`},
-		{`[]a ] b`, `(?m)[\]a ]b`},
-		{`[^ ]+ \# \Z`, `(?m)[^ ]+#\z`},
-		{`(?x) (?P<n>\d+) (?# note ) :`, `(?m)(?P<n>\d+):`},
-		{"Median\\ TTFT\\ \\(ms\\):\\s+([0-9.]+)", `(?m)Median TTFT \(ms\):\s+([0-9.]+)`},
+// Patterns mean what they mean to Python's re with MULTILINE and VERBOSE.
+func TestPatternsOfPython(t *testing.T) {
+	for _, c := range []struct {
+		source, text string
+		want         []float64
+	}{
+		{`a b (\d)`, "ab1 a b2", []float64{1}},
+		{`a\ b(\d)`, "ab1 a b2", []float64{2}},
+		{"a # (comment\n(\\d)", "a1", []float64{1}},
+		{`[ #] x(\d)`, " x1#x2 yx3", []float64{1, 2}},
+		{`[]a ] b(\d)`, "]b1 b2ab3xb4", []float64{1, 2, 3}},
+		{`^(\d)$`, "1\n2\n3x\n4", []float64{1, 2, 4}},
+		{`\#(\d)\n\Z`, "#1\n#2\n", []float64{2}},
+		{`(\d)\Z`, "1\n", nil},
+		{`(?x) (?P<n>\d+) (?# note ) :`, "12:", []float64{12}},
+		{`Median\ TTFT\ \(µs\):\s+([0-9.]+)`, "│é Median TTFT (µs):   1.5 µs", []float64{1.5}},
+		{`TTFT=(\d+)(?!\d|\ s)`, "TTFT=15 s TTFT=16 ms", []float64{16}},
+		{`(?<=P99=)(\d+)`, "P50=1 P99=2", []float64{2}},
+		{`c=(?P<concurrency>\d+)\ again=(?P=concurrency)\ X=(\d)`, "c=12 again=2 X=4 c=12 again=12 X=5", []float64{5}},
 	} {
-		got, err := translate(c.source)
-		if err != nil || got != c.want {
-			t.Errorf("%q: got %q, %v, want %q", c.source, got, err, c.want)
+		p, err := compilePattern(c.source, []string{"X"})
+		if err != nil {
+			t.Errorf("%q: %v", c.source, err)
+			continue
 		}
-		if _, err := regexp.Compile(got); err != nil {
-			t.Errorf("%q: %v", got, err)
+		found, err := p.FindAll([]byte(c.text))
+		if err != nil {
+			t.Errorf("%q in %q: %v", c.source, c.text, err)
+			continue
+		}
+		var got []float64
+		for _, m := range found[0] {
+			got = append(got, m.Values["X"])
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%q in %q: %v, want %v", c.source, c.text, got, c.want)
 		}
 	}
-	for source, word := range map[string]string{
-		`(?=a)`: "look-ahead", `(?<!a)b`: "look-behind", `(a)\1`: `\1`, `(?P<a>x)(?P=a)`: "back reference", `a\`: "backslash",
-	} {
-		if _, err := translate(source); err == nil || !strings.Contains(err.Error(), word) {
-			t.Errorf("%q: got %v, want a word about %s", source, err, word)
+	for _, source := range []string{`(a`, `a)`, `(a)\`, `[a`, `(?P<x>a)(?P=y)`, `*(a)`} {
+		if _, err := compilePattern(source, []string{"X"}); err == nil || !strings.Contains(err.Error(), "not a regular expression") {
+			t.Errorf("%q: %v", source, err)
+		}
+	}
+}
+
+// Offsets count bytes, whatever stands before, also bytes that are no text.
+func TestOffsetsOfMatches(t *testing.T) {
+	p, err := compilePattern(`(?=.*?=(\d+))=(\d+)`, []string{"X"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := "é\xff\xe2\x82|€=7\n│ =8\n"
+	got, err := p.FindAll([]byte(text), [2]int64{0, int64(strings.Index(text, "\n"))}, [2]int64{int64(strings.Index(text, "│")), int64(len(text))})
+	if err != nil || len(got) != 2 || len(got[0]) != 1 || len(got[1]) != 1 {
+		t.Fatalf("%v, %v", got, err)
+	}
+	for i, want := range []int{strings.Index(text, "7"), strings.Index(text, "8")} {
+		if m := got[i][0]; m.From != want || m.To != want+1 || m.Concurrency != i+7 {
+			t.Errorf("%d: %+v, want %d", i, m, want)
+		}
+	}
+}
+
+// A pattern that tries all ways of dividing a text ends with a word, one that reaches far does its work.
+func TestLongMatches(t *testing.T) {
+	defer func(before time.Duration) { mostMatching = before }(mostMatching)
+	mostMatching = 100 * time.Millisecond
+	p, err := compilePattern(`^(?:(?:a|b|ab)+)+(\d)$`, []string{"X"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.FindAll([]byte(strings.Repeat("ab", 1000))); err == nil || !strings.Contains(err.Error(), "the pattern takes more than 100ms") {
+		t.Error(err)
+	}
+	mostMatching = time.Minute
+	for _, between := range []string{`[\s\S]*?`, `(?:.|\n)*?`, `(?:.*\n)*?`} {
+		p, err := compilePattern(`first`+between+`X=(\d)`, []string{"X"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := p.FindAll([]byte("first" + strings.Repeat("a line\n", 100_000) + "X=1")); err != nil || got[0][0].Values["X"] != 1 {
+			t.Errorf("%s: %v, %v", between, got, err)
 		}
 	}
 }
@@ -90,7 +149,7 @@ func TestFindAll(t *testing.T) {
 	}
 }
 
-func FuzzTranslate(f *testing.F) {
+func FuzzPattern(f *testing.F) {
 	for _, seed := range []string{`a\ b # c`, `[]]`, `(?#`, `[^\]]+(?P<x>\d)`, `\1`} {
 		f.Add(seed)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"perigee/internal/kit/conf"
 	"perigee/internal/kit/size"
+	"perigee/internal/kit/value"
 )
 
 // place takes the value of a key. Its type says what the key may hold.
@@ -28,18 +29,16 @@ type (
 	words   struct{ to *[]string } // with blanks between
 	texts   struct{ to *[]string } // a list of texts; one text is a list of one
 	whole   struct {
-		to          *int
-		least, most int64
+		to *int
+		value.Field
 	}
 	number struct {
-		to          *float64
-		least, most float64
-		bounds      string // for messages
+		to *float64
+		value.Field
 	}
 	optionalNumber struct {
-		to          **float64
-		least, most float64
-		bounds      string
+		to **float64
+		value.Field
 	}
 	flag         struct{ to *bool }
 	optionalFlag struct{ to **bool }
@@ -58,8 +57,8 @@ type (
 // never computed, of two they fit.
 const most = 1_000_000_000
 
-func count(to *int) whole    { return whole{to, 0, most} }
-func positive(to *int) whole { return whole{to, 1, most} }
+func count(to *int) whole    { return whole{to, value.Whole(0, most)} }
+func positive(to *int) whole { return whole{to, value.Whole(1, most)} }
 
 func wanted(what string, v *conf.Value) []string {
 	return []string{"wanted " + what + ", got " + shown(v)}
@@ -117,28 +116,26 @@ func (p texts) store(v *conf.Value) []string {
 }
 
 func (p whole) store(v *conf.Value) []string {
-	if i := v.Int(); v.Kind != conf.Int || i < p.least || i > p.most {
-		return wanted(fmt.Sprintf("a whole number from %d to %d", p.least, p.most), v)
+	n, ok := p.Take(v.Plain())
+	if !ok {
+		return wanted(p.Wanted(), v)
 	}
-	*p.to = int(v.Int())
+	*p.to = int(n.(int64))
 	return nil
 }
 
 func (p number) store(v *conf.Value) []string {
-	x := v.Float()
-	switch {
-	case !isFinite(v):
-		return wanted("a finite number", v)
-	case x < p.least || x > p.most:
-		return wanted(p.bounds, v)
+	x, ok := p.Take(v.Plain())
+	if !ok {
+		return wanted(p.Wanted(), v)
 	}
-	*p.to = x
+	*p.to = x.(float64)
 	return nil
 }
 
 func (p optionalNumber) store(v *conf.Value) []string {
 	var x float64
-	wrong := number{&x, p.least, p.most, p.bounds}.store(v)
+	wrong := number{&x, p.Field}.store(v)
 	if wrong == nil {
 		*p.to = &x
 	}

@@ -7,6 +7,7 @@ import (
 
 	"perigee/internal/kit/conf"
 	"perigee/internal/kit/secret"
+	"perigee/internal/kit/value"
 )
 
 // Problem is something wrong with a config.
@@ -63,7 +64,7 @@ func (r *reader) part(v *conf.Value, ks keys) {
 	for _, name := range v.Keys() {
 		if !slices.Contains(names, name) {
 			at := v.Get(name)
-			r.strange(at, at.Path(), name, conf.Suggestion(name, names))
+			r.strange(at, at.Path(), name, value.Suggestion(name, names))
 		}
 	}
 	r.store(v, v.Path(), ks)
@@ -136,7 +137,7 @@ func (r *reader) findUnknown(v *conf.Value, path string, ks keys) {
 // same name in another one.
 func nearest(name, path string, ks keys) string {
 	names := ks.names(path)
-	if s := conf.Suggestion(name, names); s != "" {
+	if s := value.Suggestion(name, names); s != "" {
 		return s
 	}
 	for _, k := range ks {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"perigee/internal/kit/conf"
+	"perigee/internal/kit/value"
 )
 
 // need says for which jobs a key must be there.
@@ -157,7 +158,7 @@ func (c *Config) load(o *older) keys {
 		{"benchmark.input_length", positive(&b.Input), optional, "tokens of a prompt"},
 		{"benchmark.output_length", positive(&b.Output), optional, "tokens to generate"},
 		{"benchmark.multi_round", positive(&b.MultiRound), upstream, "prompts per level are concurrency times this"},
-		{"benchmark.benchmark_ratio", number{&b.Ratio, 0, 1, "more than 0 and at most 1"},
+		{"benchmark.benchmark_ratio", number{&b.Ratio, value.Number(0, 1)},
 			upstream, "lengths are drawn from ratio*length to length"},
 		{"benchmark.use_nv_sa_benchmark", flag{&b.NvSA}, upstream, "the client with random lengths"},
 		{"benchmark.benchmark_client", text{new(string)}, optional, "another client, as agentx; of perf-sanity only"},

@@ -10,22 +10,19 @@ import (
 	"perigee/internal/kit/conf"
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/secret"
+	"perigee/internal/kit/value"
 	"perigee/internal/serving/benchlog"
 )
 
 // shown describes what a value holds.
 func shown(v *conf.Value) string {
 	switch v.Kind {
+	case conf.List, conf.Map:
+		return v.Kind.String()
 	case conf.String:
-		return "the text " + strconv.Quote(clip(v.Text()))
-	case conf.Bool:
-		return "the boolean " + strconv.FormatBool(v.Bool())
-	case conf.Int:
-		return "the number " + strconv.FormatInt(v.Int(), 10)
-	case conf.Float:
-		return "the number " + strconv.FormatFloat(v.Float(), 'g', -1, 64)
+		return value.Shown(secret.Text(v.Text()))
 	}
-	return v.Kind.String()
+	return value.Shown(v.Plain())
 }
 
 // clip is a text for messages: not too long, and without the values of variables that look secret.

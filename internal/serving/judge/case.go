@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"perigee/internal/kit/cli"
@@ -17,6 +20,12 @@ import (
 
 // CaseName is the name of the file in a result folder that holds the case.
 const CaseName = "verdict.json"
+
+// LogsFolder is the folder in an output folder that holds the results of the jobs.
+const LogsFolder = "slurm_logs"
+
+// FiguresName is the name of the file in an output folder that collects the figures of all cases.
+const FiguresName = "perf_script_test_results.csv"
 
 // Case is a case's verdict with what was asked for and where it ran, as it stands
 // in its result folder and in the list of a run.
@@ -45,6 +54,17 @@ type Case struct {
 	Probe     *probe.Result `json:"probe,omitempty"`
 	Perigee   version.Build `json:"perigee"`
 	*Verdict
+}
+
+// IsCase reports whether a folder is that of a case: it has a log by one of its names, an end mark, a verdict, or the
+// log of a part that has died.
+func IsCase(dir string) bool {
+	for _, pattern := range slices.Concat(benchmarkLogs, accuracyLogs, []string{EndMark, CaseName}) {
+		if names, _ := fs.Glob(os.DirFS(dir), pattern); len(names) > 0 {
+			return true
+		}
+	}
+	return FindDeath(dir, nil) != nil
 }
 
 // mostCase bounds the file of a case: 100 levels with their figures have 100 kB.

@@ -16,9 +16,9 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
+	"perigee/internal/serving"
 	"perigee/internal/serving/benchlog"
 	"perigee/internal/serving/config"
-	"perigee/internal/serving/laws"
 )
 
 // Gates are the conditions of a green case that the user can relax.
@@ -506,7 +506,7 @@ func (j *judge) plausible(l benchlog.Level) {
 		}
 	}
 	for _, v := range f.Check() {
-		if v.Law != laws.Tokens || l.Generated != 0 { // which has been said
+		if v.Law != serving.Tokens || l.Generated != 0 { // which has been said
 			contradiction("%s", v.Text)
 		}
 	}

@@ -17,9 +17,9 @@ const fewestLevels = 4
 // are kept off a Pareto front do not count. It is "" where there is nothing to choose from.
 func Best(all []*Run, slos []SLO, split ...*Column) string {
 	all = slices.DeleteFunc(slices.Clone(all), func(r *Run) bool {
-		return r.Transfer || len(r.OffFront) > 0 || !(r.OutputTokens > 0)
+		return r.Transfer || len(r.OffFront) > 0 || !(r.OutputTokens > 0 || r.ThptPerGPU() > 0)
 	})
-	if len(all) < 2 {
+	if len(all) == 0 || len(all) == 1 && len(slos) == 0 {
 		return ""
 	}
 	rate, unit := (*Run).ThptPerGPU, "tok/s/GPU"

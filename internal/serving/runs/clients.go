@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"perigee/internal/kit/file"
+	"perigee/internal/serving"
 	"perigee/internal/serving/benchlog"
-	"perigee/internal/serving/laws"
 )
 
 // clientEndings are those of files in which clients of serving benchmarks leave what they measured.
@@ -62,7 +62,8 @@ func ofLevel(l *benchlog.Level, json bool) *Run {
 	r.InputLength, r.OutputLength = ratio(f.InputTokens, f.Completed), ratio(f.OutputTokens, f.Completed)
 	r.Requests, r.InputTokens, r.OutputTokens, r.TotalTokens = f.RequestRate, f.InputRate, f.OutputRate, f.TotalRate
 	if l.PerGPU {
-		r.Notes = append(r.Notes, "the rates of tokens are those of a GPU, of how many is not known: they are left out")
+		r.perGPU = l.Throughput
+		r.Notes = append(r.Notes, "the rates of tokens are those of a GPU, of how many is not known: those of all are left out")
 	}
 	for kind := range NTPOT {
 		if s, known := f.Latency[latencyNames[kind]]; known {
@@ -73,7 +74,7 @@ func ofLevel(l *benchlog.Level, json bool) *Run {
 }
 
 // statsOf are the statistics of a latency, in ms.
-func statsOf(l laws.Latency) Stats {
+func statsOf(l serving.Latency) Stats {
 	s := NoStats()
 	s[Mean], s[StdDev], s[Min], s[Max] = l.Mean, l.Std, l.Min, l.Max
 	for place, percent := range percents {

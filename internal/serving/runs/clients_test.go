@@ -7,37 +7,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-)
 
-// vllm writes what vllm bench serve saves of a level: requests of 1000 and 100 tokens, by a closed loop.
-func vllm(t *testing.T, folder string, concurrency int, tpot float64) {
-	t.Helper()
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	n := 10 * concurrency
-	ttft := 50 + float64(concurrency)
-	e2el := ttft + 99*tpot
-	duration := float64(n) / float64(concurrency) * e2el / 1000
-	latency := func(name string, ms float64) string {
-		return fmt.Sprintf(`"mean_%[1]s_ms": %[2]v, "median_%[1]s_ms": %[2]v, "std_%[1]s_ms": 0, "p99_%[1]s_ms": %[2]v`, name, ms)
-	}
-	text := fmt.Sprintf(`{"date": "20260101-000000", "backend": "vllm", "model_id": "m", "num_prompts": %d, "request_rate": "inf", "burstiness": 1.0,
-"max_concurrency": %d, "duration": %v, "completed": %d, "failed": 0, "total_input_tokens": %d, "total_output_tokens": %d,
-"request_throughput": %v, "output_throughput": %v, "total_token_throughput": %v, %s, %s, %s, %s}`, n, concurrency, duration, n, 1000*n, 100*n,
-		float64(n)/duration, float64(100*n)/duration, float64(1100*n)/duration, latency("ttft", ttft), latency("tpot", tpot),
-		latency("itl", tpot), latency("e2el", e2el))
-	if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("c%d.json", concurrency)), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
+	"perigee/internal/serving/runs/runstest"
+)
 
 // A folder of 21 files of vllm bench serve in three configurations is a sweep: the folder is the configuration.
 func TestClients(t *testing.T) {
 	dir := t.TempDir()
 	for i, name := range []string{"tp4", "1p1d", "2p1d"} {
 		for level := range 7 {
-			vllm(t, filepath.Join(dir, name), 1<<level, 10+float64(i))
+			runstest.VLLM(t, filepath.Join(dir, name, fmt.Sprintf("c%d.json", 1<<level)), 1<<level, 10+float64(i))
 		}
 	}
 	log := filepath.Join(dir, "tp4", "c1.log") // of the same run
@@ -99,14 +78,14 @@ func TestClients(t *testing.T) {
 // Files that are named are read, and what contradicts itself is kept off the front, as with reports.
 func TestNamedClients(t *testing.T) {
 	dir := t.TempDir()
-	vllm(t, dir, 4, 10)
 	path := filepath.Join(dir, "c4.json")
+	runstest.VLLM(t, path, 4, 10)
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	wrong := filepath.Join(dir, "wrong.json")
-	if err := os.WriteFile(wrong, []byte(strings.Replace(string(text), `"completed": 40`, `"completed": 4`, 1)), 0o600); err != nil {
+	if err := os.WriteFile(wrong, []byte(strings.Replace(string(text), `"completed":40`, `"completed":4`, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	in, err := Load([]string{path, wrong}, DefaultLoadOptions())

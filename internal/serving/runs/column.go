@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/kit/conf"
 	"perigee/internal/kit/expr"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/value"
 )
 
 // Column is one column of the table of runs.
@@ -275,7 +275,7 @@ func Find(name string) (*Column, error) {
 	if c := byName[strings.ToLower(name)]; c != nil {
 		return c, nil
 	}
-	meant := cmp.Or(conf.Suggestion(name, Names()), statisticsOf(name))
+	meant := cmp.Or(value.Suggestion(name, Names()), statisticsOf(name))
 	return nil, fault.New(fault.Usage, "there is no column %q%s", name, meant).
 		WithHint("perigee sweep columns lists them")
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"perigee/internal/kit/conf"
+	"perigee/internal/kit/value"
 )
 
 // reader takes values out of a document. Its first error stays; what is read
@@ -92,13 +93,13 @@ func (r *reader) number(v *conf.Value) float64 {
 
 // whole returns a whole number between least and a million, NaN for nil.
 func (r *reader) whole(v *conf.Value, least float64) float64 {
-	const most = 1e6
 	x := r.number(v)
 	if v == nil || r.err != nil {
 		return x
 	}
-	if !(x >= least && x <= most && x == math.Trunc(x)) {
-		r.fail(v.Errorf("wanted a whole number from %v to %v, got %s", least, most, shown(v)))
+	f := value.Whole(int64(least), 1e6)
+	if _, ok := f.Take(x); !ok {
+		r.fail(v.Errorf("wanted %s, got %s", f.Wanted(), shown(v)))
 	}
 	return x
 }
@@ -245,7 +246,7 @@ func (r *reader) oneOf(v *conf.Value, words ...string) string {
 	}
 	if v != nil {
 		r.fail(v.Errorf("wanted one of %s, got %s%s", strings.Join(words, ", "), shown(v),
-			conf.Suggestion(text, words)))
+			value.Suggestion(text, words)))
 	}
 	return ""
 }

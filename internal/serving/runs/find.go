@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,6 +57,39 @@ func (f *finder) add(path string) error {
 	return nil
 }
 
+// Holds reports whether a file, or one in a folder and those below it, is of a serving benchmark: a report of llm-d, or
+// what a client has written.
+func Holds(path string) bool {
+	for file := range benchmarks(path) {
+		return file != ""
+	}
+	return false
+}
+
+// Files lists the files of serving benchmarks below a path, as [Holds] knows them.
+func Files(path string) []string { return slices.Collect(benchmarks(path)) }
+
+// benchmarks goes over these files.
+func benchmarks(path string) iter.Seq[string] {
+	f := finder{seen: map[string]int{}}
+	err := f.add(path)
+	return func(yield func(string) bool) {
+		if err != nil {
+			return
+		}
+		for _, file := range f.sorted() {
+			is := isReport(file.path)
+			if !is && !(isResult(file.path) && HasResult(file.absolute)) {
+				list, err := clientRuns(file)
+				is = err == nil && len(list) > 0
+			}
+			if is && !yield(file.path) {
+				return
+			}
+		}
+	}
+}
+
 // walk looks for reports in a folder and those below it. Links are not followed.
 func (f *finder) walk(path, absolute string) error {
 	return filepath.WalkDir(absolute, func(at string, d fs.DirEntry, err error) error {
@@ -83,7 +117,7 @@ func (f *finder) walk(path, absolute string) error {
 		case isReport(name) && !d.Type().IsRegular():
 			file.err = fault.New(fault.Input, "%s: wanted a regular file, got a device, pipe or socket", file.path)
 			f.take(file)
-		case isReport(name), isResult(name) && d.Type().IsRegular() && hasResult(at):
+		case isReport(name), isResult(name) && d.Type().IsRegular() && HasResult(at):
 			f.take(file)
 		case mayBeOfClient(name) && d.Type().IsRegular():
 			file.open = true

@@ -3,6 +3,7 @@ package runs
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -116,6 +117,19 @@ func Scenarios(all []*Run, by ...*Column) []Scenario {
 		list[i].Index = i
 	}
 	return list
+}
+
+// likeLengths is by which factor the mean lengths of runs of one workload may differ.
+const likeLengths = 1.1
+
+// SameWork reports whether two runs served the same model the same work: as many tokens, but for what answers of
+// different lengths make of their means.
+func (r *Run) SameWork(o *Run) bool {
+	near := func(a, b float64) bool {
+		return math.IsNaN(a) && math.IsNaN(b) || max(a, b) <= likeLengths*min(a, b)
+	}
+	return r.Model == o.Model && r.GPU() == o.GPU() &&
+		near(r.InputLength, o.InputLength) && near(r.OutputLength, o.OutputLength)
 }
 
 // Configuration is a setup of engines whose load was swept, with its runs in

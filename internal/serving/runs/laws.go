@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/serving/laws"
+	"perigee/internal/serving"
 )
 
 // Doubts says which runs are kept off a Pareto front, on which one that measured nothing would often be alone.
@@ -72,11 +72,11 @@ func known0(x float64) float64 {
 // figures are what the laws are held against. Not every duration is that of the requests: inference-perf gives that of
 // sending, GuideLLM may leave out a warm-up, and 0.2 has that of the whole harness, but of InferenceMAX. TPOT is the
 // time per token after the first only with vLLM's benchmark and InferenceMAX; others count the first one, or chunks.
-func (r *Run) figures() laws.Figures {
+func (r *Run) figures() serving.Run {
 	if r.level != nil {
 		return r.level.Figures()
 	}
-	f := laws.Unknown()
+	f := serving.Unknown()
 	f.Source = "report"
 	f.Concurrency, f.Requests, f.Completed, f.Failed = r.Concurrency, r.sent(), r.Answered(), r.Failures
 	vllm := r.Harness == "vllm-benchmark" || r.Harness == "inferencemax"
@@ -95,12 +95,12 @@ func (r *Run) figures() laws.Figures {
 		for place, percent := range percents {
 			percentiles[percent] = s[place]
 		}
-		f.Latency[latencyNames[l]] = laws.Latency{Mean: s[Mean], Min: s[Min], Max: s[Max], Percentiles: percentiles,
+		f.Latency[latencyNames[l]] = serving.Latency{Mean: s[Mean], Min: s[Min], Max: s[Max], Percentiles: percentiles,
 			Std: s[StdDev]}
 	}
 	if r.Harness == "aiperf" { // the mean of each request, as others define TPOT
-		f.Latency[laws.TPOT] = f.Latency[laws.ITL]
-		delete(f.Latency, laws.ITL)
+		f.Latency[serving.TPOT] = f.Latency[serving.ITL]
+		delete(f.Latency, serving.ITL)
 	}
 	return f
 }

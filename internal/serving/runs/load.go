@@ -130,7 +130,7 @@ func open(f found) (list []*Run, err error) {
 	if f.err != nil {
 		return nil, f.err
 	}
-	if isResult(f.path) && hasResult(f.absolute) {
+	if isResult(f.path) && HasResult(f.absolute) {
 		return resultRuns(f)
 	}
 	if !isReport(f.path) {

@@ -23,9 +23,9 @@ func isResult(name string) bool {
 		strings.HasSuffix(base, ".json.zst")
 }
 
-// hasResult reports whether a file begins like a result of perigee. Results are
+// HasResult reports whether a file begins like a result of perigee. Results are
 // the only files that are known by their content: their names are free.
-func hasResult(path string) bool {
+func HasResult(path string) bool {
 	file, err := os.Open(path)
 	if err != nil {
 		return false

@@ -129,6 +129,8 @@ type Run struct {
 	// Per second.
 	Requests, InputTokens, OutputTokens, TotalTokens float64
 
+	perGPU float64 // output tokens per second and GPU, where a client gives that alone
+
 	Latency [Latencies]Stats // ms or ms per token
 
 	Workload Workload
@@ -159,7 +161,7 @@ func New(file string) *Run {
 		File: file, Duration: nan, Rate: nan, Completed: nan, Failures: nan, Unended: nan, Concurrency: nan,
 		InputLength: nan, OutputLength: nan, ISL: nan, OSL: nan,
 		Requests: nan, InputTokens: nan, OutputTokens: nan, TotalTokens: nan,
-		TransferMS: nan, TransferBytes: nan, Workload: unknownWorkload(), Scorers: unknownScorers(),
+		perGPU: nan, TransferMS: nan, TransferBytes: nan, Workload: unknownWorkload(), Scorers: unknownScorers(),
 	}
 	for i := range r.Latency {
 		r.Latency[i] = NoStats()
@@ -313,7 +315,12 @@ func leadingDigits(s string) string {
 }
 
 // ThptPerGPU is output tokens per second and GPU.
-func (r *Run) ThptPerGPU() float64 { return ratio(r.OutputTokens, r.NumGPUs()) }
+func (r *Run) ThptPerGPU() float64 {
+	if !math.IsNaN(r.perGPU) {
+		return r.perGPU
+	}
+	return ratio(r.OutputTokens, r.NumGPUs())
+}
 
 // ThptPerUser is output tokens per second and concurrent request. It is unknown
 // where the concurrency is, or is infinite.

@@ -1,8 +1,12 @@
 package runs
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"perigee/internal/kit/expr"
 )
@@ -11,20 +15,61 @@ import (
 type SLO struct {
 	Column *Column
 	expr.Bound
+	asked    string  // as it was written, where that names no column
+	quantity Latency // that asked names instead
 }
 
-// ParseSLO reads COLUMN OP NUMBER. Errors are of the kind Usage.
+// ParseSLO reads COLUMN OP NUMBER, or a latency without a statistic in place of the column: TTFT<=500ms. A time alone,
+// such as 20s, is that of whole requests. [Settle] finds the columns of both. Errors are of the kind Usage.
 func ParseSLO(text string) (SLO, error) {
-	s := expr.Scan("SLO", text, "for example: --slo 'P90_TTFT_ms<=500'")
+	if _, err := time.ParseDuration(text); err == nil && !strings.HasSuffix(text, "0") { // which alone has no unit
+		o, err := ParseSLO(latencyNames[E2EL] + "<=" + text)
+		o.asked = text
+		return o, err
+	}
+	s := expr.Scan("SLO", text, "for example: --slo 'P90_TTFT_ms<=500', or --slo 'TTFT<=500ms'")
 	at := s.Next()
-	column, err := FindNumber(s.Word("a column, one of <= < >= >, and a number"))
-	if err != nil {
+	word := s.Word("a column, one of <= < >= >, and a number")
+	var o SLO
+	for l, name := range latencyNames {
+		if strings.EqualFold(strings.TrimSuffix(strings.ToLower(word), "_ms"), name) {
+			o.asked, o.quantity, word = text, Latency(l), statisticNames[Mean]+"_"+name+"_ms"
+		}
+	}
+	var err error
+	if o.Column, err = FindNumber(word); err != nil {
 		s.Wrong(at, "%w", err)
 		return SLO{}, s.Err()
 	}
-	bound := s.Bound(column.Unit, expr.Bounds[:4]...)
-	s.EndOfBound(column.Unit, "the end")
-	return SLO{column, bound}, s.Err()
+	o.Bound = s.Bound(o.Column.Unit, expr.Bounds[:4]...)
+	s.EndOfBound(o.Column.Unit, "the end")
+	return o, s.Err()
+}
+
+// tails are the statistics by which a latency without one is taken, the first that all runs with this latency have.
+var tails = []Statistic{P90, P95, P99, P50, Mean}
+
+// Settle finds the columns of SLOs on latencies without a statistic, and says which they are.
+func Settle(slos []SLO, all []*Run) (notes []string) {
+	for i := range slos {
+		o := &slos[i]
+		if o.asked == "" {
+			continue
+		}
+		for _, s := range tails {
+			lacks := func(r *Run) bool {
+				l := r.Latency[o.quantity]
+				return math.IsNaN(l[s]) && slices.ContainsFunc(l[:], func(x float64) bool { return !math.IsNaN(x) })
+			}
+			if s == Mean || !slices.ContainsFunc(all, lacks) {
+				o.Column = byName[strings.ToLower(statisticNames[s]+"_"+latencyNames[o.quantity]+"_ms")]
+				break
+			}
+		}
+		notes = append(notes, fmt.Sprintf("--slo %s is %s: of this latency the runs have %s", o.asked, o,
+			strings.TrimSuffix(o.Column.Name, "_"+latencyNames[o.quantity]+"_ms")))
+	}
+	return notes
 }
 
 // ParseSLOs reads a list of them. The first that is wrong is the error.

@@ -28,6 +28,31 @@ func TestParseAndKeep(t *testing.T) {
 	}
 }
 
+// A latency without a statistic, and a time alone, are bounds on the tail that the runs have.
+func TestSettle(t *testing.T) {
+	llmd, vllm, none := New("llmd"), New("vllm"), New("none")
+	for _, r := range []*Run{llmd, vllm} {
+		r.Latency[TTFT][P99], r.Latency[TTFT][Mean] = 500, 200
+		r.Latency[E2EL][Mean] = 900
+	}
+	llmd.Latency[TTFT][P90] = 400
+	for text, want := range map[string][2]string{
+		"TTFT<=500ms": {"P90_TTFT_ms<=500", "P99_TTFT_ms<=500"}, "ttft_ms < 0.5s": {"P90_TTFT_ms<500", "P99_TTFT_ms<500"},
+		"20s": {"Mean_E2EL_ms<=20000", "Mean_E2EL_ms<=20000"}, "P50_TTFT_ms<=1": {"P50_TTFT_ms<=1", "P50_TTFT_ms<=1"},
+	} {
+		for i, all := range [][]*Run{{llmd, none}, {llmd, vllm}} {
+			slos, err := ParseSLOs([]string{text})
+			if err != nil {
+				t.Fatal(err)
+			}
+			notes := Settle(slos, all)
+			if got := slos[0].String(); got != want[i] || (len(notes) == 0) != (text == want[i]) {
+				t.Errorf("%s: %s, want %s; %q", text, got, want[i], notes)
+			}
+		}
+	}
+}
+
 func TestMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		"P90_TTFT_ms":         `SLO "P90_TTFT_ms": wanted <, <=, > or >= at character 12, got the end`,

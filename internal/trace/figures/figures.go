@@ -172,6 +172,7 @@ type Load struct {
 	Miss         *Offered     `json:"miss_only,omitempty"` // without what an infinite prefix cache has
 	Windows      []ByteWindow `json:"windows,omitempty"`   // of all prompts
 	MaxTick      int64        `json:"max_tick_bytes,omitempty"`
+	Fit          *Fit         `json:"line_fit,omitempty"`
 }
 
 // Offered are bytes, and those per second of the span in GB, 10^9 bytes.

@@ -43,6 +43,9 @@ func offered(requests []trace.Request, hits []int64, ticks grid.Grid, o Options)
 		gb := float64(w.Tokens) / 1e9
 		l.Windows = append(l.Windows, ByteWindow{w.LengthS, w.StartS, w.Tokens, gb / w.LengthS, w.PeakToMean})
 	}
+	if o.Link != nil {
+		l.Fit = fit(sized, o.Link)
+	}
 	if ticks.Period > 0 {
 		l.MaxTick = slices.Max(sums(sized, ticks.Tick, input))
 	}

@@ -19,6 +19,7 @@ type Options struct {
 	To    *time.Duration // requests after it are left out; nil: none
 	Cache *model.Cache   // of the model whose load is asked for; nil: none
 	Move  model.Move     // between which ranks it moves
+	Link  *Link          // over which; nil: none is given
 	Model string         // what the model is called; empty: as its file has it
 }
 
@@ -240,21 +241,29 @@ func edge(half int) int64 {
 // windowLengths are those of [Figures.Windows], of which a trace has those that are not longer than its span.
 var windowLengths = []time.Duration{100 * time.Millisecond, time.Second, 10 * time.Second, time.Minute}
 
-// windows finds the busiest ones, of those lengths that the trace has.
-func windows(requests []trace.Request) (list []Window) {
+// window is the busiest of a length, with what each one has that has anything.
+type window struct {
+	Window
+	sums []int64
+}
+
+// windowsOf adds up windows of those lengths that the trace has.
+func windowsOf(requests []trace.Request) (list []window) {
 	span := requests[len(requests)-1].At
 	for _, length := range windowLengths {
 		if span < length {
 			break
 		}
+		w := window{Window: Window{LengthS: seconds(length)}}
 		var all, sum int64
-		at, w := time.Duration(0), Window{LengthS: seconds(length)}
+		at := time.Duration(-1)
 		for _, r := range requests {
 			if i := r.At / length; i != at {
-				at, sum = i, 0
+				at, sum, w.sums = i, 0, append(w.sums, 0)
 			}
 			sum += r.Input
 			all += r.Input
+			w.sums[len(w.sums)-1] = sum
 			if sum > w.Tokens {
 				w.Tokens, w.StartS = sum, seconds(at*length)
 			}
@@ -263,6 +272,14 @@ func windows(requests []trace.Request) (list []Window) {
 			w.PeakToMean = float64(w.Tokens) / (float64(all) / seconds(span) * w.LengthS)
 		}
 		list = append(list, w)
+	}
+	return list
+}
+
+// windows are the busiest ones.
+func windows(requests []trace.Request) (list []Window) {
+	for _, w := range windowsOf(requests) {
+		list = append(list, w.Window)
 	}
 	return list
 }

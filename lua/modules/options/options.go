@@ -12,8 +12,8 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/value"
 	"perigee/lua/modules"
 	"perigee/lua/option"
 	"perigee/lua/vm"
@@ -61,7 +61,7 @@ func words(L *glua.LState) (int, error) {
 		word = strings.TrimSpace(word)
 		if !slices.Contains(known, word) {
 			return 0, fault.New(fault.Usage, "--%s: wanted one of %s, got %q%s", name, strings.Join(known, ", "), word,
-				conf.Suggestion(word, known)).WithHint("several have commas between them")
+				value.Suggestion(word, known)).WithHint("several have commas between them")
 		}
 		list.Append(glua.LString(word))
 	}

@@ -19,10 +19,11 @@ import (
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/file"
 	"perigee/internal/serving/benchlog"
+	"perigee/internal/serving/judge"
 )
 
 // CSVName is the file of an output folder that collects figures.
-const CSVName = "perf_script_test_results.csv"
+const CSVName = judge.FiguresName
 
 // columns are those of TensorRT-LLM's performance tests.
 var columns = []string{

@@ -1,4 +1,4 @@
-package laws
+package serving
 
 import (
 	"math"
@@ -130,7 +130,7 @@ func peak(list []request) (most float64) {
 }
 
 // figures works figures out of requests as clients do.
-func figures(r *rand.Rand, list []request, l load, duration float64) Figures {
+func figures(r *rand.Rand, list []request, l load, duration float64) Run {
 	f := Unknown()
 	f.Exact, f.Closed = r.IntN(2) == 0, l.closed()
 	if l.concurrency > 0 {
@@ -205,14 +205,14 @@ func summary(r *rand.Rand, values []float64) Latency {
 }
 
 // change gives every figure to do, which returns what takes its place.
-func change(f Figures, do func(float64) float64) Figures {
+func change(f Run, do func(float64) float64) Run {
 	for _, x := range []*float64{&f.Duration, &f.RequestRate, &f.InputRate, &f.OutputRate, &f.TotalRate} {
 		*x = do(*x)
 	}
 	return changeLatency(f, do)
 }
 
-func changeLatency(f Figures, do func(float64) float64) Figures {
+func changeLatency(f Run, do func(float64) float64) Run {
 	latency := map[string]Latency{}
 	for _, q := range quantities {
 		l := f.Latency[q]

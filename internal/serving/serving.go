@@ -1,8 +1,8 @@
-// Package laws checks the figures of a serving benchmark against each other. A benchmark that measured nothing gives
-// itself away: a first token after 0 ms, more requests in flight than were allowed, tokens that no text holds. A law
-// refuses what cannot be, never what is unusual, and its tolerance is wider than rounding and the ways in which
-// clients count. The manual of `perigee disagg` lists all laws.
-package laws
+// Package serving has what any client says of a run of a serving benchmark, [Run], and the laws between these figures. A
+// benchmark that measured nothing gives itself away: a first token after 0 ms, more requests in flight than were allowed,
+// tokens that no text holds. A law refuses what cannot be, never what is unusual, and its tolerance is wider than
+// rounding and the ways in which clients count. The manual of `perigee disagg` lists all laws.
+package serving
 
 import (
 	"math"
@@ -27,8 +27,8 @@ type Latency struct {
 	Std            float64             // standard deviation; 0 stands for one that is not given, too
 }
 
-// Figures holds what a client says of one run or one level. NaN stands for a figure that it did not give.
-type Figures struct {
+// Run holds what a client says of one run or one level. NaN stands for a figure that it did not give.
+type Run struct {
 	Concurrency float64 // bound of requests at the same time
 	InFlight    float64 // mean number of requests at the same time
 	Peak        float64 // most requests at the same time
@@ -72,9 +72,9 @@ type NoNumber struct {
 }
 
 // Unknown returns figures of which none is given.
-func Unknown() Figures {
+func Unknown() Run {
 	nan := math.NaN()
-	return Figures{
+	return Run{
 		Concurrency: nan, InFlight: nan, Peak: nan,
 		Requests: nan, Completed: nan, Failed: nan, Duration: nan, InputTokens: nan,
 		OutputTokens: nan, Retokenized: nan, AskedOutput: nan, LongestOutput: nan, RequestRate: nan, InputRate: nan,
@@ -109,7 +109,7 @@ const (
 
 // Check returns the laws that figures break, in a fixed order. It refuses the impossible, not the unusual. Figures
 // that are no finite numbers are taken as not given, but for NoNumbers.
-func (f Figures) Check() []Violation {
+func (f Run) Check() []Violation {
 	c := f.checker()
 	c.signs()
 	c.counts()
@@ -140,7 +140,7 @@ func (f Figures) Check() []Violation {
 }
 
 // Unusual returns what is possible and seldom, and is worth a warning where the figures keep the same law.
-func (f Figures) Unusual() []Violation {
+func (f Run) Unusual() []Violation {
 	c := f.checker()
 	if c.rates(); len(c.found) == 0 { // the duration is believed
 		c.mostlyIdle()
@@ -151,7 +151,7 @@ func (f Figures) Unusual() []Violation {
 }
 
 // checker returns the figures with what follows from them.
-func (f Figures) checker() *checker {
+func (f Run) checker() *checker {
 	if !given(f.Completed) {
 		f.Completed = f.Requests
 		if f.Failed > 0 {
@@ -167,5 +167,5 @@ func (f Figures) checker() *checker {
 		latency[q] = l
 	}
 	f.Latency = latency
-	return &checker{Figures: f, ms: f.roundingMS(), rate: f.roundingRate(), osl: f.OutputTokens / f.Completed}
+	return &checker{Run: f, ms: f.roundingMS(), rate: f.roundingRate(), osl: f.OutputTokens / f.Completed}
 }

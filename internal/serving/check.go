@@ -1,4 +1,4 @@
-package laws
+package serving
 
 import (
 	"fmt"
@@ -29,7 +29,7 @@ const (
 
 // checker holds the state of Check.
 type checker struct {
-	Figures
+	Run
 	ms, rate float64 // half a unit of the last digit of latencies, and of rates and the duration
 	osl      float64 // mean output length
 	found    []Violation
@@ -53,7 +53,7 @@ func half(figures []float64) float64 {
 	return math.Pow(10, -float64(digits)) / 2
 }
 
-func (f Figures) roundingMS() float64 {
+func (f Run) roundingMS() float64 {
 	var all []float64
 	for _, l := range f.Latency {
 		all = append(all, l.Mean, l.Min, l.Max)
@@ -62,7 +62,7 @@ func (f Figures) roundingMS() float64 {
 	return half(all)
 }
 
-func (f Figures) roundingRate() float64 {
+func (f Run) roundingRate() float64 {
 	return half([]float64{f.Duration, f.RequestRate, f.InputRate, f.OutputRate, f.TotalRate})
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"perigee/internal/kit/cli"
+	"perigee/internal/kit/must"
 )
 
 // The help leaves out what a command warns of as without effect whatever else is given, and nothing else; all of it is
@@ -17,9 +18,7 @@ func TestQuiet(t *testing.T) {
 		Kvbench Cmd `cmd:""`
 	}
 	k, err := cli.Parser(&grammar, Quiet())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	const idle = "benchmark_group device_list enable_pt enable_vmm mode progress_threads runtime_type worker_type"
 	const sizes = "max_batch_size max_block_size start_batch_size start_block_size"
 	for command, want := range map[string]string{"plan": sizes, "profile": idle + " " + sizes, "nixlbench": idle, "kvcache": ""} {

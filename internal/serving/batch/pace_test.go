@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/slurm"
 )
 
@@ -25,9 +26,7 @@ func TestIntentOfSlowSlurm(t *testing.T) {
 			late = 3 * time.Second
 			comment := newComment()
 			for _, e := range []Event{{Event: began}, {Event: submitting, Task: "case0", Comment: comment}} {
-				if err := m.Ledger.Add(e); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, m.Ledger.Add(e))
 				m.Ledger.events[len(m.Ledger.events)-1].Time = time.Now().Add(-time.Hour)
 			}
 			dir := fake(t, slowly(comment))
@@ -52,9 +51,7 @@ func TestCancelDoesNotWait(t *testing.T) {
 	comment := newComment()
 	for _, e := range []Event{{Event: began}, {Event: submitting, Task: "case0", Comment: comment}, {Event: submitted, Task: "case0", Job: "77"},
 		{Event: submitting, Task: "case1", Comment: newComment()}} {
-		if err := m.Ledger.Add(e); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.Ledger.Add(e))
 	}
 	dir := fake(t, `sleep 0.2; echo "77|RUNNING|node1|N/A|N/A|`+comment+`|None|/x/job.sh"`)
 	said := 0
@@ -74,9 +71,7 @@ func TestSubmittedToSlowSlurm(t *testing.T) {
 	dir := fake(t, slowly(`$(sed -n 's/^sbatch .*--comment=\([^ ]*\).*/\1/p' calls)`))
 	touch(t, filepath.Join(dir, "over"))
 	taken := "#!/bin/bash\necho \"sbatch $*\" >> " + dir + "/calls\nexit 1\n"
-	if err := os.WriteFile(filepath.Join(dir, "sbatch"), []byte(taken), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "sbatch"), []byte(taken), 0o755))
 	m := manager(t, t.TempDir())
 	late = 3 * time.Second
 	if err := m.Run(t.Context(), list); err != nil || list[0].Err != nil || list[0].Job.ID != "77" {

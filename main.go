@@ -25,7 +25,7 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
-	"perigee/internal/kit/table"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/kit/value"
 	"perigee/internal/kit/version"
 	"perigee/lua"
@@ -123,7 +123,7 @@ func grammar(args []string) any {
 // execute is main for a given command line. It returns the exit code, whose
 // meanings stand in package fault.
 func execute(args []string, streams cli.Streams) int {
-	out := &cli.Output{W: streams.Out}
+	out := &cli.Output{W: streams.Out, Columns: streams.Env("COLUMNS")}
 	streams.Out = out
 	exit := -1
 	k, err := cli.Parser(grammar(args), kong.Name("perigee"), kong.Writers(streams.Out, streams.Err),
@@ -142,10 +142,8 @@ func execute(args []string, streams cli.Streams) int {
 	case args[0] == "help": // perigee help run, as other programs have it
 		args = append(slices.Clone(args[1:]), "--help")
 	}
-	switch args[0] {
-	case "sweep":
-		args = sweep.JoinSort(args)
-	case "kvbench":
+	args = cli.JoinSort(args)
+	if args[0] == "kvbench" {
 		args = kvbench.JoinBooleans(args)
 	}
 	ctx, err := k.Parse(args)
@@ -239,9 +237,9 @@ type scenariosCmd struct{ cli.Format }
 
 // Run lists the shipped scenarios. What each does stands in its script, so that the scripts are loaded.
 func (c scenariosCmd) Run(streams cli.Streams) error {
-	var t table.Table
-	t.AddColumn("Scenario", table.Left, "%s")
-	t.AddColumn("What it does", table.Left, "%s")
+	var t sheet.Sheet
+	t.AddColumn("Scenario", sheet.Left, "%s")
+	t.AddColumn("What it does", sheet.Left, "%s")
 	for _, name := range scenarios.Names() {
 		file, source, _ := scenarios.Source(name)
 		r, err := lua.Load(file, source, io.Discard)

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/kit/must"
@@ -35,6 +37,22 @@ func commandsWith(t *testing.T, dir string, words ...string) (list []string) {
 		}
 	}
 	return list
+}
+
+// checkFits checks that no line of a command's text is wider than the terminal, unless it is one word.
+func checkFits(t *testing.T, dir string, words []string) {
+	if words[0] == "disagg" && words[1] != "list" && words[1] != "parse" {
+		return // one line for each problem, which begins with its file
+	}
+	for _, columns := range []int{80, 120} {
+		o := harness.Start(t, harness.Command{Dir: dir, Args: words, Env: []string{fmt.Sprint("COLUMNS=", columns)}}).Wait()
+		for line := range strings.Lines(o.Stdout) {
+			if utf8.RuneCountInString(strings.TrimSpace(line)) > columns && len(strings.Fields(line)) > 2 {
+				t.Errorf("perigee %s, in %d columns: %s", strings.Join(words, " "), columns, line)
+				break
+			}
+		}
+	}
 }
 
 // Every command with --format json prints one JSON document on standard output, and nothing else there.
@@ -95,6 +113,7 @@ func TestEveryFormatIsJSON(t *testing.T) {
 		} else if _, err := d.Token(); err != io.EOF {
 			t.Errorf("perigee %s prints more than a document:\n%s", name, o.Stdout)
 		}
+		checkFits(t, dir, append(strings.Fields(name), args...))
 	}
 	if len(runs) > 0 {
 		t.Errorf("not found in the help: %q", slices.Sorted(maps.Keys(runs)))

@@ -9,7 +9,7 @@ import (
 	"perigee/internal/figures/metric"
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
-	"perigee/internal/kit/table"
+	"perigee/internal/kit/sheet"
 )
 
 // Sampled is called when the result has new samples. If a threshold that says abort is violated, Aborting says so, and
@@ -80,11 +80,11 @@ func (e *Experiment) judge() {
 
 // printThresholds writes a table of what judge has found.
 func (e *Experiment) printThresholds() error {
-	var t table.Table
-	t.AddColumn("Threshold", table.Left, "%s")
-	t.AddColumn("Value", table.Right, "%s")
-	t.AddColumn("Samples", table.Right, "%d")
-	t.AddColumn("Verdict", table.Left, "%s")
+	var t sheet.Sheet
+	t.AddColumn("Threshold", sheet.Left, "%s")
+	t.AddColumn("Value", sheet.Right, "%s")
+	t.AddColumn("Samples", sheet.Right, "%d")
+	t.AddColumn("Verdict", sheet.Left, "%s")
 	for _, r := range e.Doc.Thresholds {
 		var value any
 		verdict := "violated"

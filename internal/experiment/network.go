@@ -121,8 +121,8 @@ func (e *Experiment) observeNetwork() error {
 	if err != nil || e.Doc == nil {
 		return err
 	}
-	if texts := e.Doc.Congestion(); len(texts) > 0 {
-		io.WriteString(e.Out, Comment("network: "+strings.Join(texts, "; ")+" (all traffic of the hosts counts)"))
+	if text := e.Doc.NetworkText(); text != "" {
+		io.WriteString(e.Out, Comment("network: "+text))
 	}
 	return nil
 }

@@ -271,3 +271,29 @@ func (d *Document) smallestGPUBlock() int64 {
 	}
 	return least
 }
+
+// Observed are the sentences that a run prints of what it saw beside the times, but for the path of the bytes: three
+// accounts of them, congestion, the line and the ceiling.
+func (d *Document) Observed() (list []string) {
+	add := func(name, text string) {
+		if text != "" {
+			list = append(list, name+": "+text)
+		}
+	}
+	if d.Accounts != nil && d.Accounts.Speaks() {
+		add("accounts", d.Accounts.String())
+	}
+	add("network", d.NetworkText())
+	add("ceiling", d.CeilingText())
+	add("line", d.LineText())
+	return list
+}
+
+// NetworkText is what counters say of congestion, in one line.
+func (d *Document) NetworkText() string {
+	texts := d.Congestion()
+	if len(texts) == 0 {
+		return ""
+	}
+	return strings.Join(texts, "; ") + " (all traffic of the hosts counts)"
+}

@@ -10,14 +10,14 @@ var floors = []string{
 	internal/kit/secret internal/kit/size internal/kit/slurm internal/kit/stats internal/kit/version
 	internal/rules internal/serving internal/serving/runs/runstest internal/trace/blockcache internal/trace/grid
 	internal/traffic nixl/device/devicetest spmd/boot/pmix spmd/spmdtest spmd/wire`,
-	`internal/kit/fault internal/kit/page internal/kit/table internal/kit/value internal/serving/benchlog
+	`internal/kit/fault internal/kit/page internal/kit/value internal/serving/benchlog
 	internal/traffic/series nixl spmd/host`,
 	`internal/kit/expr internal/kit/file internal/kit/must internal/traffic/cpuwait internal/traffic/overlap
 	nixl/internal/kernel spmd/boot/watch`,
 	`internal/kit/cli internal/kit/conf internal/kit/junit internal/model/parity internal/traffic/matrix
 	lua/pattern nixl/device nixl/nixltest scenarios spmd/boot`,
-	`internal/ep/moe internal/model internal/result internal/serving/config internal/trace internal/traffic/load
-	lua/vm nixl/capi nixl/shm spmd spmd/launch`,
+	`internal/ep/moe internal/kit/sheet internal/model internal/result internal/serving/config internal/trace
+	internal/traffic/load lua/vm nixl/capi nixl/shm spmd spmd/launch`,
 	`internal/dashboard internal/figures/contention internal/replay internal/result/resulttest
 	internal/serving/probe internal/serving/runs internal/trace/figures internal/traffic/session
 	internal/traffic/traffictest lua/option nixl/engines tools/doctor tools/matgen`,

@@ -87,7 +87,7 @@ func TestBeside(t *testing.T) {
 	if err := r.WriteJSON(&js, nil); err != nil {
 		t.Fatal(err)
 	}
-	path, figure := strings.Index(text.String(), "# note: the path of WRITE"), strings.Index(text.String(), "geometric")
+	path, figure := strings.Index(text.String(), "# the path of WRITE"), strings.Index(text.String(), "geometric")
 	if path < 0 || figure >= 0 && figure < path || text.String() != plaintext.Text(text.String()) ||
 		!strings.Contains(text.String(), "# retransmitted TCP segments: OLD 0, NEW 2150\n") {
 		t.Errorf("%s", text.String())

@@ -2,7 +2,6 @@ package compare
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,17 +10,15 @@ import (
 	"strings"
 
 	"perigee/internal/kit/cli"
-	"perigee/internal/kit/fault"
 	"perigee/internal/kit/plaintext"
-	"perigee/internal/kit/table"
-	"perigee/internal/kit/value"
+	"perigee/internal/kit/sheet"
 )
 
 // column is something that can be said of a row. Its key names it in CSV and JSON, and for
 // --columns and --sort.
 type column struct {
 	key, header string
-	align       table.Align
+	align       sheet.Align
 	format      string            // of the text
 	value       func(row Row) any // for programs
 	text        func(row Row) any // instead of value, for people
@@ -57,17 +54,17 @@ func percent(v float64) any {
 }
 
 var columns = []column{
-	{key: "metric", header: "Metric", align: table.Left, format: "%s", value: func(r Row) any { return r.Metric }},
+	{key: "metric", header: "Metric", align: sheet.Left, format: "%s", value: func(r Row) any { return r.Metric }},
 	{key: "pattern", header: "Pattern", format: "%d", value: func(r Row) any { return rank(r.Pattern) }},
-	{key: "name", header: "Name", align: table.Left, format: "%s", value: func(r Row) any { return r.Name }},
-	{key: "phase", header: "Phase", align: table.Left, format: "%s", value: func(r Row) any { return r.Phase }},
+	{key: "name", header: "Name", align: sheet.Left, format: "%s", value: func(r Row) any { return r.Name }},
+	{key: "phase", header: "Phase", align: sheet.Left, format: "%s", value: func(r Row) any { return r.Phase }},
 	{key: "sender", header: "From", format: "%d", value: func(r Row) any { return rank(r.Sender) }},
 	{key: "receiver", header: "To", format: "%d", value: func(r Row) any { return rank(r.Receiver) }},
 	{key: "block", header: "Block (B)", format: "%d", value: func(r Row) any { return positive(r.Block) }},
 	{key: "batch", header: "Batch", format: "%d", value: func(r Row) any { return positive(r.Batch) }},
 	{key: "old_n", header: "Old N", format: "%d", value: func(r Row) any { return r.OldN }},
 	{key: "new_n", header: "New N", format: "%d", value: func(r Row) any { return r.NewN }},
-	{key: "unit", header: "Unit", align: table.Left, format: "%s", value: func(r Row) any { return r.unit() }},
+	{key: "unit", header: "Unit", align: sheet.Left, format: "%s", value: func(r Row) any { return r.unit() }},
 	{key: "old", header: "Old", format: "%s", value: func(r Row) any { return number(r.Old) },
 		text: func(r Row) any { return r.amount(r.Old) }},
 	{key: "new", header: "New", format: "%s", value: func(r Row) any { return number(r.New) },
@@ -83,8 +80,8 @@ var columns = []column{
 	{key: "p", header: "p", format: "%.3g", value: func(r Row) any { return number(r.P) }},
 	{key: "q", header: "q", format: "%.3g", value: func(r Row) any { return number(r.Q) }},
 	{key: "rank_p", header: "Rank p", format: "%.3g", value: func(r Row) any { return number(r.RankP) }},
-	{key: "verdict", header: "Verdict", align: table.Left, format: "%s", value: func(r Row) any { return r.Verdict }},
-	{key: "warning", header: "Warning", align: table.Left, format: "%s", value: func(r Row) any { return r.Warning }},
+	{key: "verdict", header: "Verdict", align: sheet.Left, format: "%s", value: func(r Row) any { return r.Verdict }},
+	{key: "warning", header: "Warning", align: sheet.Left, format: "%s", value: func(r Row) any { return r.Warning }},
 }
 
 // Columns are the names that --columns and --sort take.
@@ -98,29 +95,24 @@ func keys(list []column) []string {
 	return names
 }
 
-func find(flag, name string) (column, error) {
+func find(flag, name string) (*column, error) {
 	i := slices.IndexFunc(columns, func(c column) bool { return c.key == name })
 	if i < 0 {
-		return column{}, fault.New(fault.Usage, "%s: there is no column %q%s", flag, name,
-			value.Suggestion(name, Columns())).
-			WithHint("columns are %s", strings.Join(Columns(), ", "))
+		return nil, sheet.NoColumn(flag, name, Columns())
 	}
-	return columns[i], nil
+	return &columns[i], nil
 }
 
 // chosen returns the columns that are wanted: those of a list, or all that say something
 // about any row.
 func chosen(list []string, rows []Row, person bool) ([]column, error) {
+	picked, err := sheet.Pick("--columns", list, find)
+	if err != nil {
+		return nil, err
+	}
 	var out []column
-	for _, name := range list {
-		c, err := find("--columns", strings.TrimSpace(name))
-		if err != nil {
-			return nil, err
-		}
-		if slices.ContainsFunc(out, func(o column) bool { return o.key == c.key }) {
-			return nil, fault.New(fault.Usage, "--columns: %s is there twice", c.key)
-		}
-		out = append(out, c)
+	for _, c := range picked {
+		out = append(out, *c)
 	}
 	switch {
 	case len(out) > 0:
@@ -145,16 +137,7 @@ func Sort(rows []Row, by string) error {
 	if err != nil {
 		return err
 	}
-	slices.SortStableFunc(rows, func(a, b Row) int {
-		v, w := c.value(a), c.value(b)
-		switch {
-		case v == nil || w == nil:
-			return cmp.Compare(b2i(v == nil), b2i(w == nil))
-		case down:
-			return order(w, v)
-		}
-		return order(v, w)
-	})
+	sheet.SortBy(rows, c.value, down)
 	return nil
 }
 
@@ -165,21 +148,9 @@ func b2i(b bool) int {
 	return 0
 }
 
-func order(v, w any) int {
-	switch v := v.(type) {
-	case int:
-		return cmp.Compare(v, w.(int))
-	case int64:
-		return cmp.Compare(v, w.(int64))
-	case float64:
-		return cmp.Compare(v, w.(float64))
-	}
-	return cmp.Compare(fmt.Sprint(v), fmt.Sprint(w))
-}
-
 // tableOf makes a table of rows.
-func tableOf(rows []Row, list []column, person bool) *table.Table {
-	var t table.Table
+func tableOf(rows []Row, list []column, person bool) *sheet.Sheet {
+	var t sheet.Sheet
 	for _, c := range list {
 		if person {
 			t.AddColumn(c.header, c.align, c.format)
@@ -311,9 +282,8 @@ func (r *Report) counts() string {
 
 // head says what is compared, the verdict, and how it came about.
 func (r *Report) head(w io.Writer) {
-	fmt.Fprintln(w, "#", plaintext.Escape(r.Headline))
-	for _, text := range r.Paths {
-		fmt.Fprintln(w, "# note:", plaintext.Escape(text))
+	for _, text := range append(slices.Clone(r.Paths), r.Headline) { // another path is why, whatever the times say
+		fmt.Fprintln(w, "#", plaintext.Escape(text))
 	}
 	if effect := r.Effect(); effect != "" {
 		fmt.Fprintf(w, "# %s. %s\n", r.Verdict(), plaintext.Escape(effect))
@@ -344,7 +314,7 @@ func (r *Report) WriteCSV(w io.Writer, list []string) error {
 		return err
 	}
 	// A table would hold the cells of very many rows.
-	return table.WriteCSV(w, keys(cols), func(yield func([]any) bool) {
+	return sheet.WriteCSV(w, keys(cols), func(yield func([]any) bool) {
 		for _, row := range r.Rows {
 			if !yield(cellsOf(row, cols, false)) {
 				return

@@ -10,7 +10,7 @@ import (
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/plaintext"
-	"perigee/internal/kit/table"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/serving/judge"
 	"perigee/tools/disagg/report"
 )
@@ -172,15 +172,15 @@ func (c *CompareCmd) directions(series []report.Series) (map[string]report.Direc
 }
 
 func (c *CompareCmd) print(s cli.Streams, changes []report.Change, broken []string) error {
-	var t table.Table
-	t.AddColumn("Test", table.Left, "")
-	t.AddColumn("Concurrency", table.Right, "")
-	t.AddColumn("Metric", table.Left, "")
-	t.AddColumns(table.Right, "%.2f", "Old", "New")
-	t.AddColumns(table.Right, "%.3f", "Ratio", "Low", "High")
-	t.AddColumn("p", table.Right, "%.3g")
-	t.AddColumns(table.Right, "", "Old runs", "New runs")
-	t.AddColumn("Verdict", table.Left, "")
+	var t sheet.Sheet
+	t.AddColumn("Test", sheet.Left, "")
+	t.AddColumn("Concurrency", sheet.Right, "")
+	t.AddColumn("Metric", sheet.Left, "")
+	t.AddColumns(sheet.Right, "%.2f", "Old", "New")
+	t.AddColumns(sheet.Right, "%.3f", "Ratio", "Low", "High")
+	t.AddColumn("p", sheet.Right, "%.3g")
+	t.AddColumns(sheet.Right, "", "Old runs", "New runs")
+	t.AddColumn("Verdict", sheet.Left, "")
 	few := 0
 	var unknown []string // metrics
 	for _, ch := range changes {

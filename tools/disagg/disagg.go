@@ -20,7 +20,7 @@ import (
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/plaintext"
-	"perigee/internal/kit/table"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/serving/batch"
 	"perigee/internal/serving/config"
 )
@@ -297,8 +297,8 @@ func (c *ListCmd) Run(s cli.Streams) error {
 }
 
 func (c *ListCmd) print(s cli.Streams, f *found) error {
-	var t table.Table
-	t.AddColumns(table.Left, "", "Test", "Model", "Lengths", "Concurrencies", "Remark")
+	var t sheet.Sheet
+	t.AddColumns(sheet.Left, "", "Test", "Model", "Lengths", "Concurrencies", "Remark")
 	deselected := 0
 	for _, e := range f.cases {
 		var remark any

@@ -18,8 +18,8 @@ import (
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/kit/size"
-	"perigee/internal/kit/table"
 	"perigee/internal/serving/benchlog"
 	"perigee/internal/serving/config"
 	"perigee/internal/serving/given"
@@ -220,26 +220,26 @@ var judging = []string{"metadata", "benchmark", "sequence", "hardware", "job"}
 
 // printRuns writes several verdicts for people, or that on the results of clients: a row for each run.
 func printRuns(out io.Writer, list []reading) error {
-	w := plaintext.Writer(out)
-	defer w.Close()
-	passed := 0
+	safe := plaintext.Writer(out)
+	defer safe.Close()
+	w, passed := plaintext.Folded(safe), 0
 	for _, p := range list {
 		if p.State == judge.Passed {
 			passed++
 		}
 	}
 	fmt.Fprintf(w, "%d of %s passed; latencies are means in ms\n\n", passed, cli.Count(len(list), "log"))
-	var t table.Table
-	t.AddColumns(table.Left, "", "Log", "State", "Client")
-	t.AddColumns(table.Right, "", "Concurrency", "Requests", "Failed")
-	t.AddColumns(table.Right, "%.2f", benchlog.Quantities...)
-	t.AddColumn("Tok/s", table.Right, "%.2f")
+	var t sheet.Sheet
+	t.AddColumns(sheet.Left, "", "Log", "State", "Client")
+	t.AddColumns(sheet.Right, "", "Concurrency", "Requests", "Failed")
+	t.AddColumns(sheet.Right, "%.2f", benchlog.Quantities...)
+	t.AddColumn("Tok/s", sheet.Right, "%.2f")
 	for _, p := range list {
 		for _, row := range runRows(p) {
 			t.AddRow(append([]any{p.Path, p.State}, row...)...)
 		}
 	}
-	if err := t.WriteTextWithin(w, 120, 1); err != nil {
+	if err := t.WriteText(w); err != nil {
 		return err
 	}
 	fmt.Fprintln(w)
@@ -283,14 +283,15 @@ func runRows(p reading) (rows [][]any) {
 
 // printVerdict writes a verdict for people.
 func printVerdict(out io.Writer, v *judge.Verdict) error {
-	w := plaintext.Writer(out) // reasons and scores quote logs
-	defer w.Close()
+	safe := plaintext.Writer(out) // reasons and scores quote logs
+	defer safe.Close()
+	w := plaintext.Folded(safe)
 	names := metricNames(v)
 	if len(v.Levels) > 0 {
-		var t table.Table
-		t.AddColumn("Concurrency", table.Right, "")
-		t.AddColumn("Complete", table.Left, "")
-		t.AddColumns(table.Right, "%.2f", names...)
+		var t sheet.Sheet
+		t.AddColumn("Concurrency", sheet.Right, "")
+		t.AddColumn("Complete", sheet.Left, "")
+		t.AddColumns(sheet.Right, "%.2f", names...)
 		for _, l := range v.Levels {
 			row := []any{l.Concurrency, map[bool]string{true: "yes", false: "no"}[l.Complete]}
 			for _, name := range names {
@@ -302,7 +303,8 @@ func printVerdict(out io.Writer, v *judge.Verdict) error {
 			}
 			t.AddRow(row...)
 		}
-		if err := t.WriteTextWithin(w, 120, 2); err != nil {
+		t.Keys = 2
+		if err := t.WriteText(w); err != nil {
 			return err
 		}
 		fmt.Fprintln(w)

@@ -14,7 +14,7 @@ import (
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/lazyre"
 	"perigee/internal/kit/plaintext"
-	"perigee/internal/kit/table"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/kit/version"
 	"perigee/internal/serving/given"
 	"perigee/internal/serving/judge"
@@ -23,11 +23,11 @@ import (
 
 // ReportCmd is `perigee disagg report`.
 type ReportCmd struct {
-	Paths  []string `arg:"" name:"path" help:"Output folders of runs, CSV files of figures, or files and folders of serving benchmarks; several make a history."`
-	Output string   `short:"o" default:"disagg.html" placeholder:"FILE" help:"Page to write [disagg.html]; - is the standard output."`
-	Title  string   `default:"Disaggregated serving" placeholder:"TEXT" help:"Title of the page."`
-	Alpha  float64  `default:"0.05" placeholder:"P" help:"Intervals of medians hold with the probability 1-P [0.05]."`
-	Format string   `enum:"page,text,json" default:"page" help:"page, or the figures as text or json on standard output."`
+	Paths      []string `arg:"" name:"path" help:"Output folders of runs, CSV files of figures, or files and folders of serving benchmarks; several make a history."`
+	Output     string   `short:"o" default:"disagg.html" placeholder:"FILE" help:"Page to write [disagg.html]; - is the standard output."`
+	Title      string   `default:"Disaggregated serving" placeholder:"TEXT" help:"Title of the page."`
+	Alpha      float64  `default:"0.05" placeholder:"P" help:"Intervals of medians hold with the probability 1-P [0.05]."`
+	sheet.View `set:"format_default=page"`
 }
 
 // Run makes the page.
@@ -43,7 +43,10 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 		return err
 	}
 	series := report.Collect(rows)
+	figures := report.Sheet(report.Figures(series, c.Alpha))
 	switch c.Format {
+	case "csv":
+		return c.View.Write(s.Out, figures)
 	case "json":
 		return printJSON(s.Out, struct {
 			Cases   []judge.Case    `json:"cases"`
@@ -60,7 +63,10 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 			fmt.Fprintf(s.Err, "warning: %d of %s of cases failed; the page and json say why: %s\n",
 				len(failed), cli.Count(len(cases), "run"), plaintext.Escape(cli.Shortened(strings.Join(failed, ", "))))
 		}
-		return printFigures(s.Out, series, c.Alpha)
+		for _, text := range report.Answer(cases) {
+			fmt.Fprintln(s.Out, "#", plaintext.Escape(text))
+		}
+		return c.View.Write(s.Out, figures)
 	}
 	o := report.Options{Title: c.Title, Alpha: c.Alpha, Generator: "perigee " + version.Get().String()}
 	err = cli.WriteTo(c.Output, s.Out, func(w io.Writer) error { return report.WritePage(w, cases, series, o) })
@@ -174,21 +180,3 @@ func (known origins) add(file string, rows []report.Row) error {
 
 // fraction matches seconds that were measured to less than one: no two runs take the same.
 var fraction = lazyre.New(`\.[0-9]*[1-9]`)
-
-// printFigures writes the figures for people.
-func printFigures(w io.Writer, series []report.Series, alpha float64) error {
-	var t table.Table
-	t.AddColumn("Test", table.Left, "")
-	t.AddColumn("Concurrency", table.Right, "")
-	t.AddColumn("Metric", table.Left, "")
-	t.AddColumns(table.Right, "%.2f", "Median", "Low", "High")
-	t.AddColumn("Runs", table.Right, "")
-	for _, f := range report.Figures(series, alpha) {
-		low, high := any(nil), any(nil)
-		if f.Low != nil {
-			low, high = *f.Low, *f.High
-		}
-		t.AddRow(f.Test, f.Concurrency, f.Metric, f.Median, low, high, f.Runs)
-	}
-	return t.WriteText(w)
-}

@@ -10,7 +10,7 @@ import (
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/junit"
-	"perigee/internal/kit/table"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/serving/batch"
 	"perigee/internal/serving/judge"
 	"perigee/tools/disagg/report"
@@ -113,11 +113,11 @@ func firstOf(list []string, what string) string {
 }
 
 // taskTable lists tasks with their job and times.
-func taskTable(tasks []*batch.Task, state func(*batch.Task) (state, remark string)) *table.Table {
-	var t table.Table
-	t.AddColumns(table.Left, "", "Case", "Job", "State")
-	t.AddColumns(table.Right, "%.1f", "Queued (s)", "Run (s)")
-	t.AddColumn("Remark", table.Left, "")
+func taskTable(tasks []*batch.Task, state func(*batch.Task) (state, remark string)) *sheet.Sheet {
+	var t sheet.Sheet
+	t.AddColumns(sheet.Left, "", "Case", "Job", "State")
+	t.AddColumns(sheet.Right, "%.1f", "Queued (s)", "Run (s)")
+	t.AddColumn("Remark", sheet.Left, "")
 	for _, task := range tasks {
 		word, remark := state(task)
 		var job, queued, ran, note any

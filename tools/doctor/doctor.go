@@ -29,7 +29,8 @@ import (
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/memory"
-	"perigee/internal/kit/table"
+	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/kit/version"
 	"perigee/nixl"
 	"perigee/nixl/capi"
@@ -137,8 +138,8 @@ func (c *Cmd) print(s cli.Streams, findings []Finding) error {
 
 // printHost writes the findings of one host: a table, and under it the remedies.
 func printHost(w io.Writer, findings []Finding) error {
-	var t table.Table
-	t.AddColumns(table.Left, "%s", "What", "Verdict", "Found")
+	var t sheet.Sheet
+	t.AddColumns(sheet.Left, "%s", "What", "Verdict", "Found")
 	for _, f := range findings {
 		t.AddRow(f.What, string(f.Verdict), f.Found)
 	}
@@ -147,7 +148,7 @@ func printHost(w io.Writer, findings []Finding) error {
 	}
 	for _, f := range findings {
 		if f.Remedy != "" {
-			fmt.Fprintf(w, "%s: %s\n", f.What, f.Remedy)
+			fmt.Fprintf(plaintext.Folded(w), "%s: %s\n", f.What, f.Remedy)
 		}
 	}
 	return nil

@@ -10,8 +10,8 @@ import (
 	"perigee/internal/ep/moe"
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/kit/size"
-	"perigee/internal/kit/table"
 	"perigee/internal/model"
 )
 
@@ -122,11 +122,11 @@ func (c *PlacementCmd) checkModel(experts int) error {
 
 // writeText prints a row for each GPU of each layer, and how uneven the layers are.
 func (c *PlacementCmd) writeText(w io.Writer, layers []Layer) error {
-	var t table.Table
-	t.AddColumns(table.Right, "%d", "Layer", "GPU")
-	t.AddColumn("Experts", table.Left, "%s")
-	t.AddColumn("Load", table.Right, "%.6g")
-	t.AddColumn("load/mean", table.Right, "%.4f")
+	var t sheet.Sheet
+	t.AddColumns(sheet.Right, "%d", "Layer", "GPU")
+	t.AddColumn("Experts", sheet.Left, "%s")
+	t.AddColumn("Load", sheet.Right, "%.6g")
+	t.AddColumn("load/mean", sheet.Right, "%.4f")
 	for i, layer := range layers {
 		var sum float64
 		for _, load := range layer.GPULoad {

@@ -8,7 +8,7 @@ import (
 	"perigee/internal/ep/moe"
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
-	"perigee/internal/kit/table"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/model"
 	"perigee/internal/traffic/matrix"
 )
@@ -239,14 +239,14 @@ func (c *RoutingCmd) writeText(w io.Writer, s moe.Shape, census Census) error {
 	if _, err := fmt.Fprintln(w, strings.Join(notes, "\n")); err != nil {
 		return err
 	}
-	var t table.Table
-	t.AddColumn("Placement", table.Left, "%s")
-	t.AddColumns(table.Right, "%d", "Assignments", "Rank copies", "Local")
-	t.AddColumn("Fan-out mean", table.Right, "%.4f")
-	t.AddColumn("Expert load max", table.Right, "%d")
-	t.AddColumn("max/mean", table.Right, "%.3f")
-	t.AddColumn("Rank load max", table.Right, "%d")
-	t.AddColumns(table.Right, "%.3f", "rank max/mean", "Assignment (MB)", "Rank (MB)", "Remote (MB)")
+	var t sheet.Sheet
+	t.AddColumn("Placement", sheet.Left, "%s")
+	t.AddColumns(sheet.Right, "%d", "Assignments", "Rank copies", "Local")
+	t.AddColumn("Fan-out mean", sheet.Right, "%.4f")
+	t.AddColumn("Expert load max", sheet.Right, "%d")
+	t.AddColumn("max/mean", sheet.Right, "%.3f")
+	t.AddColumn("Rank load max", sheet.Right, "%d")
+	t.AddColumns(sheet.Right, "%.3f", "rank max/mean", "Assignment (MB)", "Rank (MB)", "Remote (MB)")
 	rows := []Census{census}
 	if census.Contiguous != nil {
 		rows = []Census{*census.Contiguous, census}

@@ -16,9 +16,9 @@ import (
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/file"
 	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/kit/size"
 	"perigee/internal/kit/stats"
-	"perigee/internal/kit/table"
 	"perigee/internal/result"
 )
 
@@ -304,18 +304,18 @@ func (s *patternSum) row() row {
 }
 
 // patternTable is the same summary for people, who call a pattern by its request where the result d says that.
-func patternTable(list []*patternSum, d *result.Document) *table.Table {
+func patternTable(list []*patternSum, d *result.Document) *sheet.Sheet {
 	tokens := slices.ContainsFunc(d.Patterns, func(p result.Pattern) bool { return p.Request().Tokens > 0 })
-	var t table.Table
-	t.AddColumn("Pattern", table.Right, "%d")
-	t.AddColumn("Name", table.Left, "%s")
+	var t sheet.Sheet
+	t.AddColumn("Pattern", sheet.Right, "%d")
+	t.AddColumn("Name", sheet.Left, "%s")
 	if tokens {
-		t.AddColumn("Tokens", table.Right, "%d")
-		t.AddColumn("KV bytes", table.Right, "%s")
+		t.AddColumn("Tokens", sheet.Right, "%d")
+		t.AddColumn("KV bytes", sheet.Right, "%s")
 	}
-	t.AddColumn("Phase", table.Left, "%s")
-	t.AddColumn("Runs", table.Right, "%d")
-	t.AddColumns(table.Right, "%.6g", "Min", "Median", "p99", "Max", "Mean", "Mean BW (GB/s)")
+	t.AddColumn("Phase", sheet.Left, "%s")
+	t.AddColumn("Runs", sheet.Right, "%d")
+	t.AddColumns(sheet.Right, "%.6g", "Min", "Median", "p99", "Max", "Mean", "Mean BW (GB/s)")
 	for _, s := range list {
 		r := d.Patterns[s.pattern].Request()
 		name := []any{cmp.Or(r.Name, s.name)}

@@ -1,9 +1,7 @@
 package inspect
 
 import (
-	"bufio"
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -16,9 +14,9 @@ import (
 	"perigee/docs"
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/kit/size"
 	"perigee/internal/kit/stats"
-	"perigee/internal/kit/table"
 	"perigee/internal/result"
 )
 
@@ -50,8 +48,9 @@ func (c *showCmd) Run(s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	safe := plaintext.Writer(s.Out)
-	out := bufio.NewWriter(safe)
+	to := &cli.Output{W: s.Out}
+	safe := plaintext.Writer(to)
+	out := plaintext.Folded(safe)
 	showHead(out, d)
 	if rows := patterns.patterns(d); len(rows) > 0 {
 		fmt.Fprintln(out, "# latency of each pattern, in ms")
@@ -71,15 +70,15 @@ func (c *showCmd) Run(s cli.Streams) error {
 	if err := showTables(out, d); err != nil {
 		return err
 	}
-	return errors.Join(out.Flush(), safe.Close())
+	return cmp.Or(to.Err, safe.Close())
 }
 
 // blockTable has a row for each measurement of block transfers.
-func blockTable(list []result.Lanes) *table.Table {
-	var t table.Table
-	t.AddColumns(table.Left, "%s", "Phase", "Op")
-	t.AddColumns(table.Right, "%d", "Block (B)", "Batch", "Threads", "Iterations")
-	t.AddColumns(table.Right, "%.6g", "BW (GB/s)", "Mean (us)", "p50 (us)", "p99 (us)", "Max (us)")
+func blockTable(list []result.Lanes) *sheet.Sheet {
+	var t sheet.Sheet
+	t.AddColumns(sheet.Left, "%s", "Phase", "Op")
+	t.AddColumns(sheet.Right, "%d", "Block (B)", "Batch", "Threads", "Iterations")
+	t.AddColumns(sheet.Right, "%.6g", "BW (GB/s)", "Mean (us)", "p50 (us)", "p99 (us)", "Max (us)")
 	for i := range list {
 		m := &list[i]
 		us := func(ns int64) float64 { return float64(ns) / 1e3 }
@@ -199,8 +198,8 @@ func mapKeys(m map[string]any) func(yield func(string) bool) {
 // showTables prints the tables of the run, its thresholds and its own metrics.
 func showTables(w io.Writer, d *result.Document) error {
 	for _, recorded := range d.Tables {
-		var t table.Table
-		t.AddColumns(table.Right, "", unique(recorded.Columns)...)
+		var t sheet.Sheet
+		t.AddColumns(sheet.Right, "", sheet.Unique(recorded.Columns)...)
 		for _, row := range recorded.Rows {
 			cells := slices.Clone(row)
 			for i, c := range cells {
@@ -258,17 +257,4 @@ func whole(v any) any {
 		return int64(f)
 	}
 	return v
-}
-
-// unique are headers that no column before has: those that are there already are numbered.
-func unique(all []string) []string {
-	seen, times, headers := map[string]bool{}, map[string]int{}, slices.Clone(all)
-	for i, name := range all {
-		for seen[headers[i]] {
-			times[name]++
-			headers[i] = fmt.Sprintf("%s (%d)", name, times[name]+1)
-		}
-		seen[headers[i]] = true
-	}
-	return headers
 }

@@ -25,6 +25,7 @@ import (
 	"perigee/internal/kit/fuzztest"
 	"perigee/internal/kit/must"
 	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 	"perigee/internal/traffic/matrix"
@@ -627,7 +628,7 @@ func TestManyColumns(t *testing.T) {
 			}
 		})
 	}
-	if got := unique([]string{"a", "a", "a (2)", "b", "a"}); !slices.Equal(got, []string{"a", "a (2)", "a (2) (2)", "b", "a (3)"}) {
+	if got := sheet.Unique([]string{"a", "a", "a (2)", "b", "a"}); !slices.Equal(got, []string{"a", "a (2)", "a (2) (2)", "b", "a (3)"}) {
 		t.Errorf("got %q", got)
 	}
 }

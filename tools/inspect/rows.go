@@ -13,6 +13,7 @@ import (
 	"perigee/internal/figures/metric"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/result"
 )
 
@@ -219,7 +220,7 @@ func tableRows(path string, tables []result.Table, number int, emit func(row) er
 			WithHint("they are %s", strings.Join(list, "; "))
 	}
 	t := tables[number-1]
-	columns := unique(t.Columns)
+	columns := sheet.Unique(t.Columns)
 	for _, cells := range t.Rows {
 		var line row
 		for i, name := range columns {

@@ -7,8 +7,8 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/kit/size"
-	"perigee/internal/kit/table"
 	"perigee/internal/model"
 )
 
@@ -56,7 +56,7 @@ func (c *ModelsCmd) describe(streams cli.Streams) error {
 	if err := c.draw(models); err != nil {
 		return err
 	}
-	if c.Format.Format != "text" {
+	if c.Format != "text" {
 		var rows []fields
 		for _, d := range models {
 			if c.Fits > 0 {
@@ -69,7 +69,7 @@ func (c *ModelsCmd) describe(streams cli.Streams) error {
 			}
 			rows = append(rows, more...)
 		}
-		return finish(streams, c.Format.Format, rows, nil)
+		return finish(streams, c.Format, rows, nil)
 	}
 	for i, d := range models {
 		if i > 0 {
@@ -163,22 +163,30 @@ func (d described) write(out io.Writer, tokens int64, perRank bool) error {
 	if _, err := fmt.Fprintln(plaintext.Writer(out), head); err != nil {
 		return err
 	}
-	var t table.Table
-	t.AddColumn("Kind", table.Left, "%s")
-	t.AddColumn("Layers", table.Right, "%d")
-	t.AddColumns(table.Left, "%s", "Which", "Keeps")
-	t.AddColumn("Bytes/token", table.Right, "%.10g")
-	t.AddColumns(table.Right, "%d", "Fixed bytes", fmt.Sprintf("Bytes of %d tokens", tokens))
+	var t sheet.Sheet
+	t.AddColumn("Kind", sheet.Left, "%s")
+	t.AddColumn("Layers", sheet.Right, "%d")
+	t.AddColumns(sheet.Left, "%s", "Which", "Keeps")
+	t.AddColumn("Bytes/token", sheet.Right, "%.10g")
+	t.AddColumns(sheet.Right, "", "Fixed bytes", fmt.Sprintf("Bytes of %d tokens", tokens))
 	for i, g := range m.Groups {
 		b := d.of(i, tokens)
-		t.AddRow(string(g.Kind), len(g.Layers), g.LayerText(), keeps(g), b.perToken, b.fixed, b.request)
+		t.AddRow(string(g.Kind), len(g.Layers), g.LayerText(), keeps(g), b.perToken, scaled(b.fixed), sheet.Bytes(b.request))
 	}
 	growing, windows, states := c.TokenBytes()
-	t.AddRow("all", m.Layers, nil, nil, growing, absentZero(windows+states), kv+state)
+	t.AddRow("all", m.Layers, nil, nil, growing, scaled(absentZero(windows+states)), sheet.Bytes(kv+state))
 	if err := t.WriteText(out); err != nil || !perRank {
 		return err
 	}
 	return d.writeRanks(out, tokens)
+}
+
+// scaled is a number of bytes with its unit for people; what is none stays as it is.
+func scaled(cell any) any {
+	if n, ok := cell.(int64); ok {
+		return sheet.Bytes(n)
+	}
+	return cell
 }
 
 // The parallelisms of the table by rank.
@@ -192,15 +200,15 @@ func (d described) writeRanks(out io.Writer, tokens int64) error {
 	if _, err := fmt.Fprintf(out, "\n# bytes of a request of %d tokens on the fullest rank; - where engines refuse\n", tokens); err != nil {
 		return err
 	}
-	var t table.Table
-	t.AddColumn("TP", table.Right, "%d")
+	var t sheet.Sheet
+	t.AddColumn("TP", sheet.Right, "%d")
 	for _, pp := range rankPPs {
-		t.AddColumn(fmt.Sprintf("PP %d", pp), table.Right, "%d")
+		t.AddColumn(fmt.Sprintf("PP %d", pp), sheet.Right, "")
 	}
 	for _, tp := range rankTPs {
 		row := []any{tp}
 		for _, pp := range rankPPs {
-			row = append(row, d.fullest(tp, pp, tokens))
+			row = append(row, scaled(d.fullest(tp, pp, tokens)))
 		}
 		t.AddRow(row...)
 	}

@@ -10,15 +10,16 @@ import (
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/file"
+	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/kit/size"
-	"perigee/internal/kit/table"
 	"perigee/internal/kit/value"
 	"perigee/internal/model"
 )
 
 // ModelsCmd is `perigee kvbench models`.
 type ModelsCmd struct {
-	cli.Format
+	sheet.View
 	Models []string `arg:"" optional:"" name:"model" completes:"models" help:"Models to show layer by layer: names, config.json files, files of your own. Without one: a list of those known."`
 	Show   string   `name:"show" placeholder:"NAME" help:"Print the file of a shipped model or model config, to start one of your own with."`
 	Export string   `name:"export" placeholder:"DIR" help:"Write all files into a new folder, under the names of the original's examples."`
@@ -52,23 +53,25 @@ func (c *ModelsCmd) Run(streams cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	if c.Format.Format != "text" {
-		return t.Write(streams.Out, c.Format.Format)
+	if c.Format != "text" {
+		return c.View.Write(streams.Out, t)
 	}
-	fmt.Fprint(streams.Out, "# bytes of KV cache per token, whole model; int8 is as fp8, bfloat16 as fp16\n",
-		"# exact: in layers that keep all tokens; once: bytes that layers with a sliding window keep of a request longer than it, whatever its length\n")
-	if err := t.WriteText(streams.Out); err != nil {
+	t.Title = ""
+	t.Say = []string{"bytes of KV cache per token, whole model; int8 is as fp8, bfloat16 as fp16",
+		"exact: in layers that keep all tokens; once: bytes that layers with a sliding window keep of a request longer " +
+			"than it, whatever its length"}
+	if err := c.View.Write(streams.Out, t); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(streams.Out, "\nModel configs: %s\n", strings.Join(ConfigNames(), ", "))
+	_, err = fmt.Fprintf(plaintext.Folded(streams.Out), "\nModel configs: %s\n", strings.Join(ConfigNames(), ", "))
 	return err
 }
 
 // modelTable has a row for every shipped model.
-func modelTable() (*table.Table, error) {
-	var t table.Table
-	t.AddColumns(table.Left, "%s", "Model", "Family")
-	t.AddColumns(table.Right, "%d", "Layers", "KV heads", "kvbench fp8", "kvbench fp16", "exact fp8", "exact fp16",
+func modelTable() (*sheet.Sheet, error) {
+	t := sheet.Sheet{Title: "KV caches of models"}
+	t.AddColumns(sheet.Left, "%s", "Model", "Family")
+	t.AddColumns(sheet.Right, "%d", "Layers", "KV heads", "kvbench fp8", "kvbench fp16", "exact fp8", "exact fp16",
 		"once fp8", "once fp16", "state")
 	for _, name := range model.Names() {
 		m, ok := model.Shipped(name)

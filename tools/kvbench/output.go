@@ -263,7 +263,7 @@ func (p *Plan) writeKVCache(out io.Writer) error {
 	}
 	for _, text := range p.notes() {
 		key, value, _ := strings.Cut(text, ": ")
-		if _, err := fmt.Fprintf(out, "%-23s: %s\n", key, plaintext.Escape(value)); err != nil {
+		if _, err := fmt.Fprintf(plaintext.Folded(out), "%-23s: %s\n", key, plaintext.Escape(value)); err != nil {
 			return err
 		}
 	}
@@ -291,7 +291,7 @@ func (p *Plan) writeIOSize(out io.Writer) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintln(out, plaintext.Text(strings.Join(p.notes(), "\n")))
+	_, err := fmt.Fprintln(plaintext.Folded(out), plaintext.Text(strings.Join(p.notes(), "\n")))
 	return err
 }
 

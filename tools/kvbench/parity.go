@@ -164,7 +164,7 @@ func (c *ParityCmd) row(r *parity.Result, cache *model.Cache) fields {
 
 // write prints the answer, the bytes on which it stands, and why.
 func (c *ParityCmd) write(out io.Writer, r *parity.Result, cache *model.Cache) error {
-	w := plaintext.Writer(out) // names of models and counters may be anything
+	w := plaintext.Folded(plaintext.Writer(out)) // names of models and counters may be anything
 	fmt.Fprintln(w, r.Answer)
 	if r.Verdict != parity.None {
 		fmt.Fprintf(w, "moved     %s by %s (%s)\n", size.Exact(r.Moved), r.Counter.Name, r.Counter.Counts)

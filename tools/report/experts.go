@@ -7,11 +7,9 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"perigee/internal/figures"
-	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/size"
 	"perigee/internal/result"
 )
@@ -205,20 +203,6 @@ func (p planeView) Began() string {
 
 // Sent is the size of what a rank sends in an iteration, by assignment.
 func (p planeView) Sent() string { return size.Decimal(float64(p.Bytes.Assignment)) }
-
-// writeExperts writes the essence of measurements of the data plane.
-func writeExperts(p *printer, planes []planeView, l look) {
-	var rows [][]string
-	for _, x := range planes {
-		rows = append(rows, []string{
-			plaintext.Escape(x.Mode), plaintext.Escape(x.Began()), strconv.FormatInt(x.Tokens, 10),
-			x.Rate.Assignment.Text(2), x.Latency.Avg.Text(1), x.Slowest.P50.Text(1), x.Slowest.P99.Text(1),
-			x.Shares.Wait.Percent(),
-		})
-	}
-	p.grid(l, "experts: mean over ranks, percentiles of the slowest rank", []string{"Mode", "Entry", "Tokens", "GB/s",
-		"mean (us)", "p50", "p99", "wait %"}, rows)
-}
 
 // part is a piece of the bar of an iteration's time.
 type part struct {

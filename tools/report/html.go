@@ -18,6 +18,7 @@ import (
 	"perigee/internal/figures"
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/page"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/kit/size"
 	"perigee/internal/kit/stats"
 	"perigee/internal/kit/version"
@@ -59,25 +60,17 @@ const mostHostPairs = 1000
 // program too, make none.
 var panels = sync.OnceValue(func() *template.Template {
 	return template.Must(template.Must(template.New("").Funcs(template.FuncMap{
-		"columnsOfShares": columnsOfShares, "rowsOfShares": rowsOfShares, "sumOfShares": sumOfShares,
-		"scaleColumns": scaleColumns, "scaleRows": scaleRows,
-		"requestColumns": requestColumns, "requestRows": requestRows,
-		"sheets":      sheetsOf,
-		"load":        size.Rate[float64],
-		"kv":          kvText,
-		"number":      numberText,
-		"bytes":       func(n int64) string { return size.Decimal(n) },
-		"dur":         durationText,
-		"ratio":       ratioText,
-		"rate":        rateText,
-		"value":       valueText,
-		"sleeps":      sleepsText,
-		"percentiles": percentiles,
-		"violated":    violated,
-		"sorted":      violatedFirst,
-		"verdict":     verdictChip,
-		"whyViolated": whyViolated,
-		"measured":    measuredText,
+		"shareSheet": shareSheet, "scaleSheet": scaleSheet, "requestSheet": requestSheet, "planeSheet": planeSheet,
+		"blockSheet": blockSheet, "patternSheet": patternSheet, "latencySheet": latencySheet,
+		"metricSheet": metricSheet, "hostPairSheet": hostPairSheet, "thresholdSheet": thresholdSheet,
+		"sheets":   func(f *figures.Figures) []*sheet.Sheet { return sheetsOf(f, mostMoved) },
+		"load":     size.Rate[float64],
+		"bytes":    func(n int64) string { return size.Decimal(n) },
+		"dur":      durationText,
+		"ratio":    ratioText,
+		"rate":     rateText,
+		"value":    valueText,
+		"violated": violated,
 	}).Parse(panelHTML)).Parse(expertsHTML + sharesHTML + movedHTML + replayHTML))
 })
 
@@ -104,17 +97,6 @@ func sleepsText(p figures.Pattern) string {
 		return "–"
 	}
 	return durationText(p.SleepBeforeNS) + " / " + durationText(p.SleepAfterNS)
-}
-
-// verdictChip says what became of a threshold.
-func verdictChip(t result.Threshold) template.HTML {
-	switch verdict(t) {
-	case "passed":
-		return `<span class="chip good">passed</span>`
-	case "violated":
-		return `<span class="chip bad">violated</span>`
-	}
-	return `<span class="chip warn">not judged</span>`
 }
 
 func verdict(t result.Threshold) string {
@@ -162,10 +144,6 @@ func measuredText(t result.Threshold) string {
 	return strconv.FormatFloat(*t.Value, 'g', 6, 64)
 }
 
-func percentiles(l figures.Latency) []figures.Num {
-	return []figures.Num{l.Min, l.P50, l.P90, l.P95, l.P99, l.P999, l.Max}
-}
-
 // writeHTML writes one page for all results.
 func writeHTML(w io.Writer, list []input) error {
 	p := page.Page{
@@ -189,7 +167,7 @@ func writeHTML(w io.Writer, list []input) error {
 		{"timeline", "Timeline", views[0].HasSpans},
 		{"patterns", "Patterns", views[0].Patterned}, {"matrix", "Matrix", len(views[0].F.Pairs) > 0},
 		{"slowdown", "Slowdown", len(views[0].Worst) > 0}, {"latency", "Latency", len(views[0].F.Latencies) > 0},
-		{"moved", "Path", len(sheetsOf(views[0].F)) > 0}, {"ranks", "Ranks", true}, {"run", "The run", true},
+		{"moved", "Path", len(sheetsOf(views[0].F, mostMoved)) > 0}, {"ranks", "Ranks", true}, {"run", "The run", true},
 	} {
 		if s.there {
 			p.Sections = append(p.Sections, page.Section{ID: views[0].ID + "-" + s.id, Title: s.title})
@@ -432,6 +410,12 @@ func (v *view) describeClocks() {
 		v.Clocks = "± " + figures.Duration(figures.Num(worst))
 		v.ClockDetail = "between hosts, at worst"
 	}
+}
+
+// PairSheet is the table of pairs.
+func (v *view) PairSheet() *sheet.Sheet {
+	s := pairSheet(v.Worst, v.Way)
+	return s.Choose(s.Headers()[:10]...) // ranks stand in the first two
 }
 
 func (v *view) describeHosts() {

@@ -10,23 +10,13 @@ import (
 
 	"perigee/internal/figures"
 	"perigee/internal/kit/cli"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/kit/size"
 	"perigee/internal/result"
 )
 
 //go:embed moved.html
 var movedHTML string
-
-// sheet is a table of what moved the bytes, as page and text show it, with sentences above it.
-type sheet struct {
-	Title   string
-	Notes   []string
-	Columns []string
-	Words   int // columns from the left that hold no numbers
-	Rows    [][]string
-	Of      int    // rows, where these are the first
-	Left    string // what is left out, in words
-}
 
 // What a page shows of it at most: rows of a table, sentences above it, and counters of a row.
 const (
@@ -37,8 +27,8 @@ const (
 	mostMovedText = 16
 )
 
-// sheetsOf are the tables of what moved the bytes; none where nothing was looked at.
-func sheetsOf(f *figures.Figures) (list []sheet) {
+// sheetsOf are the tables of what moved the bytes, with so many rows at most; none where nothing was looked at.
+func sheetsOf(f *figures.Figures, most int) (list []*sheet.Sheet) {
 	m := f.Moved
 	if m == nil {
 		return nil
@@ -55,34 +45,28 @@ func sheetsOf(f *figures.Figures) (list []sheet) {
 	if m.Line != nil {
 		list = append(list, sheetOfLine(m, f.Document))
 	}
-	for i := range list {
-		s := &list[i]
-		if n := len(s.Notes) - mostSaid; n > 0 {
-			s.Notes = append(s.Notes[:mostSaid:mostSaid], fmt.Sprintf("... and %d more.", n))
+	for i, s := range list {
+		if n := len(s.Say) - mostSaid; n > 0 {
+			s.Say = append(s.Say[:mostSaid:mostSaid], fmt.Sprintf("... and %d more.", n))
 		}
-		s.cut(mostMoved)
+		if n := s.Len(); n > most {
+			list[i] = s.First(most)
+			list[i].Say = append(s.Say, fmt.Sprintf("The first %d of %d rows; --format json has all.", most, n))
+		}
 	}
 	return list
 }
 
-// cut keeps the first rows.
-func (s *sheet) cut(most int) {
-	if n := len(s.Rows); n > most {
-		s.Of, s.Rows = max(s.Of, n), s.Rows[:most]
-		s.Left = fmt.Sprintf("The first %d of %d rows; --format json has all.", most, s.Of)
-	}
-}
-
-func sheetOfPath(p *result.Paths) sheet {
-	s := sheet{Title: "The path", Words: 6,
-		Columns: []string{"Op", "Memory", "Reach", "Transport", "Device", "How", "Bytes", "Messages", "Share", "Ranks"}}
-	s.Notes = append(s.Notes, "As "+p.Source+" says.")
+func sheetOfPath(p *result.Paths) *sheet.Sheet {
+	s := sheet.New("The path", "moved", "<Op", "<Memory", "<Reach", "<Transport", "<Device", "<How", "Bytes", "Messages",
+		"Share", "Ranks")
+	s.Say = append(s.Say, "As "+p.Source+" says.")
 	if p.Unknown != "" {
-		s.Notes = append(s.Notes, "Not known: "+p.Unknown)
+		s.Say = append(s.Say, "Not known: "+p.Unknown)
 	}
 	for _, l := range p.Lanes {
 		text := fmt.Sprintf("Connections of %s, %s: %s", cli.Count(l.Ranks, "rank"), l.Reach, l.Lanes)
-		s.Notes = append(s.Notes, text)
+		s.Say = append(s.Say, text)
 	}
 	type kind struct{ op, local, remote string }
 	all := map[kind]int64{}
@@ -98,64 +82,61 @@ func sheetOfPath(p *result.Paths) sheet {
 			sizes = "from " + size.Binary(u.MinBytes)
 		}
 		share := float64(u.Count) / float64(max(all[kind{u.Op, u.Local, u.Remote}], 1))
-		s.Rows = append(s.Rows, []string{u.Op, u.Local + " \u2192 " + u.Remote, u.Reach, u.Transport, u.Device, u.How,
-			sizes, fmt.Sprint(u.Count), percentText(figures.Num(share)), fmt.Sprint(u.Ranks)})
+		s.AddRow(u.Op, u.Local+" \u2192 "+u.Remote, u.Reach, u.Transport, u.Device, u.How, sizes, u.Count,
+			percentText(figures.Num(share)), u.Ranks)
 	}
 	return s
 }
 
-func sheetOfAccounts(a *result.Accounts) sheet {
-	s := sheet{Title: "Three accounts of the bytes", Words: 1,
-		Columns: []string{"Phase", "Plan", "Between hosts", "Library", "NICs sent", "NICs received", "Library / plan",
-			"NICs / between hosts"}}
-	s.Notes = []string{"In all: " + a.String(), "Library: " + a.Library, "NICs: " + a.NICs}
-	part := func(n float64, ok bool) string {
+func sheetOfAccounts(a *result.Accounts) *sheet.Sheet {
+	s := sheet.New("Three accounts of the bytes", "moved", "<Phase", "Plan", "Between hosts", "Library", "NICs sent",
+		"NICs received", "Library / plan", "NICs / between hosts")
+	s.Say = []string{"In all: " + a.String(), "Library: " + a.Library, "NICs: " + a.NICs}
+	part := func(n float64, ok bool) any {
 		if !ok {
-			return "-"
+			return nil
 		}
 		return fmt.Sprintf("%.3f", n)
 	}
-	bytes := func(n *int64) string {
+	bytes := func(n *int64) any {
 		if n == nil {
-			return "-"
+			return nil
 		}
-		return size.Decimal(*n)
+		return sheet.Bytes(*n)
 	}
 	total := a.Total
 	total.Phase = "all"
 	for i, x := range append([]result.Account{total}, a.Phases...) {
 		if i > 0 && x.Verdict != "" {
-			s.Notes = append(s.Notes, x.Phase+": "+x.Verdict)
+			s.Say = append(s.Say, x.Phase+": "+x.Verdict)
 		}
-		s.Rows = append(s.Rows, []string{x.Phase, size.Decimal(x.Plan), size.Decimal(x.Between), bytes(x.Library),
-			bytes(x.Sent), bytes(x.Received), part(x.LibraryRatio()), part(x.NICRatio())})
+		s.AddRow(x.Phase, sheet.Bytes(x.Plan), sheet.Bytes(x.Between), bytes(x.Library), bytes(x.Sent), bytes(x.Received),
+			part(x.LibraryRatio()), part(x.NICRatio()))
 	}
 	return s
 }
 
-func sheetOfNetwork(m *figures.Moved, hosts []string) sheet {
-	s := sheet{Title: "Counters of the network", Words: 4,
-		Columns: []string{"Phase", "Host", "NIC", "Congestion", "Sent", "Received", "Sent/s", "Received/s"}}
-	s.Notes = append([]string{"All traffic of a host, also that of other processes. Rates are over the whole phase, with its " +
+func sheetOfNetwork(m *figures.Moved, hosts []string) *sheet.Sheet {
+	s := sheet.New("Counters of the network", "moved", "<Phase", "<Host", "<NIC", "<Congestion", "Sent", "Received",
+		"Sent/s", "Received/s")
+	s.Say = append([]string{"All traffic of a host, also that of other processes. Rates are over the whole phase, with its " +
 		"pauses; a part is of the NIC's speed, in one direction. What counted congestion stands first, then the busiest."},
 		m.Notes...)
-	rate := func(rate, use figures.Num) string {
+	rate := func(rate, use figures.Num) any {
 		text := plainRate(rate)
 		if use.Known() {
 			text += ", " + percentText(use)
 		}
-		return text
+		return sheet.Cell{Value: float64(rate), Text: text}
 	}
 	for _, n := range m.NICs {
-		row := []string{n.Phase, figures.HostName(hosts, n.Host), n.Name, countersText("", n.Counters), "-", "-", "-",
-			"-"}
+		row := []any{n.Phase, figures.HostName(hosts, n.Host)}
 		if n.Name == "" {
-			row[2], row[3] = "TCP", countersText("tcp ", n.Counters)
-		} else {
-			copy(row[4:], []string{size.Decimal(n.Sent), size.Decimal(n.Received), rate(n.SentRate, n.SentUse),
-				rate(n.ReceivedRate, n.ReceivedUse)})
+			s.AddRow(append(row, "TCP", countersText("tcp ", n.Counters), nil, nil, nil, nil)...)
+			continue
 		}
-		s.Rows = append(s.Rows, row)
+		s.AddRow(append(row, n.Name, countersText("", n.Counters), sheet.Bytes(n.Sent), sheet.Bytes(n.Received),
+			rate(n.SentRate, n.SentUse), rate(n.ReceivedRate, n.ReceivedUse))...)
 	}
 	return s
 }
@@ -181,9 +162,8 @@ func countersText(prefix string, counters map[string]int64) string {
 	return strings.Join(parts, ", ")
 }
 
-func sheetOfLine(m *figures.Moved, d *result.Document) sheet {
-	s := sheet{Title: "The line", Words: 1,
-		Columns: []string{"Bandwidth between hosts", "Rate", "Of the line", "Of the ceiling"}}
+func sheetOfLine(m *figures.Moved, d *result.Document) *sheet.Sheet {
+	s := sheet.New("The line", "moved", "<Bandwidth between hosts", "Rate", "Of the line", "Of the ceiling")
 	line := "unknown"
 	if m.Line.Rate > 0 {
 		line = size.Rate(m.Line.Rate) + " for the messages of one rank in one direction"
@@ -194,19 +174,19 @@ func sheetOfLine(m *figures.Moved, d *result.Document) sheet {
 	if m.Line.From != "" {
 		line += " (" + m.Line.From + ")"
 	}
-	s.Notes = append(s.Notes, "Line: "+line)
+	s.Say = append(s.Say, "Line: "+line)
 	if text := d.CeilingText(); text != "" {
-		s.Notes = append(s.Notes, fmt.Sprintf("Ceiling: %s; %s of %s, the median of %s", text, m.Line.Ceiling.Op,
+		s.Say = append(s.Say, fmt.Sprintf("Ceiling: %s; %s of %s, the median of %s", text, m.Line.Ceiling.Op,
 			m.Line.Ceiling.Mem, cli.Count(m.Line.Ceiling.Runs, "run")))
 	}
 	exceeds := func(r figures.Reached) bool {
 		return r.OfCeiling.Known() && float64(r.Bandwidth) > m.Line.Ceiling.Exceeded()
 	}
 	if slices.ContainsFunc(m.Reached, exceeds) {
-		s.Notes = append(s.Notes, "More than the ceiling, "+result.NoCeiling+".")
+		s.Say = append(s.Say, "More than the ceiling, "+result.NoCeiling+".")
 	}
 	for _, r := range m.Reached {
-		s.Rows = append(s.Rows, []string{r.Of, plainRate(r.Bandwidth), percentText(r.OfLine), percentText(r.OfCeiling)})
+		s.AddRow(r.Of, rateCell(r.Bandwidth), percentText(r.OfLine), percentText(r.OfCeiling))
 	}
 	return s
 }
@@ -228,18 +208,10 @@ func percentText(n figures.Num) string {
 
 // writeMoved writes what moved the bytes.
 func writeMoved(p *printer, f *figures.Figures, l look) {
-	for _, s := range sheetsOf(f) {
-		s.cut(mostMovedText)
-		if len(s.Rows) > 0 {
-			p.grid(l, s.Title, s.Columns, s.Rows)
-		} else {
-			p.line("\n%s", l.paint(bold, "# "+s.Title))
-		}
-		for _, text := range s.Notes {
+	for _, s := range sheetsOf(f, mostMovedText) {
+		p.grid(l, s)
+		for _, text := range s.Say {
 			p.finding(l, figures.Finding{Level: "detail", Text: text})
-		}
-		if s.Left != "" {
-			p.finding(l, figures.Finding{Level: "detail", Text: s.Left})
 		}
 	}
 }

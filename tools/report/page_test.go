@@ -178,9 +178,9 @@ func figuresInThePage(t *testing.T, browser *pagetest.Browser) {
 	p, worst := want.Patterns[5], want.Worst()[0]
 	for i, c := range []struct{ got, want string }{
 		{tab.Text(".slowdown"), ratioText(want.Slowdown) + "\n" + want.SlowdownOf()},
-		{cell("patterns", 5, 6), durationText(p.IsolatedNS)}, {cell("patterns", 5, 7), durationText(p.LatencyNS)}, {cell("patterns", 5, 8), ratioText(p.Slowdown)},
-		{cell("pairs", 0, 0) + ">" + cell("pairs", 0, 1), fmt.Sprintf("%d>%d", worst.From, worst.To)}, {cell("pairs", 0, 8), ratioText(worst.Slowdown)},
-		{cell("percentiles", 3, 4), durationText(want.Latencies[3].P50)}, {cell("hosts", 1, 1), "8-15"}, {cell("hosts", 1, 4), "± 150 ns"},
+		{cell("patterns", 5, 6), durationText(p.IsolatedNS)}, {cell("patterns", 5, 7), durationText(p.LatencyNS)}, {cell("patterns", 5, 8), plainRatio(p.Slowdown)},
+		{cell("pairs", 0, 0) + ">" + cell("pairs", 0, 1), fmt.Sprintf("%d>%d", worst.From, worst.To)}, {cell("pairs", 0, 8), plainRatio(worst.Slowdown)},
+		{cell("percentiles", 3, 3), durationText(want.Latencies[3].P50)}, {cell("hosts", 1, 1), "8-15"}, {cell("hosts", 1, 4), "± 150 ns"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%d: the page says %q, want %q", i, c.got, c.want)
@@ -430,7 +430,7 @@ func TestManyPatternsInAPage(t *testing.T) {
 		d.Patterns = append(d.Patterns, result.Pattern{})
 	}
 	page := htmlOf(t, d)
-	if got := strings.Count(page, "<tr data-pattern="); got != mostPatterns {
+	if got := len(strings.Split(strings.SplitN(strings.SplitN(page, `class="sortable patterns"`, 2)[1], "</table>", 2)[0], "\n<tr>")) - 1; got != mostPatterns {
 		t.Errorf("the table has %d rows, want %d", got, mostPatterns)
 	}
 	if want := "Table of the first 20000 of 20005 patterns<"; !strings.Contains(page, want) {

@@ -192,7 +192,7 @@ func writePictureTable(p *printer, charts []figures.Chart, l look) {
 		}
 	}
 	title, cells = evenly(title, cells, max(p.room-aroundTable, 1))
-	p.grid(l, title, columns, cells)
+	p.grid(l, plainSheet(title, columns, cells))
 }
 
 // evenly chooses at most so many of the elements, the first and the last among them, and says so in the title.

@@ -138,7 +138,7 @@ func TestPictureTable(t *testing.T) {
 	}
 	const both = `
 # Bandwidth; Latency
-  bytes    0 → 1 BW    0 → 1 BW (3)    Latency
+  bytes    0 → 1 BW    0 → 1 BW (2)    Latency
 -------  ----------  --------------  ---------
 1.00 kB   1.00 GB/s       3.00 GB/s    1.00 µs
 2.00 kB   2.00 GB/s               -    2.00 µs

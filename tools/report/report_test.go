@@ -390,7 +390,7 @@ func TestTablesNamePatterns(t *testing.T) {
 // A ratio is rounded once, and as the tables round it.
 func TestRatiosRoundAlike(t *testing.T) {
 	for _, v := range []float64{1.9149, 1.91499999, 1.915, 2.005, 12.3456, 0.996} {
-		if got, want := fmt.Sprintf("%.2f×", float64(hundredths(figures.Num(v)))), ratioText(figures.Num(v)); got != want {
+		if got, want := fmt.Sprintf("%.2fx", float64(hundredths(figures.Num(v)))), plainRatio(figures.Num(v)); got != want {
 			t.Errorf("%v is %s in charts and %s in tables", v, got, want)
 		}
 	}

@@ -5,19 +5,14 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode/utf8"
-
-	"golang.org/x/term"
 
 	"perigee/internal/figures"
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/kit/size"
-	"perigee/internal/kit/table"
 	"perigee/internal/result"
 )
 
@@ -41,20 +36,11 @@ type look struct {
 // lookOf asks the terminal, if there is one, for its width. NO_COLOR takes the
 // colours away.
 func lookOf(streams cli.Streams) look {
-	l := look{width: plainWidth}
-	file, ok := cli.Base(streams.Out).(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
-		if n, err := strconv.Atoi(streams.Env("COLUMNS")); err == nil && n > 0 {
-			l.width = max(n, leastWidth)
-		}
-		return l
+	there := cli.IsTerminal(streams.Out)
+	return look{
+		width: max(cmp.Or(plaintext.Width(streams.Out), plainWidth), leastWidth), bars: there,
+		colour: there && streams.Env("NO_COLOR") == "" && streams.Env("TERM") != "dumb",
 	}
-	l.bars = true
-	l.colour = streams.Env("NO_COLOR") == "" && streams.Env("TERM") != "dumb"
-	if w, _, err := term.GetSize(int(file.Fd())); err == nil && w > 0 {
-		l.width = max(w, leastWidth)
-	}
-	return l
 }
 
 // Colours of the terminal.
@@ -133,6 +119,15 @@ func between(list []input) string {
 	return figures.BetweenExperts(all, labels)
 }
 
+// shortTitle is the beginning of a table's title, in whole words, for a hint.
+func shortTitle(title string) string {
+	title, _, _ = strings.Cut(title, ": ")
+	if first := plaintext.Wrap(title, mostLabel); len(first) > 1 {
+		title = strings.TrimRight(first[0], ",;(") + " ..."
+	}
+	return plaintext.Escape(plaintext.Cut(title, 2*mostLabel))
+}
+
 // listed names the first few.
 func listed(names []string) string {
 	const few = 6
@@ -198,6 +193,9 @@ func writeSummary(p *printer, in input, l look) {
 	for _, text := range d.PathWarnings() {
 		p.finding(l, figures.Finding{Level: "note", Text: "warning: " + text})
 	}
+	for _, text := range d.Observed() {
+		p.finding(l, figures.Finding{Level: "detail", Text: text})
+	}
 	if f.Replay == nil {
 		writeFirstChart(p, f, l)
 	}
@@ -222,7 +220,7 @@ func writeSummary(p *printer, in input, l look) {
 		there bool
 	}{
 		{"how this was judged", len(f.Answer.Judged) > 0}, {"latencies", len(f.Latencies) > 0},
-		{"what moved the bytes", len(sheetsOf(f)) > 0}, {"pairs and a map of the traffic", len(f.Pairs) > 0},
+		{"what moved the bytes", len(sheetsOf(f, mostMovedText)) > 0}, {"pairs and a map of the traffic", len(f.Pairs) > 0},
 	} {
 		if x.there {
 			p.left = append(p.left, x.what)
@@ -248,7 +246,7 @@ func (p *printer) finding(l look, x figures.Finding) {
 		"bad": {red, "!"}, "good": {green, "="}, "note": {yellow, "-"}, "detail": {plain, " "},
 	}
 	mark := l.paint(marks[x.Level][0], marks[x.Level][1])
-	for _, line := range wrap(plaintext.Escape(x.Text), l.width-2) {
+	for _, line := range plaintext.Wrap(plaintext.Escape(x.Text), l.width-2) {
 		p.line("%s %s", mark, line)
 		mark = " "
 	}
@@ -271,7 +269,7 @@ func writeMain(p *printer, f *figures.Figures, l look) {
 	case len(own) > 0:
 		writeMetrics(p, own, l)
 	case len(planes) > 0 && d.Values["ep_beside"] == nil:
-		writeExperts(p, planes, l)
+		p.grid(l, planeSheet(planes).Choose("Mode", "Entry", "Tokens", "GB/s", "mean (us)", "p50", "p99", "wait %"))
 		if !l.full {
 			p.leaveTables(d)
 			return
@@ -310,7 +308,7 @@ func writeMain(p *printer, f *figures.Figures, l look) {
 func (p *printer) leaveTables(d *result.Document) {
 	for i, t := range d.Tables {
 		v := newTable(t, i, len(d.Tables), len(d.Patterns), 0)
-		p.left = append(p.left, plaintext.Escape(plaintext.Cut(v.Title, mostLabel)))
+		p.left = append(p.left, shortTitle(v.Title))
 	}
 	p.leaveMetrics(d)
 }
@@ -327,7 +325,7 @@ func writeTables(p *printer, d *result.Document, first bool, l look) {
 	for i, t := range d.Tables {
 		v := newTable(t, i, len(d.Tables), len(d.Patterns), mostRows)
 		if !first && p.room < len(v.Rows)+aroundTable {
-			p.left = append(p.left, plaintext.Escape(plaintext.Cut(v.Title, mostLabel)))
+			p.left = append(p.left, shortTitle(v.Title))
 			continue
 		}
 		first = false
@@ -341,21 +339,16 @@ func writeTables(p *printer, d *result.Document, first bool, l look) {
 				rows[k] = append(rows[k], c.Text)
 			}
 		}
-		p.grid(l, v.Title, columns, rows)
+		p.grid(l, plainSheet(v.Title, columns, rows))
 	}
 }
 
 // writeMetrics sums up metrics that have samples.
 func writeMetrics(p *printer, list []result.Metric, l look) {
-	var rows [][]string
 	views, _ := metricViews(list)
-	for _, v := range views {
-		if v.Count > 0 {
-			rows = append(rows, []string{v.Name, strconv.Itoa(v.Count), v.Min, v.Median, v.P90, v.P99, v.Max})
-		}
-	}
-	if len(rows) > 0 {
-		p.grid(l, "metrics", []string{"Metric", "Values", "Min", "P50", "P90", "P99", "Max"}, rows)
+	views = slices.DeleteFunc(views, func(v metricView) bool { return v.Count == 0 })
+	if len(views) > 0 {
+		p.grid(l, metricSheet(views).Choose("Metric", "Values", "Min", "P50", "P90", "P99", "Max"))
 	}
 }
 
@@ -364,21 +357,6 @@ func whyPartial(d *result.Document) string {
 		return "the run was killed, or was still going on when this file was read"
 	}
 	return d.Failure.String()
-}
-
-// wrap breaks a text into lines of at most width characters where it can.
-func wrap(text string, width int) (lines []string) {
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
-			lines, line = append(lines, line), ""
-		}
-		if line != "" {
-			line += " "
-		}
-		line += word
-	}
-	return append(lines, line)
 }
 
 // Rows that a terminal shows.
@@ -390,50 +368,28 @@ const (
 )
 
 // grid prints a table with as many columns from the left as the width takes, and as many rows as there is room for.
-func (p *printer) grid(l look, title string, columns []string, rows [][]string) {
-	if most := p.room - aroundTable; len(rows) > most {
-		short := plaintext.Escape(plaintext.Cut(title, mostLabel))
-		p.left = append(p.left, fmt.Sprintf("all %s of %s", cli.Count(len(rows), "row"), short))
+func (p *printer) grid(l look, s *sheet.Sheet) {
+	title := s.Title
+	if most := p.room - aroundTable; s.Len() > most {
+		p.left = append(p.left, fmt.Sprintf("all %s of %s", cli.Count(s.Len(), "row"), shortTitle(title)))
 		if most < 1 {
 			return
 		}
-		title, rows = fmt.Sprintf("%s (the first %d of %d)", title, most, len(rows)), rows[:most]
-	}
-	widths := make([]int, len(columns))
-	total, fit := 0, 0
-	for i, c := range columns {
-		widths[i] = utf8.RuneCountInString(c) + 2
-		for _, r := range rows {
-			widths[i] = max(widths[i], utf8.RuneCountInString(r[i]))
-		}
-		total += widths[i] + 2
-		if total-2 <= l.width {
-			fit = i + 1
-		} else if !slices.Contains(p.cut, c) {
-			p.cut = append(p.cut, c)
-		}
-	}
-	if fit < len(columns) {
-		columns, p.wide = columns[:fit], max(p.wide, total-2)
-	}
-	var t table.Table
-	for i, c := range columns {
-		if slices.Contains(columns[:i], c) {
-			c = fmt.Sprintf("%s (%d)", c, i+1) // which a result's columns may lack
-		}
-		t.AddColumn(c, table.Right, "%s")
-	}
-	for _, r := range rows {
-		cells := make([]any, len(columns))
-		for i := range cells {
-			cells[i] = r[i]
-		}
-		t.AddRow(cells...)
+		title, s = fmt.Sprintf("%s (the first %d of %d)", title, most, s.Len()), s.First(most)
 	}
 	p.line("\n%s", l.paint(bold, "# "+plaintext.Escape(title)))
-	p.room -= 2 + len(rows)
+	if s.Len() == 0 {
+		return
+	}
+	s, others, wide := s.Fit(l.width)
+	for _, c := range others {
+		if !slices.Contains(p.cut, c) {
+			p.cut, p.wide = append(p.cut, c), max(p.wide, wide)
+		}
+	}
+	p.room -= 2 + s.Len()
 	if p.err == nil {
-		p.err = t.WriteText(p.w)
+		p.err = s.WriteTextWithin(p.w, 0, 0)
 	}
 }
 
@@ -444,19 +400,9 @@ var (
 )
 
 func writeBlocks(p *printer, f *figures.Figures, l look) {
-	if len(f.Blocks.List) == 0 {
-		return
+	if len(f.Blocks.List) > 0 {
+		p.grid(l, blockSheet(f.Blocks.List).Choose("Block", "Batch", "Bandwidth", "P50", "P99", "Series"))
 	}
-	var rows [][]string
-	for _, b := range f.Blocks.List {
-		series := b.Series
-		if part := b.Measured(); part != "" {
-			series += ", " + part
-		}
-		rows = append(rows, []string{b.BlockSize(), strconv.FormatInt(b.Batch, 10), plainRate(b.Bandwidth),
-			figures.Duration(b.P50NS), figures.Duration(b.P99NS), series})
-	}
-	p.grid(l, "block transfers", []string{"Block", "Batch", "Bandwidth", "P50", "P99", "Series"}, rows)
 }
 
 func writeThresholds(p *printer, d *result.Document, l look) {
@@ -494,48 +440,19 @@ func writePatterns(p *printer, f *figures.Figures, l look) {
 		}
 		list = list[:mostPatternRows]
 	}
-	var rows [][]string
-	for _, x := range list {
-		rows = append(rows, []string{
-			strconv.Itoa(x.Index), size.Decimal(x.Bytes), figures.Duration(x.IsolatedNS), figures.Duration(x.LatencyNS),
-			plainRatio(x.Slowdown), plainRate(x.TotalBandwidth), plainRate(x.MeanBandwidth),
-			strconv.Itoa(x.Senders), x.Name,
-		})
-	}
-	columns := []string{"Pattern", "Bytes", "Isolated", "Workload", "Slowdown", "Total BW", "BW per sender", "Senders",
-		"Name"}
-	columns, rows = nameRequests(list, columns, rows)
-	for c := len(columns) - 1; c >= 0; c-- { // what no pattern has takes the room of what they have
-		if !slices.ContainsFunc(rows, func(r []string) bool { return r[c] != "-" && r[c] != "" }) {
-			columns = slices.Delete(slices.Clone(columns), c, c+1)
-			for i := range rows {
-				rows[i] = slices.Delete(rows[i], c, c+1)
-			}
-		}
-	}
-	p.grid(l, title, columns, rows)
+	t := patternSheet(list).Choose("Pattern", "Tokens", "KV bytes", "Bytes", "Isolated", "Workload", "Slowdown",
+		"Total BW", "BW per sender", "Senders", "Name")
+	t.Title = title
+	p.grid(l, t)
 }
 
 // compareNums puts what is missing before everything.
 func compareNums(a, b figures.Num) int { return cmp.Compare(float64(a), float64(b)) }
 
 func writeLatencies(p *printer, f *figures.Figures, l look) {
-	if len(f.Latencies) == 0 {
-		return
+	if len(f.Latencies) > 0 {
+		p.grid(l, latencySheet(f.Latencies).Choose("Of", "Count", "P50", "P90", "P99", "P99.9", "Max"))
 	}
-	var rows [][]string
-	for _, x := range f.Latencies {
-		row := []string{strings.TrimSpace(x.Of + " " + x.Phase), strconv.FormatInt(x.Count, 10)}
-		for _, n := range []figures.Num{x.P50, x.P90, x.P99, x.P999, x.Max} {
-			if x.Unit == "ratio" {
-				row = append(row, plainRatio(n))
-			} else {
-				row = append(row, figures.Duration(n))
-			}
-		}
-		rows = append(rows, row)
-	}
-	p.grid(l, "latency", []string{"Of", "Count", "P50", "P90", "P99", "P99.9", "Max"}, rows)
 }
 
 func writePairs(p *printer, f *figures.Figures, l look) {
@@ -543,14 +460,8 @@ func writePairs(p *printer, f *figures.Figures, l look) {
 	if len(worst) == 0 {
 		return
 	}
-	var rows [][]string
-	for _, x := range worst[:min(len(worst), mostPairRows)] {
-		rows = append(rows, []string{
-			fmt.Sprintf("%d → %d", x.From, x.To), plainRatio(x.Slowdown), plainRatio(x.Contention),
-			figures.Duration(x.IsolatedNS), figures.Duration(x.LatencyNS),
-			plainRate(x.Bandwidth), size.Decimal(x.Bytes),
-		})
-	}
-	p.grid(l, fmt.Sprintf("slowdown by pair, contention first where it is shown, of %d", len(worst)),
-		[]string{"Pair", "Slowdown", "Contention", "Isolated", "Workload", "Bandwidth", "Bytes"}, rows)
+	t := pairSheet(worst[:min(len(worst), mostPairRows)], func(figures.Pair) string { return "" }).
+		Choose("Pair", "Slowdown", "Contention", "Isolated", "Workload", "Bandwidth", "Bytes")
+	t.Title = fmt.Sprintf("slowdown by pair, contention first where it is shown, of %d", len(worst))
+	p.grid(l, t)
 }

@@ -37,7 +37,7 @@ func TestWhatWasMeasured(t *testing.T) {
 	}
 	for _, want := range []string{
 		"<title>my &lt;title&gt; - perigee</title>", "<h1>my &lt;title&gt; ", `<p class="what">Llama 3.1 70B, 2 requests</p>`,
-		`<td>requests 1-2, layers 0 to 9</td><td class="num">12345</td><td class="num" data-value="2500000000">2.50 GB</td>`,
+		`<td class="num" data-value="1">1: requests 1-2, layers 0 to 9</td>`, `<td class="num" data-value="12345">12345</td><td class="num" data-value="2500000000">2.50 GB</td>`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
@@ -69,15 +69,16 @@ func TestShares(t *testing.T) {
 	d.Patterns[0].Metadata = map[string]any{"class": "<chat>", "slo_ms": 1e6}
 	path := write(t, d, "r.json")
 	page, _, err := report(t, Cmd{Results: []string{path}, Output: "-"})
-	if err != nil || !strings.Contains(page, `<td class="num">&lt;chat&gt;</td>`) || !strings.Contains(page, "Jain&#39;s index") {
+	if err != nil || !strings.Contains(page, `<td>&lt;chat&gt;</td>`) || !strings.Contains(page, "Jain&#39;s index") {
 		t.Errorf("page: %v", err)
 	}
 	f, err := figures.Read(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rows := rowsOfShares(f.Shares); len(rows) != 2 || rows[0][0] != "(none)" || rows[1][0] != "<chat>" || rows[1][6] != "1" {
-		t.Errorf("rows: %q", rows)
+	var rows strings.Builder
+	if err := shareSheet(f.Shares).Choose("Class", "In SLO").WriteCSV(&rows); err != nil || rows.String() != "Class,In SLO\n(none),\n<chat>,1\n" {
+		t.Errorf("rows: %q, %v", &rows, err)
 	}
 	d.Patterns[1].Metadata = d.Patterns[0].Metadata
 	path = write(t, d, "r.json")

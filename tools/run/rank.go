@@ -96,7 +96,8 @@ func (j Job) runRank(ctx context.Context, streams cli.Streams, env boot.Environ)
 	}
 	r.world.Store(w)
 	k := &rank{job: j, streams: streams, world: w, reporter: r, began: started, fresh: fresh}
-	k.streams.Out = &output{to: streams.Out, lost: func(err error) { w.Fail(err) }}
+	to := &cli.Output{W: cli.Base(streams.Out), Columns: streams.Env("COLUMNS")}
+	k.streams.Out = &output{to: to, lost: func(err error) { w.Fail(err) }}
 	go k.watch(ctx)
 	left := func() (int64, error) { return memory.Available("/") }
 	if available, err := left(); err == nil {
@@ -416,9 +417,7 @@ func (k *rank) luaEnv() lua.Env {
 	} else if k.world.Rank() == 0 {
 		env.ProgressLines = k.streams.Err
 	}
-	if o, ok := k.streams.Out.(*output); ok {
-		env.Width = o.width()
-	}
+	env.Width = plaintext.Width(k.streams.Out)
 	return env
 }
 

@@ -4,12 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/term"
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/plaintext"
@@ -65,18 +62,8 @@ type output struct {
 	once sync.Once
 }
 
-// width is how many characters a line has, or 0 where the output is no terminal.
-func (o *output) width() int {
-	f, ok := o.to.(*os.File)
-	if !ok {
-		return 0
-	}
-	n, _, err := term.GetSize(int(f.Fd()))
-	if err != nil {
-		return 0
-	}
-	return n
-}
+// Width is that of the output.
+func (o *output) Width() int { return plaintext.Width(o.to) }
 
 // Write passes on data, and calls lost with the first error.
 func (o *output) Write(data []byte) (int, error) {

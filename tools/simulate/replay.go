@@ -8,8 +8,8 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/kit/size"
-	"perigee/internal/kit/table"
 	"perigee/internal/model"
 	"perigee/internal/replay"
 	"perigee/internal/replay/outcome"
@@ -193,11 +193,11 @@ func (o *Offered) print(w io.Writer) error {
 		fmt.Fprintf(w, " (0.1 s are %.3g s of the trace)", 0.1*o.SpeedUp)
 	}
 	fmt.Fprintln(w)
-	var t table.Table
-	t.AddColumn("Window (s)", table.Right, "%g")
-	t.AddColumn("Peak offered", table.Right, "%s")
-	t.AddColumn("Peak to mean", table.Right, "%.3f")
-	t.AddColumn("Peak to a decode rank", table.Right, "%s")
+	var t sheet.Sheet
+	t.AddColumn("Window (s)", sheet.Right, "%g")
+	t.AddColumn("Peak offered", sheet.Right, "%s")
+	t.AddColumn("Peak to mean", sheet.Right, "%.3f")
+	t.AddColumn("Peak to a decode rank", sheet.Right, "%s")
 	for _, x := range o.Windows {
 		t.AddRow(x.Seconds, size.Rate(x.Peak), x.Peak/o.Mean, size.Rate(x.PerRank))
 	}

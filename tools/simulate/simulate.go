@@ -14,7 +14,8 @@ import (
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/memory"
-	"perigee/internal/kit/table"
+	"perigee/internal/kit/sheet"
+	"perigee/internal/kit/size"
 	"perigee/internal/kit/version"
 )
 
@@ -153,18 +154,17 @@ func (c *Cmd) plan(available func() (int64, error)) (sizes []int, work *Workload
 
 // print writes the outcomes as a table.
 func (r report) print(w io.Writer, format string) error {
-	var t table.Table
-	t.AddColumn("Phase", table.Left, "%s")
-	t.AddColumns(table.Right, "%d", "Ranks", "Hosts", "Messages/rank max")
-	t.AddColumn("Messages/rank mean", table.Right, "%.2f")
-	t.AddColumn("Bytes/rank max", table.Right, "%d")
-	t.AddColumn("Bytes/rank mean", table.Right, "%.0f")
-	t.AddColumns(table.Right, "%d", "New links/rank max", "Messages", "Bytes")
+	var t sheet.Sheet
+	t.AddColumn("Phase", sheet.Left, "%s")
+	t.AddColumns(sheet.Right, "%d", "Ranks", "Hosts", "Messages/rank max")
+	t.AddColumn("Messages/rank mean", sheet.Right, "%.2f")
+	t.AddColumns(sheet.Right, "", "Bytes/rank max", "Bytes/rank mean", "New links/rank max", "Messages", "Bytes")
 	for i := range r.Runs[0].Phases {
 		for _, o := range r.Runs {
 			p := o.Phases[i]
-			t.AddRow(p.Name, o.Ranks, o.Hosts, p.MaxMessages, p.MeanMessages, p.MaxBytes, p.MeanBytes, p.MaxLinks,
-				p.TotalMessages, p.TotalBytes)
+			t.AddRow(p.Name, o.Ranks, o.Hosts, p.MaxMessages, p.MeanMessages, sheet.Bytes(p.MaxBytes),
+				sheet.Cell{Value: p.MeanBytes, Text: size.Decimal(p.MeanBytes)}, p.MaxLinks, p.TotalMessages,
+				sheet.Bytes(p.TotalBytes))
 		}
 	}
 	if format == "csv" {
@@ -199,9 +199,9 @@ func (r report) printStarts(w io.Writer) error {
 	if !slices.ContainsFunc(played.Starts, func(s Start) bool { return s.EndS > 0 }) {
 		return nil
 	}
-	var t table.Table
-	t.AddColumns(table.Right, "%d", "Pattern", "Ranks that meet")
-	t.AddColumns(table.Right, "%.6f", "Start (s)", "End (s)")
+	var t sheet.Sheet
+	t.AddColumns(sheet.Right, "%d", "Pattern", "Ranks that meet")
+	t.AddColumns(sheet.Right, "%.6f", "Start (s)", "End (s)")
 	for _, s := range played.Starts {
 		t.AddRow(s.Pattern, s.Ranks, s.StartS, s.EndS)
 	}

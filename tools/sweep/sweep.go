@@ -10,7 +10,7 @@ import (
 	"perigee/internal/kit/expr"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/plaintext"
-	"perigee/internal/kit/table"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/kit/version"
 	"perigee/internal/serving/runs"
 )
@@ -316,7 +316,7 @@ func (d *imported) checkScenario(i int) error {
 
 // Format is how a table is written.
 type Format struct {
-	Format string `enum:"text,csv,json" default:"text" help:"text for people; csv or json, with unrounded values, for programs."`
+	Format string `enum:"text,csv,json,page" default:"text" help:"text for people; csv or json, with unrounded values, for programs; page for a browser."`
 }
 
 // ScenariosCmd is `perigee sweep scenarios`.
@@ -332,16 +332,16 @@ func (c *ScenariosCmd) Run(s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	var t table.Table
+	var t sheet.Sheet
 	by := d.group
 	if by == nil {
 		by = runs.ScenarioColumns()
 	}
-	t.AddColumn("Index", table.Right, "")
+	t.AddColumn("Index", sheet.Right, "")
 	for _, col := range by {
 		t.AddColumn(col.Name, alignOf(col), "")
 	}
-	t.AddColumns(table.Right, "", "Runs", "Configurations")
+	t.AddColumns(sheet.Right, "", "Runs", "Configurations")
 	for i := range d.scenarios {
 		sc, err := d.scenario(&i)
 		if err != nil {
@@ -368,8 +368,8 @@ type ColumnsCmd struct{ Format }
 
 // Run lists the columns.
 func (c *ColumnsCmd) Run(s cli.Streams) error {
-	var t table.Table
-	t.AddColumns(table.Left, "", "Column", "Holds", "Unit", "Better", "Formula")
+	var t sheet.Sheet
+	t.AddColumns(sheet.Left, "", "Column", "Holds", "Unit", "Better", "Formula")
 	better := map[expr.Better]any{expr.Higher: "high", expr.Lower: "low", expr.Neither: nil}
 	for _, col := range runs.Columns() {
 		holds := strings.TrimPrefix(col.Kind.String(), "a ")

@@ -34,7 +34,7 @@ func sweep(t testing.TB, args ...string) (stdout, stderr string, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, err := k.Parse(JoinSort(args))
+	ctx, err := k.Parse(cli.JoinSort(args))
 	if err == nil {
 		err = ctx.Run()
 	}

@@ -9,7 +9,7 @@ import (
 	"perigee/internal/kit/expr"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/plaintext"
-	"perigee/internal/kit/table"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/serving/runs"
 )
 
@@ -86,18 +86,13 @@ func columnList(option, text string) ([]*runs.Column, error) {
 	if text == "" {
 		return nil, nil
 	}
-	var list []*runs.Column
-	for name := range strings.SplitSeq(text, ",") {
-		col, err := runs.Find(strings.TrimSpace(name))
+	return sheet.Pick(option, strings.Split(text, ","), func(option, name string) (*runs.Column, error) {
+		col, err := runs.Find(name)
 		if err != nil {
 			return nil, fault.New(fault.Usage, "%s: %w", option, err)
 		}
-		if slices.Contains(list, col) {
-			return nil, fault.New(fault.Usage, "%s: %s is there twice", option, col.Name)
-		}
-		list = append(list, col)
-	}
-	return list, nil
+		return col, nil
+	})
 }
 
 // print writes one table. Of the columns that were not asked for by name, the text
@@ -202,16 +197,16 @@ func constantOf(rows []*runs.Run, col *runs.Column) (string, bool) {
 }
 
 // alignOf returns the side at which a column's cells stand.
-func alignOf(col *runs.Column) table.Align {
+func alignOf(col *runs.Column) sheet.Align {
 	if col.Kind != expr.Number {
-		return table.Left
+		return sheet.Left
 	}
-	return table.Right
+	return sheet.Right
 }
 
 // tableOf makes the table of some rows. forPeople rounds what the column's format does not.
-func tableOf(rows []*runs.Run, columns []*runs.Column, forPeople bool) *table.Table {
-	var t table.Table
+func tableOf(rows []*runs.Run, columns []*runs.Column, forPeople bool) *sheet.Sheet {
+	var t sheet.Sheet
 	for _, col := range columns {
 		t.AddColumn(col.Name, alignOf(col), col.Format)
 	}
@@ -319,20 +314,4 @@ func sortRows(rows []*runs.Run, keys []sortKey) {
 		}
 		return 0
 	})
-}
-
-// JoinSort joins --sort and a value that begins with a minus to one word: the
-// parser of the command line would take the value for a flag.
-func JoinSort(args []string) []string {
-	var joined []string
-	for i := 0; i < len(args); i++ {
-		if args[i] == "--sort" && i+1 < len(args) && strings.HasPrefix(args[i+1], "-") &&
-			!strings.HasPrefix(args[i+1], "--") {
-			joined = append(joined, "--sort="+args[i+1])
-			i++
-			continue
-		}
-		joined = append(joined, args[i])
-	}
-	return joined
 }

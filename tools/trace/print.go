@@ -8,7 +8,8 @@ import (
 	"strings"
 
 	"perigee/internal/kit/cli"
-	"perigee/internal/kit/table"
+	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/model"
 	"perigee/internal/trace/figures"
 )
@@ -16,7 +17,7 @@ import (
 // print writes the answers, and below them a table for each section, with a column for each trace.
 func print(w io.Writer, all []*figures.Figures) error {
 	for _, f := range all {
-		fmt.Fprintln(w, answer(f))
+		fmt.Fprintln(plaintext.Folded(w), answer(f))
 	}
 	var places []place
 	var cells [][]any // of each place
@@ -34,11 +35,11 @@ func print(w io.Writer, all []*figures.Figures) error {
 		}
 	}
 	for len(places) > 0 {
-		var t table.Table
+		var t sheet.Sheet
 		section := places[0].section
-		t.AddColumn(section, table.Left, "%s")
+		t.AddColumn(section, sheet.Left, "%s")
 		for _, f := range all {
-			t.AddColumn(short(f.Name, all), table.Right, "%s")
+			t.AddColumn(short(f.Name, all), sheet.Right, "%s")
 		}
 		for len(places) > 0 && places[0].section == section {
 			t.AddRow(append([]any{places[0].name}, cells[0]...)...)

@@ -110,3 +110,19 @@ func texts(f *kong.Flag) []string {
 	}
 	return list
 }
+
+// JoinSort joins --sort and a value that begins with a minus to one word: the
+// parser of the command line would take the value for a flag.
+func JoinSort(args []string) []string {
+	var joined []string
+	for i := 0; i < len(args); i++ {
+		if args[i] == "--sort" && i+1 < len(args) && strings.HasPrefix(args[i+1], "-") &&
+			!strings.HasPrefix(args[i+1], "--") {
+			joined = append(joined, "--sort="+args[i+1])
+			i++
+			continue
+		}
+		joined = append(joined, args[i])
+	}
+	return joined
+}

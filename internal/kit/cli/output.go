@@ -5,23 +5,41 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/term"
 
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/file"
+	"perigee/internal/kit/plaintext"
 )
 
 // Output passes on what is written to it, and keeps the first error, so that the error is reported even if a
 // command ignores it.
 type Output struct {
-	W   io.Writer
-	Err error
+	W       io.Writer
+	Err     error
+	Columns string // of the environment: the width of lines where W is no terminal
 }
 
+// Width is how many characters a line has, and 0 where that is not known: then it may have any number.
+func (o *Output) Width() int {
+	if f, ok := o.W.(*os.File); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+			return width
+		}
+	}
+	if n, err := strconv.Atoi(o.Columns); err == nil && n > 0 {
+		return n
+	}
+	return plaintext.Width(o.W)
+}
+
+// Write passes on data, comments in lines that fit.
 func (o *Output) Write(data []byte) (int, error) {
-	n, err := o.W.Write(data)
+	n, err := o.W.Write(plaintext.Fold(data, o.Width(), "# "))
+	n = min(n, len(data))
 	if err != nil && o.Err == nil {
 		o.Err = err
 	}

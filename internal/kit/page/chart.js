@@ -197,6 +197,7 @@
       const x = { ...spec.x, scale: perigee.scale(...xs, box.left, box.right, spec.x.log) };
       const y = { ...spec.y, scale: perigee.scale(...ys, box.bottom, box.top, spec.y.log) };
       x.ticks = spec.x.words ? spec.x.words.map((_, i) => i) : spec.x.base === 2 ? powersOfTwo(...xs, width / 90) : spec.x.log ? perigee.logTicks(...xs, width / 90) : perigee.ticks(...xs, width / 110);
+      x.ticks = x.ticks.filter((v, i, list) => i === 0 || spec.x.fmt(v, i) !== spec.x.fmt(list[i - 1], i - 1));
       y.ticks = spec.y.log ? perigee.logTicks(...ys, height / 45) : perigee.ticks(...ys, height / 60);
       perigee.axes(ctx, box, x, y);
       ctx.save();

@@ -6,6 +6,7 @@
 //   - [Text] and [Writer] for whole texts that keep their line breaks
 //   - [JSONWriter] for JSON, which keeps its meaning
 //   - [Cell] for CSV
+//   - [Folded] for sentences on a terminal, whose lines fit it
 //
 // Dangerous are control characters (C0 without tab and line feed, DEL, C1), the controls of bidirectional text, line
 // and paragraph separators, and bytes that are no UTF-8. They are written as in strings of Go: \x1b, \u202e.

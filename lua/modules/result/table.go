@@ -10,7 +10,7 @@ import (
 
 	"perigee/internal/experiment"
 	"perigee/internal/kit/fault"
-	"perigee/internal/kit/table"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/result"
 	"perigee/lua/modules"
 	"perigee/lua/vm"
@@ -23,12 +23,12 @@ type tables struct {
 }
 
 // newTable has the columns that a script lists: text is for the output, record for the result.
-func newTable(title string, columns *glua.LTable) (text table.Table, record result.Table, list []column, err error) {
+func newTable(title string, columns *glua.LTable) (text sheet.Sheet, record result.Table, list []column, err error) {
 	record.Title = title
 	list, err = columnsFrom(columns)
 	for _, c := range list {
 		if !c.silent {
-			text.AddColumn(c.name, table.Right, c.format)
+			text.AddColumn(c.name, sheet.Right, c.format)
 		}
 		record.Columns = append(record.Columns, c.name)
 	}
@@ -82,7 +82,7 @@ func (r *tables) table(L *glua.LState) (int, error) {
 	if title != "" {
 		out.WriteString(experiment.Comment(title))
 	}
-	if err := text.WriteTextWithin(&out, r.width(int(keys)), int(min(keys, int64(len(list))))); err != nil {
+	if err := text.WriteTextWithin(&out, env.Width, int(min(max(keys, 1), int64(len(list))))); err != nil {
 		return 0, fault.New(fault.Script, "result.table: %w", err)
 	}
 	io.WriteString(env.Out, out.String())
@@ -116,8 +116,8 @@ func (r *tables) showSkew() {
 // the run is ended. At ranks other than 0 lines is nil.
 type stream struct {
 	columns []column
-	text    table.Table
-	lines   *table.Stream
+	text    sheet.Sheet
+	lines   *sheet.Stream
 	index   int // in the document
 	width   int // of the terminal, 0 for none
 	keys    int

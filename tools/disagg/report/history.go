@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 
@@ -53,14 +52,6 @@ func Figures(series []Series, alpha float64) []Figure {
 		list = append(list, f)
 	}
 	return list
-}
-
-// Spread writes the median with its interval.
-func (f Figure) Spread() string {
-	if f.Low == nil {
-		return fmt.Sprintf("%.2f", f.Median)
-	}
-	return fmt.Sprintf("%.2f [%.2f, %.2f]", f.Median, *f.Low, *f.High)
 }
 
 // Collect groups rows by figure, sorted by test, metric and concurrency.

@@ -11,7 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"perigee/internal/kit/cli"
 	shared "perigee/internal/kit/page"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/kit/stats"
 	"perigee/internal/serving/judge"
 )
@@ -80,21 +82,17 @@ func WritePage(w io.Writer, cases []judge.Case, series []Series, o Options) erro
 	figures := Figures(series, o.Alpha)
 	d := data{Curves: curves(figures), History: pasts(series), Trades: []trade{}}
 	d.Trades, d.PerGPU = trades(cases)
-	failed := 0
-	for _, c := range cases {
-		if c.State == judge.Failed {
-			failed++
-		}
-	}
+	levels := Sheet(figures)
+	levels.Class = "sortable"
 	var text bytes.Buffer
 	err := body.Execute(&text, struct {
 		Options
+		Answer  []string
 		Cases   []judge.Case
-		Failed  int
-		Rows    []Figure
+		Levels  *sheet.Sheet
 		Trades  int
 		Percent string
-	}{o, cases, failed, figures, len(d.Trades), fmt.Sprintf("%g", 100*(1-o.Alpha))})
+	}{o, Answer(cases), cases, levels, len(d.Trades), fmt.Sprintf("%g", 100*(1-o.Alpha))})
 	if err != nil {
 		return err
 	}
@@ -174,4 +172,81 @@ func trades(cases []judge.Case) (list []trade, perGPU bool) {
 		list[i].Front = on
 	}
 	return list, perGPU
+}
+
+// Answer says in sentences which level of which case generates most, per GPU where the number is known of all, and what
+// became of the cases.
+func Answer(cases []judge.Case) (list []string) {
+	type level struct {
+		id          string
+		concurrency int
+	}
+	rates, ttft, perGPU := map[level][]float64{}, map[level][]float64{}, true
+	ids, failed := map[string]bool{}, []string{}
+	for _, c := range cases {
+		ids[c.ID] = true
+		if c.State == judge.Failed && !slices.Contains(failed, c.ID) {
+			failed = append(failed, c.ID)
+		}
+		perGPU = perGPU && (!c.Sound() || c.GPUs > 0)
+	}
+	var best level
+	for _, c := range cases {
+		for _, l := range c.Levels {
+			if !c.Sound() || !l.Complete || l.Throughput <= 0 {
+				continue
+			}
+			k, gpus := level{c.ID, l.Concurrency}, 1
+			if perGPU {
+				gpus = c.GPUs
+			}
+			rates[k] = append(rates[k], l.Throughput/float64(gpus))
+			if t := l.Metrics["SERVER_MEDIAN_TTFT"]; t > 0 {
+				ttft[k] = append(ttft[k], t)
+			}
+		}
+	}
+	for k, values := range rates {
+		if n, most := stats.Median(values), stats.Median(rates[best]); rates[best] == nil || n > most ||
+			n == most && k.id+fmt.Sprint(k.concurrency) < best.id+fmt.Sprint(best.concurrency) {
+			best = k
+		}
+	}
+	if values := rates[best]; values != nil {
+		text := fmt.Sprintf("The highest output rate is that of %s at concurrency %d: %.4g tokens/s", best.id,
+			best.concurrency, stats.Median(values))
+		if perGPU {
+			text += " per GPU"
+		}
+		if t := ttft[best]; t != nil {
+			text += fmt.Sprintf(", with a median time to first token of %.4g ms", stats.Median(t))
+		}
+		if len(values) > 1 {
+			text += fmt.Sprintf(" (medians of %d runs)", len(values))
+		}
+		list = append(list, text+".")
+	}
+	what := fmt.Sprintf("%s in %s", cli.Count(len(ids), "case"), cli.Count(len(cases), "run"))
+	if len(failed) == 0 {
+		return append(list, what+"; none failed.")
+	}
+	return append(list, fmt.Sprintf("%s; failed: %s.", what, strings.Join(failed, ", ")))
+}
+
+// Sheet is the table of figures.
+func Sheet(figures []Figure) *sheet.Sheet {
+	s := &sheet.Sheet{Title: "", Keys: 3}
+	s.AddColumn("Test", sheet.Left, "")
+	s.AddColumn("Concurrency", sheet.Right, "")
+	s.AddColumn("Metric", sheet.Left, "")
+	s.AddColumns(sheet.Right, "%.2f", "Median", "Low", "High")
+	s.AddColumn("Runs", sheet.Right, "")
+	for _, f := range figures {
+		low, high := any(nil), any(nil)
+		if f.Low != nil {
+			low, high = *f.Low, *f.High
+		}
+		s.AddRow(f.Test, f.Concurrency, f.Metric, f.Median, low, high, f.Runs)
+	}
+	return s
 }

@@ -24,6 +24,12 @@ func TestTrades(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || !perGPU {
 		t.Errorf("per GPU: %v\n%s", perGPU, diff)
 	}
+	cases[4].State = judge.Failed
+	said := []string{"The highest output rate is that of a at concurrency 4: 150 tokens/s per GPU (medians of 3 runs).",
+		"3 cases in 5 runs; failed: lies."}
+	if diff := cmp.Diff(said, Answer(cases)); diff != "" {
+		t.Error(diff)
+	}
 	cases[0].GPUs = 0
 	want[0].Y, want[1].Y = 300, 90
 	got, perGPU = trades(cases)

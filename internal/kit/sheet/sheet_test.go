@@ -1,4 +1,4 @@
-package table_test
+package sheet_test
 
 import (
 	"bytes"
@@ -19,18 +19,18 @@ import (
 
 	"perigee/internal/kit/must"
 	"perigee/internal/kit/plaintext"
-	"perigee/internal/kit/table"
+	"perigee/internal/kit/sheet"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 // latencies is the table of a sequential traffic run.
-func latencies() *table.Table {
-	var t table.Table
-	t.AddColumn("Transfer size (GB)", table.Right, "%.3f")
-	t.AddColumn("Latency (ms)", table.Right, "%.3f")
-	t.AddColumn("Isolated Latency (ms)", table.Right, "%.3f")
-	t.AddColumn("Num Senders", table.Right, "%d")
+func latencies() *sheet.Sheet {
+	var t sheet.Sheet
+	t.AddColumn("Transfer size (GB)", sheet.Right, "%.3f")
+	t.AddColumn("Latency (ms)", sheet.Right, "%.3f")
+	t.AddColumn("Isolated Latency (ms)", sheet.Right, "%.3f")
+	t.AddColumn("Num Senders", sheet.Right, "%d")
 	t.AddRow(4.945, 35.047, 35.421, 4)
 	t.AddRow(3.2301, 21.15249, nil, 4)
 	t.AddRow(0.129, math.NaN(), math.Inf(1), 16)
@@ -38,12 +38,12 @@ func latencies() *table.Table {
 }
 
 // mixed has what makes a table difficult.
-func mixed() *table.Table {
-	var t table.Table
-	t.AddColumn("host", table.Left, "")
-	t.AddColumn("n", table.Right, "%d")
-	t.AddColumn("größe", table.Right, "%6.1f%%")
-	t.AddColumn("note", table.Left, "")
+func mixed() *sheet.Sheet {
+	var t sheet.Sheet
+	t.AddColumn("host", sheet.Left, "")
+	t.AddColumn("n", sheet.Right, "%d")
+	t.AddColumn("größe", sheet.Right, "%6.1f%%")
+	t.AddColumn("note", sheet.Left, "")
 	t.AddRow("node-with-a-long-name", 1, 99.95, "short")
 	t.AddRow("a\nb\x1b[31m", 1<<40, 0.0, `commas, "quotes" <tags>`)
 	t.AddRow("50%!", nil, 3.0, nil)
@@ -53,8 +53,8 @@ func mixed() *table.Table {
 // JSON keeps every character, and none of them acts on a terminal.
 func TestJSONIsPlain(t *testing.T) {
 	const evil = "\x1b]0;x\a\x7f\u009b31m\u202e"
-	var tab table.Table
-	tab.AddColumn(evil, table.Left, "")
+	var tab sheet.Sheet
+	tab.AddColumn(evil, sheet.Left, "")
 	tab.AddRow(evil)
 	var out bytes.Buffer
 	must.Do(t, tab.WriteJSON(&out))
@@ -68,9 +68,9 @@ func TestJSONIsPlain(t *testing.T) {
 }
 
 func TestGolden(t *testing.T) {
-	var empty, headers table.Table
-	headers.AddColumn("only", table.Right, "")
-	tables := map[string]*table.Table{"latencies": latencies(), "empty": &empty, "headers": &headers}
+	var empty, headers sheet.Sheet
+	headers.AddColumn("only", sheet.Right, "")
+	tables := map[string]*sheet.Sheet{"latencies": latencies(), "empty": &empty, "headers": &headers}
 	tables["mixed"] = mixed()
 	for name, tab := range tables {
 		writers := map[string]func(io.Writer) error{".txt": tab.WriteText, ".csv": tab.WriteCSV, ".json": tab.WriteJSON}
@@ -106,18 +106,18 @@ func TestDocument(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	tests := []struct {
 		name string
-		do   func(*table.Table)
+		do   func(*sheet.Sheet)
 		want string
 	}{
-		{"too few cells", func(t *table.Table) { t.AddColumn("a", table.Left, ""); t.AddRow() }, "row 1: wanted 1 cells, got 0"},
-		{"too many cells", func(t *table.Table) { t.AddRow(1) }, "row 1: wanted 0 cells, got 1"},
-		{"same header", func(t *table.Table) { t.AddColumn("a", table.Left, ""); t.AddColumn("a", table.Left, "") }, `two columns named "a"`},
-		{"format of another type", func(t *table.Table) { t.AddColumn("a", table.Left, "%.1f"); t.AddRow(3) }, `row 1, column "a": int does not go with the format "%.1f"`},
-		{"late column", func(t *table.Table) { t.AddRow(); t.AddColumn("a", table.Left, "") }, `column "a" added after 1 rows`},
+		{"too few cells", func(t *sheet.Sheet) { t.AddColumn("a", sheet.Left, ""); t.AddRow() }, "row 1: wanted 1 cells, got 0"},
+		{"too many cells", func(t *sheet.Sheet) { t.AddRow(1) }, "row 1: wanted 0 cells, got 1"},
+		{"same header", func(t *sheet.Sheet) { t.AddColumn("a", sheet.Left, ""); t.AddColumn("a", sheet.Left, "") }, `two columns named "a"`},
+		{"format of another type", func(t *sheet.Sheet) { t.AddColumn("a", sheet.Left, "%.1f"); t.AddRow(3) }, `row 1, column "a": int does not go with the format "%.1f"`},
+		{"late column", func(t *sheet.Sheet) { t.AddRow(); t.AddColumn("a", sheet.Left, "") }, `column "a" added after 1 rows`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var tab table.Table
+			var tab sheet.Sheet
 			tt.do(&tab)
 			for _, write := range []func(io.Writer) error{tab.WriteText, tab.WriteCSV, tab.WriteJSON} {
 				if err := write(io.Discard); err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -126,8 +126,8 @@ func TestMistakes(t *testing.T) {
 			}
 		})
 	}
-	var tab table.Table
-	tab.AddColumn("f", table.Left, "")
+	var tab sheet.Sheet
+	tab.AddColumn("f", sheet.Left, "")
 	tab.AddRow(func() {})
 	if err := tab.WriteJSON(io.Discard); err == nil || !strings.Contains(err.Error(), `row 1, column "f"`) {
 		t.Errorf("a function in JSON: got %v", err)
@@ -155,9 +155,9 @@ func TestAnyTable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		columns := rapid.SliceOfNDistinct(rapid.StringMatching(`[ -~äß\n]{1,12}`), 1, 5, rapid.ID).Draw(t, "headers")
 		rows := rapid.SliceOfN(rapid.SliceOfN(rapid.Float64(), len(columns), len(columns)), 0, 5).Draw(t, "rows")
-		var tab table.Table
+		var tab sheet.Sheet
 		for _, c := range columns {
-			tab.AddColumn(c, table.Align(rapid.IntRange(0, 1).Draw(t, "align")), "%.2f")
+			tab.AddColumn(c, sheet.Align(rapid.IntRange(0, 1).Draw(t, "align")), "%.2f")
 		}
 		for _, row := range rows {
 			cells := make([]any, len(row))
@@ -172,7 +172,7 @@ func TestAnyTable(t *testing.T) {
 	})
 }
 
-func checkText(t *rapid.T, tab *table.Table, rows int) {
+func checkText(t *rapid.T, tab *sheet.Sheet, rows int) {
 	var b strings.Builder
 	must.Do(t, tab.WriteText(&b))
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
@@ -186,7 +186,7 @@ func checkText(t *rapid.T, tab *table.Table, rows int) {
 	}
 }
 
-func checkCSV(t *rapid.T, tab *table.Table, columns []string, rows [][]float64) {
+func checkCSV(t *rapid.T, tab *sheet.Sheet, columns []string, rows [][]float64) {
 	var b bytes.Buffer
 	must.Do(t, tab.WriteCSV(&b))
 	read, err := csv.NewReader(&b).ReadAll()
@@ -207,7 +207,7 @@ func checkCSV(t *rapid.T, tab *table.Table, columns []string, rows [][]float64) 
 	}
 }
 
-func checkJSON(t *rapid.T, tab *table.Table, columns []string, rows [][]float64) {
+func checkJSON(t *rapid.T, tab *sheet.Sheet, columns []string, rows [][]float64) {
 	var b bytes.Buffer
 	must.Do(t, tab.WriteJSON(&b))
 	var read []map[string]float64

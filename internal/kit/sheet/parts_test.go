@@ -1,4 +1,4 @@
-package table
+package sheet
 
 import (
 	"strings"
@@ -12,23 +12,23 @@ import (
 
 // A table that is too wide comes in parts that repeat the keys.
 func TestParts(t *testing.T) {
-	var table Table
+	var sheet Sheet
 	for _, header := range []string{"Size", "A", "Bb", "Ccc"} {
-		table.AddColumn(header, Right, "")
+		sheet.AddColumn(header, Right, "")
 	}
-	table.AddRow(1, 2, 3, 4)
-	table.AddRow(10, nil, 30, 40)
+	sheet.AddRow(1, 2, 3, 4)
+	sheet.AddRow(10, nil, 30, 40)
 	var out strings.Builder
-	must.Do(t, table.WriteTextWithin(&out, 17, 1))
-	want := `  Size    A    Bb
-------  ---  ----
-     1    2     3
-    10    -    30
+	must.Do(t, sheet.WriteTextWithin(&out, 12, 1))
+	want := `Size  A  Bb
+----  -  --
+   1  2   3
+  10  -  30
 
-  Size    Ccc
-------  -----
-     1      4
-    10     40
+Size  Ccc
+----  ---
+   1    4
+  10   40
 `
 	must.Equal(t, want, out.String())
 }
@@ -69,17 +69,17 @@ func TestPartsOfAnyTable(t *testing.T) {
 func TestLongCell(t *testing.T) {
 	long := strings.Repeat("x", 1000)
 	for _, align := range []Align{Left, Right} {
-		var table Table
-		table.AddColumn("A", align, "")
-		table.AddColumn(long, align, "")
-		table.AddColumn("C", align, "")
-		table.AddRow(1, "short", 3)
-		table.AddRow(long, long, 3)
+		var sheet Sheet
+		sheet.AddColumn("A", align, "")
+		sheet.AddColumn(long, align, "")
+		sheet.AddColumn("C", align, "")
+		sheet.AddRow(1, "short", 3)
+		sheet.AddRow(long, long, 3)
 		for range 100 {
-			table.AddRow(1, 2, 3)
+			sheet.AddRow(1, 2, 3)
 		}
 		var out strings.Builder
-		must.Do(t, table.WriteText(&out))
+		must.Do(t, sheet.WriteText(&out))
 		if got, most := out.Len(), 3*len(long)+104*(3*widest+20); got > most || strings.Count(out.String(), long) != 3 {
 			t.Errorf("%d bytes, wanted at most %d:\n%.1000s", got, most, &out)
 		}
@@ -88,7 +88,7 @@ func TestLongCell(t *testing.T) {
 			t.Errorf("%q does not end under %q", short, lines[1])
 		}
 		out.Reset()
-		s, err := table.Stream(&out, 0, 0)
+		s, err := sheet.Stream(&out, 0, 0)
 		must.Do(t, err)
 		before := out.Len()
 		if err := s.Row(1, 2, 3); err != nil || out.Len()-before > 2*widest {

@@ -1,20 +1,20 @@
-package table_test
+package sheet_test
 
 import (
 	"strings"
 	"testing"
 
 	"perigee/internal/kit/must"
-	"perigee/internal/kit/table"
+	"perigee/internal/kit/sheet"
 )
 
 // Rows that come one by one look as the whole table does, as long as no cell is wider than its header.
 func TestStream(t *testing.T) {
-	fill := func() *table.Table {
-		var tab table.Table
-		tab.AddColumn("Block (B)", table.Right, "%d")
-		tab.AddColumn("Name", table.Left, "%s")
-		tab.AddColumn("BW (GB/s)", table.Right, "%.2f")
+	fill := func() *sheet.Sheet {
+		var tab sheet.Sheet
+		tab.AddColumn("Block (B)", sheet.Right, "%d")
+		tab.AddColumn("Name", sheet.Left, "%s")
+		tab.AddColumn("BW (GB/s)", sheet.Right, "%.2f")
 		return &tab
 	}
 	rows := [][]any{{4096, "a", 1.5}, {8192, nil, 12.25}}

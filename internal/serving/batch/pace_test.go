@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"perigee/internal/kit/must"
@@ -81,10 +82,9 @@ func TestSubmittedToSlowSlurm(t *testing.T) {
 
 // What Slurm does not know is not there once it has answered promptly twice, and for a while where it was slow; one that
 // is always slow is believed, too.
-func TestPace(t *testing.T) {
-	settle := late
-	t.Cleanup(func() { late = settle })
-	late = 50 * time.Millisecond
+func TestPace(t *testing.T) { synctest.Test(t, testPace) }
+
+func testPace(t *testing.T) {
 	in := func(took time.Duration) time.Time { return time.Now().Add(-took) }
 	var p pace
 	if p.answered(in(0)) || !p.answered(in(0)) {
@@ -105,7 +105,7 @@ func TestPace(t *testing.T) {
 	if p.answered(in(2*prompt)) || p.answered(in(2*prompt)) {
 		t.Error("Slurm is slow")
 	}
-	time.Sleep(4 * late)
+	time.Sleep(4*late + 1)
 	if !p.answered(in(2 * prompt)) {
 		t.Error("Slurm is always slow")
 	}

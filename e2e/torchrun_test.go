@@ -20,9 +20,7 @@ import (
 // freePort returns a TCP port without a listener.
 func freePort(t *testing.T) string {
 	t.Helper()
-	ports, err := spmdtest.FreePorts(1)
-	must.Do(t, err)
-	return strconv.Itoa(ports[0])
+	return strconv.Itoa(spmdtest.FreePort(t))
 }
 
 // torchrun starts ranks the way torchrun does: a process each, with variables.

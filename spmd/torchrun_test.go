@@ -26,13 +26,12 @@ import (
 // torch makes the environments of n ranks that meet on a free port.
 func torch(t testing.TB, n int) []map[string]string {
 	t.Helper()
-	ports, err := spmdtest.FreePorts(1)
-	must.Do(t, err)
+	port := spmdtest.FreePort(t)
 	envs := make([]map[string]string, n)
 	for r := range envs {
 		envs[r] = map[string]string{
 			"RANK": strconv.Itoa(r), "WORLD_SIZE": strconv.Itoa(n), "MASTER_ADDR": "127.0.0.1",
-			"MASTER_PORT": strconv.Itoa(ports[0]), boot.EnvSecret: "the secret of this job",
+			"MASTER_PORT": strconv.Itoa(port), boot.EnvSecret: "the secret of this job",
 		}
 	}
 	return envs

@@ -64,13 +64,12 @@ func TestDeathOfTheLauncherOfNodes(t *testing.T) {
 	} {
 		launcher, _, _ := strings.Cut(name, ",")
 		t.Run(name, func(t *testing.T) {
-			port, err := spmdtest.FreePorts(1)
-			must.Do(t, err)
+			port := spmdtest.FreePort(t)
 			words, env := srun("--mpi=none")(t, 2)
 			path := filepath.Join(t.TempDir(), "r.json")
 			words = slices.Concat(words, commandOfNode(),
 				[]string{"--iters", "1000000", "--tokens", "8", "--hidden", "128", "--result", path})
-			p := start(t, harness.Command{Argv: words, Env: append(env, fmt.Sprint("MASTER_PORT=", port[0]),
+			p := start(t, harness.Command{Argv: words, Env: append(env, fmt.Sprint("MASTER_PORT=", port),
 				"PERIGEE_SECRET=of the test of nodes", "PERIGEE_IFACE=lo"), Group: true})
 			p.UntilPrints("Measure: 1000000 iterations")
 			ranks := make([]int, 4)
@@ -120,11 +119,10 @@ func checkObituary(t *testing.T, path, launcher string) {
 // srun starts one command on each node, with the variables of the document: each starts the ranks of its node.
 func TestExpertsOnNodes(t *testing.T) {
 	harness.NeedNIXL(t)
-	port, err := spmdtest.FreePorts(1)
-	must.Do(t, err)
+	port := spmdtest.FreePort(t)
 	words, env := srun("--mpi=none")(t, 2)
 	words = append(words, commandOfNode()...)
-	out := start(t, harness.Command{Argv: append(words, small...), Env: append(env, fmt.Sprint("MASTER_PORT=", port[0]),
+	out := start(t, harness.Command{Argv: append(words, small...), Env: append(env, fmt.Sprint("MASTER_PORT=", port),
 		"PERIGEE_SECRET=of the test of nodes", "PERIGEE_IFACE=lo")}).MustEnd().Stdout
 	harness.Contains(t, "stdout", out, "Ranks: 4, Tokens: 8", "Data Plane (e2e): 4/4 ranks passed\n", "checked what e2e fresh left: 96 messages")
 	if n := strings.Count(out, "ranks passed"); n != 1 {
@@ -142,12 +140,11 @@ func TestExpertsOnNodesOfSeveralTasks(t *testing.T) {
 		t.Fatal("docs/ep.md does not have the line")
 	}
 	run := func(line string) *harness.Process {
-		port, err := spmdtest.FreePorts(1)
-		must.Do(t, err)
+		port := spmdtest.FreePort(t)
 		line = strings.NewReplacer("MASTER_ADDR=node1", "MASTER_ADDR=127.0.0.2", "srun ", "srun -w node1,node2 ",
 			"processes 8", "processes 2 --iters 4 --tokens 8 --hidden 256").Replace(line)
 		return shell(t, t.TempDir(), line, append(inSlurm(t), "SLURM_NTASKS=4", "SLURM_NPROCS=4", "SLURM_NTASKS_PER_NODE=2",
-			fmt.Sprint("MASTER_PORT=", port[0]), "PERIGEE_SECRET=of the test of nodes", "PERIGEE_IFACE=lo")...)
+			fmt.Sprint("MASTER_PORT=", port), "PERIGEE_SECRET=of the test of nodes", "PERIGEE_IFACE=lo")...)
 	}
 	out := run(line).MustEnd().Stdout
 	harness.Contains(t, "stdout", out, "4 ranks on 1 host", "launcher torchrun\n")
@@ -161,8 +158,7 @@ func TestExpertsOnNodesOfSeveralTasks(t *testing.T) {
 
 // A batch script may start a step for each node, which has one task.
 func TestExpertsOfSteps(t *testing.T) {
-	port, err := spmdtest.FreePorts(1)
-	must.Do(t, err)
+	port := spmdtest.FreePort(t)
 	for _, mpi := range []string{"none", "pmi2"} {
 		t.Run(mpi, func(t *testing.T) {
 			script := fmt.Sprintf(`
@@ -173,7 +169,7 @@ for i in 0 1; do
 done
 for pid in $pids; do wait $pid; done`, mpi)
 			out := shell(t, t.TempDir(), script, append(inSlurm(t), "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.2",
-				fmt.Sprint("MASTER_PORT=", port[0]), "PERIGEE_SECRET=of the test of nodes", "PERIGEE_IFACE=lo")...).MustEnd().Stdout
+				fmt.Sprint("MASTER_PORT=", port), "PERIGEE_SECRET=of the test of nodes", "PERIGEE_IFACE=lo")...).MustEnd().Stdout
 			harness.Contains(t, "stdout", out, "4 ranks on 1 host", "launcher torchrun\n")
 		})
 	}
@@ -260,15 +256,14 @@ func TestExpertsOnOneNode(t *testing.T) {
 // A shell of srun --pty starts the ranks of a node where the user says that it is none itself.
 func TestExpertsInAStep(t *testing.T) {
 	s := slurmCluster(t)
-	port, err := spmdtest.FreePorts(1)
-	must.Do(t, err)
+	port := spmdtest.FreePort(t)
 	script := fmt.Sprintf(`
 set -- timeout 30 %s ep control-plane --world-size 2 --num-processes 2 --engine shm --num-tokens 8 --hidden 256 --experts-per-rank 4
 "$@"
 "$@" --launcher local --rank 1 --master-addr 127.0.0.2 &
 "$@" --launcher local && wait $!`, harness.Program)
 	o := start(t, harness.Command{Argv: []string{"srun", "-N1", "-n1", "sh", "-c", script}, Env: []string{"SLURM_CONF=" + s.Conf,
-		"PERIGEE_SECRET=of the test of nodes", "PERIGEE_IFACE=lo", fmt.Sprint("MASTER_PORT=", port[0]), "MASTER_ADDR=127.0.0.2"}}).MustEnd()
+		"PERIGEE_SECRET=of the test of nodes", "PERIGEE_IFACE=lo", fmt.Sprint("MASTER_PORT=", port), "MASTER_ADDR=127.0.0.2"}}).MustEnd()
 	harness.Contains(t, "stderr", o.Stderr, "have no effect", "--launcher local")
 	harness.Contains(t, "stdout", o.Stdout, "4 ranks on 1 host", "launcher torchrun\n")
 }
@@ -287,8 +282,7 @@ func TestExpertsOfABatchScript(t *testing.T) {
 func testExpertsOfABatchScript(t *testing.T, in ...string) {
 	t.Helper()
 	s := slurmCluster(t)
-	port, err := spmdtest.FreePorts(1)
-	must.Do(t, err)
+	port := spmdtest.FreePort(t)
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "job.sh"), fmt.Sprintf(`#!/bin/sh
 #SBATCH --nodes=1 --ntasks=1 --output=%[1]s/out
@@ -299,7 +293,7 @@ env $share RANK=0 "$@"
 code=$?
 wait
 echo "the script's exit code: $code"
-`, dir, port[0], harness.Program))
+`, dir, port, harness.Program))
 	start(t, harness.Command{Argv: append(in, "sbatch", filepath.Join(dir, "job.sh")), Env: []string{"SLURM_CONF=" + s.Conf}}).MustEnd()
 	harness.Contains(t, "output", outputOfBatch(t, dir), "4 ranks on", "the script's exit code: 0")
 }

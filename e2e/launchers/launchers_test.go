@@ -15,27 +15,26 @@ import (
 	"perigee/spmd/spmdtest"
 )
 
-// Every launcher, 2 and 8 ranks, both engines: bytes arrive where they should.
+// Every launcher, 2 and 8 ranks, both engines, each two of them together: bytes arrive where they should.
 func TestTraffic(t *testing.T) {
-	for _, w := range ways {
-		for _, ranks := range []int{2, 8} {
-			for _, engine := range []string{"shm", "nixl"} {
-				t.Run(fmt.Sprintf("%s/%d/%s", w.name, ranks, engine), func(t *testing.T) {
-					if engine == "nixl" {
-						harness.NeedNIXL(t)
-					}
-					config := workload(t, ranks)
-					path := filepath.Join(t.TempDir(), "r.json")
-					out := launch(t, w, ranks, nil, "sequential-ct-perftest", config,
-						"--engine", engine, "--verify-buffers", "--result", path).MustEnd().Stdout
-					harness.Contains(t, "stdout", out, fmt.Sprintf(", %d ranks on 1 host: ", ranks), ", launcher "+w.launcher+"\n", "# engine: "+engine)
-					doc, err := result.Read(path)
-					must.Do(t, err)
-					if doc.Status != result.Complete || doc.World.Size != ranks || doc.World.Launcher != w.launcher || doc.Engine.Name != engine {
-						t.Errorf("status %s, %d ranks, launcher %s, engine %s", doc.Status, doc.World.Size, doc.World.Launcher, doc.Engine.Name)
-					}
-				})
-			}
+	for i, w := range ways {
+		for k, engine := range []string{"shm", "nixl"} {
+			ranks := []int{2, 8}[(i+k)%2]
+			t.Run(fmt.Sprintf("%s/%d/%s", w.name, ranks, engine), func(t *testing.T) {
+				if engine == "nixl" {
+					harness.NeedNIXL(t)
+				}
+				config := workload(t, ranks)
+				path := filepath.Join(t.TempDir(), "r.json")
+				out := launch(t, w, ranks, nil, "sequential-ct-perftest", config,
+					"--engine", engine, "--verify-buffers", "--result", path).MustEnd().Stdout
+				harness.Contains(t, "stdout", out, fmt.Sprintf(", %d ranks on 1 host: ", ranks), ", launcher "+w.launcher+"\n", "# engine: "+engine)
+				doc, err := result.Read(path)
+				must.Do(t, err)
+				if doc.Status != result.Complete || doc.World.Size != ranks || doc.World.Launcher != w.launcher || doc.Engine.Name != engine {
+					t.Errorf("status %s, %d ranks, launcher %s, engine %s", doc.Status, doc.World.Size, doc.World.Launcher, doc.Engine.Name)
+				}
+			})
 		}
 	}
 }
@@ -206,21 +205,19 @@ func outputOfBatch(t *testing.T, dir string) string {
 // An indexed job of Kubernetes gives its processes a number; the rest is the
 // user's, as docs/launchers.md has it. Here its processes are shells.
 func TestIndexedJob(t *testing.T) {
-	port, err := spmdtest.FreePorts(1)
-	must.Do(t, err)
+	port := spmdtest.FreePort(t)
 	const pods = `for i in 0 1 2; do JOB_COMPLETION_INDEX=$i sh -c 'RANK=$JOB_COMPLETION_INDEX exec "$@"' sh "$@" & done; wait`
-	out := start(t, harness.Command{Argv: []string{"sh", "-c", pods, "sh", harness.Program, "run", harness.Script(t, "whoami.lua")}, Env: []string{"WORLD_SIZE=3", "MASTER_ADDR=localhost", fmt.Sprint("MASTER_PORT=", port[0]), "PERIGEE_SECRET=the secret of this job"}}).MustEnd().Stdout
+	out := start(t, harness.Command{Argv: []string{"sh", "-c", pods, "sh", harness.Program, "run", harness.Script(t, "whoami.lua")}, Env: []string{"WORLD_SIZE=3", "MASTER_ADDR=localhost", fmt.Sprint("MASTER_PORT=", port), "PERIGEE_SECRET=the secret of this job"}}).MustEnd().Stdout
 	harness.Contains(t, "stdout", out, "launcher torchrun\n", "rank 0 of 3, local rank 0, on ", "rank 2 of 3, local rank 2, on ")
 }
 
 // Under srun, torchrun's agents start the ranks, not Slurm.
 func TestTorchrunUnderSrun(t *testing.T) {
-	port, err := spmdtest.FreePorts(1)
-	must.Do(t, err)
+	port := spmdtest.FreePort(t)
 	// What torchrun --nproc-per-node=2 does on each of two nodes.
 	const agent = `for i in 0 1; do RANK=$((SLURM_PROCID * 2 + i)) LOCAL_RANK=$i "$@" & done; wait`
 	words, env := srun("--mpi=pmi2")(t, 2)
-	out := start(t, harness.Command{Argv: slices.Concat(words, []string{"sh", "-c", agent, "sh", harness.Program, "run", harness.Script(t, "whoami.lua")}), Env: slices.Concat(env, []string{"TORCHELASTIC_RUN_ID=1", "WORLD_SIZE=4", "MASTER_ADDR=localhost", fmt.Sprint("MASTER_PORT=", port[0])})}).MustEnd().Stdout
+	out := start(t, harness.Command{Argv: slices.Concat(words, []string{"sh", "-c", agent, "sh", harness.Program, "run", harness.Script(t, "whoami.lua")}), Env: slices.Concat(env, []string{"TORCHELASTIC_RUN_ID=1", "WORLD_SIZE=4", "MASTER_ADDR=localhost", fmt.Sprint("MASTER_PORT=", port)})}).MustEnd().Stdout
 	harness.Contains(t, "stdout", out, "launcher torchrun\n", "rank 3 of 4, local rank 1, on ")
 }
 

@@ -82,19 +82,17 @@ func parent(t *testing.T, pid int) int {
 
 // agent starts ranks as torchrun does on one node.
 func agent(t testing.TB, n int) ([]string, []string) {
-	ports, err := spmdtest.FreePorts(1)
-	must.Do(t, err)
+	port := spmdtest.FreePort(t)
 	// Its MASTER_PORT is the next one; nothing listens at the endpoint itself.
 	words := []string{harness.Script(t, "torchrun"), "--nnodes", "1", "--nproc_per_node", fmt.Sprint(n), "--rdzv_backend", "c10d",
-		"--rdzv_endpoint", fmt.Sprint("localhost:", ports[0]-1), "--no_python"}
+		"--rdzv_endpoint", fmt.Sprint("localhost:", port-1), "--no_python"}
 	return words, []string{"NODE=0", "PERIGEE_SECRET=of the test of orphans"}
 }
 
 // storingAgent starts ranks as [agent] does, listens at their MASTER_PORT, and has not torchrun's name.
 func storingAgent(t testing.TB, n int) ([]string, []string) {
-	ports, err := spmdtest.FreePorts(1)
-	must.Do(t, err)
-	return []string{harness.Script(t, "storing"), fmt.Sprint(n), fmt.Sprint(ports[0])}, []string{"PERIGEE_SECRET=of the test of orphans"}
+	port := spmdtest.FreePort(t)
+	return []string{harness.Script(t, "storing"), fmt.Sprint(n), fmt.Sprint(port)}, []string{"PERIGEE_SECRET=of the test of orphans"}
 }
 
 // withoutVariables is as in containers that share the host's processes, whose starter does not have the rank's
@@ -358,9 +356,8 @@ until grep -q "all are here" out.*; do sleep 0.05; done`
 		return slices.Concat(words, []string{"sh", "-c", text, "sh"}, perigee)
 	}
 	alone := way{"a script", "torchrun", func(t testing.TB, _ int) ([]string, []string) {
-		ports, err := spmdtest.FreePorts(1)
-		must.Do(t, err)
-		return nil, []string{"WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", fmt.Sprint("MASTER_PORT=", ports[0]), "PERIGEE_SECRET=of the test of orphans"}
+		port := spmdtest.FreePort(t)
+		return nil, []string{"WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", fmt.Sprint("MASTER_PORT=", port), "PERIGEE_SECRET=of the test of orphans"}
 	}, here, ""}
 	torchrun := way{"torchrun", "torchrun", agent, here, ""}
 	for _, c := range []struct {

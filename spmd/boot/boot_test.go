@@ -415,9 +415,8 @@ func TestLedToAnotherJob(t *testing.T) {
 // A stranger at the first of several ports cannot pass on what is meant for rank 0 to the port where it listens: the
 // stranger could end that when it likes.
 func TestStrangerBetweenThePorts(t *testing.T) {
-	ports, err := spmdtest.FreePorts(1)
-	must.Do(t, err)
-	own := net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))
+	port := spmdtest.FreePort(t)
+	own := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	taken := spmdtest.Alter(t, own, -1, -1, 0)
 	r := rendezvous{launcher: "test", size: 2, secret: newSecret(), oneHost: true, listen: []string{taken, own}, meet: []string{taken, own}}
 	_, leader, err := r.lead(t.Context())
@@ -479,14 +478,14 @@ func followThrough(t *testing.T, name, want string, through func(to string) (add
 func TestInterruptedBeforeTheMeeting(t *testing.T) {
 	defer func(limit time.Duration) { lastTry = limit }(lastTry)
 	lastTry = spmdtest.Patience
-	ports, err := spmdtest.FreePorts(1)
-	must.Do(t, err)
+	port := spmdtest.FreePort(t)
 	join := func(ctx context.Context, rank int, w Watcher) (*Process, error) {
-		env := vars(fmt.Sprintf("RANK=%d WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 PERIGEE_SECRET=0123456789abcdef MASTER_PORT=%d", rank, ports[0]))
+		env := vars(fmt.Sprintf("RANK=%d WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 PERIGEE_SECRET=0123456789abcdef MASTER_PORT=%d", rank, port))
 		return Join(ctx, environ(env), w)
 	}
 	ctx, interrupt := context.WithCancelCause(t.Context())
 	var leader *Process
+	var err error
 	cues := spmdtest.Cues{"no rank 0 yet": func() {
 		interrupt(fault.New(fault.Interrupt, "ended by signal: interrupt"))
 		leader, err = join(t.Context(), 0, Watcher{})
@@ -506,13 +505,12 @@ func TestInterruptedBeforeTheMeeting(t *testing.T) {
 
 // When all ranks have come no other process is let in.
 func TestShutWhenComplete(t *testing.T) {
-	ports, err := spmdtest.FreePorts(1)
-	must.Do(t, err)
+	port := spmdtest.FreePort(t)
 	processes := make([]*Process, 2)
 	var wg sync.WaitGroup
 	for rank := range processes {
 		wg.Go(func() {
-			env := vars(fmt.Sprintf("RANK=%d WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=%d", rank, ports[0]))
+			env := vars(fmt.Sprintf("RANK=%d WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=%d", rank, port))
 			p, err := Join(t.Context(), environ(env), Watcher{})
 			if err == nil {
 				processes[rank] = p
@@ -527,7 +525,7 @@ func TestShutWhenComplete(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	address := net.JoinHostPort("127.0.0.1", fmt.Sprint(ports[0]))
+	address := net.JoinHostPort("127.0.0.1", fmt.Sprint(port))
 	for deadline := time.Now().Add(spmdtest.Patience); ; time.Sleep(time.Millisecond) {
 		conn, err := net.Dial("tcp", address)
 		if err != nil {

@@ -26,7 +26,7 @@ func newSegment(t testing.TB) *Segment {
 }
 
 func TestBarrierHoldsEverybodyBack(t *testing.T) {
-	const parties, rounds = 5, 300
+	const parties, rounds = 5, 100
 	s := newSegment(t)
 	var arrived atomic.Int64
 	var wg sync.WaitGroup
@@ -52,7 +52,7 @@ func TestBarrierHoldsEverybodyBack(t *testing.T) {
 
 // Each party brings another number in each round, so that one of another round would be seen.
 func TestMaxIsThatOfTheRound(t *testing.T) {
-	const parties, rounds = 4, 2000
+	const parties, rounds = 4, 500
 	s := newSegment(t)
 	var wg sync.WaitGroup
 	for party := range int64(parties) {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync/atomic"
 	"syscall"
+	"testing"
 )
 
 // The ports of FreePorts lie below those that the kernel gives to programs that ask for any,
@@ -19,6 +20,16 @@ const (
 )
 
 var portsLooked atomic.Int64
+
+// FreePort returns a TCP port on which no process listens.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	ports, err := FreePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ports[0]
+}
 
 // FreePorts returns TCP ports on which no process listens.
 func FreePorts(n int) ([]int, error) {

@@ -227,9 +227,8 @@ func TestSendEndsWithItsContextThoughThePeerStalls(t *testing.T) {
 
 func TestDialTriesAllAddresses(t *testing.T) {
 	ends := mesh(t, 3)
-	ports, err := spmdtest.FreePorts(1)
-	must.Do(t, err)
-	dead := fmt.Sprint("127.0.0.1:", ports[0])
+	port := spmdtest.FreePort(t)
+	dead := fmt.Sprint("127.0.0.1:", port)
 	good := addressOf(ends[1])
 	// An unused port, the wrong rank, the right one.
 	ends[0].cfg.Resolve = func(context.Context, int) ([]string, error) {
@@ -239,7 +238,7 @@ func TestDialTriesAllAddresses(t *testing.T) {
 	ends[2].cfg.Resolve = func(context.Context, int) ([]string, error) {
 		return []string{dead, good}, nil
 	}
-	err = ends[2].Send(t.Context(), 0, Header{}, nil)
+	err := ends[2].Send(t.Context(), 0, Header{}, nil)
 	if err == nil || !strings.Contains(err.Error(), dead) || !errors.Is(err, ErrOtherRank) {
 		t.Errorf("got %v, want what is wrong with each address", err)
 	}

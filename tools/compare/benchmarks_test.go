@@ -12,6 +12,7 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/serving/judge"
 	"perigee/internal/serving/runs/runstest"
 )
@@ -101,9 +102,7 @@ func TestOtherKinds(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	trace := filepath.Join(t.TempDir(), "t.jsonl")
-	if err := os.WriteFile(trace, []byte(`{"timestamp": 0, "input_length": 1}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(trace, []byte(`{"timestamp": 0, "input_length": 1}`), 0o600))
 	for want, paths := range map[string][2]string{
 		"got a trace": {trace, trace}, " holds figures of perigee disagg, and ": {old, trace},
 	} {
@@ -122,9 +121,7 @@ func outcomeOf(t *testing.T, old, fresh string) (string, error) {
 	if err == nil {
 		_, err = k.Parse([]string{old, fresh})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	err = c.Run(cli.Streams{Out: &out, Err: io.Discard, Env: os.Getenv})
 	return out.String(), err
 }

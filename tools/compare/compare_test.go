@@ -17,6 +17,7 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/version"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
@@ -59,9 +60,7 @@ var defaults = Options{Alpha: 0.05, Metric: "latency_ms", Pairs: true}
 func mustCompare(t *testing.T, old, fresh []*result.Document, o Options) *Report {
 	t.Helper()
 	r, err := Compare(old, fresh, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return r
 }
 
@@ -213,9 +212,7 @@ func TestSlower(t *testing.T) {
 		t.Errorf("%+v", row)
 	}
 	err := r.Err("worse")
-	if fault.KindOf(err) != fault.Worse || !strings.Contains(err.Error(), "3 of 7 comparisons are worse: geometric mean of 3 patterns, phase workload, latency_ms +") {
-		t.Errorf("got %v", err)
-	}
+	must.Fail(t, err, fault.Worse, "3 of 7 comparisons are worse: geometric mean of 3 patterns, phase workload, latency_ms +")
 	back := mustCompare(t, fresh, old, defaults)
 	if back.Rows[1].Verdict != Better || back.Err("worse") != nil || back.Err("none") != nil || fault.KindOf(back.Err("any")) != fault.Worse {
 		t.Errorf("backwards: %+v", back.Rows[1])
@@ -312,9 +309,7 @@ func TestOwnMetrics(t *testing.T) {
 	for _, row := range r.Rows[2:] {
 		got = append(got, row.Label()+" "+row.Verdict)
 	}
-	if diff := cmp.Diff([]string{"down worse", "up better", "neither differs"}, got); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, []string{"down worse", "up better", "neither differs"}, got)
 	var out bytes.Buffer
 	if err := r.WriteText(&out, nil, false); err != nil || !strings.Contains(out.String(), "# metrics of the scenario\nMetric") ||
 		!strings.HasSuffix(out.String(), "\n# 1 better, 1 worse, 1 differ, 2 without a verdict\n") {
@@ -438,9 +433,7 @@ func TestNothingInBoth(t *testing.T) {
 	own := func(name string, labels result.Labels) *result.Document {
 		d := document(0, 0, nil)
 		d.DeclareMetrics([]result.MetricDef{{Name: name}})
-		if err := d.AddLabelled(name, labels, 1, 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.AddLabelled(name, labels, 1, 0))
 		return d
 	}
 	patterns, other := document(5, 1, func(int) float64 { return 1 }), own("x", result.Labels{"a": "2"})
@@ -537,9 +530,7 @@ func TestRemarks(t *testing.T) {
 		"perigee: 1 go and 2 go", "hosts: h (2 ranks, 2 CPUs) and i (2 ranks, 8 CPUs)", "version of shm: 1 and 2", "setting a of shm: 1 and 2", "setting huge of shm: not given and yes", "seed: 0 and 9",
 		"a result of NEW is partial: it is still going on, or was killed",
 	}
-	if diff := cmp.Diff(want, mustCompare(t, one(old), one(fresh), defaults).Remarks); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, want, mustCompare(t, one(old), one(fresh), defaults).Remarks)
 }
 
 // What is said of one of several results names it: that it is partial, and that a rank stood still in it.
@@ -554,9 +545,7 @@ func TestRemarksNameResults(t *testing.T) {
 		"OLD, before/1.json: rank 1 on h stood still for 20s in phase workload: it was stopped, or its host was; the figures of that time have it in them",
 		"OLD, before/1.json: 3 more standstills of ranks", "NEW, after/2.json, is partial: cut", "1 run of NEW left out: partial",
 	}
-	if diff := cmp.Diff(want, mustCompare(t, old, fresh, o).Remarks); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, want, mustCompare(t, old, fresh, o).Remarks)
 }
 
 // Runs that were cut short are no runs of a side, unless it is asked for.
@@ -584,9 +573,7 @@ func TestFormats(t *testing.T) {
 	rng := rand.New(rand.NewPCG(25, 26))
 	r := mustCompare(t, runsOf(4, 2, lognormal(rng, 1)), runsOf(4, 2, lognormal(rng, 2)), defaults)
 	var out bytes.Buffer
-	if err := r.WriteJSON(&out, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.WriteJSON(&out, nil))
 	var doc struct {
 		Schema string
 		Worse  int
@@ -599,9 +586,7 @@ func TestFormats(t *testing.T) {
 		t.Errorf("%v", row)
 	}
 	out.Reset()
-	if err := r.WriteCSV(&out, []string{"pattern", "verdict", "sender"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.WriteCSV(&out, []string{"pattern", "verdict", "sender"}))
 	records, err := csv.NewReader(&out).ReadAll()
 	if diff := cmp.Diff([][]string{{"pattern", "verdict", "sender"}, {"0", "worse", ""}, {"1", "worse", ""}, {"", "worse", ""}, {"0", "worse", "0"}, {"1", "worse", "0"}}, records); err != nil || diff != "" {
 		t.Errorf("%v, %s", err, diff)
@@ -631,9 +616,7 @@ func TestFlagsAreChecked(t *testing.T) {
 		"--columns and --sort are not for pages":              {Alpha: 0.1, Format: cli.ByName, Page: "a.html", Sort: "p"},
 	} {
 		c := Cmd{Old: "/nowhere", New: "/nowhere", Judging: j}
-		if err := c.Run(cli.Streams{}); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %s", err, want)
-		}
+		must.Fail(t, c.Run(cli.Streams{}), fault.Usage, want)
 	}
 }
 
@@ -649,9 +632,7 @@ func TestLabels(t *testing.T) {
 			if i >= 4 && size == "8" {
 				value /= 10
 			}
-			if err := d.AddLabelled("bw", result.Labels{"size": size}, value, 1); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, d.AddLabelled("bw", result.Labels{"size": size}, value, 1))
 		}
 		docs[i/4] = append(docs[i/4], d)
 	}
@@ -659,9 +640,7 @@ func TestLabels(t *testing.T) {
 	for _, row := range mustCompare(t, docs[0], docs[1], defaults).Rows[2:] {
 		got = append(got, row.Label()+" "+row.Verdict)
 	}
-	if diff := cmp.Diff([]string{"bw{size=4} ~", "bw{size=8} worse", "geometric mean of 2 series, bw worse"}, got); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, []string{"bw{size=4} ~", "bw{size=8} worse", "geometric mean of 2 series, bw worse"}, got)
 }
 
 // A difference of hardware is named where both results know theirs.
@@ -678,9 +657,7 @@ func TestHardware(t *testing.T) {
 		t.Errorf("the same: %q", got)
 	}
 	old.World.Hosts[0].Hardware = &result.Hardware{CPU: "A", NUMANodes: 2}
-	if diff := cmp.Diff([]string{"hardware: A, 2 NUMA nodes and B, 2 NUMA nodes"}, remarks()); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, []string{"hardware: A, 2 NUMA nodes and B, 2 NUMA nodes"}, remarks())
 }
 
 // A run that is there under two names counts once, or a side would agree with itself.
@@ -690,9 +667,7 @@ func TestTheSameRunTwice(t *testing.T) {
 		d := document(1, 3, func(int) float64 { return 1 })
 		d.Job, d.Started = &result.Job{ID: id, Engine: "shm"}, time.Unix(1_700_000_000, 0)
 		path := filepath.Join(folder, name)
-		if err := d.Write(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Write(path))
 		return path
 	}
 	first, other := write("a.json", "A"), write("b.json", "B")

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"perigee/internal/figures/contention"
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/version"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
@@ -168,9 +169,7 @@ func TestContentionUnknown(t *testing.T) {
 	said := func(old, fresh []*result.Document) string {
 		var out bytes.Buffer
 		r := mustCompare(t, old, fresh, defaults)
-		if err := r.WriteText(&out, nil, false); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.WriteText(&out, nil, false))
 		if !strings.Contains(strings.ToLower(out.String()), contentionMetric) {
 			return ""
 		}
@@ -218,9 +217,7 @@ func TestWorkloadsThatMeetOthers(t *testing.T) {
 	old, fresh := several(rng, 4, hot...), several(rng, 4, calm...)
 	r := mustCompare(t, old, fresh, defaults)
 	var text, page, object bytes.Buffer
-	if err := errors.Join(r.WriteText(&text, nil, false), r.WriteHTML(&page), r.WriteJSON(&object, nil)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(r.WriteText(&text, nil, false), r.WriteHTML(&page), r.WriteJSON(&object, nil)))
 	note := r.Meeting()
 	if main := r.Main(); main.Phase != result.IsolatedPhase || !strings.HasPrefix(note, shares) ||
 		!strings.Contains(note, "compared first. geometric mean of 2 patterns, phase workload, latency_ms: -") ||

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/result"
 )
@@ -20,9 +21,7 @@ func TestResultsAreEscaped(t *testing.T) {
 	for _, d := range append(old, fresh...) {
 		d.Patterns[0].Name, d.Patterns[1].Name = evil, "=cmd|' /C calc'!A0"
 		d.DeclareMetrics([]result.MetricDef{{Name: "own " + evil, Better: "lower"}})
-		if err := d.AddLabelled("own "+evil, result.Labels{evil: evil}, 1, 1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.AddLabelled("own "+evil, result.Labels{evil: evil}, 1, 1))
 	}
 	fresh[0].Scenario.Name, fresh[0].Scenario.SHA256 = evil, "ab"
 	fresh[0].World.Hosts[0].Name, fresh[0].Engine.Version = evil, evil

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 )
 
@@ -81,9 +82,7 @@ func TestPageOfManyPairs(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if err := r.WriteHTML(io.Discard); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.WriteHTML(io.Discard))
 	runtime.ReadMemStats(&after)
 	if took := after.TotalAlloc - before.TotalAlloc; took > rows*100 { // a row has 300 bytes
 		t.Errorf("%d bytes for %d rows", took, rows)

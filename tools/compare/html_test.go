@@ -13,6 +13,7 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/page/pagetest"
 	"perigee/internal/result"
 )
@@ -27,9 +28,7 @@ func TestWriteHTML(t *testing.T) {
 	fresh[0].Seed = 9
 	r := mustCompare(t, old, fresh, defaults)
 	var out bytes.Buffer
-	if err := r.WriteHTML(&out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.WriteHTML(&out))
 	text := out.String()
 	for _, want := range []string{
 		"3 worse", "4 runs", "geometric mean of 3 patterns, phase workload, latency_ms", "<h1 class=\"bad\">Worse: &#43;", "OLD seed 0; NEW seed 9", `<td>p1</td>`, `<span class="chip bad">worse</span>`, "seed: 0 and 9", "&lt;script&gt;alert(1)",
@@ -54,9 +53,7 @@ func TestGrid(t *testing.T) {
 	for _, c := range g.Cells {
 		got = append(got, c.Class+" "+c.Text)
 	}
-	if diff := cmp.Diff([]string{"worse3 0 → 1: +100.0%, changed", "same 1 → 2: +1.0%, changed", "better1 2 → 0: -10.0%, changed", "none 2 → 1: +900.0%, no change shown"}, got); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, []string{"worse3 0 → 1: +100.0%, changed", "same 1 → 2: +1.0%, changed", "better1 2 → 0: -10.0%, changed", "none 2 → 1: +900.0%, no change shown"}, got)
 	if gridOf([]*Row{{Sender: 0, Receiver: 1, Change: 3}}) != nil || gridOf([]*Row{{Sender: 0, Receiver: mostGrid}, {Sender: 1, Receiver: 0}}) != nil {
 		t.Error("a grid of one pair, or of too many ranks")
 	}
@@ -68,9 +65,7 @@ func TestWriteHTMLWithoutVerdict(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.html")
 	sides := Sides{Old: runsOf(1, 1, lognormal(rng, 1)), New: runsOf(1, 1, lognormal(rng, 2)), Advice: func(int) string { return "perigee rerun a b --times 5" }}
 	j := Judging{Alpha: 0.05, Metric: "latency_ms", Pairs: "auto", FailOn: "any", Format: "html", Page: path}
-	if err := j.Check(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Check())
 	var out bytes.Buffer
 	if err := j.Judge(cli.Streams{Out: &out}, sides); err != nil || out.Len() > 0 {
 		t.Fatalf("%v, %q", err, &out)
@@ -95,13 +90,9 @@ func TestPageInEveryView(t *testing.T) {
 			d.Scenario.Name, d.Patterns[1].Name, d.World.Hosts[0].Name = name, name, name
 		}
 		var out bytes.Buffer
-		if err := mustCompare(t, old, fresh, defaults).WriteHTML(&out); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, mustCompare(t, old, fresh, defaults).WriteHTML(&out))
 		path := filepath.Join(t.TempDir(), "c.html")
-		if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, out.Bytes(), 0o644))
 		for look, view := range pagetest.Views {
 			t.Run(title+" "+look, func(t *testing.T) {
 				tab := browser.Open(t, path, view)

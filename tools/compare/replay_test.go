@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 )
@@ -33,13 +34,9 @@ func replays(n int, slower float64, change func(*result.Replay)) (list []*result
 func compared(t *testing.T, old, fresh []*result.Document) (*Report, string) {
 	t.Helper()
 	r, err := Compare(old, fresh, Options{Alpha: 0.05, Metric: "latency_ms"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var text bytes.Buffer
-	if err := r.WriteText(&text, nil, false); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.WriteText(&text, nil, false))
 	return r, text.String()
 }
 

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
 )
@@ -36,9 +37,7 @@ func aThird(ns int64) *result.Document {
 // Latencies are compared by the median of all runs, whichever the results keep.
 func TestMediansOfAllRuns(t *testing.T) {
 	r, err := Compare([]*result.Document{aThird(1000)}, []*result.Document{aThird(1500)}, Options{Alpha: 0.05, Metric: "latency_ms"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if row := r.Rows[0]; math.Abs(row.Old/0.002-1) > 0.005 || math.Abs(row.New/0.003-1) > 0.005 {
 		t.Errorf("%s went from %g to %g, want 0.002 to 0.003", row.Label(), row.Old, row.New)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 )
 
 // printed is what an expression makes of a document.
@@ -20,9 +21,7 @@ func printed(t testing.TB, text, document string, raw bool) (string, error) {
 	var v any
 	d := json.NewDecoder(strings.NewReader(document))
 	d.UseNumber()
-	if err := d.Decode(&v); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Decode(&v))
 	var out strings.Builder
 	err = (&catCmd{File: "r.json", Path: text, Raw: raw}).print(code, v, &out)
 	return out.String(), err
@@ -119,9 +118,7 @@ func FuzzCat(f *testing.F) {
 			return
 		}
 		var v any
-		if err := json.Unmarshal([]byte(document), &v); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(document), &v))
 		var out strings.Builder
 		if err := (&catCmd{Path: text}).print(code, v, &out); err != nil && fault.KindOf(err) != fault.Input {
 			t.Fatalf("%q: %v is of kind %v", text, err, fault.KindOf(err))

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"perigee/internal/kit/cli"
+	"perigee/internal/kit/must"
 )
 
 // block is a block of code in the documentation with the comment before it.
@@ -27,19 +28,14 @@ func TestModelsDocumentation(t *testing.T) {
 }
 
 func testDocument(t *testing.T, path string, least int) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Read(t, path)
 	t.Chdir(t.TempDir())
 	ran := 0
 	for _, m := range block.FindAllStringSubmatch(string(data), -1) {
 		file, language, text := m[1], m[2], m[3]
 		switch {
 		case file != "":
-			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, []byte(text), 0o644))
 		case language == "console":
 			for _, example := range strings.Split(text, "$ perigee kvbench ")[1:] {
 				line, want, _ := strings.Cut(example, "\n")
@@ -68,9 +64,7 @@ func understand(t *testing.T, line string) {
 	words, ok := strings.CutPrefix(line, "perigee kvbench ")
 	var cmd Cmd
 	parser, err := cli.Parser(&cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := parser.Parse(strings.Fields(strings.ReplaceAll(words, "'", ""))); err != nil || !ok {
 		t.Errorf("%s: %v", line, err)
 	}
@@ -78,10 +72,7 @@ func understand(t *testing.T, line string) {
 
 // Every command, option of a config and family is in the documentation.
 func TestEverythingIsDocumented(t *testing.T) {
-	data, err := os.ReadFile("../../docs/kvbench.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Read(t, "../../docs/kvbench.md")
 	text := string(data)
 	var want []string
 	for _, section := range configSchema {

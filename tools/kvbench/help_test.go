@@ -9,6 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"perigee/internal/kit/cli"
+	"perigee/internal/kit/must"
 )
 
 // The help leaves out what a command warns of as without effect whatever else is given, and nothing else; all of it is
@@ -18,9 +19,7 @@ func TestQuiet(t *testing.T) {
 		Kvbench Cmd `cmd:""`
 	}
 	k, err := cli.Parser(&grammar, Quiet())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	const idle = "benchmark-group device-list enable-pt enable-vmm mode progress-threads runtime-type worker-type"
 	const sizes = "max-batch-size max-block-size start-batch-size start-block-size"
 	var never []string // of others

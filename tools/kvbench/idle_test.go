@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 // Options without effect are named, and the printed command of perigee has none that perigee would refuse.
@@ -42,9 +44,7 @@ func TestIdleOptions(t *testing.T) {
 // Twenty configs give each warning once.
 func TestWarningsComeOnce(t *testing.T) {
 	_, warned, err := runLine(t, "kvcache", "--model", "deepseek-r1", "--model_configs", "*-tp*-pp*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if n := strings.Count(warned, "counts otherwise"); n != 1 {
 		t.Errorf("%d times:\n%s", n, warned)
 	}
@@ -68,9 +68,7 @@ func TestKVCacheNamesConfigs(t *testing.T) {
 func TestWithoutFiles(t *testing.T) {
 	inFolder(t, nil)
 	const text = `{"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8}`
-	if err := os.WriteFile("config.json", []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile("config.json", []byte(text), 0o644))
 	figures := func(out string) string {
 		_, rest, _ := strings.Cut(out, "\n") // without the name
 		return rest

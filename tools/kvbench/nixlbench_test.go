@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/cli"
+	"perigee/internal/kit/must"
 	"perigee/spmd/boot"
 )
 
@@ -40,9 +41,7 @@ func TestMeeting(t *testing.T) {
 			t.Fatal(err)
 		}
 		known, err := b.known()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		vars := b.meeting(b.processes(known.storage))
 		if vars[boot.EnvEtcdRanks] != c.ranks || vars[boot.EnvEtcdEndpoints] != c.endpoints {
 			t.Errorf("%+v: %v", c, vars)

@@ -5,13 +5,13 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // metricsFolder has texts of exporters, and truth.json what they say.
@@ -19,10 +19,7 @@ const metricsFolder = "../../internal/model/parity/testdata"
 
 // The command says what truth.json has of each text, in JSON and as the first line of a text.
 func TestParityTruth(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join(metricsFolder, "truth.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Read(t, filepath.Join(metricsFolder, "truth.json"))
 	var truth struct {
 		Expected float64 `json:"expected_bytes"`
 		Cases    []struct {
@@ -31,9 +28,7 @@ func TestParityTruth(t *testing.T) {
 			Exit                     fault.Kind
 		}
 	}
-	if err := json.Unmarshal(data, &truth); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &truth))
 	begins := map[string]string{"once": "moved once\n", "nothing": "nothing moved\n", "none": "no verdict\n",
 		"half": "half: fp8 instead of bf16?\n", "unknown": "the factor 0.37; no known reason\n"}
 	for _, c := range truth.Cases {

@@ -8,6 +8,7 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/lua"
 	"perigee/scenarios"
 )
@@ -19,9 +20,7 @@ func TestScenarioFlags(t *testing.T) {
 		t.Fatal("there is no scenario kvbench")
 	}
 	r, err := lua.Load(file, source, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer r.Close()
 	options := map[string]lua.Option{}
 	for _, o := range r.Options {
@@ -56,9 +55,7 @@ func TestEveryBackend(t *testing.T) {
 		words := []string{"plan", "--model", "qwen3-8b", "--model_config", "block-tp1-pp1", "--backend", strings.ToLower(b.name),
 			"--obj_bucket_name", "b", "--obj_secret_key", "hidden"}
 		out, _, err := runLine(t, words...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_, ours, _ := strings.Cut(out, "perigee run kvbench")
 		if strings.Contains(ours, "--backend "+b.name+" ") != (b.name != "UCX") {
 			t.Errorf("%s: %s", b.name, ours)

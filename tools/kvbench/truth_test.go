@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"perigee/internal/kit/must"
 )
 
 var update = commandLine.Bool("update", false, "rewrite the golden files")
@@ -42,9 +44,7 @@ var states = strings.Fields("mamba1 mamba2 gdn kda lightning shortconv ring cca"
 // rowsOf are the rows of a command's JSON.
 func rowsOf(t *testing.T, line string) (rows []map[string]any) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(mustRun(t, line+" --format json --state_dtype float32 --kv_cache_dtype bf16")), &rows); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(mustRun(t, line+" --format json --state_dtype float32 --kv_cache_dtype bf16")), &rows))
 	return rows
 }
 
@@ -82,14 +82,9 @@ func moves(t *testing.T, line string) int64 {
 
 // TestTruth holds what the commands show of 25 model files against their truths, and keeps the whole table.
 func TestTruth(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(movesDir, "truth.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Read(t, filepath.Join(movesDir, "truth.json"))
 	var doc struct{ Models map[string]modelTruth }
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &doc))
 	var table strings.Builder
 	fmt.Fprintln(&table, "# Bytes in bf16, recurrences in float32. keeps: of a request of so many tokens, and its states. rank: on the fullest rank\n"+
 		"# of a tensor parallelism, of 1000 tokens. vllm and so on: what an engine moves, in pages of so many tokens.")
@@ -98,9 +93,7 @@ func TestTruth(t *testing.T) {
 	}
 	const golden = "testdata/moves.golden.txt"
 	if *update {
-		if err := os.WriteFile(golden, []byte(table.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(golden, []byte(table.String()), 0o644))
 	}
 	want, err := os.ReadFile(golden)
 	if diff := cmp.Diff(string(want), table.String()); err != nil || diff != "" {

@@ -2,26 +2,21 @@ package report
 
 import (
 	"io"
-	"os"
 	"strings"
 	"testing"
 
 	"perigee/internal/kit/cli"
+	"perigee/internal/kit/must"
 	"perigee/internal/serving/runs/runstest"
 )
 
 // Every command in docs/report.md and in the help runs.
 func TestExamplesRun(t *testing.T) {
-	docs, err := os.ReadFile("../../docs/report.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	docs := must.Read(t, "../../docs/report.md")
 	lines := strings.Split(string(docs)+"\n"+Cmd{}.Help(), "\n")
 	t.Chdir(t.TempDir())
 	for _, name := range []string{"result.json.zst", "before.json.zst", "after.json.zst", "r1.json.zst", "r2.json.zst", "r3.json.zst"} {
-		if err := smallDocument().Write(name); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, smallDocument().Write(name))
 	}
 	runstest.VLLM(t, "benchmarks/tp4/c8.json", 8, 10)
 	ran := 0
@@ -35,9 +30,7 @@ func TestExamplesRun(t *testing.T) {
 		}
 		var c Cmd
 		k, err := cli.Parser(&c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, err := k.Parse(strings.Split(strings.ReplaceAll(strings.Join(words[2:], " "), "'", ""), " ")); err != nil {
 			t.Errorf("%s: %v", line, err)
 			continue

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/serving/judge"
 	"perigee/internal/serving/runs/runstest"
 )
@@ -30,9 +31,7 @@ const requests = `{"timestamp": 0, "input_length": 100, "output_length": 5}
 // put writes a file into a new folder.
 func put(t *testing.T, name, text string) string {
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 

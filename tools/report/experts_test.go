@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"perigee/internal/figures"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 )
 
@@ -24,21 +25,15 @@ func withExperts(t *testing.T) *result.Document {
 		"waits_us": {"dispatch": [[0, 2], [1, 0]]}, "verdict": "combine: all wait for rank 3 (<b>): 9.0 us, 3.5 times as long as the others on average"}],
 		"ep_control": [{"test": "cycle", "ranks": 8, "experts_per_rank": 8,
 		"phases": [{"phase": "connect", "avg_ms": 245.67, "min_ms": 242.33, "max_ms": 248.91, "slowest_ms": 248, "slow_rank": 3, "slow_host": "node<7>"}]}]}`
-	if err := json.Unmarshal([]byte(text), &d.Values); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(text), &d.Values))
 	return d
 }
 
 func TestExpertsInThePage(t *testing.T) {
 	f, err := figures.Of(withExperts(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var out bytes.Buffer
-	if err := writeHTML(&out, []input{{label: "r.json", figures: f}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, writeHTML(&out, []input{{label: "r.json", figures: f}}))
 	for _, want := range []string{
 		"<h2>Expert parallelism</h2>", ">42.88</td>", "quantise: 25.0 %", "transfers and waits: 25.0 %", "rank 0 waited 2.0 us for rank 1",
 		"(&lt;b&gt;): 9.0 us, 3.5 times", "<h2>Control plane</h2>", ">245.670</td>", "3 on node&lt;7&gt;", `href="#r0-experts"`,
@@ -189,13 +184,9 @@ func TestExpertsBesideOthersInThePage(t *testing.T) {
 	d.Measurements = nil
 	d.Values["ep_beside"] = []any{map[string]any{"slowdown": 1.5, "other_slowdown": 2.0}}
 	f, err := figures.Of(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var page bytes.Buffer
-	if err := writeHTML(&page, []input{{label: "r.json", figures: f}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, writeHTML(&page, []input{{label: "r.json", figures: f}}))
 	if len(f.Patterns) == 0 || strings.Contains(page.String(), "the figures elsewhere") || strings.Contains(page.String(), "r0-patterns") {
 		t.Error("the page folds its table, or shows patterns that were not measured")
 	}
@@ -224,15 +215,11 @@ func TestResultsOfExpertsAreCompared(t *testing.T) {
 		m, _ := d.Values["ep"].([]any)[0].(map[string]any)
 		m["slowest_us"] = map[string]any{"p50": us}
 		f, err := figures.Of(d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		list = append(list, input{label: name, figures: f})
 	}
 	var text, page strings.Builder
-	if err := errors.Join(writeText(&text, list, look{width: plainWidth}), writeHTML(&page, list)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(writeText(&text, list, look{width: plainWidth}), writeHTML(&page, list)))
 	if !strings.HasPrefix(text.String(), "- b.json is the fastest at dispatch and combine of 128 tokens") {
 		t.Error(text.String())
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"perigee/internal/kit/must"
 )
 
 func TestIndent(t *testing.T) {
@@ -23,9 +25,7 @@ func TestIndent(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		compact, err := json.Marshal(value(4).Draw(t, "value"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var want, got bytes.Buffer
 		json.Indent(&want, compact, "", "  ")
 		in := &indenter{w: bufio.NewWriter(&got)}

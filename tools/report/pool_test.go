@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 )
 
@@ -20,9 +21,7 @@ func TestPoolOption(t *testing.T) {
 		d := synthetic{ranks: 4, hosts: 2, patterns: 2, senders: 2, peers: 2, isolated: 3, iterations: 3}.document()
 		d.Job = &result.Job{ID: name}
 		path := filepath.Join(dir, name)
-		if err := d.Write(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Write(path))
 		paths = append(paths, path)
 	}
 	for _, format := range []string{"text", "html", "json"} {

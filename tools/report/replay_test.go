@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 )
@@ -14,9 +15,7 @@ import (
 func TestReplayText(t *testing.T) {
 	path := write(t, resulttest.Replayed(12000), "r.json.zst")
 	out, _, err := report(t, Cmd{Results: []string{path}, Text: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, want := range []string{
 		"= Offered 832 MB/s, carried 831 MB/s, capacity 1.80 GB/s: not saturated", "# load by time scale\n",
 		"        1 s         36        923 MB/s          0.513          0        915 MB/s          234 MB/s\n",
@@ -63,9 +62,7 @@ func TestReplayPageIsSmall(t *testing.T) {
 func TestReplaysAreNotPooled(t *testing.T) {
 	a, b := write(t, resulttest.Replayed(400), "a.json"), write(t, resulttest.Replayed(401), "b.json")
 	_, _, err := report(t, Cmd{Results: []string{a, b}, Pool: true, Text: true})
-	if fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "a.json is a replay") {
-		t.Error(err)
-	}
+	must.Fail(t, err, fault.Usage, "a.json is a replay")
 }
 
 // A page whose replay came too late is not called complete, and has no table twice.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"perigee/internal/figures"
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/page/pagetest"
 )
 
@@ -21,9 +22,7 @@ func TestPageCanBeMailed(t *testing.T) {
 	in, text := synthetic{ranks: 64, hosts: 8, patterns: 100, senders: 32, peers: 32, isolated: 2, iterations: 3}.write(t, "r.json.zst")
 	path := pageOf(t, in)
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Logf("%d MB of JSON became %d kB of page", text/1e6, info.Size()/1e3)
 	if info.Size() > most {
 		t.Errorf("the page has %d bytes, more than %d", info.Size(), most)
@@ -88,9 +87,7 @@ func TestMemoryDoesNotGrowWithRuns(t *testing.T) {
 func leftOut(t *testing.T, browser *pagetest.Browser) {
 	in, _ := synthetic{ranks: 64, hosts: 4, patterns: 60, senders: 60, peers: 1, isolated: 0, iterations: 30}.write(t, "r.json.zst")
 	f, err := figures.Read(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(f.Timeline.Spans) != figures.MostSpans || f.Timeline.Dropped == 0 || len(f.LeftOut) != 1 {
 		t.Fatalf("%d spans, %d dropped, left out: %q", len(f.Timeline.Spans), f.Timeline.Dropped, f.LeftOut)
 	}
@@ -108,20 +105,12 @@ func BenchmarkReport(b *testing.B) {
 	for b.Loop() {
 		most = max(most, peak(heapBytes, func() {
 			f, err := figures.Read(in)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, err)
 			out, err := os.Create(filepath.Join(b.TempDir(), "r.html"))
-			if err != nil {
-				b.Fatal(err)
-			}
-			if err := writeHTML(out, []input{{"r.json.zst", f}}); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, err)
+			must.Do(b, writeHTML(out, []input{{"r.json.zst", f}}))
 			size, err := out.Seek(0, io.SeekCurrent)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, err)
 			b.ReportMetric(float64(size)/1e6, "page-MB")
 		}))
 	}

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 )
@@ -31,8 +32,6 @@ func (s synthetic) write(t testing.TB, name string) (path string, bytes int64) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), name)
 	bytes, err := s.whole().Write(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return path, bytes
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"perigee/internal/figures"
+	"perigee/internal/kit/must"
 )
 
 // What a scenario has stored takes a bounded part of the page.
@@ -17,9 +18,7 @@ func TestValuesText(t *testing.T) {
 		"long": {`{"a":"` + strings.Repeat("x", mostValues) + `"}`, "(the values are too long for this page: perigee result cat RESULT .values prints them)"},
 	} {
 		var values map[string]any
-		if err := json.Unmarshal([]byte(c.values), &values); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(c.values), &values))
 		got := valuesText(values)
 		if len(got) > mostValues || !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
 			t.Errorf("%s: %d bytes, %.100q, want %.100q", name, len(got), got, c.want)

@@ -10,10 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // show runs perigee trace show with these words.
@@ -21,9 +20,7 @@ func show(t *testing.T, words ...string) (string, error) {
 	t.Helper()
 	var c Cmd
 	k, err := cli.Parser(&c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var out bytes.Buffer
 	ctx, err := k.Parse(append([]string{"show"}, words...))
 	if err == nil {
@@ -35,9 +32,7 @@ func show(t *testing.T, words ...string) (string, error) {
 func write(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o666))
 	return path
 }
 
@@ -51,9 +46,7 @@ func TestText(t *testing.T) {
 	a := write(t, "a.jsonl", readme)
 	b := write(t, "b.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,4808,10\n2023-11-16 18:17:04.0319600,3180,8")
 	got, err := show(t, a, b, "--model", "llama3.1-8b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := `A: 2 requests in 3.053 s, 13427 tokens of prompts. Their KV caches of llama3.1-8b in bf16 (default) are 0.576 GB/s on average, and 9.116 / 0.912 GB/s in the busiest 0.1 / 1 s. An infinite prefix cache finds 0.457585 of the tokens.
 B: 2 requests in 0.052 s, 7988 tokens of prompts. Their KV caches of llama3.1-8b in bf16 (default) are 20.135 GB/s on average.
 
@@ -127,17 +120,13 @@ all prompts, busiest 1 s: bytes 911605760 -
 all prompts, busiest 1 s: GB/s 0.912 -
 all prompts, busiest 1 s: peak / mean over the span 1.581 -
 `
-	if diff := cmp.Diff(want, squeeze(strings.NewReplacer(a, "A", b, "B").Replace(got))); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, want, squeeze(strings.NewReplacer(a, "A", b, "B").Replace(got)))
 }
 
 // TestOrder has a section that the first trace has not got between those that it has.
 func TestOrder(t *testing.T) {
 	got, err := show(t, write(t, "b.csv", "time_s,isl\n0,10\n100,20\n"), write(t, "a.jsonl", readme))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var places []int
 	for _, text := range []string{"\nArrivals", "\nfull minutes", "\ngrid", "\nLengths", "\nanswers: sum - 78\n", "\nBlocks",
 		"\nHit ratio", "\nLoad", "\nbusiest 60 s from the start: prompt tokens 20 -\n"} {
@@ -212,16 +201,12 @@ func TestWindow(t *testing.T) {
 func TestJSON(t *testing.T) {
 	got, err := show(t, write(t, "a.jsonl", readme), write(t, "b.csv", "time_s,isl\n0,10\n"), "--format", "json", "--model", "llama3.1-8b",
 		"--kv-cache-dtype", "fp8")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var r struct {
 		Schema string
 		Traces []map[string]any
 	}
-	if err := json.Unmarshal([]byte(got), &r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(got), &r))
 	a, b := r.Traces[0], r.Traces[1]
 	hits, load := a["hits"].(map[string]any), a["offered_load"].(map[string]any)
 	if r.Schema != "perigee.trace/1" || a["span_s"] != 3.053 || hits["hit_tokens"] != 6144.0 || load["kv_cache_dtype"] != "fp8" {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 func TestPlain(t *testing.T) {
@@ -29,14 +30,10 @@ func TestNotOver(t *testing.T) {
 	dir := t.TempDir()
 	in, other := filepath.Join(dir, "in"), filepath.Join(dir, "other")
 	for _, name := range []string{in, other} {
-		if err := os.WriteFile(name, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, nil, 0o600))
 	}
 	link := filepath.Join(dir, "link")
-	if err := os.Symlink(in, link); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(in, link))
 	for _, output := range []string{in, link, filepath.Join(dir, ".", "in")} {
 		if err := NotOver(output, other, in); fault.KindOf(err) != fault.Usage {
 			t.Errorf("%s: %v", output, err)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"perigee/internal/kit/must"
 )
 
 // every has a flag of every kind.
@@ -39,9 +41,7 @@ func TestWordsAreTaken(t *testing.T) {
 		}
 		given := want
 		words, err := Words(&given)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		others := []string{"pingpong", "--size=4", "-x", "--no-verify", "-", "--", "--seed"}
 		at := rapid.IntRange(0, len(others)-2).Draw(t, "at")
 		var got every

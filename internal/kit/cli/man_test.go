@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"perigee/internal/kit/must"
 )
 
 type grammar struct {
@@ -23,16 +25,12 @@ type grammar struct {
 func page(t *testing.T) string {
 	t.Helper()
 	k, err := kong.New(&grammar{}, kong.Name("prog"), kong.Description("Does things."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	root := *k.Model.Node
 	root.Help = k.Model.Help
 	var b bytes.Buffer
 	p := ManPage{Name: "prog", Version: "prog 1", Date: "2026-01-02", SeeAlso: []string{"other(1)"}, Exits: []ExitCode{{3, "Bad file."}}}
-	if err := p.Write(&b, &root); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Write(&b, &root))
 	return b.String()
 }
 
@@ -74,9 +72,7 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("full") }
 
 func TestWriteFails(t *testing.T) {
 	k, err := kong.New(&grammar{}, kong.Name("prog"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := (ManPage{Name: "prog"}).Write(full{}, k.Model.Node); err == nil || err.Error() != "full" {
 		t.Errorf("got %v", err)
 	}

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 func TestBothSpellings(t *testing.T) {
@@ -18,9 +20,7 @@ func TestBothSpellings(t *testing.T) {
 			} `cmd:""`
 		}
 		k, err := Parser(&g)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, err := k.Parse(args); err != nil {
 			t.Errorf("%q: %v", args, err)
 		}

@@ -3,6 +3,8 @@ package cli
 import (
 	"testing"
 	"time"
+
+	"perigee/internal/kit/must"
 )
 
 // A leading 0 does not make a number octal.
@@ -15,9 +17,7 @@ func TestDecimal(t *testing.T) {
 		Sizes []int `arg:"" optional:""`
 	}
 	k, err := Parser(&c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := k.Parse([]string{"--n=010", "--seed=0x1F", "--bytes", "08", "--wait=1s", "007", "100"}); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 func TestCount(t *testing.T) {
@@ -20,9 +21,7 @@ func TestCount(t *testing.T) {
 func TestQuote(t *testing.T) {
 	for _, word := range []string{"", "plain-1.0", "two words", "it's", "$HOME", "a;b", "~", "{a,b}", "*.yaml", "!x", "new\nline", "\\", "<1", "größe"} {
 		out, err := exec.Command("sh", "-c", "printf '%s.' "+Quote(word)).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got := strings.TrimSuffix(string(out), "."); got != word {
 			t.Errorf("got %q, want %q", got, word)
 		}

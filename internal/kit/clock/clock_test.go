@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"perigee/internal/kit/must"
 )
 
 // atMost is how late a sleep may end.
@@ -38,9 +40,7 @@ func TestSleepEndsInTime(t *testing.T) {
 			length := int64(300+i*100) * 1000 // 0.3 to 4.2 ms: shorter and longer than a Go timer is used for
 			for who, sleep := range []func(int64){
 				func(d int64) {
-					if err := SleepUntil(t.Context(), d); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, SleepUntil(t.Context(), d))
 				},
 				kernelSleep,
 			} {
@@ -67,9 +67,7 @@ func TestSleepEndsInTime(t *testing.T) {
 
 func TestSleepIntoThePast(t *testing.T) {
 	before := Now()
-	if err := SleepUntil(t.Context(), before-1e9); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, SleepUntil(t.Context(), before-1e9))
 }
 
 func TestSleepEndsWithItsContext(t *testing.T) {

@@ -7,14 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 func TestMoveAside(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	for _, want := range []string{path + ".old", path + ".old2"} {
-		if err := os.Mkdir(path, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(path, 0o700))
 		aside, err := MoveAside(path)
 		if _, gone := os.Lstat(path); err != nil || aside != want || !errors.Is(gone, fs.ErrNotExist) {
 			t.Errorf("%s, %v, wanted %s; %v", aside, err, want, gone)

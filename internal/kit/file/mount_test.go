@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // A file that is mounted alone, as containers get one, is refused before anything is made for it.
@@ -17,13 +18,9 @@ func TestFileThatIsAMount(t *testing.T) {
 	dir := t.TempDir()
 	path, outside, link := filepath.Join(dir, "r.json"), filepath.Join(dir, "outside.json"), filepath.Join(dir, "link.json")
 	for _, name := range []string{path, outside} {
-		if err := os.WriteFile(name, []byte("old"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte("old"), 0o600))
 	}
-	if err := os.Symlink("r.json", link); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("r.json", link))
 	if err := unix.Mount(outside, path, "", unix.MS_BIND, ""); err != nil {
 		t.Skipf("mounting a file needs the capability CAP_SYS_ADMIN: %v", err)
 	}

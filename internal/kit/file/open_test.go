@@ -12,15 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // inherited is a path of an open file, as a parent passes one on.
 func inherited(t *testing.T, f *os.File) string {
 	t.Helper()
 	fd, err := unix.Dup(int(f.Fd()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { unix.Close(fd) })
 	return fmt.Sprint("/proc/self/fd/", fd)
 }
@@ -28,9 +27,7 @@ func inherited(t *testing.T, f *os.File) string {
 func opened(t *testing.T, path string, flag int) *os.File {
 	t.Helper()
 	f, err := os.OpenFile(path, flag, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { f.Close() })
 	return f
 }
@@ -45,13 +42,9 @@ func TestOpenFilesAreWrittenToAsTheyStand(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone := opened(t, root+"/gone", os.O_RDWR)
-	if err := os.Remove(root + "/gone"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(root+"/gone"))
 	link := filepath.Join(root, "link")
-	if err := os.Symlink(inherited(t, file), link); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(inherited(t, file), link))
 	for _, path := range []string{inherited(t, opened(t, root+"/log", os.O_WRONLY|os.O_APPEND)), link, inherited(t, gone)} {
 		if err := CanWrite(path); err != nil {
 			t.Errorf("%s: %v", path, err)
@@ -76,14 +69,10 @@ func TestOpenFilesAreWrittenToAsTheyStand(t *testing.T) {
 // Pipes and sockets have no path but such a link.
 func TestPipesAndSocketsWithoutPath(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer r.Close()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ends := [2]*os.File{os.NewFile(uintptr(pair[0]), "reader"), os.NewFile(uintptr(pair[1]), "writer")}
 	defer ends[0].Close()
 	for _, c := range []struct{ w, r *os.File }{{w, r}, {ends[1], ends[0]}} {
@@ -105,18 +94,14 @@ func TestPipesAndSocketsWithoutPath(t *testing.T) {
 // What is open for reading only, or not at all, is refused before anything is computed.
 func TestOpenForReadingOnly(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(path, []byte("input"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("input"), 0o600))
 	for path, want := range map[string]string{
 		inherited(t, opened(t, path, os.O_RDONLY)): "open for reading only", "/proc/self/fd/999": "no such file",
 	} {
 		if err := CanWrite(path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", path, err, want)
 		}
-		if err := Write(path, text("new")); fault.KindOf(err) != fault.Output || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", path, err, want)
-		}
+		must.Fail(t, Write(path, text("new")), fault.Output, want)
 	}
 	if data, err := os.ReadFile(path); err != nil || string(data) != "input" {
 		t.Errorf("%q, %v", data, err)
@@ -130,9 +115,7 @@ func TestOpenFilesOfOthers(t *testing.T) {
 	log := filepath.Join(root, "log")
 	cmd := exec.Command("sleep", "60")
 	cmd.Stdout = opened(t, log, os.O_WRONLY|os.O_APPEND)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
 	if err := Write(fmt.Sprintf("/proc/%d/fd/1", cmd.Process.Pid), text("new")); err != nil {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 // Two paths may lead to one place by links, and not where ".." after a link seems to lead.
@@ -11,9 +13,7 @@ func TestSamePlace(t *testing.T) {
 	t.Chdir(t.TempDir())
 	err := errors.Join(os.MkdirAll("a", 0o755), os.MkdirAll("real/sub", 0o755), os.Symlink("../real/sub", "a/l"),
 		os.WriteFile("real/f", nil, 0o644), os.WriteFile("real/g", nil, 0o644), os.Symlink("f", "real/link"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, c := range []struct {
 		a, b        string
 		same, below bool // below: a in b

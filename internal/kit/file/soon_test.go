@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"perigee/internal/kit/must"
 )
 
 // TestWriteAfterTheEnd lets the disk take seconds: the file must be in place long before that.
@@ -64,9 +66,7 @@ func TestWriteAfterTheEnd(t *testing.T) {
 func TestEndedWhileTheDiskWorks(t *testing.T) {
 	defer func(before func(*os.File) error) { flush = before }(flush)
 	path := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(path, []byte("old"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("old"), 0o644))
 	synctest.Test(t, func(t *testing.T) {
 		flush = func(f *os.File) error {
 			time.Sleep(time.Minute)
@@ -100,9 +100,7 @@ func TestWriteWaitsForTheDisk(t *testing.T) {
 	defer func(before func(*os.File) error) { flush = before }(flush)
 	flush = func(*os.File) error { return os.ErrDeadlineExceeded }
 	path := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(path, []byte("old"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("old"), 0o644))
 	err := Write(path, func(w io.Writer) error {
 		_, err := io.WriteString(w, "new")
 		return err

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // childVariable makes the test binary a process that can be limited or killed.
@@ -114,9 +115,7 @@ func tree(t *testing.T, root string) map[string]string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return found
 }
 
@@ -137,15 +136,11 @@ func plant(t *testing.T, root string, files map[string]string) {
 		if strings.HasSuffix(name, "/") {
 			folder = path
 		}
-		if err := os.MkdirAll(folder, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(folder, 0o755))
 		if folder == path {
 			continue
 		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 }
 
@@ -153,9 +148,7 @@ func TestWrite(t *testing.T) {
 	root := t.TempDir()
 	path := filepath.Join(root, "f")
 	for _, s := range []string{"first", "second, longer", ""} {
-		if err := Write(path, text(s)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Write(path, text(s)))
 		wantTree(t, root, map[string]string{"f": s})
 	}
 	info, err := os.Stat(path)
@@ -167,12 +160,8 @@ func TestWrite(t *testing.T) {
 func TestWriteFollowsLinks(t *testing.T) {
 	root := t.TempDir()
 	plant(t, root, map[string]string{"d/target": "old"})
-	if err := os.Symlink("d/target", filepath.Join(root, "link")); err != nil {
-		t.Fatal(err)
-	}
-	if err := Write(filepath.Join(root, "link"), text("new")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("d/target", filepath.Join(root, "link")))
+	must.Do(t, Write(filepath.Join(root, "link"), text("new")))
 	wantTree(t, root, map[string]string{"d/": "", "d/target": "new", "link": "d/target"})
 }
 
@@ -190,9 +179,7 @@ func TestWriteClaimed(t *testing.T) {
 		plant(t, root, map[string]string{"file": "theirs", "folder/": ""})
 		return text("mine")(w)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	wantTree(t, root, map[string]string{"file": "theirs", "folder/": "", "free": "mine"})
 	if info, err := os.Stat(filepath.Join(root, "free")); err != nil || !os.SameFile(info, put) {
 		t.Errorf("%v: it put another file there than it says", err)
@@ -244,17 +231,13 @@ func TestPlaceOfNewFile(t *testing.T) {
 
 func TestWriteToDevice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
-	if err := unix.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mkfifo(path, 0o600))
 	got := make(chan string, 1)
 	go func() {
 		b, _ := os.ReadFile(path)
 		got <- string(b)
 	}()
-	if err := Write(path, text("through")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(path, text("through")))
 	if s := <-got; s != "through" {
 		t.Errorf("the reader of the pipe got %q", s)
 	}
@@ -268,9 +251,7 @@ func TestWriteErrors(t *testing.T) {
 	root := t.TempDir()
 	before := map[string]string{"f": "old", "d/": "", "d/x": "old", "loop": "loop"}
 	plant(t, root, map[string]string{"f": "old", "d/x": "old"})
-	if err := os.Symlink("loop", filepath.Join(root, "loop")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("loop", filepath.Join(root, "loop")))
 	mine := fault.New(fault.Input, "bad cell")
 	tests := []struct {
 		name, path string
@@ -288,9 +269,7 @@ func TestWriteErrors(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			err := Write(filepath.Join(root, tt.path), tt.fill)
-			if err == nil || fault.KindOf(err) != tt.kind || !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("got %v of kind %v, wanted %q of kind %v", err, fault.KindOf(err), tt.says, tt.kind)
-			}
+			must.Fail(t, err, tt.kind, tt.says)
 			if err != nil && strings.Contains(err.Error(), TempMark) {
 				t.Errorf("the message shows a temporary name: %v", err)
 			}
@@ -336,9 +315,7 @@ func TestWriteDir(t *testing.T) {
 			root := t.TempDir()
 			plant(t, root, tt.before)
 			aside, err := WriteDir(t.Context(), filepath.Join(root, "d"), tt.policy, fillNew)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if aside != "" {
 				aside, _ = filepath.Rel(root, aside)
 			}
@@ -377,9 +354,7 @@ func TestWriteDirGivenUp(t *testing.T) {
 			}
 			return nil // the end of ctx counts, whatever fill returns
 		})
-		if fault.KindOf(err) != fault.Interrupt || !strings.Contains(err.Error(), "enough") {
-			t.Errorf("given up at file %d: %v", files, err)
-		}
+		must.Fail(t, err, fault.Interrupt, "enough")
 		wantTree(t, root, map[string]string{})
 	}
 }
@@ -400,9 +375,7 @@ func TestWriteDirMakesParents(t *testing.T) {
 func TestWriteDirFollowsLinks(t *testing.T) {
 	root := t.TempDir()
 	plant(t, root, map[string]string{"far/d/x": "old"})
-	if err := os.Symlink("far/d", filepath.Join(root, "link")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("far/d", filepath.Join(root, "link")))
 	if _, err := WriteDir(t.Context(), filepath.Join(root, "link"), Discard, fillNew); err != nil {
 		t.Fatal(err)
 	}
@@ -444,9 +417,7 @@ func TestWriteDirErrors(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := WriteDir(t.Context(), tt.path, tt.policy, tt.fill)
-			if err == nil || fault.KindOf(err) != fault.Output || !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("got %v of kind %v, wanted %q", err, fault.KindOf(err), tt.says)
-			}
+			must.Fail(t, err, fault.Output, tt.says)
 			wantTree(t, root, before)
 		})
 	}
@@ -506,9 +477,7 @@ func TestFullDisk(t *testing.T) {
 			}
 			wantTree(t, root, before)
 		}
-		if err := os.RemoveAll(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.RemoveAll(path))
 	}
 }
 
@@ -519,17 +488,11 @@ func TestKill(t *testing.T) {
 			before, path := plantOld(t, root, what)
 			cmd := childCommand(t, "hang "+what, path)
 			stdin, err := cmd.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer stdin.Close()
 			stdout, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
+			must.Do(t, cmd.Start())
 			line, _ := bufio.NewReader(stdout).ReadString('\n')
 			cmd.Process.Signal(syscall.SIGKILL)
 			cmd.Wait()

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"perigee/internal/kit/must"
 )
 
 // schema is what the schema of Jenkins' xunit plugin (junit-10.xsd) says of the elements that are written here: of each element
@@ -29,9 +31,7 @@ var schema = map[string]struct{ attributes, children string }{
 func check(t *testing.T, path string) map[string]int {
 	t.Helper()
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	counts, above := map[string]int{}, []string{}
 	for d := xml.NewDecoder(f); ; {
@@ -39,9 +39,7 @@ func check(t *testing.T, path string) map[string]int {
 		if errors.Is(err, io.EOF) {
 			return counts
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		switch e := token.(type) {
 		case xml.StartElement:
 			name := e.Name.Local
@@ -81,17 +79,12 @@ func TestWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "junit.xml")
 	cases := []Case{{Name: "a", Class: "perf", Took: time.Second}, {Name: "b < 1 \x1b", Failure: "no <token>\x00\xff\uffff", Output: "tail\x1b[0m"},
 		{Name: "c", Skipped: "not run"}, {Name: "d", Error: "died"}}
-	if err := Write(path, Suite{"one", time.Now(), cases}, Suite{"two", time.Now(), nil}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(path, Suite{"one", time.Now(), cases}, Suite{"two", time.Now(), nil}))
 	n := check(t, path)
 	if n["testsuites"] != 1 || n["testsuite"] != 2 || n["testcase"] != 4 || n["failure"] != 1 || n["error"] != 1 || n["skipped"] != 1 {
 		t.Errorf("%v", n)
 	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Read(t, path)
 	var got suitesXML
 	if err := xml.Unmarshal(data, &got); err != nil || got.Tests != 4 || got.Failures != 1 || got.Errors != 1 {
 		t.Fatalf("%v\n%s", err, data)

@@ -9,28 +9,24 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"perigee/internal/kit/must"
 )
 
 // create makes a sealed memory file.
 func create(t *testing.T, name string, size int64, flags int) int {
 	t.Helper()
 	fd, err := CreateFile(name, flags)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { unix.Close(fd) })
-	if err := errors.Join(unix.Ftruncate(fd, size), SealFile(fd)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(unix.Ftruncate(fd, size), SealFile(fd)))
 	return fd
 }
 
 func TestOpen(t *testing.T) {
 	fd := create(t, "a", 4096, 0)
 	var want unix.Stat_t
-	if err := unix.Fstat(fd, &want); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Fstat(fd, &want))
 	for _, flag := range []int{os.O_RDONLY, os.O_RDWR} {
 		own, got, err := OpenFile(os.Getpid(), fd, "a", flag)
 		if err != nil || got.Ino != want.Ino || got.Dev != want.Dev || got.Size != 4096 {
@@ -49,40 +45,28 @@ func TestOpen(t *testing.T) {
 		t.Skip("no huge pages: ", err)
 	}
 	defer unix.Close(fd)
-	if err := SealFile(fd); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, SealFile(fd))
 	own, _, err := OpenFile(os.Getpid(), fd, "big", os.O_RDWR)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	unix.Close(own)
 }
 
 func TestOpenRefuses(t *testing.T) {
 	dir := t.TempDir()
 	file, err := os.OpenFile(filepath.Join(dir, "memfd:a (deleted)"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer file.Close()
 	unsealed, err := CreateFile("a", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer unix.Close(unsealed)
 	seen, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer unix.Close(seen)
 	if _, err := unix.InotifyAddWatch(seen, file.Name(), unix.IN_OPEN); err != nil {
 		t.Fatal(err)
 	}
 	var pipe [2]int
-	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Pipe2(pipe[:], unix.O_CLOEXEC))
 	defer unix.Close(pipe[0])
 	defer unix.Close(pipe[1])
 	good := create(t, "a", 10, 0)
@@ -107,9 +91,7 @@ func TestOpenRefuses(t *testing.T) {
 // A user finds the files of their other processes, and not those of others.
 func TestOpenAsUser(t *testing.T) {
 	if task := os.Getenv("MEMFILE_TEST_OPEN"); task != "" {
-		if err := unix.Setresuid(65533, 65533, 65533); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Setresuid(65533, 65533, 65533))
 		own := create(t, "a", 10, 0)
 		if fd, _, err := OpenFile(os.Getpid(), own, "a", os.O_RDWR); err != nil {
 			t.Error(err)

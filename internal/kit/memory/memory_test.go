@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 func TestAvailable(t *testing.T) {
@@ -50,12 +52,8 @@ func TestAvailable(t *testing.T) {
 			root := t.TempDir()
 			for name, text := range c.files {
 				path := filepath.Join(root, name)
-				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+				must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 			}
 			if got, err := Available(root); err != nil || got != c.want {
 				t.Errorf("got %d, %v; want %d", got, err, c.want)
@@ -64,12 +62,8 @@ func TestAvailable(t *testing.T) {
 	}
 	for _, text := range []string{"", "MemAvailable:\n", "MemAvailable: many kB\n"} {
 		root := t.TempDir()
-		if err := os.MkdirAll(root+"/proc", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(root+"/proc/meminfo", []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(root+"/proc", 0o755))
+		must.Do(t, os.WriteFile(root+"/proc/meminfo", []byte(text), 0o644))
 		if n, err := Available(root); err == nil {
 			t.Errorf("%q: got %d bytes, want an error", text, n)
 		}
@@ -82,12 +76,8 @@ func TestAvailable(t *testing.T) {
 // What may be taken at once is four fifths of what is available, where no limit leaves less.
 func TestRoom(t *testing.T) {
 	root := t.TempDir()
-	if err := os.Mkdir(filepath.Join(root, "proc"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(root, "proc/meminfo"), []byte("MemAvailable: 50 kB\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(root, "proc"), 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(root, "proc/meminfo"), []byte("MemAvailable: 50 kB\n"), 0o644))
 	if got, command := Room(root); got != 40<<10 || command != "" {
 		t.Errorf("%d bytes, %q", got, command)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/google/go-cmp/cmp"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/page"
 	"perigee/internal/kit/page/pagetest"
 	"perigee/internal/kit/plaintext"
@@ -32,9 +33,7 @@ func sample(t testing.TB) page.Page {
 <div role="tablist"><button role="tab" aria-controls="p1" aria-selected="true">One</button><button role="tab" aria-controls="p2" aria-selected="false">Two</button></div>
 <div id="p1" role="tabpanel">first</div><div id="p2" role="tabpanel" hidden>second</div>`))
 	var text strings.Builder
-	if err := body.Execute(&text, hostile); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, body.Execute(&text, hostile))
 	return page.Page{
 		Title: hostile, Generator: "perigee test", Sections: []page.Section{{ID: "one", Title: "Chart"}, {ID: "two", Title: "Table"}},
 		Body: template.HTML(text.String()),
@@ -51,13 +50,9 @@ func sample(t testing.TB) page.Page {
 func write(t testing.TB, p page.Page) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := p.Write(&out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Write(&out))
 	path := filepath.Join(t.TempDir(), "a page #1.html")
-	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, out.Bytes(), 0o644))
 	return path
 }
 
@@ -69,9 +64,7 @@ func TestPagesArePlain(t *testing.T) {
 		Body: template.HTML("<p>" + template.HTMLEscapeString(odd)), Footer: odd, Data: []page.Data{{ID: "d", Value: []string{odd}}},
 	}
 	var out bytes.Buffer
-	if err := p.Write(&out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Write(&out))
 	text := out.String()
 	if plaintext.Text(text) != text || strings.Count(text, plaintext.Escape(odd)) != 5 {
 		t.Errorf("%q", text[strings.LastIndex(text, "<main"):][:200])
@@ -79,9 +72,7 @@ func TestPagesArePlain(t *testing.T) {
 	_, data, _ := strings.Cut(text, `id="data-d">`)
 	data, _, _ = strings.Cut(data, "<")
 	z, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(data)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var got []string
 	if err := json.NewDecoder(z).Decode(&got); err != nil || got[0] != plaintext.Escape(odd) {
 		t.Errorf("%v: %q", err, got)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 )
 
 // A name may hold whatever a user likes, and what is cut off is no stat.
@@ -39,9 +40,7 @@ func TestReadStat(t *testing.T) {
 		t.Errorf("this program is not the same: %v", err)
 	}
 	child := exec.Command("sleep", "1000")
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, child.Start())
 	dir := Dir(child.Process.Pid)
 	if same, err := Runs(dir, OwnProgram); same || err != nil {
 		t.Errorf("sleep is the same program: %v, %v", same, err)

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"perigee/internal/kit/must"
 )
 
 // terminal is one of so many columns.
@@ -45,9 +47,7 @@ llama      80  1.23 MB
 qwen        -        -
 `} {
 		out := &terminal{width: width}
-		if err := s.WriteText(out); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.WriteText(out))
 		if d := cmp.Diff(want, out.String()); d != "" {
 			t.Errorf("in %d columns (-want +got):\n%s", width, d)
 		}
@@ -70,9 +70,7 @@ func TestCells(t *testing.T) {
 		}
 	}
 	var page strings.Builder
-	if err := s.WritePage(&page, "perigee"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.WritePage(&page, "perigee"))
 	for _, want := range []string{"<h1>models</h1><p>one &amp; all</p>", `<th>Name</th><th class="num">Bytes</th>`,
 		`<td>&lt;a&gt;</td><td class="num" data-value="1000">1.00 kB</td><td class="num">–</td>`} {
 		if !strings.Contains(page.String(), want) {

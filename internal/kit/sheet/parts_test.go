@@ -5,8 +5,9 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"perigee/internal/kit/must"
 )
 
 // A table that is too wide comes in parts that repeat the keys.
@@ -18,9 +19,7 @@ func TestParts(t *testing.T) {
 	sheet.AddRow(1, 2, 3, 4)
 	sheet.AddRow(10, nil, 30, 40)
 	var out strings.Builder
-	if err := sheet.WriteTextWithin(&out, 12, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, sheet.WriteTextWithin(&out, 12, 1))
 	want := `Size  A  Bb
 ----  -  --
    1  2   3
@@ -31,9 +30,7 @@ Size  Ccc
    1    4
   10   40
 `
-	if d := cmp.Diff(want, out.String()); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
-	}
+	must.Equal(t, want, out.String())
 }
 
 // Every column is in one part, every key in all, and no part is wider than it has to be.
@@ -82,9 +79,7 @@ func TestLongCell(t *testing.T) {
 			sheet.AddRow(1, 2, 3)
 		}
 		var out strings.Builder
-		if err := sheet.WriteText(&out); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, sheet.WriteText(&out))
 		if got, most := out.Len(), 3*len(long)+104*(3*widest+20); got > most || strings.Count(out.String(), long) != 3 {
 			t.Errorf("%d bytes, wanted at most %d:\n%.1000s", got, most, &out)
 		}
@@ -94,9 +89,7 @@ func TestLongCell(t *testing.T) {
 		}
 		out.Reset()
 		s, err := sheet.Stream(&out, 0, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		before := out.Len()
 		if err := s.Row(1, 2, 3); err != nil || out.Len()-before > 2*widest {
 			t.Errorf("a row of a stream has %d bytes: %v", out.Len()-before, err)

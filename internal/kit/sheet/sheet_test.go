@@ -15,9 +15,9 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/sheet"
 )
@@ -57,9 +57,7 @@ func TestJSONIsPlain(t *testing.T) {
 	tab.AddColumn(evil, sheet.Left, "")
 	tab.AddRow(evil)
 	var out bytes.Buffer
-	if err := tab.WriteJSON(&out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tab.WriteJSON(&out))
 	var rows []map[string]string
 	if err := json.Unmarshal(out.Bytes(), &rows); err != nil || len(rows) != 1 || rows[0][evil] != evil {
 		t.Errorf("%v, %q", err, rows)
@@ -79,22 +77,13 @@ func TestGolden(t *testing.T) {
 		for ext, write := range writers {
 			t.Run(name+ext, func(t *testing.T) {
 				var got bytes.Buffer
-				if err := write(&got); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, write(&got))
 				path := filepath.Join("testdata", name+ext)
 				if *update {
-					if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, os.WriteFile(path, got.Bytes(), 0o644))
 				}
-				want, err := os.ReadFile(path)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if diff := cmp.Diff(string(want), got.String()); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
-				}
+				want := must.Read(t, path)
+				must.Equal(t, string(want), got.String())
 			})
 		}
 	}
@@ -103,9 +92,7 @@ func TestGolden(t *testing.T) {
 // TestDocument compares with the head of the table in the original's document.
 func TestDocument(t *testing.T) {
 	var got strings.Builder
-	if err := latencies().WriteText(&got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, latencies().WriteText(&got))
 	if n := latencies().Len(); n != 3 {
 		t.Errorf("%d rows, wanted 3", n)
 	}
@@ -187,9 +174,7 @@ func TestAnyTable(t *testing.T) {
 
 func checkText(t *rapid.T, tab *sheet.Sheet, rows int) {
 	var b strings.Builder
-	if err := tab.WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tab.WriteText(&b))
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 	if len(lines) != rows+2 {
 		t.Fatalf("%d lines for %d rows:\n%s", len(lines), rows, &b)
@@ -203,9 +188,7 @@ func checkText(t *rapid.T, tab *sheet.Sheet, rows int) {
 
 func checkCSV(t *rapid.T, tab *sheet.Sheet, columns []string, rows [][]float64) {
 	var b bytes.Buffer
-	if err := tab.WriteCSV(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tab.WriteCSV(&b))
 	read, err := csv.NewReader(&b).ReadAll()
 	if err != nil || len(read) != len(rows)+1 {
 		t.Fatalf("CSV reads back as %q, %v", read, err)
@@ -214,9 +197,7 @@ func checkCSV(t *rapid.T, tab *sheet.Sheet, columns []string, rows [][]float64) 
 	for i, c := range columns {
 		guarded[i] = plaintext.Cell(c)
 	}
-	if diff := cmp.Diff(guarded, read[0]); diff != "" {
-		t.Fatal(diff)
-	}
+	must.Equal(t, guarded, read[0])
 	for r, row := range rows {
 		for i, want := range row {
 			if got, err := strconv.ParseFloat(read[r+1][i], 64); err != nil || got != want {
@@ -228,9 +209,7 @@ func checkCSV(t *rapid.T, tab *sheet.Sheet, columns []string, rows [][]float64) 
 
 func checkJSON(t *rapid.T, tab *sheet.Sheet, columns []string, rows [][]float64) {
 	var b bytes.Buffer
-	if err := tab.WriteJSON(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tab.WriteJSON(&b))
 	var read []map[string]float64
 	if err := json.Unmarshal(b.Bytes(), &read); err != nil || len(read) != len(rows) {
 		t.Fatalf("JSON reads back as %v, %v", read, err)

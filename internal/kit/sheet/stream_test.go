@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/sheet"
 )
 
@@ -20,14 +21,10 @@ func TestStream(t *testing.T) {
 	whole, parts := fill(), fill()
 	var want, got, seen strings.Builder
 	s, err := parts.Stream(&got, 0, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for i, r := range rows {
 		whole.AddRow(r...)
-		if err := s.Row(r...); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Row(r...))
 		if n := strings.Count(got.String(), "\n"); n != 3+i {
 			t.Errorf("%d lines after row %d", n, i)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 )
 
 func confEnv(path string) func(string) (string, bool) {
@@ -17,9 +18,7 @@ func confEnv(path string) func(string) (string, bool) {
 func writeConf(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 

@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 )
 
 func TestParseQueue(t *testing.T) {
@@ -25,9 +24,7 @@ func TestParseQueue(t *testing.T) {
 		"14": {ID: "14", State: "RUNNING", Comment: "x", Reason: "y"},
 		"15": {ID: "15", State: "CANCELLED", Comment: "x", Reason: "y"},
 	}
-	if diff := cmp.Diff(want, parseQueue(bars(out))); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, want, parseQueue(bars(out)))
 	odd := parseQueue(strings.Join([]string{"12", "RUNNING", "n", "N/A", "N/A", "team|/x|y", "None", "/a|b/job.sh x"}, separator) + "\n" + bars("13|RUNNING|n|N/A|N/A||None|/c/job.sh\n"))
 	if odd["12"].Comment != "team|/x|y" || odd["12"].Reason != "None" || odd["12"].Command != "/a|b/job.sh x" || odd["13"].Command != "/c/job.sh" || odd["13"].Comment != "" {
 		t.Errorf("%+v", odd)
@@ -58,9 +55,7 @@ func bars(text string) string { return strings.ReplaceAll(text, "|", separator) 
 // What a wrapper has started ends when perigee gives it up.
 func TestSlowWrapper(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "squeue"), []byte("#!/bin/bash\nsh -c 'sleep 1; touch "+dir+"/late'\necho\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "squeue"), []byte("#!/bin/bash\nsh -c 'sleep 1; touch "+dir+"/late'\necho\n"), 0o755))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	if _, err := new(Queue).output(t.Context(), 200*time.Millisecond, "squeue"); err == nil {
 		t.Error("no error of a command that does not answer")
@@ -75,9 +70,7 @@ func TestSlowWrapper(t *testing.T) {
 func TestCommandsHaveTheirGroup(t *testing.T) {
 	dir := t.TempDir()
 	script := "#!/bin/bash\necho Submitted batch job $(cut -d' ' -f5 /proc/$$/stat)\n"
-	if err := os.WriteFile(filepath.Join(dir, "sbatch"), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "sbatch"), []byte(script), 0o755))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	group, err := new(Queue).Submit(t.Context(), nil)
 	if err != nil || group == fmt.Sprint(syscall.Getpgrp()) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 )
 
 func TestParseRecord(t *testing.T) {
@@ -27,9 +28,7 @@ func TestParseRecord(t *testing.T) {
 func fakeScontrol(t *testing.T, script string) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "scontrol"), []byte("#!/bin/sh\n"+script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "scontrol"), []byte("#!/bin/sh\n"+script), 0o700))
 	t.Setenv("PATH", dir+":/usr/bin:/bin")
 }
 

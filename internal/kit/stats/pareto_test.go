@@ -5,8 +5,9 @@ import (
 	"math"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"perigee/internal/kit/must"
 )
 
 // slow is the definition, word by word.
@@ -33,9 +34,7 @@ func TestAgainstTheDefinition(t *testing.T) {
 			return ParetoPoint{coordinate.Draw(t, "x"), coordinate.Draw(t, "y")}
 		}), 0, 40).Draw(t, "points")
 		lowX, lowY := rapid.Bool().Draw(t, "lowX"), rapid.Bool().Draw(t, "lowY")
-		if diff := cmp.Diff(slow(points, lowX, lowY), ParetoFront(points, lowX, lowY)); diff != "" {
-			t.Fatalf("(-want +got):\n%s", diff)
-		}
+		must.Equal(t, slow(points, lowX, lowY), ParetoFront(points, lowX, lowY))
 	})
 }
 

@@ -5,16 +5,14 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 // The reference is scipy; testdata/runs.py says how the table was made.
 func TestCompareRunsAgreesWithScipy(t *testing.T) {
-	data, err := os.ReadFile("testdata/runs.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Read(t, "testdata/runs.json")
 	var golden struct {
 		Alpha float64
 		Cases []struct {
@@ -24,9 +22,7 @@ func TestCompareRunsAgreesWithScipy(t *testing.T) {
 			T, P, Adjusted, Low, High []float64
 		}
 	}
-	if err := json.Unmarshal(data, &golden); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &golden))
 	if len(golden.Cases) < 80 {
 		t.Errorf("only %d cases", len(golden.Cases))
 	}

@@ -4,21 +4,19 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	"perigee/internal/kit/must"
 )
 
 // The reference is scipy; testdata/mannwhitney.py says how the table was made.
 func TestMannWhitneyAgreesWithScipy(t *testing.T) {
-	data, err := os.ReadFile("testdata/mannwhitney.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Read(t, "testdata/mannwhitney.json")
 	var golden struct {
 		Cases []struct {
 			Name  string
@@ -27,9 +25,7 @@ func TestMannWhitneyAgreesWithScipy(t *testing.T) {
 			U, P  float64
 		}
 	}
-	if err := json.Unmarshal(data, &golden); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &golden))
 	exact := 0
 	for _, c := range golden.Cases {
 		got := MannWhitney(c.X, c.Y)

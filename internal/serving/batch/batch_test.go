@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"perigee/internal/kit/must"
 	"perigee/internal/serving/judge"
 	"regexp"
 	"slices"
@@ -37,9 +38,7 @@ func fake(t *testing.T, squeue string) (dir string) {
 		"scancel":  `echo "scancel $*" >> calls`,
 		"sacct":    `echo "sacct $*" >> calls; exit 1`,
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/bash\ncd "+dir+"\n"+text+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/bash\ncd "+dir+"\n"+text+"\n"), 0o755))
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	return dir
@@ -53,9 +52,7 @@ for a in "$@"; do case $a in --jobs=*) for i in ${a#--jobs=}; do IFS=,; for j in
 func manager(t *testing.T, out string) *Manager {
 	t.Helper()
 	l, err := OpenLedger(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	settle := late
 	late = 0
 	t.Cleanup(func() { l.Close(); late = settle })
@@ -77,10 +74,7 @@ func tasks(t *testing.T, n int) (list []*Task) {
 
 func calls(t *testing.T, dir, command string) int {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(dir, "calls"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Read(t, filepath.Join(dir, "calls"))
 	return strings.Count("\n"+string(data), "\n"+command+" ")
 }
 
@@ -98,9 +92,7 @@ func TestOnePollForAll(t *testing.T) {
 	m := manager(t, t.TempDir())
 	began := time.Now()
 	time.AfterFunc(time.Second, func() { touch(t, filepath.Join(dir, "over")) })
-	if err := m.Run(context.Background(), list); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Run(context.Background(), list))
 	if most := int(time.Since(began)/m.Poll) + 1; calls(t, dir, "squeue") > most {
 		t.Errorf("%d status commands in %s, want at most %d", calls(t, dir, "squeue"), time.Since(began), most)
 	}
@@ -119,9 +111,7 @@ func TestHiccup(t *testing.T) {
 	list := tasks(t, 1)
 	m := manager(t, t.TempDir())
 	time.AfterFunc(2*time.Second, func() { touch(t, filepath.Join(dir, "over")) })
-	if err := m.Run(context.Background(), list); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Run(context.Background(), list))
 	if task := list[0]; task.End.Lost || task.Job.State != "COMPLETED" || calls(t, dir, "squeue") < 5 {
 		t.Errorf("%+v after %d status commands", task.Job, calls(t, dir, "squeue"))
 	}
@@ -131,9 +121,7 @@ func TestHiccup(t *testing.T) {
 func TestForgotten(t *testing.T) {
 	dir := fake(t, `exit 0`)
 	list := tasks(t, 1)
-	if err := manager(t, t.TempDir()).Run(context.Background(), list); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, manager(t, t.TempDir()).Run(context.Background(), list))
 	if !list[0].End.Lost || calls(t, dir, "squeue") != patience || calls(t, dir, "sacct") != 1 {
 		t.Errorf("lost is %v after %d status commands", list[0].End.Lost, calls(t, dir, "squeue"))
 	}
@@ -144,16 +132,12 @@ func TestRefused(t *testing.T) {
 	dir := fake(t, answer)
 	touch(t, filepath.Join(dir, "over"))
 	refuse := "#!/bin/bash\necho \"sbatch: error: invalid partition\" >&2; exit 1\n"
-	if err := os.WriteFile(filepath.Join(dir, "sbatch"), []byte(refuse), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "sbatch"), []byte(refuse), 0o755))
 	list := tasks(t, 2)
 	count := 0
 	m := manager(t, t.TempDir())
 	m.Ended = func(*Task) error { count++; return nil }
-	if err := m.Run(context.Background(), list); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Run(context.Background(), list))
 	if count != 2 || list[1].Err == nil || !strings.Contains(list[1].Err.Error(), "Job submission failed: sbatch: sbatch: error: invalid partition") {
 		t.Errorf("%d ended, %v", count, list[1].Err)
 	}
@@ -169,16 +153,12 @@ func TestTakenAfterAll(t *testing.T) {
    echo "101|RUNNING|node1|2026-01-01T00:00:00|N/A|$(sed -n 's/^sbatch .*--comment=\([^ ]*\).*/\1/p' calls)|None|job.sh";;
 esac`)
 	taken := "#!/bin/bash\necho \"sbatch $*\" >> " + dir + "/calls\necho 'sbatch: Socket timed out' >&2; exit 1\n"
-	if err := os.WriteFile(filepath.Join(dir, "sbatch"), []byte(taken), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "sbatch"), []byte(taken), 0o755))
 	list := tasks(t, 1)
 	var log strings.Builder
 	m := manager(t, t.TempDir())
 	m.Log = &log
-	if err := m.Run(context.Background(), list); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Run(context.Background(), list))
 	if list[0].Err != nil || list[0].Job.ID != "101" || strings.Count(log.String(), "does not say whether it has taken the job") != 2 {
 		t.Errorf("job %q, %v\n%s", list[0].Job.ID, list[0].Err, &log)
 	}
@@ -187,9 +167,7 @@ esac`)
 // While Slurm does not say whether it has taken a job, the run can be interrupted, and the job is still open.
 func TestInterruptedBeforeSlurmSays(t *testing.T) {
 	dir := fake(t, `echo "squeue: Socket timed out" >&2; exit 1`)
-	if err := os.WriteFile(filepath.Join(dir, "sbatch"), []byte("#!/bin/bash\nexit 1\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "sbatch"), []byte("#!/bin/bash\nexit 1\n"), 0o755))
 	ctx, cancel := context.WithCancel(context.Background())
 	m := manager(t, t.TempDir())
 	m.Log = writer(func(p []byte) {
@@ -214,9 +192,7 @@ func TestNoRoom(t *testing.T) {
 	dir := fake(t, answer)
 	touch(t, filepath.Join(dir, "over"))
 	disk := t.TempDir()
-	if err := unix.Mount("none", disk, "tmpfs", 0, "size=64k"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mount("none", disk, "tmpfs", 0, "size=64k"))
 	t.Cleanup(func() { unix.Unmount(disk, unix.MNT_DETACH) })
 	list := tasks(t, 2)
 	list[1].Plan = func(string) (*plan.Plan, error) {
@@ -231,9 +207,7 @@ func TestNoRoom(t *testing.T) {
 	if _, done := m.Ledger.Last(); done || calls(t, dir, "sbatch") != 1 {
 		t.Errorf("the run counts as finished: %v", done)
 	}
-	if err := unix.Mount("none", disk, "tmpfs", unix.MS_REMOUNT, "size=8m"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mount("none", disk, "tmpfs", unix.MS_REMOUNT, "size=8m"))
 	if n, err := m.Resume(context.Background(), list); n != 1 || err != nil {
 		t.Fatalf("%d jobs go on, %v", n, err)
 	}
@@ -251,9 +225,7 @@ func TestResumeAfterCancels(t *testing.T) {
 		for _, e := range []Event{
 			{Event: recorded, Task: name, State: "passed"}, {Event: cancelled, Task: "case3"}, {Event: finished},
 		} {
-			if err := m.Ledger.Add(e); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, m.Ledger.Add(e))
 		}
 		list := tasks(t, 4)
 		next := *m
@@ -281,9 +253,7 @@ func TestResumeIntent(t *testing.T) {
 	m := manager(t, out)
 	comment := newComment()
 	for _, e := range []Event{{Event: began}, {Event: submitting, Task: "case0", Comment: comment}} {
-		if err := m.Ledger.Add(e); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.Ledger.Add(e))
 	}
 	dir := fake(t, `case "$*" in *--jobs=*) ;; *) echo "77|RUNNING|node1|N/A|N/A|`+comment+`|None|/x/job.sh"; exit;; esac
 `+answer)
@@ -293,9 +263,7 @@ func TestResumeIntent(t *testing.T) {
 	if err != nil || n != 1 || list[0].Job.ID != "77" {
 		t.Fatalf("%d, %v, %+v", n, err, list[0].Job)
 	}
-	if err := m.Run(context.Background(), list); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Run(context.Background(), list))
 	if calls(t, dir, "sbatch") != 1 || list[1].Job.ID != "101" {
 		t.Errorf("%d submissions, %+v", calls(t, dir, "sbatch"), list[1].Job)
 	}
@@ -337,22 +305,14 @@ func TestResumeOfAnotherConfiguration(t *testing.T) {
 		list := tasks(t, 1)
 		tree := func(text string) *conf.Value {
 			tree, err := conf.Parse("a.yaml", []byte(text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			return tree
 		}
 		then, err := plan.EffectiveText(&config.Config{Tree: tree(text)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		list[0].Tree = tree("levels: 2 4\n")
-		if err := os.MkdirAll(list[0].Dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(list[0].Dir, plan.Effective), []byte(then), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(list[0].Dir, 0o755))
+		must.Do(t, os.WriteFile(filepath.Join(list[0].Dir, plan.Effective), []byte(then), 0o600))
 		n, err := m.Resume(t.Context(), list)
 		if (err != nil) != refused || refused != (n == 0) {
 			t.Errorf("submitted with %q: %d jobs go on, %v", text, n, err)
@@ -394,9 +354,7 @@ func TestKilledWhileCancelling(t *testing.T) {
 		m.Ledger.events = []Event{{Event: began}, {Event: submitting, Task: "case0", Comment: own}, {Event: submitted, Task: "case0", Job: "7", Time: submission},
 			{Event: cancelling, Task: "case0", Job: "7", Time: time.Now()}}
 		if c.done {
-			if err := os.MkdirAll(list[0].Dir, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(list[0].Dir, 0o755))
 			touch(t, filepath.Join(list[0].Dir, "8_done_7.txt"))
 		}
 		if err := m.missing(map[string]Event{"case0": m.Ledger.events[3]}, nil); err == nil {
@@ -431,14 +389,10 @@ func TestTimeOfEndedJobs(t *testing.T) {
 // An event of which a full disk has taken a part is taken back: the next one would stand behind it.
 func TestFullLedger(t *testing.T) {
 	disk := t.TempDir()
-	if err := unix.Mount("none", disk, "tmpfs", 0, "size=4k"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mount("none", disk, "tmpfs", 0, "size=4k"))
 	t.Cleanup(func() { unix.Unmount(disk, unix.MNT_DETACH) })
 	l, err := OpenLedger(disk)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { l.Close() })
 	n := 0
 	for ; n < 1000; n++ {
@@ -449,17 +403,11 @@ func TestFullLedger(t *testing.T) {
 	if fault.KindOf(err) != fault.Output {
 		t.Fatalf("the disk is not full after %d events: %v", n, err)
 	}
-	if err := unix.Mount("none", disk, "tmpfs", unix.MS_REMOUNT, "size=64k"); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Add(Event{Event: ended, Task: "last"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mount("none", disk, "tmpfs", unix.MS_REMOUNT, "size=64k"))
+	must.Do(t, l.Add(Event{Event: ended, Task: "last"}))
 	l.Close()
 	again, err := OpenLedger(disk)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer again.Close()
 	if len(again.events) != n+1 || again.events[n].Task != "last" {
 		t.Errorf("%d events, want %d", len(again.events), n+1)
@@ -476,25 +424,17 @@ func TestNumberOfAnother(t *testing.T) {
 	own := newComment()
 	for _, e := range []Event{{Event: began}, {Event: submitting, Task: "case0", Comment: own, Dir: list[0].Dir},
 		{Event: submitted, Task: "case0", Job: "30"}} {
-		if err := m.Ledger.Add(e); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.Ledger.Add(e))
 	}
 	exits := filepath.Join(list[0].Dir, "exits")
-	if err := os.MkdirAll(exits, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(exits, "SERVER_0"), []byte("1 node1\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(exits, 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(exits, "SERVER_0"), []byte("1 node1\n"), 0o644))
 	list[0].Plan = func(string) (*plan.Plan, error) { return &plan.Plan{}, nil }
 	if n, err := m.Resume(context.Background(), list); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	list[0].Submitted = time.Now()
-	if err := m.Run(context.Background(), list); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Run(context.Background(), list))
 	if data, _ := os.ReadFile(filepath.Join(dir, "calls")); strings.Contains(string(data), "scancel") || list[0].Job.State != "" {
 		t.Errorf("state %q\n%s", list[0].Job.State, data)
 	}
@@ -534,18 +474,12 @@ func TestForeignJobs(t *testing.T) {
 	}
 	fill := func(l *Ledger) {
 		t.Helper()
-		if err := l.Add(Event{Event: began}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.Add(Event{Event: began}))
 		for _, j := range jobs {
 			e := j.event
 			e.Event, e.Task = submitting, j.task
-			if err := l.Add(e); err != nil {
-				t.Fatal(err)
-			}
-			if err := l.Add(Event{Event: submitted, Task: j.task, Job: j.id}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, l.Add(e))
+			must.Do(t, l.Add(Event{Event: submitted, Task: j.task, Job: j.id}))
 		}
 	}
 	m := manager(t, out)
@@ -566,10 +500,7 @@ func TestForeignJobs(t *testing.T) {
 	if err != nil || n != 2 || len(left) != 6 {
 		t.Errorf("%d cancelled, left %q, %v", n, left, err)
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "calls"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Read(t, filepath.Join(dir, "calls"))
 	for _, j := range jobs {
 		said := slices.ContainsFunc(left, func(s string) bool { return strings.HasPrefix(s, j.task+": ") && strings.Contains(s, j.id) })
 		last := cancelled
@@ -595,18 +526,12 @@ func TestCancelOfMarkedJobs(t *testing.T) {
 	secret := newComment()
 	for _, j := range []struct{ id, state string }{{"7", "CANCELLED"}, {"8", ""}, {"9", "CANCELLED"}} {
 		dir := filepath.Join(out, judge.LogsFolder, "c"+j.id)
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(dir, 0o755))
 		if j.id != "9" {
-			if err := os.WriteFile(filepath.Join(dir, "8_done_"+j.id+".txt"), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, "8_done_"+j.id+".txt"), nil, 0o600))
 		}
 		for _, e := range []Event{{Event: submitting, Task: "c" + j.id, Comment: secret, Dir: dir}, {Event: submitted, Task: "c" + j.id, Job: j.id}} {
-			if err := m.Ledger.Add(e); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, m.Ledger.Add(e))
 		}
 	}
 	line := func(id string) string { return id + "|CANCELLED|n1|N/A|N/A|" + secret + "|None|" }
@@ -626,9 +551,7 @@ func TestCancelOfMarkedJobs(t *testing.T) {
 func TestLedgerCut(t *testing.T) {
 	out := t.TempDir()
 	l, err := OpenLedger(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := OpenLedger(out); err == nil {
 		t.Error("two processes have the ledger open")
 	}
@@ -636,13 +559,8 @@ func TestLedgerCut(t *testing.T) {
 	l.Add(Event{Event: submitted, Task: "a", Job: "5"})
 	l.Close()
 	file := filepath.Join(out, ledgerName)
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, append(data, `{"event":"subm`...), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	data := must.Read(t, file)
+	must.Do(t, os.WriteFile(file, append(data, `{"event":"subm`...), 0o644))
 	if l, err = OpenLedger(out); err != nil {
 		t.Fatal(err)
 	}
@@ -650,15 +568,11 @@ func TestLedgerCut(t *testing.T) {
 		t.Errorf("%v", open)
 	}
 	l.Close()
-	if err := os.WriteFile(file, append([]byte("nonsense\n"), data...), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, append([]byte("nonsense\n"), data...), 0o644))
 	if _, err = OpenLedger(out); err == nil || !strings.Contains(err.Error(), "line 1 is not an event") {
 		t.Errorf("%v", err)
 	}
-	if err := os.Truncate(file, mostLedger+1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Truncate(file, mostLedger+1))
 	if _, err = OpenLedger(out); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "it is larger than 67108864 bytes") {
 		t.Errorf("%v", err)
 	}
@@ -668,21 +582,15 @@ func TestLedgerCut(t *testing.T) {
 // for which a job waits is kept.
 func TestForget(t *testing.T) {
 	l, err := OpenLedger(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer l.Close()
 	for _, e := range []Event{{Event: began}, {Event: recorded, Task: "a", State: "passed"}} {
-		if err := l.Add(e); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.Add(e))
 	}
 	if tasks, done := l.Last(); done || len(tasks) != 1 {
 		t.Errorf("%v, %v", tasks, done)
 	}
-	if err := l.Forget(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Forget())
 	l.Add(Event{Event: began})
 	if tasks, done := l.Last(); done || len(tasks) != 0 {
 		t.Errorf("%v, %v", tasks, done)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 func TestLastFailed(t *testing.T) {
@@ -31,9 +33,7 @@ func TestLastFailed(t *testing.T) {
 		"cut":         {began("a") + recorded("a", "failed") + `{"event":"beg`, "a"},
 	} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "jobs.jsonl"), []byte(c.ledger), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, "jobs.jsonl"), []byte(c.ledger), 0o600))
 		got, err := LastFailed(dir)
 		maps.DeleteFunc(got, func(_ string, failed bool) bool { return !failed })
 		if ids := strings.Join(slices.Sorted(maps.Keys(got)), " "); err != nil || ids != c.want {

@@ -4,8 +4,10 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/slurm"
 )
 
@@ -25,9 +27,7 @@ func TestIntentOfSlowSlurm(t *testing.T) {
 			late = 3 * time.Second
 			comment := newComment()
 			for _, e := range []Event{{Event: began}, {Event: submitting, Task: "case0", Comment: comment}} {
-				if err := m.Ledger.Add(e); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, m.Ledger.Add(e))
 				m.Ledger.events[len(m.Ledger.events)-1].Time = time.Now().Add(-time.Hour)
 			}
 			dir := fake(t, slowly(comment))
@@ -52,9 +52,7 @@ func TestCancelDoesNotWait(t *testing.T) {
 	comment := newComment()
 	for _, e := range []Event{{Event: began}, {Event: submitting, Task: "case0", Comment: comment}, {Event: submitted, Task: "case0", Job: "77"},
 		{Event: submitting, Task: "case1", Comment: newComment()}} {
-		if err := m.Ledger.Add(e); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.Ledger.Add(e))
 	}
 	dir := fake(t, `sleep 0.2; echo "77|RUNNING|node1|N/A|N/A|`+comment+`|None|/x/job.sh"`)
 	said := 0
@@ -74,9 +72,7 @@ func TestSubmittedToSlowSlurm(t *testing.T) {
 	dir := fake(t, slowly(`$(sed -n 's/^sbatch .*--comment=\([^ ]*\).*/\1/p' calls)`))
 	touch(t, filepath.Join(dir, "over"))
 	taken := "#!/bin/bash\necho \"sbatch $*\" >> " + dir + "/calls\nexit 1\n"
-	if err := os.WriteFile(filepath.Join(dir, "sbatch"), []byte(taken), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "sbatch"), []byte(taken), 0o755))
 	m := manager(t, t.TempDir())
 	late = 3 * time.Second
 	if err := m.Run(t.Context(), list); err != nil || list[0].Err != nil || list[0].Job.ID != "77" {
@@ -86,10 +82,9 @@ func TestSubmittedToSlowSlurm(t *testing.T) {
 
 // What Slurm does not know is not there once it has answered promptly twice, and for a while where it was slow; one that
 // is always slow is believed, too.
-func TestPace(t *testing.T) {
-	settle := late
-	t.Cleanup(func() { late = settle })
-	late = 50 * time.Millisecond
+func TestPace(t *testing.T) { synctest.Test(t, testPace) }
+
+func testPace(t *testing.T) {
 	in := func(took time.Duration) time.Time { return time.Now().Add(-took) }
 	var p pace
 	if p.answered(in(0)) || !p.answered(in(0)) {
@@ -110,7 +105,7 @@ func TestPace(t *testing.T) {
 	if p.answered(in(2*prompt)) || p.answered(in(2*prompt)) {
 		t.Error("Slurm is slow")
 	}
-	time.Sleep(4 * late)
+	time.Sleep(4*late + 1)
 	if !p.answered(in(2 * prompt)) {
 		t.Error("Slurm is always slow")
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/slurm"
 	"perigee/internal/serving/plan"
 )
@@ -16,14 +17,10 @@ import (
 func TestSubmitOutlivesItsRun(t *testing.T) {
 	dir := fake(t, answer)
 	script := "#!/bin/bash\ncd " + dir + "\n(while [ ! -e go ]; do sleep 0.01; done) > /dev/null 2>&1 &\necho Submitted batch job 7\n"
-	if err := os.WriteFile(filepath.Join(dir, "sbatch"), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "sbatch"), []byte(script), 0o755))
 	out := t.TempDir()
 	l, err := OpenLedger(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	q := &slurm.Queue{Keep: l.Held()}
 	if _, err := q.Submit(t.Context(), nil); err != nil {
 		t.Fatal(err)
@@ -48,9 +45,7 @@ func TestResumeLateIntent(t *testing.T) {
 	late = time.Minute
 	comment := newComment()
 	for _, e := range []Event{{Event: began}, {Event: submitting, Task: "case0", Comment: comment}} {
-		if err := m.Ledger.Add(e); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.Ledger.Add(e))
 	}
 	fake(t, `[ $n -le 2 ] || echo "77|RUNNING|node1|N/A|N/A|`+comment+`|None|/x/job.sh"`)
 	list := tasks(t, 1)
@@ -73,20 +68,14 @@ func TestResumeForgottenIntent(t *testing.T) {
 	} {
 		m, list := manager(t, t.TempDir()), tasks(t, 1)
 		dir := list[0].Dir
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, plan.JobInfo), []byte(c.info), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(dir, 0o755))
+		must.Do(t, os.WriteFile(filepath.Join(dir, plan.JobInfo), []byte(c.info), 0o644))
 		intent := Event{Event: submitting, Task: "case0", Comment: newComment(), Dir: dir}
 		if c.dir != "" {
 			intent.Dir = c.dir
 		}
 		for _, e := range []Event{{Event: began}, intent} {
-			if err := m.Ledger.Add(e); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, m.Ledger.Add(e))
 		}
 		n, err := m.Resume(t.Context(), list)
 		if err != nil || n != c.want || (list[0].Job.ID == "239") != (n == 1) {
@@ -111,23 +100,17 @@ func TestResumeStopped(t *testing.T) {
 				{Event: began}, {Event: submitting, Task: "case0", Comment: comment, Dir: list[0].Dir}, {Event: submitted, Task: "case0", Job: "77"},
 				{Event: stopping, Task: "case0", Job: "77", Reason: why},
 			} {
-				if err := m.Ledger.Add(e); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, m.Ledger.Add(e))
 			}
 			fake(t, `echo "77|`+c.state+`|node1|N/A|N/A|`+comment+`|None|/x/job.sh"`)
-			if err := os.MkdirAll(list[0].Dir, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(list[0].Dir, 0o755))
 			if c.mark {
 				touch(t, filepath.Join(list[0].Dir, "8_done_77.txt"))
 			}
 			if n, err := m.Resume(t.Context(), list); err != nil || n != 1 {
 				t.Fatalf("%d, %v", n, err)
 			}
-			if err := m.Run(t.Context(), list); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, m.Run(t.Context(), list))
 			if list[0].End.Stopped != c.want || list[0].Job.State != c.state {
 				t.Errorf("%q, %+v", list[0].End.Stopped, list[0].Job)
 			}
@@ -139,9 +122,7 @@ func TestResumeStopped(t *testing.T) {
 		{Event: submitted, Task: "a", Job: "1"}, {Event: stopping, Task: "a", Job: "1", Reason: why}, {Event: ended, Task: "a", Job: "1"},
 		{Event: submitting, Task: "a"}, {Event: submitted, Task: "a", Job: "2"},
 	} {
-		if err := l.Add(e); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.Add(e))
 	}
 	if last, _ := l.Last(); last["a"].Reason != "" || last["a"].Job != "2" {
 		t.Errorf("%+v", last)
@@ -154,9 +135,7 @@ func TestNoConfiguration(t *testing.T) {
 	dir := fake(t, "echo squeue: fatal: Unable to process configuration file >&2; exit 1")
 	script := "#!/bin/sh\necho 'sbatch: s_p_parse_file: cannot stat file /etc/slurm/slurm.conf: Permission denied, retrying in 1sec up to 60sec' >&2\n" +
 		"echo 'sbatch: fatal: Unable to process configuration file' >&2\nexit 1\n"
-	if err := os.WriteFile(filepath.Join(dir, "sbatch"), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "sbatch"), []byte(script), 0o755))
 	list := tasks(t, 1)
 	began := time.Now()
 	if err := m.submitOne(t.Context(), list[0]); err != nil || list[0].Err == nil || !strings.Contains(list[0].Err.Error(), "Unable to process configuration file") {

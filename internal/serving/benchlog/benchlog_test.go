@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 )
 
 const one = "Benchmarking with concurrency 4 ... 32 prompts\nMedian TTFT (ms):  1.5\nBenchmark with concurrency 4 done\n"
@@ -27,9 +28,7 @@ func TestLineEnds(t *testing.T) {
 		colour := rapid.SampledFrom([]string{"", "\x1b[0m", "\x1b[1;32m", "\x1b(B\x1b[m"}).Draw(t, "colour")
 		text := padding + strings.ReplaceAll(one, "\n", colour+end+colour) + noise + end
 		want, err := Read(strings.NewReader(one))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if strings.Contains(noise, "equests:") || strings.Contains(noise, "Benchmark") {
 			t.Skip()
 		}
@@ -85,9 +84,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(" (ms):1\nTotal requests:\nBenchmark with concurrency done"))
 	fuzztest.Run(f, []string{"Benchmarking with concurrency ", " ... ", "128", " prompts\n", "Median TTFT (ms): ", "Median E2EL (ms): ", "Benchmark with concurrency ", " done\n", "16", "4", "1.5", "\n", "\r", "Failed requests: ", "Total requests: ", "Total generated tokens: ", "0: ", "====", "Benchmarking with concurrency 16 ... 128 prompts\n", "Benchmark with concurrency 16 done\n"}, func(t *testing.T, text []byte) {
 		log, err := Read(bytes.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, l := range log.Levels {
 			for name, x := range l.Metrics {
 				if math.IsNaN(x) || math.IsInf(x, 0) {
@@ -123,9 +120,7 @@ func TestUnreadableCounts(t *testing.T) {
 	head, end := "Benchmarking with concurrency 4 ... 32 prompts\n", "Benchmark with concurrency 4 done\n"
 	bad := "Failed requests:                 99999999999999999999\n0: Successful requests: -1\nTotal requests: 3x\nTotal generated tokens: 1e999\n"
 	log, err := Read(strings.NewReader(head + bad + end))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := []string{
 		`line 2: Failed requests: wanted a whole number, got "99999999999999999999"`, `line 3: Successful requests: wanted a whole number, got "-1"`,
 		`line 4: Total requests: wanted a whole number, got "3x"`, `line 5: Total generated tokens: wanted a whole number, got "1e999"`,

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 	"perigee/internal/serving"
 )
 
@@ -125,9 +126,7 @@ func differ(t *testing.T, name string, l Level, want map[string]float64) {
 func readFile(t *testing.T, name string) *Log {
 	t.Helper()
 	file, err := os.Open(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer file.Close()
 	log, err := Read(file)
 	if err != nil {
@@ -171,10 +170,7 @@ func TestClientsInLevels(t *testing.T) {
 		if filepath.Ext(name) != ".log" {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join("testdata", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Read(t, filepath.Join("testdata", name))
 		prefixed := "0: " + strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", "\n0: ") + "\n"
 		for form, text := range map[string]string{
 			"prefix": prefixed, "carriage returns": strings.ReplaceAll(prefixed, "\n", "\r\n"), "colours": strings.ReplaceAll(prefixed, "\n", "\x1b[0m\n"),
@@ -201,10 +197,7 @@ func TestPrefixes(t *testing.T) {
 		if filepath.Ext(name) != ".log" {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join("testdata", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Read(t, filepath.Join("testdata", name))
 		plain := readFile(t, name)
 		for _, prefix := range []string{
 			"12: ", "(BenchClient pid=1234) ", "(APIServer pid=7) (x=y) ", "level=info msg=", "client-1  | ", "a == b: ",
@@ -296,10 +289,7 @@ func TestCutResults(t *testing.T) {
 		case end == "":
 			end = strings.Repeat("=", 40) + "\n"
 		}
-		text, err := os.ReadFile(filepath.Join("testdata", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Read(t, filepath.Join("testdata", name))
 		for cut := range bytes.LastIndex(text, []byte(end)) {
 			log, err := Read(bytes.NewReader(text[:cut]))
 			if err != nil {
@@ -537,10 +527,7 @@ func sane(t *testing.T, text []byte) {
 func FuzzClients(f *testing.F) {
 	words := []string{"\n", "\r", "0: ", " ", "1.5", "15,559.05", "32", "N/A", "nan", "=", "(ms)", "|", "│", "Benchmarking with concurrency 4\n", "Benchmark with concurrency 4 done\n", "Total failed requests: 3\n"}
 	for name := range known {
-		text, err := os.ReadFile(filepath.Join("testdata", name))
-		if err != nil {
-			f.Fatal(err)
-		}
+		text := must.Read(f, filepath.Join("testdata", name))
 		if f.Add(text); filepath.Ext(name) == ".log" {
 			words = append(words, strings.SplitAfter(string(text), "\n")...)
 		}
@@ -552,10 +539,7 @@ func FuzzClients(f *testing.F) {
 func FuzzDocuments(f *testing.F) {
 	var documents []string
 	for _, name := range []string{"vllm.json", "trtllm.json", "aiperf.json", "trtllm-bench.json"} {
-		text, err := os.ReadFile(filepath.Join("testdata", name))
-		if err != nil {
-			f.Fatal(err)
-		}
+		text := must.Read(f, filepath.Join("testdata", name))
 		documents = append(documents, strings.ReplaceAll(string(text), "NaN", "null"))
 	}
 	fuzztest.RunDocuments(f, documents, sane)

@@ -12,16 +12,14 @@ import (
 
 	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 )
 
 const golden = "../../../tools/disagg/testdata/configs/00_base_valid.yaml"
 
 func base(t testing.TB) string {
 	t.Helper()
-	text, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Read(t, golden)
 	return string(text)
 }
 
@@ -29,9 +27,7 @@ func base(t testing.TB) string {
 func load(t testing.TB, text string, o Options) []*Config {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "example.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(text), 0o644))
 	if o.Rules == "" {
 		o.Rules = Strict
 	}
@@ -87,9 +83,7 @@ func TestDocumentExample(t *testing.T) {
 	for _, p := range c.Unset() {
 		unset = append(unset, p.Path)
 	}
-	if diff := cmp.Diff([]string{"slurm.partition", "slurm.account", "environment.container_image", "environment.container_mount", "environment.model_path"}, unset); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, []string{"slurm.partition", "slurm.account", "environment.container_image", "environment.container_mount", "environment.model_path"}, unset)
 	// The later code needs more, and its rule about levels refuses the example.
 	late := problems(load(t, minimal, Options{Rules: Upstream})[0])
 	for _, want := range []string{"missing benchmark.multi_round", "missing slurm.numa_bind", "missing worker_config.gen.enable_attention_dp",
@@ -204,9 +198,7 @@ func TestAllAtOnce(t *testing.T) {
 		}
 	}
 	want := []string{"slurm.jobname", "benchmark.streaming", "benchmark.concurrency_list", "worker_config.gen.max_num_tokens", "worker_config.gen.max_seq_len", "worker_config.ctx.max_seq_len"}
-	if diff := cmp.Diff(want, paths); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, want, paths)
 	c = load(t, swap(t, "job_name: toy", "jobname: toy"), Options{Lenient: true})[0]
 	if !c.Valid() || len(c.Warnings) != 1 || c.Warnings[0].Path != "slurm.jobname" {
 		t.Errorf("lenient: %v, %v", c.Problems, c.Warnings)
@@ -261,9 +253,7 @@ func TestEnvironment(t *testing.T) {
 		t.Errorf("%v", c.Unset())
 	}
 	text, err := c.Tree.YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	again := load(t, string(text), Options{})[0]
 	if again.Slurm.Partition != "gpu" {
 		t.Errorf("the effective config lost the partition:\n%s", text)
@@ -292,9 +282,7 @@ worker_config:
 		"example_chunked_prefill_size4096_max_total_tokens8192", "example_chunked_prefill_size4096_max_total_tokens16384",
 		"example_chunked_prefill_size8192_max_total_tokens8192", "example_chunked_prefill_size8192_max_total_tokens16384",
 	}
-	if diff := cmp.Diff(want, names); diff != "" {
-		t.Fatal(diff)
-	}
+	must.Equal(t, want, names)
 	gen := list[1].Gen.Section
 	if gen.Get("args").Text() != "--chunk 4096" || gen.Get("max_total_tokens").Int() != 16384 {
 		t.Errorf("%v", gen.Plain())
@@ -351,17 +339,13 @@ func TestNumbersOfVariables(t *testing.T) {
 	want := map[string]string{"RUN": "20261126102002123456", "COMMIT": "1234e56", "ONE": "1.0", "HEX": "0x1F", "ON": "True", "OFF": "off", "WORD": "yes", "NONE": ""}
 	c := load(t, "job: {client: a, env: "+numbers+"}\nbenchmark: {concurrency_list: [0x2, 4], env_var: "+numbers+"}\n", Options{})[0]
 	for _, got := range []map[string]string{c.Job.Env, c.Benchmark.Env} {
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Error(diff)
-		}
+		must.Equal(t, want, got)
 	}
 	if !c.Valid() || !slices.Equal(c.Benchmark.Levels, []int{2, 4}) {
 		t.Error(problems(c), c.Benchmark.Levels)
 	}
 	c = load(t, "sweep: {job.env.RUN: [20261126102002123456], id: [1234e56]}\njob: {client: a, env: {ID: '{id}', TEXT: 'x{id}'}}\nbenchmark: {concurrency_list: 1}\n", Options{})[0]
-	if diff := cmp.Diff(map[string]string{"RUN": "20261126102002123456", "ID": "1234e56", "TEXT": "x1234e56"}, c.Job.Env); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, map[string]string{"RUN": "20261126102002123456", "ID": "1234e56", "TEXT": "x1234e56"}, c.Job.Env)
 }
 
 // A flag of lm_eval is given or not; a value is given as it is.
@@ -513,9 +497,7 @@ func TestJobTime(t *testing.T) {
 func TestSeconds(t *testing.T) {
 	for text, want := range map[string]int{"30": 1800, "05:30": 330, "02:00:00": 7200, "1-00": 86400, "1-02:30": 95400} {
 		v, err := conf.FromPlain("", text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got, ok := Seconds(v); !ok || got != want {
 			t.Errorf("%q: got %d, %v, want %d", text, got, ok, want)
 		}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 // A tree of hundreds of configurations is read as one of a few: T5 of the trials.
@@ -15,9 +17,7 @@ func TestManyFiles(t *testing.T) {
 		name := fmt.Sprintf("%03d", i)
 		file := filepath.Join(dir, name+".yaml")
 		if err := os.Link(golden, file); err != nil {
-			if err := os.WriteFile(file, []byte(base(t)), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, []byte(base(t)), 0o644))
 		}
 		files[i] = Source{Ident{"disagg", "perf", name}, file}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 )
 
 // Patterns mean what they mean to Python's re with MULTILINE and VERBOSE.
@@ -59,9 +60,7 @@ func TestPatternsOfPython(t *testing.T) {
 // Offsets count bytes, whatever stands before, also bytes that are no text.
 func TestOffsetsOfMatches(t *testing.T) {
 	p, err := compilePattern(`(?=.*?=(\d+))=(\d+)`, []string{"X"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	text := "é\xff\xe2\x82|€=7\n│ =8\n"
 	got, err := p.FindAll([]byte(text), [2]int64{0, int64(strings.Index(text, "\n"))}, [2]int64{int64(strings.Index(text, "│")), int64(len(text))})
 	if err != nil || len(got) != 2 || len(got[0]) != 1 || len(got[1]) != 1 {
@@ -79,18 +78,14 @@ func TestLongMatches(t *testing.T) {
 	defer func(before time.Duration) { mostMatching = before }(mostMatching)
 	mostMatching = 100 * time.Millisecond
 	p, err := compilePattern(`^(?:(?:a|b|ab)+)+(\d)$`, []string{"X"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := p.FindAll([]byte(strings.Repeat("ab", 1000))); err == nil || !strings.Contains(err.Error(), "the pattern takes more than 100ms") {
 		t.Error(err)
 	}
 	mostMatching = time.Minute
 	for _, between := range []string{`[\s\S]*?`, `(?:.|\n)*?`, `(?:.*\n)*?`} {
 		p, err := compilePattern(`first`+between+`X=(\d)`, []string{"X"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got, err := p.FindAll([]byte("first" + strings.Repeat("a line\n", 100_000) + "X=1")); err != nil || got[0][0].Values["X"] != 1 {
 			t.Errorf("%s: %v, %v", between, got, err)
 		}
@@ -100,9 +95,7 @@ func TestLongMatches(t *testing.T) {
 func TestFindAll(t *testing.T) {
 	text := []byte("A: 1.5\nB: 2\ncon 8\nA: 3\nB: 4.25\ncon 16\n")
 	p, err := compilePattern(`A: \s* ([0-9.]+) [\s\S]*? B: \s* ([0-9.]+) [\s\S]*? con \s (\d+)`, []string{"X", "Y"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	got, err := p.FindAll(text)
 	want := [][]Match{{
 		{3, 11, 8, map[string]float64{"X": 1.5, "Y": 2}},
@@ -113,17 +106,13 @@ func TestFindAll(t *testing.T) {
 	}
 	// The document's own example: one group, no concurrency.
 	p, err = compilePattern(`A: \s+ ([0-9.]+)`, []string{"X"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got, err := p.FindAll(text); err != nil || len(got[0]) != 2 || got[0][1].Values["X"] != 3 || got[0][1].Concurrency != 0 {
 		t.Errorf("got %v, %v", got, err)
 	}
 	// A named group may stand anywhere.
 	p, err = compilePattern(`con\ (?P<concurrency>\d+)\nA:\ ([0-9.]+)`, []string{"X"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got, _ := p.FindAll(text); len(got[0]) != 1 || got[0][0].Concurrency != 8 || got[0][0].Values["X"] != 3 {
 		t.Errorf("got %v", got)
 	}
@@ -139,9 +128,7 @@ func TestFindAll(t *testing.T) {
 	}
 	// JSON has no such number: a run could not write down what it has found.
 	p, err = compilePattern(`A:\ (\w+)`, []string{"X"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, text := range []string{"A: nan", "A: Inf", "A: 1e999"} {
 		if got, err := p.FindAll([]byte(text)); err == nil {
 			t.Errorf("%s: %v", text, got)
@@ -185,9 +172,7 @@ func TestPartsOfNumbers(t *testing.T) {
 		{`A\s([\d.]+)`, "A 15.5" + strings.Repeat(",123", 1<<16) + "x", "", ""},
 	} {
 		p, err := compilePattern(c.pattern, []string{"X"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		got, err := p.FindAll([]byte(c.text))
 		if c.part == "" {
 			if err != nil || len(got[0]) != 1 || got[0][0].Values["X"] != 15.5 && got[0][0].Values["X"] != 15559.05 {
@@ -201,16 +186,12 @@ func TestPartsOfNumbers(t *testing.T) {
 		}
 	}
 	p, err := compilePattern(`(\d+),([\d.]+)`, []string{"X", "Y"}) // two columns, no thousands
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got, err := p.FindAll([]byte("4,131.42\n")); err != nil || got[0][0].Values["X"] != 4 || got[0][0].Values["Y"] != 131.42 {
 		t.Errorf("%v, %v", got, err)
 	}
 	p, err = compilePattern(`A:\s([\d.]+)\sat\s(?P<concurrency>\d)`, []string{"X"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got, err := p.FindAll([]byte("A: 5 at 16\n")); err == nil || !strings.Contains(err.Error(), `takes "1" out of the number "16" for the concurrency`) {
 		t.Errorf("%v, %v", got, err)
 	}

@@ -3,9 +3,8 @@ package config
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"perigee/internal/kit/conf"
+	"perigee/internal/kit/must"
 )
 
 // What of a configuration other users may not see.
@@ -28,16 +27,10 @@ func TestMasked(t *testing.T) {
 		"job":           map[string]any{"env": map[string]any{"A": "x", "HF_TOKEN": "x"}, "client": "curl $KEY"},
 		"worker_config": map[string]any{"gen": map[string]any{"max_num_tokens": int64(8), "e": map[string]any{"HF_TOKEN": "x"}}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	masked, err := Masked(tree)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(shown, masked.Plain()); diff != "" {
-		t.Error(diff)
-	}
+	must.Do(t, err)
+	must.Equal(t, shown, masked.Plain())
 }
 
 // What looks secret by its name is masked wherever it stands, also where a variable is written in a wrong place or way.
@@ -58,13 +51,9 @@ func TestMaskedMistakes(t *testing.T) {
 		"[HF_TOKEN=hidden]": "\"***\"\n",
 	} {
 		tree, err := conf.Parse("a.yaml", []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		masked, err := Masked(tree)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got, err := masked.YAML(); err != nil || string(got) != want {
 			t.Errorf("%s: %v\n%s", text, err, got)
 		}

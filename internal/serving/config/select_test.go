@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 )
 
 // tree makes files below a new folder.
@@ -17,12 +16,8 @@ func tree(t *testing.T, names ...string) string {
 	root := t.TempDir()
 	for _, name := range names {
 		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte("a: 1\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.WriteFile(path, []byte("a: 1\n"), 0o644))
 	}
 	return root
 }
@@ -38,13 +33,9 @@ func TestDiscover(t *testing.T) {
 	root := tree(t, "wideep/perf/b.yaml", "wideep/perf/a.yaml", "disagg/stress/s.yaml", "disagg/accuracy/q.yaml", "disagg/perf/z.yaml", "disagg/perf/z-temp.yaml",
 		"disagg/perf/y.yml", "disagg/perf/.h.yaml", "disagg/perf/deep/d.yaml", "templates/perf/t.yaml", "disagg/templates/t.yaml", "disagg/smoke/p.yaml", "top.yaml")
 	list, skipped, err := Discover(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := []string{"disagg_perf_z", "wideep_perf_a", "wideep_perf_b", "disagg_accuracy_q", "disagg_stress_s"}
-	if diff := cmp.Diff(want, ids(list)); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, want, ids(list))
 	if s := strings.Join(skipped, "\n"); len(skipped) != 2 || !strings.Contains(s, "no metrics for disagg/smoke") || !strings.Contains(s, "a leftover beside z.yaml") {
 		t.Error(s)
 	}
@@ -109,13 +100,9 @@ func TestFilter(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "list.txt")
 	lines := "# tests\n\n  disagg_perf_a  \ntest_disagg.py::TestDisaggBenchmark::test_accuracy[disagg_accuracy_b]\r\n" +
 		"test_disagg.py::TestDisaggBenchmark::test_stress[disagg_perf_c]\ndisagg_perf_nowhere\n"
-	if err := os.WriteFile(file, []byte(lines), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(lines), 0o644))
 	list, err := ReadList(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var configs []*Config
 	for _, id := range []Ident{{Type: "disagg", Category: "perf", Stem: "a"}, {Type: "disagg", Category: "perf", Stem: "c"}, {Type: "disagg", Category: "accuracy", Stem: "b"}} {
 		configs = append(configs, &Config{Ident: id, SupportedGPUs: []string{"H100"}})
@@ -124,9 +111,7 @@ func TestFilter(t *testing.T) {
 	for _, c := range Selected(Filter{GPU: FindGPU("H100"), List: list}.Apply(configs)) {
 		got = append(got, c.Ident.String())
 	}
-	if diff := cmp.Diff([]string{"disagg_perf_a", "disagg_accuracy_b"}, got); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, []string{"disagg_perf_a", "disagg_accuracy_b"}, got)
 	if u := strings.Join(list.Unmatched(), "\n"); len(list.Unmatched()) != 2 || !strings.Contains(u, "list.txt:5: ") || !strings.Contains(u, "disagg_perf_nowhere") {
 		t.Error(u)
 	}
@@ -141,9 +126,7 @@ func TestFilter(t *testing.T) {
 			t.Errorf("got %q, want %q", got, c.want)
 		}
 	}
-	if err := os.WriteFile(file, []byte("# nothing\n\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte("# nothing\n\n"), 0o644))
 	if _, err := ReadList(file); err == nil {
 		t.Error("a list of comments was taken")
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 )
 
 // Thresholds that TensorRT-LLM's own test computes.
@@ -93,9 +94,7 @@ func FuzzRead(f *testing.F) {
 	f.Add("|Tasks|Filter|Metric|Value|x|Tasks|\n|gsm8k|f|m|1|x|\n|Groups|Filter|Metric|Value|x|Groups|\n|gsm8k|f|m|2|x|\n") // a row without the last column
 	fuzztest.Run(f, []string{"|", "gsm8k", "mmlu", "flexible-extract", "exact_match", "0.9454", "5", "1", "u", "\n", "Tasks", "Filter", "Metric", "Value", "Stderr", "- ", "0: ", "|gsm8k|3|flexible-extract|5|exact_match|u|0.9|p|0.0063|\n"}, func(t *testing.T, log string) {
 		scores, err := read(log)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, s := range scores {
 			if s.Run < 1 || s.Task == "" || math.IsNaN(s.Value) {
 				t.Fatalf("%+v", s)
@@ -131,9 +130,7 @@ func TestValuesThatAreNoNumbers(t *testing.T) {
 		good + strings.Repeat("| 0 | H100 | On | 5 | N | | Default | | none |\n", 3): "",
 	} {
 		scores, err := read(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		reasons, _ := judgeAll(scores, reference)
 		if got := strings.Join(reasons, "; "); got != want {
 			t.Errorf("%s:\n got %s\nwant %s", text, got, want)
@@ -155,9 +152,7 @@ func TestOrderOfRuns(t *testing.T) {
 		g + g + m + low: "accuracy: run 2 of mmlu reached 10.0000, below the threshold 77.0858 (reference 80.0000)",
 	} {
 		scores, err := read(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		reasons, _ := judgeAll(scores, references)
 		got := strings.Join(reasons, "; ")
 		if cut, _, _ := strings.Cut(want, " threshold"); !strings.HasPrefix(got, cut) || want == "" && got != "" {

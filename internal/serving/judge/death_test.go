@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"perigee/internal/kit/must"
 )
 
 func TestFindDeath(t *testing.T) {
@@ -14,12 +16,8 @@ func TestFindDeath(t *testing.T) {
 	put := func(name, text string) {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	if d := FindDeath(dir, EarlyPatterns); d != nil {
 		t.Errorf("%+v", d)
@@ -39,9 +37,7 @@ func TestFindDeath(t *testing.T) {
 	}
 	put("exits/CTX_1", "1 node2\n") // which lost GEN_1
 	later := time.Now().Add(time.Second)
-	if err := os.Chtimes(filepath.Join(dir, "exits/CTX_1"), later, later); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chtimes(filepath.Join(dir, "exits/CTX_1"), later, later))
 	if d := FindDeath(dir, EarlyPatterns); d == nil || d.Part != "GEN_1" {
 		t.Errorf("want the first that has ended, got %+v", d)
 	}
@@ -50,9 +46,7 @@ func TestFindDeath(t *testing.T) {
 	put("exits/CLIENT", "3 node1\n")
 	before := time.Now().Add(-time.Minute)
 	for _, part := range []string{"CLIENT", "WAIT", "EVALUATE"} {
-		if err := os.Chtimes(filepath.Join(dir, "exits", part), before, before); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chtimes(filepath.Join(dir, "exits", part), before, before))
 		before = before.Add(time.Second)
 	}
 	if d := FindDeath(dir, EarlyPatterns); d == nil || d.Part != "CLIENT" {
@@ -71,22 +65,16 @@ func TestFindDeath(t *testing.T) {
 // A server that ends with code 0 before it is ready is named, and its log is shown, not what has waited for it.
 func TestServerThatWasNeverReady(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "exits"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, "exits"), 0o755))
 	for name, text := range map[string]string{
 		"exits/SERVER_0": "0 node7\n", "exits/PROBE": "0 node1\n", "3_output_SERVER_0.log": "starting\nRuntimeError: no such device\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	if d := FindDeath(dir, nil); d != nil {
 		t.Errorf("nothing waits for it, got %+v", d)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "exits", "WAIT"), []byte("1 node1\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "exits", "WAIT"), []byte("1 node1\n"), 0o644))
 	d := FindDeath(dir, nil)
 	if d == nil || d.Words() != "SERVER_0 on node7 has ended with code 0 before it was ready" || d.Line != "RuntimeError: no such device" {
 		t.Errorf("%+v", d)
@@ -96,25 +84,19 @@ func TestServerThatWasNeverReady(t *testing.T) {
 // An empty mark is that of a part for whose code the disk had no room: it may have failed.
 func TestEmptyMark(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "exits"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, "exits"), 0o755))
 	for _, c := range []struct{ name, text, want, line string }{
 		{"slurm-7.err", "/r/x/task.sh could not be written\n", "", ""},
 		{"exits/SCRIPT", "", "SCRIPT has ended, and there was no room on the disk to note how", "/r/x/task.sh could not be written"},
 		{"3_output_SERVER_0.log", "write error: No space left on device\n", "SCRIPT has ended, and there was no room on the disk to note how", "/r/x/task.sh could not be written"},
 		{"exits/WAIT", "", "SCRIPT has ended, and there was no room on the disk to note how", "/r/x/task.sh could not be written"},
 	} {
-		if err := os.WriteFile(filepath.Join(dir, c.name), []byte(c.text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, c.name), []byte(c.text), 0o644))
 		if d := FindDeath(dir, nil); c.want == "" && d != nil || c.want != "" && (d == nil || d.Words() != c.want || d.Line != c.line) {
 			t.Errorf("%s: %+v", c.name, d)
 		}
 	}
-	if err := os.Rename(filepath.Join(dir, "exits/SCRIPT"), filepath.Join(dir, "exits/SERVER_0")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(filepath.Join(dir, "exits/SCRIPT"), filepath.Join(dir, "exits/SERVER_0")))
 	if d := FindDeath(dir, nil); d == nil || d.Words() != "SERVER_0 has ended, and there was no room on the disk to note how" ||
 		d.Line != "write error: No space left on device" || d.BySlurm() {
 		t.Errorf("%+v", d)
@@ -130,9 +112,7 @@ func TestQuoteOfALongLog(t *testing.T) {
 		"error: early\n" + fill + "fatal: late\nmore\n":          "fatal: late",
 		"error: early\n" + fill + "last":                         "last",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, "x.log"), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, "x.log"), []byte(text), 0o644))
 		d := Death{Log: "x.log"}
 		if d.quote(dir); d.Line != want {
 			t.Errorf("got %q, want %q", d.Line, want)
@@ -153,9 +133,7 @@ func TestCause(t *testing.T) {
 		for i, part := range strings.Fields(c.ended) {
 			name, code, _ := strings.Cut(part, ":")
 			n, err := strconv.Atoi(code)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			ended = append(ended, &Death{Part: name, Code: n, Noted: at.Add(time.Duration(i) * time.Second)})
 		}
 		got := ""

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 // The reason of a client that ends by an exception is the exception, however the lines of the log begin.
@@ -35,9 +37,7 @@ func TestTraceback(t *testing.T) {
 		"earlier":   {"error: the port is taken\n" + head + places + "KeyError: 'a'\n", "error: the port is taken"},
 	} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "6_bench.log"), []byte(c.log), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, "6_bench.log"), []byte(c.log), 0o600))
 		d := Death{Part: "CLIENT", Code: 1, Log: "6_bench.log"}
 		if d.quote(dir); d.Line != c.want {
 			t.Errorf("%s: got %q, want %q", name, d.Line, c.want)

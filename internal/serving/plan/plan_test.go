@@ -15,15 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/serving/config"
 )
 
 func load(t *testing.T, text string) *config.Config {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "case.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(text), 0o644))
 	c := config.Load(file, config.Ident{Type: "disagg", Category: "perf", Stem: "case"}, config.Options{Rules: config.Strict})[0]
 	if !c.Valid() {
 		t.Fatal(c.Problems)
@@ -33,10 +32,7 @@ func load(t *testing.T, text string) *config.Config {
 
 func golden(t *testing.T, swaps ...string) *config.Config {
 	t.Helper()
-	text, err := os.ReadFile("../../../tools/disagg/testdata/configs/00_base_valid.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Read(t, "../../../tools/disagg/testdata/configs/00_base_valid.yaml")
 	return load(t, strings.NewReplacer(append(swaps, "script_file: local.slurm", "script_file: trtllm")...).Replace(string(text)))
 }
 
@@ -62,9 +58,7 @@ func TestNodes(t *testing.T) {
 			"enable_attention_dp: false\n    pipeline_parallel_size: 1", "enable_attention_dp: false\n    pipeline_parallel_size: 4"}, "49", "196"},
 	} {
 		p, err := New(golden(t, c.swaps...), Options{Dir: "/r/case", GPU: config.FindGPU("GB200"), Comment: "x"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if !slices.Contains(p.Args, "--nodes="+c.nodes) || !slices.Contains(p.Args, "--ntasks="+c.tasks) {
 			t.Errorf("%v, want %s nodes and %s tasks", p.Args, c.nodes, c.tasks)
 		}
@@ -74,9 +68,7 @@ func TestNodes(t *testing.T) {
 
 func TestTRTLLM(t *testing.T) {
 	p, err := New(golden(t, "container_image: ''", "container_image: 'a b.sqsh'", "work_dir: /tmp", "work_dir: /w"), Options{Dir: "/r/it's", GPU: config.FindGPU("GB200")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	shellcheck(t, p.Text)
 	want := []string{"--partition=debug", "--time=00:05:00", "--job-name=toy", "--nodes=5", "--ntasks=20", "--ntasks-per-node=4",
 		"--output=/r/it's/slurm-%j.out", "--error=/r/it's/slurm-%j.err"}
@@ -154,9 +146,7 @@ slurm: {extra_args: --exclusive --mem=0}
 job: {nodes: 2, client: "echo '$CONCURRENCY'", server: sleep 9, ready: 'true', env: {A: "it's"}}
 `)
 	p, err := New(c, Options{Dir: "/r/x", GPU: config.FindGPU("GB200"), Comment: "c"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	shellcheck(t, p.Text)
 	want := []string{"--job-name=unified-benchmark", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1", "--output=/r/x/slurm-%j.out", "--error=/r/x/slurm-%j.err",
 		"--comment=c", "--exclusive", "--mem=0"}
@@ -203,9 +193,7 @@ func TestFate(t *testing.T) {
 func checkFate(t *testing.T, function, log, want string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "log")
-	if err := os.WriteFile(file, []byte(log), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(log), 0o644))
 	out, err := exec.Command("bash", "-uc", function+"fate "+file).CombinedOutput()
 	if strings.TrimSpace(string(out)) != want || (err != nil) != (want == "") {
 		t.Errorf("%q: %q, %v, want %q", log, out, err, want)
@@ -217,9 +205,7 @@ func TestOwnTemplate(t *testing.T) {
 	c.Slurm.ScriptFile = "own.slurm"
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(filepath.Dir(c.File), "own.slurm"), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(filepath.Dir(c.File), "own.slurm"), []byte(text), 0o644))
 	}
 	if _, err := New(c, Options{Dir: "/r/x"}); err == nil || !strings.Contains(err.Error(), `no job template "own.slurm"`) {
 		t.Errorf("a missing template: %v", err)
@@ -248,9 +234,7 @@ func TestBombs(t *testing.T) {
 	c := golden(t)
 	file := func(name, text string) string {
 		path := filepath.Join(filepath.Dir(c.File), name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	long := file("long", strings.Repeat("{{if 1}}", 1<<18))
@@ -268,13 +252,9 @@ func TestBombs(t *testing.T) {
 func TestWrite(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "logs", "case")
 	p, err := New(golden(t), Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for range 2 { // the second time the first folder is set aside
-		if err := p.Write(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Write())
 	}
 	entries, err := os.ReadDir(filepath.Dir(dir))
 	if err != nil || len(entries) != 2 {
@@ -309,9 +289,7 @@ func TestPrivateVariables(t *testing.T) {
 	p, err := New(golden(t, "work_dir: /tmp", "work_dir: "+work, "build_wheel: false",
 		"build_wheel: false\n  worker_env_var: HF_TOKEN=hf_hidden A=~/it's$(x)\n  server_env_var: A=hidden"),
 		Options{Dir: dir, GPU: config.FindGPU("LOCAL"), Nodes: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	out, err := runJob(t, p, work, bin)
 	lines, _ := os.ReadFile(filepath.Join(work, "lines"))
 	if err != nil || strings.Contains(string(lines), "hidden") || !strings.Contains(string(lines), "start_worker.sh GEN 1") {
@@ -331,17 +309,13 @@ func TestPrivateVariables(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	for _, server := range []string{"false", "exit 0"} {
 		bin, disk := t.TempDir(), t.TempDir()
-		if err := unix.Mount("none", disk, "tmpfs", 0, "size=256k"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Mount("none", disk, "tmpfs", 0, "size=256k"))
 		t.Cleanup(func() { unix.Unmount(disk, unix.MNT_DETACH) })
 		writeTools(t, bin, map[string]string{"scontrol": "echo node1", "squeue": "",
 			"srun": `case "$*" in *server.sh*) dd if=/dev/zero of=fill bs=4096; while [ "$1" != bash ]; do shift; done; exec "$@";; esac`})
 		p, err := New(load(t, "benchmark: {concurrency_list: 1}\njob: {client: 'true', server: '"+server+"', ready: 'false', ready_timeout: 20}\n"),
 			Options{Dir: filepath.Join(disk, "case"), GPU: config.FindGPU("LOCAL"), Nodes: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		began := time.Now()
 		out, err := runJob(t, p, bin, bin)
 		if took := time.Since(began); err == nil || took > 5*time.Minute {
@@ -358,9 +332,7 @@ func TestFullDisk(t *testing.T) {
 // A job does not go on without what it could not write on a disk that was full before.
 func TestFullDiskAtTheStart(t *testing.T) {
 	disk := t.TempDir()
-	if err := unix.Mount("none", disk, "tmpfs", 0, "size=256k"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mount("none", disk, "tmpfs", 0, "size=256k"))
 	t.Cleanup(func() { unix.Unmount(disk, unix.MNT_DETACH) })
 	for _, c := range []struct{ file, when string }{
 		{"exits/.attempt", "rm"}, {"nodes.txt", "scontrol"}, {"task.sh", "scontrol with room for nodes.txt"},
@@ -376,18 +348,14 @@ func TestFullDiskAtTheStart(t *testing.T) {
 		writeTools(t, bin, tools)
 		p, err := New(load(t, "benchmark: {concurrency_list: 1}\njob: {command: 'true'}\n"),
 			Options{Dir: dir, GPU: config.FindGPU("LOCAL"), Nodes: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		out, err := runJob(t, p, bin, bin)
 		_, wentOn := os.Stat(filepath.Join(bin, "went_on"))
 		if _, marked := os.Stat(filepath.Join(dir, "exits", "SCRIPT")); err == nil || marked != nil || wentOn == nil ||
 			!strings.Contains(string(out), dir+"/"+c.file+" could not be written\n") {
 			t.Errorf("%s: %v, %v, %v\n%s", c.file, err, marked, wentOn, out)
 		}
-		if err := errors.Join(os.RemoveAll(dir), os.Remove(filepath.Join(disk, "fill"))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.RemoveAll(dir), os.Remove(filepath.Join(disk, "fill"))))
 	}
 }
 
@@ -395,18 +363,14 @@ func TestFullDiskAtTheStart(t *testing.T) {
 func writeTools(t *testing.T, bin string, bodies map[string]string) {
 	t.Helper()
 	for name, body := range bodies {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+body+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+body+"\n"), 0o755))
 	}
 }
 
 // runJob runs the script of a job in a folder, as job 7 on node1, with the programs of the folder bin before others.
 func runJob(t *testing.T, p *Plan, dir, bin string, env ...string) ([]byte, error) {
 	t.Helper()
-	if err := p.Write(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Write())
 	cmd := exec.Command("bash", p.Script)
 	cmd.Dir = dir
 	cmd.Env = append([]string{"PATH=" + bin + ":/usr/bin:/bin", "SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=node1", "SLURM_NNODES=1"}, env...)
@@ -421,9 +385,7 @@ func TestFailedProbe(t *testing.T) {
 		"curl": `[ -e asked ] && printf 200; : > asked`, "sleep": "exec /bin/sleep 0.1", "squeue": "",
 	})
 	p, err := New(golden(t), Options{Dir: filepath.Join(work, "case"), GPU: config.FindGPU("LOCAL"), Perigee: "/no/perigee"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	out, err := runJob(t, p, t.TempDir(), bin)
 	probe, _ := os.ReadFile(filepath.Join(work, "case", "exits", "PROBE"))
 	if _, missing := os.Stat(filepath.Join(work, "case", "8_done_7.txt")); err != nil || missing != nil || string(probe) != "3 node1\n" {
@@ -468,9 +430,7 @@ func TestVariablesOfTheScript(t *testing.T) {
 		}
 	}
 	p, err := New(golden(t, "work_dir: /tmp", "work_dir: "+work), Options{Dir: filepath.Join(work, "a"), GPU: config.FindGPU("LOCAL"), Nodes: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if out, err := runJob(t, p, work, bin, env...); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -483,9 +443,7 @@ func TestVariablesOfTheScript(t *testing.T) {
 	p, err = New(load(t, "benchmark: {concurrency_list: 1}\njob: {setup: 'env -0 > setup', server: 'env -0 > server; sleep 1', ready: 'env -0 > ready',\n"+
 		"  client: 'env -0 > client', evaluate: 'env -0 > evaluate', env: {"+strings.Join(pairs, ", ")+"}}\n"),
 		Options{Dir: filepath.Join(work, "b"), GPU: config.FindGPU("LOCAL"), Nodes: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if out, err := runJob(t, p, work, bin); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -501,9 +459,7 @@ func TestHangingReady(t *testing.T) {
 	p, err := New(load(t, "benchmark: {concurrency_list: 1}\n"+
 		"job: {client: 'true', server: 'true', ready: 'echo asked; sleep 20', ready_timeout: 1}\n"),
 		Options{Dir: work, GPU: config.FindGPU("LOCAL"), Nodes: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	began := time.Now()
 	out, err := runJob(t, p, t.TempDir(), bin)
 	wait, _ := os.ReadFile(filepath.Join(work, "exits", "WAIT"))
@@ -547,9 +503,7 @@ func TestCutOffAtTheEnd(t *testing.T) {
 		writeTools(t, bin, map[string]string{"srun": "", "scontrol": "echo node1", "squeue": squeue})
 		p, err := New(load(t, "metadata: {model_name: toy}\nbenchmark: {concurrency_list: 1}\njob: {command: 'true'}\n"),
 			Options{Dir: work, GPU: config.FindGPU("LOCAL"), Nodes: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		out, _ := runJob(t, p, t.TempDir(), bin)
 		marks, _ := filepath.Glob(filepath.Join(work, "8_*"))
 		if (len(marks) == 0) != cut {
@@ -563,9 +517,7 @@ func TestHostileFields(t *testing.T) {
 	dir := t.TempDir()
 	mark, bin, work := filepath.Join(dir, "mark"), filepath.Join(dir, "bin"), filepath.Join(dir, "it's $(touch mark)")
 	for _, d := range []string{bin, work} {
-		if err := os.Mkdir(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(d, 0o755))
 	}
 	writeTools(t, bin, map[string]string{"srun": "", "pip": "", "lm_eval": "", "scontrol": "echo node1", "curl": "printf 200", "sbatch": ""})
 	evil := "a'$(touch " + mark + ")`touch " + mark + "`\"; touch " + mark + " & | > " + mark
@@ -580,9 +532,7 @@ func TestHostileFields(t *testing.T) {
 		"job: {client: 'true', env: {X: "+flow+"}}\n")
 	for name, c := range map[string]*config.Config{"trtllm": trtllm, "command": command} {
 		p, err := New(c, Options{Dir: filepath.Join(work, name), GPU: config.FindGPU("LOCAL"), Nodes: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		out, err := runJob(t, p, dir, bin, "SSH_PRIVATE_KEY=first\nsecond=line\n", "MY_TOKEN=a", "PLAIN=b", "DB_PASS=hidden", "GITHUB_PAT=hidden", "KEY=hidden", "COMPATIBLE=c", "http_proxy=http://user:hidden@proxy:1")
 		kept, _ := os.ReadFile(filepath.Join(work, name, "environment.txt"))
 		if text := string(kept); !strings.Contains(text, "PLAIN=b\n") || !strings.Contains(text, "COMPATIBLE=c\n") || !strings.Contains(text, "http_proxy=http://proxy:1\n") || strings.Contains(text, "hidden") || strings.Contains(text, "second") || strings.Contains(text, "TOKEN") {

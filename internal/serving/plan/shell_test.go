@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/serving/config"
 )
 
@@ -14,9 +15,7 @@ import (
 func function(t *testing.T, name string) string {
 	t.Helper()
 	p, err := New(load(t, "benchmark: {concurrency_list: 1}\njob: {client: 'true', server: 'true'}\n"), Options{Dir: "/r/x", GPU: config.FindGPU("LOCAL")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, text, found := strings.Cut(p.Text, "\n"+name+"() {")
 	text, _, ended := strings.Cut(text, "\n}\n")
 	if !found || !ended {
@@ -58,9 +57,7 @@ func TestOver(t *testing.T) {
 		"NOTICE: maintenance on Friday":                                     "goes on",
 	} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "squeue"), []byte("#!/bin/sh\necho '"+said+"'\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, "squeue"), []byte("#!/bin/sh\necho '"+said+"'\n"), 0o755))
 		if got := bash(t, dir, over+"if over; then echo over; else echo goes on; fi"); got != want+"\n" {
 			t.Errorf("%q: got %q, want %s", said, got, want)
 		}
@@ -68,9 +65,7 @@ func TestOver(t *testing.T) {
 	// One that does not know the times knows the state.
 	dir := t.TempDir()
 	old := "#!/bin/sh\ncase \"$*\" in *Time*) exit 1;; *%T*) echo $STATE;; esac\n"
-	if err := os.WriteFile(filepath.Join(dir, "squeue"), []byte(old), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "squeue"), []byte(old), 0o755))
 	if got := bash(t, dir, over+"for STATE in RUNNING TIMEOUT; do export STATE; over; echo $?; done"); got != "1\n0\n" {
 		t.Errorf("an old squeue: %q", got)
 	}
@@ -112,18 +107,14 @@ func TestStepOfAJobThatEnds(t *testing.T) {
 // A script, and its tasks, that Slurm has given up with their node and that still run note nothing where the job runs again.
 func TestCutOffAttempt(t *testing.T) {
 	p, err := New(load(t, "benchmark: {concurrency_list: 1}\njob: {client: 'true', server: 'true'}\n"), Options{Dir: "/r/x", GPU: config.FindGPU("LOCAL")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, task, _ := strings.Cut(p.Text, "<< 'END' || lost task.sh\n")
 	task, _, _ = strings.Cut(task, "END\n")
 	functions := function(t, "current") + function(t, "ended") + function(t, "surely") + function(t, "measuring") + function(t, "well") +
 		"perigee_nodes=(node1)\nover() { perigee_state=RUNNING; return 1; }\n"
 	for attempt, want := range map[string]string{"0 node1 5": "6_bench.log 7_accuracy.log exits: CLIENT SERVER_0", "1 node2 7": "exits:"} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "task.sh"), []byte(task), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, "task.sh"), []byte(task), 0o644))
 		bash(t, dir, "mkdir exits; echo '"+attempt+"' > exits/.attempt; export PERIGEE_ATTEMPT='0 node1 5'\n"+functions+
 			"(ended CLIENT 1); bash $PWD/task.sh SERVER_0 false || true\n"+
 			"(measuring; echo figures > 6_bench.log); (well && echo figures > 7_accuracy.log); true")

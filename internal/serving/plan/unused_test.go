@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/conf"
+	"perigee/internal/kit/must"
 	"perigee/internal/serving/config"
 )
 
@@ -23,26 +24,17 @@ func TestKeysWithoutEffect(t *testing.T) {
 	bases := map[string]string{
 		"command": "slurm: {partition: p}\nbenchmark: {concurrency_list: 1}\njob: {template: command, server: s, ready: r, client: c}\n",
 	}
-	text, err := os.ReadFile("../../../tools/disagg/testdata/configs/00_base_valid.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Read(t, "../../../tools/disagg/testdata/configs/00_base_valid.yaml")
 	bases["trtllm"] = strings.NewReplacer("script_file: local.slurm", "script_file: trtllm", "enable_accuracy_test: false", "enable_accuracy_test: true\n  tasks: {mmlu: {model: m}}",
 		"trtllm_repo: ''", "trtllm_repo: /r\n  build_wheel: true\n  container_image: i", "  container_image: ''\n", "", "nsys_on: false", "nsys_on: true", "  build_wheel: false\n", "").Replace(string(text))
 	for name, text := range bases {
 		tree, err := conf.Parse("a.yaml", []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		plan := func(tree *conf.Value) (string, []config.Problem, bool) {
 			text, err := tree.YAML()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			file := filepath.Join(t.TempDir(), "case.yaml")
-			if err := os.WriteFile(file, text, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, text, 0o600))
 			c := config.Load(file, config.Ident{Type: "disagg", Category: "perf", Stem: "case"}, config.Options{Rules: config.Upstream, Lenient: true})[0]
 			if !c.Valid() {
 				return fmt.Sprint(c.Problems), nil, false
@@ -62,9 +54,7 @@ func TestKeysWithoutEffect(t *testing.T) {
 			tried, used, warned := false, false, false
 			for _, value := range values {
 				changed, err := tree.With(strings.Split(key, "."), value)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				after, warnings, ok := plan(changed)
 				if !ok {
 					continue

@@ -12,6 +12,7 @@ import (
 
 	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/stats"
 	"perigee/internal/result"
 )
@@ -84,9 +85,7 @@ func TestOfPairs(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), configName)
 		err := os.WriteFile(path, []byte(text), 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got := ofPairs(filepath.Dir(path)); got != want {
 			t.Errorf("%.60q: %d pairs, want %d", text, got, want)
 		}
@@ -203,9 +202,7 @@ func TestReadCorrupt(t *testing.T) {
 	d := &result.Document{Schema: result.Schema, Status: result.Partial, Failure: &result.Failure{Rank: 1, Host: "b", Kind: fault.Corrupt, Cause: cause},
 		World: result.World{Size: 2, Hosts: []result.Host{{Name: "a", Ranks: []int{0}}, {Name: "b", Ranks: []int{1}}}}}
 	dir := t.TempDir()
-	if err := d.Write(filepath.Join(dir, ResultName)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Write(filepath.Join(dir, ResultName)))
 	r := Read(dir)
 	if want := "from a to b: " + cause; r.Corrupt != want || r.Error != "" {
 		t.Errorf("got %q, %q, want %q", r.Corrupt, r.Error, want)

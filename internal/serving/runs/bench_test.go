@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 // many writes n reports of about 150 lines, like those of a real sweep.
@@ -15,13 +17,9 @@ func many(b *testing.B, n int) string {
 	text := report(b)
 	for i := range n {
 		run := filepath.Join(dir, fmt.Sprintf("sweep%d", i%3), fmt.Sprintf("run%d", i/10))
-		if err := os.MkdirAll(run, 0o755); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, os.MkdirAll(run, 0o755))
 		doc := strings.NewReplacer("max_concurrency: 8", fmt.Sprint("max_concurrency: ", 1<<(i%10)), "720.0", fmt.Sprint(100+i), "tp: 4", fmt.Sprint("tp: ", 1<<(i%4))).Replace(text)
-		if err := os.WriteFile(filepath.Join(run, fmt.Sprintf("benchmark_report,_%d.yaml", i)), []byte(doc), 0o644); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, os.WriteFile(filepath.Join(run, fmt.Sprintf("benchmark_report,_%d.yaml", i)), []byte(doc), 0o644))
 	}
 	return dir
 }

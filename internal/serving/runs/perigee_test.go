@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
 )
@@ -35,12 +36,8 @@ func document() *result.Document {
 func TestResultsOfPerigee(t *testing.T) {
 	for _, name := range []string{"r.json", "r.json.gz", "r.json.zst"} {
 		dir := copyTree(t)
-		if err := document().Write(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "other.json"), []byte(`{"schema":"something"}`), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, document().Write(filepath.Join(dir, name)))
+		must.Do(t, os.WriteFile(filepath.Join(dir, "other.json"), []byte(`{"schema":"something"}`), 0o644))
 		in, err := Load([]string{dir}, DefaultLoadOptions())
 		if err != nil || len(in.Skipped) > 0 || len(in.Runs) != 16 {
 			t.Fatalf("%s: %v, skipped %+v, %d runs", name, err, in.Skipped, len(in.Runs))
@@ -76,9 +73,7 @@ func TestPatternsCountAlike(t *testing.T) {
 	}
 	d.Measurements = []result.Measurement{run(0, 0, 1e6), run(0, 1, 1e6), run(0, 2, 9e9), run(1, 0, 100e6), run(1, 1, 100e6)}
 	dir := t.TempDir()
-	if err := d.Write(filepath.Join(dir, "r.json")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Write(filepath.Join(dir, "r.json")))
 	in, err := Load([]string{dir}, DefaultLoadOptions())
 	if err != nil || len(in.Runs) != 1 {
 		t.Fatalf("%v, %d runs, skipped %+v", err, len(in.Runs), in.Skipped)
@@ -91,15 +86,9 @@ func TestPatternsCountAlike(t *testing.T) {
 // A linked folder is not followed, and the import says so.
 func TestLinkedFoldersAreReported(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
-	if err := document().Write(filepath.Join(other, "r.json")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(other, filepath.Join(dir, "linked")); err != nil {
-		t.Fatal(err)
-	}
-	if err := document().Write(filepath.Join(dir, "r.json")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, document().Write(filepath.Join(other, "r.json")))
+	must.Do(t, os.Symlink(other, filepath.Join(dir, "linked")))
+	must.Do(t, document().Write(filepath.Join(dir, "r.json")))
 	in, err := Load([]string{dir}, DefaultLoadOptions())
 	if err != nil || in.Links != 1 || in.Link != filepath.Join(dir, "linked") || len(in.Runs) != 3 {
 		t.Errorf("%v, %d links (%s), %d runs", err, in.Links, in.Link, len(in.Runs))
@@ -110,19 +99,12 @@ func TestLinkedFoldersAreReported(t *testing.T) {
 func TestBadResultsOfPerigee(t *testing.T) {
 	dir := t.TempDir()
 	d := document()
-	if err := d.Write(filepath.Join(dir, "whole.json")); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(dir, "whole.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Write(filepath.Join(dir, "whole.json")))
+	text := must.Read(t, filepath.Join(dir, "whole.json"))
 	newer := bytes.Replace(text, []byte("perigee.result/1"), []byte("perigee.result/99"), 1)
 	blanks := bytes.Replace(newer, []byte(`"schema":`), []byte("\"schema\" :\n "), 1) // as other programs write it
 	for name, content := range map[string][]byte{"cut.json": text[:len(text)/2], "newer.json": newer, "blanks.json": blanks} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), content, 0o644))
 	}
 	in, err := Load([]string{dir}, DefaultLoadOptions())
 	if err != nil || len(in.Runs) != 3 || len(in.Skipped) != 3 {

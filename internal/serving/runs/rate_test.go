@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"perigee/internal/kit/conf"
+	"perigee/internal/kit/must"
 )
 
 // The rate of inference-perf stands in the list of its stages.
@@ -18,9 +19,7 @@ func TestRateV01(t *testing.T) {
 		`{"args": {}}`: math.NaN(),
 	} {
 		v, err := conf.Parse("x.json", []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got := rateV01(v); got != want && !(math.IsNaN(got) && math.IsNaN(want)) {
 			t.Errorf("%s: %v, want %v", text, got, want)
 		}

@@ -7,8 +7,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"perigee/internal/kit/must"
 )
 
 func TestNaturalIsAnOrder(t *testing.T) {
@@ -24,9 +25,7 @@ func TestNaturalIsAnOrder(t *testing.T) {
 	})
 	list := []string{"10R TP4", "2R TP16", "2R TP4", "2R TP04", "1P TP2, 3D TP2", ""}
 	slices.SortFunc(list, Natural)
-	if diff := cmp.Diff([]string{"", "1P TP2, 3D TP2", "2R TP04", "2R TP4", "2R TP16", "10R TP4"}, list); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, []string{"", "1P TP2, 3D TP2", "2R TP04", "2R TP4", "2R TP16", "10R TP4"}, list)
 }
 
 func host(role Role, tp float64) Host {
@@ -83,9 +82,7 @@ func TestGroupsDoNotDependOnOrder(t *testing.T) {
 			t.Fatalf("%d runs in the groups of %d", count, len(all))
 		}
 		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		if diff := cmp.Diff(want, groups()); diff != "" {
-			t.Fatalf("(-want +got):\n%s", diff)
-		}
+		must.Equal(t, want, groups())
 	})
 }
 
@@ -131,9 +128,7 @@ func TestOriginalColumns(t *testing.T) {
 	for _, c := range Originals() {
 		got = append(got, c.Name)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, want, got)
 	seen := map[string]bool{}
 	for _, c := range Columns() {
 		if seen[c.Name] || c.Help == "" {

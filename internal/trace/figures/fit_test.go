@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/trace"
 )
 
@@ -20,9 +21,7 @@ const second = "1048.576Mbit"
 func fitOf(t *testing.T, line string, nics int, bound string, requests ...string) *Fit {
 	t.Helper()
 	link, err := ParseLink(line, nics, bound)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	text := "timestamp_s,input_length\n" + strings.ReplaceAll(strings.Join(requests, "\n"), " ", ",") + "\n"
 	return of(t, read(t, text, 0), Options{Cache: cache(t, "llama3.1-8b"), Move: alone, Link: link}).Load.Fit
 }
@@ -67,9 +66,7 @@ func TestNeededRate(t *testing.T) {
 			at += time.Duration(rapid.IntRange(0, 100).Draw(t, "ms")) * time.Millisecond
 		}
 		b, err := parseBound(rapid.SampledFrom([]string{"P50<=10ms", "P99<=50ms", "mean<=20ms", "1s"}).Draw(t, "bound"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		rate := needed(sized, b, rapid.Float64Range(1e6, 1e12).Draw(t, "rate"))
 		for factor, keeps := range map[float64]bool{1: true, 1.5: true, 0.999: false} {
 			if is := b.of((&Fit{Rate: rate * factor}).queue(sized)); is <= b.limit.Seconds() != keeps {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 func TestCSV(t *testing.T) {
@@ -31,10 +32,7 @@ func TestCSV(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Read(t, path)
 	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 	want := "test_benchmark[disagg_perf_a]_con:1075,test_benchmark[disagg_perf_a]_con:1075,2062,3996,,test_benchmark[disagg_perf_a]_con:1075," +
 		"test_benchmark[disagg_perf_a]_con:1075,test_benchmark[disagg_perf_a]_con:1075,1122.63,703.296025,2026-01-14 02:03:04,2026-01-14 02:14:47,valid," +
@@ -47,17 +45,13 @@ func TestCSV(t *testing.T) {
 	if err != nil || len(rows) != 16 || !cmp.Equal(rows[3], row) {
 		t.Errorf("%d rows, %v: %s", len(rows), err, cmp.Diff(rows[0], row))
 	}
-	if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(data), "\n", ",,\n")), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(data), "\n", ",,\n")), 0o644))
 	if rows, _, err := ReadCSV(path); err != nil || len(rows) != 16 {
 		t.Errorf("with columns without a name: %d rows, %v", len(rows), err)
 	}
 	marked := strings.NewReplacer("network_name", "perf_case_name", "perf_case_name", "network_name").Replace(lines[0])
 	marked = "\ufeff" + marked + "\n" + strings.ReplaceAll(strings.Join(lines[1:2], "\n"), ",test_benchmark", ",x") + "\n"
-	if err := os.WriteFile(path, []byte(marked), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(marked), 0o644))
 	if rows, _, err := ReadCSV(path); err != nil || len(rows) != 1 {
 		t.Errorf("with a byte order mark: %d rows, %v", len(rows), err)
 	}
@@ -70,9 +64,7 @@ func TestCSV(t *testing.T) {
 		strings.Replace(string(data), "sm_clk", "perf_metric", 1): `the column "perf_metric" is there twice`,
 		string(data[:len(data)-1]):                                "it may have been cut", string(data[:len(data)-5]): "it may have been cut",
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 		if _, _, err := ReadCSV(path); err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%.40q: %v, want %s", text, err, word)
 		}
@@ -91,13 +83,9 @@ func TestMissing(t *testing.T) {
 	if missing, err := Missing(path, rows); len(missing) != 2 || err != nil {
 		t.Errorf("there is no file, got %v, %v", missing, err)
 	}
-	if err := AppendCSV(path, rows); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, AppendCSV(path, rows))
 	notes, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	fmt.Fprint(notes, "a note, 5\" wide\n")
 	notes.Close()
 	other, level := row("A", time.Second), row("A", time.Second)
@@ -106,25 +94,16 @@ func TestMissing(t *testing.T) {
 	if got, err := Missing(path, slices.Concat(rows, absent)); err != nil || !slices.Equal(got, absent) {
 		t.Errorf("missing are %+v, %v, want %+v", got, err, absent)
 	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(path, int64(len(data)-1)); err != nil {
-		t.Fatal(err)
-	}
-	if err := AppendCSV(path, rows); fault.KindOf(err) != fault.Output || !strings.Contains(err.Error(), "it may have been cut") {
-		t.Errorf("behind a line that was cut: %v", err)
-	}
+	data := must.Read(t, path)
+	must.Do(t, os.Truncate(path, int64(len(data)-1)))
+	must.Fail(t, AppendCSV(path, rows), fault.Output, "it may have been cut")
 }
 
 // A file of figures has a bound.
 func TestLongCSV(t *testing.T) {
 	path := filepath.Join(t.TempDir(), CSVName)
 	row := strings.Join(columns, ",") + "\n"
-	if err := os.WriteFile(path, []byte(row+strings.Repeat("x", mostCSV)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(row+strings.Repeat("x", mostCSV)), 0o600))
 	if rows, _, err := ReadCSV(path); err == nil || !strings.Contains(err.Error(), "it is larger than 67108864 bytes") {
 		t.Errorf("%d rows, %v", len(rows), err)
 	}
@@ -132,9 +111,7 @@ func TestLongCSV(t *testing.T) {
 
 func TestSession(t *testing.T) {
 	dir := t.TempDir()
-	if err := WriteSession(dir, time.Now(), time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteSession(dir, time.Now(), time.Now()))
 	data, err := os.ReadFile(filepath.Join(dir, SessionName))
 	if err != nil || strings.Count(string(data), "\n") != 2 {
 		t.Errorf("%v\n%s", err, data)
@@ -146,18 +123,10 @@ func TestLockIsHeld(t *testing.T) {
 	defer func(before time.Duration) { patience = before }(patience)
 	patience = 50 * time.Millisecond
 	path := filepath.Join(t.TempDir(), CSVName)
-	if err := AppendCSV(path, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, AppendCSV(path, nil))
 	holder, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer holder.Close()
-	if err := unix.Flock(int(holder.Fd()), unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-	if err := AppendCSV(path, nil); fault.KindOf(err) != fault.Output || !strings.Contains(err.Error(), "another process has held its lock for 50ms") {
-		t.Error(err)
-	}
+	must.Do(t, unix.Flock(int(holder.Fd()), unix.LOCK_EX))
+	must.Fail(t, AppendCSV(path, nil), fault.Output, "another process has held its lock for 50ms")
 }

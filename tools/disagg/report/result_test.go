@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"perigee/internal/kit/conf"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 	"perigee/internal/serving/judge"
@@ -22,9 +21,7 @@ import (
 // The result of a case is one of perigee, whatever is known of its job.
 func TestResult(t *testing.T) {
 	tree, err := conf.FromPlain("a.yaml", map[string]any{"benchmark": map[string]any{"concurrency_list": "1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	level := judge.Level{Concurrency: 4, Complete: true, Metrics: map[string]float64{"SERVER_MEDIAN_TTFT": 131.42}}
 	many := slices.Repeat([]judge.Level{level}, result.MaxMetrics+1)
 	for i := range many {
@@ -34,13 +31,8 @@ func TestResult(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "result.json")
 		c := judge.Case{ID: "disagg_perf_a", Nodes: nodes, Began: time.Now(), Ended: time.Now(), Probe: &probe.Result{Error: "none"},
 			Verdict: &judge.Verdict{Levels: levels, State: judge.Passed, Reasons: []string{}}}
-		if err := WriteResult(path, &c, tree); err != nil {
-			t.Fatal(err)
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, WriteResult(path, &c, tree))
+		text := must.Read(t, path)
 		if err := resulttest.Validate(text); err != nil {
 			t.Errorf("%q: %v", nodes, err)
 		}
@@ -55,13 +47,9 @@ func TestResult(t *testing.T) {
 func TestSecretsInResults(t *testing.T) {
 	tree, err := conf.FromPlain("a.yaml", map[string]any{"job": map[string]any{"client": "curl http://me:hidden@host/x",
 		"env": map[string]any{"HF_TOKEN": "hidden", "A": "shown"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	path := filepath.Join(t.TempDir(), "result.json")
-	if err := WriteResult(path, &judge.Case{Verdict: &judge.Verdict{Reasons: []string{}}}, tree); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteResult(path, &judge.Case{Verdict: &judge.Verdict{Reasons: []string{}}}, tree))
 	text, err := os.ReadFile(path)
 	if err != nil || strings.Contains(string(text), "hidden") || !strings.Contains(string(text), "shown") {
 		t.Errorf("%v\n%s", err, text)
@@ -78,25 +66,17 @@ func TestSecretsInResults(t *testing.T) {
 // Units and directions are those that are known.
 func TestUnitsOfMetrics(t *testing.T) {
 	tree, err := conf.FromPlain("a.yaml", map[string]any{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	path := filepath.Join(t.TempDir(), "result.json")
 	level := judge.Level{Concurrency: 4, Complete: true, Metrics: map[string]float64{"SERVER_MEDIAN_TTFT": 1, "TPS": 2, "KV_HITS": 3}}
-	if err := WriteResult(path, &judge.Case{Verdict: &judge.Verdict{Levels: []judge.Level{level}, Reasons: []string{}}}, tree); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteResult(path, &judge.Case{Verdict: &judge.Verdict{Levels: []judge.Level{level}, Reasons: []string{}}}, tree))
 	d, err := result.Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	got := map[string]string{}
 	for _, m := range d.Metrics {
 		got[m.Help] = m.Better
 	}
-	if diff := cmp.Diff(map[string]string{"SERVER_MEDIAN_TTFT at concurrency 4, ms": "lower", "TPS at concurrency 4": "higher", "KV_HITS at concurrency 4": ""}, got); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, map[string]string{"SERVER_MEDIAN_TTFT at concurrency 4, ms": "lower", "TPS at concurrency 4": "higher", "KV_HITS at concurrency 4": ""}, got)
 }
 
 // distinct is how many levels have different concurrencies: one that was run twice is twice in the table only.

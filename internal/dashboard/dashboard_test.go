@@ -35,7 +35,7 @@ func document(ranks int, phases ...string) *result.Document {
 		h.Ranks = append(h.Ranks, r)
 	}
 	d := result.New([]string{"perigee"}, result.Scenario{Name: "a \"b\"\\\n"}, 0, w)
-	d.Job = &result.Job{ID: "x"}
+	d.Job = &result.Invocation{ID: "x"}
 	d.Matrices, d.Patterns = []result.Matrix{{Ranks: ranks}}, []result.Pattern{{}}
 	for i, phase := range phases {
 		d.Phases = append(d.Phases, result.Phase{Name: phase, StartNS: int64(i)})

@@ -28,9 +28,9 @@ type Config struct {
 	Command  []string // the whole command line
 	Title    string   // that the user gives the run
 	Scenario result.Scenario
-	Alike    []Choice   // of this rank; all ranks have the same in the same order, but for the values
-	Job      result.Job // Engine is the choice of the user: auto, nixl or shm
-	NixlLib  string     // NIXL's library; "" lets package engines search
+	Alike    []Choice          // of this rank; all ranks have the same in the same order, but for the values
+	Job      result.Invocation // Engine is the choice of the user: auto, nixl or shm
+	NixlLib  string            // NIXL's library; "" lets package engines search
 	Seed     uint64
 	// Metrics are the scenario's own, Thresholds what the run is judged by.
 	Metrics    []result.MetricDef

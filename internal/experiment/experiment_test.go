@@ -167,7 +167,7 @@ func TestExplainPartial(t *testing.T) {
 	for job, explained := range map[string]bool{"mine": true, "another": false, "": false} {
 		path := filepath.Join(t.TempDir(), "r.json")
 		k := measured(path)
-		k.Doc.Job = &result.Job{ID: job}
+		k.Doc.Job = &result.Invocation{ID: job}
 		k.Checkpoint()
 		var said bytes.Buffer
 		ExplainPartial(path, "mine", fault.New(fault.RankLost, "rank 0 was killed"), &said)
@@ -217,7 +217,7 @@ func TestFailureAfterTheResult(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "r.json")
 		k := measured(path)
-		k.Out, k.Doc.Job = io.Discard, &result.Job{ID: tt.job}
+		k.Out, k.Doc.Job = io.Discard, &result.Invocation{ID: tt.job}
 		must.Do(t, k.Finish())
 		var launcher, rank bytes.Buffer
 		ExplainPartial(path, "mine", tt.failure, &launcher)

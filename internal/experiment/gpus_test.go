@@ -79,7 +79,7 @@ func TestPlace(t *testing.T) {
 		{"", "lo+none", "", "local rank 0 on memory0: --nic-map names none, which this host lacks; it has ", "p"},
 	} {
 		t.Setenv("UCX_NET_DEVICES", c.env)
-		e := &Experiment{Config: Config{World: worlds[0], GPUs: two, Job: result.Job{GPUMap: c.gpus, NICMap: c.nics}}}
+		e := &Experiment{Config: Config{World: worlds[0], GPUs: two, Job: result.Invocation{GPUMap: c.gpus, NICMap: c.nics}}}
 		err := e.place()
 		if c.want != "" && (fault.KindOf(err) != fault.Usage || !strings.HasPrefix(err.Error(), c.want)) || c.want == "" && err != nil {
 			t.Errorf("%+v: got %v", c, err)

@@ -82,7 +82,7 @@ func TestFindLine(t *testing.T) {
 		limit, err := metric.Parse(c.threshold)
 		must.Do(t, err)
 		errs := traffictest.Worlds(t, c.ranks, func(w *spmd.World) error {
-			e := Begin(Config{World: w, Out: io.Discard, LineRate: c.given, Job: result.Job{Line: "200Gbit", Ceiling: c.ceiling}, Thresholds: []metric.Threshold{limit}})
+			e := Begin(Config{World: w, Out: io.Discard, LineRate: c.given, Job: result.Invocation{Line: "200Gbit", Ceiling: c.ceiling}, Thresholds: []metric.Threshold{limit}})
 			err := e.FindLine()
 			l := &result.Line{Rate: 25e9, Host: 25e9, From: "--line 200Gbit", Given: true}
 			if e.Doc != nil && c.given > 0 && c.ranks > 1 && *e.Doc.Line != *l {
@@ -105,7 +105,7 @@ func TestFindLine(t *testing.T) {
 // Without a word of the user each host looks at its NICs: whatever they are, the result says so.
 func TestLineOfThisMachine(t *testing.T) {
 	for _, err := range traffictest.Worlds(t, 2, func(w *spmd.World) error {
-		e := Begin(Config{World: w, Job: result.Job{NICMap: "none0:1"}})
+		e := Begin(Config{World: w, Job: result.Invocation{NICMap: "none0:1"}})
 		err := e.FindLine()
 		if e.Doc != nil && !strings.HasSuffix(e.Doc.Line.From, "there is no NIC that is up and has an address") {
 			t.Errorf("by --nic-map: %+v", e.Doc.Line)
@@ -172,7 +172,7 @@ func TestCeiling(t *testing.T) {
 				before += descriptors(gatherPaths([]*nixl.Path{new(new(shm.Engine).Path(session.AgentsOf(r)))}).Uses...)
 			}
 			errs := traffictest.Worlds(t, c.ranks, func(w *spmd.World) error {
-				e := Begin(Config{World: w, Out: &out, Job: result.Job{Engine: "shm", Ceiling: true}, LineRate: 1e13, Command: []string{"perigee"},
+				e := Begin(Config{World: w, Out: &out, Job: result.Invocation{Engine: "shm", Ceiling: true}, LineRate: 1e13, Command: []string{"perigee"},
 					Scenario: result.Scenario{Name: "x", SHA256: strings.Repeat("0", 64), Options: map[string]any{}},
 					Open:     func() (nixl.Engine, string, error) { return c.Engine, "", nil }, GPUs: func() ([]string, error) { return nil, nil }})
 				if e.Doc != nil {

@@ -318,7 +318,7 @@ func (b *builder) finish(d *result.Document) (*Figures, error) {
 	b.takeTotals(d)
 	f := &Figures{
 		Document: d, Runs: b.runs, Starts: b.starts, Messages: b.messages, Bytes: b.bytes, Timeline: b.timeline,
-		Findings: []Finding{}, LeftOut: []string{}, Patterns: make([]Pattern, len(d.Patterns)),
+		Findings: []Finding{}, LeftOut: []string{}, Patterns: make([]PatternFigures, len(d.Patterns)),
 	}
 	receivers := receiversOf(d.Matrices)
 	for i, p := range d.Patterns {
@@ -381,11 +381,11 @@ func receiversOf(matrices []result.Matrix) []int {
 }
 
 // pattern sums up the runs of a pattern. What is unknown, such as the slowdown of one that never ran alone, is NaN.
-func (b *builder) pattern(d *result.Document, i, receivers int) Pattern {
+func (b *builder) pattern(d *result.Document, i, receivers int) PatternFigures {
 	p, sums := d.Patterns[i], &b.patterns[i]
 	request := p.Request()
 	m := d.Matrices[p.Matrix]
-	out := Pattern{
+	out := PatternFigures{
 		Index: i, Name: p.Name, Op: p.Op, Mem: p.Mem, Bytes: m.Bytes, Senders: p.Senders, Receivers: receivers,
 		Request: request.Name, Tokens: request.Tokens, KVBytes: request.Bytes, Messages: len(m.Cells),
 		SleepBeforeNS: Num(p.SleepBefore * 1e9), SleepAfterNS: Num(p.SleepAfter * 1e9),

@@ -386,7 +386,7 @@ func sayClocks(f *Figures, say sayer) {
 const vague = 0.1
 
 // vagueness returns the words that a sentence adds to a difference of stamps of the initiators of a pattern.
-func vagueness(p Pattern, ns Num) string {
+func vagueness(p PatternFigures, ns Num) string {
 	if u := Num(p.UncertaintyNS); u > vague*ns {
 		return fmt.Sprintf(" (\u00b1 %s, by the clocks of the hosts)", Duration(u))
 	}
@@ -397,24 +397,24 @@ func vagueness(p Pattern, ns Num) string {
 const late = 0.2
 
 // apart is from which start skew on a run of a pattern is one in which a rank was late.
-func apart(p Pattern) Num { return max(p.LatencyNS/2, 5*p.StartSkewNS) }
+func apart(p PatternFigures) Num { return max(p.LatencyNS/2, 5*p.StartSkewNS) }
 
 // sayStarts names patterns whose initiators do not start together: as a rule, or in single runs, as when a rank is
 // stopped or waits for a CPU.
 func sayStarts(f *Figures, say sayer) {
-	drifting := slices.DeleteFunc(slices.Clone(f.Patterns), func(p Pattern) bool { return !p.Drifts })
+	drifting := slices.DeleteFunc(slices.Clone(f.Patterns), func(p PatternFigures) bool { return !p.Drifts })
 	if len(drifting) > 0 {
-		p := slices.MaxFunc(drifting, func(a, b Pattern) int {
+		p := slices.MaxFunc(drifting, func(a, b PatternFigures) int {
 			return cmp.Compare(a.WorstStartSkewNS, b.WorstStartSkewNS)
 		})
 		say("note", "The initiators of pattern %d do not meet between its runs: they start a run up to %s apart.",
 			p.Index, Duration(p.WorstStartSkewNS))
 	}
-	patterns := slices.DeleteFunc(slices.Clone(f.Patterns), func(p Pattern) bool { return p.Drifts })
+	patterns := slices.DeleteFunc(slices.Clone(f.Patterns), func(p PatternFigures) bool { return p.Drifts })
 	if len(patterns) == 0 {
 		return
 	}
-	usual := slices.MaxFunc(patterns, func(a, b Pattern) int {
+	usual := slices.MaxFunc(patterns, func(a, b PatternFigures) int {
 		return cmp.Compare(float64(a.StartWaitNS/a.LatencyNS), float64(b.StartWaitNS/b.LatencyNS))
 	})
 	if usual.StartWaitNS > late*usual.LatencyNS {
@@ -422,7 +422,7 @@ func sayStarts(f *Figures, say sayer) {
 			usual.Index, Duration(usual.StartSkewNS), vagueness(usual, usual.StartSkewNS), Duration(usual.StartWaitNS),
 			Duration(usual.LatencyNS))
 	}
-	worst := slices.MaxFunc(patterns, func(a, b Pattern) int {
+	worst := slices.MaxFunc(patterns, func(a, b PatternFigures) int {
 		return cmp.Or(cmp.Compare(min(a.ApartRuns, 1), min(b.ApartRuns, 1)),
 			cmp.Compare(a.WorstStartSkewNS, b.WorstStartSkewNS))
 	})

@@ -43,26 +43,26 @@ type Figures struct {
 	// Document is the result without its measurements.
 	Document *result.Document `json:"-"`
 
-	Runs       int        `json:"runs"`       // of patterns, all phases
-	Messages   int64      `json:"messages"`   // of all runs
-	Bytes      int64      `json:"bytes"`      // of all runs of the workload
-	Slowdown   Num        `json:"slowdown"`   // of all messages
-	Contention Contention `json:"contention"` // what overlapping cost
-	Link       Link       `json:"link"`       // of the busiest host
-	Answer     Answer     `json:"answer"`     // first of all
-	Findings   []Finding  `json:"findings"`   // in words
-	LeftOut    []string   `json:"left_out"`   // what the figures do not cover, in words
-	Patterns   []Pattern  `json:"patterns"`   // in the order of the result
-	Latencies  []Latency  `json:"latencies"`  // distributions
-	Pairs      []Pair     `json:"pairs"`      // with traffic, by sender and receiver
-	Ranks      []Rank     `json:"ranks"`      // all
-	HostPairs  []HostPair `json:"host_pairs"` // with traffic, by sender and receiver
-	Blocks     Blocks     `json:"blocks"`
-	Starts     Starts     `json:"starts"`           // by the clock
-	Shares     *Shares    `json:"shares,omitempty"` // see Share
-	Moved      *Moved     `json:"moved,omitempty"`  // nil where nothing was looked at
-	Replay     *Replay    `json:"replay,omitempty"`
-	Timeline   Timeline   `json:"-"`
+	Runs       int              `json:"runs"`       // of patterns, all phases
+	Messages   int64            `json:"messages"`   // of all runs
+	Bytes      int64            `json:"bytes"`      // of all runs of the workload
+	Slowdown   Num              `json:"slowdown"`   // of all messages
+	Contention Contention       `json:"contention"` // what overlapping cost
+	Link       Link             `json:"link"`       // of the busiest host
+	Answer     Answer           `json:"answer"`     // first of all
+	Findings   []Finding        `json:"findings"`   // in words
+	LeftOut    []string         `json:"left_out"`   // what the figures do not cover, in words
+	Patterns   []PatternFigures `json:"patterns"`   // in the order of the result
+	Latencies  []Latency        `json:"latencies"`  // distributions
+	Pairs      []Pair           `json:"pairs"`      // with traffic, by sender and receiver
+	Ranks      []Rank           `json:"ranks"`      // all
+	HostPairs  []HostPair       `json:"host_pairs"` // with traffic, by sender and receiver
+	Blocks     Blocks           `json:"blocks"`
+	Starts     Starts           `json:"starts"`           // by the clock
+	Shares     *Shares          `json:"shares,omitempty"` // see Share
+	Moved      *Moved           `json:"moved,omitempty"`  // nil where nothing was looked at
+	Replay     *Replay          `json:"replay,omitempty"`
+	Timeline   Timeline         `json:"-"`
 
 	runs []result.Latencies // of each pattern
 }
@@ -74,8 +74,8 @@ type Starts struct {
 	Latest int64 `json:"latest"` // by how many nanoseconds at most
 }
 
-// Pattern holds the times of one pattern.
-type Pattern struct {
+// PatternFigures holds the times of one pattern.
+type PatternFigures struct {
 	Index     int    `json:"index"`
 	Name      string `json:"name"`
 	Request   string `json:"request,omitempty"`  // whose cache it moves: request 3
@@ -124,7 +124,7 @@ type Pattern struct {
 }
 
 // Label names the pattern for people: by its request where that is known, and by its number where the two differ.
-func (p *Pattern) Label() string {
+func (p *PatternFigures) Label() string {
 	number := strconv.Itoa(p.Index)
 	switch p.Request {
 	case "":

@@ -15,7 +15,7 @@ import (
 // pooled is a result of one pattern that ran alone and, for longer, at the same time as another, in so many runs.
 func pooled(id string, runs int, alone, together int64) *result.Document {
 	d := &result.Document{
-		Schema: result.Schema, Status: result.Complete, Overlaps: true, Job: &result.Job{ID: id},
+		Schema: result.Schema, Status: result.Complete, Overlaps: true, Job: &result.Invocation{ID: id},
 		Scenario: result.Scenario{Name: "x.lua", SHA256: "aa"}, Phases: []result.Phase{{Name: "isolated"}, {Name: "workload", StartNS: 1000}},
 		World:    result.World{Size: 2, Hosts: []result.Host{{Name: "h" + id, Ranks: []int{0, 1}}}},
 		Matrices: []result.Matrix{{SHA256: "bb", Ranks: 2, Bytes: 8, Cells: [][3]int64{{0, 1, 8}}}},

@@ -22,7 +22,7 @@ const (
 
 // sized is a pattern as a chart over bytes has it.
 type sized struct {
-	*Pattern
+	*PatternFigures
 	x     int64  // bytes of each message, or of all where messages of some pattern differ
 	way   string // sender and receiver, or how many; op and memory where they differ
 	ns    Num    // median over the runs
@@ -51,7 +51,7 @@ func (f *Figures) sizes() (list []sized, ways []string, byMessage bool) {
 	}
 	for i := range f.Patterns {
 		p, cells := &f.Patterns[i], d.Matrices[d.Patterns[i].Matrix].Cells
-		s := sized{Pattern: p, x: p.Bytes, ns: p.LatencyNS}
+		s := sized{PatternFigures: p, x: p.Bytes, ns: p.LatencyNS}
 		s.way = cli.Count(p.Senders, "sender") + ", " + cli.Count(p.Receivers, "receiver")
 		if !s.ns.Known() {
 			s.ns = p.IsolatedNS
@@ -224,10 +224,10 @@ func sizesWhy(f *Figures) string {
 			"not half of a round trip. Bandwidth is bytes over it."
 	}
 	const drifts = "initiators do not meet between runs, so they drift apart, and a single run has the drift in its time."
-	switch met := func(p Pattern) bool { return !p.Drifts }; {
+	switch met := func(p PatternFigures) bool { return !p.Drifts }; {
 	case !slices.ContainsFunc(f.Patterns, met):
 		why = "Time is the total time / iterations, and bandwidth is bytes over it: " + drifts
-	case slices.ContainsFunc(f.Patterns, func(p Pattern) bool { return p.Drifts }):
+	case slices.ContainsFunc(f.Patterns, func(p PatternFigures) bool { return p.Drifts }):
 		why += " For some patterns time is the total time / iterations: " + drifts
 	}
 	return strings.TrimSpace(waitsOf(d) + " " + why)

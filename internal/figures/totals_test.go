@@ -82,7 +82,7 @@ func TestFiguresOfRunsThatAreNotKept(t *testing.T) {
 
 	var paths []string
 	for i, d := range []*result.Document{some, thinned(ns[:5000], 1)} {
-		d.Job = &result.Job{ID: fmt.Sprint("job", i)}
+		d.Job = &result.Invocation{ID: fmt.Sprint("job", i)}
 		paths = append(paths, filepath.Join(t.TempDir(), "r.json"))
 		must.Do(t, d.Write(paths[i]))
 	}

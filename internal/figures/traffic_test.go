@@ -11,9 +11,9 @@ import (
 )
 
 // measured is a pattern that takes 2 to 4 alone and 3 to 9 in traffic, in units of its number, counted from 1.
-func measured(i int, bytes int64) Pattern {
+func measured(i int, bytes int64) PatternFigures {
 	n := Num(i + 1)
-	return Pattern{Index: i, Bytes: bytes, IsolatedFastestNS: 2 * n, IsolatedNS: 3 * n, IsolatedSlowestNS: 4 * n,
+	return PatternFigures{Index: i, Bytes: bytes, IsolatedFastestNS: 2 * n, IsolatedNS: 3 * n, IsolatedSlowestNS: 4 * n,
 		FastestNS: 3 * n, LatencyNS: 6 * n, SlowestNS: 9 * n}
 }
 
@@ -23,7 +23,7 @@ func TestTrafficCharts(t *testing.T) {
 	never.IsolatedNS = None
 	named := measured(1, 50)
 	named.Name = "prompt"
-	sizes := trafficCharts(&Figures{Patterns: []Pattern{measured(0, 200), named, measured(2, 100), never}})
+	sizes := trafficCharts(&Figures{Patterns: []PatternFigures{measured(0, 200), named, measured(2, 100), never}})
 	if len(sizes) != 1 || !sizes[0].X.Log || !sizes[0].Y.Log || sizes[0].X.Words != nil {
 		t.Fatalf("%+v", sizes)
 	}
@@ -34,11 +34,11 @@ func TestTrafficCharts(t *testing.T) {
 	if diff := cmp.Diff(want, sizes[0].Series); diff != "" {
 		t.Errorf("over bytes (-want +got):\n%s", diff)
 	}
-	bars := trafficCharts(&Figures{Patterns: []Pattern{measured(0, 7), named}})[0]
+	bars := trafficCharts(&Figures{Patterns: []PatternFigures{measured(0, 7), named}})[0]
 	if diff := cmp.Diff([]string{"pattern 0", "prompt"}, bars.X.Words); diff != "" || bars.Y.Log || bars.Series[1].Points[1] != (Point{1, 12, 6, 18, ""}) {
 		t.Errorf("bars: %+v %s", bars, diff)
 	}
-	var many []Pattern
+	var many []PatternFigures
 	for i := range mostBars + 1 {
 		many = append(many, measured(i, int64(1000*(1+i%2))))
 	}
@@ -50,10 +50,10 @@ func TestTrafficCharts(t *testing.T) {
 		t.Errorf("summed up (-want +got):\n%s", diff)
 	}
 	must.Equal(t, []string{"1.00 kB", "2.00 kB"}, summed.X.Words)
-	if got := trafficCharts(&Figures{Patterns: []Pattern{never}}); got != nil {
+	if got := trafficCharts(&Figures{Patterns: []PatternFigures{never}}); got != nil {
 		t.Errorf("a pattern that never ran alone: %+v", got)
 	}
-	empty := trafficCharts(&Figures{Patterns: []Pattern{measured(0, 0), measured(1, 5), measured(2, 9)}})[0]
+	empty := trafficCharts(&Figures{Patterns: []PatternFigures{measured(0, 0), measured(1, 5), measured(2, 9)}})[0]
 	if empty.X.Log || fmt.Sprint(empty.X.Words) != "[pattern 0 pattern 1 pattern 2]" {
 		t.Errorf("of no bytes: %+v", empty.X)
 	}

@@ -29,8 +29,8 @@ type Latencies struct {
 	Alone    []float64 // of the runs in the phase isolated, unless other patterns were at work in them
 	Workload []float64 // of all others
 
-	row Row     // of all others
-	all *Totals // of these, where not all are added; else nil
+	row RunSeries // of all others
+	all *Totals   // of these, where not all are added; else nil
 }
 
 // Whole says that the workload has had more runs of the pattern than are added: see [Totals]. It does nothing where the

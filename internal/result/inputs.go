@@ -8,8 +8,8 @@ import (
 	"perigee/internal/traffic/matrix"
 )
 
-// Job is how the job was asked for, as far as a repetition needs it.
-type Job struct {
+// Invocation is how the job was asked for, as far as a repetition needs it.
+type Invocation struct {
 	ID        string `json:"id,omitempty"` // of one job of perigee run, random
 	Engine    string `json:"engine"`       // as asked for; what it became stands in Document.Engine
 	TimeoutNS int64  `json:"timeout_ns,omitempty"`

@@ -44,7 +44,7 @@ type Document struct {
 	Started  time.Time     `json:"started"`
 	Finished *time.Time    `json:"finished,omitempty"`
 	Command  []string      `json:"command"`
-	Job      *Job          `json:"job,omitempty"`
+	Job      *Invocation   `json:"job,omitempty"`
 	Scenario Scenario      `json:"scenario"`
 	Title    string        `json:"title,omitempty"`    // that the user gave it
 	Workload string        `json:"workload,omitempty"` // see DescribeWorkload

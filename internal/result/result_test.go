@@ -77,7 +77,7 @@ func full(t testing.TB) *result.Document {
 		NICs: []result.NICWindow{{Name: "eth0", Mbps: 10, Sent: 1, Received: 2, Counters: map[string]int64{"rx_dropped": 0}}}}}}
 	d.Tables = []result.Table{{Title: "t", Columns: []string{"A", "B"}, Rows: [][]any{{int64(1), nil}, {"x", 1.5}}}}
 	d.Values = map[string]any{"v": []any{true, map[string]any{}}}
-	d.Job = &result.Job{ID: "J", Engine: "auto", TimeoutNS: 5e9, AllowIO: true}
+	d.Job = &result.Invocation{ID: "J", Engine: "auto", TimeoutNS: 5e9, AllowIO: true}
 	d.AddText("c.yaml", []byte("a: 1"))
 	d.AddMatrixFile("in/m.txt", "m.txt", m)
 	d.DeclareMetrics([]result.MetricDef{{Name: "own", Help: "one", Better: "lower"}, {Name: "empty"}})

@@ -2,9 +2,9 @@ package result
 
 import "math"
 
-// Row is the runs of one pattern in one phase, one after the other. Where its initiators go from run to run without
-// meeting, they drift apart, and last end - first start of a run has the drift in it. The zero value is ready.
-type Row struct {
+// RunSeries is the runs of one pattern in one phase, one after the other. Where its initiators go from run to run
+// without meeting, they drift apart, and last end - first start of a run has the drift in it. The zero value is ready.
+type RunSeries struct {
 	runs, follow, early int // early of those that follow another began before that had ended
 	total               int64
 	start, end          int64   // of the stretch of runs at hand
@@ -14,13 +14,13 @@ type Row struct {
 }
 
 // Cut says that the next run begins a new stretch: what lies between belongs to no figure.
-func (r *Row) Cut() {
+func (r *RunSeries) Cut() {
 	r.total += r.end - r.start
 	r.start, r.end, r.ends = 0, 0, r.ends[:0]
 }
 
 // Add adds the run that is next.
-func (r *Row) Add(m *Measurement) {
+func (r *RunSeries) Add(m *Measurement) {
 	r.runs++
 	if m.Iteration == 0 || m.Filled {
 		r.Cut()
@@ -52,7 +52,7 @@ func (r *Row) Add(m *Measurement) {
 
 // PerRunNS is the total time / runs where several initiators did not meet between the runs: most runs began before the
 // last end of the one before, and initiators hardly paused in between. Else it is NaN: each run has its own time.
-func (r *Row) PerRunNS() float64 {
+func (r *RunSeries) PerRunNS() float64 {
 	if r.apart || r.early == 0 || 2*r.early < r.follow || 2*r.idle > r.busy {
 		return math.NaN()
 	}

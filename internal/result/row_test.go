@@ -43,7 +43,7 @@ func TestRow(t *testing.T) {
 			run(0, [2]int64{0, 100}, [2]int64{500, 600}), run(1, [2]int64{500, 600}, [2]int64{1000, 1100})}, math.NaN()},
 		"none": {nil, math.NaN()},
 	} {
-		var r Row
+		var r RunSeries
 		for _, m := range c.runs {
 			r.Add(m)
 		}

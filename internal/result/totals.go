@@ -30,7 +30,7 @@ type Totals struct {
 	Messages  Spread      `json:"messages"`
 	Ranks     []RankTotal `json:"ranks,omitempty"` // of the initiators, in the order of a run
 
-	row     Row
+	row     RunSeries
 	stretch struct{ start, end int64 } // the one at hand
 	begun   bool
 }

@@ -66,9 +66,6 @@ var nouns = []string{
 	"Figures", "Row", "Plan", "Outcome", "Line", "Replay", "Level", "Request", "Run", "Job", "Pattern",
 }
 
-// still are those that more packages have, and how many: no more than these.
-var still = map[string]int{"Row": 4, "Level": 3, "Run": 3, "Job": 4, "Pattern": 4}
-
 func TestNounsAreOneThing(t *testing.T) {
 	packages := map[string]map[string]bool{} // by noun
 	for _, name := range product(t) {
@@ -93,11 +90,9 @@ func TestNounsAreOneThing(t *testing.T) {
 	}
 	for _, noun := range nouns {
 		of := slices.Sorted(maps.Keys(packages[noun]))
-		if most := max(2, still[noun]); len(of) > most {
-			t.Errorf("%s is a type of %d packages: wanted at most %d, with names such as RunFigures or PatternRow: %s", noun, len(of), most,
-				strings.Join(of, ", "))
-		} else if len(of) > 2 {
-			t.Logf("%s is a type of %d packages: %s", noun, len(of), strings.Join(of, ", "))
+		if len(of) > 2 {
+			t.Errorf("%s is a type of %d packages: wanted at most 2, with names such as RunFigures or PatternRow: %s", noun,
+				len(of), strings.Join(of, ", "))
 		}
 	}
 }

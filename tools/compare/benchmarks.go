@@ -19,7 +19,7 @@ func (c *Cmd) benchmarks(sides [2][]string) (*Report, error) {
 		return nil, fault.New(fault.Usage, "--metric and --pairs have no effect: %s holds serving benchmarks", c.Old)
 	}
 	r := &Report{Options: Options{Alpha: c.Alpha}, Sides: [2]string{c.Old, c.New}}
-	var levels []*runs.Level
+	var levels []*runs.LoadLevel
 	doubts := runs.Doubts{AllowImplausible: c.Force}
 	if c.Force {
 		doubts.MaxFailed = 100
@@ -64,10 +64,10 @@ var columnsOfLevels = []string{"Request_Throughput", "Mean_TTFT_ms", "P99_TTFT_m
 	"Mean_E2EL_ms"}
 
 // compareLevels fills the report with the rows of all levels, and judges them together.
-func (r *Report) compareLevels(levels []*runs.Level) error {
+func (r *Report) compareLevels(levels []*runs.LoadLevel) error {
 	var only [2][]string
 	lead := "Thpt_per_GPU"
-	both := slices.DeleteFunc(slices.Clone(levels), func(l *runs.Level) bool {
+	both := slices.DeleteFunc(slices.Clone(levels), func(l *runs.LoadLevel) bool {
 		r.OldN, r.NewN = max(r.OldN, len(l.Runs[0])), max(r.NewN, len(l.Runs[1]))
 		for side := range l.Runs {
 			if len(l.Runs[1-side]) == 0 {
@@ -132,7 +132,7 @@ func firstOf(list []string) string {
 }
 
 // rowOf compares a level in a column.
-func (r *Report) rowOf(l *runs.Level, column *runs.Column) Row {
+func (r *Report) rowOf(l *runs.LoadLevel, column *runs.Column) Row {
 	nan := math.NaN()
 	row := Row{Metric: column.Name, Pattern: -1, Name: l.String(), Sender: -1, Receiver: -1, Low: nan, High: nan,
 		P: nan, Q: nan, RankP: nan, Verdict: Same, better: column.Better, of: levelRow}

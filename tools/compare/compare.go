@@ -389,14 +389,14 @@ func (r *Row) tested() []float64 {
 
 // judge tests all rows together and gives verdicts. times is when each run began.
 func (r *Report) judge(times []float64) {
-	rows := make([]stats.Row, len(r.Rows))
+	rows := make([]stats.Quantity, len(r.Rows))
 	kinds := map[string]int{}
 	for i := range r.Rows {
 		name := fmt.Sprint(r.Rows[i].Metric, r.Rows[i].Of > 0)
 		if _, ok := kinds[name]; !ok {
 			kinds[name] = len(kinds)
 		}
-		rows[i] = stats.Row{Values: r.Rows[i].tested(), Kind: kinds[name]}
+		rows[i] = stats.Quantity{Values: r.Rows[i].tested(), Kind: kinds[name]}
 	}
 	common := r.common(rows)
 	for i, o := range stats.CompareRuns(rows, r.OldN, r.Options.Alpha) {
@@ -414,7 +414,7 @@ func (r *Report) judge(times []float64) {
 
 // common returns for each row the mean of all complete rows of its kind, which a machine that gets slower makes
 // slower together; nil where a row is not tested on logarithms.
-func (r *Report) common(rows []stats.Row) [][]float64 {
+func (r *Report) common(rows []stats.Quantity) [][]float64 {
 	sums, counts := map[int][]float64{}, map[int]float64{}
 	for i, row := range rows {
 		if !r.Rows[i].log || slices.ContainsFunc(row.Values, math.IsNaN) {

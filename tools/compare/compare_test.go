@@ -665,7 +665,7 @@ func TestTheSameRunTwice(t *testing.T) {
 	folder := t.TempDir()
 	write := func(name, id string) string {
 		d := document(1, 3, func(int) float64 { return 1 })
-		d.Job, d.Started = &result.Job{ID: id, Engine: "shm"}, time.Unix(1_700_000_000, 0)
+		d.Job, d.Started = &result.Invocation{ID: id, Engine: "shm"}, time.Unix(1_700_000_000, 0)
 		path := filepath.Join(folder, name)
 		must.Do(t, d.Write(path))
 		return path

@@ -105,7 +105,7 @@ func perRunNS(name string, docs []*result.Document, runs [][]*result.Measurement
 		return list, false
 	}
 	for i, of := range runs {
-		var row result.Row
+		var row result.RunSeries
 		for _, m := range of {
 			row.Add(m)
 		}

@@ -31,7 +31,7 @@ func figuresOf(w io.Writer, path string) (rows []report.Row, _ error) {
 		fmt.Fprintln(plaintext.Writer(w), "warning: skipped", cli.Shortened(f.Err.Error()))
 	}
 	runs.Doubts{}.Mark(got.Runs)
-	var levels []*runs.Level
+	var levels []*runs.LoadLevel
 	for _, r := range got.Runs {
 		switch {
 		case len(r.OffFront) > 0:
@@ -61,7 +61,7 @@ func figuresOf(w io.Writer, path string) (rows []report.Row, _ error) {
 }
 
 // boundOf is the concurrency of a run, 0 where it is not known or not bounded.
-func boundOf(r *runs.Run) int {
+func boundOf(r *runs.Record) int {
 	if r.Concurrency < math.MaxInt32 {
 		return int(r.Concurrency)
 	}
@@ -69,7 +69,7 @@ func boundOf(r *runs.Run) int {
 }
 
 // metricsOf are the figures of a run, as those of a batch are called.
-func metricsOf(r *runs.Run) map[string]float64 {
+func metricsOf(r *runs.Record) map[string]float64 {
 	all := map[string]float64{
 		"SERVER_OUTPUT_TOKEN_THROUGHPUT": r.OutputRate, "SERVER_REQUEST_THROUGHPUT": r.RequestRate,
 	}

@@ -92,7 +92,7 @@ func orElse(missing string, text func(figures.Num) string) func(figures.Num) str
 	}
 }
 
-func sleepsText(p figures.Pattern) string {
+func sleepsText(p figures.PatternFigures) string {
 	if p.SleepBeforeNS == 0 && p.SleepAfterNS == 0 {
 		return "–"
 	}
@@ -213,7 +213,7 @@ type view struct {
 	BestBandwidth               string
 	HasSpans, HasLatencies      bool
 	Patterned                   bool // there are patterns, and figures of them
-	Patterns                    []figures.Pattern
+	Patterns                    []figures.PatternFigures
 	Worst                       []figures.Pair
 	WorstOf                     int
 	Hosts                       []hostView

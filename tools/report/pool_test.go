@@ -19,7 +19,7 @@ func TestPoolOption(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a.json", "b.json"} {
 		d := synthetic{ranks: 4, hosts: 2, patterns: 2, senders: 2, peers: 2, isolated: 3, iterations: 3}.document()
-		d.Job = &result.Job{ID: name}
+		d.Job = &result.Invocation{ID: name}
 		path := filepath.Join(dir, name)
 		must.Do(t, d.Write(path))
 		paths = append(paths, path)

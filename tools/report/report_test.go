@@ -112,7 +112,7 @@ func TestJSON(t *testing.T) {
 			File, Scenario, Status string
 			World                  result.World
 			Slowdown               figures.Num
-			Patterns               []figures.Pattern
+			Patterns               []figures.PatternFigures
 			Pairs                  []figures.Pair
 		}
 	}

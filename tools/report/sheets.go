@@ -62,7 +62,7 @@ func blockSheet(list []figures.Block) *sheet.Sheet {
 	return s
 }
 
-func patternSheet(list []figures.Pattern) *sheet.Sheet {
+func patternSheet(list []figures.PatternFigures) *sheet.Sheet {
 	s := sheet.New("patterns", "sortable patterns", "Pattern", "<Name", "Tokens", "KV bytes", "<Op", "Bytes", "Senders",
 		"Receivers", "Isolated", "Workload", "Slowdown", "Start skew", "BW per sender", "Total BW", "Sleeps")
 	requests := ofRequests(list)

@@ -431,7 +431,8 @@ func writePatterns(p *printer, f *figures.Figures, l look) {
 	}
 	list, title := slices.Clone(f.Patterns), "patterns"
 	if len(list) > mostPatternRows {
-		slices.SortStableFunc(list, func(a, b figures.Pattern) int { return compareNums(b.Slowdown, a.Slowdown) })
+		bySlowdown := func(a, b figures.PatternFigures) int { return compareNums(b.Slowdown, a.Slowdown) }
+		slices.SortStableFunc(list, bySlowdown)
 		title = fmt.Sprintf("the %d of %d patterns that suffer most", mostPatternRows, len(list))
 		if !list[0].Slowdown.Known() {
 			title = fmt.Sprintf("the first %d of %d patterns", mostPatternRows, len(list))

@@ -7,6 +7,6 @@ import (
 )
 
 // ofRequests reports whether patterns are the traffic of requests whose tokens are known.
-func ofRequests(list []figures.Pattern) bool {
-	return slices.ContainsFunc(list, func(p figures.Pattern) bool { return p.Tokens > 0 })
+func ofRequests(list []figures.PatternFigures) bool {
+	return slices.ContainsFunc(list, func(p figures.PatternFigures) bool { return p.Tokens > 0 })
 }

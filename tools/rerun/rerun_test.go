@@ -169,7 +169,7 @@ func TestSeriesStaysBeside(t *testing.T) {
 		r.announce()
 		r.run = func(_ context.Context, _, output, id string) error {
 			d := document("shm", 1000)
-			d.Job, d.Finished = &result.Job{ID: id}, &d.Started
+			d.Job, d.Finished = &result.Invocation{ID: id}, &d.Started
 			if fails {
 				return fault.New(fault.Launch, "none")
 			}
@@ -206,7 +206,7 @@ func TestSeriesKeepsThresholds(t *testing.T) {
 		made := 0
 		r.run = func(_ context.Context, _, output, id string) error {
 			d := document("shm", 1000)
-			d.Job = &result.Job{ID: id}
+			d.Job = &result.Invocation{ID: id}
 			passed := made >= c.violate
 			value := float64(2 + made)
 			if passed {

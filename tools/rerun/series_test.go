@@ -66,7 +66,7 @@ func played(t *testing.T, leave func(d *result.Document)) error {
 	r := &repetition{cmd: parse(t, "r.json", "--times", "1"), s: cli.Streams{Err: io.Discard}, sides: []*side{{path: "r.json"}}, order: []int{0}, folder: t.TempDir()}
 	r.run = func(_ context.Context, _, output, id string) error {
 		d := document("shm", 1000)
-		d.Job, d.Finished = &result.Job{ID: id}, &d.Started
+		d.Job, d.Finished = &result.Invocation{ID: id}, &d.Started
 		leave(d)
 		return d.Write(output)
 	}
@@ -78,7 +78,7 @@ func TestResultsOfOtherJobs(t *testing.T) {
 	if err := played(t, func(*result.Document) {}); err != nil {
 		t.Error(err)
 	}
-	for _, job := range map[string]*result.Job{"another": {ID: "OTHER"}, "none": nil, "without an id": {}} {
+	for _, job := range map[string]*result.Invocation{"another": {ID: "OTHER"}, "none": nil, "without an id": {}} {
 		err := played(t, func(d *result.Document) { d.Job, d.Status = job, result.Partial })
 		must.Fail(t, err, fault.Output, "run 1 of 1: another job has written its result to ")
 	}

@@ -81,11 +81,11 @@ func TestLineFlag(t *testing.T) {
 // A repetition has the line and the ceiling that the run had.
 func TestLineIsRepeated(t *testing.T) {
 	var f Flags
-	f.asIn(&result.Document{Job: &result.Job{Line: "200Gbit", Ceiling: true}}, 1)
+	f.asIn(&result.Document{Job: &result.Invocation{Line: "200Gbit", Ceiling: true}}, 1)
 	if f.Yielding.Line != "200Gbit" || !f.Yielding.Ceiling {
 		t.Errorf("%+v", f.Yielding)
 	}
-	old := &result.Document{Job: &result.Job{Line: "200Gbit"}, World: result.World{Hosts: make([]result.Host, 2)}}
+	old := &result.Document{Job: &result.Invocation{Line: "200Gbit"}, World: result.World{Hosts: make([]result.Host, 2)}}
 	for hosts, want := range map[int]string{1: "", 2: "200Gbit"} { // the line is that between hosts
 		var f Flags
 		if f.asIn(old, hosts); f.Yielding.Line != want {

@@ -375,7 +375,7 @@ func (k *rank) begin(r *lua.Runtime, o order, own options, thresholds []metric.T
 	k.exp = experiment.Begin(experiment.Config{
 		World: k.world, Command: append([]string{"perigee"}, k.job.Process...), Title: flags.Yielding.Title,
 		Scenario: o.Script.record(r.Scenario, own.values), Alike: alike,
-		Job: result.Job{ID: id, Engine: flags.Engine, TimeoutNS: int64(flags.Timeout), AllowIO: flags.AllowIO,
+		Job: result.Invocation{ID: id, Engine: flags.Engine, TimeoutNS: int64(flags.Timeout), AllowIO: flags.AllowIO,
 			Backend: backend.Name, BackendParams: backend.Params, Line: flags.Yielding.Line,
 			Ceiling: flags.Yielding.Ceiling, GPUMap: flags.Yielding.GPUMap, NICMap: flags.Yielding.NICMap},
 		NixlLib: flags.NixlLib, Seed: flags.seed(), Metrics: r.Metrics, Thresholds: thresholds, LineRate: line,

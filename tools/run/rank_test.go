@@ -28,7 +28,7 @@ func TestRepeatAsksForIO(t *testing.T) {
 	d := result.New([]string{}, result.Scenario{}, 0, result.World{Size: 1})
 	text := script{Name: "x.lua", Source: "return { run = print }"}
 	d.Scenario = result.Scenario{Name: text.Name, Source: text.Source, SHA256: text.digest()}
-	d.Job = &result.Job{Engine: "auto", AllowIO: true}
+	d.Job = &result.Invocation{Engine: "auto", AllowIO: true}
 	must.Do(t, d.Write(path))
 	_, err := Job{Repeats: path}.read(1)
 	if f, ok := errors.AsType[*fault.Error](err); !ok || f.Kind != fault.Usage || !strings.Contains(f.Hint, "-r '"+path+"' .scenario.source") {

@@ -50,7 +50,7 @@ func clear(t *testing.T) {
 // A repetition has the variables of its run, says so, and says what it does not have.
 func TestSurroundings(t *testing.T) {
 	lined := with("shm", 2)
-	lined.Job = &result.Job{Line: "1Gbit"}
+	lined.Job = &result.Invocation{Line: "1Gbit"}
 	one := with("shm", 1)
 	one.Job = lined.Job
 	for _, c := range []struct {

@@ -80,7 +80,7 @@ func TestMaps(t *testing.T) {
 
 // A run that is repeated keeps its maps, unless it gets others or an engine that has none.
 func TestMapsAreRepeated(t *testing.T) {
-	old := &result.Document{Job: &result.Job{Engine: "nixl", GPUMap: "1,0", NICMap: "lo"}}
+	old := &result.Document{Job: &result.Invocation{Engine: "nixl", GPUMap: "1,0", NICMap: "lo"}}
 	for _, c := range []struct{ engine, gpus, backend, wantGPUs, wantNICs string }{
 		{"nixl", "", "", "1,0", "lo"}, {"nixl", "0", "", "0", "lo"}, {"shm", "", "", "", ""}, {"nixl", "", "LIBFABRIC", "", ""},
 	} {

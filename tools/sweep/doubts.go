@@ -20,7 +20,7 @@ func checkDoubts(doubts *runs.Doubts) error {
 
 // doubtful marks the runs that are kept off Pareto fronts, and notes the first of them. A command without a front
 // marks them by the defaults, for --where, and says nothing.
-func doubtful(all []*runs.Run, doubts *runs.Doubts, d *imported) {
+func doubtful(all []*runs.Record, doubts *runs.Doubts, d *imported) {
 	quiet := doubts == nil
 	if quiet {
 		doubts = &runs.Doubts{}
@@ -47,8 +47,8 @@ func doubtful(all []*runs.Run, doubts *runs.Doubts, d *imported) {
 }
 
 // ifDoubtful is the column that says why a run is kept off the front, if one of the rows is.
-func ifDoubtful(rows []*runs.Run) []*runs.Column {
-	if !slices.ContainsFunc(rows, func(r *runs.Run) bool { return len(r.OffFront) > 0 }) {
+func ifDoubtful(rows []*runs.Record) []*runs.Column {
+	if !slices.ContainsFunc(rows, func(r *runs.Record) bool { return len(r.OffFront) > 0 }) {
 		return nil
 	}
 	return []*runs.Column{must("Off_Front")}

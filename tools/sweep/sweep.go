@@ -41,7 +41,7 @@ const readable = "sweep reads benchmark_report*.yaml, .yml and .json of llm-d, r
 
 // imported holds the runs that were read.
 type imported struct {
-	kept      []*runs.Run // those that --where keeps
+	kept      []*runs.Record // those that --where keeps
 	scenarios []runs.Scenario
 	skipped   []string // why, with the file
 	files     []string // all that were found
@@ -115,9 +115,9 @@ func (in *Input) read(s cli.Streams, doubts *runs.Doubts) (*imported, error) {
 }
 
 // condition reads a --where; none keeps everything.
-func condition(source string) (func(*runs.Run) bool, error) {
+func condition(source string) (func(*runs.Record) bool, error) {
 	if strings.TrimSpace(source) == "" {
-		return func(*runs.Run) bool { return true }, nil
+		return func(*runs.Record) bool { return true }, nil
 	}
 	e, err := runs.Where(source)
 	if err != nil {
@@ -164,9 +164,9 @@ var substitutes = map[string][2]string{
 }
 
 // otherAxes replaces axes that no run has. It returns notes that say so.
-func otherAxes(x, y **runs.Column, list []*runs.Run) (notes []string) {
+func otherAxes(x, y **runs.Column, list []*runs.Record) (notes []string) {
 	has := func(c *runs.Column) bool {
-		return slices.ContainsFunc(list, func(r *runs.Run) bool { return c.Of(r).Plain() != nil })
+		return slices.ContainsFunc(list, func(r *runs.Record) bool { return c.Of(r).Plain() != nil })
 	}
 	for axis, column := range map[string]**runs.Column{"x": x, "y": y} {
 		name := (*column).Name
@@ -182,7 +182,7 @@ func otherAxes(x, y **runs.Column, list []*runs.Run) (notes []string) {
 
 // notes sums up what is to be said of runs: each remark once, with a count and
 // one of the files.
-func notes(all []*runs.Run) []string {
+func notes(all []*runs.Record) []string {
 	type entry struct {
 		text  string
 		count int
@@ -250,8 +250,8 @@ func (d *imported) scenario(index *int) (runs.Scenario, error) {
 }
 
 // keptOf are the runs of a scenario that --where keeps.
-func (d *imported) keptOf(sc runs.Scenario) (list []*runs.Run) {
-	inside := map[*runs.Run]bool{}
+func (d *imported) keptOf(sc runs.Scenario) (list []*runs.Record) {
+	inside := map[*runs.Record]bool{}
 	for _, r := range sc.Runs {
 		inside[r] = true
 	}
@@ -276,8 +276,8 @@ func (d *imported) best(index *int, slos []runs.SLO) string {
 	if sc, err := d.scenario(index); err == nil {
 		return runs.Best(sc.Runs, slos, d.split...)
 	}
-	served := slices.DeleteFunc(slices.Clone(d.kept), func(r *runs.Run) bool { return r.Transfer })
-	if len(served) > 0 && !slices.ContainsFunc(served, func(r *runs.Run) bool { return !r.SameWork(served[0]) }) {
+	served := slices.DeleteFunc(slices.Clone(d.kept), func(r *runs.Record) bool { return r.Transfer })
+	if len(served) > 0 && !slices.ContainsFunc(served, func(r *runs.Record) bool { return !r.SameWork(served[0]) }) {
 		return runs.Best(served, slos, d.split...)
 	}
 	const most = 3

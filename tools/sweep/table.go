@@ -98,10 +98,10 @@ func columnList(option, text string) ([]*runs.Column, error) {
 // print writes one table. Of the columns that were not asked for by name, the text
 // leaves out those without any value, and says of those with one value what it
 // is; so the rest fits a screen.
-func (c *TableCmd) print(s cli.Streams, title string, rows []*runs.Run, columns []*runs.Column) error {
+func (c *TableCmd) print(s cli.Streams, title string, rows []*runs.Record, columns []*runs.Column) error {
 	if columns == nil {
 		columns = runs.Originals()
-		if slices.ContainsFunc(rows, func(r *runs.Run) bool { return r.Transfer }) {
+		if slices.ContainsFunc(rows, func(r *runs.Record) bool { return r.Transfer }) {
 			columns = append(columns, must("Transfer_Latency_ms"), must("Transfer_GBps"))
 		}
 		columns = append(columns, ifDoubtful(rows)...)
@@ -122,7 +122,7 @@ func must(name string) *runs.Column {
 }
 
 // header writes the # lines and returns the columns worth a place in the table.
-func (c *TableCmd) header(s cli.Streams, title string, rows []*runs.Run, columns []*runs.Column) []*runs.Column {
+func (c *TableCmd) header(s cli.Streams, title string, rows []*runs.Record, columns []*runs.Column) []*runs.Column {
 	fmt.Fprintf(plaintext.Writer(s.Out), "# %s: %s\n", generator(), cli.Count(len(rows), "run"))
 	if title != "" {
 		fmt.Fprintln(s.Out, "#", plaintext.Escape(title))
@@ -161,8 +161,8 @@ func inName(col *runs.Column) bool {
 }
 
 // allOne reports whether there are cells, and none is anything but 1 or empty.
-func allOne(rows []*runs.Run, col *runs.Column) bool {
-	return len(rows) > 0 && !slices.ContainsFunc(rows, func(r *runs.Run) bool {
+func allOne(rows []*runs.Record, col *runs.Column) bool {
+	return len(rows) > 0 && !slices.ContainsFunc(rows, func(r *runs.Record) bool {
 		c := col.Of(r)
 		return !c.Empty && c.Value() != 1
 	})
@@ -170,7 +170,7 @@ func allOne(rows []*runs.Run, col *runs.Column) bool {
 
 // alike reports whether two rows have the same name, directory and concurrency, so
 // that more is needed to distinguish them.
-func alike(rows []*runs.Run) bool {
+func alike(rows []*runs.Record) bool {
 	type key struct{ name, directory, load string }
 	seen := map[key]bool{}
 	for _, r := range rows {
@@ -184,7 +184,7 @@ func alike(rows []*runs.Run) bool {
 }
 
 // constantOf reports whether all rows have the same cell in a column.
-func constantOf(rows []*runs.Run, col *runs.Column) (string, bool) {
+func constantOf(rows []*runs.Record, col *runs.Column) (string, bool) {
 	value := ""
 	for i, r := range rows {
 		v := col.Of(r).String()
@@ -205,7 +205,7 @@ func alignOf(col *runs.Column) sheet.Align {
 }
 
 // tableOf makes the table of some rows. forPeople rounds what the column's format does not.
-func tableOf(rows []*runs.Run, columns []*runs.Column, forPeople bool) *sheet.Sheet {
+func tableOf(rows []*runs.Record, columns []*runs.Column, forPeople bool) *sheet.Sheet {
 	var t sheet.Sheet
 	for _, col := range columns {
 		t.AddColumn(col.Name, alignOf(col), col.Format)
@@ -271,7 +271,7 @@ func configurationColumns(conf runs.Configuration, mixed bool) []*runs.Column {
 	}
 	// Clients do not say how engines were set up.
 	return slices.DeleteFunc(list, func(c *runs.Column) bool {
-		return !slices.ContainsFunc(conf.Runs, func(r *runs.Run) bool { return c.Of(r).Plain() != nil })
+		return !slices.ContainsFunc(conf.Runs, func(r *runs.Record) bool { return c.Of(r).Plain() != nil })
 	})
 }
 
@@ -300,8 +300,8 @@ func parseSort(text string) ([]sortKey, error) {
 
 // sortRows sorts by keys; rows that are alike stay in their order, and empty
 // cells come last both ways.
-func sortRows(rows []*runs.Run, keys []sortKey) {
-	slices.SortStableFunc(rows, func(a, b *runs.Run) int {
+func sortRows(rows []*runs.Record, keys []sortKey) {
+	slices.SortStableFunc(rows, func(a, b *runs.Record) int {
 		for _, k := range keys {
 			x, y := k.column.Of(a), k.column.Of(b)
 			c := runs.Compare(x, y)

@@ -52,7 +52,7 @@ func TestNetworkThresholds(t *testing.T) {
 	}
 	// What is counted while the ceiling is measured counts where the phase is asked for; a violation names its place.
 	ceiling := networked()
-	ceiling.Job = &result.Job{Ceiling: true}
+	ceiling.Job = &result.Invocation{Ceiling: true}
 	ceiling.Network.Windows = append(ceiling.Network.Windows, result.NetworkWindow{Host: 1, Phase: "ceiling", TCP: map[string]int64{"retransmits": 9}})
 	for text, want := range map[string]string{
 		"tcp_retransmits.max < 8":                     "7 2 true ",

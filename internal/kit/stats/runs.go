@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// Row is one quantity that every run of two sides has measured once.
-type Row struct {
+// Quantity is one quantity that every run of two sides has measured once.
+type Quantity struct {
 	// Values holds one value per run, those of the first side in front; NaN where a run has none.
 	Values []float64
 	// Kind groups rows whose spread between runs is similar. Rows of one kind lend each other their variances.
@@ -49,7 +49,7 @@ const (
 // The statistic is Student's t with the variance moderated as by Smyth (2004): the variances of the rows of one kind
 // follow a scaled F distribution, whose scale and degrees of freedom come from their logarithms. It only orders the
 // divisions; the level of the test does not depend on that model.
-func CompareRuns(rows []Row, n int, alpha float64) []Outcome {
+func CompareRuns(rows []Quantity, n int, alpha float64) []Outcome {
 	out := make([]Outcome, len(rows))
 	s := newSplitter(rows, n)
 	for i, r := range rows {
@@ -153,7 +153,7 @@ type centred struct {
 
 // newSplitter centres all rows once, since each of the many divisions needs only sums. It returns nil where no test is
 // possible: no row, an empty side, or fewer than three runs.
-func newSplitter(rows []Row, n int) *splitter {
+func newSplitter(rows []Quantity, n int) *splitter {
 	if len(rows) == 0 || n < 1 || len(rows[0].Values)-n < 1 || len(rows[0].Values) < 3 {
 		return nil
 	}

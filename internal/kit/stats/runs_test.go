@@ -40,8 +40,8 @@ func TestCompareRunsAgreesWithScipy(t *testing.T) {
 	}
 }
 
-func rowsOf(values [][]float64) []Row {
-	rows := make([]Row, len(values))
+func rowsOf(values [][]float64) []Quantity {
+	rows := make([]Quantity, len(values))
 	for i, v := range values {
 		rows[i].Values = v
 	}

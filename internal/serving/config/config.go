@@ -65,7 +65,7 @@ type Config struct {
 	Profiling   Profiling
 	Evaluation  Evaluation
 	Gen, Ctx    Worker
-	Job         Job
+	Job         JobSection
 
 	// PassesUpstream says that the rules Upstream take the case; of a case that was read by the rules Strict.
 	PassesUpstream bool
@@ -79,7 +79,7 @@ type Config struct {
 // Metrics are custom figures.
 type Metrics struct {
 	LogFile string
-	Pattern *Pattern // nil: only the log file differs
+	Pattern *LogPattern // nil: only the log file differs
 }
 
 // Slurm is the section slurm.
@@ -140,8 +140,8 @@ type Worker struct {
 	Section                                             *conf.Value // as it is; nil if there is none
 }
 
-// Job is the section job.
-type Job struct {
+// JobSection is the section job.
+type JobSection struct {
 	Template                                        string
 	Nodes, TasksPerNode                             int
 	Setup, Server, Ready, Client, Command, Evaluate string
@@ -161,7 +161,7 @@ func defaults(id Ident, file string, tree *conf.Value) *Config {
 		Profiling: Profiling{CtxRange: "10-30", GenRange: "200-250"}, Evaluation: Evaluation{Env: none},
 		Gen: Worker{TP: 1, PP: 1, CP: 1}, Ctx: Worker{TP: 1, PP: 1, CP: 1},
 		Slurm: Slurm{TimeLimit: -1},
-		Job:   Job{Nodes: 1, TasksPerNode: 1, ReadyTimeout: 1800, Env: none},
+		Job:   JobSection{Nodes: 1, TasksPerNode: 1, ReadyTimeout: 1800, Env: none},
 	}
 }
 

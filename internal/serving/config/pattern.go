@@ -14,9 +14,10 @@ import (
 	"perigee/internal/serving/benchlog"
 )
 
-// Pattern extracts figures from logs, one record per match: the values of Names and, where the pattern has a group for
-// it, the concurrency they belong to. Patterns are written for Python's re module with the flags MULTILINE and VERBOSE.
-type Pattern struct {
+// LogPattern extracts figures from logs, one record per match: the values of Names and, where the pattern has a group
+// for it, the concurrency they belong to. Patterns are written for Python's re module with the flags MULTILINE and
+// VERBOSE.
+type LogPattern struct {
 	Names []string
 	text  string // a program takes much more memory, and a sweep makes thousands of cases
 	// concurrency is the group that holds it; 0: the log says it elsewhere.
@@ -32,7 +33,7 @@ type Match struct {
 
 // compilePattern reads a pattern. It has a group for each name and may have one more:
 // the group called concurrency or, without such a name, the last.
-func compilePattern(source string, names []string) (*Pattern, error) {
+func compilePattern(source string, names []string) (*LogPattern, error) {
 	if len(names) == 0 {
 		return nil, errors.New("metric_names is empty")
 	}
@@ -40,7 +41,7 @@ func compilePattern(source string, names []string) (*Pattern, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the pattern is not a regular expression: %w", err)
 	}
-	p := &Pattern{Names: names, text: source, concurrency: max(0, re.GroupNumberFromName("concurrency"))}
+	p := &LogPattern{Names: names, text: source, concurrency: max(0, re.GroupNumberFromName("concurrency"))}
 	groups, wanted := len(re.GetGroupNumbers())-1, len(names)
 	if p.concurrency == 0 && groups == len(names)+1 {
 		p.concurrency = groups
@@ -81,7 +82,7 @@ var mostMatching = time.Minute
 // FindAll returns the records in each of several parts of a text, from one offset to another, in order; without parts,
 // in all of it. A match whose values are no numbers is an error, and so are one that takes a part of a number and more
 // than mostMatches matches in a part. A value may have separators of thousands.
-func (p *Pattern) FindAll(text []byte, parts ...[2]int64) ([][]Match, error) {
+func (p *LogPattern) FindAll(text []byte, parts ...[2]int64) ([][]Match, error) {
 	const mostMatches = 1 << 16 // each belongs to a level, of which a log has 10,000 at most
 	re, err := compileRegexp(p.text)
 	if err != nil {
@@ -151,7 +152,7 @@ func (p *cursor) offsets(v regexp2.MatchView) (at []int) {
 
 // record reads a match, of which at holds the offsets of all and of each group. With an error it begins at the group
 // that it is about.
-func (p *Pattern) record(text []byte, at []int) (Match, error) {
+func (p *LogPattern) record(text []byte, at []int) (Match, error) {
 	m := Match{From: at[1], To: at[0], Values: map[string]float64{}}
 	name := 0
 	for group := 1; group < len(at)/2; group++ {

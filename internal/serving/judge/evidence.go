@@ -223,7 +223,7 @@ func (e *Evidence) custom(file io.Reader, want Expect) error {
 
 // inLevels takes the metrics of each level from its own text, where the last match counts: no match reaches from one
 // level into the next. It reports whether there is a match; then those outside of levels are of a warm-up, or a check.
-func (e *Evidence) inLevels(text []byte, p *config.Pattern) (inside bool, err error) {
+func (e *Evidence) inLevels(text []byte, p *config.LogPattern) (inside bool, err error) {
 	if e.Log.Unmarked || len(e.Log.Levels) == 0 {
 		return false, nil
 	}

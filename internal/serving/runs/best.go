@@ -15,43 +15,43 @@ const fewestLevels = 4
 // output tokens, of a GPU where the numbers of GPUs are known; without any the one whose knee has. Beyond the knee
 // latency grows faster than the rate, each as a part of its range over the levels (Satopaa and others 2011). Runs that
 // are kept off a Pareto front do not count. It is "" where there is nothing to choose from.
-func Best(all []*Run, slos []SLO, split ...*Column) string {
-	all = slices.DeleteFunc(slices.Clone(all), func(r *Run) bool {
+func Best(all []*Record, slos []SLO, split ...*Column) string {
+	all = slices.DeleteFunc(slices.Clone(all), func(r *Record) bool {
 		return r.Transfer || len(r.OffFront) > 0 || !(r.OutputRate > 0 || r.ThptPerGPU() > 0)
 	})
 	if len(all) == 0 || len(all) == 1 && len(slos) == 0 {
 		return ""
 	}
-	rate, unit := (*Run).ThptPerGPU, "tok/s/GPU"
-	if slices.ContainsFunc(all, func(r *Run) bool { return math.IsNaN(r.ThptPerGPU()) }) {
-		rate, unit = func(r *Run) float64 { return r.OutputRate }, "tok/s"
+	rate, unit := (*Record).ThptPerGPU, "tok/s/GPU"
+	if slices.ContainsFunc(all, func(r *Record) bool { return math.IsNaN(r.ThptPerGPU()) }) {
+		rate, unit = func(r *Record) float64 { return r.OutputRate }, "tok/s"
 	}
-	words := func(r *Run) string {
+	words := func(r *Record) string {
 		at := ""
 		if c := r.Concurrency; !math.IsNaN(c) {
 			at = fmt.Sprintf(" at concurrency %g", c)
 		}
 		return fmt.Sprintf("%s%s, %.4g %s", r.Setup(split...), at, rate(r), unit)
 	}
-	highest := func(list []*Run) *Run {
-		return slices.MaxFunc(list, func(a, b *Run) int { return cmp.Compare(rate(a), rate(b)) })
+	highest := func(list []*Record) *Record {
+		return slices.MaxFunc(list, func(a, b *Record) int { return cmp.Compare(rate(a), rate(b)) })
 	}
 	if len(slos) > 0 {
 		texts := make([]string, len(slos))
 		for i, s := range slos {
 			texts[i] = s.String()
-			if !slices.ContainsFunc(all, func(r *Run) bool { return s.Column.Of(r).Plain() != nil }) {
+			if !slices.ContainsFunc(all, func(r *Record) bool { return s.Column.Of(r).Plain() != nil }) {
 				return fmt.Sprintf("no run has %s, on which there is an SLO", s.Column.Name)
 			}
 		}
 		within := strings.Join(texts, ", ")
-		met := slices.DeleteFunc(all, func(r *Run) bool { return !Meets(r, slos) })
+		met := slices.DeleteFunc(all, func(r *Record) bool { return !Meets(r, slos) })
 		if len(met) == 0 {
 			return "no run is within " + within
 		}
 		return fmt.Sprintf("best within %s: %s", within, words(highest(met)))
 	}
-	var knees []*Run
+	var knees []*Record
 	for _, c := range Configurations(all, false, split...) {
 		if k := knee(c.Runs, rate); k != nil {
 			knees = append(knees, k)
@@ -76,8 +76,8 @@ func seconds(ms float64) string {
 }
 
 // knee is the level of a configuration from which on latency grows faster than the rate; nil where there are too few.
-func knee(list []*Run, rate func(*Run) float64) *Run {
-	list = slices.DeleteFunc(slices.Clone(list), func(r *Run) bool { return math.IsNaN(r.Stat(E2EL, Mean)) })
+func knee(list []*Record, rate func(*Record) float64) *Record {
+	list = slices.DeleteFunc(slices.Clone(list), func(r *Record) bool { return math.IsNaN(r.Stat(E2EL, Mean)) })
 	latencies, rates := make([]float64, len(list)), make([]float64, len(list))
 	for i, r := range list {
 		latencies[i], rates[i] = r.Stat(E2EL, Mean), rate(r)

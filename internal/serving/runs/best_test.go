@@ -6,7 +6,7 @@ import (
 )
 
 // level is a run of a client's folder.
-func level(folder string, concurrency, rate, e2el float64) *Run {
+func level(folder string, concurrency, rate, e2el float64) *Record {
 	r := New(fmt.Sprintf("%s/c%g.json", folder, concurrency))
 	r.Label, r.Transfer = folder, false
 	r.Concurrency, r.OutputRate = concurrency, rate
@@ -18,7 +18,7 @@ func level(folder string, concurrency, rate, e2el float64) *Run {
 
 // The sentence names the configuration and the level, with SLOs and without.
 func TestBest(t *testing.T) {
-	var all []*Run
+	var all []*Record
 	for _, p := range [][3]float64{{1, 100, 1000}, {4, 380, 1050}, {16, 1200, 1300}, {64, 1500, 4000}, {256, 1520, 16000}} {
 		all = append(all, level("a", p[0], p[1], p[2]))
 	}

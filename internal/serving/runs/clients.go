@@ -20,7 +20,7 @@ func mayBeOfClient(name string) bool {
 // clientRuns makes a run of each level that a client of a serving benchmark has written into a file: vLLM's, SGLang's,
 // TensorRT-LLM's, AIPerf, GenAI-Perf, InferenceX. The folder is the configuration, since such files do not say how the
 // engines were set up. There are none where no client is known.
-func clientRuns(f found) ([]*Run, error) {
+func clientRuns(f found) ([]*Record, error) {
 	text, err := file.Open(f.absolute)
 	if err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func clientRuns(f found) ([]*Run, error) {
 	if err != nil || log == nil {
 		return nil, err
 	}
-	var list []*Run
+	var list []*Record
 	for i := range log.Levels {
 		if l := &log.Levels[i]; l.Client != "" && (l.Complete || log.Unmarked) {
 			list = append(list, ofLevel(l, log.JSON))
@@ -46,7 +46,7 @@ const (
 )
 
 // ofLevel makes a run of a level.
-func ofLevel(l *benchlog.Level, json bool) *Run {
+func ofLevel(l *benchlog.Level, json bool) *Record {
 	r := New("")
 	r.Run, r.Schema, r.Harness, r.Model = l.Figures(), clientLog, l.Client, l.Model
 	if json {

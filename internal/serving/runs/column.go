@@ -16,7 +16,7 @@ import (
 
 // Column is one column of the table of runs.
 type Column struct {
-	expr.Column[*Run]
+	expr.Column[*Record]
 	Format   string // of a number in a table for people; "" stands for %v
 	Original bool   // one of the columns of the original analysis
 }
@@ -41,19 +41,19 @@ var labels = map[string]string{
 	"Thpt_per_GPU":       "Tok/s/GPU",
 }
 
-func number(name, unit, format string, better expr.Better, help string, of func(*Run) float64) Column {
-	return Column{Format: format, Column: expr.Column[*Run]{
+func number(name, unit, format string, better expr.Better, help string, of func(*Record) float64) Column {
+	return Column{Format: format, Column: expr.Column[*Record]{
 		Entry: expr.Entry{Name: name, Unit: unit, Better: better, Help: help},
-		Of:    func(r *Run) expr.Cell { return expr.Num(of(r)) },
+		Of:    func(r *Record) expr.Cell { return expr.Num(of(r)) },
 	}}
 }
 
-func text(name, help string, of func(*Run) string) Column {
-	return cells(name, expr.Text, help, func(r *Run) expr.Cell { return expr.Words(of(r)) })
+func text(name, help string, of func(*Record) string) Column {
+	return cells(name, expr.Text, help, func(r *Record) expr.Cell { return expr.Words(of(r)) })
 }
 
-func cells(name string, kind expr.Kind, help string, of func(*Run) expr.Cell) Column {
-	return Column{Column: expr.Column[*Run]{Entry: expr.Entry{Name: name, Help: help}, Kind: kind, Of: of}}
+func cells(name string, kind expr.Kind, help string, of func(*Record) expr.Cell) Column {
+	return Column{Column: expr.Column[*Record]{Entry: expr.Entry{Name: name, Help: help}, Kind: kind, Of: of}}
 }
 
 // parallelisms are the columns of a role's engines. prefix is "", "P_" or "D_".
@@ -69,7 +69,7 @@ func parallelisms(prefix string, role Role, what string) []Column {
 		{"EP", "expert", func(h Host) float64 { return h.EP }},
 	} {
 		help := p.words + " parallelism of the " + what + "; 4+8 where they differ"
-		columns = append(columns, cells(prefix+p.name, expr.Number, help, func(r *Run) expr.Cell {
+		columns = append(columns, cells(prefix+p.name, expr.Number, help, func(r *Record) expr.Cell {
 			var all []float64
 			for _, h := range r.of(role) {
 				all = append(all, p.of(h))
@@ -77,7 +77,7 @@ func parallelisms(prefix string, role Role, what string) []Column {
 			return expr.Mixed(all)
 		}))
 	}
-	return append(columns, number(prefix+"Replicas", "", "", expr.Neither, "number of "+what, func(r *Run) float64 {
+	return append(columns, number(prefix+"Replicas", "", "", expr.Neither, "number of "+what, func(r *Record) float64 {
 		var n int
 		for _, h := range r.of(role) {
 			n += h.count()
@@ -89,8 +89,8 @@ func parallelisms(prefix string, role Role, what string) []Column {
 	}))
 }
 
-func mean(l Latency) func(*Run) float64 {
-	return func(r *Run) float64 { return r.Stat(l, Mean) }
+func mean(l Latency) func(*Record) float64 {
+	return func(r *Record) float64 { return r.Stat(l, Mean) }
 }
 
 var latencyHelp = [Latencies]string{
@@ -102,49 +102,49 @@ var latencyHelp = [Latencies]string{
 // originals are the columns of the original analysis, in its order.
 func originals() []Column {
 	list := []Column{
-		text("Name", "engines and their parallelism: 2R TP4; 4P TP1, 1D TP4", (*Run).Name),
-		text("Directory", "folder of the sweep: two levels above the report, but not above the folder that was asked for", func(r *Run) string { return r.Directory }),
-		text("Model", "model that was served", func(r *Run) string { return r.Model }),
-		text("GPU", "accelerator; different ones are joined by +", (*Run).GPU),
+		text("Name", "engines and their parallelism: 2R TP4; 4P TP1, 1D TP4", (*Record).Name),
+		text("Directory", "folder of the sweep: two levels above the report, but not above the folder that was asked for", func(r *Record) string { return r.Directory }),
+		text("Model", "model that was served", func(r *Record) string { return r.Model }),
+		text("GPU", "accelerator; different ones are joined by +", (*Record).GPU),
 	}
 	list = append(list, parallelisms("", Replica, "replicas")...)
 	list = append(list, parallelisms("P_", Prefill, "prefill engines")...)
 	list = append(list, parallelisms("D_", Decode, "decode engines")...)
 	list = append(list,
 		number("Concurrency", "", "", expr.Neither, "most requests in flight; inf for no limit",
-			func(r *Run) float64 { return r.Concurrency }),
+			func(r *Record) float64 { return r.Concurrency }),
 		number("ISL", "tokens", "", expr.Neither, "Mean_ISL rounded to multiples of --round-isl",
-			func(r *Run) float64 { return r.ISL }),
+			func(r *Record) float64 { return r.ISL }),
 		number("OSL", "tokens", "", expr.Neither, "Mean_OSL rounded to multiples of --round-osl",
-			func(r *Run) float64 { return r.OSL }),
-		text("Backend", "inference engine", func(r *Run) string { return r.Backend }),
+			func(r *Record) float64 { return r.OSL }),
+		text("Backend", "inference engine", func(r *Record) string { return r.Backend }),
 		number("Duration", "s", "%.1f", expr.Neither, "duration of the benchmark",
-			func(r *Run) float64 { return r.Duration }),
+			func(r *Record) float64 { return r.Duration }),
 		number("Completed", "", "", expr.Neither, "requests.total of the report less Failures and Incomplete",
-			(*Run).Answered),
+			(*Record).Answered),
 		number("Request_Throughput", "req/s", "%.2f", expr.Higher, "requests per second",
-			func(r *Run) float64 { return r.RequestRate }),
+			func(r *Record) float64 { return r.RequestRate }),
 		number("Output_Token_Throughput", "tok/s", "%.2f", expr.Higher, "output tokens per second",
-			func(r *Run) float64 { return r.OutputRate }),
+			func(r *Record) float64 { return r.OutputRate }),
 		number("Total_Token_Throughput", "tok/s", "%.2f", expr.Higher, "input and output tokens per second",
-			func(r *Run) float64 { return r.TotalRate }),
+			func(r *Record) float64 { return r.TotalRate }),
 	)
 	for l := range NTPOT {
 		list = append(list, number("Mean_"+latencyNames[l]+"_ms", "ms", "%.2f", expr.Lower, latencyHelp[l]+", mean",
 			mean(l)))
 	}
 	list = append(list,
-		cells("Is_PD", expr.Bool, "whether prefill and decode run on different engines", func(r *Run) expr.Cell {
+		cells("Is_PD", expr.Bool, "whether prefill and decode run on different engines", func(r *Record) expr.Cell {
 			c := expr.Truth(r.IsPD())
 			c.Empty = len(r.Hosts) == 0
 			return c
 		}),
 		number("Num_GPUs", "", "", expr.Lower, "sum over the engines of TP * DP * PP (v0.2: of accelerator.count)",
-			(*Run).NumGPUs),
+			(*Record).NumGPUs),
 		number("Thpt_per_GPU", "tok/s/GPU", "%.2f", expr.Higher, "Output_Token_Throughput / Num_GPUs",
-			(*Run).ThptPerGPU),
+			(*Record).ThptPerGPU),
 		number("Thpt_per_User", "tok/s/user", "%.2f", expr.Higher, "Output_Token_Throughput / Concurrency",
-			(*Run).ThptPerUser),
+			(*Record).ThptPerUser),
 	)
 	for i := range list {
 		list[i].Original = true
@@ -155,29 +155,30 @@ func originals() []Column {
 // added are the columns that the original does not have.
 func added() []Column {
 	list := []Column{
-		number("Thpt_per_User_TPOT", "tok/s/user", "%.2f", expr.Higher, "1000 / Mean_TPOT_ms", (*Run).ThptPerUserTPOT),
+		number("Thpt_per_User_TPOT", "tok/s/user", "%.2f", expr.Higher, "1000 / Mean_TPOT_ms",
+			(*Record).ThptPerUserTPOT),
 		number("Input_Token_Throughput", "tok/s", "%.2f", expr.Higher, "input tokens per second",
-			func(r *Run) float64 { return r.InputRate }),
-		number("Failures", "", "", expr.Lower, "requests that failed", func(r *Run) float64 { return r.Failed }),
+			func(r *Record) float64 { return r.InputRate }),
+		number("Failures", "", "", expr.Lower, "requests that failed", func(r *Record) float64 { return r.Failed }),
 		number("Incomplete", "", "", expr.Lower, "requests that were not finished",
-			func(r *Run) float64 { return r.Unended }),
-		text("Off_Front", "why the run is kept off the Pareto front: --max-failed, --allow-implausible", (*Run).whyOff),
+			func(r *Record) float64 { return r.Unended }),
+		text("Off_Front", "why the run is kept off the Pareto front: --max-failed, --allow-implausible", (*Record).whyOff),
 		number("Mean_ISL", "tokens", "%.1f", expr.Neither, "input length of a request, mean",
-			func(r *Run) float64 { return r.InputLength }),
+			func(r *Record) float64 { return r.InputLength }),
 		number("Mean_OSL", "tokens", "%.1f", expr.Neither, "output length of a request, mean",
-			func(r *Run) float64 { return r.OutputLength }),
+			func(r *Record) float64 { return r.OutputLength }),
 		number("Max_QPS", "req/s", "%.2f", expr.Neither, "requests per second that the load generator offered",
-			func(r *Run) float64 { return r.Rate }),
-		text("Workload_Generator", "load generator", func(r *Run) string { return r.Harness }),
-		text("Start", "begin of the benchmark, UTC", func(r *Run) string {
+			func(r *Record) float64 { return r.Rate }),
+		text("Workload_Generator", "load generator", func(r *Record) string { return r.Harness }),
+		text("Start", "begin of the benchmark, UTC", func(r *Record) string {
 			if r.Start.IsZero() {
 				return ""
 			}
 			return r.Start.UTC().Format(time.RFC3339)
 		}),
-		text("Run", "folder that the report lies in", func(r *Run) string { return r.Folder }),
-		text("File", "path of the report", func(r *Run) string { return r.File }),
-		text("Schema", "version of the report", func(r *Run) string { return r.Schema }),
+		text("Run", "folder that the report lies in", func(r *Record) string { return r.Folder }),
+		text("File", "path of the report", func(r *Record) string { return r.File }),
+		text("Schema", "version of the report", func(r *Record) string { return r.Schema }),
 	}
 	for l := range Latencies {
 		for s := range Statistics {
@@ -190,50 +191,51 @@ func added() []Column {
 				better = expr.Neither
 			}
 			list = append(list, number(name, "ms", "%.2f", better, latencyHelp[l]+", "+statisticNames[s],
-				func(r *Run) float64 { return r.Stat(l, s) }))
+				func(r *Record) float64 { return r.Stat(l, s) }))
 		}
 	}
 	list = append(list, ofNotebook()...)
 	return append(list,
 		number("Transfer_Latency_ms", "ms", "%.3f", expr.Lower,
-			"results of perigee: geometric mean over the patterns of the phase of the median of last end - first start; of block transfers, their mean latency", func(r *Run) float64 { return r.TransferMS }),
+			"results of perigee: geometric mean over the patterns of the phase of the median of last end - first start; of block transfers, their mean latency", func(r *Record) float64 { return r.TransferMS }),
 		number("Transfer_GBps", "GB/s", "%.3f", expr.Higher,
-			"results of perigee: geometric mean over the patterns of the phase of the median of the initiators' mean bandwidth; of block transfers, their bandwidth", func(r *Run) float64 { return r.TransferBytes / 1e9 }),
+			"results of perigee: geometric mean over the patterns of the phase of the median of the initiators' mean bandwidth; of block transfers, their bandwidth", func(r *Record) float64 { return r.TransferBytes / 1e9 }),
 	)
 }
 
 // ofNotebook are the columns that today's notebook of llm-d has beside those above.
 func ofNotebook() []Column {
-	plain := func(name, unit, help string, of func(*Run) float64) Column {
+	plain := func(name, unit, help string, of func(*Record) float64) Column {
 		return number(name, unit, "", expr.Neither, help, of)
 	}
 	const weight = "weight in the first profile of the inference scheduler; 0 if it is not used"
 	const parameter = "of the prefix cache scorer: "
 	return []Column{
-		text("Directory_Base", "Directory", func(r *Run) string { return r.Directory }),
-		text("Platform", "Backend", func(r *Run) string { return r.Backend }),
-		plain("Max_Concurrency", "", "Concurrency", func(r *Run) float64 { return r.Concurrency }),
-		plain("Total_Requests", "", "requests.total of the report", func(r *Run) float64 { return r.Requests }),
+		text("Directory_Base", "Directory", func(r *Record) string { return r.Directory }),
+		text("Platform", "Backend", func(r *Record) string { return r.Backend }),
+		plain("Max_Concurrency", "", "Concurrency", func(r *Record) float64 { return r.Concurrency }),
+		plain("Total_Requests", "", "requests.total of the report", func(r *Record) float64 { return r.Requests }),
 		plain("Target_OSL", "tokens", "output length that was asked for",
-			func(r *Run) float64 { return r.Workload.TargetOSL }),
+			func(r *Record) float64 { return r.Workload.TargetOSL }),
 		plain("System_Prompt_Length", "tokens", "length of the prefix that prompts share",
-			func(r *Run) float64 { return r.Workload.SystemPrompt }),
+			func(r *Record) float64 { return r.Workload.SystemPrompt }),
 		plain("Question_Length", "tokens", "length of a prompt behind the shared prefix",
-			func(r *Run) float64 { return r.Workload.Question }),
-		plain("Groups", "", "groups of prompts that share prefixes", func(r *Run) float64 { return r.Workload.Groups }),
+			func(r *Record) float64 { return r.Workload.Question }),
+		plain("Groups", "", "groups of prompts that share prefixes",
+			func(r *Record) float64 { return r.Workload.Groups }),
 		plain("Prompts_Per_Group", "", "prompts of a group; of GuideLLM its prefix_count",
-			func(r *Run) float64 { return r.Workload.PromptsPerGroup }),
-		plain("KV_Cache_Scorer_Weight", "", weight, func(r *Run) float64 { return r.Scorers.KVCache }),
-		plain("Queue_Scorer_Weight", "", weight, func(r *Run) float64 { return r.Scorers.Queue }),
-		plain("Prefix_Cache_Scorer_Weight", "", weight, func(r *Run) float64 { return r.Scorers.Prefix }),
+			func(r *Record) float64 { return r.Workload.PromptsPerGroup }),
+		plain("KV_Cache_Scorer_Weight", "", weight, func(r *Record) float64 { return r.Scorers.KVCache }),
+		plain("Queue_Scorer_Weight", "", weight, func(r *Record) float64 { return r.Scorers.Queue }),
+		plain("Prefix_Cache_Scorer_Weight", "", weight, func(r *Record) float64 { return r.Scorers.Prefix }),
 		plain("Prefix_Cache_Scorer_Block_Size", "", parameter+"blockSize, 16 unless given",
-			func(r *Run) float64 { return r.Scorers.BlockSize }),
+			func(r *Record) float64 { return r.Scorers.BlockSize }),
 		plain("Prefix_Cache_Scorer_LRU_Capacity_Per_Server", "", parameter+"lruCapacityPerServer, 31250 unless given",
-			func(r *Run) float64 { return r.Scorers.LRUCapacity }),
+			func(r *Record) float64 { return r.Scorers.LRUCapacity }),
 		plain("Prefix_Cache_Scorer_Max_Blocks_To_Match", "", parameter+"maxPrefixBlocksToMatch, 256 unless given",
-			func(r *Run) float64 { return r.Scorers.MaxBlocks }),
+			func(r *Record) float64 { return r.Scorers.MaxBlocks }),
 		text("Prefix_Cache_Scorer_Mode", parameter+"mode, default unless given",
-			func(r *Run) string { return r.Scorers.Mode }),
+			func(r *Record) string { return r.Scorers.Mode }),
 	}
 }
 
@@ -303,10 +305,10 @@ func FindNumber(name string) (*Column, error) {
 }
 
 // where is the language of conditions on runs.
-var where = expr.Language[*Run]{
+var where = expr.Language[*Record]{
 	What: "condition", Hint: "for example: TP >= 4 && Is_PD; perigee sweep columns lists the columns",
 	Operand: "a column, a number or text", Example: "TP >= 4",
-	Find: func(name string, _ bool) (*expr.Column[*Run], error) {
+	Find: func(name string, _ bool) (*expr.Column[*Record], error) {
 		c, err := Find(name)
 		if err != nil {
 			return nil, err
@@ -316,7 +318,7 @@ var where = expr.Language[*Run]{
 }
 
 // Where reads a condition on runs. Its errors are of the kind Usage.
-func Where(text string) (*expr.Condition[*Run], error) { return where.Parse(text) }
+func Where(text string) (*expr.Condition[*Record], error) { return where.Parse(text) }
 
 // Short is a cell for people: a number that is not whole, such as a measured concurrency, has at most four digits.
 func Short(c expr.Cell) expr.Cell {

@@ -191,7 +191,7 @@ func (r *reader) figure(v *conf.Value, key string) *conf.Value {
 }
 
 // counts reads the numbers of requests.
-func (r *reader) counts(to *Run, requests *conf.Value) {
+func (r *reader) counts(to *Record, requests *conf.Value) {
 	to.Requests = r.number(r.get(requests, "total"))
 	to.Failed = r.number(r.get(requests, "failures"))
 	to.Unended = r.number(r.get(requests, "incomplete"))
@@ -231,7 +231,7 @@ var latencyKeys = [Latencies]struct {
 	NTPOT: {"normalized_time_per_output_token", perToken},
 }
 
-func (r *reader) latencies(to *Run, v *conf.Value) {
+func (r *reader) latencies(to *Record, v *conf.Value) {
 	for l, k := range latencyKeys {
 		if figures := r.get(v, k.key); figures != nil {
 			to.Latency[latencyNames[l]] = r.stats(figures, k.units)

@@ -24,7 +24,7 @@ type Key []Part
 type Scenario struct {
 	Key
 	Index int // stable: scenarios are sorted
-	Runs  []*Run
+	Runs  []*Record
 }
 
 // ScenarioColumns are those by which runs fall into scenarios unless others are asked for.
@@ -40,7 +40,7 @@ func mustAll(names ...string) []*Column {
 }
 
 // Key returns the scenario that a run belongs to, by these columns or else by ScenarioColumns.
-func (r *Run) Key(by ...*Column) Key {
+func (r *Record) Key(by ...*Column) Key {
 	if len(by) == 0 {
 		by = ScenarioColumns()
 	}
@@ -97,7 +97,7 @@ func (k Key) String() string {
 
 // Scenarios groups runs by columns, or else by ScenarioColumns, sorted by them. Results of perigee
 // are left out: they answered no requests.
-func Scenarios(all []*Run, by ...*Column) []Scenario {
+func Scenarios(all []*Record, by ...*Column) []Scenario {
 	groups := map[string]int{}
 	var list []Scenario
 	for _, r := range all {
@@ -124,7 +124,7 @@ const likeLengths = 1.1
 
 // SameWork reports whether two runs served the same model the same work: as many tokens, but for what answers of
 // different lengths make of their means.
-func (r *Run) SameWork(o *Run) bool {
+func (r *Record) SameWork(o *Record) bool {
 	near := func(a, b float64) bool {
 		return math.IsNaN(a) && math.IsNaN(b) || max(a, b) <= likeLengths*min(a, b)
 	}
@@ -138,7 +138,7 @@ type Configuration struct {
 	Name      string
 	PD        bool
 	Directory string // "" unless directories are kept apart and there are several
-	Runs      []*Run
+	Runs      []*Record
 }
 
 // Title names the configuration; with its directory if that is kept apart.
@@ -151,7 +151,7 @@ func (c Configuration) Title() string {
 }
 
 // Setup names the configuration of a run: its engines, and what it has in some columns.
-func (r *Run) Setup(split ...*Column) string {
+func (r *Record) Setup(split ...*Column) string {
 	name := cmp.Or(r.Name(), "unknown engines")
 	if len(split) == 0 {
 		return name
@@ -161,7 +161,7 @@ func (r *Run) Setup(split ...*Column) string {
 
 // Configurations groups runs: those with prefill and decode apart first, then by
 // name. byDirectory keeps equal configurations in different directories apart, and split those that differ in columns.
-func Configurations(all []*Run, byDirectory bool, split ...*Column) []Configuration {
+func Configurations(all []*Record, byDirectory bool, split ...*Column) []Configuration {
 	byDirectory = byDirectory && len(Directories(all)) > 1
 	type key struct{ name, directory string }
 	groups := map[key]*Configuration{}
@@ -187,7 +187,7 @@ func Configurations(all []*Run, byDirectory bool, split ...*Column) []Configurat
 }
 
 // Directories are the different directories of runs, sorted.
-func Directories(all []*Run) []string {
+func Directories(all []*Record) []string {
 	list := make([]string, len(all))
 	for i, r := range all {
 		list[i] = r.Directory
@@ -221,7 +221,7 @@ func ShortNames(paths []string) map[string]string {
 }
 
 // compareLoad orders the runs of a configuration.
-func compareLoad(a, b *Run) int {
+func compareLoad(a, b *Record) int {
 	return cmp.Or(
 		Compare(expr.Num(a.Concurrency), expr.Num(b.Concurrency)), Compare(expr.Num(a.Rate), expr.Num(b.Rate)),
 		Natural(a.Directory, b.Directory), Natural(a.File, b.File), strings.Compare(a.Label, b.Label))
@@ -229,9 +229,9 @@ func compareLoad(a, b *Run) int {
 
 // Sort puts runs in the order of tables: by scenario, as Scenarios has them, configuration, load and
 // file, whatever order they were found in. Results of perigee come last.
-func Sort(all []*Run, by ...*Column) {
+func Sort(all []*Record, by ...*Column) {
 	type entry struct {
-		run  *Run
+		run  *Record
 		key  Key
 		pd   bool
 		name string

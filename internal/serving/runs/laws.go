@@ -17,7 +17,7 @@ type Doubts struct {
 }
 
 // Mark notes in OffFront why runs are kept off a Pareto front. Results of perigee are on none.
-func (d Doubts) Mark(all []*Run) {
+func (d Doubts) Mark(all []*Record) {
 	for _, r := range all {
 		if r.Transfer {
 			continue
@@ -47,7 +47,7 @@ func (d Doubts) Mark(all []*Run) {
 var countsAnswered = []string{"aiperf"}
 
 // Answered is how many requests were answered: requests.total without those that failed or were not finished.
-func (r *Run) Answered() float64 {
+func (r *Record) Answered() float64 {
 	if !math.IsNaN(r.Completed) {
 		return r.Completed
 	}
@@ -58,7 +58,7 @@ func (r *Run) Answered() float64 {
 }
 
 // sent is how many requests there were.
-func (r *Run) sent() float64 {
+func (r *Record) sent() float64 {
 	if slices.Contains(countsAnswered, r.Harness) {
 		return r.Requests + known0(r.Failed)
 	}
@@ -77,7 +77,7 @@ func known0(x float64) float64 {
 // gives that of sending, GuideLLM may leave out a warm-up, and 0.2 has that of the whole harness, but of InferenceMAX.
 // TPOT is the time per token after the first only with vLLM's benchmark and InferenceMAX; others count the first one,
 // or chunks.
-func (r *Run) held() serving.Run {
+func (r *Record) held() serving.Run {
 	f := r.Run
 	if r.ofClient() {
 		return f
@@ -100,7 +100,7 @@ func (r *Run) held() serving.Run {
 }
 
 // whyOff is the first reason for which a run is kept off a Pareto front, and how many more there are.
-func (r *Run) whyOff() string {
+func (r *Record) whyOff() string {
 	switch n := len(r.OffFront); n {
 	case 0, 1:
 		return strings.Join(r.OffFront, "")

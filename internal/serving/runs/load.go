@@ -37,7 +37,7 @@ type Skipped struct {
 
 // Loaded is the outcome of Load.
 type Loaded struct {
-	Runs     []*Run    // in the order of Sort
+	Runs     []*Record // in the order of Sort
 	Skipped  []Skipped // by path
 	Sessions []string  // reports of sessions, of which no run is made
 	Links    int       // symbolic links to reports and folders that were not followed
@@ -55,7 +55,7 @@ func Load(paths []string, o LoadOptions) (*Loaded, error) {
 		}
 	}
 	files := f.sorted()
-	read := make([][]*Run, len(files))
+	read := make([][]*Record, len(files))
 	errs := make([]error, len(files))
 	parallel(len(files), o.Progress, func(i int) { read[i], errs[i] = one(files[i], o) })
 
@@ -98,7 +98,7 @@ func parallel(n int, progress func(done, all int), do func(i int)) {
 }
 
 // one reads a file.
-func one(file found, o LoadOptions) ([]*Run, error) {
+func one(file found, o LoadOptions) ([]*Record, error) {
 	list, err := open(file)
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func one(file found, o LoadOptions) ([]*Run, error) {
 	return list, nil
 }
 
-func open(f found) (list []*Run, err error) {
+func open(f found) (list []*Record, err error) {
 	// A defect in a parser costs one file, not the import.
 	defer func() {
 		if trouble := recover(); trouble != nil {
@@ -146,5 +146,5 @@ func open(f found) (list []*Run, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return []*Run{r}, nil
+	return []*Record{r}, nil
 }

@@ -47,7 +47,7 @@ func standalone(t testing.TB, host string) string {
 	return text[:from] + host + text[to:]
 }
 
-func read(t *testing.T, text string) *Run {
+func read(t *testing.T, text string) *Record {
 	t.Helper()
 	r, err := ReadReport("r.yaml", []byte(text))
 	if err != nil {
@@ -57,7 +57,7 @@ func read(t *testing.T, text string) *Run {
 }
 
 // cells are a run's values of some columns.
-func cellsOf(t *testing.T, r *Run, names ...string) map[string]any {
+func cellsOf(t *testing.T, r *Record, names ...string) map[string]any {
 	t.Helper()
 	got := map[string]any{}
 	for _, name := range names {
@@ -194,7 +194,7 @@ func TestV02(t *testing.T) {
 	if err != nil || len(in.Skipped) > 0 || len(in.Runs) != 3 {
 		t.Fatalf("%v, %+v, %d runs", err, in.Skipped, len(in.Runs))
 	}
-	byName := map[string]*Run{}
+	byName := map[string]*Record{}
 	for _, r := range in.Runs {
 		byName[r.Folder] = r
 	}

@@ -47,7 +47,7 @@ type figures struct{ latencies, bandwidths []float64 }
 // resultRuns makes a run of each phase of a result of perigee in which patterns were measured, and of each
 // measurement of block transfers. Patterns differ in size, so the figures of a phase are the geometric means over the
 // patterns of their medians: each pattern counts alike, and a mean over all runs would be that of the largest.
-func resultRuns(file found) ([]*Run, error) {
+func resultRuns(file found) ([]*Record, error) {
 	phases := map[string]map[int]*figures{}
 	doc, err := result.Scan(file.path, func(_ *result.Document, m *result.Measurement) error {
 		if phases[m.Phase] == nil {
@@ -67,7 +67,7 @@ func resultRuns(file found) ([]*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []*Run
+	var list []*Record
 	for _, phase := range slices.Sorted(maps.Keys(phases)) {
 		r := transferRun(doc, phase)
 		var latencies, bandwidths []float64
@@ -93,7 +93,7 @@ func resultRuns(file found) ([]*Run, error) {
 }
 
 // transferRun makes a run of all measurements of a document.
-func transferRun(doc *result.Document, part string) *Run {
+func transferRun(doc *result.Document, part string) *Record {
 	r := New("")
 	r.Transfer, r.Schema, r.Harness = true, doc.Schema, "perigee"
 	r.Label = strings.TrimSpace(doc.Scenario.Name + " " + part)

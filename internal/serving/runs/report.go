@@ -10,13 +10,13 @@ import (
 )
 
 // versions are the schema versions that can be read.
-var versions = map[string]func(*Run, *conf.Value) error{
+var versions = map[string]func(*Record, *conf.Value) error{
 	"0.1": readV01, "0.2": readV02, "0.2.1": readV02,
 }
 
 // ReadReport reads the text of a benchmark report. name gives the format by
 // its ending and stands for the text in errors, which are of the kind Input.
-func ReadReport(name string, text []byte) (*Run, error) {
+func ReadReport(name string, text []byte) (*Record, error) {
 	doc, err := conf.Parse(name, text)
 	if err != nil {
 		return nil, withLine(name, err)

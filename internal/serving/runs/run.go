@@ -93,9 +93,9 @@ const (
 
 var latencyNames = [Latencies]string{"TTFT", "TPOT", "ITL", "E2EL", "NTPOT"}
 
-// Run is one benchmark run. Numbers are NaN where unknown. Of a report of llm-d, Requests is its requests.total, and
-// Completed is not known: see [Run.Answered].
-type Run struct {
+// Record is one benchmark run. Numbers are NaN where unknown. Of a report of llm-d, Requests is its requests.total, and
+// Completed is not known: see [Record.Answered].
+type Record struct {
 	serving.Run
 
 	File      string // as it was found, for messages
@@ -135,9 +135,9 @@ type Run struct {
 }
 
 // New returns a run of which nothing is known.
-func New(file string) *Run {
+func New(file string) *Record {
 	nan := math.NaN()
-	r := &Run{
+	r := &Record{
 		Run: serving.Unknown(), File: file, Rate: nan, Unended: nan, InputLength: nan, OutputLength: nan,
 		ISL: nan, OSL: nan, perGPU: nan, TransferMS: nan, TransferBytes: nan, Workload: unknownWorkload(),
 		Scorers: unknownScorers(),
@@ -147,10 +147,10 @@ func New(file string) *Run {
 }
 
 // ofClient reports whether a client has written the run, whose folder is its configuration.
-func (r *Run) ofClient() bool { return r.Schema == clientLog || r.Schema == clientResult }
+func (r *Record) ofClient() bool { return r.Schema == clientLog || r.Schema == clientResult }
 
 // Stat is a statistic of a latency in ms, or ms per token; NaN where it is not known.
-func (r *Run) Stat(l Latency, s Statistic) float64 {
+func (r *Record) Stat(l Latency, s Statistic) float64 {
 	latency, known := r.Latency[latencyNames[l]]
 	percent, isPercentile := percents[s]
 	value, hasPercentile := latency.Percentiles[percent]
@@ -164,7 +164,7 @@ func (r *Run) Stat(l Latency, s Statistic) float64 {
 }
 
 // Set sets one.
-func (r *Run) Set(l Latency, s Statistic, value float64) {
+func (r *Record) Set(l Latency, s Statistic, value float64) {
 	latency, known := r.Latency[latencyNames[l]]
 	if !known {
 		latency = serving.NoLatency()
@@ -190,7 +190,7 @@ func place(l *serving.Latency, s Statistic) *float64 {
 const MostKinds = 64
 
 // Add adds instances of the engine. It reports whether there is room for a kind more.
-func (r *Run) Add(h Host) bool {
+func (r *Record) Add(h Host) bool {
 	if i := slices.IndexFunc(r.Hosts, h.alike); i >= 0 {
 		r.Hosts[i].Count = r.Hosts[i].count() + h.count()
 		return true
@@ -200,7 +200,7 @@ func (r *Run) Add(h Host) bool {
 }
 
 // Engines is how many there are.
-func (r *Run) Engines() (n int) {
+func (r *Record) Engines() (n int) {
 	for _, h := range r.Hosts {
 		n += h.count()
 	}
@@ -208,7 +208,7 @@ func (r *Run) Engines() (n int) {
 }
 
 // of returns the hosts of a role.
-func (r *Run) of(role Role) []Host {
+func (r *Record) of(role Role) []Host {
 	var list []Host
 	for _, h := range r.Hosts {
 		if h.Role == role {
@@ -219,13 +219,13 @@ func (r *Run) of(role Role) []Host {
 }
 
 // IsPD reports whether any engine only does prefill or decode.
-func (r *Run) IsPD() bool {
+func (r *Record) IsPD() bool {
 	return slices.ContainsFunc(r.Hosts, func(h Host) bool { return h.Role != Replica })
 }
 
 // GPU is the model of the accelerators. Different ones are joined by " + ", so
 // that no run counts as one of the first host's kind alone.
-func (r *Run) GPU() string {
+func (r *Record) GPU() string {
 	names := make([]string, len(r.Hosts))
 	for i, h := range r.Hosts {
 		names[i] = h.GPU
@@ -243,7 +243,7 @@ func Join(names []string) string {
 
 // NumGPUs is the sum over the hosts, NaN if one of them is unknown or there is
 // none.
-func (r *Run) NumGPUs() float64 {
+func (r *Record) NumGPUs() float64 {
 	if len(r.Hosts) == 0 {
 		return math.NaN()
 	}
@@ -261,7 +261,7 @@ func (r *Run) NumGPUs() float64 {
 // parallelism 4, "4P TP1, 1D TP4" for four prefill engines and a decode engine.
 // Engines of a role that differ are joined by " + ". Parallelism other than TP
 // is named where it is not 1. The name is "" for a run without hosts.
-func (r *Run) Name() string {
+func (r *Record) Name() string {
 	if r.Transfer || r.ofClient() {
 		return r.Label
 	}
@@ -332,7 +332,7 @@ func leadingDigits(s string) string {
 }
 
 // ThptPerGPU is output tokens per second and GPU.
-func (r *Run) ThptPerGPU() float64 {
+func (r *Record) ThptPerGPU() float64 {
 	if !math.IsNaN(r.perGPU) {
 		return r.perGPU
 	}
@@ -341,7 +341,7 @@ func (r *Run) ThptPerGPU() float64 {
 
 // ThptPerUser is output tokens per second and concurrent request. It is unknown
 // where the concurrency is, or is infinite.
-func (r *Run) ThptPerUser() float64 {
+func (r *Record) ThptPerUser() float64 {
 	if math.IsInf(r.Concurrency, 0) {
 		return math.NaN()
 	}
@@ -350,7 +350,7 @@ func (r *Run) ThptPerUser() float64 {
 
 // ThptPerUserTPOT is how many tokens per second one user sees once the first has
 // come: 1000 / mean TPOT in ms.
-func (r *Run) ThptPerUserTPOT() float64 { return ratio(1000, r.Stat(TPOT, Mean)) }
+func (r *Record) ThptPerUserTPOT() float64 { return ratio(1000, r.Stat(TPOT, Mean)) }
 
 // ratio is a / b, NaN where b is not above 0.
 func ratio(a, b float64) float64 {

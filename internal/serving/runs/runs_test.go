@@ -47,7 +47,7 @@ func TestNameDoesNotDependOnOrder(t *testing.T) {
 // Sorting and grouping give the same whatever order runs come in, and lose none.
 func TestGroupsDoNotDependOnOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		all := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) *Run {
+		all := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) *Record {
 			r := New(rapid.StringMatching(`f[0-9]{6}`).Draw(t, "file"))
 			r.Model = rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "model")
 			r.ISL = rapid.SampledFrom([]float64{100, 1000, math.NaN()}).Draw(t, "isl")
@@ -56,8 +56,8 @@ func TestGroupsDoNotDependOnOrder(t *testing.T) {
 			r.Hosts = []Host{host(Role(rapid.IntRange(0, 2).Draw(t, "role")), float64(rapid.IntRange(1, 2).Draw(t, "tp")))}
 			return r
 		}), 0, 30).Draw(t, "runs")
-		slices.SortFunc(all, func(a, b *Run) int { return Natural(a.File, b.File) })
-		all = slices.CompactFunc(all, func(a, b *Run) bool { return a.File == b.File })
+		slices.SortFunc(all, func(a, b *Record) int { return Natural(a.File, b.File) })
+		all = slices.CompactFunc(all, func(a, b *Record) bool { return a.File == b.File })
 		groups := func() (list [][]string) {
 			Sort(all)
 			for _, sc := range Scenarios(all) {

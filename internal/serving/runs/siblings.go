@@ -26,7 +26,7 @@ func stem(file string) string {
 }
 
 // newest leaves of one folder and stem only the reports of the newest schema, and notes that on them.
-func newest(all []*Run) []*Run {
+func newest(all []*Record) []*Record {
 	best := map[string]string{}
 	for _, r := range all {
 		if !r.Transfer {
@@ -34,7 +34,7 @@ func newest(all []*Run) []*Run {
 		}
 	}
 	older := map[string]string{}
-	all = slices.DeleteFunc(all, func(r *Run) bool {
+	all = slices.DeleteFunc(all, func(r *Record) bool {
 		left := !r.Transfer && r.Schema < best[stem(r.File)]
 		if left {
 			older[stem(r.File)] = r.Schema
@@ -55,11 +55,11 @@ func newest(all []*Run) []*Run {
 }
 
 // failed reports whether no request of a run was answered. The generator nop sends none.
-func (r *Run) failed() bool { return !r.Transfer && r.Harness != "nop" && r.Answered() <= 0 }
+func (r *Record) failed() bool { return !r.Transfer && r.Harness != "nop" && r.Answered() <= 0 }
 
 // unmeasured takes away the lengths and latencies of a run whose requests all failed: what generators write there,
 // mostly 0, is not measured.
-func (r *Run) unmeasured() {
+func (r *Record) unmeasured() {
 	r.OutputLength = math.NaN()
 	if r.InputLength == 0 {
 		r.InputLength = math.NaN()
@@ -69,9 +69,9 @@ func (r *Run) unmeasured() {
 
 // adopt puts runs whose requests all failed, which have no lengths, into the scenario of the other runs of their
 // workload: those with the same model, GPU and load. Where these are of several scenarios, the folder decides.
-func adopt(all []*Run) {
-	kin := func(r *Run) string { return fmt.Sprintf("%q %q %v", r.Model, r.GPU(), r.Workload) }
-	healthy := map[string][]*Run{}
+func adopt(all []*Record) {
+	kin := func(r *Record) string { return fmt.Sprintf("%q %q %v", r.Model, r.GPU(), r.Workload) }
+	healthy := map[string][]*Record{}
 	for _, r := range all {
 		if !r.failed() && !r.Transfer {
 			healthy[kin(r)] = append(healthy[kin(r)], r)
@@ -91,15 +91,15 @@ func adopt(all []*Run) {
 }
 
 // sibling returns a run of the only scenario that fits, nil if there is none.
-func (r *Run) sibling(kin []*Run) *Run {
-	kin = slices.DeleteFunc(slices.Clone(kin), func(o *Run) bool { return !math.IsNaN(r.ISL) && o.ISL != r.ISL })
-	one := func(list []*Run) bool {
-		return len(list) > 0 && !slices.ContainsFunc(list, func(o *Run) bool {
+func (r *Record) sibling(kin []*Record) *Record {
+	kin = slices.DeleteFunc(slices.Clone(kin), func(o *Record) bool { return !math.IsNaN(r.ISL) && o.ISL != r.ISL })
+	one := func(list []*Record) bool {
+		return len(list) > 0 && !slices.ContainsFunc(list, func(o *Record) bool {
 			return compareKeys(o.Key(), list[0].Key()) != 0
 		})
 	}
 	if !one(kin) {
-		kin = slices.DeleteFunc(kin, func(o *Run) bool { return o.Directory != r.Directory })
+		kin = slices.DeleteFunc(kin, func(o *Record) bool { return o.Directory != r.Directory })
 	}
 	if !one(kin) {
 		return nil

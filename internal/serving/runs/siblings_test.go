@@ -111,7 +111,7 @@ func TestAllRequestsFailed(t *testing.T) {
 
 // Where several scenarios fit, the folder decides; where it does not, the lengths stay unknown.
 func TestAdoption(t *testing.T) {
-	run := func(dir string, isl, failures float64) *Run {
+	run := func(dir string, isl, failures float64) *Record {
 		r := New(dir)
 		r.Model, r.Directory, r.ISL, r.OSL, r.Requests, r.Failed = "m", dir, isl, 100, 10, failures
 		if failures > 0 {
@@ -119,7 +119,7 @@ func TestAdoption(t *testing.T) {
 		}
 		return r
 	}
-	all := []*Run{run("a", 1000, 0), run("a", 1000, 0), run("b", 1000, 0), run("b", 2000, 0),
+	all := []*Record{run("a", 1000, 0), run("a", 1000, 0), run("b", 1000, 0), run("b", 2000, 0),
 		run("a", math.NaN(), 10), run("b", math.NaN(), 10), run("b", 2000, 10), run("b", 3000, 10)}
 	adopt(all)
 	for i, want := range map[int][2]float64{4: {1000, 100}, 5: {math.NaN(), math.NaN()}, 6: {2000, 100}, 7: {3000, math.NaN()}} {

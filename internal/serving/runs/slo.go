@@ -50,14 +50,14 @@ func ParseSLO(text string) (SLO, error) {
 var tails = []Statistic{P90, P95, P99, P50, Mean}
 
 // Settle finds the columns of SLOs on latencies without a statistic, and says which they are.
-func Settle(slos []SLO, all []*Run) (notes []string) {
+func Settle(slos []SLO, all []*Record) (notes []string) {
 	for i := range slos {
 		o := &slos[i]
 		if o.asked == "" {
 			continue
 		}
 		for _, s := range tails {
-			lacks := func(r *Run) bool {
+			lacks := func(r *Record) bool {
 				_, known := r.Latency[latencyNames[o.quantity]]
 				return known && math.IsNaN(r.Stat(o.quantity, s))
 			}
@@ -92,11 +92,11 @@ func (s SLO) String() string {
 
 // Keeps reports whether a run is within the bound. A run that does not have the
 // number is not.
-func (s SLO) Keeps(r *Run) bool {
+func (s SLO) Keeps(r *Record) bool {
 	return s.Holds(s.Column.Of(r).Value())
 }
 
 // Meets reports whether a run is within all bounds.
-func Meets(r *Run, all []SLO) bool {
+func Meets(r *Record, all []SLO) bool {
 	return !slices.ContainsFunc(all, func(s SLO) bool { return !s.Keeps(r) })
 }

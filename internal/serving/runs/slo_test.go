@@ -31,7 +31,7 @@ func TestParseAndKeep(t *testing.T) {
 // A latency without a statistic, and a time alone, are bounds on the tail that the runs have.
 func TestSettle(t *testing.T) {
 	llmd, vllm, none := New("llmd"), New("vllm"), New("none")
-	for _, r := range []*Run{llmd, vllm} {
+	for _, r := range []*Record{llmd, vllm} {
 		r.Set(TTFT, P99, 500)
 		r.Set(TTFT, Mean, 200)
 		r.Set(E2EL, Mean, 900)
@@ -41,7 +41,7 @@ func TestSettle(t *testing.T) {
 		"TTFT<=500ms": {"P90_TTFT_ms<=500", "P99_TTFT_ms<=500"}, "ttft_ms < 0.5s": {"P90_TTFT_ms<500", "P99_TTFT_ms<500"},
 		"20s": {"Mean_E2EL_ms<=20000", "Mean_E2EL_ms<=20000"}, "P50_TTFT_ms<=1": {"P50_TTFT_ms<=1", "P50_TTFT_ms<=1"},
 	} {
-		for i, all := range [][]*Run{{llmd, none}, {llmd, vllm}} {
+		for i, all := range [][]*Record{{llmd, none}, {llmd, vllm}} {
 			slos, err := ParseSLOs([]string{text})
 			if err != nil {
 				t.Fatal(err)

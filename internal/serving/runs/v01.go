@@ -16,7 +16,7 @@ var rolesV01 = map[string]Role{"replica": Replica, "prefill": Prefill, "decode":
 
 // readV01 reads a report of the version 0.1. What the schema requires must be
 // there; anything it does not know is ignored, as the schema has it.
-func readV01(to *Run, doc *conf.Value) error {
+func readV01(to *Record, doc *conf.Value) error {
 	var r reader
 	scenario := r.need(doc, "scenario")
 	if r.err == nil && scenario.Get("load").Get("metadata").Get("file_type").Text() == "session_lifecycle" {
@@ -30,7 +30,7 @@ func readV01(to *Run, doc *conf.Value) error {
 	return r.err
 }
 
-func (r *reader) hostsV01(to *Run, scenario *conf.Value) {
+func (r *reader) hostsV01(to *Record, scenario *conf.Value) {
 	host := r.get(scenario, "host")
 	if host == nil {
 		return
@@ -53,7 +53,7 @@ func (r *reader) hostsV01(to *Run, scenario *conf.Value) {
 }
 
 // add adds engines of a kind that stands at v.
-func (r *reader) add(to *Run, h Host, v *conf.Value) {
+func (r *reader) add(to *Record, h Host, v *conf.Value) {
 	if !to.Add(h) {
 		r.fail(v.Errorf("wanted at most %d kinds of engines, got more", MostKinds))
 	}
@@ -73,13 +73,13 @@ func (r *reader) hostV01(kind, accelerator *conf.Value) Host {
 }
 
 // unmixed refuses replicas beside engines for prefill or decode.
-func (r *reader) unmixed(to *Run, h Host, kind *conf.Value) {
+func (r *reader) unmixed(to *Record, h Host, kind *conf.Value) {
 	if len(to.Hosts) > 0 && (h.Role == Replica) != (to.Hosts[0].Role == Replica) {
 		r.fail(kind.Errorf("wanted either replicas or prefill and decode engines, got both"))
 	}
 }
 
-func (r *reader) loadV01(to *Run, load *conf.Value) {
+func (r *reader) loadV01(to *Record, load *conf.Value) {
 	to.Harness = r.oneOf(r.need(load, "name"), harnesses...)
 	to.Concurrency = concurrencyV01(load)
 	to.Workload = workload(load.Get("args"))
@@ -127,7 +127,7 @@ func concurrencyV01(load *conf.Value) float64 {
 	return x
 }
 
-func (r *reader) metricsV01(to *Run, metrics, host, platform *conf.Value) {
+func (r *reader) metricsV01(to *Record, metrics, host, platform *conf.Value) {
 	r.countsV01(host, platform, metrics)
 	span := r.need(metrics, "time")
 	to.Duration = r.number(r.need(span, "duration"))

@@ -12,7 +12,7 @@ import (
 // the kind of a component stands in its metadata or in its standardized section,
 // a role is called replica or aggregate, replicas may be missing, and the rate of
 // requests is request_rate or requests_rate. All of these are read.
-func readV02(to *Run, doc *conf.Value) error {
+func readV02(to *Record, doc *conf.Value) error {
 	var r reader
 	results := r.need(doc, "results")
 	if r.err == nil && results.Has("session_performance") && r.get(results, "request_performance") == nil {
@@ -28,7 +28,7 @@ func readV02(to *Run, doc *conf.Value) error {
 	return r.err
 }
 
-func (r *reader) timeV02(to *Run, span *conf.Value) {
+func (r *reader) timeV02(to *Record, span *conf.Value) {
 	if d := r.get(span, "duration"); d != nil {
 		seconds, err := parseDuration(d)
 		if err != nil {
@@ -65,7 +65,7 @@ var rolesV02 = map[string]Role{
 
 // stackV02 reads the inference engines of a stack. Routers and other components
 // are passed over.
-func (r *reader) stackV02(to *Run, stack []*conf.Value) {
+func (r *reader) stackV02(to *Record, stack []*conf.Value) {
 	var models, tools []string
 	for _, component := range stack {
 		engine := r.get(component, "standardized")
@@ -84,7 +84,7 @@ func (r *reader) stackV02(to *Run, stack []*conf.Value) {
 }
 
 // engineV02 adds a host for every replica of an engine.
-func (r *reader) engineV02(to *Run, engine *conf.Value) {
+func (r *reader) engineV02(to *Record, engine *conf.Value) {
 	var h Host
 	h.Role = rolesV02[r.oneOf(r.need(engine, "role"), "replica", "prefill", "decode", "aggregate")]
 	accelerator := r.need(engine, "accelerator")
@@ -111,7 +111,7 @@ func (r *reader) engineV02(to *Run, engine *conf.Value) {
 // the count, which the schema calls the total. But the program that writes most
 // reports puts in the GPUs of one pod; that shows where the replicas need more
 // than there would be in total.
-func gpusV02(to *Run, h *Host, replicas, count float64) float64 {
+func gpusV02(to *Record, h *Host, replicas, count float64) float64 {
 	one := max(h.TP, 1) * max(h.DP, 1) * max(h.PP, 1)
 	if count == 0 || count >= replicas*one {
 		return count
@@ -120,7 +120,7 @@ func gpusV02(to *Run, h *Host, replicas, count float64) float64 {
 	return replicas * max(count, one)
 }
 
-func (r *reader) loadV02(to *Run, load *conf.Value) {
+func (r *reader) loadV02(to *Record, load *conf.Value) {
 	if load == nil {
 		return
 	}
@@ -139,7 +139,7 @@ func (r *reader) loadV02(to *Run, load *conf.Value) {
 	to.Concurrency = r.number(c)
 }
 
-func (r *reader) aggregateV02(to *Run, aggregate *conf.Value) {
+func (r *reader) aggregateV02(to *Record, aggregate *conf.Value) {
 	requests := r.get(aggregate, "requests")
 	r.counts(to, requests)
 	to.InputLength, _ = r.length(r.get(requests, "input_length"))

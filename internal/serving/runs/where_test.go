@@ -11,7 +11,7 @@ import (
 )
 
 // sample is two replicas that differ, at concurrency 8, without TPOT.
-func sample() *Run {
+func sample() *Record {
 	r := New("f.yaml")
 	r.Model, r.Backend, r.Concurrency, r.OutputRate, r.Requests = "meta/Llama-70B", "vllm", 8, 600, 500
 	r.Hosts = []Host{{GPU: "H100", TP: 4, DP: 1, PP: 1, EP: 1, GPUs: 4}, {GPU: "H100", TP: 8, DP: 1, PP: 1, EP: 1, GPUs: 8}}
@@ -143,7 +143,7 @@ func FuzzWhere(f *testing.F) {
 		if again := mustParse(t, e.String()); again.String() != e.String() {
 			t.Fatalf("%q is written as %q, and that as %q", source, e, again)
 		}
-		for _, r := range []*Run{known, unknown} {
+		for _, r := range []*Record{known, unknown} {
 			if e.Match(r) == mustParse(t, "!("+source+")").Match(r) {
 				t.Fatalf("%q and its opposite are both %v", source, e.Match(r))
 			}
@@ -151,7 +151,7 @@ func FuzzWhere(f *testing.F) {
 	})
 }
 
-func mustParse(t *testing.T, source string) *expr.Condition[*Run] {
+func mustParse(t *testing.T, source string) *expr.Condition[*Record] {
 	t.Helper()
 	e, err := Where(source)
 	if err != nil {

@@ -137,7 +137,7 @@ type Change struct {
 func Compare(old, fresh []Series, alpha float64, declared map[string]Direction) []Change {
 	sides := [2]*side{newSide(old), newSide(fresh)}
 	var changes []Change
-	var rows []stats.Row
+	var rows []stats.Quantity
 	var tested []int // the change of each row
 	kinds := map[string]int{}
 	for _, k := range keys(old, fresh) {
@@ -150,7 +150,8 @@ func Compare(old, fresh []Series, alpha float64, declared map[string]Direction) 
 				kinds[k.Metric] = len(kinds)
 			}
 			values := logs(slices.Concat(sides[0].values(k), sides[1].values(k)))
-			rows, tested = append(rows, stats.Row{Values: values, Kind: kinds[k.Metric]}), append(tested, len(changes))
+			rows = append(rows, stats.Quantity{Values: values, Kind: kinds[k.Metric]})
+			tested = append(tested, len(changes))
 		}
 		changes = append(changes, c)
 	}

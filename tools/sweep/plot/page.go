@@ -86,7 +86,7 @@ type pageData struct {
 
 // WritePage writes the page for some runs, of which the scenarios hold all but the
 // results of perigee.
-func WritePage(w io.Writer, all []*runs.Run, scenarios []runs.Scenario, o PageOptions) error {
+func WritePage(w io.Writer, all []*runs.Record, scenarios []runs.Scenario, o PageOptions) error {
 	d := collect(all, scenarios, o)
 	var text bytes.Buffer
 	err := body.Execute(&text, struct {
@@ -112,13 +112,13 @@ func WritePage(w io.Writer, all []*runs.Run, scenarios []runs.Scenario, o PageOp
 }
 
 // collect turns runs into what the scripts need.
-func collect(all []*runs.Run, scenarios []runs.Scenario, o PageOptions) pageData {
+func collect(all []*runs.Record, scenarios []runs.Scenario, o PageOptions) pageData {
 	d := pageData{X: o.X.Name, Y: o.Y.Name, SLOs: []bound{}, Configurations: []string{}}
 	for _, s := range o.SLOs {
 		d.SLOs = append(d.SLOs, bound{s.Column.Name, s.Op, s.Limit})
 	}
-	kept := slices.DeleteFunc(slices.Clone(all), func(r *runs.Run) bool { return r.Transfer })
-	index := make(map[*runs.Run]int, len(kept))
+	kept := slices.DeleteFunc(slices.Clone(all), func(r *runs.Record) bool { return r.Transfer })
+	index := make(map[*runs.Record]int, len(kept))
 	for i, r := range kept {
 		index[r] = i
 	}
@@ -157,7 +157,7 @@ func (d *pageData) asksFor(c *runs.Column) bool {
 }
 
 // withoutPath shortens the path of a run's sweep in a title.
-func withoutPath(title string, r *runs.Run, short map[string]string) string {
+func withoutPath(title string, r *runs.Record, short map[string]string) string {
 	if r.Directory == "" {
 		return title
 	}
@@ -165,7 +165,7 @@ func withoutPath(title string, r *runs.Run, short map[string]string) string {
 }
 
 // rows fills in what is not in columns.
-func (d *pageData) rows(kept []*runs.Run, split []*runs.Column, short map[string]string) {
+func (d *pageData) rows(kept []*runs.Record, split []*runs.Column, short map[string]string) {
 	number := func(list *[]string, seen map[string]int, name string) int {
 		if _, ok := seen[name]; !ok {
 			seen[name] = len(*list)
@@ -189,7 +189,7 @@ func (d *pageData) rows(kept []*runs.Run, split []*runs.Column, short map[string
 var onlyHere = []string{"Name", "Directory", "Directory_Base", "File", "Run", "Is_PD"}
 
 // columnOf returns a column's cells and whether there are any.
-func columnOf(c *runs.Column, kept []*runs.Run) (column, bool) {
+func columnOf(c *runs.Column, kept []*runs.Record) (column, bool) {
 	if slices.Contains(onlyHere, c.Name) {
 		return column{}, false
 	}
@@ -215,7 +215,7 @@ type transfer struct {
 	MS, GBps                   string
 }
 
-func transfers(all []*runs.Run) []transfer {
+func transfers(all []*runs.Record) []transfer {
 	var list []transfer
 	for _, r := range all {
 		if !r.Transfer {

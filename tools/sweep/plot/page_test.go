@@ -29,7 +29,7 @@ func bounds(t testing.TB, texts ...string) []runs.SLO {
 }
 
 // imported reads reports of the tests' data.
-func imported(t testing.TB, folders ...string) []*runs.Run {
+func imported(t testing.TB, folders ...string) []*runs.Record {
 	t.Helper()
 	for i := range folders {
 		folders[i] = testdata + folders[i]
@@ -42,7 +42,7 @@ func imported(t testing.TB, folders ...string) []*runs.Run {
 }
 
 // write makes a page and returns its path.
-func write(t testing.TB, all []*runs.Run, o PageOptions) string {
+func write(t testing.TB, all []*runs.Record, o PageOptions) string {
 	t.Helper()
 	if o.X == nil {
 		o.X, o.Y = find(t, "Thpt_per_User"), find(t, "Thpt_per_GPU")
@@ -326,7 +326,7 @@ func TestTitlesWithoutPaths(t *testing.T) {
 // JavaScript takes arguments. They are made in the page, of 1000 runs: Go would need a minute for as many.
 func hugeNumbers(t *testing.T, browser *pagetest.Browser) {
 	good := imported(t, "sweepA")[0]
-	var all []*runs.Run
+	var all []*runs.Record
 	for i := range 1000 {
 		r := *good
 		r.OutputRate = float64(1 + i)

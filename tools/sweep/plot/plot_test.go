@@ -40,7 +40,7 @@ func options(t testing.TB) Options {
 
 // swept is a scenario with n runs.
 func swept(n int) runs.Scenario {
-	sc := runs.Scenario{Key: (&runs.Run{Model: "m", ISL: 1000, OSL: 100}).Key()}
+	sc := runs.Scenario{Key: (&runs.Record{Model: "m", ISL: 1000, OSL: 100}).Key()}
 	for i := range n {
 		r := runs.New(fmt.Sprintf("f%05d", i))
 		r.Directory = fmt.Sprint("/d/", i%3)

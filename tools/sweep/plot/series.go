@@ -28,7 +28,7 @@ type Options struct {
 
 // Point is a run in the picture.
 type Point struct {
-	Run   *runs.Run
+	Run   *runs.Record
 	X, Y  float64
 	Label string
 	Meets bool   // all SLOs

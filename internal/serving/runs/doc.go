@@ -1,7 +1,7 @@
 // Package runs is the table of a sweep: one [Record] per benchmark report, the [Column]s that are shown of it, and how
 // runs are grouped into scenarios and configurations.
 //
-// run.go has Record, with its hosts, latencies and throughputs, and column.go the columns, which tables, CSV, conditions
+// run.go has Record, with its hosts, latencies and throughputs, column.go the columns, which tables, CSV, conditions
 // and plots share: a name, a unit, the better direction and a function of a run. group.go has [Scenario], the runs of
 // one model, GPU and request shape, which can be compared, and [Configuration], those of one way of serving, which are
 // a line of a plot. slo.go has bounds on columns that a run must keep, such as P90_TTFT_ms <= 500.

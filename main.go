@@ -142,7 +142,9 @@ func execute(args []string, streams cli.Streams) int {
 	case args[0] == "help": // perigee help run, as other programs have it
 		args = append(slices.Clone(args[1:]), "--help")
 	}
-	args = cli.JoinSort(args)
+	if args[0] != "run" { // whose scenario may have a --sort without a column
+		args = cli.JoinSort(args)
+	}
 	if args[0] == "kvbench" {
 		args = kvbench.JoinBooleans(args)
 	}

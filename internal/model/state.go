@@ -75,7 +75,7 @@ func shortConv(hidden, kernel int64) State {
 // convolved is the state that ZAYA's attention keeps beside keys and values: so many columns of its queries and keys,
 // and the delayed part of a value. No engine serves it yet: that ranks cut the heads, and copy the value, is a guess.
 func convolved(queries, kv, head, columns int64) State {
-	return State{Conv: (queries + kv) * head * columns, ConvCopied: head, CutA: queries}
+	return State{Conv: (queries + kv) * head * columns, ConvCopied: head, CutA: queries, CutB: kv}
 }
 
 func ring(bytes int64) State { return State{Ring: bytes} }

@@ -92,11 +92,11 @@ func orElse(missing string, text func(figures.Num) string) func(figures.Num) str
 	}
 }
 
-func sleepsText(p figures.PatternFigures) string {
-	if p.SleepBeforeNS == 0 && p.SleepAfterNS == 0 {
+func sleepsText(pauses [2]figures.Num) string {
+	if pauses == [2]figures.Num{} {
 		return "–"
 	}
-	return durationText(p.SleepBeforeNS) + " / " + durationText(p.SleepAfterNS)
+	return durationText(pauses[0]) + " / " + durationText(pauses[1])
 }
 
 func verdict(t result.Threshold) string {

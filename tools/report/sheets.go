@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"perigee/internal/figures"
@@ -62,21 +61,52 @@ func blockSheet(list []figures.Block) *sheet.Sheet {
 	return s
 }
 
+// patternSheet has the columns of [figures.PatternColumns], without those that no pattern has.
 func patternSheet(list []figures.PatternFigures) *sheet.Sheet {
-	s := sheet.New("patterns", "sortable patterns", "Pattern", "<Name", "Tokens", "KV bytes", "<Op", "Bytes", "Senders",
-		"Receivers", "Isolated", "Workload", "Slowdown", "Start skew", "BW per sender", "Total BW", "Sleeps")
-	requests := ofRequests(list)
-	for _, p := range list {
-		index := sheet.Cell{Value: p.Index, Text: strconv.Itoa(p.Index)}
-		if requests {
-			index.Text = p.Label()
+	s := sheet.New("patterns", "sortable patterns")
+	for _, c := range figures.PatternColumns {
+		side := sheet.Right
+		if c.Name == "Name" || c.Name == "Op" {
+			side = sheet.Words
 		}
-		s.AddRow(index, p.Name, unlessZero(p.Tokens, p.Tokens), unlessZero(p.KVBytes, sheet.Bytes(p.KVBytes)), p.Op,
-			sheet.Bytes(p.Bytes), p.Senders, p.Receivers, durationCell(p.IsolatedNS), durationCell(p.LatencyNS),
-			ratioCell(p.Slowdown), durationCell(p.StartSkewNS), rateCell(p.MeanBandwidth), rateCell(p.TotalBandwidth),
-			sheet.Cell{Value: float64(p.SleepBeforeNS), Text: sleepsText(p)})
+		s.AddColumn(c.Name, side, "")
+		s.Explain(c.Name, c.Help)
+	}
+	requests := ofRequests(list)
+	for i := range list {
+		var row []any
+		for _, c := range figures.PatternColumns {
+			row = append(row, patternCell(c, &list[i]))
+		}
+		if requests {
+			row[0] = sheet.Cell{Value: row[0], Text: list[i].Label()}
+		}
+		s.AddRow(row...)
 	}
 	return s.Filled() // what no pattern has takes the room of what they have
+}
+
+// patternCell says a figure of a pattern in its unit.
+func patternCell(c figures.PatternColumn, p *figures.PatternFigures) any {
+	switch v := c.Of(p).(type) {
+	case figures.Num:
+		switch c.Unit {
+		case "ns":
+			return durationCell(v)
+		case "B/s":
+			return rateCell(v)
+		}
+		return ratioCell(v)
+	case [2]figures.Num:
+		return sheet.Cell{Value: float64(v[0]), Text: sleepsText(v)}
+	case int64:
+		if c.Unit == "B" {
+			return sheet.Bytes(v)
+		}
+		return v
+	default:
+		return v
+	}
 }
 
 // pairSheet is about pairs of ranks; way names the hosts that their bytes go between.

@@ -25,6 +25,7 @@ const tall = 12
 // pageCell is a cell as a page has it; Value is what the page sorts by, where that is not the text.
 type pageCell struct {
 	Text, Value string
+	Help        string // of a header
 	Number      bool
 }
 
@@ -35,7 +36,7 @@ func (t *Sheet) HTML() (template.HTML, error) {
 	}
 	heads := make([]pageCell, len(t.columns))
 	for i, c := range t.columns {
-		heads[i] = pageCell{Text: c.header, Number: c.align == Right}
+		heads[i] = pageCell{Text: c.header, Number: c.align == Right, Help: strings.ReplaceAll(c.help, "`", "")}
 	}
 	lines := make([][]pageCell, len(t.rows))
 	for r, row := range t.rows {

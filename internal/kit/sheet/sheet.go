@@ -66,6 +66,7 @@ type column struct {
 	header string
 	align  Align
 	format string
+	help   string // what it is: a page shows it over the header
 }
 
 // Cell is a value in words: people see the text, such as "1.18 MB", programs and those who sort the value.
@@ -113,7 +114,16 @@ func (t *Sheet) AddColumn(header string, align Align, format string) {
 	if len(t.rows) > 0 {
 		t.fail("column %q added after %d rows", header, len(t.rows))
 	}
-	t.columns = append(t.columns, column{header, align, cmp.Or(format, "%v")})
+	t.columns = append(t.columns, column{header, align, cmp.Or(format, "%v"), ""})
+}
+
+// Explain says what a column is.
+func (t *Sheet) Explain(header, help string) {
+	for i := range t.columns {
+		if t.columns[i].header == header {
+			t.columns[i].help = help
+		}
+	}
 }
 
 // AddColumns adds columns that stand on the same side and have the same format; see [Sheet.AddColumn].

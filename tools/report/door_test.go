@@ -39,7 +39,7 @@ func put(t *testing.T, name, text string) string {
 func TestAnyPath(t *testing.T) {
 	for what, c := range map[string]struct{ path, first string }{
 		"sweep": {benchmarks(t), "best knee: tp4 at concurrency 2, 175.3 tok/s, mean E2EL 1.14 s; the highest rate is that of tp4 at concurrency 64"},
-		"a log": {"../../internal/serving/benchlog/testdata/sglang.log", "# perigee "},
+		"a log": {"../../internal/serving/benchlog/testdata/sglang.log", "nothing to choose from; 1 of 1 run left out, for one: "},
 		"trace": {put(t, "t.jsonl", requests), "t.jsonl: 2 requests in 1 s, 200 tokens of prompts"},
 		"disagg": {put(t, judge.FiguresName, "perf_case_name,perf_metric,test_name,start_timestamp,end_timestamp,total_time__sec,metric_type\n"+
 			"test_benchmark[a]_con:1,12.5,test_benchmark[a]_con:1,2026-01-01 00:00:00,2026-01-01 00:01:00,60,SERVER_MEDIAN_TTFT\n"), "Test"},

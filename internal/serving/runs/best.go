@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"perigee/internal/kit/cli"
 )
 
 // fewestLevels is how many levels of load a knee takes.
@@ -14,11 +16,22 @@ const fewestLevels = 4
 // Best says in a sentence which configuration is best, and at which load: within SLOs the one with the highest rate of
 // output tokens, of a GPU where the numbers of GPUs are known; without any the one whose knee has. Beyond the knee
 // latency grows faster than the rate, each as a part of its range over the levels (Satopaa and others 2011). Runs that
-// are kept off a Pareto front do not count. It is "" where there is nothing to choose from.
+// are kept off a Pareto front do not count, and it says how many these are. It is "" where there is nothing to choose
+// from.
 func Best(all []*Record, slos []SLO, split ...*Column) string {
-	all = slices.DeleteFunc(slices.Clone(all), func(r *Record) bool {
-		return r.Transfer || len(r.OffFront) > 0 || !(r.OutputRate > 0 || r.ThptPerGPU() > 0)
-	})
+	all = slices.DeleteFunc(slices.Clone(all), func(r *Record) bool { return r.Transfer })
+	sound := slices.DeleteFunc(slices.Clone(all), func(r *Record) bool { return len(r.OffFront) > 0 })
+	text := best(sound, slos, split)
+	if left := len(all) - len(sound); left > 0 {
+		first := all[slices.IndexFunc(all, func(r *Record) bool { return len(r.OffFront) > 0 })]
+		text = fmt.Sprintf("%s; %d of %s left out, for one: %s", cmp.Or(text, "nothing to choose from"), left,
+			cli.Count(len(all), "run"), first.OffFront[0])
+	}
+	return text
+}
+
+func best(all []*Record, slos []SLO, split []*Column) string {
+	all = slices.DeleteFunc(all, func(r *Record) bool { return !(r.OutputRate > 0 || r.ThptPerGPU() > 0) })
 	if len(all) == 0 || len(all) == 1 && len(slos) == 0 {
 		return ""
 	}
@@ -60,9 +73,9 @@ func Best(all []*Record, slos []SLO, split ...*Column) string {
 	if len(knees) == 0 {
 		return "highest rate of output tokens: " + words(highest(all))
 	}
-	best := highest(knees)
-	text := fmt.Sprintf("best knee: %s, mean E2EL %s", words(best), seconds(best.Stat(E2EL, Mean)))
-	if top := highest(all); top != best {
+	chosen := highest(knees)
+	text := fmt.Sprintf("best knee: %s, mean E2EL %s", words(chosen), seconds(chosen.Stat(E2EL, Mean)))
+	if top := highest(all); top != chosen {
 		text += fmt.Sprintf("; the highest rate is that of %s, mean E2EL %s", words(top), seconds(top.Stat(E2EL, Mean)))
 	}
 	return text

@@ -19,7 +19,7 @@ var block = regexp.MustCompile("(?m)(?:^<!-- file: (.*) -->\n)?^```(\\w*)\n((?s:
 // shows are there; commands that start ranks are run by e2e and only
 // understood here.
 func TestDocumentation(t *testing.T) {
-	testDocument(t, "../../docs/kvbench.md", 8)
+	testDocument(t, "../../docs/kvbench.md", 4)
 }
 
 // The same of the page about models.

@@ -43,7 +43,7 @@ type ShowCmd struct {
 
 // Help adds to the flags in perigee trace show --help.
 func (ShowCmd) Help() string {
-	return "Hit ratios stand side by side by what they weigh, load by how long one looks at it. docs/replay.md explains the figures."
+	return "Hit ratios stand side by side by what they weigh, load by how long one looks at it. docs/trace.md explains the figures."
 }
 
 // report is the document of --format json.

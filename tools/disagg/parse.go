@@ -270,7 +270,7 @@ func runRows(p reading) (rows [][]any) {
 		failed, total := counts.Counts()
 		row := []any{
 			known(l.Client, l.Client != ""), known(l.Concurrency, l.Concurrency > 0), known(total, total >= 0),
-			known(failed, total >= 0 && (counts.Total >= 0 || counts.Failed >= 0)),
+			known(failed, total >= 0 && (counts.Requests >= 0 || counts.Failed >= 0)),
 		}
 		for _, quantity := range benchlog.Quantities {
 			x, ok := l.Metrics[benchlog.Name("Mean", quantity)]

@@ -95,7 +95,8 @@ func (d *Document) congestionIn(windows []*NetworkWindow, measured bool) string 
 			parts = append(parts, worst(c.name, gains[c.name]))
 		}
 	}
-	return strings.Join(append(plaintext.First(parts, most, "%d more"), plaintext.First(notes, most, "%d more")...), ", ")
+	parts, notes = plaintext.First(parts, most, "%d more"), plaintext.First(notes, most, "%d more")
+	return strings.Join(append(parts, notes...), ", ")
 }
 
 // Counted yields what the counters of a host have gained by traffic that may be the job's: of a job on one host those

@@ -153,7 +153,8 @@ func measuredOf(cases []judge.Case) (list []*measured, perGPU bool) {
 			if !l.Complete || l.Throughput <= 0 {
 				continue
 			}
-			i := slices.IndexFunc(list, func(m *measured) bool { return m.id == c.ID && m.concurrency == l.Concurrency })
+			at := func(m *measured) bool { return m.id == c.ID && m.concurrency == l.Concurrency }
+			i := slices.IndexFunc(list, at)
 			if i < 0 {
 				i, list = len(list), append(list, &measured{id: c.ID, concurrency: l.Concurrency})
 			}
@@ -233,12 +234,8 @@ func Answer(cases []judge.Case) (list []string) {
 
 // Sheet is the table of figures.
 func Sheet(figures []Figure) *sheet.Sheet {
-	s := &sheet.Sheet{Title: "", Keys: 3}
-	s.AddColumn("Test", sheet.Left, "")
-	s.AddColumn("Concurrency", sheet.Right, "")
-	s.AddColumn("Metric", sheet.Left, "")
-	s.AddColumns(sheet.Right, "%.2f", "Median", "Low", "High")
-	s.AddColumn("Runs", sheet.Right, "")
+	s := sheet.New("", "", "|Test", "Concurrency", "|Metric", "Median %.2f", "Low %.2f", "High %.2f", "Runs")
+	s.Keys = 3
 	for _, f := range figures {
 		low, high := any(nil), any(nil)
 		if f.Low != nil {

@@ -239,9 +239,7 @@ type scenariosCmd struct{ cli.Format }
 
 // Run lists the shipped scenarios. What each does stands in its script, so that the scripts are loaded.
 func (c scenariosCmd) Run(streams cli.Streams) error {
-	var t sheet.Sheet
-	t.AddColumn("Scenario", sheet.Left, "%s")
-	t.AddColumn("What it does", sheet.Left, "%s")
+	t := sheet.New("", "", "|Scenario", "|What it does")
 	for _, name := range scenarios.Names() {
 		file, source, _ := scenarios.Source(name)
 		r, err := lua.Load(file, source, io.Discard)

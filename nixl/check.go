@@ -14,6 +14,9 @@ func (t Transfer) Check(localSize, remoteSize int64) error {
 	if len(t.Local) == 0 {
 		return fmt.Errorf("transfer with %s: no descriptors", with)
 	}
+	if err := CheckNotice(t.Notice); err != nil {
+		return fmt.Errorf("transfer with %s: %w", with, err)
+	}
 	for k, l := range t.Local {
 		r := t.Remote[k]
 		if l.Len != r.Len {
@@ -36,6 +39,14 @@ func PeerName(peer int) string {
 		return "a file"
 	}
 	return fmt.Sprintf("peer %d", peer)
+}
+
+// Owner says in a message whose memory a list is of.
+func Owner(number int) string {
+	if number == Self {
+		return "own memory"
+	}
+	return PeerName(number)
 }
 
 func (d Desc) within(size int64) error {

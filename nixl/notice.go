@@ -36,9 +36,21 @@ type Pick struct {
 	Notice      []byte // as Transfer.Notice
 }
 
+// CheckNotice says what is wrong with a notice.
+func CheckNotice(notice []byte) error {
+	if len(notice) > MaxNotice {
+		return fmt.Errorf("notice of %d bytes: want at most %d", len(notice), MaxNotice)
+	}
+	return nil
+}
+
 // CheckPick returns the bytes of a pick, given the lengths of the descriptors in both lists, or an
-// error that says what is wrong with its positions.
-func CheckPick(local, remote []int32, localLengths, remoteLengths []int64) (bytes int64, err error) {
+// error that says what is wrong with its positions or its notice.
+func CheckPick(p Pick, localLengths, remoteLengths []int64) (bytes int64, err error) {
+	if err := CheckNotice(p.Notice); err != nil {
+		return 0, err
+	}
+	local, remote := p.LocalIndex, p.RemoteIndex
 	if len(local) != len(remote) {
 		return 0, fmt.Errorf("%d local positions but %d remote ones", len(local), len(remote))
 	}

@@ -23,14 +23,6 @@ func newClaim(path string) claim {
 	return claim{asked: path, path: path, seen: regular(path), free: os.IsNotExist(err)}
 }
 
-// wrote notes that this job has put a file there.
-func (c *claim) wrote(put os.FileInfo) {
-	c.seen = put
-	if now := regular(c.path); now != nil && os.SameFile(now, put) {
-		c.seen = now // network file systems may say the time otherwise than for the open file
-	}
-}
-
 // regular describes a regular file; of a pipe or a device nothing can be said.
 func regular(path string) os.FileInfo {
 	info, err := os.Stat(path)

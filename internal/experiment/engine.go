@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/plaintext"
 	"perigee/internal/result"
 	"perigee/nixl"
 	"perigee/nixl/device"
@@ -134,17 +135,13 @@ func oneChoice(what string, choices []string, hostOf func(rank int) string) erro
 	if len(order) < 2 {
 		return nil
 	}
-	const most = 4
 	var parties []string
 	for _, c := range order {
 		var names []string
-		for _, r := range ranks[c][:min(len(ranks[c]), most)] {
+		for _, r := range ranks[c] {
 			names = append(names, fmt.Sprintf("rank %d on %s", r, hostOf(r)))
 		}
-		if more := len(ranks[c]) - most; more > 0 {
-			names = append(names, fmt.Sprintf("%d more", more))
-		}
-		parties = append(parties, fmt.Sprintf("%.80s (%s)", c, strings.Join(names, ", ")))
+		parties = append(parties, fmt.Sprintf("%.80s (%s)", c, strings.Join(plaintext.First(names, 4, "%d more"), ", ")))
 	}
 	return fault.New(fault.Usage, "ranks ask for different %s: %s", what, strings.Join(parties, "; ")).
 		WithHint("start all ranks with the same command line")

@@ -11,6 +11,7 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/plaintext"
 	"perigee/internal/result"
 	"perigee/nixl/device"
 	"perigee/nixl/engines"
@@ -160,7 +161,6 @@ func gpuOf(h result.Host, d result.RankDevices) (gpu *result.GPU, usable map[str
 
 // placed says which GPU each rank has, and which of the NICs it may use are nearest, for the first ranks.
 func placed(w result.World) string {
-	const most = 8
 	var parts []string
 	for _, h := range w.Hosts {
 		for _, r := range h.Ranks {
@@ -178,10 +178,7 @@ func placed(w result.World) string {
 			parts = append(parts, text+")")
 		}
 	}
-	if more := len(parts) - most; more > 0 {
-		parts = append(parts[:most], fmt.Sprintf("%d more in the result", more))
-	}
-	return strings.Join(parts, ", ")
+	return strings.Join(plaintext.First(parts, 8, "%d more in the result"), ", ")
 }
 
 // acrossNUMA warns of ranks whose GPU is on another NUMA node than all NICs that UCX may use there.

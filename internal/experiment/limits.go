@@ -80,11 +80,7 @@ func (e *Experiment) judge() {
 
 // printThresholds writes a table of what judge has found.
 func (e *Experiment) printThresholds() error {
-	var t sheet.Sheet
-	t.AddColumn("Threshold", sheet.Left, "%s")
-	t.AddColumn("Value", sheet.Right, "%s")
-	t.AddColumn("Samples", sheet.Right, "%d")
-	t.AddColumn("Verdict", sheet.Left, "%s")
+	t := sheet.New("", "", "|Threshold", "Value", "Samples", "|Verdict")
 	for _, r := range e.Doc.Thresholds {
 		var value any
 		verdict := "violated"

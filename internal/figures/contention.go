@@ -47,24 +47,9 @@ type Contention struct {
 	Looked   int                   `json:"looked"` // pairs that overlapped
 	Pairs    []ContentionPair      `json:"pairs"`  // those of them that are slower beyond chance
 	// Waits are those of the threads that move the bytes.
-	Waits CPUWaits `json:"cpu_waits"`
+	Waits contention.Waits `json:"cpu_waits"`
 	// MaskedPairs is how many further ones are slower than alone, but hardly more than those that did not overlap.
 	MaskedPairs int `json:"masked_pairs"`
-}
-
-// CPUWaits are those of package contention.
-type CPUWaits struct {
-	Workload Num    `json:"workload"`
-	Alone    Num    `json:"alone"`
-	Slowdown Num    `json:"slowdown"`
-	Times    Num    `json:"times"`
-	Copies   bool   `json:"copies"`
-	Short    string `json:"short"`
-}
-
-func (w CPUWaits) of() contention.Waits {
-	return contention.Waits{Workload: float64(w.Workload), Alone: float64(w.Alone), Slowdown: float64(w.Slowdown),
-		Times: float64(w.Times), Copies: w.Copies, Short: w.Short}
 }
 
 // Cost is an estimate with its interval.
@@ -108,7 +93,7 @@ func besideHosts(shared string, hosts int) string {
 // contentionOf describes the contention in a result on so many hosts. Its verdict comes later.
 func contentionOf(r contention.Report, w contention.Waits, hosts int) Contention {
 	c := Contention{
-		Waits:    CPUWaits{Num(w.Workload), Num(w.Alone), Num(w.Slowdown), Num(w.Times), w.Copies, w.Short},
+		Waits:    w,
 		Messages: r.Messages, Overlapped: r.Marked, Share: Num(r.Share), Late: r.Late, Unsure: r.Unsure,
 		LeftOut:  r.LeftOut,
 		NotAlone: r.NotAlone,
@@ -344,7 +329,7 @@ func (p ContentionPair) sharing() string {
 
 // sayCauses names what else may have made messages slow, with its size.
 func sayCauses(f *Figures, say sayer) {
-	if w := f.Contention.Waits.of(); w.Known() {
+	if w := f.Contention.Waits; w.Known() {
 		if w.Short != "" && w.CPUs() == contention.CPUsRemark {
 			say("note", "Ranks outnumber CPUs (%s), but %s.", w.Short, w.Text())
 		}

@@ -24,7 +24,7 @@ const (
 // slow for that, whatever waits for a CPU meanwhile.
 func (f *Figures) judgeContention() {
 	c := &f.Contention
-	cpus := c.Waits.of().CPUs()
+	cpus := c.Waits.CPUs()
 	if f.Link.full() {
 		cpus = contention.CPUsRemark
 	}
@@ -104,7 +104,7 @@ func sayTraffic(f *Figures) (a Answer) {
 	case Waits:
 		a.Sentence = f.sayWaits()
 	case Partly:
-		a.Sentence = "No verdict: " + c.Waits.of().Text()
+		a.Sentence = "No verdict: " + c.Waits.Text()
 		if f.Link.Text != "" {
 			a.Sentence += "; " + f.Link.Text
 		}
@@ -137,7 +137,7 @@ func sayTraffic(f *Figures) (a Answer) {
 
 // sayWaits says that waits for CPUs are in the times.
 func (f *Figures) sayWaits() string {
-	w := f.Contention.Waits.of()
+	w := f.Contention.Waits
 	if !w.Known() {
 		return fmt.Sprintf("Ranks wait for CPUs: %s, so these times do not show what traffic costs.", f.Document.World.Crowded())
 	}

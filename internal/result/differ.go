@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/plaintext"
 )
 
 // Difference is a setting that two results do not share.
@@ -284,11 +285,7 @@ func around(a, b *Document) (list []Difference) {
 func without(list, other []string) string {
 	there := setOf(other)
 	rest := slices.DeleteFunc(slices.Clone(list), func(text string) bool { return there[text] })
-	const most = 4
-	if more := len(rest) - most; more > 0 {
-		rest = append(rest[:most], fmt.Sprint("and ", more, " more"))
-	}
-	return cmp.Or(strings.Join(rest, ", "), "no others")
+	return cmp.Or(strings.Join(plaintext.First(rest, 4, "and %d more"), ", "), "no others")
 }
 
 func buildOf(d *Document) string {

@@ -48,17 +48,8 @@ func (d *Document) Write(path string) error {
 	return err
 }
 
-// WriteSoon is Write for a process that may be killed at any moment: a slow disk does not
-// keep the document from its place.
-func (d *Document) WriteSoon(path string) error {
-	ended, end := context.WithCancel(context.Background())
-	end()
-	_, err := d.WriteClaimed(ended, file.At(path))
-	return err
-}
-
-// WriteClaimed is Write to the place that claim says, and WriteSoon once ctx has ended. It returns what it has put
-// there.
+// WriteClaimed is Write to the place that claim says. Once ctx has ended, a slow disk does not keep the document from
+// its place: the process may be killed at any moment. It returns what it has put there.
 func (d *Document) WriteClaimed(ctx context.Context, claim file.Claim) (fs.FileInfo, error) {
 	path, _ := claim(false)
 	if err := CheckName(path); err != nil {

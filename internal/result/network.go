@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"perigee/internal/kit/plaintext"
 )
 
 // congestion words the counters whose gain is a sign of congestion or loss, the plainest first. Counters that are a
@@ -93,7 +95,8 @@ func (d *Document) congestionIn(windows []*NetworkWindow, measured bool) string 
 			parts = append(parts, worst(c.name, gains[c.name]))
 		}
 	}
-	return strings.Join(append(firstOf(parts, most), firstOf(notes, most)...), ", ")
+	parts, notes = plaintext.First(parts, most, "%d more"), plaintext.First(notes, most, "%d more")
+	return strings.Join(append(parts, notes...), ", ")
 }
 
 // Counted yields what the counters of a host have gained by traffic that may be the job's: of a job on one host those
@@ -133,14 +136,6 @@ func worst(counter string, gains map[string]int64) string {
 		text += fmt.Sprintf(" (%d on %d %s)", sum, len(gains), unit)
 	}
 	return text
-}
-
-// firstOf bounds a list, and says how many more there are.
-func firstOf(list []string, most int) []string {
-	if more := len(list) - most; more > 0 {
-		return append(slices.Clone(list[:most]), fmt.Sprintf("%d more", more))
-	}
-	return list
 }
 
 // Sort puts the windows in order: by time, then by host.

@@ -15,7 +15,7 @@ import (
 )
 
 // support are files that only tests and benchmarks need.
-var support = regexp.MustCompile(`^e2e/|test/|_test\.go$`)
+var support = regexp.MustCompile(`^e2e/|test/|^internal/kit/must/|_test\.go$`)
 
 // product lists the files of the program itself.
 func product(t *testing.T) []string {

@@ -157,9 +157,6 @@ func (a *agent) other(t nixl.Transfer) (task, C.papi_side, *C.char, error) {
 	if t.Peer == nixl.Self {
 		return a.ownFile(t, local)
 	}
-	if len(t.Notice) > nixl.MaxNotice {
-		return k, none, nil, noticeTooLong(k.name(), t.Notice)
-	}
 	p := a.peers[t.Peer]
 	if p == nil {
 		return k, none, nil, fmt.Errorf("peer %d was not added", t.Peer)

@@ -15,7 +15,6 @@ import "C"
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -27,6 +26,7 @@ import (
 	"unsafe"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/plaintext"
 	"perigee/nixl"
 	"perigee/nixl/device"
 	"perigee/nixl/internal/kernel"
@@ -176,22 +176,12 @@ func (e *Engine) check(missing int, words string) error {
 		return fault.New(fault.Engine, "NIXL does not load: %s", words).WithHint(installHint)
 	case missing > 0:
 		return fault.New(fault.Engine, "%s (version %s) is too old or too new: it lacks %s", e.path, e.version,
-			few(words)).
+			strings.Join(plaintext.First(strings.Fields(words), 4, "and %d more"), " ")).
 			WithHint("perigee knows the NIXL versions 1.4 and 1.5; %s", installHint)
 	case bool(C.is_stub(e.api)):
 		return fault.New(fault.Engine, "%s is a stub, built without NIXL", e.path).WithHint(installHint)
 	}
 	return nil
-}
-
-// few shortens a list of words for a message.
-func few(words string) string {
-	const most = 4
-	list := strings.Fields(words)
-	if more := len(list) - most; more > 0 {
-		list = append(list[:most], fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(list, " ")
 }
 
 // Info implements nixl.Engine.

@@ -53,10 +53,10 @@ func (a *agent) PrepareList(number, buffer int, descs []nixl.Desc) (nixl.List, e
 	l := &list{agent: a, number: number, buffer: buffer}
 	side, name, size, err := a.side(l, buffer)
 	if err != nil {
-		return nil, fmt.Errorf("nixl: list of %s: %w", owner(number), err)
+		return nil, fmt.Errorf("nixl: list of %s: %w", nixl.Owner(number), err)
 	}
 	if err := nixl.CheckDescs(descs, size); err != nil {
-		return nil, fmt.Errorf("nixl: list of %s, buffer %d: %w", owner(number), buffer, err)
+		return nil, fmt.Errorf("nixl: list of %s, buffer %d: %w", nixl.Owner(number), buffer, err)
 	}
 	l.lengths = make([]int64, len(descs))
 	for i, d := range descs {
@@ -67,17 +67,10 @@ func (a *agent) PrepareList(number, buffer int, descs []nixl.Desc) (nixl.List, e
 		C.size_t(len(descs)), &l.handle, &took)
 	l.prep = int64(took)
 	if status < 0 {
-		return nil, fail(status, "preparing a list of %d descriptors of %s", len(descs), owner(number))
+		return nil, fail(status, "preparing a list of %d descriptors of %s", len(descs), nixl.Owner(number))
 	}
 	a.lists[l] = struct{}{}
 	return l, nil
-}
-
-func owner(number int) string {
-	if number == nixl.Self {
-		return "own memory"
-	}
-	return nixl.PeerName(number)
 }
 
 // noName stands for the agent's own memory. It is never freed.
@@ -133,7 +126,7 @@ func (b *batch) pick(p nixl.Pick) (t task, req unsafe.Pointer, bytes int64, err 
 	if !ok1 || !ok2 || local.agent != b.agent || remote.agent != b.agent {
 		return t, nil, 0, errors.New("a list is not of this agent")
 	}
-	with := owner(remote.number)
+	with := nixl.Owner(remote.number)
 	switch {
 	case local.released || remote.released:
 		return t, nil, 0, fmt.Errorf("transfer with %s: a list was released", with)
@@ -142,10 +135,8 @@ func (b *batch) pick(p nixl.Pick) (t task, req unsafe.Pointer, bytes int64, err 
 			with)
 	case remote.peer.process.Gone():
 		return t, nil, 0, gone(remote.number)
-	case len(p.Notice) > nixl.MaxNotice:
-		return t, nil, 0, noticeTooLong(with, p.Notice)
 	}
-	bytes, err = nixl.CheckPick(p.LocalIndex, p.RemoteIndex, local.lengths, remote.lengths)
+	bytes, err = nixl.CheckPick(p, local.lengths, remote.lengths)
 	if err != nil {
 		return t, nil, 0, fmt.Errorf("transfer with %s: %w", with, err)
 	}
@@ -158,8 +149,4 @@ func (b *batch) pick(p nixl.Pick) (t task, req unsafe.Pointer, bytes int64, err 
 		return t, nil, 0, fail(status, "picking %d descriptors with %s", len(p.LocalIndex), with)
 	}
 	return t, req, bytes, nil
-}
-
-func noticeTooLong(with string, notice []byte) error {
-	return fmt.Errorf("transfer with %s: notice of %d bytes: want at most %d", with, len(notice), nixl.MaxNotice)
 }

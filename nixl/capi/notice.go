@@ -92,8 +92,8 @@ func (a *agent) Notify(number int, message []byte) error {
 	if p == nil {
 		return fmt.Errorf("nixl: notice to peer %d: it was not added", number)
 	}
-	if len(message) > nixl.MaxNotice {
-		return fmt.Errorf("nixl: notice to peer %d: %d bytes: want at most %d", number, len(message), nixl.MaxNotice)
+	if err := nixl.CheckNotice(message); err != nil {
+		return fmt.Errorf("nixl: peer %d: %w", number, err)
 	}
 	if p.process.Gone() {
 		return fault.New(fault.RankLost, "notice to peer %d: its process is gone", number)

@@ -38,14 +38,14 @@ func (a *agent) PrepareList(number, buffer int, descs []nixl.Desc) (nixl.List, e
 	l := &list{agent: a, number: number}
 	size, memory, err := a.side(l, buffer)
 	if err != nil {
-		return nil, fmt.Errorf("shm: list of %s: %w", owner(number), err)
+		return nil, fmt.Errorf("shm: list of %s: %w", nixl.Owner(number), err)
 	}
 	if err := nixl.CheckDescs(descs, size); err != nil {
-		return nil, fmt.Errorf("shm: list of %s, buffer %d: %w", owner(number), buffer, err)
+		return nil, fmt.Errorf("shm: list of %s, buffer %d: %w", nixl.Owner(number), buffer, err)
 	}
 	data, err := memory()
 	if err != nil {
-		return nil, fmt.Errorf("shm: list of %s: %w", owner(number), err)
+		return nil, fmt.Errorf("shm: list of %s: %w", nixl.Owner(number), err)
 	}
 	start := clock.Now()
 	l.pieces, l.lengths = make([][]byte, len(descs)), make([]int64, len(descs))
@@ -55,13 +55,6 @@ func (a *agent) PrepareList(number, buffer int, descs []nixl.Desc) (nixl.List, e
 	l.prep = clock.Now() - start
 	a.lists[l] = struct{}{}
 	return l, nil
-}
-
-func owner(number int) string {
-	if number == nixl.Self {
-		return "own memory"
-	}
-	return nixl.PeerName(number)
 }
 
 // side finds the buffer of a list, and how to get at its memory once the descriptors were checked.
@@ -107,17 +100,14 @@ func (a *agent) pick(p nixl.Pick) (task, error) {
 	if !ok1 || !ok2 || local.agent != a || remote.agent != a {
 		return task{}, errors.New("a list is not of this agent")
 	}
-	with := owner(remote.number)
+	with := nixl.Owner(remote.number)
 	switch {
 	case local.released || remote.released:
 		return task{}, fmt.Errorf("transfer with %s: a list was released", with)
 	case local.number != nixl.Self || remote.number == nixl.Self:
 		return task{}, fmt.Errorf("transfer with %s: want a local list of own memory and a remote one of a peer", with)
 	}
-	if err := checkNotice(with, p.Notice); err != nil {
-		return task{}, err
-	}
-	bytes, err := nixl.CheckPick(p.LocalIndex, p.RemoteIndex, local.lengths, remote.lengths)
+	bytes, err := nixl.CheckPick(p, local.lengths, remote.lengths)
 	if err != nil {
 		return task{}, fmt.Errorf("transfer with %s: %w", with, err)
 	}
@@ -137,11 +127,4 @@ func pair(op nixl.Op, here, there []byte) piece {
 		return piece{dst: there, src: here}
 	}
 	return piece{dst: here, src: there}
-}
-
-func checkNotice(with string, notice []byte) error {
-	if len(notice) > nixl.MaxNotice {
-		return fmt.Errorf("transfer with %s: notice of %d bytes: want at most %d", with, len(notice), nixl.MaxNotice)
-	}
-	return nil
 }

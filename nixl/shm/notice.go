@@ -50,8 +50,8 @@ func (a *agent) Notify(number int, message []byte) error {
 	if p == nil {
 		return fmt.Errorf("shm: notice to peer %d: it was not added", number)
 	}
-	if len(message) > nixl.MaxNotice {
-		return fmt.Errorf("shm: notice to peer %d: %d bytes: want at most %d", number, len(message), nixl.MaxNotice)
+	if err := nixl.CheckNotice(message); err != nil {
+		return fmt.Errorf("shm: peer %d: %w", number, err)
 	}
 	w, err := a.watch(p.card.owner)
 	if err == nil && w.Gone() {

@@ -318,9 +318,6 @@ func (a *agent) prepare(t nixl.Transfer) (task, error) {
 		return task{}, fmt.Errorf("shm: transfer with peer %d: local buffer %d is a file; "+
 			"files are at the remote end, with Peer Self", t.Peer, t.LocalBuffer)
 	}
-	if err := checkNotice(nixl.PeerName(t.Peer), t.Notice); err != nil {
-		return task{}, fmt.Errorf("shm: %w", err)
-	}
 	local := a.buffers[t.LocalBuffer].Bytes()
 	if err := t.Check(int64(len(local)), p.card.buffers[t.RemoteBuffer].size); err != nil {
 		return task{}, fmt.Errorf("shm: %w", err)

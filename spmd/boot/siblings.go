@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/procfs"
 	"perigee/spmd/boot/watch"
 	"perigee/spmd/host"
@@ -142,15 +143,11 @@ func (s *siblings) trouble(dirs []string) string {
 
 // describe lists absent ranks.
 func describe(missing []absent) string {
-	const most = 8
 	var parts []string
-	for _, a := range missing[:min(len(missing), most)] {
+	for _, a := range missing {
 		parts = append(parts, fmt.Sprintf("rank %d: %s", a.rank, a.how))
 	}
-	if more := len(missing) - most; more > 0 {
-		parts = append(parts, fmt.Sprintf("%d more ranks", more))
-	}
-	return strings.Join(parts, "; ")
+	return strings.Join(plaintext.First(parts, 8, "%d more ranks"), "; ")
 }
 
 // absence looks once which siblings are missing, before time is up: ranks that give up end at about the same time.

@@ -9,6 +9,7 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/stats"
 	"perigee/internal/serving/runs"
 )
@@ -123,13 +124,7 @@ func (r *Report) compareLevels(levels []*runs.LoadLevel) error {
 }
 
 // firstOf names the first of some things.
-func firstOf(list []string) string {
-	const most = 3
-	if more := len(list) - most; more > 0 {
-		list = append(slices.Clone(list[:most]), fmt.Sprintf("%d more", more))
-	}
-	return strings.Join(list, ", ")
-}
+func firstOf(list []string) string { return strings.Join(plaintext.First(list, 3, "%d more"), ", ") }
 
 // rowOf compares a level in a column.
 func (r *Report) rowOf(l *runs.LoadLevel, column *runs.Column) Row {

@@ -12,6 +12,7 @@ import (
 	"perigee/internal/kit/expr"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/junit"
+	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/stats"
 	"perigee/internal/result"
 )
@@ -172,10 +173,7 @@ func (r *Report) bad(on string, of func(Row) bool) (n int, text string) {
 		is = "is"
 	}
 	word := map[string]string{"worse": "worse", "any": "not as before"}[on]
-	const most = 3
-	if more := n - most; more > 0 {
-		bad = append(bad[:most], fmt.Sprintf("and %d more", more))
-	}
+	bad = plaintext.First(bad, 3, "and %d more")
 	return n, fmt.Sprintf("%d of %d comparisons %s %s: %s", n, tested, is, word, strings.Join(bad, "; "))
 }
 

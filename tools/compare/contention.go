@@ -9,6 +9,7 @@ import (
 
 	"perigee/internal/figures/contention"
 	"perigee/internal/kit/expr"
+	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/stats"
 	"perigee/internal/result"
 )
@@ -166,14 +167,12 @@ func (r *Report) sayContention() {
 	}
 	slices.SortStableFunc(pairs, compareRows)
 	var names []string
-	for _, row := range pairs[:min(len(pairs), mostPairsNamed)] {
+	for _, row := range pairs {
 		names = append(names, fmt.Sprintf("%d \u2192 %d %s: %s in NEW, %s in OLD", row.Sender, row.Receiver, rose(row),
 			r.ratio(row.values[r.OldN:]), r.ratio(row.values[:r.OldN])))
 	}
-	if more := len(pairs) - len(names); more > 0 {
-		names = append(names, fmt.Sprintf("and %d more", more))
-	}
-	r.Findings = append(r.Findings, "Contention by pair, corrected for all that were compared: "+strings.Join(names, "; ")+".")
+	r.Findings = append(r.Findings, "Contention by pair, corrected for all that were compared: "+
+		strings.Join(plaintext.First(names, mostPairsNamed, "and %d more"), "; ")+".")
 }
 
 func rose(row *Row) string {

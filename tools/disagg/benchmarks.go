@@ -97,18 +97,16 @@ func judgeReport(path string, g judge.Gates) (reading, error) {
 	log := &benchlog.Log{Unmarked: true}
 	for _, r := range got.Runs {
 		l := judge.Level{Client: r.Harness, Complete: true, Metrics: map[string]float64{}, Concurrency: boundOf(r)}
-		if r.OutputRate > 0 {
-			l.Throughput = r.OutputRate
-		}
+		l.Throughput = max(0, benchlog.Or(r.OutputRate, 0))
 		for name, value := range metricsOf(r) {
 			l.Metrics[name] = value
 		}
 		v.Levels, v.Reasons = append(v.Levels, l), append(v.Reasons, r.OffFront...)
 		v.Warnings = append(v.Warnings, r.Notes...)
-		counts := benchlog.Level{Total: -1, Failed: -1, Successful: -1}
-		if r.Requests >= 0 && r.Failed >= 0 {
-			counts.Total, counts.Failed = int(r.Requests), int(r.Failed)
-			v.TotalRequests, v.FailedRequests = &counts.Total, &counts.Failed // a report has one run
+		counts := benchlog.NewLevel()
+		if r.Requests >= 0 && r.Failed >= 0 { // a report has one run
+			counts.Requests, counts.Failed = r.Requests, r.Failed
+			v.TotalRequests, v.FailedRequests = new(int(r.Requests)), new(int(r.Failed))
 		}
 		log.Levels = append(log.Levels, counts)
 	}

@@ -137,11 +137,7 @@ func changedKeys(first, later string) string {
 	if len(keys) == 0 {
 		return ""
 	}
-	const most = 5
-	if more := len(keys) - most; more > 0 {
-		keys = append(keys[:most], fmt.Sprintf("%d more", more))
-	}
-	return " (" + strings.Join(keys, ", ") + ")"
+	return " (" + strings.Join(plaintext.First(keys, 5, "%d more"), ", ") + ")"
 }
 
 // differing lists the paths of keys at which two documents differ.

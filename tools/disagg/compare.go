@@ -172,15 +172,8 @@ func (c *CompareCmd) directions(series []report.Series) (map[string]report.Direc
 }
 
 func (c *CompareCmd) print(s cli.Streams, changes []report.Change, broken []string) error {
-	var t sheet.Sheet
-	t.AddColumn("Test", sheet.Left, "")
-	t.AddColumn("Concurrency", sheet.Right, "")
-	t.AddColumn("Metric", sheet.Left, "")
-	t.AddColumns(sheet.Right, "%.2f", "Old", "New")
-	t.AddColumns(sheet.Right, "%.3f", "Ratio", "Low", "High")
-	t.AddColumn("p", sheet.Right, "%.3g")
-	t.AddColumns(sheet.Right, "", "Old runs", "New runs")
-	t.AddColumn("Verdict", sheet.Left, "")
+	t := sheet.New("", "", "|Test", "Concurrency", "|Metric", "Old %.2f", "New %.2f", "Ratio %.3f", "Low %.3f",
+		"High %.3f", "p %.3g", "Old runs", "New runs", "|Verdict")
 	few := 0
 	var unknown []string // metrics
 	for _, ch := range changes {

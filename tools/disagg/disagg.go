@@ -297,8 +297,7 @@ func (c *ListCmd) Run(s cli.Streams) error {
 }
 
 func (c *ListCmd) print(s cli.Streams, f *found) error {
-	var t sheet.Sheet
-	t.AddColumns(sheet.Left, "", "Test", "Model", "Lengths", "Concurrencies", "Remark")
+	t := sheet.New("", "", "|Test", "|Model", "|Lengths", "|Concurrencies", "|Remark")
 	deselected := 0
 	for _, e := range f.cases {
 		var remark any

@@ -232,9 +232,7 @@ func printRuns(out io.Writer, list []reading) error {
 		}
 	}
 	fmt.Fprintf(w, "%d of %s passed; latencies are means in ms\n\n", passed, cli.Count(len(list), "log"))
-	var t sheet.Sheet
-	t.AddColumns(sheet.Left, "", "Log", "State", "Client")
-	t.AddColumns(sheet.Right, "", "Concurrency", "Requests", "Failed")
+	t := sheet.New("", "", "|Log", "|State", "|Client", "Concurrency", "Requests", "Failed")
 	t.AddColumns(sheet.Right, "%.2f", benchlog.Quantities...)
 	t.AddColumn("Tok/s", sheet.Right, "%.2f")
 	for _, p := range list {
@@ -270,7 +268,7 @@ func runRows(p reading) (rows [][]any) {
 		failed, total := counts.Counts()
 		row := []any{
 			known(l.Client, l.Client != ""), known(l.Concurrency, l.Concurrency > 0), known(total, total >= 0),
-			known(failed, total >= 0 && (counts.Total >= 0 || counts.Failed >= 0)),
+			known(failed, total >= 0 && (counts.Requests >= 0 || counts.Failed >= 0)),
 		}
 		for _, quantity := range benchlog.Quantities {
 			x, ok := l.Metrics[benchlog.Name("Mean", quantity)]
@@ -291,9 +289,7 @@ func printVerdict(out io.Writer, v *judge.Verdict) error {
 	w := plaintext.Folded(safe)
 	names := metricNames(v)
 	if len(v.Levels) > 0 {
-		var t sheet.Sheet
-		t.AddColumn("Concurrency", sheet.Right, "")
-		t.AddColumn("Complete", sheet.Left, "")
+		t := sheet.New("", "", "Concurrency", "|Complete")
 		t.AddColumns(sheet.Right, "%.2f", names...)
 		for _, l := range v.Levels {
 			row := []any{l.Concurrency, map[bool]string{true: "yes", false: "no"}[l.Complete]}

@@ -114,10 +114,7 @@ func firstOf(list []string, what string) string {
 
 // taskTable lists tasks with their job and times.
 func taskTable(tasks []*batch.Task, state func(*batch.Task) (state, remark string)) *sheet.Sheet {
-	var t sheet.Sheet
-	t.AddColumns(sheet.Left, "", "Case", "Job", "State")
-	t.AddColumns(sheet.Right, "%.1f", "Queued (s)", "Run (s)")
-	t.AddColumn("Remark", sheet.Left, "")
+	t := sheet.New("", "", "|Case", "|Job", "|State", "Queued (s) %.1f", "Run (s) %.1f", "|Remark")
 	for _, task := range tasks {
 		word, remark := state(task)
 		var job, queued, ran, note any
@@ -138,5 +135,5 @@ func taskTable(tasks []*batch.Task, state func(*batch.Task) (state, remark strin
 		}
 		t.AddRow(task.Name, job, word, queued, ran, note)
 	}
-	return &t
+	return t
 }

@@ -138,8 +138,7 @@ func (c *Cmd) print(s cli.Streams, findings []Finding) error {
 
 // printHost writes the findings of one host: a table, and under it the remedies.
 func printHost(w io.Writer, findings []Finding) error {
-	var t sheet.Sheet
-	t.AddColumns(sheet.Left, "%s", "What", "Verdict", "Found")
+	t := sheet.New("", "", "|What", "|Verdict", "|Found")
 	for _, f := range findings {
 		t.AddRow(f.What, string(f.Verdict), f.Found)
 	}

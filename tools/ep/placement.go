@@ -122,11 +122,7 @@ func (c *PlacementCmd) checkModel(experts int) error {
 
 // writeText prints a row for each GPU of each layer, and how uneven the layers are.
 func (c *PlacementCmd) writeText(w io.Writer, layers []Layer) error {
-	var t sheet.Sheet
-	t.AddColumns(sheet.Right, "%d", "Layer", "GPU")
-	t.AddColumn("Experts", sheet.Left, "%s")
-	t.AddColumn("Load", sheet.Right, "%.6g")
-	t.AddColumn("load/mean", sheet.Right, "%.4f")
+	t := sheet.New("", "", "Layer", "GPU", "|Experts", "Load %.6g", "load/mean %.4f")
 	for i, layer := range layers {
 		var sum float64
 		for _, load := range layer.GPULoad {

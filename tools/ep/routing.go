@@ -239,14 +239,9 @@ func (c *RoutingCmd) writeText(w io.Writer, s moe.Shape, census Census) error {
 	if _, err := fmt.Fprintln(w, strings.Join(notes, "\n")); err != nil {
 		return err
 	}
-	var t sheet.Sheet
-	t.AddColumn("Placement", sheet.Left, "%s")
-	t.AddColumns(sheet.Right, "%d", "Assignments", "Rank copies", "Local")
-	t.AddColumn("Fan-out mean", sheet.Right, "%.4f")
-	t.AddColumn("Expert load max", sheet.Right, "%d")
-	t.AddColumn("max/mean", sheet.Right, "%.3f")
-	t.AddColumn("Rank load max", sheet.Right, "%d")
-	t.AddColumns(sheet.Right, "%.3f", "rank max/mean", "Assignment (MB)", "Rank (MB)", "Remote (MB)")
+	t := sheet.New("", "", "|Placement", "Assignments", "Rank copies", "Local", "Fan-out mean %.4f",
+		"Expert load max", "max/mean %.3f", "Rank load max", "rank max/mean %.3f", "Assignment (MB) %.3f",
+		"Rank (MB) %.3f", "Remote (MB) %.3f")
 	rows := []Census{census}
 	if census.Contiguous != nil {
 		rows = []Census{*census.Contiguous, census}

@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -306,9 +305,7 @@ func (s *patternSum) row() row {
 // patternTable is the same summary for people, who call a pattern by its request where the result d says that.
 func patternTable(list []*patternSum, d *result.Document) *sheet.Sheet {
 	tokens := slices.ContainsFunc(d.Patterns, func(p result.Pattern) bool { return p.Request().Tokens > 0 })
-	var t sheet.Sheet
-	t.AddColumn("Pattern", sheet.Right, "%d")
-	t.AddColumn("Name", sheet.Left, "%s")
+	t := sheet.New("", "", "Pattern", "|Name")
 	if tokens {
 		t.AddColumn("Tokens", sheet.Right, "%d")
 		t.AddColumn("KV bytes", sheet.Right, "%s")
@@ -328,7 +325,7 @@ func patternTable(list []*patternSum, d *result.Document) *sheet.Sheet {
 		t.AddRow(slices.Concat([]any{s.pattern}, name, []any{s.phase, s.count(), s.quantile(0), s.quantile(0.5),
 			s.quantile(0.99), s.quantile(1), s.mean(), stats.Median(s.bw)})...)
 	}
-	return &t
+	return t
 }
 
 // columnsOf are the headers of CSV, which stand there also if there is no row.
@@ -353,28 +350,15 @@ func columnsOf(kind string) []string {
 	return iterationRow(head, m).names
 }
 
-// writeJSONLine writes each row as a JSON object on its own line, its members in the order of the columns, which a Go
-// map would not keep.
+// writeJSONLine writes each row as a JSON object on its own line, its members in the order of the columns.
 func writeJSONLine(w io.Writer) func(row) error {
 	return func(r row) error {
-		var b bytes.Buffer
-		enc := json.NewEncoder(&b)
-		enc.SetEscapeHTML(false)
-		encode := func(v any, after byte) error {
-			err := enc.Encode(v)
-			b.Bytes()[b.Len()-1] = after // in place of the line break
+		line, err := sheet.Object(r.names, r.values)
+		if err != nil {
 			return err
 		}
-		b.WriteByte('{')
-		for i, v := range r.values {
-			if err := cmp.Or(encode(r.names[i], ':'), encode(v, ',')); err != nil {
-				return err
-			}
-		}
-		b.Truncate(max(b.Len()-1, 1))
-		b.WriteString("}\n")
 		safe := plaintext.JSONWriter(w)
-		_, err := safe.Write(b.Bytes())
+		_, err = safe.Write(append(line, '\n'))
 		return errors.Join(err, safe.Close())
 	}
 }

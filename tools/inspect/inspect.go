@@ -75,17 +75,15 @@ func (c *showCmd) Run(s cli.Streams) error {
 
 // blockTable has a row for each measurement of block transfers.
 func blockTable(list []result.Lanes) *sheet.Sheet {
-	var t sheet.Sheet
-	t.AddColumns(sheet.Left, "%s", "Phase", "Op")
-	t.AddColumns(sheet.Right, "%d", "Block (B)", "Batch", "Threads", "Iterations")
-	t.AddColumns(sheet.Right, "%.6g", "BW (GB/s)", "Mean (us)", "p50 (us)", "p99 (us)", "Max (us)")
+	t := sheet.New("", "", "|Phase", "|Op", "Block (B)", "Batch", "Threads", "Iterations", "BW (GB/s) %.6g",
+		"Mean (us) %.6g", "p50 (us) %.6g", "p99 (us) %.6g", "Max (us) %.6g")
 	for i := range list {
 		m := &list[i]
 		us := func(ns int64) float64 { return float64(ns) / 1e3 }
 		t.AddRow(m.Phase, m.Op, m.BlockBytes, m.Batch, m.Threads, m.Iterations, m.Bandwidth/1e9, m.Latency.Mean/1e3,
 			us(m.Latency.P50), us(m.Latency.P99), us(m.Latency.Max))
 	}
-	return &t
+	return t
 }
 
 // showHead prints the facts of a run, one a line.

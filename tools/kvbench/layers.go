@@ -163,11 +163,7 @@ func (d described) write(out io.Writer, tokens int64, perRank bool) error {
 	if _, err := fmt.Fprintln(plaintext.Writer(out), head); err != nil {
 		return err
 	}
-	var t sheet.Sheet
-	t.AddColumn("Kind", sheet.Left, "%s")
-	t.AddColumn("Layers", sheet.Right, "%d")
-	t.AddColumns(sheet.Left, "%s", "Which", "Keeps")
-	t.AddColumn("Bytes/token", sheet.Right, "%.10g")
+	t := sheet.New("", "", "|Kind", "Layers", "|Which", "|Keeps", "Bytes/token %.10g")
 	t.AddColumns(sheet.Right, "", "Fixed bytes", fmt.Sprintf("Bytes of %d tokens", tokens))
 	for i, g := range m.Groups {
 		b := d.of(i, tokens)
@@ -201,8 +197,7 @@ func (d described) writeRanks(out io.Writer, tokens int64) error {
 	if _, err := fmt.Fprintf(out, "\n# bytes of a request of %d tokens on the fullest rank; - where engines refuse\n", tokens); err != nil {
 		return err
 	}
-	var t sheet.Sheet
-	t.AddColumn("TP", sheet.Right, "%d")
+	t := sheet.New("", "", "TP")
 	for _, pp := range rankPPs {
 		t.AddColumn(fmt.Sprintf("PP %d", pp), sheet.Right, "")
 	}

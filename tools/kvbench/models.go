@@ -69,10 +69,8 @@ func (c *ModelsCmd) Run(streams cli.Streams) error {
 
 // modelTable has a row for every shipped model.
 func modelTable() (*sheet.Sheet, error) {
-	t := sheet.Sheet{Title: "KV caches of models"}
-	t.AddColumns(sheet.Left, "%s", "Model", "Family")
-	t.AddColumns(sheet.Right, "%d", "Layers", "KV heads", "kvbench fp8", "kvbench fp16", "exact fp8", "exact fp16",
-		"once fp8", "once fp16", "state")
+	t := sheet.New("KV caches of models", "", "|Model", "|Family", "Layers", "KV heads", "kvbench fp8",
+		"kvbench fp16", "exact fp8", "exact fp16", "once fp8", "once fp16", "state")
 	for _, name := range model.Names() {
 		m, ok := model.Shipped(name)
 		if !ok {
@@ -103,7 +101,7 @@ func modelTable() (*sheet.Sheet, error) {
 		row = append(append(append(row, exact...), once...), absentZero(state))
 		t.AddRow(row...)
 	}
-	return &t, nil
+	return t, nil
 }
 
 // absentZero is nil for 0: an empty cell.

@@ -1,10 +1,8 @@
 package kvbench
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -12,6 +10,7 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/sheet"
 	"perigee/internal/model"
 )
 
@@ -27,24 +26,12 @@ type fields []field
 
 // MarshalJSON writes an object with the keys in their order.
 func (f fields) MarshalJSON() ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	b.WriteByte('{')
-	for i, x := range f {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		if err := e.Encode(x.name); err != nil {
-			return nil, err
-		}
-		b.WriteByte(':')
-		if err := e.Encode(x.value); err != nil {
-			return nil, err
-		}
+	var names []string
+	var values []any
+	for _, x := range f {
+		names, values = append(names, x.name), append(values, x.value)
 	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
+	return sheet.Object(names, values)
 }
 
 // flat lists the values with the names of nested ones put together, as columns

@@ -4,9 +4,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"strings"
 
 	"perigee/internal/figures"
@@ -17,7 +15,7 @@ import (
 //go:embed experts.html
 var expertsHTML string
 
-// What a page shows of values that may come from anybody: a few bytes of a result are hundreds on a page.
+// What a page shows of values at most.
 const (
 	mostControls = 2000    // rows of the control plane
 	mostHeats    = 1 << 16 // cells of all wait matrices together
@@ -152,42 +150,13 @@ func expertsOf(d *result.Document) (v expertsView) {
 	return v
 }
 
+// listOf reads a list of objects; nil where it holds anything else.
 func listOf[T any](value any) (list []T) {
-	data, err := json.Marshal(objects(value))
+	data, err := json.Marshal(value)
 	if err != nil || json.Unmarshal(data, &list) != nil {
 		return nil
 	}
 	return list
-}
-
-// objects are those of a list, and in each of them those of its phases. What is none, such as a null, would become one
-// that takes a hundred times the memory. Wait matrices that are too large to draw are left out.
-func objects(value any) (list []map[string]any) {
-	elements, _ := value.([]any)
-	for _, e := range elements {
-		o, ok := e.(map[string]any)
-		if !ok {
-			continue
-		}
-		o = maps.Clone(o)
-		if phases, there := o["phases"]; there {
-			o["phases"] = objects(phases)
-		}
-		if waits, ok := o["waits_us"].(map[string]any); ok {
-			waits = maps.Clone(waits)
-			maps.DeleteFunc(waits, func(_ string, rows any) bool { return tooLong(rows, 2) })
-			o["waits_us"] = waits
-		}
-		list = append(list, o)
-	}
-	return list
-}
-
-// tooLong reports whether a list, or one in it, so deep, is longer than the rows of a matrix that is drawn.
-func tooLong(value any, deep int) bool {
-	list, _ := value.([]any)
-	return deep > 0 && (len(list) > mostHeatRanks ||
-		slices.ContainsFunc(list, func(inner any) bool { return tooLong(inner, deep-1) }))
 }
 
 // There reports whether there is anything to show.

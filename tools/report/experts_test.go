@@ -86,22 +86,6 @@ func TestManyExpertsInAPage(t *testing.T) {
 	}
 }
 
-// A null is no measurement: a few letters would take a kilobyte.
-func TestNullsAreNoMeasurements(t *testing.T) {
-	nulls := []any{nil, 0.0, "x", map[string]any{"test": "cycle", "phases": []any{nil, map[string]any{"phase": "init"}, 1.0}}, nil}
-	if got := listOf[planeView](nulls); len(got) != 1 {
-		t.Errorf("%d planes", len(got))
-	}
-	long := make([]any, mostHeatRanks+1)
-	waits := map[string]any{"dispatch": long, "combine": []any{long}, "small": []any{[]any{1.0, 2.0}, []any{3.0, 4.0}}}
-	if got := listOf[planeView]([]any{map[string]any{"waits_us": waits}}); len(got) != 1 || len(got[0].Waits) != 1 || got[0].Waits["small"][1][0] != 3 {
-		t.Errorf("%+v", got)
-	}
-	if got := listOf[controlView](nulls); len(got) != 1 || len(got[0].Phases) != 1 || got[0].Phases[0].Phase != "init" {
-		t.Errorf("%+v", got)
-	}
-}
-
 // Values of other scenarios that are called the same do no harm.
 func TestOtherValues(t *testing.T) {
 	for _, v := range []any{nil, "text", 3.5, []any{"x"}, []any{map[string]any{"tokens": "many"}}, map[string]any{"a": 1}} {

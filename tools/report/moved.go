@@ -10,6 +10,7 @@ import (
 
 	"perigee/internal/figures"
 	"perigee/internal/kit/cli"
+	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/sheet"
 	"perigee/internal/kit/size"
 	"perigee/internal/result"
@@ -150,16 +151,10 @@ func countersText(prefix string, counters map[string]int64) string {
 	})
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(counters[b], counters[a]) })
 	var parts []string
-	for _, name := range names[:min(len(names), mostCounters)] {
+	for _, name := range names {
 		parts = append(parts, name+" "+fmt.Sprint(counters[name]))
 	}
-	if more := len(names) - mostCounters; more > 0 {
-		parts = append(parts, fmt.Sprintf("%d more", more))
-	}
-	if len(parts) == 0 {
-		return "-"
-	}
-	return strings.Join(parts, ", ")
+	return cmp.Or(strings.Join(plaintext.First(parts, mostCounters, "%d more"), ", "), "-")
 }
 
 func sheetOfLine(m *figures.Moved, d *result.Document) *sheet.Sheet {

@@ -359,14 +359,10 @@ func (r *repetition) violations() error {
 		return nil
 	}
 	var list []string
-	const most = 5
-	for _, v := range r.broken[:min(most, len(r.broken))] {
+	for _, v := range r.broken {
 		list = append(list, v.String())
 	}
-	if more := len(r.broken) - most; more > 0 {
-		list = append(list, fmt.Sprintf("and %d more", more))
-	}
-	return fault.New(fault.Threshold, "violated thresholds: %s", strings.Join(list, "; "))
+	return fault.New(fault.Threshold, "violated thresholds: %s", strings.Join(plaintext.First(list, 5, "and %d more"), "; "))
 }
 
 // finish compares what there is, also if the series was cut short.

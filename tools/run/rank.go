@@ -428,10 +428,7 @@ func (k *rank) header(text script) {
 	for _, h := range w.Hosts() {
 		names = append(names, fmt.Sprintf("%s (%d)", h.Name, len(h.Ranks)))
 	}
-	const most = 8
-	if more := len(names) - most; more > 0 {
-		names = append(names[:most], fmt.Sprintf("%d more", more))
-	}
+	names = plaintext.First(names, 8, "%d more")
 	if title := k.exp.Doc.Title; title != "" {
 		fmt.Fprintln(k.streams.Out, "#", plaintext.Escape(title))
 	}

@@ -193,11 +193,7 @@ func (o *Offered) print(w io.Writer) error {
 		fmt.Fprintf(w, " (0.1 s are %.3g s of the trace)", 0.1*o.SpeedUp)
 	}
 	fmt.Fprintln(w)
-	var t sheet.Sheet
-	t.AddColumn("Window (s)", sheet.Right, "%g")
-	t.AddColumn("Peak offered", sheet.Right, "%s")
-	t.AddColumn("Peak to mean", sheet.Right, "%.3f")
-	t.AddColumn("Peak to a decode rank", sheet.Right, "%s")
+	t := sheet.New("", "", "Window (s) %g", "Peak offered", "Peak to mean %.3f", "Peak to a decode rank")
 	for _, x := range o.Windows {
 		t.AddRow(x.Seconds, size.Rate(x.Peak), x.Peak/o.Mean, size.Rate(x.PerRank))
 	}

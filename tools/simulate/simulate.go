@@ -154,11 +154,8 @@ func (c *Cmd) plan(available func() (int64, error)) (sizes []int, work *Workload
 
 // print writes the outcomes as a table.
 func (r report) print(w io.Writer, format string) error {
-	var t sheet.Sheet
-	t.AddColumn("Phase", sheet.Left, "%s")
-	t.AddColumns(sheet.Right, "%d", "Ranks", "Hosts", "Messages/rank max")
-	t.AddColumn("Messages/rank mean", sheet.Right, "%.2f")
-	t.AddColumns(sheet.Right, "", "Bytes/rank max", "Bytes/rank mean", "New links/rank max", "Messages", "Bytes")
+	t := sheet.New("", "", "|Phase", "Ranks", "Hosts", "Messages/rank max", "Messages/rank mean %.2f",
+		"Bytes/rank max", "Bytes/rank mean", "New links/rank max", "Messages", "Bytes")
 	for i := range r.Runs[0].Phases {
 		for _, o := range r.Runs {
 			p := o.Phases[i]
@@ -199,9 +196,7 @@ func (r report) printStarts(w io.Writer) error {
 	if !slices.ContainsFunc(played.Starts, func(s Start) bool { return s.EndS > 0 }) {
 		return nil
 	}
-	var t sheet.Sheet
-	t.AddColumns(sheet.Right, "%d", "Pattern", "Ranks that meet")
-	t.AddColumns(sheet.Right, "%.6f", "Start (s)", "End (s)")
+	t := sheet.New("", "", "Pattern", "Ranks that meet", "Start (s) %.6f", "End (s) %.6f")
 	for _, s := range played.Starts {
 		t.AddRow(s.Pattern, s.Ranks, s.StartS, s.EndS)
 	}

@@ -368,8 +368,7 @@ type ColumnsCmd struct{ Format }
 
 // Run lists the columns.
 func (c *ColumnsCmd) Run(s cli.Streams) error {
-	var t sheet.Sheet
-	t.AddColumns(sheet.Left, "", "Column", "Holds", "Unit", "Better", "Formula")
+	t := sheet.New("", "", "|Column", "|Holds", "|Unit", "|Better", "|Formula")
 	better := map[expr.Better]any{expr.Higher: "high", expr.Lower: "low", expr.Neither: nil}
 	for _, col := range runs.Columns() {
 		holds := strings.TrimPrefix(col.Kind.String(), "a ")

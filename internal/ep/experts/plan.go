@@ -7,6 +7,7 @@ import (
 
 	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/plaintext"
 )
 
 // Stage is where a rank that is killed falls silent.
@@ -167,16 +168,9 @@ func (p *PlanPhase) add(word string) error {
 func planRank(word string) (int, error) {
 	n, err := strconv.Atoi(strings.TrimSpace(word))
 	if err != nil || n < 0 || n >= mostPlanRanks {
-		return 0, fault.New(fault.Usage, "wanted a rank of 0 to %d, got %q", mostPlanRanks-1, cut(word))
+		return 0, fault.New(fault.Usage, "wanted a rank of 0 to %d, got %q", mostPlanRanks-1, plaintext.Cut(word, 40))
 	}
 	return n, nil
-}
-
-func cut(word string) string {
-	if len(word) > 40 {
-		return word[:40] + "..."
-	}
-	return word
 }
 
 // PlanRanks returns how many ranks a plan needs.

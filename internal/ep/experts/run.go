@@ -11,6 +11,7 @@ import (
 
 	"perigee/internal/kit/clock"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/plaintext"
 	"perigee/internal/traffic/session"
 	"perigee/nixl"
 	"perigee/nixl/device"
@@ -407,15 +408,11 @@ func (p *Plane) take(n nixl.Notice) error {
 func (p *Plane) tooLate(o *operation, kind int) error {
 	missing := p.missing(o)
 	p.late = missing
-	const most = 8
 	var names []string
-	for _, rank := range missing[:min(len(missing), most)] {
+	for _, rank := range missing {
 		names = append(names, fmt.Sprintf("%d (%s)", rank, p.world.HostName(rank)))
 	}
-	if more := len(missing) - most; more > 0 {
-		names = append(names, fmt.Sprintf("and %d more", more))
-	}
-	what := "the messages of rank " + strings.Join(names, ", ") + " have not arrived"
+	what := "the messages of rank " + strings.Join(plaintext.First(names, 8, "and %d more"), ", ") + " have not arrived"
 	return fault.New(fault.Timeout, "%s %d at rank %d (%s): %s after %v",
 		kindNames[kind], o.began, p.me, p.world.HostName(p.me), what, cmp.Or(p.patience, p.world.Timeout())).
 		WithHint("are those ranks alive? A longer --timeout helps if they are only slow")

@@ -197,7 +197,7 @@ func (p *Plane) wrongMessage(a int32, position int, got, want []byte) error {
 		p.me, p.world.HostName(p.me), position, p.expertOf(a), int(a)/s.TopK, p.Source(a), p.filled, what)
 }
 
-func firstDifference(a, b []byte) int {
+func firstDifference[T comparable](a, b []T) int {
 	for i := range a {
 		if a[i] != b[i] {
 			return i
@@ -217,7 +217,7 @@ func (p *Plane) checkOutput() (d moe.Difference, err error) {
 		oracle.Ideal(ideal, s, token)
 		got := p.output[t*s.Hidden : (t+1)*s.Hidden]
 		d.Add(got, want, ideal)
-		if c := firstWord(got, want); c < len(got) {
+		if c := firstDifference(got, want); c < len(got) {
 			return d, fault.New(fault.Corrupt, "combine at rank %d (%s): token %d, channel %d is %v, want %v",
 				p.me, p.world.HostName(p.me), token, c, numeric.ToFloat(got[c]), numeric.ToFloat(want[c]))
 		}
@@ -228,15 +228,6 @@ func (p *Plane) checkOutput() (d moe.Difference, err error) {
 			p.me, p.world.HostName(p.me), u, p.spec.Payload.Bound())
 	}
 	return d, nil
-}
-
-func firstWord(a, b []uint16) int {
-	for i := range a {
-		if a[i] != b[i] {
-			return i
-		}
-	}
-	return len(a)
 }
 
 // spoil changes what was dispatched to this rank.

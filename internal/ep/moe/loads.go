@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/plaintext"
 )
 
 // The limits of a file of loads.
@@ -82,7 +83,7 @@ func parseLoads(text string) ([]float64, error) {
 	for i, word := range words {
 		v, err := strconv.ParseFloat(word, 64)
 		if err != nil || !(v >= 0) || math.IsInf(v, 1) || v > mostLoad {
-			return nil, errorf("load %d: wanted a number of 0 to %g, got %s", i+1, mostLoad, strconv.Quote(cut(word)))
+			return nil, errorf("load %d: wanted a number of 0 to %g, got %s", i+1, mostLoad, strconv.Quote(plaintext.Cut(word, 40)))
 		}
 		loads[i] = v
 	}
@@ -91,12 +92,5 @@ func parseLoads(text string) ([]float64, error) {
 
 // mostLoad keeps the sum of all loads finite.
 const mostLoad = 1e18
-
-func cut(word string) string {
-	if len(word) > 40 {
-		return word[:40] + "..."
-	}
-	return word
-}
 
 func errorf(format string, args ...any) error { return fault.New(fault.Input, format, args...) }

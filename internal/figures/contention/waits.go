@@ -14,17 +14,17 @@ import (
 // median over its runs, of each pattern the median over its messages, and the median of these. Where messages overlap,
 // they are of those that do. All are NaN where that is not known.
 type Waits struct {
-	Workload float64 // part of the time
-	Alone    float64
+	Workload stats.Num `json:"workload"` // part of the time
+	Alone    stats.Num `json:"alone"`
 	// Slowdown is the part of what messages take longer than alone; NaN where they do not, or only a little.
-	Slowdown float64
+	Slowdown stats.Num `json:"slowdown"`
 	// Times is how many times as long as alone they take.
-	Times float64
+	Times stats.Num `json:"times"`
 	// Copies says that the threads which post move the bytes themselves. With a CPU for each of them they wait for none
 	// but where other programs take it.
-	Copies bool
+	Copies bool `json:"copies"`
 	// Short is what a host has that is less than a CPU for each of its ranks; empty if none is such.
-	Short string
+	Short string `json:"short"`
 }
 
 // Limits between traffic and waits for CPUs. In 74 runs over TCP, half of them held up by the network and half by CPUs,
@@ -57,7 +57,7 @@ const (
 // CPUs judges.
 func (w Waits) CPUs() CPUs {
 	switch {
-	case math.IsNaN(w.Workload):
+	case !w.Workload.Known():
 		return CPUsUnknown
 	case w.Slowdown >= mostOfSlowdown, w.Workload > manyWaits && w.Times <= Little:
 		return CPUsCause
@@ -85,7 +85,7 @@ func (w Waits) Text() string {
 	return text
 }
 
-func percent(part float64) string { return fmt.Sprintf("%.0f %%", 100*min(part, 1)) }
+func percent(part stats.Num) string { return fmt.Sprintf("%.0f %%", 100*min(part, 1)) }
 
 // Crowded says why the times of a result do not show what traffic costs, since threads wait for a CPU; empty if they
 // show it. Where it is not known for how long they wait, a host with less than a CPU for each of its ranks is such.
@@ -169,10 +169,10 @@ func (c *Collector) Waits() Waits {
 		}
 		all.add(waiting{median(of.workload), median(of.alone), median(of.slowdown), median(of.times)})
 	}
-	w := Waits{Workload: stats.Median(all.workload), Alone: stats.Median(all.alone),
-		Slowdown: stats.Median(all.slowdown), Times: stats.Median(all.times), Copies: c.copies(), Short: c.short}
+	of := func(list []float64) stats.Num { return stats.Num(stats.Median(list)) }
+	w := Waits{of(all.workload), of(all.alone), of(all.slowdown), of(all.times), c.copies(), c.short}
 	if !(w.Times > Little) {
-		w.Slowdown = math.NaN()
+		w.Slowdown = stats.None
 	}
 	return w
 }

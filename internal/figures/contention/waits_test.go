@@ -73,7 +73,7 @@ func TestWaits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			near := func(got, want float64) bool { return math.IsNaN(want) && math.IsNaN(got) || math.Abs(got-want) < 0.01 }
 			got := Of(played(c.alone, c.workload)).Waits()
-			if !near(got.Workload, c.w) || !near(got.Slowdown, c.e) || got.CPUs() != c.want {
+			if !near(float64(got.Workload), c.w) || !near(float64(got.Slowdown), c.e) || got.CPUs() != c.want {
 				t.Errorf("%+v: %s; want %v, %v: %s", got, got.CPUs(), c.w, c.e, c.want)
 			}
 		})
@@ -127,7 +127,7 @@ func TestWaitsOfManyRuns(t *testing.T) {
 	defer func(n int) { mostPending = n }(mostPending)
 	mostPending = 20
 	got := Of(played(alone, workload)).Waits()
-	if math.Abs(got.Workload-want.Workload) > 0.01 || math.Abs(got.Slowdown-want.Slowdown) > 0.01 || got.Alone != want.Alone {
+	if math.Abs(float64(got.Workload-want.Workload)) > 0.01 || math.Abs(float64(got.Slowdown-want.Slowdown)) > 0.01 || got.Alone != want.Alone {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"perigee/internal/figures/contention"
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/expr"
+	"perigee/internal/kit/plaintext"
 	"perigee/internal/result"
 )
 
@@ -263,16 +264,11 @@ func others(d *result.Document, name string) string {
 	if i < 0 || len(d.Metrics[i].LabelSets) == 0 {
 		return ""
 	}
-	const most = 5
-	sets := d.Metrics[i].LabelSets
 	var list []string
-	for _, l := range sets[:min(len(sets), most)] {
+	for _, l := range d.Metrics[i].LabelSets {
 		list = append(list, l.String())
 	}
-	if more := len(sets) - most; more > 0 {
-		list = append(list, fmt.Sprint(more, " more"))
-	}
-	return " with these labels, only with " + strings.Join(list, ", ")
+	return " with these labels, only with " + strings.Join(plaintext.First(list, 5, "%d more"), ", ")
 }
 
 // phasesOf names the phases that have samples of a metric; empty where there are no samples.
@@ -286,11 +282,7 @@ func phasesOf(d *result.Document, metric string) string {
 	if len(phases) == 0 {
 		return ""
 	}
-	const most = 10
-	if more := len(phases) - most; more > 0 {
-		phases = append(phases[:most], fmt.Sprint(more, " more"))
-	}
-	return " in this phase, only in " + list(phases)
+	return " in this phase, only in " + list(plaintext.First(phases, 10, "%d more"))
 }
 
 // calm reports whether a result has a workload that is known to have no overlap.

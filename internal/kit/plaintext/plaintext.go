@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -78,6 +79,14 @@ func Cut(s string, most int) string {
 		end = most
 	}
 	return s[:end] + "..."
+}
+
+// First are the first elements of a list for a sentence, and then, in words such as "and %d more", how many follow.
+func First(list []string, most int, more string) []string {
+	if n := len(list) - most; n > 0 {
+		return append(slices.Clone(list[:most]), fmt.Sprintf(more, n))
+	}
+	return list
 }
 
 // Cell is Text for a cell of CSV, guarded against spreadsheets, which compute what begins with =, +, -, @ or a control

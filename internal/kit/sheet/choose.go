@@ -6,15 +6,20 @@ import (
 	"strings"
 )
 
-// New is a sheet without rows, and the class of its table on a page. Headers that begin with < are those of words.
+// New is a sheet without rows, and the class of its table on a page. Headers that begin with < are those of Words, with
+// | those on the Left; a format may follow one, as in "Median %.2f".
 func New(title, class string, headers ...string) *Sheet {
 	t := &Sheet{Title: title, Class: class}
 	for _, h := range headers {
-		if words, is := strings.CutPrefix(h, "<"); is {
-			t.AddColumn(words, Words, "")
-		} else {
-			t.AddColumn(h, Right, "")
+		header, format := h, ""
+		if i := strings.LastIndex(h, " %"); i >= 0 && i+2 < len(h) {
+			header, format = h[:i], h[i+1:]
 		}
+		align := map[byte]Align{'<': Words, '|': Left}[header[0]]
+		if align != Right {
+			header = header[1:]
+		}
+		t.AddColumn(header, align, format)
 	}
 	return t
 }

@@ -366,6 +366,23 @@ func (t *Sheet) WriteJSON(w io.Writer) error {
 	return errors.Join(out.Flush(), safe.Close())
 }
 
+// Object is an object of JSON on one line, its keys in the order given, which a Go map would not keep.
+func Object(keys []string, values []any) ([]byte, error) {
+	b := []byte{'{'}
+	for i, v := range values {
+		key, wrong := encode(keys[i])
+		text, err := encode(v)
+		if err := cmp.Or(wrong, err); err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = slices.Concat(b, key, []byte{':'}, text)
+	}
+	return append(b, '}'), nil
+}
+
 // encode is json.Marshal without its escapes for HTML.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer

@@ -34,8 +34,11 @@ import (
 	"perigee/internal/serving"
 )
 
-// Level holds the figures that the log gives of one level.
+// Level is what the log says of one level.
 type Level struct {
+	// Run are its figures, as the client writes them. Its latencies and its concurrency are those below, until
+	// [Level.Figures] puts them in.
+	serving.Run
 	Client      string // that wrote the result block, such as [VLLM]; "" where nothing says it
 	Model       string // as a JSON file calls it; "" where none does
 	Concurrency int    // of the client; 0 where nothing bounds it, or the log does not say
@@ -44,31 +47,8 @@ type Level struct {
 	Metrics     map[string]float64
 	// Latency holds all statistics in ms, by quantity: mean, min, max, std, p50, p99.9 and so on.
 	Latency map[string]map[string]float64
-
-	Total, Successful, Failed     int     // requests; -1 where the log does not say
-	Generated, Retokenized, Input int     // tokens of all requests; -1 where the log does not say
-	Duration                      float64 // seconds; 0 where the log does not say
-	Throughput                    float64 // generated tokens per second; 0 where the log does not say
-
-	RequestRate, InputRate, TotalRate float64 // per second; 0 where the log does not say
-	// AskedOutput is the number of tokens that a request asks for, the mean where lengths are spread; 0 where the log
-	// does not say it.
-	AskedOutput float64
-	// LongestOutput is the number of tokens that no answer exceeds; 0 where the log does not say it.
-	LongestOutput float64
-	SameLength    bool // the log shows that all answers have the same number of tokens
-	// Closed says that the client begins a request as soon as another one ends, and at no other time, as far as it says
-	// how it works.
-	Closed bool
-
 	// PerGPU: the rates of tokens are those of a GPU.
 	PerGPU bool
-
-	InFlight   float64 // mean number of requests at the same time; 0 where the log does not say
-	Peak       float64 // most requests at the same time; 0 where the log does not say
-	Unstreamed bool    // the client's figures show that answers came whole: TTFT, TPOT and ITL were not measured
-	// NoNumbers are the figures that the client gives as NaN or infinite.
-	NoNumbers []serving.NoNumber
 
 	// Mixed names a figure that the level's last result block gives with two values, such as
 	// "SERVER_MEDIAN_TTFT 500 and 700": results of several clients may be mixed. Empty for nothing.
@@ -76,8 +56,7 @@ type Level struct {
 
 	from, to              int64 // offsets of its lines in the log
 	meanInput, meanOutput float64
-	zero                  map[string]bool // fields that the log gives as 0
-	asked                 int             // requests, by the client's command line
+	asked                 float64         // requests, by the client's command line; 0 where it does not say
 	unread                map[string]bool // quantities of which a figure cannot be read
 	other                 bool            // its client is none of the known
 	totalIsOutput         bool            // older trtllm-bench latency calls generated tokens per second total ones
@@ -148,7 +127,7 @@ func Read(r io.Reader) (*Log, error) {
 }
 
 func readText(r io.Reader) (*Log, error) {
-	m := machine{log: &Log{}, summed: -1}
+	m := machine{log: &Log{}, summed: math.NaN()}
 	end := int64(0)
 	rest, err := EachLine(r, func(at int64, line []byte) {
 		m.log.Lines++
@@ -197,9 +176,9 @@ type machine struct {
 	// closedAt is the offset of the line that has ended the last of blocks.
 	closedAt int64
 	block    map[string]float64 // what the result block has said so far; nil outside of one
-	// summed counts the failures that a client has summed up in the level since the last result block began, -1 if it
+	// summed counts the failures that a client has summed up in the level since the last result block began, NaN if it
 	// has not: TensorRT-LLM's does so before the block that they belong to.
-	summed int
+	summed float64
 	// unpaced says that the client has written that no rate bounds the requests of its next result block.
 	unpaced bool
 
@@ -292,25 +271,24 @@ func (m *machine) beginBlock(client string) {
 		}
 	}
 	l := m.current()
-	blank := newLevel()
+	blank := NewLevel()
 	blank.Concurrency, blank.Prompts, blank.from, blank.Client = l.Concurrency, l.Prompts, l.from, client
 	blank.Failed = m.summed
 	blank.Mixed = l.Mixed
 	*l = blank
 	l.Closed = m.unpaced
 	m.block = map[string]float64{}
-	m.summed, m.ended, m.unpaced = -1, false, false
+	m.summed, m.ended, m.unpaced = math.NaN(), false, false
 	if m.loose != nil {
 		m.said.apply(l)
 	}
 	m.said = options{}
 }
 
-// newLevel returns a level of which nothing is known.
-func newLevel() Level {
-	return Level{Metrics: map[string]float64{}, Latency: map[string]map[string]float64{},
-		zero: map[string]bool{}, unread: map[string]bool{},
-		Total: -1, Successful: -1, Failed: -1, Generated: -1, Retokenized: -1, Input: -1}
+// NewLevel returns a level of which nothing is known.
+func NewLevel() Level {
+	return Level{Run: serving.Unknown(), Metrics: map[string]float64{}, Latency: map[string]map[string]float64{},
+		unread: map[string]bool{}}
 }
 
 // current is the level, or the result block outside of levels, that lines belong to; nil for none.
@@ -327,7 +305,7 @@ func (m *machine) beginLoose() {
 	if m.marked || len(m.blocks) == MaxLevels {
 		return
 	}
-	l := newLevel()
+	l := NewLevel()
 	l.from = m.at
 	m.loose = &l
 }
@@ -379,8 +357,8 @@ func (m *machine) begin(line []byte) {
 		return
 	}
 	m.abandon()
-	m.summed, m.marked, m.loose, m.blocks, m.table = -1, true, nil, nil, table{}
-	l := newLevel()
+	m.summed, m.marked, m.loose, m.blocks, m.table = math.NaN(), true, nil, nil, table{}
+	l := NewLevel()
 	l.from, l.Concurrency, l.Prompts = m.at, concurrency, promptsOf(fields)
 	m.open = &l
 }
@@ -449,7 +427,7 @@ func (m *machine) summary(line []byte, l *Level) {
 		return
 	}
 	if n, ok := whole(value); ok {
-		l.Failed = max(l.Failed, n)
+		l.Failed = max(Or(l.Failed, 0), float64(n))
 	} else {
 		m.unread(failedSum, "a whole number", value)
 	}
@@ -485,9 +463,20 @@ func after(line, label []byte) ([]byte, bool) {
 	return bytes.TrimSpace(line[at+len(label):]), true
 }
 
+// mostCount bounds counts, which are exact as floats.
+const mostCount = 1e15
+
 func whole(text []byte) (int, bool) {
 	n, err := strconv.Atoi(string(text))
-	return n, err == nil && n >= 0
+	return n, err == nil && n >= 0 && n <= mostCount
+}
+
+// Or is a figure, or another where it is not given.
+func Or(figure, otherwise float64) float64 {
+	if math.IsNaN(figure) {
+		return otherwise
+	}
+	return figure
 }
 
 // noNumber notes a figure that a client gives as NaN or infinite, and reports whether it is one. The standard deviation
@@ -542,21 +531,19 @@ func number(text []byte) (float64, bool) {
 // Counts returns how many requests of a level failed and how many there were, -1 where nothing says it. One that is
 // not counted as successful failed, whatever the count of failed ones says: clients lose some.
 func (l Level) Counts() (failed, total int) {
-	failed, total = l.Failed, l.Total
-	if l.Successful < 0 {
-		return failed, total
+	lost, all := Or(l.Failed, -1), Or(l.Requests, -1)
+	if l.Completed >= 0 {
+		all = Or(l.Requests, l.Completed+max(0, lost))
+		lost = max(lost, all-l.Completed)
 	}
-	if total < 0 {
-		total = l.Successful + max(0, failed)
-	}
-	return max(failed, total-l.Successful), total
+	return int(lost), int(all)
 }
 
 // HasRates reports whether the level's client writes rates where others count, and has a throughput: of tokens, or of
 // requests whose first token took time.
 func (l Level) HasRates() bool {
 	return (l.Client == AIPerf || l.Client == GenAIPerf || l.Client == InferenceX) &&
-		(l.Throughput > 0 || l.RequestRate > 0 && l.Metrics[Name("Mean", "TTFT")] > 0)
+		(l.OutputRate > 0 || l.RequestRate > 0 && l.Metrics[Name("Mean", "TTFT")] > 0)
 }
 
 // Missing lists the wanted metrics that a level lacks.

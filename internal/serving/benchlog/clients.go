@@ -72,7 +72,7 @@ type result struct {
 
 // object reads an object with results as a level. One of no known client is an error.
 func (l *Log) object(text []byte, line int) error {
-	r := result{log: l, text: text, line: line, level: newLevel()}
+	r := result{log: l, text: text, line: line, level: NewLevel()}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	if err := decoder.Decode(&r.keys); err != nil {
@@ -209,7 +209,7 @@ func (r *result) serving() {
 		"output_throughput": outputRate, "total_token_throughput": totalRate, "total_throughput": totalRate,
 	})
 	if errs, ok := k["errors"].([]any); ok && len(errs) > 0 { // of each request, empty for none
-		l.asked = len(errs)
+		l.asked = float64(len(errs))
 	}
 	r.askedOutput()
 	r.offered()
@@ -294,7 +294,7 @@ func (r *result) offered() {
 	rate := fmt.Sprint(r.keys["request_rate"])
 	r.level.Closed = (rate == "inf" || rate == "Infinity") && isNothing(r.keys["ramp_up_strategy"])
 	lengths, _ := r.keys["output_lens"].([]any)
-	r.level.SameLength = len(lengths) > 0 && len(lengths) == r.level.Successful &&
+	r.level.SameLength = len(lengths) > 0 && float64(len(lengths)) == r.level.Completed &&
 		!slices.ContainsFunc(lengths, func(n any) bool { return n != lengths[0] })
 }
 
@@ -378,7 +378,7 @@ func (r *result) errors() {
 	r.level.Failed = 0
 	for _, entry := range list {
 		keys, _ := entry.(map[string]any)
-		r.number(keys, "count", "", "", func(x float64) { r.level.Failed += int(max(0, min(x, 1e9))) })
+		r.number(keys, "count", "", "", func(x float64) { r.level.Failed += math.Trunc(max(0, min(x, 1e9))) })
 	}
 }
 

@@ -95,10 +95,10 @@ var known = map[string][]map[string]float64{
 // said are the figures of a level by the names of known.
 func said(l Level) map[string]float64 {
 	all := map[string]float64{
-		"concurrency": float64(l.Concurrency), "total": float64(l.Total), "successful": float64(l.Successful),
-		"failed": float64(l.Failed), "generated": float64(l.Generated), "retokenized": float64(l.Retokenized),
-		"input": float64(l.Input), "duration": l.Duration, "rate": l.Throughput, "requests": l.RequestRate, "inputs": l.InputRate,
-		"tokens": l.TotalRate, "asked": l.AskedOutput,
+		"concurrency": float64(l.Concurrency), "total": Or(l.Requests, -1), "successful": Or(l.Completed, -1),
+		"failed": Or(l.Failed, -1), "generated": Or(l.OutputTokens, -1), "retokenized": Or(l.Retokenized, -1),
+		"input": Or(l.InputTokens, -1), "duration": Or(l.Duration, 0), "rate": Or(l.OutputRate, 0),
+		"requests": Or(l.RequestRate, 0), "inputs": Or(l.InputRate, 0), "tokens": Or(l.TotalRate, 0), "asked": Or(l.AskedOutput, 0),
 	}
 	for quantity, stats := range l.Latency {
 		for stat, ms := range stats {
@@ -357,7 +357,7 @@ func TestErrorSummary(t *testing.T) {
 			}
 			for _, l := range log.Levels {
 				if l.Failed != 1005 || l.Duration != 61.25 || log.Unmarked && l.Concurrency != 16 {
-					t.Errorf("%q: %d failed, %g s, concurrency %d", text, l.Failed, l.Duration, l.Concurrency)
+					t.Errorf("%q: %g failed, %g s, concurrency %d", text, l.Failed, l.Duration, l.Concurrency)
 				}
 			}
 		}
@@ -515,7 +515,7 @@ func sane(t *testing.T, text []byte) {
 			}
 		}
 		l.Figures().Check()
-		if l.Concurrency < 0 || l.Successful < -1 || l.Failed < -1 || l.Generated < -1 {
+		if l.Concurrency < 0 || l.Completed < 0 || l.Failed < 0 || l.OutputTokens < 0 {
 			t.Fatalf("%+v", l)
 		}
 	}

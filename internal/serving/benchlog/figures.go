@@ -21,14 +21,14 @@ const (
 	outputRate, requestRate, inputRate, totalRate = "rate", "request rate", "input rate", "total rate"
 )
 
-// place returns where a field of a level is: a count, another value, or nothing.
-func (l *Level) place(field string) (count *int, value *float64) {
-	counts := map[string]*int{
-		total: &l.Total, successful: &l.Successful, failed: &l.Failed, generated: &l.Generated,
-		retokenized: &l.Retokenized, input: &l.Input, bounded: &l.Concurrency, asked: &l.asked,
+// place returns where a field of a level is, a count or another value; nil for nothing.
+func (l *Level) place(field string) (count, value *float64) {
+	counts := map[string]*float64{
+		total: &l.Requests, successful: &l.Completed, failed: &l.Failed, generated: &l.OutputTokens,
+		retokenized: &l.Retokenized, input: &l.InputTokens, bounded: &l.Run.Concurrency, asked: &l.asked,
 	}
 	values := map[string]*float64{
-		duration: &l.Duration, meanInput: &l.meanInput, meanOutput: &l.meanOutput, outputRate: &l.Throughput,
+		duration: &l.Duration, meanInput: &l.meanInput, meanOutput: &l.meanOutput, outputRate: &l.OutputRate,
 		inFlight: &l.InFlight, peak: &l.Peak,
 		requestRate: &l.RequestRate, inputRate: &l.InputRate, totalRate: &l.TotalRate,
 	}
@@ -40,17 +40,17 @@ func (l *Level) put(field string, x float64, unit string) (wanted string) {
 	count, value := l.place(field)
 	factor, known := units[unit]
 	switch {
-	case count != nil && (x != math.Trunc(x) || x < 0 || x > 1e15):
+	case count != nil && (x != math.Trunc(x) || x < 0 || x > mostCount):
 		return wantedWhole
+	case field == bounded:
+		l.Concurrency = int(x)
 	case count != nil:
-		*count = int(x)
-		return ""
+		*count = x
 	case field == duration && known:
 		*value = x * factor / 1e3
 	default:
 		*value = x
 	}
-	l.zero[field] = *value == 0
 	return ""
 }
 
@@ -106,9 +106,9 @@ const unstreamed = -1000
 
 // derive completes a block by what follows from its figures.
 func (l *Level) derive() {
-	if l.Total < 0 && l.asked > 0 && // SGLang's may make several of a prompt
-		(l.Client == VLLM || l.asked >= l.Successful+max(0, l.Failed)) {
-		l.Total = l.asked
+	if math.IsNaN(l.Requests) && l.asked > 0 && // SGLang's may make several of a prompt
+		(l.Client == VLLM || l.asked >= Or(l.Completed, -1)+Or(l.Failed, 0)) {
+		l.Requests = l.asked
 	}
 	if ttft := l.Latency["TTFT"]; l.Client == TRTLLM && ttft["mean"] == unstreamed && ttft["p50"] == unstreamed {
 		l.Unstreamed = true
@@ -120,52 +120,24 @@ func (l *Level) derive() {
 		}
 	}
 	if l.totalIsOutput {
-		l.Throughput, l.TotalRate, l.totalIsOutput = l.TotalRate, 0, false
+		l.OutputRate, l.TotalRate, l.totalIsOutput = l.TotalRate, math.NaN(), false
 	}
-	if l.Successful < 0 {
-		return
+	if l.meanOutput > 0 {
+		l.OutputTokens = Or(l.OutputTokens, math.Round(l.meanOutput*l.Completed))
 	}
-	if l.Generated < 0 && l.meanOutput > 0 {
-		l.Generated = int(math.Round(l.meanOutput * float64(l.Successful)))
-	}
-	if l.Input < 0 && l.meanInput > 0 {
-		l.Input = int(math.Round(l.meanInput * float64(l.Successful)))
+	if l.meanInput > 0 {
+		l.InputTokens = Or(l.InputTokens, math.Round(l.meanInput*l.Completed))
 	}
 }
 
 // Figures returns what the log says of a level, to be held against the laws.
 func (l Level) Figures() serving.Run {
-	f := serving.Unknown()
-	for _, count := range []struct {
-		from int
-		to   *float64
-	}{
-		{l.Total, &f.Requests}, {l.Successful, &f.Completed}, {l.Failed, &f.Failed}, {l.Generated, &f.OutputTokens},
-		{l.Input, &f.InputTokens}, {l.Retokenized, &f.Retokenized},
-	} {
-		if count.from >= 0 {
-			*count.to = float64(count.from)
-		}
-	}
-	for _, figure := range []struct {
-		from float64
-		to   *float64
-	}{
-		{float64(l.Concurrency), &f.Concurrency}, {l.Duration, &f.Duration}, {l.Throughput, &f.OutputRate},
-		{l.RequestRate, &f.RequestRate}, {l.InputRate, &f.InputRate}, {l.TotalRate, &f.TotalRate},
-		{l.AskedOutput, &f.AskedOutput}, {l.LongestOutput, &f.LongestOutput},
-		{l.InFlight, &f.InFlight}, {l.Peak, &f.Peak},
-	} {
-		if figure.from != 0 {
-			*figure.to = figure.from
-		}
-	}
-	for field, to := range map[string]*float64{
-		duration: &f.Duration, outputRate: &f.OutputRate, requestRate: &f.RequestRate, inputRate: &f.InputRate,
-		totalRate: &f.TotalRate,
-	} {
-		if l.zero[field] {
-			*to = 0
+	f := l.Run
+	f.Latency = map[string]serving.Latency{}
+	f.Concurrency = float64(l.Concurrency)
+	for _, figure := range []*float64{&f.Concurrency, &f.InFlight, &f.Peak, &f.AskedOutput, &f.LongestOutput} {
+		if *figure == 0 { // which says nothing
+			*figure = math.NaN()
 		}
 	}
 	if l.PerGPU { // of how many is not known
@@ -176,8 +148,7 @@ func (l Level) Figures() serving.Run {
 			f.Latency[quantity] = latency
 		}
 	}
-	f.NoNumbers, f.Streamed, f.Unstreamed = l.NoNumbers, l.Client != "" && l.Client != SGLang, l.Unstreamed
-	f.Closed, f.SameLength = l.Closed, l.SameLength
+	f.Streamed = l.Client != "" && l.Client != SGLang
 	if l.Client == AIPerf || l.Client == GenAIPerf || l.Client == TRTLLMBench { // TPOT of others
 		if latency, known := f.Latency[serving.ITL]; known {
 			f.Latency[serving.TPOT] = latency

@@ -176,7 +176,8 @@ func (m *machine) outside(line []byte) {
 	case m.marked:
 	case bytes.Contains(line, failedSum):
 		if text, ok := after(line, failedSum); ok {
-			m.summed, _ = whole(text)
+			n, _ := whole(text)
+			m.summed = float64(n)
 		}
 	case len(m.blocks) > 0 && bytes.HasSuffix(line, second): // AIPerf writes it behind its tables
 		last := m.blocks[len(m.blocks)-1]
@@ -290,7 +291,7 @@ func (m *machine) take(l *Level, f *figure, text []byte) {
 		l.noNumber(f.field, "", f.label, string(text))
 	}
 	if value != nil && !ok {
-		*value = 0
+		*value = math.NaN()
 	} else if value != nil {
 		_, unit := splitUnit(strings.TrimSuffix(f.label, ":"))
 		l.put(f.field, x, unit)
@@ -298,7 +299,7 @@ func (m *machine) take(l *Level, f *figure, text []byte) {
 }
 
 // count gives a level a count of requests or tokens.
-func (m *machine) count(l *Level, f *figure, to *int, text []byte) {
+func (m *machine) count(l *Level, f *figure, to *float64, text []byte) {
 	n, ok := whole(text)
 	if !ok {
 		m.unread([]byte(f.label), wantedWhole, text)
@@ -308,12 +309,12 @@ func (m *machine) count(l *Level, f *figure, to *int, text []byte) {
 		m.once(strings.TrimSuffix(f.label, ":"), float64(n))
 	}
 	if f.label == string(failedSum) {
-		m.summed = n
+		m.summed = float64(n)
 	}
 	if f.field == failed {
-		n = max(n, l.Failed)
+		n = max(n, int(Or(*to, 0)))
 	}
-	*to = n
+	*to = float64(n)
 }
 
 // options are what a client's command line says of its next result block.
@@ -324,7 +325,7 @@ type options struct {
 
 // apply gives a result block outside of levels what the command line has said. Its own lines go before.
 func (o options) apply(l *Level) {
-	l.Concurrency, l.asked, l.LongestOutput = o.concurrency, o.prompts, o.longest
+	l.Concurrency, l.asked, l.LongestOutput = o.concurrency, float64(o.prompts), o.longest
 }
 
 // bound matches the bound of requests at the same time in a client's command line, its arguments, or its result.

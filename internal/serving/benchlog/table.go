@@ -220,9 +220,9 @@ func (m *machine) failures(cells []string) {
 		l = m.blocks[len(m.blocks)-1]
 	}
 	if l != nil && l.Client == AIPerf && !m.ended {
-		l.Failed = max(0, l.Failed) + int(n)
+		l.Failed = Or(l.Failed, 0) + n
 	} else {
-		m.summed = max(0, m.summed) + int(n)
+		m.summed = Or(m.summed, 0) + n
 	}
 }
 

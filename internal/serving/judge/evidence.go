@@ -271,8 +271,9 @@ func (e *Evidence) unmarked(matches []config.Match, want Expect) error {
 				"concurrency, may hold something else", benchlog.MaxLevels)
 		case !known:
 			at[concurrency] = len(e.Log.Levels)
-			e.Log.Levels = append(e.Log.Levels, benchlog.Level{Concurrency: concurrency, Complete: true,
-				Metrics: m.Values, Total: -1, Successful: -1, Failed: -1, Generated: -1, Retokenized: -1, Input: -1})
+			l := benchlog.NewLevel()
+			l.Concurrency, l.Complete, l.Metrics = concurrency, true, m.Values
+			e.Log.Levels = append(e.Log.Levels, l)
 		case m.Concurrency == 0:
 			e.Log.Levels[i].Metrics = m.Values // the last counts, as in a level
 		default:

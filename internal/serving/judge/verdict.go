@@ -11,6 +11,7 @@ package judge
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -267,8 +268,8 @@ func (j *judge) levels() {
 		complete := l.Complete && !j.repeated(i)
 		level := Level{Client: l.Client, Concurrency: l.Concurrency, Complete: complete, Metrics: map[string]float64{}}
 		if complete {
-			level.Metrics, level.Throughput, level.Latency = l.Metrics, l.Throughput, l.Latency
-			level.PerGPU = l.PerGPU && l.Throughput > 0
+			level.Metrics, level.Throughput, level.Latency = l.Metrics, benchlog.Or(l.OutputRate, 0), l.Latency
+			level.PerGPU = l.PerGPU && l.OutputRate > 0
 		}
 		j.v.Levels = append(j.v.Levels, level)
 	}
@@ -398,7 +399,7 @@ func (j *judge) level(l benchlog.Level) {
 	if l.PerGPU {
 		j.warn("level %d: tokens per second are those of a GPU", l.Concurrency)
 	}
-	if j.e.Log.Unmarked && len(l.Metrics) == 0 && l.Throughput == 0 {
+	if j.e.Log.Unmarked && len(l.Metrics) == 0 && benchlog.Or(l.OutputRate, 0) == 0 {
 		j.reason(j.g.MissingMetrics, "level %d has neither a latency nor a throughput", l.Concurrency)
 	}
 	custom := j.want.Custom != nil && j.want.Custom.Pattern != nil
@@ -428,7 +429,7 @@ func (j *judge) requests(l benchlog.Level, custom bool) {
 	// The client may print fewer than it was asked for: lost ones failed, too.
 	asked := l.Concurrency * j.want.MultiRound
 	// A table of AIPerf or GenAI-Perf may have rates alone; SGLang's client counts no failed requests.
-	unsaid := custom || j.g.UnknownTokens || l.HasRates() || j.e.Log.Unmarked && l.Successful > 0
+	unsaid := custom || j.g.UnknownTokens || l.HasRates() || j.e.Log.Unmarked && l.Completed > 0
 	switch {
 	case total < 0:
 	case l.Prompts > 0 && total < l.Prompts:
@@ -436,7 +437,7 @@ func (j *judge) requests(l benchlog.Level, custom bool) {
 	case l.Prompts == 0 && total < asked:
 		j.reason(custom || j.g.UnknownTokens, "level %d: %d of %d prompts (concurrency times benchmark.multi_round) are "+
 			"accounted for", l.Concurrency, total, asked)
-	case l.Prompts == 0 && asked == 0 && l.Total < 0 && l.Failed < 0, failed < 0:
+	case l.Prompts == 0 && asked == 0 && math.IsNaN(benchlog.Or(l.Requests, l.Failed)), failed < 0:
 		j.reason(unsaid, "level %d: the log does not say how many requests failed", l.Concurrency)
 	}
 	switch {
@@ -448,7 +449,7 @@ func (j *judge) requests(l benchlog.Level, custom bool) {
 	case 100*float64(failed) > j.g.MaxFailed*float64(total):
 		j.fail("level %d: %d of %d requests failed (%.4g %%), more than %g %%", l.Concurrency, failed, total,
 			100*float64(failed)/float64(total), j.g.MaxFailed)
-	case l.Successful == 0:
+	case l.Completed == 0:
 		j.fail("level %d: no request succeeded", l.Concurrency)
 	case failed > 0:
 		j.warn("level %d: %d of %d requests failed", l.Concurrency, failed, total)
@@ -457,31 +458,28 @@ func (j *judge) requests(l benchlog.Level, custom bool) {
 
 func (j *judge) tokens(l benchlog.Level, custom bool) {
 	switch {
-	case l.Generated < 0:
+	case math.IsNaN(l.OutputTokens):
 		j.reason(custom || j.g.UnknownTokens, "level %d: the log does not say how many tokens were generated",
 			l.Concurrency)
 		return
-	case l.Generated == 0 && !l.Generative():
+	case l.OutputTokens == 0 && !l.Generative():
 		j.fail("level %d: no output tokens and no TTFT: not a generative benchmark (embeddings?)", l.Concurrency)
 		return
-	case l.Generated == 0:
+	case l.OutputTokens == 0:
 		j.fail("level %d: no token was generated", l.Concurrency)
 		return
 	}
-	requests := l.Successful
-	if requests < 0 {
-		requests = l.Total - max(0, l.Failed)
-	}
-	if j.want.Output == 0 || requests <= 0 {
+	requests := benchlog.Or(l.Completed, l.Requests-benchlog.Or(l.Failed, 0))
+	if j.want.Output == 0 || !(requests > 0) {
 		return
 	}
-	least := float64(requests) * float64(j.want.Output) * j.want.Ratio * (1 - j.g.TokenTolerance/100)
-	count, what := l.Generated, "were generated"
-	if l.Retokenized >= 0 && l.Retokenized < count { // SGLang's client counts those that it has asked for
+	least := requests * float64(j.want.Output) * j.want.Ratio * (1 - j.g.TokenTolerance/100)
+	count, what := l.OutputTokens, "were generated"
+	if l.Retokenized < count { // SGLang's client counts those that it has asked for
 		count, what = l.Retokenized, "came back"
 	}
-	if float64(count) < least {
-		j.fail("level %d: %d tokens %s, fewer than %.0f (%d requests of %d tokens, at least %g of the length, less %g %%)",
+	if count < least {
+		j.fail("level %d: %.0f tokens %s, fewer than %.0f (%.0f requests of %d tokens, at least %g of the length, less %g %%)",
 			l.Concurrency, count, what, least, requests, j.want.Output, j.want.Ratio, j.g.TokenTolerance)
 	}
 }
@@ -506,7 +504,7 @@ func (j *judge) plausible(l benchlog.Level) {
 		}
 	}
 	for _, v := range f.Check() {
-		if v.Law != serving.Tokens || l.Generated != 0 { // which has been said
+		if v.Law != serving.Tokens || l.OutputTokens != 0 { // which has been said
 			contradiction("%s", v.Text)
 		}
 	}

@@ -54,13 +54,13 @@ func ofLevel(l *benchlog.Level, json bool) *Record {
 	}
 	if failed, total := l.Counts(); total >= 0 {
 		r.Requests = float64(total)
-		if l.Total >= 0 || l.Failed >= 0 { // what is not completed of those that were asked for has failed
+		if l.Requests >= 0 || l.Failed >= 0 { // what is not completed of those that were asked for has failed
 			r.Failed = float64(failed)
 		}
 	}
 	r.InputLength, r.OutputLength = ratio(r.InputTokens, r.Completed), ratio(r.OutputTokens, r.Completed)
 	if l.PerGPU {
-		r.perGPU = l.Throughput
+		r.perGPU = benchlog.Or(l.OutputRate, 0)
 		r.Notes = append(r.Notes, "the rates of tokens are those of a GPU, of how many is not known: they are left out")
 	}
 	return r

@@ -148,17 +148,6 @@ func (m Message) Bytes() (n int64) {
 	return n
 }
 
-// StreamAt is where piece k begins in the stream.
-func (m Message) StreamAt(k int) (at int64) {
-	if m.At != nil {
-		return m.At[k]
-	}
-	for _, p := range m.Pieces[:k] {
-		at += p.Len
-	}
-	return at
-}
-
 // Roles are who does what in a load. All lists of ranks ascend.
 type Roles struct {
 	Ranks      []int   // that send, receive, or use files

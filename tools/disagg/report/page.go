@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -134,39 +135,57 @@ func pasts(series []Series) []past {
 	return list
 }
 
+// measured is what the runs of a level of a case have measured.
+type measured struct {
+	id          string
+	concurrency int
+	rates, ttft []float64 // output tokens per second, and median times to the first token in ms
+	x, y        []float64 // tokens per second of one user, and the rates of the same runs
+}
+
+// measuredOf brings together the complete levels of sound cases, in their order. Rates are per GPU where the number is
+// known of all these cases.
+func measuredOf(cases []judge.Case) (list []*measured, perGPU bool) {
+	cases = slices.DeleteFunc(slices.Clone(cases), func(c judge.Case) bool { return !c.Sound() })
+	perGPU = !slices.ContainsFunc(cases, func(c judge.Case) bool { return c.GPUs == 0 })
+	for _, c := range cases {
+		for _, l := range c.Levels {
+			if !l.Complete || l.Throughput <= 0 {
+				continue
+			}
+			at := func(m *measured) bool { return m.id == c.ID && m.concurrency == l.Concurrency }
+			i := slices.IndexFunc(list, at)
+			if i < 0 {
+				i, list = len(list), append(list, &measured{id: c.ID, concurrency: l.Concurrency})
+			}
+			m, rate := list[i], l.Throughput
+			if perGPU {
+				rate /= float64(c.GPUs)
+			}
+			m.rates = append(m.rates, rate)
+			if t := l.Metrics["SERVER_MEDIAN_TTFT"]; t > 0 {
+				m.ttft = append(m.ttft, t)
+			}
+			if tpot := l.Metrics["SERVER_MEDIAN_TPOT"]; tpot > 0 && !math.IsInf(1000/tpot, 0) {
+				m.x, m.y = append(m.x, 1000/tpot), append(m.y, rate)
+			}
+		}
+	}
+	return list, perGPU
+}
+
 // trades puts the levels of sound cases on two axes: what a user sees and what the
 // machines give, each the median of all runs.
 func trades(cases []judge.Case) (list []trade, perGPU bool) {
-	cases = slices.DeleteFunc(slices.Clone(cases), func(c judge.Case) bool { return !c.Sound() })
-	perGPU = !slices.ContainsFunc(cases, func(c judge.Case) bool { return c.GPUs == 0 })
-	type key struct {
-		id          string
-		concurrency int
-	}
-	var keys []key
-	x, y := map[key][]float64{}, map[key][]float64{}
-	for _, c := range cases {
-		for _, l := range c.Levels {
-			tpot := l.Metrics["SERVER_MEDIAN_TPOT"]
-			if !l.Complete || tpot <= 0 || l.Throughput <= 0 || math.IsInf(1000/tpot, 0) {
-				continue
-			}
-			k, gpus := key{c.ID, l.Concurrency}, 1
-			if perGPU {
-				gpus = c.GPUs
-			}
-			if x[k] == nil {
-				keys = append(keys, k)
-			}
-			x[k], y[k] = append(x[k], 1000/tpot), append(y[k], l.Throughput/float64(gpus))
-		}
-	}
 	list = []trade{}
 	var points []stats.ParetoPoint
-	for _, k := range keys {
-		t := trade{Case: k.id, Concurrency: k.concurrency, X: stats.Median(x[k]), Y: stats.Median(y[k])}
-		list = append(list, t)
-		points = append(points, stats.ParetoPoint{X: t.X, Y: t.Y})
+	levels, perGPU := measuredOf(cases)
+	for _, m := range levels {
+		if len(m.x) > 0 {
+			t := trade{Case: m.id, Concurrency: m.concurrency, X: stats.Median(m.x), Y: stats.Median(m.y)}
+			list = append(list, t)
+			points = append(points, stats.ParetoPoint{X: t.X, Y: t.Y})
+		}
 	}
 	for i, on := range stats.ParetoFront(points, false, false) {
 		list[i].Front = on
@@ -180,52 +199,29 @@ func Answer(cases []judge.Case) (list []string) {
 	if len(cases) == 0 { // figures alone
 		return nil
 	}
-	type level struct {
-		id          string
-		concurrency int
-	}
-	rates, ttft, perGPU := map[level][]float64{}, map[level][]float64{}, true
 	ids, failed := map[string]bool{}, []string{}
 	for _, c := range cases {
 		ids[c.ID] = true
 		if c.State == judge.Failed && !slices.Contains(failed, c.ID) {
 			failed = append(failed, c.ID)
 		}
-		perGPU = perGPU && (!c.Sound() || c.GPUs > 0)
 	}
-	var best level
-	for _, c := range cases {
-		for _, l := range c.Levels {
-			if !c.Sound() || !l.Complete || l.Throughput <= 0 {
-				continue
-			}
-			k, gpus := level{c.ID, l.Concurrency}, 1
-			if perGPU {
-				gpus = c.GPUs
-			}
-			rates[k] = append(rates[k], l.Throughput/float64(gpus))
-			if t := l.Metrics["SERVER_MEDIAN_TTFT"]; t > 0 {
-				ttft[k] = append(ttft[k], t)
-			}
-		}
-	}
-	for k, values := range rates {
-		if n, most := stats.Median(values), stats.Median(rates[best]); rates[best] == nil || n > most ||
-			n == most && k.id+fmt.Sprint(k.concurrency) < best.id+fmt.Sprint(best.concurrency) {
-			best = k
-		}
-	}
-	if values := rates[best]; values != nil {
+	levels, perGPU := measuredOf(cases)
+	if len(levels) > 0 {
+		best := slices.MinFunc(levels, func(a, b *measured) int {
+			return cmp.Or(cmp.Compare(stats.Median(b.rates), stats.Median(a.rates)),
+				cmp.Compare(a.id+fmt.Sprint(a.concurrency), b.id+fmt.Sprint(b.concurrency)))
+		})
 		text := fmt.Sprintf("The highest output rate is that of %s at concurrency %d: %.4g tokens/s", best.id,
-			best.concurrency, stats.Median(values))
+			best.concurrency, stats.Median(best.rates))
 		if perGPU {
 			text += " per GPU"
 		}
-		if t := ttft[best]; t != nil {
-			text += fmt.Sprintf(", with a median time to first token of %.4g ms", stats.Median(t))
+		if len(best.ttft) > 0 {
+			text += fmt.Sprintf(", with a median time to first token of %.4g ms", stats.Median(best.ttft))
 		}
-		if len(values) > 1 {
-			text += fmt.Sprintf(" (medians of %d runs)", len(values))
+		if len(best.rates) > 1 {
+			text += fmt.Sprintf(" (medians of %d runs)", len(best.rates))
 		}
 		list = append(list, text+".")
 	}
@@ -238,12 +234,8 @@ func Answer(cases []judge.Case) (list []string) {
 
 // Sheet is the table of figures.
 func Sheet(figures []Figure) *sheet.Sheet {
-	s := &sheet.Sheet{Title: "", Keys: 3}
-	s.AddColumn("Test", sheet.Left, "")
-	s.AddColumn("Concurrency", sheet.Right, "")
-	s.AddColumn("Metric", sheet.Left, "")
-	s.AddColumns(sheet.Right, "%.2f", "Median", "Low", "High")
-	s.AddColumn("Runs", sheet.Right, "")
+	s := sheet.New("", "", "|Test", "Concurrency", "|Metric", "Median %.2f", "Low %.2f", "High %.2f", "Runs")
+	s.Keys = 3
 	for _, f := range figures {
 		low, high := any(nil), any(nil)
 		if f.Low != nil {

@@ -86,7 +86,7 @@ end
 return {
   about = "Making, connecting, disconnecting and destroying agents, as in NIXL's EP control plane test.",
   options = patterns.ep_options {
-    options.int { "num-processes", nil, "ranks; on each node, with several nodes (default: 8, or as the launcher says)", min = 1, max = 4096 },
+    options.int { "num-processes", nil, "ranks; on each node, with several nodes (default: 8, or as the launcher says)", min = 1, max = 4096, original = true },
     options.enum { "test", "cycle", "all phases, or one", choices = { "cycle", "init", "connect", "disconnect", "destroy" } },
     options.string { "experts-per-rank", nil, "several with commas (default: 8,32)" },
     options.path { "model", nil, "a model's name, its config.json, or a file of your own: hidden size, experts and topk" },

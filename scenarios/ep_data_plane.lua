@@ -271,7 +271,7 @@ end
 return {
   about = "Dispatch and combine of a mixture of experts: routed tokens, as in NIXL's EP data plane test.",
   options = patterns.ep_options {
-    options.int { "num-processes", nil, "ranks; on each node, with several nodes (default: 8, or as the launcher says)", min = 1, max = 4096 },
+    options.int { "num-processes", nil, "ranks; on each node, with several nodes (default: 8, or as the launcher says)", min = 1, max = 4096, original = true },
     options.string { "mode", "e2e", "dispatch, combine, e2e; several with commas" },
     options.string { "tokens", "512", "tokens of each rank; several with commas" },
     options.string { "hidden", nil, "channels of a token, a multiple of 128; several with commas (default: 4096)" },
@@ -286,11 +286,11 @@ return {
     options.enum { "payload", "fp8", "dispatched channels", choices = { "fp8", "bf16" } },
     options.enum { "staging", "auto", "on: a dispatch copies what a rank is sent into one piece; auto: on with NIXL", choices = { "auto", "on", "off" } },
     options.enum { "routing", "uniform", "how experts are chosen; see docs/ep.md", choices = families },
-    options.int { "routing-seed", nil, "seed of the routing (default: --seed)", min = 0 },
+    options.int { "routing-seed", nil, "seed of the routing, where it is not --seed", min = 0, hidden = true },
     options.bool { "verify", false, "check every byte before, and what the measured iterations leave" },
     options.enum { "sabotage", nil, "with --verify: plant a fault that must be found", choices = sabotages },
     options.string { "columns", nil, "columns of the table, with commas, or all; the result has them all (default: " .. usual .. ")" },
-    options.output { "json-output-path", nil, "write the figures of all ranks as JSON" },
+    options.output { "json-output-path", nil, "write the figures of all ranks as JSON", original = true },
     unpack(moe.options()),
   },
   metrics = {

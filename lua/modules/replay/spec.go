@@ -67,10 +67,10 @@ func (r *instance) specFrom(what string, t *glua.LTable, w *spmd.World) (s spec,
 				WithHint("perigee replay FILE --model qwen3-32b --prefill 2xTP2 --decode 2xTP2; perigee kvbench models lists models")
 		}
 	}
-	if s.Prefill, err = replay.ParseWorkers(prefill); err != nil {
+	if s.Prefill, err = model.ParseWorkers(prefill); err != nil {
 		return s, fault.Wrap(err, "--prefill")
 	}
-	if s.Decode, err = replay.ParseWorkers(decode); err != nil {
+	if s.Decode, err = model.ParseWorkers(decode); err != nil {
 		return s, fault.Wrap(err, "--decode")
 	}
 	if s.Op, err = nixl.ParseOp(op); err != nil {

@@ -113,6 +113,7 @@ return {
     world.phase("prepare")
     local plan = patterns.prepare({ config.traffic_pattern }, { mem = opt.mem_type, op = opt.op, start = opt.start or config.start })[1]
     transfer.expect({ plan }, iters or 1)
+    result.note("op: " .. plan.op)
 
     world.phase("warmup")
     world.barrier()

@@ -90,3 +90,9 @@ function options.reject(message, hint) end
 ---@param known string[]
 ---@return string[]
 function options.words(name, text, known) end
+
+---Reads an option's text, whole numbers from 1 on with commas between them, and ends the scenario where one is none. Those of an option tokens take k: 64k is 64000.
+---@param name string of the option
+---@param text string
+---@return integer[]
+function options.numbers(name, text) end

@@ -402,7 +402,7 @@ func (all Options) Values(grammar any) (values, named map[string]any, err error)
 func (all Options) Restore(stored map[string]any, outputs bool) (map[string]any, error) {
 	values := map[string]any{}
 	for _, o := range all {
-		v, ok := o.storedIn(stored)
+		v, ok := o.In(stored)
 		if !ok || o.Type == "output" && !outputs {
 			continue
 		}
@@ -433,7 +433,8 @@ func (o Option) keys() []string {
 	return keys
 }
 
-func (o Option) storedIn(values map[string]any) (v any, ok bool) {
+// In is the option's value among those under its name or, in results of before, another name of it.
+func (o Option) In(values map[string]any) (v any, ok bool) {
 	for _, key := range o.keys() {
 		if v, ok = values[key]; ok {
 			break

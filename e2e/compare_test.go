@@ -195,7 +195,7 @@ end }`,
 		{[]string{"a.json.zst", "--times", "2", "--result", "r.json.zst"}, "several runs have several results"},
 		{[]string{"a.json.zst", "--times", "2", "--result", "kept"}, "the folder is not empty"},
 		{[]string{"a.json.zst", "--times", "2", "--result", "claimed"}, "another series of runs"},
-		{[]string{"a.json.zst", "--times=-1"}, "--times is -1, want 1 to"},
+		{[]string{"a.json.zst", "--times=-1"}, "--times: wanted a whole number from 1 to"},
 		{[]string{"a.json.zst", "nowhere.json"}, "nowhere.json"},
 	} {
 		if o := harness.Run(t, dir, append([]string{"rerun"}, bad.args...)...); o.Code == 0 || !strings.Contains(o.Stderr, bad.want) {

@@ -90,6 +90,7 @@ func TestEveryFormatIsJSON(t *testing.T) {
 		"result convert":  {"r.json", "-"},
 		"scenarios":       nil,
 		"simulate":        {"--config", "c.yaml"},
+		"sweep report":    {sweep},
 		"sweep table":     {sweep},
 		"sweep scenarios": {sweep},
 		"sweep columns":   nil,

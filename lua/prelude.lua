@@ -142,6 +142,11 @@ function patterns.kept(n)
   return math.max(50, math.floor(10000 / n))
 end
 
+-- An option --mem-type, by default nil.
+function patterns.mem_type(help)
+  return options.enum { "mem-type", nil, help or "memory of the buffers (default: vram if all ranks have a GPU)", choices = { "dram", "vram", "cpu", "cuda" } }
+end
+
 -- An option --duration that stands instead of another, which says how many: iterations, rounds.
 function patterns.duration(instead_of)
   return options.duration { "duration", nil, "measure for so long, such as 30s, instead of --" .. instead_of
@@ -250,12 +255,11 @@ local without_effect = {
 
 -- Options about memory, and those of NIXL's EP tests about links and stores, behind a scenario's own.
 function patterns.ep_options(list)
-  list[#list + 1] = options.enum { "mem-type", nil, "memory of messages; vram: their transport between GPUs, without kernels (default: dram)",
-    choices = { "dram", "vram", "cpu", "cuda" } }
+  list[#list + 1] = patterns.mem_type "memory of messages; vram: their transport between GPUs, without kernels (default: dram)"
   list[#list + 1] = options.enum { "nvlink-backend", nil, "accepted, without effect: ipc, nixl; none: no shared memory and no NVLink between ranks",
-    choices = { "ipc", "nixl", "none" } }
+    choices = { "ipc", "nixl", "none" }, original = true }
   for _, flag in ipairs(without_effect) do
-    list[#list + 1] = options.bool { flag[1], false, flag.gpu or "accepted, without effect: " .. flag[2] }
+    list[#list + 1] = options.bool { flag[1], false, flag.gpu or "accepted, without effect: " .. flag[2], original = true }
   end
   return list
 end

@@ -45,13 +45,14 @@ return {
     options.size { "size", nil, "bytes in each message, if its size is not swept (default: 1M)", min = 1 },
     options.int { "iters", 20, "measured runs of each size", min = 1 },
     patterns.duration "iters",
+    patterns.mem_type(),
   },
   metrics = { { "busbw_gb_per_s", "bytes that a rank sends to others / latency; each run, by message", better = "higher" } },
   ranks = 4,
   run = function(opt)
     local sizes, specs = patterns.sizes(opt, 2 ^ 20), {}
     for i, size in ipairs(sizes) do
-      specs[i] = { name = #sizes > 1 and "alltoall " .. size or nil, matrix = matrix.all_to_all { bytes = size } }
+      specs[i] = { name = #sizes > 1 and "alltoall " .. size or nil, matrix = matrix.all_to_all { bytes = size }, mem = opt.mem_type }
     end
     local plans = transfer.prepare_all(specs)
     if #plans[1].initiators == 0 then

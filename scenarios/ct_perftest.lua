@@ -91,14 +91,14 @@ return {
     options.bool { "verify", false, "check every byte of the last measured run; =every: of every measured run, with other bytes each time", choices = { "every" }, aliases = { "verify-buffers" } },
     options.bool { "verify-every", false, "the same as --verify=every", hidden = true },
     options.bool { "print-recv-buffers", false, "print the beginning of every received message" },
-    options.output { "json-output-path", nil, "write the measurements as JSON" },
-    options.enum { "mem-type", nil, "memory of the buffers, instead of the config's", choices = { "dram", "vram", "cpu", "cuda" } },
+    options.output { "json-output-path", nil, "write the measurements as JSON", original = true },
+    patterns.mem_type "memory of the buffers, instead of the config's",
     options.enum { "op", nil, "operation, instead of the config's", choices = { "WRITE", "READ" } },
     options.int { "iters", nil, "measured runs, instead of the config's", min = 1, max = 1e8 },
     patterns.duration "iters",
     options.int { "warmup-iters", nil, "unmeasured runs first, instead of the config's", min = 0, max = 1e8 },
     options.enum { "start", nil, "how the initiators start the first run: as they leave the barrier, or at an instant that they agree on (config, else barrier)", choices = { "barrier", "clock" } },
-    options.int { "isolation-iters", nil, "accepted for symmetry; one pattern is always alone", min = 1, max = 1e8 },
+    options.int { "isolation-iters", nil, "accepted for symmetry; one pattern is always alone", min = 1, max = 1e8, original = true },
   },
   ranks = function(opt)
     return patterns.ranks(load(opt).traffic_pattern)
@@ -113,6 +113,7 @@ return {
     world.phase("prepare")
     local plan = patterns.prepare({ config.traffic_pattern }, { mem = opt.mem_type, op = opt.op, start = opt.start or config.start })[1]
     transfer.expect({ plan }, iters or 1)
+    result.note("op: " .. plan.op)
 
     world.phase("warmup")
     world.barrier()

@@ -10,19 +10,6 @@ local function say(...)
   end
 end
 
-local function numbers(text)
-  local list = {}
-  for word in string.gmatch(text .. ",", "%s*([^,]*)%s*,") do
-    word = string.gsub(word, "%s+$", "")
-    local n = string.match(word, "^%d+$") and tonumber(word)
-    if not n or n < 1 or n >= 2 ^ 31 then
-      options.reject(string.format("--experts-per-rank: wanted whole numbers from 1 on with commas between them, got %q", text))
-    end
-    list[#list + 1] = n
-  end
-  return list
-end
-
 local function plane_of(opt, experts)
   return { tokens = opt.num_tokens, hidden = opt.hidden, topk = opt.topk, experts_per_rank = experts, mem = opt.mem_type }
 end
@@ -86,7 +73,7 @@ end
 return {
   about = "Making, connecting, disconnecting and destroying agents, as in NIXL's EP control plane test.",
   options = patterns.ep_options {
-    options.int { "num-processes", nil, "ranks; on each node, with several nodes (default: 8, or as the launcher says)", min = 1, max = 4096 },
+    options.int { "num-processes", nil, "ranks; on each node, with several nodes (default: 8, or as the launcher says)", min = 1, max = 4096, original = true },
     options.enum { "test", "cycle", "all phases, or one", choices = { "cycle", "init", "connect", "disconnect", "destroy" } },
     options.string { "experts-per-rank", nil, "several with commas (default: 8,32)" },
     options.path { "model", nil, "a model's name, its config.json, or a file of your own: hidden size, experts and topk" },
@@ -109,7 +96,7 @@ return {
   ranks = function(opt)
     local n = opt.num_processes or 8
     opt = patterns.experts(opt, n, defaults)
-    for _, experts in ipairs(numbers(opt.experts_per_rank)) do
+    for _, experts in ipairs(options.numbers("experts-per-rank", opt.experts_per_rank)) do
       moe.check(plane_of(opt, experts), n)
     end
     return n
@@ -123,10 +110,10 @@ return {
     local backend = patterns.ep_backend(opt)
     banner(opt, backend)
     local rows, curves, cases = {}, {}, 0
-    for _, experts in ipairs(numbers(opt.experts_per_rank)) do
+    for _, experts in ipairs(options.numbers("experts-per-rank", opt.experts_per_rank)) do
       cases = cases + #counts(opt, experts)
     end
-    for _, experts in ipairs(numbers(opt.experts_per_rank)) do
+    for _, experts in ipairs(options.numbers("experts-per-rank", opt.experts_per_rank)) do
       local curve = {}
       for _, n in ipairs(counts(opt, experts)) do
         world.phase(string.format("%s, %d experts per rank, %d ranks", opt.test, experts, n))

@@ -10,29 +10,15 @@ local function say(...)
   end
 end
 
--- "128, 256" becomes { 128, 256 }.
-local function numbers(name, text)
-  local list = {}
-  for word in string.gmatch(text .. ",", "%s*([^,]*)%s*,") do
-    word = string.gsub(word, "%s+$", "")
-    local n = string.match(word, "^%d+$") and tonumber(word)
-    if not n or n < 1 or n >= 2 ^ 31 then
-      options.reject(string.format("--%s: wanted whole numbers from 1 on with commas between them, got %q", name, text))
-    end
-    list[#list + 1] = n
-  end
-  return list
-end
-
 local modes, kinds = { "dispatch", "combine", "e2e" }, { "steady", "fresh", "moving" }
 
 -- Every combination of the lists, the last list the fastest.
 local function sweep(opt)
   local list, chosen = {}, options.words("mode", opt.mode, modes)
-  for _, tokens in ipairs(numbers("tokens", opt.tokens)) do
-    for _, hidden in ipairs(numbers("hidden", opt.hidden)) do
-      for _, experts in ipairs(numbers("experts-per-rank", opt.experts_per_rank)) do
-        for _, topk in ipairs(numbers("topk", opt.topk)) do
+  for _, tokens in ipairs(options.numbers("tokens", opt.tokens)) do
+    for _, hidden in ipairs(options.numbers("hidden", opt.hidden)) do
+      for _, experts in ipairs(options.numbers("experts-per-rank", opt.experts_per_rank)) do
+        for _, topk in ipairs(options.numbers("topk", opt.topk)) do
           list[#list + 1] = { tokens = tokens, hidden = hidden, experts_per_rank = experts, topk = topk, modes = chosen }
         end
       end
@@ -133,8 +119,8 @@ local function save(opt, out)
     timestamp = clock.wall(), results = out.json,
     config = {
       num_processes = world.size, tests = options.words("mode", opt.mode, modes),
-      token_counts = numbers("tokens", opt.tokens), hidden_dims = numbers("hidden", opt.hidden),
-      expert_counts = numbers("experts-per-rank", opt.experts_per_rank), topk = numbers("topk", opt.topk),
+      token_counts = options.numbers("tokens", opt.tokens), hidden_dims = options.numbers("hidden", opt.hidden),
+      expert_counts = options.numbers("experts-per-rank", opt.experts_per_rank), topk = options.numbers("topk", opt.topk),
       warmup_iters = opt.warmup, measure_iters = opt.iters or result.null,
     },
   })
@@ -192,7 +178,7 @@ end
 local function labels_of(case, opt)
   local labels = { tokens = case.tokens }
   for _, name in ipairs { "hidden", "experts_per_rank", "topk" } do
-    if #numbers(name, opt[name]) > 1 then
+    if #options.numbers(name, opt[name]) > 1 then
       labels[name] = case[name]
     end
   end
@@ -271,7 +257,7 @@ end
 return {
   about = "Dispatch and combine of a mixture of experts: routed tokens, as in NIXL's EP data plane test.",
   options = patterns.ep_options {
-    options.int { "num-processes", nil, "ranks; on each node, with several nodes (default: 8, or as the launcher says)", min = 1, max = 4096 },
+    options.int { "num-processes", nil, "ranks; on each node, with several nodes (default: 8, or as the launcher says)", min = 1, max = 4096, original = true },
     options.string { "mode", "e2e", "dispatch, combine, e2e; several with commas" },
     options.string { "tokens", "512", "tokens of each rank; several with commas" },
     options.string { "hidden", nil, "channels of a token, a multiple of 128; several with commas (default: 4096)" },
@@ -286,11 +272,11 @@ return {
     options.enum { "payload", "fp8", "dispatched channels", choices = { "fp8", "bf16" } },
     options.enum { "staging", "auto", "on: a dispatch copies what a rank is sent into one piece; auto: on with NIXL", choices = { "auto", "on", "off" } },
     options.enum { "routing", "uniform", "how experts are chosen; see docs/ep.md", choices = families },
-    options.int { "routing-seed", nil, "seed of the routing (default: --seed)", min = 0 },
+    options.int { "routing-seed", nil, "seed of the routing, where it is not --seed", min = 0, hidden = true },
     options.bool { "verify", false, "check every byte before, and what the measured iterations leave" },
     options.enum { "sabotage", nil, "with --verify: plant a fault that must be found", choices = sabotages },
     options.string { "columns", nil, "columns of the table, with commas, or all; the result has them all (default: " .. usual .. ")" },
-    options.output { "json-output-path", nil, "write the figures of all ranks as JSON" },
+    options.output { "json-output-path", nil, "write the figures of all ranks as JSON", original = true },
     unpack(moe.options()),
   },
   metrics = {

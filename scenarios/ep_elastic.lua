@@ -93,7 +93,7 @@ return {
   options = patterns.ep_options {
     options.path { "plan", "replace", "static, grow, steps, replace, shrink, large, single, deaths; or phases such as \"0-3; 0-5,-6@combine,7\"; "
       .. "or a JSON file of NIXL's elastic test" },
-    options.int { "num-processes", nil, "ranks (default: those of the plan, or as the launcher says)", min = 1, max = 4096 },
+    options.int { "num-processes", nil, "ranks (default: those of the plan, or as the launcher says)", min = 1, max = 4096, original = true },
     options.tokens { "tokens", 128, "tokens of each rank", min = 1, max = 2 ^ 27 },
     options.int { "hidden", nil, "channels of a token, a multiple of 128 (default: 7168)", min = 1, max = 2 ^ 20 },
     options.int { "experts-per-rank", nil, "(default: 2)", min = 1, max = 2 ^ 20 },
@@ -102,10 +102,10 @@ return {
     options.int { "warmup", 50, "iterations of each phase that are not measured", min = 0 },
     options.int { "iters", 50, "measured iterations of each phase; the first is left out", min = 1 },
     options.number { "patience", 2, "seconds after which a silent rank counts as dead", min = 0.01, max = 3600 },
-    options.int { "timeout-ms", nil, "the same in milliseconds, instead", min = 10, max = 3600000 },
-    options.bool { "kineto", false, "print dispatch and combine apart, too" },
-    options.bool { "validate-phase-failures", false, "accepted; deaths that the plan does not have always end the job" },
-    options.string { "tcp-server", nil, "refused: no rank can join from another launch" },
+    options.int { "timeout-ms", nil, "the same in milliseconds, instead", min = 10, max = 3600000, original = true },
+    options.bool { "kineto", false, "print dispatch and combine apart, too", original = true },
+    options.bool { "validate-phase-failures", false, "accepted; deaths that the plan does not have always end the job", original = true },
+    options.string { "tcp-server", nil, "refused: no rank can join from another launch", original = true },
   },
   metrics = { { "ep_phase_us", "mean time of an iteration of the slowest rank in a phase", better = "lower" } },
   ranks = function(opt)

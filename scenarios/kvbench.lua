@@ -235,7 +235,7 @@ end
 
 -- The bytes that a size moves, the iterations that are not measured included.
 local function bytes_of(opt, block, batch, ways)
-  local n = iterations_of(opt, opt.num_iter, block) + iterations_of(opt, opt.warmup_iter, block)
+  local n = iterations_of(opt, opt.iters, block) + iterations_of(opt, opt.warmup_iter, block)
   return block * batch * n * opt.num_threads * ways
 end
 
@@ -290,7 +290,7 @@ local function announce(opt, lanes, blocks, batches, ways)
     world.phase("estimate")
     local m = lanes:measure { block = blocks[#blocks], batch = batches[#batches], iterations = 1, warmup = 1, record = false }
     if m and m.bandwidth > 0 then
-      text = text .. string.format(", which takes about %s; --num_iter, --warmup_iter and smaller sizes make it less", duration(total / m.bandwidth))
+      text = text .. string.format(", which takes about %s; --iters, --warmup-iter and smaller sizes make it less", duration(total / m.bandwidth))
     end
   end
   result.note(text)
@@ -308,7 +308,7 @@ local function describe(opt, near, far, op, peers)
   local what = far == "file" and count(initiators, "rank") .. " with files"
     or string.format("%s, %s, %s", opt.scheme, count(initiators, "initiator"), count(ways, "way"))
   result.note(string.format("kvbench: %s, %s %s %s, %s per initiator, %s after %d%s", what, op, near, far,
-    count(opt.num_threads, "thread"), opt.num_iter and count(opt.num_iter, "iteration") or "iterations for " .. duration(opt.duration),
+    count(opt.num_threads, "thread"), opt.iters and count(opt.iters, "iteration") or "iterations for " .. duration(opt.duration),
     opt.warmup_iter, manner(opt)))
   return ways
 end
@@ -317,35 +317,35 @@ return {
   about = "Blocks from rank to rank, or between memory and files, for a range of sizes; options as in nixlbench.",
   options = {
     options.enum { "scheme", "pairwise", "which ranks exchange blocks; see docs/kvbench.md", choices = { "pairwise", "manytoone", "onetomany", "tp" } },
-    options.enum { "op-type", "WRITE", "from the initiator to the target, or the other way", choices = { "WRITE", "READ" } },
-    options.enum { "initiator-seg-type", "DRAM", "what the initiator has", choices = { "DRAM", "VRAM", "FILE" } },
-    options.enum { "target-seg-type", "DRAM", "what the target has; with FILE each rank works alone", choices = { "DRAM", "VRAM", "FILE" } },
-    options.size { "start-block-size", "4K", "smallest block; doubled until max-block-size", min = 1 },
-    options.size { "max-block-size", "64M", "largest block", min = 1 },
-    options.int { "start-batch-size", 1, "fewest blocks at a time; doubled until max-batch-size", min = 1 },
-    options.int { "max-batch-size", 1, "most blocks at a time", min = 1, max = 2 ^ 24 },
-    options.int { "num-iter", 1000, "measured iterations of each size, divided among the threads", min = 1, max = 2 ^ 31, aliases = { "iters" } },
-    patterns.duration "num-iter",
-    options.int { "warmup-iter", 100, "iterations before, not measured, likewise", min = 0, max = 2 ^ 31 },
-    options.int { "large-blk-iter-ftr", 16, "blocks over 1 MiB have so many times fewer iterations", min = 1, max = 2 ^ 31 },
-    options.int { "num-threads", 1, "threads of each initiator that post at the same time", min = 1, max = 1024 },
-    options.bool { "check-consistency", false, "check every byte of each size, once, before it is measured" },
-    options.bool { "recreate-xfer", false, "prepare the requests anew for every iteration" },
-    options.int { "pipeline-depth", 1, "iterations of each thread under way at the same time", min = 1, max = 1024 },
-    options.bool { "prepared-xfer", false, "pick the requests from prepared lists of descriptors" },
-    options.bool { "reregister-mem", false, "register the initiator's memory anew for every iteration, and prepare the requests" },
-    options.bool { "use-hugepages", false, "host memory in huge pages that the administrator has reserved" },
-    options.enum { "randomize-location-mode", "", "blockaligned: the blocks at the target, or in files, in a random order", choices = { "", "blockaligned" } },
-    options.int { "randomize-location-mode-seed", 0, "seed of that order", min = 0, max = 2 ^ 31 },
-    options.size { "total-buffer-size", "8G", "most bytes of buffers in a rank", min = 1 },
+    options.enum { "op-type", "WRITE", "from the initiator to the target, or the other way", choices = { "WRITE", "READ" }, original = true },
+    options.enum { "initiator-seg-type", "DRAM", "what the initiator has", choices = { "DRAM", "VRAM", "FILE" }, original = true },
+    options.enum { "target-seg-type", "DRAM", "what the target has; with FILE each rank works alone", choices = { "DRAM", "VRAM", "FILE" }, original = true },
+    options.size { "start-block-size", "4K", "smallest block; doubled until max-block-size", min = 1, original = true },
+    options.size { "max-block-size", "64M", "largest block", min = 1, original = true },
+    options.int { "start-batch-size", 1, "fewest blocks at a time; doubled until max-batch-size", min = 1, original = true },
+    options.int { "max-batch-size", 1, "most blocks at a time", min = 1, max = 2 ^ 24, original = true },
+    options.int { "iters", 1000, "measured iterations of each size, divided among the threads", min = 1, max = 2 ^ 31, aliases = { "num-iter" } },
+    patterns.duration "iters",
+    options.int { "warmup-iter", 100, "iterations before, not measured, likewise", min = 0, max = 2 ^ 31, original = true },
+    options.int { "large-blk-iter-ftr", 16, "blocks over 1 MiB have so many times fewer iterations", min = 1, max = 2 ^ 31, original = true },
+    options.int { "num-threads", 1, "threads of each initiator that post at the same time", min = 1, max = 1024, original = true },
+    options.bool { "check-consistency", false, "check every byte of each size, once, before it is measured", original = true },
+    options.bool { "recreate-xfer", false, "prepare the requests anew for every iteration", original = true },
+    options.int { "pipeline-depth", 1, "iterations of each thread under way at the same time", min = 1, max = 1024, original = true },
+    options.bool { "prepared-xfer", false, "pick the requests from prepared lists of descriptors", original = true },
+    options.bool { "reregister-mem", false, "register the initiator's memory anew for every iteration, and prepare the requests", original = true },
+    options.bool { "use-hugepages", false, "host memory in huge pages that the administrator has reserved", original = true },
+    options.enum { "randomize-location-mode", "", "blockaligned: the blocks at the target, or in files, in a random order", choices = { "", "blockaligned" }, original = true },
+    options.int { "randomize-location-mode-seed", 0, "seed of that order", min = 0, max = 2 ^ 31, original = true },
+    options.size { "total-buffer-size", "8G", "most bytes of buffers in a rank", min = 1, original = true },
     options.storage { "filepath", nil, "folder or new name for files, which vanish in the end; or a file that is there" },
-    options.int { "num-files", 1, "files of each thread", min = 1, max = 1024 },
+    options.int { "num-files", 1, "files of each thread", min = 1, max = 1024, original = true },
     options.bool { "overwrite", false, "write even to a file that is there" },
-    options.enum { "posix-api-type", "AIO", "the kernel's interface for files", choices = { "AIO", "URING" } },
-    options.bool { "storage-enable-direct", false, "reach files past the page cache" },
+    options.enum { "posix-api-type", "AIO", "the kernel's interface for files", choices = { "AIO", "URING" }, original = true },
+    options.bool { "storage-enable-direct", false, "reach files past the page cache", original = true },
     options.enum { "format", "table", "nixlbench: print nixlbench's ten columns, as programs that read them want it", choices = { "table", "nixlbench" } },
-    options.int { "num-initiator-dev", nil, "with the scheme tp: how many ranks are initiators (default: half)", min = 1 },
-    options.int { "num-target-dev", nil, "with the scheme tp: how many are targets", min = 1 },
+    options.int { "num-initiator-dev", nil, "with the scheme tp: how many ranks are initiators (default: half)", min = 1, original = true },
+    options.int { "num-target-dev", nil, "with the scheme tp: how many are targets", min = 1, original = true },
   },
   ranks = function(opt)
     local _, _, _, far = check(opt)
@@ -382,7 +382,7 @@ return {
           block = block, batch = batch, recreate = opt.recreate_xfer, depth = opt.pipeline_depth,
           prepared = opt.prepared_xfer, reregister = opt.reregister_mem, record = false,
         }
-        local iterations = opt.num_iter and iterations_of(opt, opt.num_iter, block)
+        local iterations = opt.iters and iterations_of(opt, opt.iters, block)
           or patterns.fitting(opt.duration / (#blocks * #batches), function(n)
             case.iterations = n
             lanes:measure(case)

@@ -24,6 +24,7 @@ return {
     options.size { "size", nil, "bytes in the message, if its size is not swept (default: 64K)", min = 1 },
     options.int { "iters", 1000, "messages in each direction", min = 1 },
     patterns.duration "iters",
+    patterns.mem_type(),
   },
   metrics = { { "bw_gb_per_s", "bytes / latency; each message, by size and direction", better = "higher" } },
   ranks = 2,
@@ -34,8 +35,8 @@ return {
     local sizes, specs = patterns.sizes(opt, 65536), {}
     for _, size in ipairs(sizes) do
       local suffix = #sizes > 1 and " " .. size or ""
-      table.insert(specs, { name = "ping" .. suffix, matrix = matrix.from { { 0, size }, { 0, 0 } } })
-      table.insert(specs, { name = "pong" .. suffix, matrix = matrix.from { { 0, 0 }, { size, 0 } } })
+      table.insert(specs, { name = "ping" .. suffix, matrix = matrix.from { { 0, size }, { 0, 0 } }, mem = opt.mem_type })
+      table.insert(specs, { name = "pong" .. suffix, matrix = matrix.from { { 0, 0 }, { size, 0 } }, mem = opt.mem_type })
     end
     local plans = transfer.prepare_all(specs)
     transfer.expect(plans, opt.iters or 1)

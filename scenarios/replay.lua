@@ -108,7 +108,7 @@ return {
     options.number { "scale", 1, "keep only this part of all bytes, such as 0.001 or 1/1000, and all descriptors", min = 1e-9, max = 1 },
     options.bool { "spread", false, "spread requests over the tick of the trace's grid, drawn with --seed" },
     options.enum { "op", "READ", "READ: decode ranks fetch; WRITE: prefill ranks send", choices = { "READ", "WRITE" } },
-    options.enum { "mem-type", nil, "memory of the buffers (default: vram if all ranks have a GPU)", choices = { "dram", "vram", "cpu", "cuda" } },
+    patterns.mem_type(),
     options.size { "pool", nil, "bytes of each of a rank's two buffers (default: 256M, or what the largest transfer needs)" },
     options.duration { "max-late", "1ms", "99 % of all posts must not be later" },
     options.string { "trace-unit", nil, "unit of the trace's timestamps, s, ms, us or ns, where it does not say it" },

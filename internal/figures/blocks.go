@@ -129,7 +129,7 @@ func sayBlocks(b Blocks, say sayer) {
 	say("note", "%s is %s: %s%s with blocks of %s, batch %d.", which, size.Rate(best.Bandwidth), best.Op,
 		b.OfFiles(), size.Binary(best.BlockBytes), best.Batch)
 	if best.Uncertainty > vague {
-		say("note", "The clocks of the hosts are uncertain by %.0f %% of the time over which that was measured: more iterations would help (--num_iter).",
+		say("note", "The clocks of the hosts are uncertain by %.0f %% of the time over which that was measured: more iterations would help (--iters).",
 			100*float64(best.Uncertainty))
 	}
 	// The smallest size of the same series that nearly reaches the best one.

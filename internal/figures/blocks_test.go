@@ -36,7 +36,7 @@ func TestBlocks(t *testing.T) {
 		"threads": {[]result.Lanes{lane("READ", 4096, 1, 1, 1e9), lane("WRITE", 8192, 1, 4, 2e9)}, "block_bytes",
 			[]string{"READ, batch 1, threads 1", "WRITE, batch 1, threads 4"}, "The best of 2 measurements is 2.00 GB/s: WRITE with blocks of 8 KiB, batch 1."},
 		"between hosts": {[]result.Lanes{vague}, "block_bytes", []string{"READ, batch 2"}, "The bandwidth is 5.00 GB/s: READ with blocks of 4 KiB, batch 2. " +
-			"The clocks of the hosts are uncertain by 25 % of the time over which that was measured: more iterations would help (--num_iter)."},
+			"The clocks of the hosts are uncertain by 25 % of the time over which that was measured: more iterations would help (--iters)."},
 	} {
 		d := handMade()
 		d.Measurements, d.Lanes = nil, c.lanes

@@ -93,7 +93,7 @@ func (o *Options) checkWorkers() error {
 	m := o.Model.Model
 	for _, side := range []struct {
 		flag string
-		w    Workers
+		w    model.Workers
 	}{{"prefill", o.Prefill}, {"decode", o.Decode}} {
 		if side.w.N < 1 || side.w.TP < 1 {
 			return usage("--%s: wanted at least one worker of one rank, got %s", side.flag, side.w)

@@ -26,9 +26,9 @@ func TestRefused(t *testing.T) {
 		want   []string
 	}{
 		{"no model", ids, func(o *Options) { o.Model = nil }, []string{"--model", "kvbench models"}},
-		{"no prefill", ids, func(o *Options) { o.Prefill = Workers{} }, []string{"--prefill", "got 0xTP0"}},
-		{"no decode", ids, func(o *Options) { o.Decode = Workers{2, 0} }, []string{"--decode", "got 2xTP0"}},
-		{"heads", ids, func(o *Options) { o.Prefill = Workers{2, 3} },
+		{"no prefill", ids, func(o *Options) { o.Prefill = model.Workers{} }, []string{"--prefill", "got 0xTP0"}},
+		{"no decode", ids, func(o *Options) { o.Decode = model.Workers{N: 2, TP: 0} }, []string{"--decode", "got 2xTP0"}},
+		{"heads", ids, func(o *Options) { o.Prefill = model.Workers{N: 2, TP: 3} },
 			[]string{"--prefill 2xTP3", "8 KV heads", "--prefill can have TP1, TP2, TP4, TP8, TP16"}},
 		{"TPs", ids, func(o *Options) { o.Model = cacheOf(t, "deepseek-v3", "bf16"); o.Prefill.TP, o.Decode.TP = 6, 4 },
 			[]string{"--prefill 1xTP6, --decode 1xTP4", "of TP 6 and 4 one must be a multiple of the other"}},

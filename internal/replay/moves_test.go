@@ -44,7 +44,7 @@ func TestMoves(t *testing.T) {
 		must.Do(t, err)
 		flags := model.Flags{Served: model.Served{Serving: c.Serving, PageSize: c.Page}}
 		o := options(nil)
-		o.Prefill, o.Decode, o.Replicas = Workers{c.Prefill.Workers, c.Prefill.TP}, Workers{c.Decode.Workers, c.Decode.TP}, c.Replicas
+		o.Prefill, o.Decode, o.Replicas = model.Workers{N: c.Prefill.Workers, TP: c.Prefill.TP}, model.Workers{N: c.Decode.Workers, TP: c.Decode.TP}, c.Replicas
 		if o.Model, err = flags.Cache(m, int64(c.Decode.TP)); err != nil {
 			t.Fatal(err)
 		}

@@ -18,8 +18,8 @@ import (
 var tps = []int{1, 2, 4, 8, 16}
 
 // workersOf are the workers of a cache that can be cut so, or false.
-func workersOf(c *model.Cache, a, b int) (prefill, decode Workers, ok bool) {
-	prefill, decode = Workers{2, a}, Workers{3, b}
+func workersOf(c *model.Cache, a, b int) (prefill, decode model.Workers, ok bool) {
+	prefill, decode = model.Workers{N: 2, TP: a}, model.Workers{N: 3, TP: b}
 	o := Options{Model: c, Prefill: prefill, Decode: decode}
 	return prefill, decode, o.checkWorkers() == nil
 }

@@ -15,12 +15,6 @@ import (
 	"perigee/nixl"
 )
 
-// Workers are the workers of one side: N of TP ranks each, as in 4xTP8. See [ParseWorkers].
-type Workers struct{ N, TP int }
-
-// Ranks is how many ranks the side has.
-func (w Workers) Ranks() int { return w.N * w.TP }
-
 // Routing says how a worker is chosen for a request.
 type Routing string
 
@@ -52,7 +46,7 @@ type Options struct {
 	// layers and pair of ranks.
 	Model           *model.Cache
 	Replicas        model.Replicas // empty: full
-	Prefill, Decode Workers        // prefill ranks come first
+	Prefill, Decode model.Workers  // prefill ranks come first
 
 	Routing Routing
 	Moved   Moved

@@ -61,7 +61,7 @@ func mustMake(t *testing.T, tr *trace.Trace, o Options) *Schedule {
 
 // options are those of one worker of one rank on either side.
 func options(c *model.Cache) Options {
-	return Options{Model: c, Prefill: Workers{1, 1}, Decode: Workers{1, 1}, SpeedUp: 1, Scale: 1}
+	return Options{Model: c, Prefill: model.Workers{N: 1, TP: 1}, Decode: model.Workers{N: 1, TP: 1}, SpeedUp: 1, Scale: 1}
 }
 
 // shared is four prompts, of which two begin with blocks of earlier ones.
@@ -74,12 +74,12 @@ func shared(t *testing.T) *trace.Trace {
 }
 
 func TestParseWorkers(t *testing.T) {
-	for text, want := range map[string]Workers{"4xTP8": {4, 8}, "TP8": {1, 8}, "4xtp8": {4, 8}, "12XTp1": {12, 1}} {
-		got, err := ParseWorkers(text)
+	for text, want := range map[string]model.Workers{"4xTP8": {N: 4, TP: 8}, "TP8": {N: 1, TP: 8}, "4xtp8": {N: 4, TP: 8}, "12XTp1": {N: 12, TP: 1}} {
+		got, err := model.ParseWorkers(text)
 		if err != nil || got != want {
 			t.Errorf("%s: got %v, %v", text, got, err)
 		}
-		if again, err := ParseWorkers(got.String()); err != nil || again != got {
+		if again, err := model.ParseWorkers(got.String()); err != nil || again != got {
 			t.Errorf("%s: written as %s, which reads as %v, %v", text, got, again, err)
 		}
 	}
@@ -94,7 +94,7 @@ func TestParseWorkers(t *testing.T) {
 		"99999999999999999999999xTP1": "at most 1048576 ranks",
 		"4294967296xTP4294967296":     "at most 1048576 ranks",
 	} {
-		if _, err := ParseWorkers(text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := model.ParseWorkers(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
 		}
 	}
@@ -112,7 +112,7 @@ func TestOffered(t *testing.T) {
 	}
 
 	o := options(cacheOf(t, "llama3.1-8b", "bf16"))
-	o.Moved, o.Decode = Missing, Workers{1, 2}
+	o.Moved, o.Decode = Missing, model.Workers{N: 1, TP: 2}
 	s = mustMake(t, shared(t), o)
 	if want := int64((1500 + 1024 + 376) * token); s.Bytes != want || s.Empty != 1 || len(s.Requests) != 3 {
 		t.Errorf("missing are %d bytes of %d requests, %d empty, want %d", s.Bytes, len(s.Requests), s.Empty, want)
@@ -133,7 +133,7 @@ func TestOffered(t *testing.T) {
 // Two workers take turns, so that neither has what the other one was sent.
 func TestMissingByWorker(t *testing.T) {
 	o := options(cacheOf(t, "llama3.1-8b", "bf16"))
-	o.Moved, o.Decode = Missing, Workers{2, 1}
+	o.Moved, o.Decode = Missing, model.Workers{N: 2, TP: 1}
 	tr := traceOf(t, line(0, 1024, 1, 2), line(1, 1024, 1, 2), line(2, 1536, 1, 2, 3), line(3, 512, 1))
 	s := mustMake(t, tr, o)
 	var moved []int64
@@ -143,7 +143,7 @@ func TestMissingByWorker(t *testing.T) {
 	if !slices.Equal(moved, []int64{1024, 1024, 512}) || s.Empty != 1 {
 		t.Errorf("got %v, %d empty", moved, s.Empty)
 	}
-	o.Decode, o.CacheBlocks = Workers{1, 1}, 2 // of 1 2, the tail of 1 2 3 stays: 2 3
+	o.Decode, o.CacheBlocks = model.Workers{N: 1, TP: 1}, 2 // of 1 2, the tail of 1 2 3 stays: 2 3
 	s = mustMake(t, tr, o)
 	moved = nil
 	for _, r := range s.Requests {
@@ -217,7 +217,7 @@ func TestWindow(t *testing.T) {
 func TestPrefill(t *testing.T) {
 	c := cacheOf(t, "llama3.1-8b", "bf16") // H 4096, L 32
 	o := options(c)
-	o.Prefill, o.FLOPS, o.LayerRuns = Workers{1, 2}, 5e11, 2
+	o.Prefill, o.FLOPS, o.LayerRuns = model.Workers{N: 1, TP: 2}, 5e11, 2
 	s := mustMake(t, traceOf(t, line(0, 1000, 1, 2), line(100, 1000, 1, 3)), o)
 	first := (4.*1000*1000*4096 + 16.*1000*4096*4096) * 32 / 1e12 // s
 	second := (4.*(1000*1000-512*512)*4096 + 16.*488*4096*4096) * 32 / 1e12
@@ -258,7 +258,7 @@ func TestRouting(t *testing.T) {
 		{PrefixAware, Missing, []int{0, 1, 1, 0, 1}, []int{0, 1, 1, 0, 1}},
 	} {
 		o := options(cacheOf(t, "llama3.1-8b", "bf16"))
-		o.Prefill, o.Decode, o.Routing, o.Moved = Workers{2, 1}, Workers{2, 1}, tt.routing, tt.moved
+		o.Prefill, o.Decode, o.Routing, o.Moved = model.Workers{N: 2, TP: 1}, model.Workers{N: 2, TP: 1}, tt.routing, tt.moved
 		s := mustMake(t, tr, o)
 		var prefill, decode []int
 		for _, r := range s.Requests {
@@ -354,7 +354,7 @@ func TestSpread(t *testing.T) {
 // vllm#50913: pages of 16 tokens of Llama 3 70B are pieces of 8 KiB at TP 8.
 func TestPages(t *testing.T) {
 	o := options(pagedOf(t, "llama3.1-70b", 16))
-	o.Prefill, o.Decode = Workers{1, 8}, Workers{1, 8}
+	o.Prefill, o.Decode = model.Workers{N: 1, TP: 8}, model.Workers{N: 1, TP: 8}
 	s := mustMake(t, traceOf(t, line(0, 33)), o)
 	parts := s.Parts(nil, 0)
 	if len(parts) != 8 {

@@ -14,6 +14,7 @@
 ---@field min? number smallest value of an int, number, size or tokens
 ---@field aliases? string[] other names of the flag, which help does not show
 ---@field hidden? boolean not in help
+---@field original? boolean in the last group of help: a name that another tool has for this
 ---@field max? number largest value of an int, number, size or tokens
 ---@field instead_of? string name of an option that is nil where this one is given, in spite of its default, and not given with it
 ---@field choices? string[] the values of an enum; of a bool, words that it may have instead of true
@@ -89,3 +90,9 @@ function options.reject(message, hint) end
 ---@param known string[]
 ---@return string[]
 function options.words(name, text, known) end
+
+---Reads an option's text, whole numbers from 1 on with commas between them, and ends the scenario where one is none. Those of an option tokens take k: 64k is 64000.
+---@param name string of the option
+---@param text string
+---@return integer[]
+function options.numbers(name, text) end

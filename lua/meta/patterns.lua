@@ -40,6 +40,11 @@ function patterns.size_options(list) end
 ---@return integer[] sizes ascending, at most 1000
 function patterns.sizes(opt, fallback) end
 
+---An option --mem-type: memory of the buffers, as the field mem of transfer.prepare takes it; nil where it is not given.
+---@param help? string
+---@return Option
+function patterns.mem_type(help) end
+
 ---An option --duration: how long to measure, in seconds, instead of a number of iterations.
 ---@param instead_of string name of the option that says how many
 ---@return Option

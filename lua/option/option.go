@@ -27,6 +27,7 @@ import (
 	"github.com/alecthomas/kong"
 	glua "github.com/yuin/gopher-lua"
 
+	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/value"
 	"perigee/lua/vm"
@@ -46,6 +47,7 @@ type Option struct {
 	InsteadOf string
 	Aliases   []string // other names of the flag, which help does not show
 	Hidden    bool     // not in help: the name that a tool which perigee stands beside has for something
+	Original  bool     // such a name that is in help, in its last group
 }
 
 // Options are those of a scenario, in the order of its list.
@@ -120,7 +122,8 @@ func optionFrom(t *glua.LTable) (Option, error) {
 		help = first[2].String()
 	}
 	o := Option{Type: f.Text("type", ""), Name: name, Help: help, Arg: f.Bool("arg", false),
-		Short: f.Text("short", ""), InsteadOf: f.Text("instead_of", ""), Hidden: f.Bool("hidden", false)}
+		Short: f.Text("short", ""), InsteadOf: f.Text("instead_of", ""), Hidden: f.Bool("hidden", false),
+		Original: f.Bool("original", false)}
 	for name, to := range map[string]**float64{"min": &o.Min, "max": &o.Max} {
 		if f.Get(name) != glua.LNil {
 			n := f.Number(name, 0)
@@ -312,6 +315,9 @@ func (o Option) tag() reflect.StructTag {
 	if o.Hidden {
 		add("hidden", "")
 	}
+	if o.Original {
+		add("group", cli.Originals)
+	}
 	switch {
 	case o.Arg:
 		add("arg", "")
@@ -396,7 +402,7 @@ func (all Options) Values(grammar any) (values, named map[string]any, err error)
 func (all Options) Restore(stored map[string]any, outputs bool) (map[string]any, error) {
 	values := map[string]any{}
 	for _, o := range all {
-		v, ok := o.storedIn(stored)
+		v, ok := o.In(stored)
 		if !ok || o.Type == "output" && !outputs {
 			continue
 		}
@@ -427,7 +433,8 @@ func (o Option) keys() []string {
 	return keys
 }
 
-func (o Option) storedIn(values map[string]any) (v any, ok bool) {
+// In is the option's value among those under its name or, in results of before, another name of it.
+func (o Option) In(values map[string]any) (v any, ok bool) {
 	for _, key := range o.keys() {
 		if v, ok = values[key]; ok {
 			break

@@ -51,9 +51,6 @@ type reading struct {
 
 // Run reads and judges.
 func (c *ParseCmd) Run(s cli.Streams) error {
-	if err := c.Gates.Check(); err != nil {
-		return err
-	}
 	if c.Settle < 0 {
 		return fault.New(fault.Usage, "--settle: wanted 0 or more, got %s", c.Settle)
 	}

@@ -49,8 +49,8 @@ type RunCmd struct {
 	Reading
 	Folder
 	BatchSize string        `name:"batch-size" aliases:"disagg-batch-size" placeholder:"N" help:"Jobs per batch; 0: all at once [DISAGG_BATCH_SIZE, or 5]."`
-	Repeat    int           `default:"1" placeholder:"N" help:"Run every case so often, interleaved, so that the noise is known [1]."`
-	Nodes     int           `placeholder:"N" help:"Nodes of every job instead of the computed number, with one task per server and node [GPU type LOCAL: 1]."`
+	Repeat    int           `min:"1" max:"1000" default:"1" placeholder:"N" help:"Run every case so often, interleaved, so that the noise is known [1]."`
+	Nodes     int           `min:"1" placeholder:"N" help:"Nodes of every job instead of the computed number, with one task per server and node [GPU type LOCAL: 1]."`
 	DryRun    bool          `help:"Say what would be submitted, a line for each case, and submit nothing; with -o DIR the scripts are in DIR/dry_run."`
 	Resume    bool          `help:"Go on with the interrupted run in the output folder: its jobs are neither lost nor submitted twice."`
 	Probe     bool          `help:"Measure the fabric between a job's nodes with perigee before the benchmark."`
@@ -155,9 +155,6 @@ func sayInvalid(w io.Writer, selected []*config.Config) {
 
 // check validates the options before anything is read.
 func (c *RunCmd) check(s cli.Streams) (size int, patterns []*regexp.Regexp, err error) {
-	if err := c.Gates.Check(); err != nil {
-		return 0, nil, err
-	}
 	for _, d := range []struct {
 		flag  string
 		value time.Duration
@@ -166,15 +163,8 @@ func (c *RunCmd) check(s cli.Streams) (size int, patterns []*regexp.Regexp, err 
 			return 0, nil, fault.New(fault.Usage, "--%s: wanted more than 0, got %s", d.flag, d.value)
 		}
 	}
-	const mostRepeats = 1000
-	if c.Repeat < 1 || c.Repeat > mostRepeats {
-		return 0, nil, fault.New(fault.Usage, "--repeat: wanted 1 to %d, got %d", mostRepeats, c.Repeat)
-	}
 	if c.Failed && c.Resume {
 		return 0, nil, fault.New(fault.Usage, "--last-failed begins a new run, and --resume goes on with one: wanted one of them")
-	}
-	if c.Nodes < 0 {
-		return 0, nil, fault.New(fault.Usage, "--nodes: wanted 1 or more, got %d", c.Nodes)
 	}
 	patterns = append(patterns, judge.EarlyPatterns...)
 	for _, text := range c.Error {

@@ -15,6 +15,7 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/value"
 	"perigee/spmd/boot"
 	"perigee/spmd/launch"
 	"perigee/tools/run"
@@ -64,20 +65,13 @@ func (f nodeFlags) nodes(env func(string) string) (*nodes, error) {
 		}
 		return nil, nil
 	}
-	count, err := number(f.WorldSize, "WORLD_SIZE", env, 1)
+	count, err := number(f.WorldSize, "WORLD_SIZE", env, 1, value.AtLeast(1))
 	if err != nil {
 		return nil, err
 	}
-	if count < 1 {
-		return nil, fault.New(fault.Usage, "WORLD_SIZE is %d, want 1 or more: the number of nodes", count)
-	}
-	node, err := number(f.Rank, "RANK", env, 0)
+	node, err := number(f.Rank, "RANK", env, 0, value.Whole(0, int64(count)-1))
 	if err != nil {
 		return nil, err
-	}
-	if node < 0 || node >= count {
-		return nil, fault.New(fault.Usage, "RANK is %d, want 0 to %d: the number of this node of WORLD_SIZE=%d",
-			node, count-1, count)
 	}
 	switch {
 	case count == 1 && isNode:
@@ -115,7 +109,7 @@ func environ(env func(string) string) boot.Environ {
 // tasks that may be neither that nor the ranks: they would be a world that was not asked for. srun starts such where it
 // inherits the number of tasks from the job, and leaves --ntasks-per-node aside.
 func (f nodeFlags) isNode(env func(string) string) (bool, error) {
-	count, err := number(f.WorldSize, "WORLD_SIZE", env, 0) // a step of one task alone says nothing
+	count, err := number(f.WorldSize, "WORLD_SIZE", env, 0, value.AtLeast(0)) // a step of one task alone says nothing
 	onNodes, tasks := step(env)
 	if err != nil || count < 1 || onNodes < 1 || tasks < 1 {
 		return false, nil
@@ -126,7 +120,7 @@ func (f nodeFlags) isNode(env func(string) string) (bool, error) {
 	if f.Rank == nil && env("RANK") == "" { // WORLD_SIZE alone may be left from anything
 		return false, nil
 	}
-	rank, err := number(f.Rank, "RANK", env, 0)
+	rank, err := number(f.Rank, "RANK", env, 0, value.AtLeast(0))
 	switch task := stepNumber(env, "SLURM_PROCID"); {
 	case err != nil:
 		return false, err
@@ -175,19 +169,20 @@ func stepNumber(env func(string) string, variable string) int {
 }
 
 // number is the value of a flag, or else of its variable.
-func number(given *int, variable string, env func(string) string, fallback int) (int, error) {
+func number(given *int, variable string, env func(string) string, fallback int, f value.Field) (int, error) {
 	text := env(variable)
-	switch {
-	case given != nil:
-		return *given, nil
-	case text == "":
+	if given != nil {
+		text = strconv.Itoa(*given)
+	}
+	if text == "" {
 		return fallback, nil
 	}
-	n, err := strconv.Atoi(text)
+	n, err := f.Parse(text)
 	if err != nil {
-		return 0, fault.New(fault.Usage, "%s is %q, want a whole number", variable, text)
+		return 0, fault.New(fault.Usage, "%s: %w", variable, err).
+			WithHint("WORLD_SIZE is how many nodes there are, RANK which of them this is, from 0")
 	}
-	return n, nil
+	return int(n.(int64)), nil
 }
 
 // run starts the ranks of this node and waits for them. Rank 0 writes to the command's own output; the lines of the

@@ -60,7 +60,7 @@ func TestNodes(t *testing.T) {
 		{"", alone, nodes{}, ""},
 		{"", alone + "WORLD_SIZE=1 RANK=0 LOCAL_RANK=0", nodes{}, ""},
 		{"", alone + "WORLD_SIZE=1 RANK=0 " + hydra, nodes{}, ""},
-		{"", alone + "WORLD_SIZE=1 RANK=1", nodes{}, "RANK is 1, want 0 to 0"},
+		{"", alone + "WORLD_SIZE=1 RANK=1", nodes{}, "RANK: wanted a whole number 0, got 1"},
 		{"--world-size 1", step + "16", nodes{}, "--world-size, --rank and --master-addr have no effect"},
 		// A step for each node, or srun --pty bash on one of them.
 		{"", alone + "WORLD_SIZE=2 RANK=1 MASTER_ADDR=n1", second, ""},
@@ -69,8 +69,8 @@ func TestNodes(t *testing.T) {
 		{"", alone + "WORLD_SIZE=2 RANK=1 MASTER_ADDR=n1 " + pmix + "slurm.pmix.7.0", second, ""},
 		{"--world-size 2 --rank 1 --master-addr n1", alone, second, ""},
 		{"--rank 1", alone + "WORLD_SIZE=2 MASTER_ADDR=n1", second, ""},
-		{"", alone + "WORLD_SIZE=2 RANK=2 MASTER_ADDR=n1", nodes{}, "RANK is 2, want 0 to 1"},
-		{"", alone + "WORLD_SIZE=2 RANK=x MASTER_ADDR=n1", nodes{}, "RANK is \"x\""},
+		{"", alone + "WORLD_SIZE=2 RANK=2 MASTER_ADDR=n1", nodes{}, "RANK: wanted a whole number from 0 to 1, got 2"},
+		{"", alone + "WORLD_SIZE=2 RANK=x MASTER_ADDR=n1", nodes{}, `RANK: wanted a whole number of at least 0, got "x"`},
 		{"", alone + "WORLD_SIZE=16 RANK=9 LOCAL_RANK=1", nodes{}, ""},
 		{"", alone + "WORLD_SIZE=16 RANK=9 LOCAL_RANK=1 TORCHELASTIC_RUN_ID=x MASTER_ADDR=n1 MASTER_PORT=1", nodes{}, ""},
 		{"", alone + "WORLD_SIZE=2", nodes{}, ""}, // which may be left from anything

@@ -60,40 +60,28 @@ func curves(models []described) []curve {
 	return all
 }
 
-// draw writes the pictures that the user has asked for.
+// draw writes the page and the pictures that the user has asked for.
 func (c *ModelsCmd) draw(models []described) error {
-	if c.Plot == "" && c.HTML == "" {
-		return nil
-	}
 	list := curves(models)
-	if c.Plot != "" {
-		ending := strings.ToLower(filepath.Ext(c.Plot))
-		if ending != ".svg" && ending != ".png" {
-			return usage("--plot %s: wanted a name that ends in .svg or .png", c.Plot)
+	for _, name := range c.Output {
+		var write func(io.Writer) error
+		var err error
+		switch ending := strings.ToLower(filepath.Ext(name)); ending {
+		case ".html", ".htm":
+			write, err = c.page(models, list)
+		case ".svg", ".png":
+			write, err = picture(list, ending[1:])
+		default:
+			err = usage("-o %s: wanted a name that ends in .html, .svg or .png", name)
 		}
-		p, err := plotOf(list)
 		if err != nil {
 			return err
 		}
-		picture, err := p.WriterTo(9*vg.Inch, 5.5*vg.Inch, ending[1:])
-		if err != nil {
-			return err
-		}
-		if err := file.Write(c.Plot, func(w io.Writer) error {
-			_, err := picture.WriteTo(w)
-			return err
-		}); err != nil {
+		if err := file.Write(name, write); err != nil {
 			return err
 		}
 	}
-	if c.HTML == "" {
-		return nil
-	}
-	p, err := c.page(models, list)
-	if err != nil {
-		return err
-	}
-	return file.Write(c.HTML, p.Write)
+	return nil
 }
 
 // palette are colours that colour-blind readers can distinguish on white.
@@ -102,8 +90,8 @@ var palette = []color.RGBA{
 	{0xb0, 0x46, 0x8f, 255}, {0x8f, 0x7a, 0x00, 255}, {0x6a, 0x55, 0xc9, 255},
 }
 
-// plotOf draws curves on logarithmic axes.
-func plotOf(list []curve) (*gonum.Plot, error) {
+// picture draws curves on logarithmic axes. It returns what writes them as svg or png.
+func picture(list []curve, form string) (write func(io.Writer) error, err error) {
 	p := gonum.New()
 	p.Title.Text = "Bytes that a request keeps"
 	p.X.Label.Text, p.Y.Label.Text = "tokens", "bytes"
@@ -132,7 +120,11 @@ func plotOf(list []curve) (*gonum.Plot, error) {
 		p.Add(line)
 		p.Legend.Add(c.Name, line)
 	}
-	return p, nil
+	drawn, err := p.WriterTo(9*vg.Inch, 5.5*vg.Inch, form)
+	return func(w io.Writer) error {
+		_, err := drawn.WriteTo(w)
+		return err
+	}, err
 }
 
 //go:embed models.html
@@ -143,24 +135,25 @@ var modelsJS string
 
 var modelsBody = template.Must(template.New("models").Parse(modelsHTML))
 
-// page is the page of models: their curves, and each with its groups.
-func (c *ModelsCmd) page(models []described, drawn []curve) (page.Page, error) {
+// page makes the page of models: their curves, and each with its groups. It returns what writes it.
+func (c *ModelsCmd) page(models []described, drawn []curve) (write func(io.Writer) error, err error) {
 	type shown struct{ Name, Text string }
 	var list []shown
 	for _, d := range models {
 		var text strings.Builder
 		if err := d.write(&text, c.ISL, true); err != nil {
-			return page.Page{}, err
+			return nil, err
 		}
 		list = append(list, shown{d.model.Name, text.String()})
 	}
 	var body strings.Builder
 	if err := modelsBody.Execute(&body, list); err != nil {
-		return page.Page{}, err
+		return nil, err
 	}
-	return page.Page{
+	p := page.Page{
 		Title: "What models keep of a request", Generator: fmt.Sprintf("perigee %s", version.Version),
 		Body: template.HTML(body.String()), Data: []page.Data{{ID: "curves", Value: drawn}},
 		Scripts: []string{modelsJS},
-	}, nil
+	}
+	return p.Write, nil
 }

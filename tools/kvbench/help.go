@@ -2,13 +2,16 @@ package kvbench
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"perigee/internal/kit/cli"
 )
 
 // Quiet is an option of the parser. It leaves what has no effect in a command out of its help: options that are there
-// for programs which know nixlbench's. They are parsed, and warned of, all the same. What only nixlbench has, and what
-// belongs to one plugin, stand at the end, by themselves.
+// for programs which know nixlbench's. They are parsed, and warned of, all the same. What only nixlbench has, what
+// belongs to one plugin, and nixlbench's own names stand at the end, by themselves.
 func Quiet() kong.Option {
 	return kong.PostBuild(func(k *kong.Kong) error {
 		for _, top := range k.Model.Children {
@@ -29,6 +32,9 @@ func quiet(command *kong.Node) {
 		if i < 0 || f.Group == nil {
 			continue
 		}
+		if f.Name == "num_iter" { // help has perigee's name
+			f.Name, f.Aliases = "iters", append(f.Aliases, f.Name)
+		}
 		_, plugin := backendParams[f.Name]
 		meets := f.Name == "etcd_endpoints" && command.Name != "plan" // ranks may meet there
 		switch perigee := benchFields()[i].scenario || meets; {
@@ -40,6 +46,9 @@ func quiet(command *kong.Node) {
 			f.Group = &kong.Group{Key: "Nixlbench", Title: "In the nixlbench command only"}
 		case !perigee:
 			f.Hidden = true
+		}
+		if f.Group.Key == "Benchmark" && strings.Contains(f.Name, "_") {
+			f.Group = &kong.Group{Key: cli.Originals, Title: cli.Originals}
 		}
 	}
 	slices.SortStableFunc(command.Flags, func(a, b *kong.Flag) int { return last(a) - last(b) })

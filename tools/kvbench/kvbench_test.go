@@ -186,7 +186,7 @@ func TestRefusedWords(t *testing.T) {
 		{"plan " + ok + "--worker_type nvshmem", fault.Usage, "--worker_type nvshmem"},
 		{"plan " + ok + "--num_threads 1000 --isl 1099511627776", fault.Usage, "do not fit 63 bits"},
 		{"plan " + ok + "--num_threads 65536 --num_initiator_dev 65536", fault.Usage, "nixlbench counts both together, to 2147483647"},
-		{"plan " + ok + "--num_threads 2147483647", fault.Usage, "--num_iter 1000: nixlbench rounds it up to a multiple of --num_threads x --large_blk_iter_ftr, 34359738352"},
+		{"plan " + ok + "--num_threads 2147483647", fault.Usage, "--iters 1000: nixlbench rounds it up to a multiple of --num_threads x --large_blk_iter_ftr, 34359738352"},
 		{"plan " + ok + "--num_iter 16 --warmup_iter 2147483647", fault.Usage, "--warmup_iter 2147483647: nixlbench rounds it up"},
 		{"plan " + ok + "--device_list mlx5_0,mlx5_1", fault.Usage, "--device_list mlx5_0,mlx5_1: with the scheme pairwise wanted a device for each of --num_initiator_dev 1 and --num_target_dev 1, got 2"},
 		{"plan " + ok + "--device_list mlx5_0 --num_target_dev 2", fault.Usage, "--num_target_dev 2, got 1"},
@@ -370,7 +370,7 @@ func TestDescribe(t *testing.T) {
 		t.Errorf("%v", rows)
 	}
 	for line, says := range map[string]string{
-		"models --per-rank": "wanted the name of a model", "models m --plot x.jpg": "ends in .svg or .png", "models m --kv_cache_dtype fp3": "no precision",
+		"models --per-rank": "wanted the name of a model", "models m --plot x.jpg": "ends in .html, .svg or .png", "models m --kv_cache_dtype fp3": "no precision",
 		"models m --kv_cache_dtype fp8_ds_mla": "fp8_ds_mla is a layout of latent vectors", "models m --isl 0": "wanted a whole number of tokens from 1 to",
 	} {
 		if _, _, err := runLine(t, strings.Fields(line)...); err == nil || !strings.Contains(err.Error(), says) {

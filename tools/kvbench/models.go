@@ -29,8 +29,7 @@ type ModelsCmd struct {
 	ISL         int64      `name:"isl" type:"tokens" min:"1" max:"1099511627776" default:"32768" placeholder:"TOKENS" group:"Of a model" help:"Tokens of the request whose bytes are shown (default: ${default}); 64k is 64000, 64K is 65536."`
 	Fits        size.Bytes `name:"fits" placeholder:"SIZE" group:"Of a model" help:"How many tokens of a request, and how many requests of --isl tokens, fit into so much memory of a rank, such as 80GB."`
 	PerRank     bool       `name:"per_rank" group:"Of a model" help:"Also what the fullest rank holds, by tensor and pipeline parallelism."`
-	HTML        string     `name:"html" placeholder:"FILE" group:"Of a model" help:"Write a page with a curve of bytes against context."`
-	Plot        string     `name:"plot" placeholder:"FILE" group:"Of a model" help:"Write that curve as a picture: .svg or .png."`
+	Output      []string   `name:"output" short:"o" aliases:"html,plot" sep:"none" placeholder:"FILE" group:"Of a model" help:"Write a curve of bytes against context: a page (.html) or a picture (.svg, .png); may be repeated."`
 }
 
 // Run lists the models, or prints or writes files.
@@ -45,8 +44,8 @@ func (c *ModelsCmd) Run(streams cli.Streams) error {
 	case len(c.Models) > 0:
 		return c.describe(streams)
 	}
-	if c.PerRank || c.HTML != "" || c.Plot != "" || c.Fits > 0 || c.TP > 1 || c.Flags.Given() {
-		return usage("--per_rank, --html, --plot, --fits, --tp, --kv-cache-dtype, --state-dtype, --serving, --page-size: " +
+	if c.PerRank || c.Output != nil || c.Fits > 0 || c.TP > 1 || c.Flags.Given() {
+		return usage("--per-rank, --output, --fits, --tp, --kv-cache-dtype, --state-dtype, --serving, --page-size: " +
 			"wanted the name of a model, or its file")
 	}
 	t, err := modelTable()

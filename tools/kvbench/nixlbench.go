@@ -40,7 +40,7 @@ func (o backendOption) yielding() (run.Yielding, error) {
 // Help adds to the flags in perigee kvbench nixlbench --help.
 func (NixlbenchCmd) Help() string {
 	return "With NIXL_ETCD_NAMESPACE set, this is one process of the benchmark, which meets the others at --etcd_endpoints.\n\n" +
-		"Example: perigee kvbench nixlbench --max_block_size 1048576 --num_iter 100\n\nSee docs/cloudai.md."
+		"Example: perigee kvbench nixlbench --max_block_size 1048576 --iters 100\n\nSee docs/cloudai.md."
 }
 
 // Run runs the benchmark, or takes part in it.

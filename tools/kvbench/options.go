@@ -167,7 +167,7 @@ func (b Bench) checkIterations() error {
 	for _, n := range []struct {
 		flag  string
 		value int64
-	}{{"num_iter", b.NumIter}, {"warmup_iter", b.WarmupIter}} {
+	}{{"iters", b.NumIter}, {"warmup_iter", b.WarmupIter}} {
 		rounded := ceilDiv(big.NewInt(n.value), part)
 		if rounded.Mul(rounded, part); rounded.Cmp(big.NewInt(math.MaxInt32)) > 0 {
 			return usage("--%s %d: nixlbench rounds it up to a multiple of --num_threads x --large_blk_iter_ftr, %d; that is %d, and more than %d",

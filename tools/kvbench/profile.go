@@ -37,7 +37,7 @@ type ProfileCmd struct {
 // Help adds to the flags in perigee kvbench profile --help.
 func (ProfileCmd) Help() string {
 	return "The ranks are all on this machine. With several runs the config's name is put before the ending of the result's name, and a number where two have one name; a threshold is one of every run.\n\n" +
-		example("profile --model llama3.1-8b --model_configs '*-tp8-pp2' --scale 0.01 --num_iter 100")
+		example("profile --model llama3.1-8b --model_configs '*-tp8-pp2' --scale 0.01 --iters 100")
 }
 
 // benchmark is one run of a profile.

@@ -10,6 +10,7 @@ import (
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/must"
 	"perigee/lua"
+	"perigee/lua/option"
 	"perigee/scenarios"
 )
 
@@ -24,7 +25,9 @@ func TestScenarioFlags(t *testing.T) {
 	defer r.Close()
 	options := map[string]lua.Option{}
 	for _, o := range r.Options {
-		options[strings.ReplaceAll(o.Name, "-", "_")] = o
+		for _, name := range append([]string{o.Name}, o.Aliases...) {
+			options[option.Key(name)] = o
+		}
 	}
 	for _, f := range DefaultBench().flags() {
 		if !f.scenario || f.name == "backend" { // which is an option of the job

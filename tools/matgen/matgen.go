@@ -11,6 +11,7 @@ import (
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/file"
+	"perigee/internal/model"
 )
 
 // Cmd is `perigee matgen`.
@@ -20,11 +21,34 @@ type Cmd struct {
 
 // GenerateCmd is `perigee matgen generate`.
 type GenerateCmd struct {
+	Prefill model.Workers `placeholder:"NxTPk" group:"System" help:"Prefill workers: 2xTP4 are 2 of tensor parallelism 4."`
+	Decode  model.Workers `placeholder:"NxTPk" group:"System" help:"Decode workers, likewise."`
 	Options
 
 	ResultsDir string `name:"output" short:"o" aliases:"results-dir" placeholder:"DIR" group:"Files" help:"Folder for the files; default matrices_<ranks>ranks."`
 	Force      bool   `group:"Files" help:"Write even if the folder holds other files: it is renamed to DIR.old."`
 	DryRun     bool   `group:"Files" help:"Print the summary and write nothing."`
+}
+
+// sides turns --prefill and --decode into the original's options: nodes of --ppn ranks or, where these do not fill
+// them, of the next fewer that do.
+func (c *GenerateCmd) sides() error {
+	o := &c.Options
+	switch {
+	case c.Prefill.N+c.Decode.N == 0 && o.NumPrefillNodes*o.NumDecodeNodes > 0:
+		return nil
+	case c.Prefill.N*c.Decode.N == 0 || o.NumPrefillNodes+o.NumDecodeNodes > 0 || o.PrefillTP*o.DecodeTP > 1:
+		return usage("wanted --prefill NxTPk and --decode NxTPk, or, instead of both, --num-prefill-nodes and --num-decode-nodes").
+			WithHint("perigee matgen generate --help")
+	}
+	o.PrefillTP, o.DecodeTP = c.Prefill.TP, c.Decode.TP
+	prefill := c.Prefill.Ranks() * o.PrefillCP * max(o.PrefillPP, len(o.PrefillPPLayers))
+	decode := c.Decode.Ranks() * o.DecodeCP * max(o.DecodePP, len(o.DecodePPLayers))
+	for prefill%o.PPN+decode%o.PPN > 0 {
+		o.PPN--
+	}
+	o.NumPrefillNodes, o.NumDecodeNodes = prefill/o.PPN, decode/o.PPN
+	return nil
 }
 
 // Advise names a model that does not exist beside another mistake on the command line.
@@ -46,6 +70,9 @@ func (c *GenerateCmd) Advise(mistake error) error {
 
 // Run makes the workload and prints its summary.
 func (c *GenerateCmd) Run(streams cli.Streams) error {
+	if err := c.sides(); err != nil {
+		return c.Advise(err)
+	}
 	if err := c.Check(); err != nil { // before any file is read
 		return err
 	}

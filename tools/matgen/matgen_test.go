@@ -284,6 +284,35 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// --prefill and --decode make the same workload as the original's options for it.
+func TestSides(t *testing.T) {
+	for words, same := range map[string]string{
+		"--prefill 2xTP4 --decode 2xTP8": "--num-prefill-nodes 1 --num-decode-nodes 2 --prefill-tp 4 --decode-tp 8",
+		"--prefill TP4 --decode 3xTP2":   "--num-prefill-nodes 2 --num-decode-nodes 3 --ppn 2 --prefill-tp 4 --decode-tp 2",
+		"--prefill TP2 --decode TP4 --prefill-pp 2 --decode-pp-layers 100,26": "--num-prefill-nodes 1 --num-decode-nodes 2 --ppn 4 " +
+			"--prefill-pp 2 --decode-pp-layers 100,26 --prefill-tp 2 --decode-tp 4",
+		"--prefill 5xTP1 --decode TP1 --prefill-cp 3 --ppn 4": "--num-prefill-nodes 15 --num-decode-nodes 1 --ppn 1 --prefill-cp 3",
+	} {
+		var got [2]string
+		for i, line := range []string{words, same} {
+			dir := t.TempDir()
+			_, err := run(t, strings.Fields("--model llama-405b --num-user-requests 3 --output "+dir+" "+line)...)
+			must.Do(t, err)
+			got[i] = readFile(t, filepath.Join(dir, "metadata.yaml"))
+		}
+		if diff := cmp.Diff(got[1], got[0]); diff != "" {
+			t.Errorf("%s (-%s +got):\n%s", words, same, diff)
+		}
+	}
+	for _, line := range []string{"", "--prefill TP1", "--num-decode-nodes 1", "--prefill TP1 --num-decode-nodes 1",
+		"--prefill TP1 --decode TP1 --decode-tp 2", "--prefill TP1 --decode TP1 --num-prefill-nodes 1"} {
+		_, err := run(t, append(strings.Fields(line), "--model", "llama-405b")...)
+		must.Fail(t, err, fault.Usage, "wanted --prefill NxTPk and --decode NxTPk, or, instead of both, --num-prefill-nodes")
+	}
+	_, err := run(t, "--model", "llama-405b", "--prefill", "4000xTP8", "--decode", "TP1024")
+	must.Fail(t, err, fault.Usage, "too many ranks: wanted at most 32768")
+}
+
 func TestHelpNamesModels(t *testing.T) {
 	var help bytes.Buffer
 	var cmd Cmd
@@ -297,7 +326,7 @@ func TestHelpNamesModels(t *testing.T) {
 	for _, flag := range []string{"num-user-requests", "batch-size", "num-prefill-nodes", "num-decode-nodes", "ppn", "prefill-tp", "prefill-pp",
 		"prefill-cp", "decode-tp", "decode-pp", "decode-cp", "model", "hidden-size", "num-layers", "num-heads", "num-kv-heads", "dtype-size",
 		"output", "isl-mean", "isl-scale", "min-isl", "max-isl", "max-batch-mem", "[no-]rail-optimized", "seed", "isl-list", "trace", "trace-unit",
-		"compat", "flops", "mem-type", "scale", "dry-run", "dense"} {
+		"compat", "flops", "mem-type", "scale", "dry-run", "dense", "prefill", "decode"} {
 		if !strings.Contains(text, "--"+flag) {
 			t.Errorf("no option --%s", flag)
 		}

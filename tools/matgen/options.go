@@ -36,20 +36,20 @@ var memTypes = []string{"cuda", "vram", "cpu", "dram"}
 // Options are the options of `perigee matgen generate`, also written to the
 // metadata. The names in the command line have dashes instead of underscores.
 // [DefaultOptions] gives their defaults. A nil pointer is an option that is
-// not given.
+// not given, and so are 0 nodes.
 type Options struct {
 	NumUserRequests *int   `placeholder:"1000" group:"Requests" help:"Number of requests. With --isl-list or --trace: how many of those to take; default all." yaml:"num_user_requests,omitempty"`
 	BatchSize       int    `min:"1" default:"1" group:"Requests" help:"Most requests in a batch." yaml:"batch_size"`
 	MaxBatchMem     memory `default:"100e9" placeholder:"SIZE" group:"Requests" help:"A batch is closed once its KV cache is larger than this, such as 80G (default: 100e9)." yaml:"max_batch_mem"`
 
-	NumPrefillNodes int `min:"1" max:"32768" required:"" placeholder:"N" group:"System" help:"Nodes that prefill." yaml:"num_prefill_nodes"`
-	NumDecodeNodes  int `min:"1" max:"32768" required:"" placeholder:"N" group:"System" help:"Nodes that decode." yaml:"num_decode_nodes"`
-	PPN             int `name:"ppn" min:"1" max:"32768" default:"8" group:"System" help:"GPUs, and so ranks, per node." yaml:"ppn"`
+	NumPrefillNodes int `min:"1" max:"32768" placeholder:"N" group:"Names of the originals" help:"Nodes that prefill." yaml:"num_prefill_nodes"`
+	NumDecodeNodes  int `min:"1" max:"32768" placeholder:"N" group:"Names of the originals" help:"Nodes that decode." yaml:"num_decode_nodes"`
+	PPN             int `name:"ppn" min:"1" max:"32768" default:"8" group:"Names of the originals" help:"GPUs, and so ranks, per node." yaml:"ppn"`
 
-	PrefillTP int `name:"prefill-tp" min:"1" max:"32768" default:"1" group:"System" help:"Tensor parallelism of a prefill worker." yaml:"prefill_tp"`
+	PrefillTP int `name:"prefill-tp" min:"1" max:"32768" default:"1" group:"Names of the originals" help:"Tensor parallelism of a prefill worker." yaml:"prefill_tp"`
 	PrefillPP int `name:"prefill-pp" min:"1" max:"32768" default:"1" group:"System" help:"Pipeline parallelism of a prefill worker: each stage sends its layers when it has them." yaml:"prefill_pp"`
 	PrefillCP int `name:"prefill-cp" min:"1" max:"32768" default:"1" group:"System" help:"Context parallelism of a prefill worker." yaml:"prefill_cp"`
-	DecodeTP  int `name:"decode-tp" min:"1" max:"32768" default:"1" group:"System" help:"Tensor parallelism of a decode worker." yaml:"decode_tp"`
+	DecodeTP  int `name:"decode-tp" min:"1" max:"32768" default:"1" group:"Names of the originals" help:"Tensor parallelism of a decode worker." yaml:"decode_tp"`
 	DecodePP  int `name:"decode-pp" min:"1" max:"32768" default:"1" group:"System" help:"Pipeline parallelism of a decode worker." yaml:"decode_pp"`
 	DecodeCP  int `name:"decode-cp" min:"1" max:"32768" default:"1" group:"System" help:"Context parallelism of a decode worker: its parts share out the tokens evenly." yaml:"decode_cp"`
 	PrefillDP int `name:"prefill-dp" min:"1" max:"32768" default:"1" group:"System" help:"Attention groups of a prefill worker (data-parallel attention): a request lives on tp / dp of its ranks." yaml:"prefill_dp"`
@@ -97,7 +97,7 @@ type Options struct {
 // DefaultOptions returns what the command line starts from. The node counts
 // have no default.
 var DefaultOptions = sync.OnceValue(func() (o Options) {
-	cli.Take(&o, nil) // its error names the node counts
+	cli.Take(&o, nil)
 	return o
 })
 

@@ -54,9 +54,6 @@ func (c *Cmd) other(kind given.Kind, s cli.Streams) error {
 	run := map[given.Kind]command{
 		given.Serving: &sweep.ReportCmd{}, given.Disagg: &disagg.ReportCmd{}, given.Trace: &trace.ShowCmd{},
 	}[kind]
-	if kind == given.Trace && page {
-		words[0] = "--html=" + c.Output
-	}
 	k, err := cli.Parser(run, kong.NoDefaultHelp())
 	if err == nil {
 		_, err = k.Parse(append(append(words, "--"), c.Results...))

@@ -21,6 +21,7 @@ import (
 	"perigee/internal/kit/file"
 	"perigee/internal/kit/junit"
 	"perigee/internal/kit/plaintext"
+	"perigee/internal/kit/value"
 	"perigee/internal/result"
 	"perigee/tools/compare"
 	"perigee/tools/run"
@@ -112,8 +113,8 @@ func (c *Cmd) checkSeries() error {
 	if c.Times == 0 {
 		c.Times = compare.RunsNeeded(c.Alpha) + 1
 	}
-	if c.Times < 1 || c.Times > mostTimes {
-		return fault.New(fault.Usage, "--times is %d, want 1 to %d", c.Times, mostTimes)
+	if _, err := value.Whole(1, mostTimes).Check(int64(c.Times)); err != nil {
+		return fault.New(fault.Usage, "--times: %w", err)
 	}
 	if c.Result == "" {
 		return nil

@@ -177,7 +177,7 @@ func optionWords(sc lua.Scenario, options map[string]any) (words []string, err e
 	arguments := []string{"--"}
 	known := 0
 	for _, o := range sc.Options {
-		v, given := options[strings.ReplaceAll(o.Name, "-", "_")]
+		v, given := o.In(options)
 		if given {
 			known++
 		}

@@ -27,22 +27,22 @@ type replayFlags struct {
 	Model        string `completes:"models" placeholder:"NAME|FILE" group:"Replay" help:"The model whose caches move (perigee kvbench models)."`
 	model.Flags  `group:"Replay"`
 	model.Copies `group:"Replay"`
-	Prefill      replay.Workers `placeholder:"NxTPk" group:"Replay" help:"Workers that prefill, such as 1024xTP8."`
-	Decode       replay.Workers `placeholder:"NxTPk" group:"Replay" help:"Workers that decode."`
-	Routing      string         `enum:"round-robin,least-loaded,prefix-aware" default:"round-robin" group:"Replay" help:"How workers are chosen: round-robin, least-loaded or prefix-aware."`
-	Moved        string         `enum:"prompt,miss" default:"prompt" group:"Replay" help:"What moves: prompt, or what the decode worker has not got (miss)."`
-	Cache        int            `placeholder:"BLOCKS" group:"Replay" help:"Blocks of prompts that each worker keeps (default: all)."`
-	BlockSize    int64          `name:"block-size" type:"tokens" placeholder:"TOKENS" group:"Replay" help:"Tokens of a hash id (default: as the trace says)."`
-	TraceUnit    string         `name:"trace-unit" placeholder:"s|ms|us|ns" group:"Replay" help:"Unit of the trace's timestamps, where it does not say it."`
-	FLOPS        float64        `name:"flops" placeholder:"N" group:"Replay" help:"Operations per second of a GPU in prefill, after which transfers are due."`
-	LayerRuns    int            `name:"layer-runs" placeholder:"N" group:"Replay" help:"Runs of layers that leave during the prefill."`
-	From         time.Duration  `placeholder:"T" group:"Replay" help:"From when on requests of the trace count, such as 10m."`
-	To           time.Duration  `placeholder:"T" group:"Replay" help:"Until when they count."`
-	SpeedUp      float64        `name:"speed-up" default:"1" placeholder:"X" group:"Replay" help:"Divide all times by X."`
-	Scale        float64        `type:"fraction" default:"1" placeholder:"X" group:"Replay" help:"Keep only this part of all bytes, such as 0.001 or 1/1000."`
-	Spread       bool           `group:"Replay" help:"Spread the requests of a tick of the trace's grid over the tick."`
-	Seed         uint64         `group:"Replay" help:"Seed of --spread."`
-	Op           string         `enum:"READ,WRITE" default:"READ" group:"Replay" help:"READ: decode ranks fetch; WRITE: prefill ranks send."`
+	Prefill      model.Workers `placeholder:"NxTPk" group:"Replay" help:"Workers that prefill, such as 1024xTP8."`
+	Decode       model.Workers `placeholder:"NxTPk" group:"Replay" help:"Workers that decode."`
+	Routing      string        `enum:"round-robin,least-loaded,prefix-aware" default:"round-robin" group:"Replay" help:"How workers are chosen: round-robin, least-loaded or prefix-aware."`
+	Moved        string        `enum:"prompt,miss" default:"prompt" group:"Replay" help:"What moves: prompt, or what the decode worker has not got (miss)."`
+	Cache        int           `placeholder:"BLOCKS" group:"Replay" help:"Blocks of prompts that each worker keeps (default: all)."`
+	BlockSize    int64         `name:"block-size" type:"tokens" placeholder:"TOKENS" group:"Replay" help:"Tokens of a hash id (default: as the trace says)."`
+	TraceUnit    string        `name:"trace-unit" placeholder:"s|ms|us|ns" group:"Replay" help:"Unit of the trace's timestamps, where it does not say it."`
+	FLOPS        float64       `name:"flops" placeholder:"N" group:"Replay" help:"Operations per second of a GPU in prefill, after which transfers are due."`
+	LayerRuns    int           `name:"layer-runs" placeholder:"N" group:"Replay" help:"Runs of layers that leave during the prefill."`
+	From         time.Duration `placeholder:"T" group:"Replay" help:"From when on requests of the trace count, such as 10m."`
+	To           time.Duration `placeholder:"T" group:"Replay" help:"Until when they count."`
+	SpeedUp      float64       `name:"speed-up" default:"1" placeholder:"X" group:"Replay" help:"Divide all times by X."`
+	Scale        float64       `type:"fraction" default:"1" placeholder:"X" group:"Replay" help:"Keep only this part of all bytes, such as 0.001 or 1/1000."`
+	Spread       bool          `group:"Replay" help:"Spread the requests of a tick of the trace's grid over the tick."`
+	Seed         uint64        `group:"Replay" help:"Seed of --spread."`
+	Op           string        `enum:"READ,WRITE" default:"READ" group:"Replay" help:"READ: decode ranks fetch; WRITE: prefill ranks send."`
 }
 
 // plan checks what is given together and makes the schedule, nil where no trace is given.

@@ -22,7 +22,7 @@ import (
 // Cmd is the command perigee simulate.
 type Cmd struct {
 	Ranks        []int  `arg:"" optional:"" placeholder:"N" help:"Sizes of the worlds, 2 to 16384 (default: 1024 4096 16384, or what --config is for)."`
-	RanksPerHost int    `name:"ranks-per-host" default:"8" placeholder:"K" help:"Ranks on each simulated host (default ${default})."`
+	RanksPerHost int    `name:"ranks-per-host" min:"1" default:"8" placeholder:"K" help:"Ranks on each simulated host (default ${default})."`
 	Config       string `placeholder:"FILE" help:"Prepare the traffic patterns of this configuration of (sequential-)ct-perftest, instead of a synthetic one."`
 	Meet         string `enum:",initiators,all" default:"" help:"Who meets and sleeps before a pattern: initiators or all (config, else initiators)."`
 	Start        string `enum:",barrier,clock" default:"" help:"How the initiators of a pattern start: barrier or clock (config, else barrier)."`
@@ -145,9 +145,6 @@ func (c *Cmd) plan(available func() (int64, error)) (sizes []int, work *Workload
 				work.Patterns[0].Matrix.Size(), n).
 				WithHint("leave out the number of ranks")
 		}
-	}
-	if c.RanksPerHost < 1 {
-		return nil, nil, fault.New(fault.Usage, "--ranks-per-host is %d, want at least 1", c.RanksPerHost)
 	}
 	return sizes, work, nil
 }

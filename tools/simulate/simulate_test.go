@@ -425,7 +425,6 @@ func TestOwnPatterns(t *testing.T) {
 	}{
 		{Cmd{Ranks: []int{1}}, fault.Usage, "cannot simulate 1 ranks: want 2 to 16384"},
 		{Cmd{Ranks: []int{16385}}, fault.Usage, "cannot simulate 16385 ranks"},
-		{Cmd{Ranks: []int{4}, RanksPerHost: -1}, fault.Usage, "--ranks-per-host is -1"},
 		{Cmd{Ranks: []int{4}, Config: good}, fault.Usage, "good.yaml is for 2 ranks, not for 4"},
 		{Cmd{Config: filepath.Join(dir, "missing.yaml")}, fault.Input, "missing.yaml"},
 		{Cmd{Config: write("none.yaml", "iters: 3\n")}, fault.Input, "has no traffic pattern"},

@@ -6,17 +6,8 @@ import (
 	"strings"
 
 	"perigee/internal/kit/cli"
-	"perigee/internal/kit/fault"
 	"perigee/internal/serving/runs"
 )
-
-// checkDoubts validates --max-failed. nil stands for commands that have no front.
-func checkDoubts(doubts *runs.Doubts) error {
-	if doubts != nil && !(doubts.MaxFailed >= 0 && doubts.MaxFailed <= 100) {
-		return fault.New(fault.Usage, "--max-failed: wanted 0 to 100 percent, got %g", doubts.MaxFailed)
-	}
-	return nil
-}
 
 // doubtful marks the runs that are kept off Pareto fronts, and notes the first of them. A command without a front
 // marks them by the defaults, for --where, and says nothing.

@@ -52,9 +52,6 @@ type imported struct {
 
 // read imports, and says on the error stream what was amiss.
 func (in *Input) read(s cli.Streams, doubts *runs.Doubts) (*imported, error) {
-	if err := checkDoubts(doubts); err != nil {
-		return nil, err
-	}
 	for flag, n := range map[string]float64{"round-isl": in.RoundISL, "round-osl": in.RoundOSL} {
 		if !(n > 0) || math.IsInf(n, 0) {
 			return nil, fault.New(fault.Usage, "--%s: wanted a number above 0, got %v", flag, n)

@@ -175,7 +175,6 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{`--columns: there is no column ""`, fault.Usage, []string{"table", "testdata/sweepA", "--columns", "Name,"}},
 		{"--columns: name is there twice", fault.Usage, []string{"table", "testdata/sweepA", "--columns", "Name,name"}},
 		{"--round-isl: wanted a number above 0, got 0", fault.Usage, []string{"table", "testdata/sweepA", "--round-isl", "0"}},
-		{"--head: wanted at least 1, got -3", fault.Usage, []string{"table", "testdata/sweepA", "--head=-3"}},
 		{"--index: wanted an index from 0 to 0, got 7", fault.Usage, []string{"table", "testdata/sweepA", "--scenario", "7"}},
 		{"there are 3 scenarios; --index must say which", fault.Usage, []string{"plot", "testdata/v02", "testdata/sweepA", "-o", "x.png"}},
 		{"--output: wanted a name that ends in .png or .svg, got x.jpg", fault.Usage, []string{"plot", "testdata/sweepA", "-o", "x.jpg"}},

@@ -22,7 +22,7 @@ type TableCmd struct {
 	Sort      string `completes:"columns" placeholder:"[-]A,B,..." help:"Sort by these columns; - before a name sorts downwards."`
 	Scenario  *int   `name:"index" aliases:"scenario" placeholder:"I" help:"Only the runs of scenario I. As text without --sort: one table per configuration."`
 	SegByDir  bool   `name:"seg-by-dir" negatable:"" default:"true" help:"Keep equal configurations in different folders apart."`
-	Truncated *int   `name:"head" placeholder:"N" help:"Only the first N rows of each table."`
+	Truncated *int   `name:"head" min:"1" placeholder:"N" help:"Only the first N rows of each table."`
 }
 
 // Run prints the table.
@@ -34,9 +34,6 @@ func (c *TableCmd) Run(s cli.Streams) error {
 	order, err := parseSort(c.Sort)
 	if err != nil {
 		return err
-	}
-	if c.Truncated != nil && *c.Truncated < 1 {
-		return fault.New(fault.Usage, "--head: wanted at least 1, got %d", *c.Truncated)
 	}
 	d, err := c.read(s, &c.Doubts)
 	if err != nil {

@@ -234,7 +234,6 @@ func TestWrong(t *testing.T) {
 			"t:1: wanted ceil(10 tokens / 512 of a block) = 1 hash ids, got 10 tokens with 2 ids"},
 		{[]string{write(t, "t", readme+"{}\n")}, fault.Input, "t:3: "},
 		{[]string{good, "--block-size", "100"}, fault.Input, "a.jsonl:1: wanted ceil(6955 tokens / 100"},
-		{[]string{good, "--block-size", "0"}, fault.Usage, "--block-size: wanted 1 to 1048576 tokens, got 0"},
 		{[]string{none, "--block-size", "16"}, fault.Usage, "--block-size without effect"},
 		{[]string{good, good}, fault.Usage, "is there twice"},
 		{[]string{good, "--from", "1m"}, fault.Input, "none of 2 requests is within --from and --to: the last one comes after 3.053s"},

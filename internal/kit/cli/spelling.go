@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -20,13 +21,32 @@ func Parser(grammar any, options ...kong.Option) (*kong.Kong, error) {
 func bothSpellings() kong.Option {
 	return kong.PostBuild(func(k *kong.Kong) error {
 		return kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
-			if f, ok := node.(*kong.Flag); ok {
+			switch f := node.(type) {
+			case *kong.Application:
+				slices.SortStableFunc(f.Flags, originalsLast)
+			case *kong.Node:
+				slices.SortStableFunc(f.Flags, originalsLast)
+			case *kong.Flag:
 				f.Name = strings.ReplaceAll(f.Name, "_", "-")
 				f.Aliases = append(f.Aliases, otherSpellings(f)...)
 			}
 			return next(nil)
 		})
 	})
+}
+
+// Originals is the heading of those options that keep the name which a tool that perigee stands beside has for them. It
+// is the last one in help.
+const Originals = "Names of the originals"
+
+func originalsLast(a, b *kong.Flag) int {
+	last := func(f *kong.Flag) int {
+		if f.Group != nil && f.Group.Key == Originals {
+			return 1
+		}
+		return 0
+	}
+	return last(a) - last(b)
 }
 
 func otherSpellings(f *kong.Flag) (others []string) {

@@ -23,7 +23,7 @@ func numbers() kong.Option {
 				return err
 			}
 		}
-		for _, name := range []string{"tokens", "fraction"} {
+		for _, name := range []string{"tokens", "fraction", "number"} {
 			if err := kong.NamedMapper(name, kong.MapperFunc(decodeWhole)).Apply(k); err != nil {
 				return err
 			}
@@ -60,7 +60,7 @@ func decodeWhole(ctx *kong.DecodeContext, target reflect.Value) error {
 	if n, err := strconv.ParseInt(text, base(text), target.Type().Bits()); err == nil {
 		text = strconv.FormatInt(n, 10)
 	}
-	if target.CanFloat() { // a mean of tokens
+	if target.CanFloat() && kind == "tokens" { // a mean
 		if x, err := strconv.ParseFloat(text, 64); err == nil {
 			target.SetFloat(x)
 			return nil

@@ -30,7 +30,7 @@ func scheduleOf(t *testing.T, text string, change func(o *replay.Options)) *repl
 	must.Do(t, err)
 	cache, err := m.Cache(model.Options{DType: dtype})
 	must.Do(t, err)
-	o := replay.Options{Model: cache, Prefill: replay.Workers{N: 1, TP: 1}, Decode: replay.Workers{N: 2, TP: 2}, Op: nixl.Read,
+	o := replay.Options{Model: cache, Prefill: model.Workers{N: 1, TP: 1}, Decode: model.Workers{N: 2, TP: 2}, Op: nixl.Read,
 		SpeedUp: 1, Scale: 1}
 	change(&o)
 	s, err := replay.Make(traced, o)
@@ -106,7 +106,7 @@ func TestFigures(t *testing.T) {
 
 // What is offered is known of a schedule of which nothing is done. Windows longer than the span say nothing.
 func TestOffered(t *testing.T) {
-	s := scheduleOf(t, "0,1500\n0,1024\n1000,1400\n2050,1500\n", func(o *replay.Options) { o.Decode = replay.Workers{N: 1, TP: 2} })
+	s := scheduleOf(t, "0,1500\n0,1024\n1000,1400\n2050,1500\n", func(o *replay.Options) { o.Decode = model.Workers{N: 1, TP: 2} })
 	l := outcome.New(s)
 	l.Gathered(math.MaxInt64)
 	var r result.Replay

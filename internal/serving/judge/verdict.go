@@ -16,7 +16,6 @@ import (
 	"strings"
 
 	"perigee/internal/kit/cli"
-	"perigee/internal/kit/fault"
 	"perigee/internal/serving"
 	"perigee/internal/serving/benchlog"
 	"perigee/internal/serving/config"
@@ -24,26 +23,13 @@ import (
 
 // Gates are the conditions of a green case that the user can relax.
 type Gates struct {
-	MaxFailed      float64 `name:"max-failed" default:"0" placeholder:"PERCENT" help:"How many percent of the requests may fail [0]."`
-	TokenTolerance float64 `name:"token-tolerance" default:"10" placeholder:"PERCENT" help:"How many percent fewer tokens than asked for may be generated [10]."`
+	MaxFailed      float64 `name:"max-failed" type:"number" min:"0" max:"100" default:"0" placeholder:"PERCENT" help:"How many percent of the requests may fail [0]."`
+	TokenTolerance float64 `name:"token-tolerance" type:"number" min:"0" max:"100" default:"10" placeholder:"PERCENT" help:"How many percent fewer tokens than asked for may be generated [10]."`
 	MissingLevels  bool    `name:"allow-missing-levels" help:"A level that is not in the log, or without its end line, does not fail the case."`
 	MissingMetrics bool    `name:"allow-missing-metrics" help:"A level without one of the metrics does not fail the case."`
 	Truncated      bool    `name:"allow-truncated" help:"A log that ends within a line does not fail the case."`
 	UnknownTokens  bool    `name:"allow-unknown-tokens" help:"A log that does not say how many tokens were generated, or how many requests failed, does not fail the case."`
 	Implausible    bool    `name:"allow-implausible" help:"Figures that contradict each other, or took no time, do not fail the case."`
-}
-
-// Check validates the limits.
-func (g Gates) Check() error {
-	for _, p := range []struct {
-		flag  string
-		value float64
-	}{{"max-failed", g.MaxFailed}, {"token-tolerance", g.TokenTolerance}} {
-		if !(p.value >= 0 && p.value <= 100) {
-			return fault.New(fault.Usage, "--%s: wanted 0 to 100 percent, got %g", p.flag, p.value)
-		}
-	}
-	return nil
 }
 
 // Expect says what a case should leave behind. Zero members are not known.

@@ -12,7 +12,7 @@ import (
 
 // Doubts says which runs are kept off a Pareto front, on which one that measured nothing would often be alone.
 type Doubts struct {
-	MaxFailed        float64 `name:"max-failed" default:"0" placeholder:"PERCENT" help:"How many percent of a run's requests may have failed; the Pareto front has no run with more [0]."`
+	MaxFailed        float64 `name:"max-failed" type:"number" min:"0" max:"100" default:"0" placeholder:"PERCENT" help:"How many percent of a run's requests may have failed; the Pareto front has no run with more [0]."`
 	AllowImplausible bool    `name:"allow-implausible" help:"Runs whose figures contradict each other, or took no time, may be on the Pareto front."`
 }
 

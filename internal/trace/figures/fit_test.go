@@ -86,7 +86,7 @@ func TestParseLink(t *testing.T) {
 		line  string
 		nics  int
 		bound string
-	}{{"400", 1, ""}, {"400Gbit", 0, ""}, {"1Gbit", 1, "P0<=1s"}, {"1Gbit", 1, "P101<=1s"}, {"1Gbit", 1, "TTFT<=1s"}, {"1Gbit", 1, "P99<=50"}, {"1Gbit", 1, "P99<=-1s"}} {
+	}{{"400", 1, ""}, {"1Gbit", 1, "P0<=1s"}, {"1Gbit", 1, "P101<=1s"}, {"1Gbit", 1, "TTFT<=1s"}, {"1Gbit", 1, "P99<=50"}, {"1Gbit", 1, "P99<=-1s"}} {
 		if _, err := ParseLink(c.line, c.nics, c.bound); fault.KindOf(err) != fault.Usage {
 			t.Errorf("%+v: %v", c, err)
 		}

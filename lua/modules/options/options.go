@@ -2,7 +2,8 @@
 //
 // options.int { "iters", 1000, "round trips", min = 1 } returns its table with the type added; the scenario lists such
 // tables, and perigee/lua/option reads the list. options.reject says in run, or in ranks, that options do not go
-// together: its error is one of usage, as if the parser had refused them. options.words reads a list of known words.
+// together: its error is one of usage, as if the parser had refused them. options.words reads a list of known words,
+// options.numbers one of numbers.
 // The module needs nothing of its host but the Lua state.
 package options
 
@@ -27,9 +28,9 @@ type instance struct{}
 // New makes the module of a VM.
 func (Module) New(modules.Host) modules.Instance { return instance{} }
 
-// Exports lists the functions: one for each type of option, reject and words.
+// Exports lists the functions: one for each type of option, reject, words and numbers.
 func (instance) Exports() modules.Exports {
-	m := map[string]vm.Function{"reject": reject, "words": words}
+	m := map[string]vm.Function{"reject": reject, "words": words, "numbers": numbers}
 	for _, kind := range option.Types {
 		m[kind] = func(L *glua.LState) (int, error) {
 			t := L.CheckTable(1)
@@ -64,6 +65,23 @@ func words(L *glua.LState) (int, error) {
 				value.Suggestion(word, known)).WithHint("several have commas between them")
 		}
 		list.Append(glua.LString(word))
+	}
+	return vm.Return(L, list)
+}
+
+// numbers(name, text) returns the whole numbers of an option's text, which has commas between them. Tokens take k.
+func numbers(L *glua.LState) (int, error) {
+	name, list := L.CheckString(1), L.NewTable()
+	f := value.Whole(1, 1<<31-1)
+	if name == "tokens" {
+		f.Type = name
+	}
+	for _, word := range strings.Split(L.CheckString(2), ",") {
+		n, err := f.Parse(strings.TrimSpace(word))
+		if err != nil {
+			return 0, fault.New(fault.Usage, "--%s: %w", name, err).WithHint("several have commas between them")
+		}
+		list.Append(glua.LNumber(n.(int64)))
 	}
 	return vm.Return(L, list)
 }

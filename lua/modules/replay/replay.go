@@ -102,7 +102,7 @@ func (r *instance) open(L *glua.LState) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	x.note(r.Env().Experiment)
+	x.note(r.Env().Experiment, s.Op)
 	prepared, err := r.Env().OpenReplay(x.Schedule, x.about(s))
 	if err != nil {
 		return 0, err

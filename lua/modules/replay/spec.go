@@ -67,10 +67,10 @@ func (r *instance) specFrom(what string, t *glua.LTable, w *spmd.World) (s spec,
 				WithHint("perigee replay FILE --model qwen3-32b --prefill 2xTP2 --decode 2xTP2; perigee kvbench models lists models")
 		}
 	}
-	if s.Prefill, err = replay.ParseWorkers(prefill); err != nil {
+	if s.Prefill, err = model.ParseWorkers(prefill); err != nil {
 		return s, fault.Wrap(err, "--prefill")
 	}
-	if s.Decode, err = replay.ParseWorkers(decode); err != nil {
+	if s.Decode, err = model.ParseWorkers(decode); err != nil {
 		return s, fault.Wrap(err, "--decode")
 	}
 	if s.Op, err = nixl.ParseOp(op); err != nil {
@@ -175,7 +175,7 @@ func keep(d *result.Document, path string, text []byte) {
 }
 
 // note says what is replayed.
-func (x *made) note(e *experiment.Experiment) {
+func (x *made) note(e *experiment.Experiment, op nixl.Op) {
 	note := func(format string, args ...any) { e.Note(fmt.Sprintf(format, args...)) }
 	note("trace: %s", x.trace)
 	token, once, state := x.Model.TokenBytes()
@@ -187,8 +187,8 @@ func (x *made) note(e *experiment.Experiment) {
 	if states := x.Model.States(); states != "" {
 		text += ", " + states
 	}
-	note("%s; %s move %s, scale %g, from %s to %s", text, cli.Count(len(x.Requests), "request"), size.Decimal(x.Bytes),
-		x.Scale, x.Prefill, x.Decode)
+	note("%s; %s move %s by %s, scale %g, from %s to %s", text, cli.Count(len(x.Requests), "request"),
+		size.Decimal(x.Bytes), op, x.Scale, x.Prefill, x.Decode)
 	for _, text := range x.Served() {
 		note("moves: %s", text)
 	}

@@ -1,4 +1,4 @@
-package replay
+package model
 
 import (
 	"fmt"
@@ -12,6 +12,12 @@ import (
 const maxRanks = 1 << 20
 
 var workersForm = regexp.MustCompile(`^(?:([0-9]+)[xX])?[tT][pP]([0-9]+)$`)
+
+// Workers are the workers of one side: N of TP ranks each, as in 4xTP8. See [ParseWorkers].
+type Workers struct{ N, TP int }
+
+// Ranks is how many ranks the side has.
+func (w Workers) Ranks() int { return w.N * w.TP }
 
 // ParseWorkers reads a number of workers of so many ranks: 4xTP8, or TP8 for one. Errors are of the kind Usage.
 func ParseWorkers(text string) (Workers, error) {

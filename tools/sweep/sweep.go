@@ -263,7 +263,7 @@ func (d *imported) keptOf(sc runs.Scenario) (list []*runs.Record) {
 // say prints a sentence, if there is one.
 func say(s cli.Streams, sentence string) {
 	if sentence != "" {
-		fmt.Fprintln(plaintext.Writer(s.Out), sentence)
+		fmt.Fprintln(plaintext.Folded(plaintext.Writer(s.Out)), sentence)
 	}
 }
 

@@ -77,7 +77,7 @@ func answer(f *figures.TraceFigures) string {
 func sentence(f *figures.TraceFigures) string {
 	var b strings.Builder
 	if f.Load != nil && f.Load.Fit != nil {
-		b.WriteString(fitSentence(f.Load.Fit) + " ")
+		b.WriteString(fitSentence(f.Load.Fit) + "\n")
 	}
 	fmt.Fprintf(&b, "%s in %s s, %s of prompts", cli.Count(f.Requests, "request"), number(f.SpanS),
 		cli.Count(f.Input.Sum, "token"))

@@ -258,7 +258,7 @@ func TestLine(t *testing.T) {
 	for words, want := range map[string]string{
 		"--line 1048.576Mbit --slo max<=1s": "It fits into 1 x 1048.576Mbit (131 MB/s) on average, asking for 40 % of that, but queues: 1 transfer must wait, 1.00 s at most. " +
 			"Transfers wait for 1.00 s in all, in 1 place, the longest for 1.00 s from 1 s on. A transfer takes 1.00 s (P50), 2.00 s (P99), 2.00 s at most. " +
-			"max<=1s does not hold (2.00 s): it needs 2.097 Gbit/s (262 MB/s), 2 NICs of 1048.576Mbit. 4 requests in 10 s",
+			"max<=1s does not hold (2.00 s): it needs 2.097 Gbit/s (262 MB/s), 2 NICs of 1048.576Mbit.\n4 requests in 10 s",
 		"--line 1048.576Mbit --nics 4 --slo P50<=250ms": "It fits into 4 x 1048.576Mbit (524 MB/s): it asks for 10 % of that, and no transfer waits for another. " +
 			"A transfer takes 250 ms (P50), 500 ms (P99), 500 ms at most. P50<=250ms holds (250 ms): it needs 4.194 Gbit/s (524 MB/s), 4 NICs of",
 		"--line 104.8576Mbit":     "It does not fit into 1 x 104.8576Mbit (13.1 MB/s): it asks for 4 times that, and all is moved 40.0 s after the last request. ",

@@ -569,17 +569,18 @@ func TestOverlap(t *testing.T) {
 			if together := starts[1]-starts[0] < 0.05; together != c.together {
 				t.Errorf("%s ranks: simulated starts %v; together: %v, want %v", c.name, starts, together, c.together)
 			}
-			shortest := math.Inf(1)
+			var gaps []float64 // between the starts; a busy machine may be late once
 			for i := range 3 {
 				first, second := measured(t, doc, 0, "workload", i), measured(t, doc, 1, "workload", i)
-				shortest = min(shortest, math.Abs(float64(second.StartNS-first.StartNS))/1e9)
+				gaps = append(gaps, math.Abs(float64(second.StartNS-first.StartNS))/1e9)
 				// Where one rank starts both, no run is faster than its pauses.
 				if apart := float64(second.StartNS-first.StartNS) / 1e9; c.name == "sender" && apart < starts[1]-starts[0]-1e-3 {
 					t.Errorf("the second pattern starts %.4f s after the first, sooner than simulated: %v", apart, starts)
 				}
 			}
-			if together := shortest < 0.05; together != c.together {
-				t.Errorf("%s ranks: the patterns start %.3f s apart; together: %v, want %v", c.name, shortest, together, c.together)
+			slices.Sort(gaps)
+			if together := gaps[1] < 0.05; together != c.together {
+				t.Errorf("%s ranks: the patterns start %.3f s apart; together: %v, want %v", c.name, gaps[1], together, c.together)
 			}
 		}
 	})

@@ -21,7 +21,7 @@ func TestDocs(t *testing.T) {
 	for _, m := range examples {
 		got, err := show(t, strings.Fields(strings.ReplaceAll(m[1], "'", ""))...)
 		want := strings.Join(strings.Fields(strings.TrimSuffix(m[2], "...\n")), " ")
-		if err != nil || !strings.HasPrefix(got, want) {
+		if err != nil || !strings.HasPrefix(strings.Join(strings.Fields(got), " "), want) {
 			t.Errorf("%s prints\n%.1000s\n%v", m[1], got, err)
 		}
 	}

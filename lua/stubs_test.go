@@ -114,7 +114,7 @@ func TestStubs(t *testing.T) {
 		"Lanes":       {functions: keysOf(methodsOf(r, "perigee.lanes"))},
 		"ProgressBar": {functions: keysOf(methodsOf(r, "perigee.progress"))},
 		"Replay":      {functions: keysOf(methodsOf(r, "perigee.replay")), fields: []string{"bytes", "requests", "seconds", "transfers"}},
-		"OptionSpec":  {fields: []string{"aliases", "arg", "choices", "default", "help", "hidden", "instead_of", "max", "min", "name", "short"}},
+		"OptionSpec":  {fields: []string{"aliases", "arg", "choices", "default", "help", "hidden", "instead_of", "max", "min", "name", "original", "short"}},
 	}
 	if state(r).GetGlobal("threshold").Type() != glua.LTFunction {
 		t.Error("threshold is no function")

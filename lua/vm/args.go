@@ -114,6 +114,15 @@ func (f *Fields) Text(name, fallback string) string {
 	return string(typed(f, name, "a string", glua.LString(fallback)))
 }
 
+// Choice reads one of several words, the first where it is missing.
+func (f *Fields) Choice(name string, words ...string) string {
+	text := f.Text(name, words[0])
+	if !slices.Contains(words, text) {
+		f.Fail(name, value.Field{Type: "enum", Choices: words}.Wanted(), f.Get(name))
+	}
+	return text
+}
+
 // Bool reads true or false.
 func (f *Fields) Bool(name string, fallback bool) bool {
 	return bool(typed(f, name, "true or false", glua.LBool(fallback)))

@@ -33,7 +33,7 @@ func quiet(command *kong.Node) {
 			continue
 		}
 		if f.Name == "num_iter" { // help has perigee's name
-			f.Name, f.Aliases = "iters", append(f.Aliases, f.Name)
+			f.Name, f.Aliases = "iters", []string{"num_iter"}
 		}
 		_, plugin := backendParams[f.Name]
 		meets := f.Name == "etcd_endpoints" && command.Name != "plan" // ranks may meet there

@@ -192,7 +192,7 @@ func TestRefusedWords(t *testing.T) {
 		{"plan " + ok + "--device_list mlx5_0 --num_target_dev 2", fault.Usage, "--num_target_dev 2, got 1"},
 		{"profile " + ok + "-n 0", fault.Usage, "--ranks: wanted a whole number of at least 1, got 0"},
 		{"profile " + ok + "--scale 0", fault.Usage, "--scale: wanted a number above 0 and up to 1, got 0"},
-		{"profile " + ok + "--scale NaN", fault.Usage, "--scale: wanted a number above 0"},
+		{"profile " + ok + "--scale NaN", fault.Usage, "--scale: wanted a number, got NaN"},
 		{"profile " + ok + "--isl 1099511627776", fault.Resource, "2 buffers in host memory with"},
 		{"models --show qwn3-8b", fault.Usage, `there is no model or model config "qwn3-8b"; did you mean "qwen3-8b"?`},
 		{"models --show block-tp1-pp9", fault.Usage, `there is no model or model config "block-tp1-pp9"; did you mean "block-tp1-pp`},

@@ -37,7 +37,7 @@ type Bench struct {
 	Mode                string      `name:"mode" enum:"SG,MG" default:"SG" group:"Benchmark" help:"One GPU per process (SG) or several (MG)."`
 	NumFiles            int64       `name:"num_files" min:"1" max:"2147483647" scenario:"" default:"1" group:"Storage" help:"Number of files."`
 	NumInitiatorDev     int64       `name:"num_initiator_dev" min:"1" max:"2147483647" scenario:"" default:"1" group:"Benchmark" help:"Devices of the initiating processes."`
-	NumIter             int64       `name:"num_iter" min:"1" max:"2147483647" scenario:"" default:"1000" group:"Benchmark" help:"Iterations."`
+	NumIter             int64       `name:"num_iter" aliases:"iters" min:"1" max:"2147483647" scenario:"" default:"1000" group:"Benchmark" help:"Iterations."`
 	NumTargetDev        int64       `name:"num_target_dev" min:"1" max:"2147483647" scenario:"" default:"1" group:"Benchmark" help:"Devices of the target processes."`
 	NumThreads          int64       `name:"num_threads" min:"1" max:"2147483647" scenario:"" default:"1" group:"Benchmark" help:"Threads of the benchmark."`
 	OpType              *string     `name:"op_type" nixlbench:"WRITE" scenario:"" enum:"READ,WRITE" placeholder:"WRITE" group:"Benchmark" help:"READ or WRITE (default: WRITE; storage backends: by --source)."`

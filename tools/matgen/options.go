@@ -87,8 +87,8 @@ type Options struct {
 	Scale        float64 `type:"fraction" default:"1" group:"Traffic" help:"Keep only this part of all bytes, such as 0.001 or 1/1000, so that a small machine can play the workload." yaml:"scale"`
 	TimeScale    float64 `name:"time-scale" default:"1" group:"Traffic" help:"Shrink all sleeps by this factor." yaml:"time_scale"`
 	Layerwise    bool    `group:"Traffic" help:"Send each run of layers of a batch when it is prefilled, while the next one is." yaml:"layerwise,omitempty"`
-	Runs         int     `name:"layer-runs" placeholder:"N" group:"Traffic" help:"With --layerwise: into how many runs a stage's layers are cut (default: 8, or as many as it has)." yaml:"layer_runs,omitempty"`
-	Chunk        int64   `type:"tokens" placeholder:"TOKENS" group:"Traffic" help:"Prefill, and send, each request by chunks of so many tokens." yaml:"chunk,omitempty"`
+	Runs         int     `name:"layer-runs" min:"1" placeholder:"N" group:"Traffic" help:"With --layerwise: into how many runs a stage's layers are cut (default: 8, or as many as it has)." yaml:"layer_runs,omitempty"`
+	Chunk        int64   `type:"tokens" min:"1" placeholder:"TOKENS" group:"Traffic" help:"Prefill, and send, each request by chunks of so many tokens." yaml:"chunk,omitempty"`
 	MemType      string  `placeholder:"TYPE" group:"Traffic" help:"mem_type of every pattern: cuda, vram, cpu or dram. By default it is left to the run." yaml:"mem_type,omitempty"`
 	Compat       bool    `group:"Traffic" help:"Make the files of the original generator, with its rounding, presets and sleeps." yaml:"compat"`
 	Dense        bool    `group:"Files" help:"Write a row for each rank even of more than 1024 ranks, instead of a line for each message." yaml:"dense"`
@@ -190,9 +190,6 @@ func (o *Options) checkWords() error {
 		if x.idle {
 			return usage("%s without effect: there is no %s", x.flag, x.without)
 		}
-	}
-	if o.Runs < 0 || o.Chunk < 0 {
-		return usage("--layer-runs %d, --chunk %d: wanted at least 1", o.Runs, o.Chunk)
 	}
 	if o.Compat {
 		return o.checkCompat()

@@ -40,7 +40,7 @@ func (c *Cmd) other(kind given.Kind, s cli.Streams) error {
 			return fault.New(fault.Usage, "%s has no effect: %s holds %s", o.flag, c.Results[0], kind)
 		}
 	}
-	page := c.Format == "html"
+	page := c.Format == "page"
 	words := []string{"--format=" + c.Format}
 	if page {
 		words = []string{"--output=" + c.Output}

@@ -26,7 +26,7 @@ type Cmd struct {
 	Text    bool     `help:"The essence, for the terminal; the same as --format text."`
 	Pool    bool     `help:"Take the results as runs of one workload: the figures are those of all their runs."`
 	Full    bool     `help:"With --text: all of the text, also how the answer was judged, latencies, pairs of ranks and a map of the traffic."`
-	Format  string   `enum:"html,text,json" default:"html" help:"html, text or json."`
+	Format  string   `enum:"page,text,json,html" default:"page" help:"page, text or json."`
 	Title   string   `placeholder:"TEXT" help:"What the result is called, instead of the title of its run."`
 
 	SLO []string `name:"slo" sep:"none" placeholder:"T|COLUMN<=N" help:"A time, such as 50ms, within which a run of a pattern is to end that has no slo_ms in the workload. Of serving benchmarks a bound, such as TTFT<=500ms."`
@@ -62,12 +62,15 @@ func (c *Cmd) Run(streams cli.Streams) error {
 		}
 		c.Format = "text"
 	}
+	if c.Format == "html" { // another name
+		c.Format = "page"
+	}
 	if c.Full && c.Format != "text" {
 		return fault.New(fault.Usage, "--full is for --text; a page and JSON have everything anyway")
 	}
 	if c.Output == "" {
 		c.Output = "-"
-		if c.Format == "html" {
+		if c.Format == "page" {
 			c.Output = "report.html"
 		}
 	}

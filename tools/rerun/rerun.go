@@ -39,7 +39,7 @@ import (
 type Cmd struct {
 	Of    string `arg:"" name:"result" help:"The result whose run is repeated; with --times also a folder of results of the same run."`
 	Other string `arg:"" optional:"" name:"other" help:"A second result: both are repeated alternately (a b b a ...), and the new runs of the one are compared with those of the other."`
-	Times int    `placeholder:"N" help:"Make N runs (of each result) one after the other and compare these sets of runs; 5 where two results are given [one run, compared with the result]."`
+	Times int    `min:"1" max:"10000" placeholder:"N" help:"Make N runs (of each result) one after the other and compare these sets of runs; 5 where two results are given [one run, compared with the result]."`
 	options
 	compare.Judging
 

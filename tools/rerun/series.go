@@ -21,7 +21,6 @@ import (
 	"perigee/internal/kit/file"
 	"perigee/internal/kit/junit"
 	"perigee/internal/kit/plaintext"
-	"perigee/internal/kit/value"
 	"perigee/internal/result"
 	"perigee/tools/compare"
 	"perigee/tools/run"
@@ -113,9 +112,6 @@ func (c *Cmd) checkSeries() error {
 	if c.Times == 0 {
 		c.Times = compare.RunsNeeded(c.Alpha) + 1
 	}
-	if _, err := value.Whole(1, mostTimes).Check(int64(c.Times)); err != nil {
-		return fault.New(fault.Usage, "--times: %w", err)
-	}
 	if c.Result == "" {
 		return nil
 	}
@@ -167,9 +163,6 @@ func claim(folder string) error {
 	}
 	return nil
 }
-
-// mostTimes bounds --times.
-const mostTimes = 10_000
 
 // prepare reads what is to be repeated. old are the results that one side is compared with, where only one is repeated.
 func (c *Cmd) prepare(s cli.Streams) (old []*result.Document, r *repetition, err error) {

@@ -22,8 +22,6 @@ func bothSpellings() kong.Option {
 	return kong.PostBuild(func(k *kong.Kong) error {
 		return kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
 			switch f := node.(type) {
-			case *kong.Application:
-				slices.SortStableFunc(f.Flags, originalsLast)
 			case *kong.Node:
 				slices.SortStableFunc(f.Flags, originalsLast)
 			case *kong.Flag:

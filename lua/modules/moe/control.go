@@ -8,7 +8,6 @@ import (
 	"perigee/internal/ep/experts"
 	"perigee/internal/ep/moe"
 	"perigee/internal/kit/cli"
-	"perigee/internal/kit/fault"
 	"perigee/internal/kit/size"
 	"perigee/internal/result"
 	"perigee/lua/modules"
@@ -98,7 +97,7 @@ func (r base) controlFrom(
 		Warmup: f.Int("warmup", 0, 0),
 		Ranks:  f.Int("ranks", world, 1),
 	}
-	buffers, plane := f.Text("buffers", "routed"), f.Table("plane")
+	buffers, plane := f.Choice("buffers", "routed", "worst"), f.Table("plane")
 	f.Bool("record", true) // see control
 	if err := f.Err(); err != nil {
 		return c, nil, err
@@ -124,8 +123,6 @@ func (r base) controlFrom(
 	case "worst":
 		c.Send = 0
 		c.Recv = moe.BufferHint(s.shape.Tokens, s.shape.Hidden, s.shape.Experts)
-	default:
-		return c, nil, fault.New(fault.Usage, "unknown buffers %s, want routed or worst", vm.Quoted(buffers))
 	}
 	about = map[string]any{
 		"test": c.Test, "ranks": int64(c.Ranks), "rounds": int64(c.Rounds),

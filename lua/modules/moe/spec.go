@@ -8,6 +8,7 @@ import (
 	"perigee/internal/ep/experts"
 	"perigee/internal/ep/moe"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/value"
 	"perigee/internal/traffic/session"
 	"perigee/lua/modules"
 	"perigee/lua/objects"
@@ -51,8 +52,9 @@ func (r base) specFrom(what string, t *glua.LTable, ranks int) (s spec, err erro
 		Ranks: ranks, Tokens: f.Int("tokens", 512, -1<<31), Hidden: f.Int("hidden", 4096, -1<<31),
 		TopK: f.Int("topk", 2, -1<<31),
 	}
-	payload, placement := f.Text("payload", "fp8"), f.Text("placement", "contiguous")
-	s.staging, s.shared = f.Text("staging", stagingAuto), f.Int("shared_experts", 0, 0)
+	payload := f.Choice("payload", "fp8", "bf16")
+	s.placed = f.Choice("placement", "contiguous", "eplb")
+	s.staging, s.shared = f.Choice("staging", stagingAuto, stagingOn, stagingOff), f.Int("shared_experts", 0, 0)
 	s.redundant, s.groups, s.nodes = f.Int("redundant", 1, 0), f.Int("groups", 1, 1),
 		f.Int("nodes", 1, 1)
 	routing, loads := f.Table("routing"), f.Table("loads")
@@ -63,21 +65,14 @@ func (r base) specFrom(what string, t *glua.LTable, ranks int) (s spec, err erro
 	if s.mem, err = nixl.ParseMem(mem); err != nil {
 		return s, fault.New(fault.Usage, "%s: mem: %w", what, err)
 	}
-	if perRank < 1 || perRank > int64(moe.MaxExperts/ranks) {
-		return s, fault.New(fault.Usage, "experts per rank is %d, want 1 to %d", perRank, moe.MaxExperts/ranks)
+	if _, err := value.Whole(1, int64(moe.MaxExperts/ranks)).Check(perRank); err != nil {
+		return s, fault.New(fault.Usage, "experts per rank: %w", err)
 	}
 	s.shape.Experts = int(perRank) * ranks
 	if payload == "fp8" {
 		s.payload = moe.FP8
-	} else if payload != "bf16" {
-		return s, fault.New(fault.Usage, "unknown payload %s, want fp8 or bf16", vm.Quoted(payload))
 	}
-	if s.placed, s.eplb = placement, placement == "eplb"; !s.eplb && placement != "contiguous" {
-		return s, fault.New(fault.Usage, "unknown placement %s, want contiguous or eplb", vm.Quoted(placement))
-	}
-	if !slices.Contains([]string{stagingAuto, stagingOn, stagingOff}, s.staging) {
-		return s, fault.New(fault.Usage, "unknown staging %s, want auto, on or off", vm.Quoted(s.staging))
-	}
+	s.eplb = s.placed == "eplb"
 	if s.loads, err = numbersFrom(loads); err != nil {
 		return s, fault.New(fault.Script, "%s: loads: %w", what, err)
 	}

@@ -41,6 +41,19 @@ func PeerName(peer int) string {
 	return fmt.Sprintf("peer %d", peer)
 }
 
+// Usable returns an error if a batch of an engine must not be started.
+func Usable(engine string, broken error, released, posted bool) error {
+	switch {
+	case broken != nil:
+		return fmt.Errorf("%s: the batch cannot run again: %w", engine, broken)
+	case released:
+		return fmt.Errorf("%s: the batch was released", engine)
+	case posted:
+		return fmt.Errorf("%s: the batch was posted and not waited for", engine)
+	}
+	return nil
+}
+
 // Owner says in a message whose memory a list is of.
 func Owner(number int) string {
 	if number == Self {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/plaintext"
 )
 
 // Rank returns what one rank of tensor parallelism holds, the fullest where a number does not divide: its share of the
@@ -133,18 +134,7 @@ func (g Group) LayerText() string {
 	if step, ok := evenStep(layers); ok && n > 2 && step > 1 {
 		return fmt.Sprintf("%d, %d, ... %d", layers[0], layers[1], layers[n-1])
 	}
-	var runs []string
-	from := 0
-	for i := 1; i <= n; i++ {
-		if i < n && layers[i] == layers[i-1]+1 {
-			continue
-		}
-		run := fmt.Sprint(layers[from])
-		if i-1 > from {
-			run += fmt.Sprintf(" to %d", layers[i-1])
-		}
-		runs, from = append(runs, run), i
-	}
+	runs := plaintext.Runs(layers, " to ")
 	if len(runs) > 4 {
 		runs = []string{runs[0], runs[1], "... " + runs[len(runs)-1]}
 	}

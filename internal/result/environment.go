@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"perigee/internal/kit/lazyre"
+	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/secret"
 )
 
@@ -182,18 +183,4 @@ func Unkept(a, b *Document) string {
 }
 
 // Ranges writes ascending ranks shortly: 0-3, 7.
-func Ranges(ranks []int) string {
-	var parts []string
-	for i := 0; i < len(ranks); {
-		k := i
-		for k+1 < len(ranks) && ranks[k+1] == ranks[k]+1 {
-			k++
-		}
-		part := fmt.Sprint(ranks[i])
-		if k > i {
-			part += fmt.Sprintf("-%d", ranks[k])
-		}
-		parts, i = append(parts, part), k+1
-	}
-	return strings.Join(parts, ", ")
-}
+func Ranges(ranks []int) string { return strings.Join(plaintext.Runs(ranks, "-"), ", ") }

@@ -204,13 +204,8 @@ func (b *batch) Measured() (int64, bool) {
 
 // usable returns an error if the batch must not be started.
 func (b *batch) usable() error {
-	switch {
-	case b.broken != nil:
-		return fmt.Errorf("nixl: the batch cannot run again: %w", b.broken)
-	case b.released:
-		return errors.New("nixl: the batch was released")
-	case b.posted:
-		return errors.New("nixl: the batch was posted and not waited for")
+	if err := nixl.Usable("nixl", b.broken, b.released, b.posted); err != nil {
+		return err
 	}
 	for _, t := range b.tasks {
 		if t.gone() {

@@ -62,20 +62,14 @@ var reaches = map[string]string{"self": nixl.ReachSelf, "intra-node": nixl.Reach
 // maxLogLine bounds a line of the log, of which UCX cuts messages at 16 KiB.
 const maxLogLine = 64 << 10
 
-// parseUCXLog reads a log up to its end. The tables of transfers look like
+// newUCXParser begins to read a log. The tables of transfers look like
 //
 //	| perigee-1-lane0-1 intra-node cfg#1                              |
 //	| remote memory write by ucp_put*(multi) from host memory to host |
 //	| Count | Range  | Description |              Config              |
 //	|  1010 | 0..inf | zero-copy   | cma/memory                       |
 //
-// Tables of messages, which have other operations, are passed over. An error is one of reading.
-func parseUCXLog(r io.Reader) (*ucxLog, error) {
-	p := newUCXParser()
-	_, err := p.read(io.MultiReader(r, strings.NewReader("\n")))
-	return p.log, err
-}
-
+// Tables of messages, which have other operations, are passed over.
 func newUCXParser() *ucxParser { return &ucxParser{log: &ucxLog{agents: map[string]*nixl.Path{}}} }
 
 // read reads on up to the end of the last line that is whole, and returns how many bytes these lines have.

@@ -1,6 +1,7 @@
 package capi
 
 import (
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -171,4 +172,11 @@ func FuzzParseUCXLog(f *testing.F) {
 			}
 		}
 	})
+}
+
+// parseUCXLog reads a log up to its end. An error is one of reading.
+func parseUCXLog(r io.Reader) (*ucxLog, error) {
+	p := newUCXParser()
+	_, err := p.read(io.MultiReader(r, strings.NewReader("\n")))
+	return p.log, err
 }

@@ -127,17 +127,7 @@ func (b *batch) Len() int     { return len(b.tasks) }
 func (b *batch) Bytes() int64 { return b.bytes }
 func (b *batch) Prep() int64  { return b.prep }
 
-func (b *batch) usable() error {
-	switch {
-	case b.broken != nil:
-		return fmt.Errorf("shm: the batch cannot run again: %w", b.broken)
-	case b.released:
-		return errors.New("shm: the batch was released")
-	case b.posted != nil:
-		return errors.New("shm: the batch was posted and not waited for")
-	}
-	return nil
-}
+func (b *batch) usable() error { return nixl.Usable("shm", b.broken, b.released, b.posted != nil) }
 
 // Run copies the batch n times in this goroutine: the engine's work is the copy itself, and a handover would be
 // measured with it. After an error the batch is broken, as part of a run may have been copied.

@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"bytes"
 	"cmp"
 	_ "embed"
 	"fmt"
@@ -122,12 +121,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 		v.Groups = append(v.Groups, g)
 		p.Sections = append(p.Sections, page.Section{ID: g.ID, Title: g.Title})
 	}
-	var text bytes.Buffer
-	if err := body.Execute(&text, v); err != nil {
-		return err
-	}
-	p.Body, p.Footer = template.HTML(text.String()), page.MadeBy(p.Generator)
-	return p.Write(w)
+	return p.WriteWith(w, body, v)
 }
 
 // described names a set of results.

@@ -329,13 +329,8 @@ func (r *Report) WriteJSON(w io.Writer, list []string) error {
 	if err != nil {
 		return err
 	}
-	safe := plaintext.JSONWriter(w)
-	defer safe.Close()
 	var head bytes.Buffer
-	enc := json.NewEncoder(&head)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(struct {
+	if err := cli.WriteJSON(&head, struct {
 		Schema      string   `json:"schema"`
 		Alpha       float64  `json:"alpha"`
 		OldRuns     int      `json:"old_runs"`
@@ -371,31 +366,17 @@ func (r *Report) WriteJSON(w io.Writer, list []string) error {
 		return err
 	}
 	head.Truncate(head.Len() - len("\n}\n"))
-	head.WriteString(",\n  \"rows\": [")
-	if _, err := head.WriteTo(safe); err != nil {
+	head.WriteString(",\n  \"rows\": ")
+	if _, err := head.WriteTo(w); err != nil {
 		return err
 	}
-	end := "]\n}\n"
-	const each = 1000 // rows whose text is in memory
-	for i := 0; i < len(r.Rows); i += each {
-		var text, indented bytes.Buffer
-		err := tableOf(r.Rows[i:min(i+each, len(r.Rows))], cols, false).WriteJSON(&text)
-		if err == nil {
-			err = json.Indent(&indented, text.Bytes(), "  ", "  ")
-		}
-		if err != nil {
-			return err
-		}
-		end = "\n  ]\n}\n"
-		if i > 0 {
-			io.WriteString(safe, ",")
-		}
-		list := bytes.TrimSpace(indented.Bytes())
-		if _, err := safe.Write(bytes.TrimRight(list[1:len(list)-1], "\n ")); err != nil {
-			return err
-		}
+	err = cli.WriteList(w, "  ", len(r.Rows), func(i int) any {
+		row, _ := sheet.Object(keys(cols), cellsOf(r.Rows[i], cols, false)) // texts and finite numbers
+		return json.RawMessage(row)
+	})
+	if err == nil {
+		_, err = io.WriteString(w, "}\n")
 	}
-	_, err = io.WriteString(safe, end)
 	return err
 }
 

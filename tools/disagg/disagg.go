@@ -7,9 +7,7 @@
 package disagg
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -192,51 +190,7 @@ type Format struct {
 
 // printJSON writes a value as indented JSON.
 func printJSON(w io.Writer, v any) error {
-	if err := encode(w, "", v); err != nil {
-		return cli.LostOutput(err)
-	}
-	return nil
-}
-
-// encode writes a value with an indent before all lines but the first.
-func encode(w io.Writer, indent string, v any) error {
-	e := json.NewEncoder(plaintext.JSONWriter(w))
-	e.SetEscapeHTML(false)
-	e.SetIndent(indent, "  ")
-	return e.Encode(v)
-}
-
-// elements is a list of n elements in JSON, of which only one is in memory at a time.
-type elements struct {
-	n       int
-	element func(i int) any
-}
-
-// printList writes a list as printJSON does.
-func printList(w io.Writer, l elements) error {
-	var b bytes.Buffer
-	b.WriteString("[")
-	for i := range l.n {
-		if i > 0 {
-			b.Reset()
-			b.WriteString(",")
-		}
-		b.WriteString("\n  ")
-		if err := encode(&b, "  ", l.element(i)); err != nil {
-			return err
-		}
-		b.Truncate(b.Len() - len("\n"))
-		if i < l.n-1 {
-			if _, err := w.Write(b.Bytes()); err != nil {
-				return cli.LostOutput(err)
-			}
-		}
-	}
-	if l.n > 0 {
-		b.WriteString("\n")
-	}
-	b.WriteString("]\n")
-	if _, err := w.Write(b.Bytes()); err != nil {
+	if err := cli.WriteJSON(w, v); err != nil {
 		return cli.LostOutput(err)
 	}
 	return nil
@@ -278,12 +232,12 @@ func (c *ListCmd) Run(s cli.Streams) error {
 	}
 	f.remark(plaintext.Writer(s.Err))
 	if c.Format.Format == "json" {
-		return printList(s.Out, elements{len(f.cases), func(i int) any {
+		return cli.WriteList(s.Out, "", len(f.cases), func(i int) any {
 			e := f.cases[i]
 			return listed{e.Ident.String(), e.Type, e.Category, e.File, e.ModelName, e.Precision, e.Kind(),
 				append([]string{}, e.SupportedGPUs...),
 				e.Concurrencies(), e.Valid(), e.Reason == "", e.Reason}
-		}})
+		})
 	}
 	if err := c.print(s, f); err != nil {
 		return err
@@ -358,7 +312,7 @@ func (c *ValidateCmd) Run(s cli.Streams) error {
 		}
 	}
 	if c.Format.Format == "json" {
-		err = printList(s.Out, elements{len(all), func(i int) any {
+		err = cli.WriteList(s.Out, "", len(all), func(i int) any {
 			one := all[i]
 			v := validated{one.File, one.Ident.String(), one.Valid(), nil,
 				append([]config.Problem{}, one.Problems...), one.Warnings}
@@ -366,7 +320,7 @@ func (c *ValidateCmd) Run(s cli.Streams) error {
 				v.Upstream = &one.PassesUpstream
 			}
 			return v
-		}})
+		})
 	} else {
 		counts := fmt.Sprintf("%d valid, %d invalid (rules: %s)", len(all)-invalid, invalid, o.Rules)
 		if invalid > 0 && o.Rules == config.Strict {

@@ -298,7 +298,7 @@ func (r *session) dry() (err error) {
 		return planned{t.Name, plan.Template, plan.Command(), plan.Nodes, plan.Computed, plan.Text, plan.Files, ""}
 	}
 	if r.Format.Format == "json" {
-		err = printList(r.s.Out, elements{len(r.tasks), func(i int) any { return one(i) }})
+		err = cli.WriteList(r.s.Out, "", len(r.tasks), func(i int) any { return one(i) })
 	} else {
 		for i := 0; i < len(r.tasks) && err == nil; i++ {
 			if _, err = io.WriteString(r.s.Out, one(i).text()); err != nil {

@@ -31,10 +31,14 @@ type backendOption struct {
 	others
 }
 
-// yielding are the options as a job has them.
-func (o backendOption) yielding() (run.Yielding, error) {
+// yielding gives a job these options, and checks all that it has.
+func (o backendOption) yielding(f *run.Flags) error {
 	params, err := o.params()
-	return run.Yielding{BackendParam: mergeParams(params, o.BackendParam), JUnit: o.JUnit}, err
+	if err != nil {
+		return err
+	}
+	f.Yielding = run.Yielding{BackendParam: mergeParams(params, o.BackendParam), JUnit: o.JUnit}
+	return f.Check()
 }
 
 // Help adds to the flags in perigee kvbench nixlbench --help.
@@ -48,11 +52,7 @@ func (c *NixlbenchCmd) Run(streams cli.Streams) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	var err error
-	if c.Flags.Yielding, err = c.yielding(); err != nil {
-		return err
-	}
-	if err := c.Flags.Check(); err != nil {
+	if err := c.yielding(&c.Flags); err != nil {
 		return err
 	}
 	known, err := c.known()

@@ -121,11 +121,7 @@ func (c *ProfileCmd) check(w io.Writer) error {
 	if err := c.Bench.precheck(); err != nil {
 		return err
 	}
-	var err error
-	if c.Flags.Yielding, err = c.yielding(); err != nil {
-		return err
-	}
-	if err := c.Flags.Check(); err != nil {
+	if err := c.yielding(&c.Flags); err != nil {
 		return err
 	}
 	if !(c.Scale > 0 && c.Scale <= 1) {

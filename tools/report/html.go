@@ -173,15 +173,10 @@ func writeHTML(w io.Writer, list []input) error {
 			p.Sections = append(p.Sections, page.Section{ID: views[0].ID + "-" + s.id, Title: s.title})
 		}
 	}
-	var body strings.Builder // which is not copied where it becomes one text
-	if err := panels().ExecuteTemplate(&body, "page", struct {
+	return p.WriteWith(w, panels().Lookup("page"), struct {
 		Panels  []*view
 		Between string
-	}{views, between(list)}); err != nil {
-		return err
-	}
-	p.Body, p.Footer = template.HTML(body.String()), page.MadeBy(p.Generator)
-	return p.Write(w)
+	}{views, between(list)})
 }
 
 func title(list []input) string {

@@ -57,12 +57,7 @@ func writePage(w io.Writer, all []*figures.TraceFigures) error {
 			p.Sections = append(p.Sections, page.Section{ID: s.ID, Title: title})
 		}
 	}
-	var body strings.Builder
-	if err := pageBody.ExecuteTemplate(&body, "page", list); err != nil {
-		return err
-	}
-	p.Body = template.HTML(body.String())
-	return p.Write(w)
+	return p.WriteWith(w, pageBody.Lookup("page"), list)
 }
 
 func newDrawn(id, name string, f *figures.TraceFigures) drawn {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"path/filepath"
@@ -44,9 +45,39 @@ func FormatFor(asked, name string, formats ...string) (string, error) {
 }
 
 // WriteJSON writes a value as JSON that people can read, too: indented, and with nothing that acts on a terminal.
-func WriteJSON(w io.Writer, v any) error {
+func WriteJSON(w io.Writer, v any) error { return encode(w, "", v) }
+
+// encode writes a value with an indent before all lines but the first.
+func encode(w io.Writer, indent string, v any) error {
 	e := json.NewEncoder(plaintext.JSONWriter(w))
-	e.SetIndent("", "  ")
+	e.SetIndent(indent, "  ")
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
+}
+
+// WriteList writes a list of n elements as [WriteJSON] does, with an indent before all lines but the first. Only one
+// element is in memory at a time. An error of w is that of [LostOutput].
+func WriteList(w io.Writer, indent string, n int, element func(i int) any) error {
+	text := bytes.NewBufferString("[")
+	for i := range n {
+		text.WriteString("\n  " + indent)
+		if err := encode(text, indent+"  ", element(i)); err != nil {
+			return err
+		}
+		text.Truncate(text.Len() - len("\n"))
+		if i < n-1 {
+			text.WriteString(",")
+			if _, err := text.WriteTo(w); err != nil {
+				return LostOutput(err)
+			}
+		}
+	}
+	if n > 0 {
+		text.WriteString("\n" + indent)
+	}
+	text.WriteString("]\n")
+	if _, err := text.WriteTo(w); err != nil {
+		return LostOutput(err)
+	}
+	return nil
 }

@@ -27,6 +27,7 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
@@ -86,6 +87,17 @@ type Page struct {
 func MadeBy(generator string) template.HTML {
 	return template.HTML("Made by " + template.HTMLEscapeString(generator) +
 		". This page is complete in itself and asks the network for nothing.")
+}
+
+// WriteWith is Write with the body that a template makes of a value. Unless there is another footer it is that of
+// MadeBy.
+func (p Page) WriteWith(w io.Writer, body *template.Template, value any) error {
+	var text strings.Builder // which is not copied where it becomes one text
+	if err := body.Execute(&text, value); err != nil {
+		return err
+	}
+	p.Body, p.Footer = template.HTML(text.String()), cmp.Or(p.Footer, MadeBy(p.Generator))
+	return p.Write(w)
 }
 
 // embedded is a value as it stands in the document.

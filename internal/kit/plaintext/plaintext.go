@@ -89,6 +89,22 @@ func First(list []string, most int, more string) []string {
 	return list
 }
 
+// Runs are the stretches of ascending numbers without a gap, such as 0-3 and 5, with a word between their ends.
+func Runs[N int | int64](list []N, between string) (runs []string) {
+	for i := 0; i < len(list); {
+		k := i
+		for k+1 < len(list) && list[k+1] == list[k]+1 {
+			k++
+		}
+		run := fmt.Sprint(list[i])
+		if k > i {
+			run += fmt.Sprint(between, list[k])
+		}
+		runs, i = append(runs, run), k+1
+	}
+	return runs
+}
+
 // Cell is Text for a cell of CSV, guarded against spreadsheets, which compute what begins with =, +, -, @ or a control
 // character: an apostrophe in front makes it text. Numbers stay as they are. Spreadsheets of many languages split cells
 // at semicolons, and some at tabs and line breaks, which are escaped here.

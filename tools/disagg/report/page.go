@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	"cmp"
 	_ "embed"
 	"fmt"
@@ -85,8 +84,13 @@ func WritePage(w io.Writer, cases []judge.Case, series []Series, o Options) erro
 	d.Trades, d.PerGPU = trades(cases)
 	levels := Sheet(figures)
 	levels.Class = "sortable"
-	var text bytes.Buffer
-	err := body.Execute(&text, struct {
+	sections := []shared.Section{{ID: "cases", Title: "Cases"}, {ID: "curves", Title: "Curves"},
+		{ID: "trade-off", Title: "Trade-off"},
+		{ID: "levels", Title: "Levels"}, {ID: "history", Title: "History"}}
+	return shared.Page{
+		Title: o.Title, Generator: o.Generator, Sections: sections, Data: []shared.Data{{ID: "disagg", Value: d}},
+		Styles: []string{styles}, Scripts: []string{script},
+	}.WriteWith(w, body, struct {
 		Options
 		Answer  []string
 		Cases   []judge.Case
@@ -94,17 +98,6 @@ func WritePage(w io.Writer, cases []judge.Case, series []Series, o Options) erro
 		Trades  int
 		Percent string
 	}{o, Answer(cases), cases, levels, len(d.Trades), fmt.Sprintf("%g", 100*(1-o.Alpha))})
-	if err != nil {
-		return err
-	}
-	sections := []shared.Section{{ID: "cases", Title: "Cases"}, {ID: "curves", Title: "Curves"},
-		{ID: "trade-off", Title: "Trade-off"},
-		{ID: "levels", Title: "Levels"}, {ID: "history", Title: "History"}}
-	return shared.Page{
-		Title: o.Title, Generator: o.Generator, Sections: sections, Body: template.HTML(text.String()),
-		Footer: shared.MadeBy(o.Generator), Data: []shared.Data{{ID: "disagg", Value: d}}, Styles: []string{styles},
-		Scripts: []string{script},
-	}.Write(w)
 }
 
 func curves(figures []Figure) []curve {

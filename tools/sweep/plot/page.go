@@ -1,7 +1,6 @@
 package plot
 
 import (
-	"bytes"
 	_ "embed"
 	"html/template"
 	"io"
@@ -88,15 +87,6 @@ type pageData struct {
 // results of perigee.
 func WritePage(w io.Writer, all []*runs.Record, scenarios []runs.Scenario, o PageOptions) error {
 	d := collect(all, scenarios, o)
-	var text bytes.Buffer
-	err := body.Execute(&text, struct {
-		PageOptions
-		Runs, Scenarios, Configurations, Directories int
-		Transfers                                    []transfer
-	}{o, len(d.PD), len(d.Scenarios), len(d.Configurations), len(d.Directories), transfers(all)})
-	if err != nil {
-		return err
-	}
 	sections := []shared.Section{{ID: "trade-off", Title: "Trade-off"}, {ID: "runs", Title: "Runs"}}
 	if len(transfers(all)) > 0 {
 		sections = append(sections, shared.Section{ID: "transfers", Title: "Transfers"})
@@ -105,10 +95,13 @@ func WritePage(w io.Writer, all []*runs.Record, scenarios []runs.Scenario, o Pag
 		sections = append(sections, shared.Section{ID: "remarks", Title: "Remarks"})
 	}
 	return shared.Page{
-		Title: o.Title, Generator: o.Generator, Sections: sections, Body: template.HTML(text.String()),
-		Footer: shared.MadeBy(o.Generator), Data: []shared.Data{{ID: "sweep", Value: d}}, Styles: []string{styles},
-		Scripts: []string{modelJS, chartJS, sweepJS},
-	}.Write(w)
+		Title: o.Title, Generator: o.Generator, Sections: sections, Data: []shared.Data{{ID: "sweep", Value: d}},
+		Styles: []string{styles}, Scripts: []string{modelJS, chartJS, sweepJS},
+	}.WriteWith(w, body, struct {
+		PageOptions
+		Runs, Scenarios, Configurations, Directories int
+		Transfers                                    []transfer
+	}{o, len(d.PD), len(d.Scenarios), len(d.Configurations), len(d.Directories), transfers(all)})
 }
 
 // collect turns runs into what the scripts need.

@@ -71,8 +71,8 @@ type commands struct {
 	Matgen               matgen.Cmd    `cmd:"" group:"prepare" help:"Make workload matrices of an inference system."`
 	Simulate             simulate.Cmd  `cmd:"" hidden:"" help:"Count what thousands of ranks would send each other."`
 	Trace                trace.Cmd     `cmd:"" group:"prepare" help:"Describe serving traces: arrivals, lengths, hit ratios, load, and whether a line carries it."`
-	Report               report.Cmd    `cmd:"" group:"read" help:"Make a page, a summary or JSON of results."`
-	Compare              compare.Cmd   `cmd:"" group:"read" help:"Show what has changed between results, and whether it is more than chance."`
+	Report               report.Cmd    `cmd:"" group:"read" help:"Make a page, a summary or JSON of results, serving benchmarks, outputs of disagg, traces."`
+	Compare              compare.Cmd   `cmd:"" group:"read" help:"Show what has changed between results, or releases of serving benchmarks, and whether it is more than chance."`
 	Result               inspect.Cmd   `cmd:"" group:"read" help:"Look into results, and turn them into other formats."`
 	Sweep                sweep.Cmd     `cmd:"" group:"read" help:"Compare the benchmark reports of a sweep: tables, trade-off plots, an interactive page."`
 	Doctor               doctor.Cmd    `cmd:"" group:"about" help:"Look at what perigee needs of this machine, and say what to do."`

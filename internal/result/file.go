@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -165,3 +166,25 @@ func Compress(w io.Writer, ending string) (io.WriteCloser, error) {
 type plain struct{ io.Writer }
 
 func (plain) Close() error { return nil }
+
+// In lists the results that a path stands for: itself, or those that lie directly in a folder, by the endings of their
+// names. A folder without any is an error of the kind Input.
+func In(path string) ([]string, error) {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return []string{path}, nil
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, fault.New(fault.Input, "folder of results: %w", err)
+	}
+	var files []string
+	for _, e := range entries {
+		if !e.IsDir() && !strings.HasPrefix(e.Name(), ".") && CheckName(e.Name()) == nil {
+			files = append(files, filepath.Join(path, e.Name()))
+		}
+	}
+	if len(files) == 0 {
+		return nil, fault.New(fault.Input, "the folder %s holds no result (.json, .json.gz, .json.zst)", path)
+	}
+	return files, nil
+}

@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"perigee/internal/kit/cli"
@@ -86,7 +83,7 @@ func (c *Cmd) Run(s cli.Streams) error {
 func (c *Cmd) checkOutputs(paths []string) error {
 	var files []string
 	for _, path := range paths {
-		of, err := filesOf(path)
+		of, err := result.In(path)
 		if err != nil {
 			return err
 		}
@@ -230,7 +227,7 @@ func ReadAll(paths []string, from Files) ([]*result.Document, error) {
 	var docs []*result.Document
 	fileOf := map[string]string{}
 	for _, path := range paths {
-		files, err := filesOf(path)
+		files, err := result.In(path)
 		if err != nil {
 			return nil, err
 		}
@@ -250,34 +247,9 @@ func ReadAll(paths []string, from Files) ([]*result.Document, error) {
 
 // FirstOf is the first result that a path stands for. A folder without results is an error of the kind Input.
 func FirstOf(path string) (string, error) {
-	files, err := filesOf(path)
+	files, err := result.In(path)
 	if err != nil {
 		return "", err
 	}
 	return files[0], nil
-}
-
-func filesOf(path string) ([]string, error) {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return within(path)
-	}
-	return []string{path}, nil
-}
-
-// within lists the results that lie directly in a folder, by the endings of their names.
-func within(folder string) ([]string, error) {
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		return nil, fault.New(fault.Input, "folder of results: %w", err)
-	}
-	var files []string
-	for _, e := range entries {
-		if !e.IsDir() && !strings.HasPrefix(e.Name(), ".") && result.CheckName(e.Name()) == nil {
-			files = append(files, filepath.Join(folder, e.Name()))
-		}
-	}
-	if len(files) == 0 {
-		return nil, fault.New(fault.Input, "the folder %s holds no result (.json, .json.gz, .json.zst)", folder)
-	}
-	return files, nil
 }

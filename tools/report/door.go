@@ -2,26 +2,29 @@ package report
 
 import (
 	"io"
-	"os"
 
 	"github.com/alecthomas/kong"
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/file"
+	"perigee/internal/result"
 	"perigee/internal/serving/given"
 	"perigee/tools/disagg"
 	"perigee/tools/sweep"
 	"perigee/tools/trace"
 )
 
-// noFolder is the error of a folder that holds nothing to report on; nil for anything else.
-func noFolder(path string) error {
-	if info, err := os.Stat(path); err != nil || !info.IsDir() {
-		return nil
+// results are the files of results that paths stand for. A folder that holds nothing to report on is an error.
+func results(paths []string) (list []string, err error) {
+	for _, path := range paths {
+		files, err := result.In(path)
+		if err != nil {
+			return nil, fault.New(fault.Input, "%s: the folder holds no results, serving benchmarks or figures of disagg", path)
+		}
+		list = append(list, files...)
 	}
-	return fault.New(fault.Input, "%s: no serving benchmarks and no figures of perigee disagg in the folder", path).
-		WithHint("results of perigee are named by their files: perigee report FOLDER/*.json.zst")
+	return list, nil
 }
 
 // command is one that reports on what is no result of perigee.

@@ -38,9 +38,10 @@ func put(t *testing.T, name, text string) string {
 // Whatever a path holds is reported on: as text its first sentence answers, and a page is whole.
 func TestAnyPath(t *testing.T) {
 	for what, c := range map[string]struct{ path, first string }{
-		"sweep": {benchmarks(t), "best knee: tp4 at concurrency 2, 175.3 tok/s, mean E2EL 1.14 s; the highest rate is that of tp4 at concurrency 64"},
-		"a log": {"../../internal/serving/benchlog/testdata/sglang.log", "nothing to choose from; 1 of 1 run left out, for one: "},
-		"trace": {put(t, "t.jsonl", requests), "t.jsonl: 2 requests in 1 s, 200 tokens of prompts"},
+		"sweep":             {benchmarks(t), "best knee: tp4 at concurrency 2, 175.3 tok/s, mean E2EL 1.14 s; the highest rate is that of tp4 at concurrency 64"},
+		"a log":             {"../../internal/serving/benchlog/testdata/sglang.log", "nothing to choose from; 1 of 1 run left out, for one: "},
+		"folder of results": {filepath.Dir(put(t, "r.json", marshal(t, smallDocument()))), "# r.json: "},
+		"trace":             {put(t, "t.jsonl", requests), "t.jsonl: 2 requests in 1 s, 200 tokens of prompts"},
 		"disagg": {put(t, judge.FiguresName, "perf_case_name,perf_metric,test_name,start_timestamp,end_timestamp,total_time__sec,metric_type\n"+
 			"test_benchmark[a]_con:1,12.5,test_benchmark[a]_con:1,2026-01-01 00:00:00,2026-01-01 00:01:00,60,SERVER_MEDIAN_TTFT\n"), "Test"},
 	} {
@@ -68,11 +69,11 @@ func TestAnyPath(t *testing.T) {
 func TestNoPath(t *testing.T) {
 	dir, trace, empty := benchmarks(t), put(t, "t.jsonl", requests), t.TempDir()
 	for want, c := range map[string]Cmd{
-		"--pool has no effect: " + dir + " holds serving benchmarks":          {Results: []string{dir, dir}, Pool: true},
-		"--slo has no effect: " + trace + " holds a trace":                    {Results: []string{trace}, SLO: []string{"5ms"}},
-		dir + " holds serving benchmarks, and " + trace + " a trace":          {Results: []string{dir, trace}},
-		empty + ": no serving benchmarks and no figures of perigee disagg in": {Results: []string{empty}},
-		"--slo: wanted a time such as 50ms":                                   {Results: []string{write(t, smallDocument(), "r.json")}, SLO: []string{"P90_TTFT_ms<=5"}},
+		"--pool has no effect: " + dir + " holds serving benchmarks":                     {Results: []string{dir, dir}, Pool: true},
+		"--slo has no effect: " + trace + " holds a trace":                               {Results: []string{trace}, SLO: []string{"5ms"}},
+		dir + " holds serving benchmarks, and " + trace + " a trace":                     {Results: []string{dir, trace}},
+		empty + ": the folder holds no results, serving benchmarks or figures of disagg": {Results: []string{empty}},
+		"--slo: wanted a time such as 50ms":                                              {Results: []string{write(t, smallDocument(), "r.json")}, SLO: []string{"P90_TTFT_ms<=5"}},
 	} {
 		c.Output = filepath.Join(t.TempDir(), "p.html")
 		_, _, err := report(t, c)

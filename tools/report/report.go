@@ -91,7 +91,7 @@ func (c *Cmd) Run(streams cli.Streams) error {
 	if kind != given.Result {
 		return c.other(kind, streams)
 	}
-	if err := noFolder(c.Results[0]); err != nil {
+	if c.Results, err = results(c.Results); err != nil {
 		return err
 	}
 	slo, err := c.time()

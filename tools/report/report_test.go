@@ -150,7 +150,7 @@ func TestBadInput(t *testing.T) {
 		"table.json":    {`{"iterations_results":[]}`, `schema is "", want "perigee.result/1"`, "is it a result"},
 		"cut.json.zst":  {string(good[:len(good)/2]), "result cut.json.zst: it ends in the middle", "cut off"},
 		"newer.json":    {func() string { b, _ := json.Marshal(newer); return string(b) }(), "its schema is perigee.result/7", "newer perigee"},
-		"a folder":      {"", "no serving benchmarks and no figures of perigee disagg in the folder", "are named by their files"},
+		"a folder":      {"", "the folder holds no results, serving benchmarks or figures of disagg", ""},
 		"missing.json":  {"", "no such file", ""},
 		"damaged.json":  {strings.Replace(marshal(t, smallDocument()), `"rank":0`, `"rank":77`, 1), "measurements[0]: there is no rank 77", "is it a result"},
 		"badworld.json": {strings.Replace(marshal(t, smallDocument()), `"size":2`, `"size":2000000000`, 1), "its size is 2000000000, its hosts have 2 ranks", "is it a result"},

@@ -5,6 +5,7 @@ package capi
 import (
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"perigee/internal/kit/must"
@@ -14,12 +15,11 @@ import (
 func TestManualListsVariables(t *testing.T) {
 	data := must.Read(t, "../../docs/engines.md")
 	values := map[string]string{}
-	code := regexp.MustCompile("`([^`]+)`")
-	for _, row := range regexp.MustCompile(`(?m)^\| (.*(?:UCX|NIXL).*) \| (.*) \| .* \|$`).FindAllSubmatch(data, -1) {
-		names, texts := code.FindAllSubmatch(row[1], -1), code.FindAllSubmatch(row[2], -1)
-		for i, name := range names {
-			values[string(name[1])] = string(texts[min(i, len(texts)-1)][1])
-		}
+	setting := regexp.MustCompile("`((?:UCX|NIXL)_[A-Z_]+)=([^`]+)`")
+	_, list, _ := strings.Cut(string(data), "perigee sets these variables, unless you have set them:\n\n")
+	list, _, _ = strings.Cut(list, "\n\n")
+	for _, match := range setting.FindAllStringSubmatch(list, -1) {
+		values[match[1]] = match[2]
 	}
 	for _, e := range slices.Concat(environment, tcpEnvironment, accountEnvironment) {
 		if values[e[0]] != e[1] {

@@ -80,7 +80,7 @@ func TestDuration(t *testing.T) {
 		}
 	}
 	o := harness.Run(t, dir, "run", "kvbench", "--duration", "1s", "--num_iter", "5")
-	checkComplaint(t, o, fault.Usage, "--duration and --num-iter: one is instead of the other")
+	checkComplaint(t, o, fault.Usage, "--duration and --iters: one is instead of the other")
 	o = harness.MustRun(t, dir, "sequential-ct-perftest", "list.yaml", "--engine", "shm", "--iters", "2")
 	harness.Contains(t, "stdout", o.Stdout, fmt.Sprintf("that takes %d; --iters %[1]d, or more", contention.MinRuns))
 }

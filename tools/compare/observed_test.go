@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/result"
 )
@@ -72,21 +73,13 @@ func TestBeside(t *testing.T) {
 	r := mustCompare(t, old, fresh, defaults)
 	want := []Beside{{"line", "12.5 GB/s", "12.5 GB/s"}, {"ceiling of one large message", "12.1 GB/s", "6.10 GB/s"},
 		{"retransmitted TCP segments", "0", "2150"}}
-	if diff := cmp.Diff(want, r.Beside); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, want, r.Beside)
 	fresh[0].Paths.Uses[0].Device = "<b>evil\x1b[2J"
 	r = mustCompare(t, old, fresh, defaults)
 	var text, page, js bytes.Buffer
-	if err := r.WriteText(&text, nil, false); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.WriteHTML(&page); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.WriteJSON(&js, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.WriteText(&text, nil, false))
+	must.Do(t, r.WriteHTML(&page))
+	must.Do(t, r.WriteJSON(&js, nil))
 	path, figure := strings.Index(text.String(), "# the path of WRITE"), strings.Index(text.String(), "geometric")
 	if path < 0 || figure >= 0 && figure < path || text.String() != plaintext.Text(text.String()) ||
 		!strings.Contains(text.String(), "# retransmitted TCP segments: OLD 0, NEW 2150\n") {

@@ -6,13 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/serving/runs/runstest"
 )
 
 // Folders of what clients have written, which no batch has run, are judged, reported on and compared as batches are.
 func TestFoldersOfBenchmarks(t *testing.T) {
 	reports, err := filepath.Abs("../sweep/testdata/v02")
-	must(t, err)
+	must.Do(t, err)
 	t.Chdir(t.TempDir())
 	for side, tpot := range map[string]float64{"old": 10, "new": 9} {
 		for _, name := range []string{"1p1d", "tp4"} {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/serving/batch"
 	"perigee/internal/serving/judge"
 	"perigee/tools/disagg/report"
@@ -17,10 +18,9 @@ import (
 // with adds lines to the section metadata of a config.
 func with(t *testing.T, config, lines string) {
 	t.Helper()
-	data, err := os.ReadFile(config)
-	must(t, err)
+	data := must.Read(t, config)
 	text := strings.NewReplacer("metadata:\n", "metadata:\n  "+lines+"\n", "local.slurm", "trtllm").Replace(string(data))
-	must(t, os.WriteFile(config, []byte(text), 0o644))
+	must.Do(t, os.WriteFile(config, []byte(text), 0o644))
 }
 
 // A reference that no figure was held against has not been met.
@@ -59,7 +59,7 @@ func TestReasonsAreBounded(t *testing.T) {
 	}
 	dir := caseFolder(t, levels.String(), true)
 	with(t, filepath.Join(dir, "effective.yaml"), "accuracy: {datasets: [{dataset_name: gsm8k, expected_value: 0.95}]}\n  id: disagg/stress/acc")
-	must(t, os.WriteFile(filepath.Join(dir, "7_accuracy_eval_x.log"), []byte(table.String()), 0o644))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "7_accuracy_eval_x.log"), []byte(table.String()), 0o644))
 	out, said, code := perigee(t, nil, "parse", dir, "--format", "json", "--allow-implausible")
 	var v judge.Verdict
 	if err := json.Unmarshal([]byte(out), &v); err != nil || code != 12 {
@@ -76,7 +76,7 @@ func TestFolderOfAnyType(t *testing.T) {
 	config := filepath.Join(dir, "effective.yaml")
 	with(t, config, "accuracy: {datasets: [{dataset_name: gsm8k, expected_value: 0.95}]}\n  id: disagg/accuracy/acc")
 	table := "|Tasks|Version|Filter|n-shot|Metric|   |Value |   |Stderr|\n|gsm8k|3|flexible-extract|5|exact_match|↑|0.5000|±|0.0060|\n"
-	must(t, os.WriteFile(filepath.Join(dir, "7_accuracy_eval_x.log"), []byte(table), 0o644))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "7_accuracy_eval_x.log"), []byte(table), 0o644))
 	if out, said, code := perigee(t, nil, "parse", dir); code != 12 || !strings.Contains(out+said, "below the threshold 91.7975") {
 		t.Errorf("exit code %d\n%s%s", code, out, said)
 	}
@@ -110,17 +110,17 @@ func TestFolderOfDeadPart(t *testing.T) {
 	} {
 		dir := caseFolder(t, goodLog(), c.marked)
 		if !strings.HasPrefix(c.verdict, "{") {
-			must(t, os.WriteFile(filepath.Join(dir, "8_ended.txt"), []byte(c.verdict+"\n"), 0o644))
+			must.Do(t, os.WriteFile(filepath.Join(dir, "8_ended.txt"), []byte(c.verdict+"\n"), 0o644))
 			c.verdict = ""
 		}
 		if name == "left" {
-			must(t, os.WriteFile(filepath.Join(dir, "8_left.txt"), []byte("SERVER_0 node2\nSERVER_0\n"+strings.Repeat("SERVER_0 node3\n", 5)), 0o644))
+			must.Do(t, os.WriteFile(filepath.Join(dir, "8_left.txt"), []byte("SERVER_0 node2\nSERVER_0\n"+strings.Repeat("SERVER_0 node3\n", 5)), 0o644))
 		}
 		if c.exits != "" {
-			must(t, os.Mkdir(filepath.Join(dir, "exits"), 0o755), os.WriteFile(filepath.Join(dir, "exits", "EVALUATE"), []byte(c.exits), 0o644))
+			must.Do(t, os.Mkdir(filepath.Join(dir, "exits"), 0o755), os.WriteFile(filepath.Join(dir, "exits", "EVALUATE"), []byte(c.exits), 0o644))
 		}
 		if c.verdict != "" {
-			must(t, os.WriteFile(filepath.Join(dir, judge.CaseName), []byte(c.verdict), 0o644))
+			must.Do(t, os.WriteFile(filepath.Join(dir, judge.CaseName), []byte(c.verdict), 0o644))
 		}
 		if out, said, code := perigee(t, nil, "parse", dir); code != c.code || !strings.Contains(out, c.says) {
 			t.Errorf("%s: exit code %d, want %d and %s\n%s%s", name, code, c.code, c.says, out, said)
@@ -133,7 +133,7 @@ func TestBenchmarkOfAccuracyCase(t *testing.T) {
 	dir := caseFolder(t, strings.ReplaceAll(goodLog(), "Failed requests:                         0", "Failed requests: 5"), true)
 	with(t, filepath.Join(dir, "effective.yaml"), "accuracy: {datasets: [{dataset_name: gsm8k, expected_value: 0.5}]}\n  id: disagg/accuracy/acc")
 	table := "|Tasks|Version|Filter|n-shot|Metric|   |Value |   |Stderr|\n|gsm8k|3|flexible-extract|5|exact_match|↑|0.5000|±|0.0060|\n"
-	must(t, os.WriteFile(filepath.Join(dir, "7_accuracy_eval_x.log"), []byte(table), 0o644))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "7_accuracy_eval_x.log"), []byte(table), 0o644))
 	out, said, code := perigee(t, nil, "parse", dir)
 	if code != 0 || !strings.Contains(out, "the benchmark in the log (6 levels) is neither judged nor recorded") || strings.Contains(out, "200.25") {
 		t.Errorf("exit code %d\n%s%s", code, out, said)
@@ -182,9 +182,8 @@ func TestPatternOutsideOfLevels(t *testing.T) {
 		config := filepath.Join(dir, "effective.yaml")
 		pattern := cmp.Or(c.pattern, "ttft=([0-9.]+)[ ]c=([0-9]+)")
 		with(t, config, "metrics: {extractor_pattern: '"+pattern+"', metric_names: [TTFT]}")
-		text, err := os.ReadFile(config)
-		must(t, err)
-		must(t, os.WriteFile(config, []byte(strings.ReplaceAll(string(text), sixLevels, "1 2")), 0o644))
+		text := must.Read(t, config)
+		must.Do(t, os.WriteFile(config, []byte(strings.ReplaceAll(string(text), sixLevels, "1 2")), 0o644))
 		out, said, _ := perigee(t, nil, "parse", dir, "--format", "json", "--allow-unknown-tokens")
 		var v struct {
 			State  string
@@ -233,7 +232,7 @@ func TestCountsOutsideOfLevels(t *testing.T) {
 		strings.Replace(goodLevel, "10000.00", "1e999", 1): "Output token throughput (tok/s): wanted a number",
 	} {
 		file := filepath.Join(t.TempDir(), "6_bench.log")
-		must(t, os.WriteFile(file, []byte(strings.ReplaceAll(text, "concurrency C ", "concurrency 8 ")), 0o644))
+		must.Do(t, os.WriteFile(file, []byte(strings.ReplaceAll(text, "concurrency C ", "concurrency 8 ")), 0o644))
 		for _, format := range []string{"text", "json"} {
 			if out, said, _ := perigee(t, nil, "parse", file, "--format", format); !strings.Contains(out, want) {
 				t.Errorf("%.300s:\n%s%s, want %s", text, out, said, want)
@@ -243,13 +242,13 @@ func TestCountsOutsideOfLevels(t *testing.T) {
 	// Two clients side by side: which figure is whose, nothing says.
 	two := strings.Replace(goodLevel, "Median E2EL (ms):                        200.25", "1: Median TTFT (ms): 500\nMedian E2EL (ms): 700", 1)
 	mixed := filepath.Join(t.TempDir(), "6_bench.log")
-	must(t, os.WriteFile(mixed, []byte(strings.ReplaceAll(two, "concurrency C ", "concurrency 8 ")), 0o644))
+	must.Do(t, os.WriteFile(mixed, []byte(strings.ReplaceAll(two, "concurrency C ", "concurrency 8 ")), 0o644))
 	if out, said, code := perigee(t, nil, "parse", mixed); code != 12 || !strings.Contains(out, "its result block says SERVER_MEDIAN_TTFT 100.5 and 500") {
 		t.Errorf("mixed: exit code %d\n%s%s", code, out, said)
 	}
 	short := strings.NewReplacer("concurrency C ", "concurrency 8 ", "Median TTFT (ms):                        100.50", "P99 ITL (ms): 9\nMedian TTFT (ms): 7").Replace(goodLevel)
 	file := filepath.Join(t.TempDir(), "6_bench.log")
-	must(t, os.WriteFile(file, []byte(short), 0o644))
+	must.Do(t, os.WriteFile(file, []byte(short), 0o644))
 	if out, said, code := perigee(t, nil, "parse", file); code != 0 || !strings.Contains(out, "9.00") || !strings.Contains(out, "7.00") {
 		t.Errorf("short lines: exit code %d\n%s%s", code, out, said)
 	}
@@ -259,7 +258,7 @@ func TestCountsOutsideOfLevels(t *testing.T) {
 func TestCasesWithoutJobs(t *testing.T) {
 	commands := t.TempDir()
 	for name, text := range map[string]string{"squeue": "", "sbatch": "echo no such partition >&2; exit 1", "sacct": "exit 1", "scancel": ""} {
-		must(t, os.WriteFile(filepath.Join(commands, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755))
+		must.Do(t, os.WriteFile(filepath.Join(commands, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755))
 	}
 	t.Setenv("PATH", commands+":"+os.Getenv("PATH"))
 	for name, c := range map[string]struct {
@@ -267,7 +266,7 @@ func TestCasesWithoutJobs(t *testing.T) {
 	}{"refused": {"p", "Job submission failed: sbatch: no such partition"}, "invalid": {"", "Validation failed: "}} {
 		out, config := judged(t)
 		own := filepath.Join(t.TempDir(), "effective.yaml")
-		must(t, os.Rename(config, own))
+		must.Do(t, os.Rename(config, own))
 		with(t, own, "benchmark_type: perf")
 		if said, code := rejudge(t, out, own); code != 0 {
 			t.Fatalf("%s: exit code %d\n%s", name, code, said)
@@ -294,11 +293,11 @@ func TestCasesWithoutJobs(t *testing.T) {
 // The GPUs of a job that runs commands are those of its resources.
 func TestGPUsOfCommands(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "toy.yaml")
-	must(t, os.WriteFile(config, []byte("metadata: {model_name: toy, supported_gpus: [LOCAL]}\nbenchmark: {concurrency_list: 8, input_length: 10, output_length: 10}\n"+
+	must.Do(t, os.WriteFile(config, []byte("metadata: {model_name: toy, supported_gpus: [LOCAL]}\nbenchmark: {concurrency_list: 8, input_length: 10, output_length: 10}\n"+
 		"job: {command: 'true'}\nresources: {gpus_per_node: 4, prefill_nodes: 1, decode_nodes: 2}\n"), 0o644))
 	out := filepath.Join(t.TempDir(), "out")
 	dir := filepath.Join(out, judge.LogsFolder, "disagg_perf_toy")
-	must(t, os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "6_bench.log"), []byte(strings.ReplaceAll(goodLevel, "concurrency C ", "concurrency 8 ")), 0o644))
+	must.Do(t, os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "6_bench.log"), []byte(strings.ReplaceAll(goodLevel, "concurrency C ", "concurrency 8 ")), 0o644))
 	list, said, code := perigee(t, map[string]string{"DEBUG_MODE": "1"}, "run", config, "--gpu", "LOCAL", "--output", out, "--settle", "0s", "--format", "json")
 	var cases []judge.Case
 	if err := json.Unmarshal([]byte(list), &cases); err != nil || code != 0 || len(cases) != 1 || cases[0].GPUs != 12 {
@@ -313,16 +312,16 @@ func TestCasesInLogDir(t *testing.T) {
 		out := filepath.Join(t.TempDir(), name)
 		from := caseFolder(t, goodLog(), true)
 		config := filepath.Join(t.TempDir(), "effective.yaml")
-		must(t, os.Rename(filepath.Join(from, "effective.yaml"), config))
+		must.Do(t, os.Rename(filepath.Join(from, "effective.yaml"), config))
 		with(t, config, "benchmark_type: perf")
 		data, err := os.ReadFile(config)
-		must(t, err, os.WriteFile(config, []byte(strings.Replace(string(data), "environment:\n", "environment:\n  log_dir: "+logs+"\n", 1)), 0o644))
+		must.Do(t, err, os.WriteFile(config, []byte(strings.Replace(string(data), "environment:\n", "environment:\n  log_dir: "+logs+"\n", 1)), 0o644))
 		dir := filepath.Join(logs, batch.FolderName(out), "disagg_perf_effective")
-		must(t, os.MkdirAll(filepath.Dir(dir), 0o755), os.Rename(from, dir))
+		must.Do(t, os.MkdirAll(filepath.Dir(dir), 0o755), os.Rename(from, dir))
 		if said, code := rejudge(t, out, config); code != 0 {
 			t.Fatalf("exit code %d\n%s", code, said)
 		}
-		must(t, os.WriteFile(filepath.Join(out, "jobs.jsonl"), []byte(`{"event":"submitting","task":"disagg_perf_effective","dir":"`+dir+`"}`+"\n"+
+		must.Do(t, os.WriteFile(filepath.Join(out, "jobs.jsonl"), []byte(`{"event":"submitting","task":"disagg_perf_effective","dir":"`+dir+`"}`+"\n"+
 			`{"event":"submitting","task":"other","dir":"/etc/perigee/other"}`+"\n"), 0o600))
 		if list, said, code := perigee(t, nil, "report", out, "--format", "json"); code != 0 || strings.Count(list, `"dir": "`+dir+`"`) != 1 {
 			t.Errorf("exit code %d\n%s%s", code, list, said)
@@ -339,7 +338,7 @@ func TestEqualNames(t *testing.T) {
 	long := "b/" + strings.Repeat("c", 230)
 	for _, name := range []string{"a/toy", "b/toy", "b/toy.2", "b/c", long} {
 		files[name] = filepath.Join(t.TempDir(), name+".yaml")
-		must(t, os.MkdirAll(filepath.Dir(files[name]), 0o755), os.Rename(filepath.Join(caseFolder(t, "", false), "effective.yaml"), files[name]))
+		must.Do(t, os.MkdirAll(filepath.Dir(files[name]), 0o755), os.Rename(filepath.Join(caseFolder(t, "", false), "effective.yaml"), files[name]))
 		with(t, files[name], "benchmark_type: perf")
 	}
 	for _, c := range []struct {
@@ -370,11 +369,10 @@ func TestReadAgain(t *testing.T) {
 		if said, code := rejudge(t, out, config); code != 0 {
 			t.Fatalf("exit code %d\n%s", code, said)
 		}
-		csv, err := os.ReadFile(filepath.Join(out, report.CSVName))
-		must(t, err)
+		csv := must.Read(t, filepath.Join(out, report.CSVName))
 		data, err := os.ReadFile(filepath.Join(out, judge.LogsFolder, "disagg_perf_effective", judge.CaseName))
 		var c judge.Case
-		must(t, err, json.Unmarshal(data, &c))
+		must.Do(t, err, json.Unmarshal(data, &c))
 		if time == 0 {
 			first, rows = c, csv
 			continue
@@ -392,11 +390,11 @@ func TestReportsOfResumed(t *testing.T) {
 	config, result := filepath.Join(t.TempDir(), "effective.yaml"), filepath.Join(out, judge.LogsFolder, "disagg_perf_effective")
 	with(t, filepath.Join(from, "effective.yaml"), "benchmark_type: perf")
 	data, err := os.ReadFile(filepath.Join(from, "effective.yaml"))
-	must(t, err, os.WriteFile(config, data, 0o644), os.MkdirAll(filepath.Dir(result), 0o755), os.Rename(from, result))
+	must.Do(t, err, os.WriteFile(config, data, 0o644), os.MkdirAll(filepath.Dir(result), 0o755), os.Rename(from, result))
 	if said, code := rejudge(t, out, config); code != 12 {
 		t.Fatalf("exit code %d\n%s", code, said)
 	}
-	must(t, os.WriteFile(filepath.Join(out, "jobs.jsonl"), []byte(`{"time":"2026-01-14T02:03:04.5Z","event":"began"}
+	must.Do(t, os.WriteFile(filepath.Join(out, "jobs.jsonl"), []byte(`{"time":"2026-01-14T02:03:04.5Z","event":"began"}
 {"time":"2026-01-14T02:03:04.5Z","event":"submitting","task":"disagg_perf_effective","dir":"`+result+`"}
 {"time":"2026-01-14T02:03:04.5Z","event":"submitted","task":"disagg_perf_effective","job":"17"}
 {"time":"2026-01-14T02:33:04.5Z","event":"ended","task":"disagg_perf_effective","job":"17"}
@@ -411,7 +409,7 @@ func TestReportsOfResumed(t *testing.T) {
 	if err != nil || code != 12 || !strings.Contains(string(junit), `failures="1"`) || !strings.Contains(string(junit), `skipped="0"`) {
 		t.Errorf("exit code %d, %v\n%s\n%s", code, err, said, junit)
 	}
-	must(t, os.Remove(filepath.Join(result+batch.FailedSuffix, judge.CaseName)))
+	must.Do(t, os.Remove(filepath.Join(result+batch.FailedSuffix, judge.CaseName)))
 	list, _, code = perigee(t, map[string]string{"SLURM_PARTITION": "p", "SLURM_ACCOUNT": "a"}, "run", config, "--gpu", "GB200", "--output", out, "--resume", "--format", "json")
 	cases = nil
 	if err := json.Unmarshal([]byte(list), &cases); err != nil || code != 12 || len(cases) != 1 || cases[0].State != "failed" || !strings.Contains(list, "without figures in") {

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 // answer is what is known of a file of testdata/clients: the figures that it states, and whether a benchmark can have
@@ -42,14 +44,9 @@ var saying = map[string]*regexp.Regexp{
 // answers returns those of a client.
 func answers(t *testing.T, client string) []answer {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "clients", client, "answers.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Read(t, filepath.Join("testdata", "clients", client, "answers.json"))
 	var list []answer
-	if err := json.Unmarshal(text, &list); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &list))
 	return list
 }
 
@@ -60,9 +57,7 @@ func TestSaysWhatItIs(t *testing.T) {
 		`"output_token_throughput": {"unit": "tokens/sec", "avg": 409.6}, "input_config": {"concurrency": 8}}`
 	write := func(name, text string) string {
 		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 		return path
 	}
 	for file, want := range map[string]string{
@@ -164,15 +159,12 @@ func TestClientsAltered(t *testing.T) {
 	dir := t.TempDir()
 	for _, client := range []string{"vllm", "sglang", "aiperf", "trtllm-serving", "trtllm-bench"} {
 		for _, a := range answers(t, client) {
-			text, err := os.ReadFile(filepath.Join("testdata", "clients", client, a.File))
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Read(t, filepath.Join("testdata", "clients", client, a.File))
 			if !a.Honest {
 				continue
 			}
 			file := filepath.Join(dir, client+"-"+a.File)
-			must(t, os.WriteFile(file, text[:len(text)*2/5], 0o600))
+			must.Do(t, os.WriteFile(file, text[:len(text)*2/5], 0o600))
 			out, _, code := perigee(t, nil, "parse", "--settle", "0s", file)
 			if code == 0 && strings.Contains(out, "state: passed") {
 				t.Errorf("%s: the first two fifths pass\n%s", file, out)
@@ -181,7 +173,7 @@ func TestClientsAltered(t *testing.T) {
 				continue
 			}
 			lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
-			must(t, os.WriteFile(file, []byte("12: "+strings.Join(lines, "\r\n12: ")+"\r\n"), 0o600))
+			must.Do(t, os.WriteFile(file, []byte("12: "+strings.Join(lines, "\r\n12: ")+"\r\n"), 0o600))
 			t.Run(client+"/"+a.File, func(t *testing.T) {
 				p, _ := parse(t, file)
 				if p.State != "passed" {
@@ -219,16 +211,13 @@ func TestClientsChanged(t *testing.T) {
 		{"trtllm-serving/honest1.log", `(Mean|Median|P99) (TTFT|TPOT|ITL) \(ms\): .*`, "$1 $2 (ms): -1000.00", ""},
 		{"trtllm-serving/honest1.log", `(Mean|P99) TTFT \(ms\): .*`, "$1 TTFT (ms): -1000.00", "Mean TTFT is -1000 ms"},
 	} {
-		text, err := os.ReadFile(filepath.Join("testdata", "clients", c.file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Read(t, filepath.Join("testdata", "clients", c.file))
 		changed := regexp.MustCompile(c.old).ReplaceAll(text, []byte(c.new))
 		if string(changed) == string(text) {
 			t.Fatalf("%s: no %s", c.file, c.old)
 		}
 		file := filepath.Join(t.TempDir(), filepath.Base(c.file))
-		must(t, os.WriteFile(file, changed, 0o600))
+		must.Do(t, os.WriteFile(file, changed, 0o600))
 		p, _ := parse(t, file)
 		reasons := strings.Join(p.Reasons, "\n")
 		if passed := p.State == "passed"; passed != (c.reason == "") || !passed && !regexp.MustCompile(c.reason).MatchString(reasons) {

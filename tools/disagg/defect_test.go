@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/serving/batch"
 	"perigee/internal/serving/judge"
 )
@@ -13,7 +14,7 @@ import (
 // A defect in the judging of a case fails that case of a run.
 func TestDefectInARun(t *testing.T) {
 	log, err := openRunLog(t.TempDir(), time.Now(), io.Discard)
-	must(t, err)
+	must.Do(t, err)
 	defer log.Close()
 	r, o := &session{RunCmd: &RunCmd{}, log: log}, &outcome{}
 	task := &batch.Task{Name: "a"} // without a configuration

@@ -1,11 +1,11 @@
 package disagg
 
 import (
-	"os"
 	"reflect"
 	"strings"
 	"testing"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/serving/config"
 	"perigee/internal/serving/judge"
 	"perigee/tools/disagg/report"
@@ -13,10 +13,7 @@ import (
 
 // docs/disagg.md names every key, gate and file.
 func TestDocs(t *testing.T) {
-	data, err := os.ReadFile("../../docs/disagg.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Read(t, "../../docs/disagg.md")
 	text := string(data)
 	wanted := []string{report.CSVName, report.SessionName, judge.CaseName, "jobs.jsonl", "jobs.txt", "junit.xml"}
 	for _, k := range config.Keys() {

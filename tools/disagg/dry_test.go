@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/serving/config"
 )
 
@@ -20,8 +21,8 @@ job: {nodes: 2, server: s, ready: y, client: z}
 func TestDryRun(t *testing.T) {
 	dir, out := t.TempDir(), filepath.Join(t.TempDir(), "out")
 	good, bad := filepath.Join(dir, "good.yaml"), filepath.Join(dir, "bad.yaml")
-	must(t, os.WriteFile(good, []byte(toyText), 0o600))
-	must(t, os.WriteFile(bad, []byte(strings.Replace(toyText, "concurrency_list", "concurency_list", 1)), 0o600))
+	must.Do(t, os.WriteFile(good, []byte(toyText), 0o600))
+	must.Do(t, os.WriteFile(bad, []byte(strings.Replace(toyText, "concurrency_list", "concurency_list", 1)), 0o600))
 	text, said, code := perigee(t, nil, "run", "--dry-run", "--gpu", "LOCAL", "-s", "-vv", good, bad)
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if code != 3 || len(lines) != 2 || !strings.Contains(text, "disagg_perf_good: 2 nodes, 2 tasks, --time=00:10:00, template command\n") ||
@@ -45,11 +46,9 @@ func TestDryRun(t *testing.T) {
 // Before anything is submitted all problems of the selected cases are said, once for all cases of a file.
 func TestSayInvalid(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "bad.yaml")
-	must(t, os.WriteFile(bad, []byte(strings.Replace(toyText, "concurrency_list", "concurency_list", 1)+"sweep: {benchmark.input_length: [1, 2]}\n"), 0o600))
+	must.Do(t, os.WriteFile(bad, []byte(strings.Replace(toyText, "concurrency_list", "concurency_list", 1)+"sweep: {benchmark.input_length: [1, 2]}\n"), 0o600))
 	entries, err := config.Paths([]string{bad})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var said strings.Builder
 	sayInvalid(&said, config.LoadAll(entries, config.Options{Rules: config.Strict, Env: func(string) string { return "" }}))
 	if n := strings.Count(said.String(), "not submitted: "+bad+`:3: benchmark.concurency_list: `); n != 1 || !strings.Contains(said.String(), `did you mean "concurrency_list"?`) {
@@ -60,8 +59,8 @@ func TestSayInvalid(t *testing.T) {
 // The keys at which two configurations differ are named.
 func TestChangedKeys(t *testing.T) {
 	first, later := t.TempDir(), t.TempDir()
-	must(t, os.WriteFile(filepath.Join(first, "effective.yaml"), []byte(toyText), 0o600))
-	must(t, os.WriteFile(filepath.Join(later, "effective.yaml"), []byte(strings.Replace(toyText, "server: s", "server: t, setup: u", 1)), 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(first, "effective.yaml"), []byte(toyText), 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(later, "effective.yaml"), []byte(strings.Replace(toyText, "server: s", "server: t, setup: u", 1)), 0o600))
 	if got := changedKeys(first, later); got != " (job.server, job.setup)" {
 		t.Error(got)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/serving/batch"
 	"perigee/internal/serving/config"
 	"perigee/internal/serving/judge"
@@ -18,9 +19,7 @@ func TestFiguresThatJSONLacks(t *testing.T) {
 	bad := &judge.Verdict{State: judge.Passed, Accuracy: []judge.Score{{Judgement: &judge.Judgement{Threshold: math.NaN()}}}}
 	o := &outcome{Case: judge.Case{Dir: dir, Verdict: bad}}
 	r := &session{RunCmd: &RunCmd{}, log: &runLog{screen: io.Discard}, dir: t.TempDir(), outcomes: map[*batch.Task]*outcome{task: o}}
-	if err := r.write(task, o); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.write(task, o))
 	c, err := judge.ReadCase(dir + batch.FailedSuffix)
 	if err != nil || c.State != judge.Failed || !strings.Contains(c.Reasons[0], "the verdict has a figure that is no finite number: ") {
 		t.Errorf("%v: %+v", err, c)

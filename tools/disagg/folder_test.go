@@ -9,24 +9,18 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/serving/batch"
 	"perigee/internal/serving/judge"
 	"perigee/tools/disagg/report"
 )
-
-func must(t *testing.T, errs ...error) {
-	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // judged is an output folder with a result and the config of its case, by which a run without Slurm passes.
 func judged(t *testing.T) (out, config string) {
 	t.Helper()
 	from := caseFolder(t, goodLog(), true)
 	out = filepath.Join(t.TempDir(), "above", "out")
-	must(t, os.MkdirAll(filepath.Join(out, judge.LogsFolder), 0o755),
+	must.Do(t, os.MkdirAll(filepath.Join(out, judge.LogsFolder), 0o755),
 		os.Rename(from, filepath.Join(out, judge.LogsFolder, "disagg_perf_effective")))
 	return out, filepath.Join(out, judge.LogsFolder, "disagg_perf_effective", "effective.yaml")
 }
@@ -61,7 +55,7 @@ func TestFoldersOfOthers(t *testing.T) {
 				t.Skip("only root can give files away")
 			}
 			out, config := judged(t)
-			must(t, tt.change(filepath.Join(out, tt.where)))
+			must.Do(t, tt.change(filepath.Join(out, tt.where)))
 			said, code := rejudge(t, out, config)
 			if _, err := os.Stat(filepath.Join(out, report.CSVName)); code != 0 || err != nil {
 				t.Errorf("exit code %d, %v\n%s", code, err, said)
@@ -85,7 +79,7 @@ func TestTrustOutput(t *testing.T) {
 func TestLogOnScratch(t *testing.T) {
 	dir := caseFolder(t, goodLog(), true)
 	log, scratch := filepath.Join(dir, "6_bench.log"), filepath.Join(t.TempDir(), "scratch.log")
-	must(t, os.Rename(log, scratch), os.Symlink(scratch, log))
+	must.Do(t, os.Rename(log, scratch), os.Symlink(scratch, log))
 	if out, said, code := perigee(t, nil, "parse", dir, "--settle", "0s"); code != 0 {
 		t.Errorf("exit code %d\n%s%s", code, out, said)
 	}
@@ -115,7 +109,7 @@ func TestFoldersOfOtherCases(t *testing.T) {
 		}
 		dir := filepath.Join(out, judge.LogsFolder, "disagg_perf_effective")
 		verdict, err := os.ReadFile(filepath.Join(dir, judge.CaseName))
-		must(t, err, os.MkdirAll(dir+suffix, 0o755),
+		must.Do(t, err, os.MkdirAll(dir+suffix, 0o755),
 			os.WriteFile(filepath.Join(dir+suffix, judge.CaseName), []byte(strings.Replace(string(verdict), `"disagg_perf_effective"`, `"disagg_perf_effective_ERROR"`, 1)), 0o644))
 		said, code := rejudge(t, out, config)
 		want := dir + suffix + " holds the results of the case disagg_perf_effective_ERROR, and disagg_perf_effective would replace them"
@@ -129,13 +123,13 @@ func TestFoldersOfOtherCases(t *testing.T) {
 func TestDebugBesideARun(t *testing.T) {
 	out, config := judged(t)
 	ledger, err := batch.OpenLedger(out)
-	must(t, err)
+	must.Do(t, err)
 	said, code := rejudge(t, out, config)
 	if code != int(fault.Output) || !strings.Contains(said, "another run of perigee disagg is using this folder") {
 		t.Errorf("beside a run: exit code %d\n%s", code, said)
 	}
 	ledger.Close()
-	must(t, os.WriteFile(filepath.Join(out, "jobs.jsonl"), []byte(`{"event":"submitting","task":"disagg_perf_effective"}`+"\n"), 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(out, "jobs.jsonl"), []byte(`{"event":"submitting","task":"disagg_perf_effective"}`+"\n"), 0o600))
 	said, code = rejudge(t, out, config)
 	if code != int(fault.Usage) || !strings.Contains(said, "an interrupted run has left 1 job that may still be running") {
 		t.Errorf("beside its jobs: exit code %d\n%s", code, said)
@@ -150,7 +144,7 @@ func TestForeignCSV(t *testing.T) {
 	} {
 		out, config := judged(t)
 		csv := filepath.Join(out, report.CSVName)
-		must(t, os.WriteFile(csv, []byte(text), 0o644))
+		must.Do(t, os.WriteFile(csv, []byte(text), 0o644))
 		said, code := rejudge(t, out, config)
 		after, err := os.ReadFile(csv)
 		_, judged := os.Stat(filepath.Join(out, judge.LogsFolder, "disagg_perf_effective", judge.CaseName))

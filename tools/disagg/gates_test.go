@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/serving/judge"
 )
 
@@ -41,10 +42,7 @@ func goodLog() string {
 func caseFolder(t *testing.T, log string, marked bool) string {
 	t.Helper()
 	dir := t.TempDir()
-	base, err := os.ReadFile("testdata/configs/00_base_valid.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	base := must.Read(t, "testdata/configs/00_base_valid.yaml")
 	text := strings.NewReplacer("concurrency_list: 1 2 4 8", "concurrency_list: "+sixLevels, "num_gen_servers: 2", "num_gen_servers: 1",
 		"output_length: 1024", "output_length: 10").Replace(string(base))
 	files := map[string]string{"effective.yaml": text, "6_bench.log": log}
@@ -52,9 +50,7 @@ func caseFolder(t *testing.T, log string, marked bool) string {
 		files["8_done_17.txt"] = "node1\n"
 	}
 	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
 	}
 	return dir
 }
@@ -165,19 +161,15 @@ func TestWhatIsNotThere(t *testing.T) {
 		t.Errorf("warnings: %s", text)
 	}
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "slurm_logs", "a;touch $(id)"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(dir, "slurm_logs", "a;touch $(id)"), 0o755))
 	hint := "hint: parse the case again: perigee disagg parse '" + filepath.Join(dir, "slurm_logs", "a;touch $(id)") + "'\n"
 	for _, text := range []string{"null", "{}", `{"verdict":null}`} {
-		if err := os.WriteFile(filepath.Join(dir, "slurm_logs", "a;touch $(id)", "verdict.json"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, "slurm_logs", "a;touch $(id)", "verdict.json"), []byte(text), 0o600))
 		if _, said, code := perigee(t, nil, "report", dir); code != 3 || !strings.Contains(said, "wanted a verdict of perigee disagg, got none") || !strings.Contains(said, hint) {
 			t.Errorf("%s: exit code %d, %s", text, code, said)
 		}
 	}
-	must(t, os.WriteFile(filepath.Join(dir, "slurm_logs", "a;touch $(id)", "verdict.json"), []byte("{"), 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "slurm_logs", "a;touch $(id)", "verdict.json"), []byte("{"), 0o600))
 	if _, said, code := perigee(t, nil, "report", dir); code != 3 || !strings.Contains(said, "hint: without the folder "+dir) {
 		t.Errorf("a cut verdict: exit code %d, %s", code, said)
 	}
@@ -210,9 +202,7 @@ func TestGrowingLog(t *testing.T) {
 	whole := goodLog()
 	dir := caseFolder(t, whole[:len(whole)/2], false)
 	file, err := os.OpenFile(filepath.Join(dir, "6_bench.log"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer file.Close()
 	ended := make(chan error)
 	go func() {
@@ -227,9 +217,7 @@ func TestGrowingLog(t *testing.T) {
 		ended <- nil
 	}()
 	p, _ := parse(t, dir, "--settle", "3s")
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-ended)
 	if p.State != "passed" || len(p.Levels) != 6 {
 		t.Errorf("%s with %d levels: %q", p.State, len(p.Levels), p.Reasons)
 	}
@@ -253,9 +241,7 @@ func TestGrowingLog(t *testing.T) {
 	e, err := judge.Gather(dir, judge.Expect{}, judge.Patience{Quiet: 3 * time.Second, Limit: time.Millisecond})
 	close(stop)
 	<-ended
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if v := judge.Judge(e, judge.Expect{}, judge.Gates{}, nil); v.State != judge.Failed || !strings.Contains(strings.Join(v.Reasons, "\n"), "still growing") {
 		t.Errorf("%s: %q", v.State, v.Reasons)
 	}
@@ -265,9 +251,7 @@ func TestParseBadInput(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, data []byte) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, data, 0o644))
 		return path
 	}
 	for name, data := range map[string][]byte{

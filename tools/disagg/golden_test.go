@@ -14,6 +14,7 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 // perigee runs `perigee disagg` with arguments and returns what it prints and
@@ -33,9 +34,7 @@ func perigeeTo(t *testing.T, out io.Writer, env map[string]string, args ...strin
 		Disagg Cmd `cmd:""`
 	}
 	k, err := cli.Parser(&c, kong.Bind(s), kong.Writers(out, &errs), kong.Exit(func(int) {}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, err := k.Parse(append([]string{"disagg"}, args...))
 	if err == nil {
 		err = ctx.Run()
@@ -114,14 +113,9 @@ func TestValidateGolden(t *testing.T) {
 
 // What is wrong with all cases of a file is said once.
 func TestValidateSaysOnce(t *testing.T) {
-	base, err := os.ReadFile("testdata/configs/00_base_valid.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	base := must.Read(t, "testdata/configs/00_base_valid.yaml")
 	file := filepath.Join(t.TempDir(), "a.yaml")
-	if err := os.WriteFile(file, append(base, "sweep: {benchmark.multi_round: [1, 2, 3]}\nstrange: 1\n"...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, append(base, "sweep: {benchmark.multi_round: [1, 2, 3]}\nstrange: 1\n"...), 0o600))
 	out, _, code := perigee(t, nil, "validate", file)
 	if n := strings.Count(out, "the key \"strange\""); code != int(fault.Input) || n != 1 || !strings.Contains(out, "3 configurations: 0 valid, 3 invalid") {
 		t.Errorf("exit code %d, named %d times\n%s", code, n, out)
@@ -204,19 +198,12 @@ func TestParseGolden(t *testing.T) {
 }
 
 func TestParseAccuracy(t *testing.T) {
-	text, err := os.ReadFile("testdata/configs/00_base_valid.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Read(t, "testdata/configs/00_base_valid.yaml")
 	dir := filepath.Join(t.TempDir(), "disagg", "accuracy")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(dir, 0o755))
 	config := filepath.Join(dir, "one.yaml")
 	more := "metadata:\n  accuracy:\n    datasets:\n    - {dataset_name: gsm8k, expected_value: 0.9454}"
-	if err := os.WriteFile(config, []byte(strings.Replace(string(text), "metadata:", more, 1)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(config, []byte(strings.Replace(string(text), "metadata:", more, 1)), 0o644))
 	p, code := parse(t, "testdata/logs/6_accuracy_two_runs.log", "--config", config)
 	if p.State != "failed" || code != int(fault.Threshold) || len(p.Accuracy) != 4 {
 		t.Fatalf("%s, exit code %d: %+v", p.State, code, p)
@@ -239,7 +226,7 @@ func TestParseAccuracy(t *testing.T) {
 		t.Error(r)
 	}
 	// Nothing is expected of it: no score passes.
-	must(t, os.WriteFile(config, []byte(strings.Replace(string(text), "metadata:", strings.ReplaceAll(more, ", expected_value: 0.9454", ""), 1)), 0o644))
+	must.Do(t, os.WriteFile(config, []byte(strings.Replace(string(text), "metadata:", strings.ReplaceAll(more, ", expected_value: 0.9454", ""), 1)), 0o644))
 	p, code = parse(t, "testdata/logs/6_accuracy_two_runs.log", "--config", config)
 	if p.State != "unjudged" || code != 0 || p.Accuracy[0].Passed != nil || !strings.Contains(strings.Join(p.Warnings, "\n"), "not judged, since metadata.accuracy.datasets has no expected_value for it: gsm8k") {
 		t.Errorf("without expected_value: %+v, exit code %d", p, code)
@@ -252,10 +239,7 @@ func TestParseAccuracy(t *testing.T) {
 // What else is wrong with configs, in one folder: each has its own message, and
 // none stops the others.
 func TestValidateAlso(t *testing.T) {
-	base, err := os.ReadFile("testdata/configs/00_base_valid.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	base := must.Read(t, "testdata/configs/00_base_valid.yaml")
 	root := t.TempDir()
 	swap := func(old, new string) string { return strings.Replace(string(base), old, new, 1) }
 	want := map[string]string{
@@ -272,12 +256,8 @@ func TestValidateAlso(t *testing.T) {
 		"disagg/perf/anchors":      strings.Replace(swap("  gen:\n", "  gen:\n    more: &id001 {a: null}\n"), "  ctx:\n", "  ctx:\n    more: *id001\n", 1),
 	} {
 		path := filepath.Join(root, name+".yaml")
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	out, _, code := perigee(t, nil, "validate", root, "--format", "json")
 	var got []struct {

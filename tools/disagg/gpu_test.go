@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/serving/batch"
 	"perigee/internal/serving/config"
 	"perigee/internal/serving/judge"
@@ -17,9 +18,9 @@ func TestGPUThatNobodyNames(t *testing.T) {
 	dir := t.TempDir()
 	own := filepath.Join(dir, "own.yaml")
 	text, err := os.ReadFile("testdata/levels.yaml")
-	must(t, err, os.WriteFile(own, text, 0o600))
+	must.Do(t, err, os.WriteFile(own, text, 0o600))
 	trtllm, err := os.ReadFile("testdata/configs/00_base_valid.yaml")
-	must(t, err, os.WriteFile(filepath.Join(dir, "trtllm.yaml"), []byte(strings.Replace(string(trtllm), "- GB200\n", "- H100\n", 1)), 0o600))
+	must.Do(t, err, os.WriteFile(filepath.Join(dir, "trtllm.yaml"), []byte(strings.Replace(string(trtllm), "- GB200\n", "- H100\n", 1)), 0o600))
 	for _, c := range []struct {
 		args []string
 		env  string

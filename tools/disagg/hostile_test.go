@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/serving/judge"
 	"perigee/tools/disagg/report"
@@ -25,20 +26,13 @@ const evil = "\x1b]0;owned\a\u202e"
 // Names, values and logs of others cannot act on the terminal.
 func TestHostileTexts(t *testing.T) {
 	dir := caseFolder(t, strings.ReplaceAll(goodLog(), "Failed requests:                         0", "Failed requests:                         1")+evil, false)
-	text, err := os.ReadFile(filepath.Join(dir, "effective.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Read(t, filepath.Join(dir, "effective.yaml"))
 	quoted := `"\e]0;owned\a\u202e"`
 	file := filepath.Join(dir, "x\u202e.yaml")
 	changed := strings.NewReplacer("model_name: toy", "model_name: "+quoted, "streaming: true", "streaming: true\n  "+quoted+": 1").Replace(string(text))
-	if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(changed), 0o600))
 	list := filepath.Join(dir, "list.txt")
-	if err := os.WriteFile(list, []byte(evil+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(list, []byte(evil+"\n"), 0o600))
 	for _, args := range [][]string{
 		{"list", file}, {"list", "--format", "json", file}, {"list", "--test-list", list, file}, {"list", "--lenient", file},
 		{"validate", file}, {"validate", "--format", "json", file}, {"validate", "--lenient", file},
@@ -74,13 +68,13 @@ func TestForgedLines(t *testing.T) {
 	root := t.TempDir()
 	for _, name := range []string{"disagg/perf/a\nforged.yaml", "disagg/other/b\nforged.yaml", "disagg/perf/c\nforged.txt"} {
 		path := filepath.Join(root, name)
-		must(t, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("job: {client: 'true'}\n"), 0o600))
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("job: {client: 'true'}\n"), 0o600))
 	}
 	out := t.TempDir()
 	const ledger = `{"event":"began"}` + "\n" + `{"event":"submitted","task":"d\nforged","job":"7"}` + "\n"
-	must(t, os.WriteFile(filepath.Join(out, "jobs.jsonl"), []byte(ledger), 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(out, "jobs.jsonl"), []byte(ledger), 0o600))
 	bin := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(bin, "squeue"), []byte("#!/bin/sh\n"), 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(bin, "squeue"), []byte("#!/bin/sh\n"), 0o755))
 	t.Setenv("PATH", bin)
 	for _, args := range [][]string{{"list", "--root", root}, {"validate", root}, {"run", "--dry-run", "--root", root, "--gpu", "LOCAL"}, {"clean", "--output", out}} {
 		stdout, said, _ := perigee(t, nil, args...)
@@ -100,18 +94,12 @@ func TestNothingRuns(t *testing.T) {
 		"job: {setup: " + touch + ", client: '`" + touch + "`', env: {A: '$(" + touch + ")'}}\n"
 	// The first sbatch and bash that are found would leave the mark, too.
 	bin := filepath.Join(dir, "bin")
-	if err := os.Mkdir(bin, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(bin, 0o755))
 	for _, name := range []string{"sbatch", "squeue", "scancel", "sacct", "bash", "sh"} {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n/bin/"+touch+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n/bin/"+touch+"\n"), 0o755))
 	}
 	t.Setenv("PATH", bin)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	for _, args := range [][]string{{"list", file}, {"validate", file}, {"run", "--dry-run", "--gpu", "LOCAL", file}} {
 		if out, said, code := perigee(t, nil, args...); code != 0 {
 			t.Errorf("%v: exit code %d\n%s%s", args, code, out, said)
@@ -127,19 +115,14 @@ func TestHostileRunLog(t *testing.T) {
 	dir := t.TempDir()
 	var screen strings.Builder
 	log, err := openRunLog(dir, time.Now(), &screen)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	fmt.Fprintf(log, "case: first error: %s\n  | more\n", evil)
 	log.Close()
 	files, _ := filepath.Glob(filepath.Join(dir, "*.log"))
 	if len(files) != 1 {
 		t.Fatal(files)
 	}
-	data, err := os.ReadFile(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Read(t, files[0])
 	for _, s := range []string{screen.String(), string(data)} {
 		if s != plaintext.Text(s) || !strings.Contains(s, `\x1b]0;owned`) {
 			t.Errorf("%q", s)
@@ -150,16 +133,11 @@ func TestHostileRunLog(t *testing.T) {
 // Nothing is planned from a config that is not valid: it may lack what the plan needs.
 func TestDryRunOfBrokenConfigs(t *testing.T) {
 	dir := t.TempDir()
-	text, err := os.ReadFile("testdata/configs/00_base_valid.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Read(t, "testdata/configs/00_base_valid.yaml")
 	for i, gpus := range []string{"0", "x", "[]"} {
 		file := filepath.Join(dir, fmt.Sprint(i, ".yaml"))
 		changed := regexp.MustCompile(`gpus_per_node: \d+`).ReplaceAllString(string(text), "gpus_per_node: "+gpus)
-		if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(changed), 0o600))
 		out, said, code := perigee(t, nil, "run", "--dry-run", "--gpu", "GB200", file)
 		if code != 3 || !strings.Contains(out, "hardware.gpus_per_node: wanted a whole number") {
 			t.Errorf("gpus_per_node %s: exit code %d\n%s%s", gpus, code, out, said)
@@ -176,7 +154,7 @@ benchmark: {concurrency_list: 1, multi_round: 8, input_length: 1, output_length:
 job: {nodes: 1, server: s, ready: y, client: z}
 sweep: {benchmark.input_length: [1, 2, 3]}
 `
-	must(t, os.WriteFile(file, []byte(text), 0o600))
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	for _, format := range []string{"text", "json"} {
 		var out pieces
 		said, code := perigeeTo(t, &out, nil, "run", "--dry-run", "--gpu", "LOCAL", "--format", format, file)
@@ -242,9 +220,7 @@ func TestCopiedRuns(t *testing.T) {
 func TestLongKeys(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "long.yaml")
 	for _, format := range []string{"%s: 1\n", "metadata: {%s: 1}\n", "metadata: {model_name: 1, %[1]s: {%[1]s: 2}}\n"} {
-		if err := os.WriteFile(file, fmt.Appendf(nil, format, strings.Repeat("k", 1<<20)), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, fmt.Appendf(nil, format, strings.Repeat("k", 1<<20)), 0o644))
 		out, said, code := perigee(t, nil, "validate", file)
 		if code != 3 || len(out)+len(said) > 20_000 || !strings.Contains(out, "kkk") {
 			t.Errorf("%s: exit code %d, %d bytes:\n%.2000s", format, code, len(out)+len(said), out)
@@ -255,9 +231,7 @@ func TestLongKeys(t *testing.T) {
 // Variables may hold anything, too.
 func TestHostileVariables(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "test_configs")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(dir, 0o755))
 	out, said, _ := perigee(t, map[string]string{"GPU_TYPE": evil + strings.Repeat("x", 1<<20)}, "list", "--root", dir)
 	if all := out + said; all != plaintext.Text(all) || len(all) > 20_000 || !strings.Contains(all, "no test is selected") {
 		t.Errorf("%d bytes: %.300q", len(all), all)
@@ -269,14 +243,13 @@ func TestTemplatesElsewhere(t *testing.T) {
 	dir := t.TempDir()
 	tests, scripts := filepath.Join(dir, "tests"), filepath.Join(dir, "scripts")
 	for _, folder := range []string{tests, scripts} {
-		must(t, os.Mkdir(folder, 0o755))
+		must.Do(t, os.Mkdir(folder, 0o755))
 	}
-	must(t, os.WriteFile(filepath.Join(tests, "own"), []byte("beside {{.ID}}\n"), 0o600))
-	must(t, os.WriteFile(filepath.Join(scripts, "site"), []byte("of the site {{.ID}}\n"), 0o600))
-	must(t, os.Symlink("../scripts/site", filepath.Join(tests, "link")))
+	must.Do(t, os.WriteFile(filepath.Join(tests, "own"), []byte("beside {{.ID}}\n"), 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(scripts, "site"), []byte("of the site {{.ID}}\n"), 0o600))
+	must.Do(t, os.Symlink("../scripts/site", filepath.Join(tests, "link")))
 	file := filepath.Join(tests, "case.yaml")
-	valid, err := os.ReadFile("testdata/configs/00_base_valid.yaml")
-	must(t, err)
+	valid := must.Read(t, "testdata/configs/00_base_valid.yaml")
 	const beside, site = "beside disagg_perf_case", "of the site disagg_perf_case"
 	for _, c := range []struct{ template, workDir, scriptDir, want string }{
 		{"own", "", "", beside},
@@ -290,7 +263,7 @@ func TestTemplatesElsewhere(t *testing.T) {
 	} {
 		text := strings.NewReplacer("script_file: local.slurm", "script_file: "+c.template, "work_dir: /tmp", "work_dir: "+
 			strconv.Quote(c.workDir)).Replace(string(valid))
-		must(t, os.WriteFile(file, []byte(text), 0o600))
+		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 		for _, named := range []string{file, tests} {
 			out, said, _ := perigee(t, map[string]string{"SCRIPT_DIR": c.scriptDir}, "run", "--dry-run", "--format", "json", "--gpu", "GB200", named)
 			if !strings.Contains(out, c.want) {

@@ -7,16 +7,18 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 // jobFolder runs the script of a case as a run would submit it, as job 7 on this machine, and returns the case's folder.
 func jobFolder(t *testing.T, text string) string {
 	t.Helper()
 	bin, file, dir := t.TempDir(), filepath.Join(t.TempDir(), "toy.yaml"), t.TempDir()
-	must(t, os.WriteFile(file, []byte(text), 0o600))
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	for name, body := range map[string]string{"scontrol": "echo node1", "squeue": "echo RUNNING 2026-01-01T00:00:00 N/A",
 		"srun": `while [ $# -gt 0 ] && [ "$1" != bash ]; do shift; done; exec "$@"`} {
-		must(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+body+"\n"), 0o755))
+		must.Do(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+body+"\n"), 0o755))
 	}
 	out, said, code := perigee(t, nil, "run", file, "--dry-run", "--output", dir, "--format", "json")
 	var jobs []struct {
@@ -28,9 +30,9 @@ func jobFolder(t *testing.T, text string) string {
 		t.Fatalf("%v, exit code %d, %s", err, code, said)
 	}
 	folder := filepath.Dir(jobs[0].Command[len(jobs[0].Command)-1])
-	must(t, os.MkdirAll(folder, 0o755))
+	must.Do(t, os.MkdirAll(folder, 0o755))
 	for name, text := range jobs[0].Files {
-		must(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 	}
 	cmd := exec.Command("bash", "-c", jobs[0].Script)
 	cmd.Env = []string{"PATH=" + bin + ":/usr/bin:/bin", "SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=node1", "SLURM_NNODES=1", "SLURMD_NODENAME=node1"}
@@ -41,10 +43,7 @@ func jobFolder(t *testing.T, text string) string {
 
 // A level whose client fails ends the others, or with job.keep_going only itself; in both cases the case fails for it.
 func TestKeepGoing(t *testing.T) {
-	text, err := os.ReadFile("testdata/levels.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Read(t, "testdata/levels.yaml")
 	const going = "job:\n  keep_going: true\n  evaluate: 'echo evaluated'\n"
 	for _, c := range []struct{ old, new, levels, failed, evaluated string }{
 		{"job:\n", "job:\n  evaluate: 'echo evaluated'\n", "1 ", "CLIENT on node1 has ended with code 1: boom", ""},
@@ -75,7 +74,7 @@ func TestKeepGoing(t *testing.T) {
 	}
 	for value, want := range map[string]string{"'no'": "job.keep_going: wanted true or false", "true, command: a": "job.command: give job.client (once per level) or job.command"} {
 		file := filepath.Join(t.TempDir(), "a.yaml")
-		must(t, os.WriteFile(file, []byte("benchmark: {concurrency_list: 1}\njob: {client: a, keep_going: "+value+"}\n"), 0o600))
+		must.Do(t, os.WriteFile(file, []byte("benchmark: {concurrency_list: 1}\njob: {client: a, keep_going: "+value+"}\n"), 0o600))
 		if out, _, _ := perigee(t, nil, "validate", file); !strings.Contains(out, want) {
 			t.Errorf("%s: %s", value, out)
 		}

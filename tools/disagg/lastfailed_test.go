@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 // run --last-failed runs what failed, until nothing has.
@@ -27,7 +29,7 @@ func TestLastFailed(t *testing.T) {
 		!strings.Contains(said, "--last-failed: disagg_perf_c failed, and is not among the cases here") {
 		t.Errorf("exit code %d\n%s%s", code, list, said)
 	}
-	must(t, os.WriteFile(fixed, nil, 0o600))
+	must.Do(t, os.WriteFile(fixed, nil, 0o600))
 	if said, code := runCases(t, out, files[:2], "--lf"); code != 0 || jobs() != 4 || !strings.Contains(said, "[SUCCESS] disagg_perf_a") {
 		t.Errorf("exit code %d, %d jobs\n%s", code, jobs(), said)
 	}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 // A client that has measured no first token prints 0 for it: that wins every comparison, and fails the case.
@@ -26,9 +28,7 @@ func TestNoFirstToken(t *testing.T) {
 	const text = "metadata: {model_name: toy}\nbenchmark: {concurrency_list: 4, multi_round: 8, input_length: 1024, output_length: 1024, streaming: STREAMING}\n" +
 		"job: {command: 'true'}\n"
 	for streaming, state := range map[string]string{"true": "failed", "false": "passed"} {
-		if err := os.WriteFile(config, []byte(strings.Replace(text, "STREAMING", streaming, 1)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(config, []byte(strings.Replace(text, "STREAMING", streaming, 1)), 0o600))
 		if p, _ := parse(t, log, "--config", config); p.State != state {
 			t.Errorf("streaming %s: %s, want %s: %q", streaming, p.State, state, p.Reasons)
 		}
@@ -37,10 +37,7 @@ func TestNoFirstToken(t *testing.T) {
 
 // Laws between figures fail a level by name, and a length that the configuration asks for makes them tight.
 func TestLawsOfALevel(t *testing.T) {
-	golden, err := os.ReadFile("testdata/logs/1_clean_two_levels.log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	golden := must.Read(t, "testdata/logs/1_clean_two_levels.log")
 	for _, c := range []struct{ old, new, reason string }{
 		{"61.25", "31.25", "level 4: 32 requests of 7911 ms in 31.25 s keep 8.101 in flight, more than the concurrency of 4 (Little's law)"},
 		{"534.99", "53499.00", "level 4: 32768 tokens in 61.25 s are 535 tok/s, the log says 53499 tok/s"},
@@ -51,22 +48,15 @@ func TestLawsOfALevel(t *testing.T) {
 	} {
 		dir := caseFolder(t, strings.ReplaceAll(string(golden), "concurrency 8 ", "concurrency 2 "), true)
 		config := filepath.Join(dir, "effective.yaml")
-		text, err := os.ReadFile(config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Read(t, config)
 		text = []byte(strings.NewReplacer("concurrency_list: "+sixLevels, "concurrency_list: 4 8", "output_length: 10\n", "output_length: 1024\n").Replace(string(text)))
-		if err := os.WriteFile(config, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(config, text, 0o600))
 		log := strings.Replace(string(golden), c.old, c.new, 1)
 		if log == string(golden) {
 			t.Fatalf("%q is not in the log", c.old)
 		}
 		file := filepath.Join(dir, "6_bench.log")
-		if err := os.WriteFile(file, []byte(log), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(log), 0o600))
 		for _, args := range [][]string{{dir}, {dir, "--allow-implausible"}} {
 			p, _ := parse(t, args...)
 			list := map[bool][]string{false: p.Reasons, true: p.Warnings}[len(args) == 2]
@@ -100,18 +90,12 @@ func TestLawsOfClients(t *testing.T) {
 
 // A loop is closed only where the client says so: no rate, ramp or schedule.
 func TestOpenLoopsMayBeIdle(t *testing.T) {
-	text, err := os.ReadFile("testdata/laws/seconds.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Read(t, "testdata/laws/seconds.json")
 	const aiperf = `{"request_throughput": {"unit": "requests/sec", "avg": 1}, "request_latency": {"unit": "ms", "avg": 5, "max": 6},
 "request_count": {"unit": "requests", "avg": 64}, "time_to_first_token": {"unit": "ms", "avg": 1}, "output_token_throughput":
 {"unit": "tokens/sec", "avg": 256}, "benchmark_duration": {"unit": "sec", "avg": 64}, "total_osl": {"unit": "tokens", "avg": 16384},
 "error_summary": [], "input_config": {"loadgen": {"concurrency": 8, "request_count": 64, "warmup_request_rate": 3}, "input": {}}}`
-	block, err := os.ReadFile("testdata/laws/few-tokens.log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	block := must.Read(t, "testdata/laws/few-tokens.log")
 	vllm := "Traffic request rate: inf\n" + strings.NewReplacer("tokens:                  3\n", "tokens:                  100\n",
 		" 0.40\n", " 13.33\n", "60.00", "0.66", "98.00", "0.66", "130.00", "0.70", " 10.00", " 0.00", " 11.00", " 0.00", "660.00", "0.66", "1150", "0.70").
 		Replace(string(block))
@@ -137,9 +121,7 @@ func TestOpenLoopsMayBeIdle(t *testing.T) {
 		if (changed == c.text) != (c.old == c.new) {
 			t.Fatalf("%q is not in %s", c.old, c.name)
 		}
-		if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(changed), 0o600))
 		p, _ := parse(t, file)
 		if reasons := strings.Join(p.Reasons, "\n"); p.State != c.state || strings.Contains(reasons, "at a time, take at most") != (c.state == "failed") {
 			t.Errorf("%s, %q -> %q: %s, want %s:\n%s", c.name, c.old, c.new, p.State, c.state, reasons)
@@ -149,10 +131,7 @@ func TestOpenLoopsMayBeIdle(t *testing.T) {
 
 // A KV transfer that is faster than the line fails the case: the time of the last chunk is not that of all bytes.
 func TestTransfersAboveTheLine(t *testing.T) {
-	golden, err := os.ReadFile("testdata/logs/1_clean_two_levels.log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	golden := must.Read(t, "testdata/logs/1_clean_two_levels.log")
 	for _, c := range []struct{ line, rate, log, reason string }{
 		{"INFO KV Transfer metrics: Num successful transfers=6, Avg xfer time (ms)=1.2, Avg MB per transfer=125.0, Throughput (MB/s)=104000.5",
 			"400Gbit", "", "a KV transfer of 109.1 GB/s is faster than the line of 50 GB/s: its time may be that of the last chunk"},
@@ -176,9 +155,7 @@ func TestTransfersAboveTheLine(t *testing.T) {
 		} else if err := os.WriteFile(filepath.Join(dir, c.log), []byte(c.line+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, "6_bench.log"), []byte(bench), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, "6_bench.log"), []byte(bench), 0o600))
 		for _, args := range [][]string{{dir, "--line", c.rate}, {dir, "--line", c.rate, "--allow-implausible"}, {dir}} {
 			p, _ := parse(t, args...)
 			fails := c.reason != "" && len(args) == 3
@@ -198,17 +175,16 @@ func TestTransfersAboveTheConfiguredLine(t *testing.T) {
 		"400Gbit": "a KV transfer of 109.1 GB/s is faster than the line of 50 GB/s", "1000Gbit": "",
 	} {
 		out, config := judged(t)
-		text, err := os.ReadFile(config)
-		must(t, err)
+		text := must.Read(t, config)
 		log := filepath.Join(filepath.Dir(config), "3_output_GEN_0.log")
-		must(t, os.WriteFile(config, fmt.Appendf(text, "\njob: {line: %s}\n", line), 0o600),
+		must.Do(t, os.WriteFile(config, fmt.Appendf(text, "\njob: {line: %s}\n", line), 0o600),
 			os.WriteFile(log, []byte("KV Transfer metrics: Throughput (MB/s)=104000.5\n"), 0o600))
 		said, code := rejudge(t, out, config)
 		if (code != 0) != (reason != "") || !strings.Contains(said, reason) {
 			t.Errorf("run with %s: exit code %d\n%s", line, code, said)
 		}
 		folder, err := filepath.Glob(filepath.Join(out, "slurm_logs", "disagg_perf_effective*"))
-		must(t, err)
+		must.Do(t, err)
 		p, _ := parse(t, folder[0])
 		if reasons := strings.Join(p.Reasons, "\n"); (p.State == "failed") != (reason != "") || !strings.Contains(reasons, reason) {
 			t.Errorf("parse with %s: %s: %s", line, p.State, reasons)
@@ -219,7 +195,7 @@ func TestTransfersAboveTheConfiguredLine(t *testing.T) {
 	}
 	_, config := judged(t)
 	text, err := os.ReadFile(config)
-	must(t, err, os.WriteFile(config, append(text, "\njob: {line: 400}\n"...), 0o600))
+	must.Do(t, err, os.WriteFile(config, append(text, "\njob: {line: 400}\n"...), 0o600))
 	if out, said, code := perigee(t, nil, "validate", config); code == 0 || !strings.Contains(out+said, "job.line: wanted a rate such as 200Gbit") {
 		t.Errorf("exit code %d\n%s%s", code, out, said)
 	}
@@ -237,9 +213,7 @@ func TestSpreadLengthsOfAIPerf(t *testing.T) {
 		{"", "", "passed"},
 		{`"min": 20, "max": 4000, "std": 1194`, `"min": 418, "max": 418, "std": 0`, "failed"}, // then they are the same
 	} {
-		if err := os.WriteFile(file, []byte(strings.Replace(text, c.old, c.new, 1)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(strings.Replace(text, c.old, c.new, 1)), 0o600))
 		if p, _ := parse(t, file); p.State != c.state || (len(p.Reasons) == 1) != (c.state == "failed") {
 			t.Errorf("%q: %s, want %s: %q", c.new, p.State, c.state, p.Reasons)
 		}

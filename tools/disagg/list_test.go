@@ -9,24 +9,18 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 )
 
 // testTree makes a tree of tests from the valid golden config.
 func testTree(t *testing.T, names ...string) string {
 	t.Helper()
-	text, err := os.ReadFile("testdata/configs/00_base_valid.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Read(t, "testdata/configs/00_base_valid.yaml")
 	root := t.TempDir()
 	for _, name := range names {
 		path := filepath.Join(root, "test_configs", name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.WriteFile(path, text, 0o644))
 	}
 	return root
 }
@@ -44,9 +38,7 @@ func TestList(t *testing.T) {
 			ID, Reason string
 			Selected   bool
 		}
-		if err := json.Unmarshal([]byte(out), &all); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(out), &all))
 		for _, c := range all {
 			if c.Selected {
 				selected = append(selected, c.ID)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/page/pagetest"
 	"perigee/tools/disagg/report"
 )
@@ -27,9 +28,7 @@ func TestPage(t *testing.T) {
 			}
 		}
 	}
-	if err := report.AppendCSV(csv, rows); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, report.AppendCSV(csv, rows))
 	if out, said, code := perigee(t, nil, "report", csv, "-o", page); code != 0 {
 		t.Fatalf("exit code %d\n%s%s", code, out, said)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/serving/benchlog"
 	"perigee/internal/serving/judge"
 )
@@ -21,7 +22,7 @@ func TestParseMistakes(t *testing.T) {
 		"Total generated tokens: 120\nMedian TTFT (ms): 73\nMedian E2EL (ms): 500\nBenchmark with concurrency 4 done\n"
 	dir := t.TempDir()
 	file, config := filepath.Join(dir, "6_bench.log"), filepath.Join(dir, "c.yaml")
-	must(t, os.WriteFile(file, []byte(log), 0o600))
+	must.Do(t, os.WriteFile(file, []byte(log), 0o600))
 	for _, c := range []struct {
 		old, new, says string
 		code           fault.Kind
@@ -38,7 +39,7 @@ func TestParseMistakes(t *testing.T) {
 		{"job:", "sweep: {fraction: [1]}\nslurm: {partition: '${fraction}'}\njob:", "slurm.partition", fault.Input},
 		{"job:", "slurm: {job_time: soon, partitoin: x}\njob:", "120 tokens were generated, fewer than", fault.Threshold}, // nothing of the log
 	} {
-		must(t, os.WriteFile(config, []byte(strings.Replace(few, c.old, c.new, 1)), 0o600))
+		must.Do(t, os.WriteFile(config, []byte(strings.Replace(few, c.old, c.new, 1)), 0o600))
 		out, said, code := perigee(t, nil, "parse", file, "--config", config, "--settle", "0s")
 		if code != int(c.code) || !strings.Contains(out+said, c.says) {
 			t.Errorf("%s: exit code %d, wanted %d with %q\n%s%s", c.new, code, c.code, c.says, out, said)
@@ -46,33 +47,33 @@ func TestParseMistakes(t *testing.T) {
 	}
 	out := filepath.Join(dir, "out")
 	folder := filepath.Join(out, "slurm_logs", "disagg_perf_x")
-	must(t, os.MkdirAll(folder, 0o700), os.Rename(file, filepath.Join(folder, "6_bench.log")))
-	must(t, os.WriteFile(config, []byte(strings.Replace(few, "1024", "'1024'", 1)), 0o600))
+	must.Do(t, os.MkdirAll(folder, 0o700), os.Rename(file, filepath.Join(folder, "6_bench.log")))
+	must.Do(t, os.WriteFile(config, []byte(strings.Replace(few, "1024", "'1024'", 1)), 0o600))
 	list, said, code := perigee(t, map[string]string{"DEBUG_MODE": "1"}, "run", config, "--gpu", "LOCAL", "--output", out, "--settle", "0s")
 	if _, err := os.Stat(filepath.Join(folder, "verdict.json")); code != int(fault.Threshold) || !strings.Contains(list+said, "c.yaml:2: benchmark.output_length: wanted a whole number") || !os.IsNotExist(err) {
 		t.Errorf("DEBUG_MODE: exit code %d, %v\n%s%s", code, err, list, said)
 	}
-	must(t, os.WriteFile(config, []byte("metadata: {id: disagg/perf/x}\nbenchmark: {concurrency_list: 4, input_length: 10, dataset_file: <dataset_file>}\njob: {command: 'true'}\n"), 0o600))
+	must.Do(t, os.WriteFile(config, []byte("metadata: {id: disagg/perf/x}\nbenchmark: {concurrency_list: 4, input_length: 10, dataset_file: <dataset_file>}\njob: {command: 'true'}\n"), 0o600))
 	list, said, code = perigee(t, map[string]string{"DEBUG_MODE": "1"}, "run", config, "--gpu", "LOCAL", "--output", out, "--settle", "0s")
 	if code != 0 || !strings.Contains(said, "c.yaml:1: benchmark.output_length: missing: the generated tokens are not counted") {
 		t.Errorf("DEBUG_MODE without output_length: exit code %d\n%s%s", code, list, said)
 	}
 	for _, more := range []string{"", "hardware: {gpus_per_node: null}\n", "hardware: {gpus_per_node: 4}\n", "worker_config: {gen: {}}\n"} { // which trtllm would need to run it
-		must(t, os.WriteFile(config, []byte("metadata: {id: disagg/perf/x, supported_gpus: [LOCAL]}\nbenchmark: {concurrency_list: 4, input_length: 10, output_length: 10}\n"+more), 0o600))
+		must.Do(t, os.WriteFile(config, []byte("metadata: {id: disagg/perf/x, supported_gpus: [LOCAL]}\nbenchmark: {concurrency_list: 4, input_length: 10, output_length: 10}\n"+more), 0o600))
 		list, said, code = perigee(t, map[string]string{"DEBUG_MODE": "1"}, "run", config, "--gpu", "LOCAL", "--output", out, "--settle", "0s")
 		if code != 0 || !strings.Contains(said, "[SUCCESS]") {
 			t.Errorf("DEBUG_MODE with %q: exit code %d\n%s%s", more, code, list, said)
 		}
 	}
 	file = filepath.Join(folder, "6_bench.log")
-	must(t, os.WriteFile(config, []byte("metadata: {id: disagg/perf/x}\nbenchmark: {streaming: true}\n\"a\\nstate: passed\": 1\n"), 0o600))
+	must.Do(t, os.WriteFile(config, []byte("metadata: {id: disagg/perf/x}\nbenchmark: {streaming: true}\n\"a\\nstate: passed\": 1\n"), 0o600))
 	text, _, _ := perigee(t, nil, "parse", file, "--config", config, "--settle", "0s", "--lenient")
 	for _, want := range []string{"benchmark.concurrency_list: missing: no level has to be in the log", "benchmark.output_length: missing: the generated tokens are not counted", `a\nstate: passed: the key`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s lacks %s", text, want)
 		}
 	}
-	must(t, os.WriteFile(config, []byte(strings.Replace(few, "output_length", "outputlength", 1)), 0o600))
+	must.Do(t, os.WriteFile(config, []byte(strings.Replace(few, "output_length", "outputlength", 1)), 0o600))
 	out, said, code = perigee(t, nil, "parse", file, "--config", config, "--settle", "0s", "--lenient")
 	if code != 0 || !strings.Contains(out, "warning: "+config+":2: benchmark.outputlength: the key") {
 		t.Errorf("--lenient: exit code %d\n%s%s", code, out, said)
@@ -88,8 +89,8 @@ func TestCutEvaluation(t *testing.T) {
 		row: "passed", row + row[:len(row)-8]: "failed", row + "|gsm8k|3|flex\x1b[?25h": "failed", row + "done\r": "passed", row + "\x1b[?25h": "passed",
 	} {
 		dir := t.TempDir()
-		must(t, os.WriteFile(filepath.Join(dir, "effective.yaml"), []byte(text), 0o600))
-		must(t, os.WriteFile(filepath.Join(dir, "7_accuracy_eval_x.log"), []byte(log), 0o600))
+		must.Do(t, os.WriteFile(filepath.Join(dir, "effective.yaml"), []byte(text), 0o600))
+		must.Do(t, os.WriteFile(filepath.Join(dir, "7_accuracy_eval_x.log"), []byte(log), 0o600))
 		p, _ := parse(t, dir)
 		reasons := strings.Join(p.Reasons, "\n")
 		if p.State != want || want == "failed" && !strings.Contains(reasons, `7_accuracy_eval_x.log ends within a line: "|gsm8k|3|flex`) {
@@ -97,7 +98,7 @@ func TestCutEvaluation(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, "7_accuracy_eval_x.log"), []byte(row), 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "7_accuracy_eval_x.log"), []byte(row), 0o600))
 	e, err := judge.Gather(dir, judge.Expect{}, judge.Patience{Quiet: time.Hour, Limit: -1})
 	if err != nil || len(e.Growing) != 1 || e.Growing[0] != "accuracy: 7_accuracy_eval_x.log" {
 		t.Errorf("one that was written a moment ago: growing: %q, %v", e.Growing, err)
@@ -112,9 +113,9 @@ func TestConcurrenciesAreBounded(t *testing.T) {
 		for i := range n {
 			fmt.Fprintf(&b, "1 %d\n", i+1)
 		}
-		must(t, os.WriteFile(filepath.Join(dir, "x.log"), []byte(b.String()), 0o600))
+		must.Do(t, os.WriteFile(filepath.Join(dir, "x.log"), []byte(b.String()), 0o600))
 	}
-	must(t, os.WriteFile(filepath.Join(dir, "effective.yaml"), []byte("metadata: {id: disagg/perf/x, metrics: {log_file: x.log, extractor_pattern: '^([0-9]+)[ ]([0-9]+)$', metric_names: [T]}}\n"+
+	must.Do(t, os.WriteFile(filepath.Join(dir, "effective.yaml"), []byte("metadata: {id: disagg/perf/x, metrics: {log_file: x.log, extractor_pattern: '^([0-9]+)[ ]([0-9]+)$', metric_names: [T]}}\n"+
 		"benchmark: {concurrency_list: 1 2}\njob: {client: a}\n"), 0o600))
 	log(benchlog.MaxLevels)
 	if p, code := parse(t, dir); code != int(fault.Threshold) || len(p.Levels) != benchlog.MaxLevels {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/serving/judge"
 	"perigee/tools/disagg/report"
 )
@@ -26,19 +27,13 @@ func folderOf(t *testing.T, metric string, value float64, input int, state strin
 		start := time.Date(2026, 1, 2, 3, i, 0, 0, time.UTC)
 		row := report.Row{Test: "t[a]", Concurrency: 4, Metric: metric, Value: value + float64(i), Start: start, End: start.Add(time.Minute + time.Duration(i)*time.Microsecond)}
 		if state == judge.Passed {
-			if err := report.AppendCSV(filepath.Join(dir, report.CSVName), []report.Row{row}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, report.AppendCSV(filepath.Join(dir, report.CSVName), []report.Row{row}))
 		}
 		sub := filepath.Join(dir, "slurm_logs", fmt.Sprint("a", i))
-		if err := os.MkdirAll(sub, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(sub, 0o755))
 		text := fmt.Sprintf(`{"id": "a", "input_length": %d, "submitted": %q, "state": %q, "levels": [{"concurrency": 4, "complete": true, "metrics": {"SERVER_MEDIAN_TPOT": %g}, "output_tok_s": 100}], "reasons": [%s]}`,
 			input, start.Format(time.RFC3339), state, value+float64(i), map[string]string{judge.Failed: `"it lies"`}[state])
-		if err := os.WriteFile(filepath.Join(sub, judge.CaseName), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(sub, judge.CaseName), []byte(text), 0o600))
 	}
 	return dir
 }
@@ -47,7 +42,7 @@ func folderOf(t *testing.T, metric string, value float64, input int, state strin
 func TestFilesAmongCases(t *testing.T) {
 	dir := runFolder(t, "SERVER_MEDIAN_TTFT", 100, 1024)
 	other := runFolder(t, "SERVER_MEDIAN_TTFT", 101, 1024)
-	must(t, os.WriteFile(filepath.Join(dir, "slurm_logs", "notes.txt"), nil, 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "slurm_logs", "notes.txt"), nil, 0o600))
 	for _, args := range [][]string{{"report", "--format", "text", dir}, {"compare", dir, other}} {
 		if out, said, code := perigee(t, nil, args...); code != 0 {
 			t.Errorf("%v: exit code %d: %s%s", args, code, out, said)
@@ -58,7 +53,7 @@ func TestFilesAmongCases(t *testing.T) {
 // Cases without figures are compared by how they ended.
 func TestCompareWithoutFigures(t *testing.T) {
 	passed, failed := runFolder(t, "SERVER_MEDIAN_TTFT", 100, 1024), folderOf(t, "SERVER_MEDIAN_TTFT", 100, 1024, judge.Failed)
-	must(t, os.Remove(filepath.Join(passed, report.CSVName)))
+	must.Do(t, os.Remove(filepath.Join(passed, report.CSVName)))
 	for _, c := range []struct {
 		old, fresh string
 		code       int
@@ -77,13 +72,13 @@ func TestCompareGrownFolder(t *testing.T) {
 	more, err2 := os.ReadFile(filepath.Join(later, report.CSVName))
 	_, rows, _ := strings.Cut(strings.ReplaceAll(string(more), "2026-01-02", "2026-01-03"), "\n")
 	base := filepath.Join(t.TempDir(), "base.csv")
-	must(t, err, err2, os.WriteFile(base, data, 0o644), os.WriteFile(table, append(data, rows...), 0o644))
+	must.Do(t, err, err2, os.WriteFile(base, data, 0o644), os.WriteFile(table, append(data, rows...), 0o644))
 	list, said, code := perigee(t, nil, "compare", base, out)
 	if code != 13 || !strings.Contains(list, "worse") || !strings.Contains(said, "4 runs of "+out+" stand in "+base) {
 		t.Errorf("exit code %d, %s%s", code, list, said)
 	}
 	// What did not pass, says the column state.
-	must(t, os.WriteFile(table, []byte(strings.Replace(string(data), ",valid,", ",failed,", 1)), 0o644))
+	must.Do(t, os.WriteFile(table, []byte(strings.Replace(string(data), ",valid,", ",failed,", 1)), 0o644))
 	if list, said, code := perigee(t, nil, "report", table, "--format", "json"); code != 0 || !strings.Contains(list, `"runs": 3`) || !strings.Contains(said, "1 figure of runs that failed or were invalid") {
 		t.Errorf("exit code %d, %s%s", code, list, said)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 const aiperfCase = "metadata: {model_name: toy, precision: fp8, supported_gpus: [LOCAL]}\n" +
@@ -19,18 +20,18 @@ const aiperfCase = "metadata: {model_name: toy, precision: fp8, supported_gpus: 
 // AIPerf's table says 15,559.05 ms: a pattern that takes 15 of it is refused, and the table is read without one.
 func TestAIPerfTable(t *testing.T) {
 	log, config := "testdata/logs/9_aiperf.log", filepath.Join(t.TempDir(), "c.yaml")
-	must(t, os.WriteFile(config, []byte(aiperfCase), 0o600))
+	must.Do(t, os.WriteFile(config, []byte(aiperfCase), 0o600))
 	_, said, code := perigee(t, nil, "parse", log, "--config", config)
 	if code != int(fault.Input) || !strings.Contains(said, `9_aiperf.log: line 6: the pattern takes "15" out of the number "15,559.05" for MEAN_TTFT_MS`) {
 		t.Errorf("exit code %d: %s", code, said)
 	}
-	must(t, os.WriteFile(config, []byte(strings.ReplaceAll(aiperfCase, `[\d.]`, `[\d.,]`)), 0o600))
+	must.Do(t, os.WriteFile(config, []byte(strings.ReplaceAll(aiperfCase, `[\d.]`, `[\d.,]`)), 0o600))
 	v, code := parse(t, log, "--config", config)
 	if code != 0 || len(v.Levels) != 1 || v.Levels[0].Metrics["MEAN_TTFT_MS"] != 15559.05 || v.Levels[0].Metrics["MEAN_E2E_MS"] != 71956.33 {
 		t.Errorf("with separators: exit code %d, %+v", code, v)
 	}
 	before, _, _ := strings.Cut(aiperfCase, "  metrics")
-	must(t, os.WriteFile(config, []byte(before+"job: {client: a}\n"), 0o600))
+	must.Do(t, os.WriteFile(config, []byte(before+"job: {client: a}\n"), 0o600))
 	for _, args := range [][]string{{log}, {log, "--config", config}} {
 		v, code := parse(t, args...)
 		if code != 0 || len(v.Levels) != 1 || v.Levels[0].Metrics["SERVER_MEDIAN_TTFT"] != 11524.15 || v.Levels[0].Metrics["SERVER_MEAN_E2EL"] != 71956.33 || *v.TotalRequests != 32 || *v.FailedRequests != 0 {
@@ -46,9 +47,9 @@ func TestParseSeveral(t *testing.T) {
 	const results = "benchlog/testdata/" // of a folder with short names, which a table has room for
 	dir := t.TempDir()
 	for to, from := range map[string]string{results: "../../internal/serving/benchlog/testdata", "testdata/logs": "testdata/logs"} {
-		must(t, os.CopyFS(filepath.Join(dir, to), os.DirFS(from)))
+		must.Do(t, os.CopyFS(filepath.Join(dir, to), os.DirFS(from)))
 	}
-	must(t, os.WriteFile(filepath.Join(dir, "benchlog", "lines.go"), []byte("package benchlog\n"), 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "benchlog", "lines.go"), []byte("package benchlog\n"), 0o600))
 	t.Chdir(dir)
 	for _, c := range []struct {
 		paths string // below results
@@ -103,10 +104,8 @@ func TestParseSeveral(t *testing.T) {
 
 // With a configuration the results of its concurrencies are the levels of a log without marks; others are warm-ups.
 func TestUnmarkedByConfiguration(t *testing.T) {
-	text, err := os.ReadFile("../../internal/serving/benchlog/testdata/vllm.log")
-	must(t, err)
-	export, err := os.ReadFile("../../internal/serving/benchlog/testdata/trtllm-bench.json")
-	must(t, err)
+	text := must.Read(t, "../../internal/serving/benchlog/testdata/vllm.log")
+	export := must.Read(t, "../../internal/serving/benchlog/testdata/trtllm-bench.json")
 	const case10 = "metadata: {id: disagg/perf/x, model_name: toy, metrics: {log_file: x}}\nbenchmark: {concurrency_list: 10, input_length: 1024, output_length: 128, multi_round: 10}\njob: {command: 'true'}\n"
 	run := string(text)
 	warmup := strings.NewReplacer("Maximum request concurrency:             10", "Maximum request concurrency:             2", "151.20", "9.00", "Namespace(", "N(").Replace(run)
@@ -124,7 +123,7 @@ func TestUnmarkedByConfiguration(t *testing.T) {
 		{string(export), "failed", "10 of 100 prompts"}, // the only result of a JSON file is that of the only level
 	} {
 		dir := t.TempDir()
-		must(t, os.WriteFile(filepath.Join(dir, "effective.yaml"), []byte(case10), 0o600), os.WriteFile(filepath.Join(dir, "x"), []byte(c.log), 0o600))
+		must.Do(t, os.WriteFile(filepath.Join(dir, "effective.yaml"), []byte(case10), 0o600), os.WriteFile(filepath.Join(dir, "x"), []byte(c.log), 0o600))
 		v, _ := parse(t, dir, "--settle", "0s", "--allow-implausible")
 		if v.State != c.state || !strings.Contains(strings.Join(v.Reasons, "\n"), c.says) || c.state == "passed" && v.Levels[0].Metrics["SERVER_MEAN_TTFT"] != 151.2 {
 			t.Errorf("%.200q: %s, wanted %s with %q: %+v", c.log, v.State, c.state, c.says, v)
@@ -134,10 +133,9 @@ func TestUnmarkedByConfiguration(t *testing.T) {
 
 // The folder of an AIPerf run is read, too.
 func TestArtifactFolder(t *testing.T) {
-	text, err := os.ReadFile("../../internal/serving/benchlog/testdata/aiperf.json")
-	must(t, err)
+	text := must.Read(t, "../../internal/serving/benchlog/testdata/aiperf.json")
 	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, "profile_export_aiperf.json"), text, 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "profile_export_aiperf.json"), text, 0o600))
 	v, code := parse(t, dir, "--settle", "0s", "--max-failed", "2")
 	if code != 0 || len(v.Levels) != 1 || v.Levels[0].Metrics["SERVER_P99_E2EL"] != 5500 || *v.FailedRequests != 1 {
 		t.Errorf("exit code %d, %+v", code, v)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/serving/batch"
 	"perigee/internal/serving/config"
 	"perigee/internal/serving/judge"
@@ -31,7 +32,7 @@ func TestResumeRecordsOnce(t *testing.T) {
 		"sbatch": "exit 1",
 		"sacct":  "exit 1",
 	} {
-		must(t, os.WriteFile(filepath.Join(commands, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755))
+		must.Do(t, os.WriteFile(filepath.Join(commands, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755))
 	}
 	t.Setenv("PATH", commands+":"+os.Getenv("PATH"))
 	for _, c := range []struct {
@@ -45,7 +46,7 @@ func TestResumeRecordsOnce(t *testing.T) {
 		from := caseFolder(t, c.log, true)
 		out := filepath.Join(t.TempDir(), "out")
 		config, result := filepath.Join(t.TempDir(), "effective.yaml"), filepath.Join(out, judge.LogsFolder, "disagg_perf_effective")
-		must(t, os.MkdirAll(filepath.Dir(result), 0o755), os.Rename(filepath.Join(from, "effective.yaml"), config), os.Rename(from, result))
+		must.Do(t, os.MkdirAll(filepath.Dir(result), 0o755), os.Rename(filepath.Join(from, "effective.yaml"), config), os.Rename(from, result))
 		ledger := filepath.Join(out, "jobs.jsonl")
 		events := `{"time":"2026-01-14T02:03:04.5Z","event":"began"}
 {"time":"2026-01-14T02:03:04.5Z","event":"submitting","task":"disagg_perf_effective","dir":"` + result + `"}
@@ -54,7 +55,7 @@ func TestResumeRecordsOnce(t *testing.T) {
 `
 		var rows, verdict []byte
 		for time := range 2 {
-			must(t, os.WriteFile(ledger, []byte(events), 0o600))
+			must.Do(t, os.WriteFile(ledger, []byte(events), 0o600))
 			_, said, code := perigee(t, map[string]string{"SLURM_PARTITION": "p", "SLURM_ACCOUNT": "a"}, "run", config, "--gpu", "GB200",
 				"--output", out, "--settle", "0s", "--poll", "10ms", "--resume")
 			if code != c.code {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/kit/file"
+	"perigee/internal/kit/must"
 	"perigee/internal/serving/batch"
 	"perigee/internal/serving/judge"
 	"perigee/tools/disagg/report"
@@ -32,9 +33,9 @@ d=$(dirname "$a"); cp good.log $d/6_bench.log; echo node1 > $d/8_done_$n.txt
 echo Submitted batch job $n`,
 		"sacct": "exit 1", "scontrol": "exit 1", "scancel": "exit 1",
 	} {
-		must(t, os.WriteFile(filepath.Join(commands, name), []byte("#!/bin/bash\ncd "+commands+"\n"+text+"\n"), 0o755))
+		must.Do(t, os.WriteFile(filepath.Join(commands, name), []byte("#!/bin/bash\ncd "+commands+"\n"+text+"\n"), 0o755))
 	}
-	must(t, os.WriteFile(filepath.Join(commands, "good.log"), []byte(goodLog()), 0o644))
+	must.Do(t, os.WriteFile(filepath.Join(commands, "good.log"), []byte(goodLog()), 0o644))
 	t.Setenv("PATH", commands+":"+os.Getenv("PATH"))
 }
 
@@ -44,7 +45,7 @@ func cases(t *testing.T, names ...string) (files []string) {
 	dir := t.TempDir()
 	for _, name := range names {
 		file := filepath.Join(dir, name+".yaml")
-		must(t, os.Rename(filepath.Join(caseFolder(t, "", false), "effective.yaml"), file))
+		must.Do(t, os.Rename(filepath.Join(caseFolder(t, "", false), "effective.yaml"), file))
 		with(t, file, "benchmark_type: perf")
 		files = append(files, file)
 	}
@@ -54,7 +55,7 @@ func cases(t *testing.T, names ...string) (files []string) {
 func replaceIn(t *testing.T, file, old, text string) {
 	t.Helper()
 	data, err := os.ReadFile(file)
-	must(t, err, os.WriteFile(file, []byte(strings.Replace(string(data), old, text, 1)), 0o644))
+	must.Do(t, err, os.WriteFile(file, []byte(strings.Replace(string(data), old, text, 1)), 0o644))
 }
 
 // runCases runs configurations one after the other.
@@ -68,13 +69,12 @@ func runCases(t *testing.T, out string, files []string, more ...string) (said st
 // mount puts an empty file system at a folder, which makes it: nothing can remove it.
 func mount(t *testing.T, dir string) {
 	t.Helper()
-	must(t, os.MkdirAll(dir, 0o755), unix.Mount("none", dir, "tmpfs", 0, "size=64k"))
+	must.Do(t, os.MkdirAll(dir, 0o755), unix.Mount("none", dir, "tmpfs", 0, "size=64k"))
 	t.Cleanup(func() { // the folders above may have other names by now
-		list, err := os.ReadFile("/proc/self/mounts")
-		must(t, err)
+		list := must.Read(t, "/proc/self/mounts")
 		for line := range strings.Lines(string(list)) {
 			if at := strings.Fields(line)[1]; strings.HasPrefix(at, filepath.Dir(filepath.Dir(dir))) {
-				must(t, unix.Unmount(at, unix.MNT_DETACH))
+				must.Do(t, unix.Unmount(at, unix.MNT_DETACH))
 			}
 		}
 	})
@@ -155,7 +155,7 @@ func TestFoldersOfCases(t *testing.T) {
 				t.Errorf("%v\n%s", err, ledger)
 			}
 			if name == "an earlier one that stays" {
-				must(t, os.WriteFile(filepath.Join(dir+file.Aside, judge.CaseName), []byte(`{"id": "x", "state": "passed", "levels": []}`), 0o644))
+				must.Do(t, os.WriteFile(filepath.Join(dir+file.Aside, judge.CaseName), []byte(`{"id": "x", "state": "passed", "levels": []}`), 0o644))
 				if list, _, _ := perigee(t, nil, "report", out, "--format", "json"); strings.Contains(list, `"x"`) {
 					t.Errorf("what is left of an earlier run is in the report: %s", list)
 				}

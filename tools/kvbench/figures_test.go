@@ -2,13 +2,13 @@ package kvbench
 
 import (
 	"encoding/json"
-	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"perigee/internal/kit/conf"
+	"perigee/internal/kit/must"
 	"perigee/internal/model"
 )
 
@@ -26,14 +26,9 @@ type goldenCase struct {
 
 func goldenCases(t *testing.T) []goldenCase {
 	t.Helper()
-	data, err := os.ReadFile("testdata/kvbench_figures.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Read(t, "testdata/kvbench_figures.json")
 	var doc struct{ Cases []goldenCase }
-	if err := json.Unmarshal(data, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &doc))
 	return doc.Cases
 }
 
@@ -41,13 +36,9 @@ func goldenCases(t *testing.T) []goldenCase {
 func document(t *testing.T, name string, data any) *conf.Value {
 	t.Helper()
 	text, err := json.Marshal(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	v, err := conf.Parse(name+".json", text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return v
 }
 
@@ -61,9 +52,7 @@ func TestGolden(t *testing.T) {
 	refused := 0
 	for i, g := range cases {
 		a, err := model.Parse(document(t, "model", g.Model))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		system := g.Config["system"].(map[string]any)
 		if system["access_pattern"] == "bogus" {
 			if _, err := ParseConfig(document(t, "config", g.Config)); err == nil {
@@ -73,9 +62,7 @@ func TestGolden(t *testing.T) {
 			system["access_pattern"] = accessLayer
 		}
 		c, err := ParseConfig(document(t, "config", g.Config))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if c.check(a) != nil {
 			refused++
 		}
@@ -236,9 +223,7 @@ func TestBytes(t *testing.T) {
 				t.Fatal(err)
 			}
 			entry, err := full.EntryBytes(o.DType)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			pages := ceil64(c.ISL, c.PageSize) * c.PageSize
 			most += (max(entry, 0)*pages + g.StateBytes(4)) * int64(len(g.Layers)) * c.Requests
 		}
@@ -259,9 +244,7 @@ func TestEqualAccountings(t *testing.T) {
 			for _, quant := range quantNames {
 				c := Config{TP: 1, PP: 1, ModelQuant: quant, KVQuant: quant, Requests: 3, ISL: 1024, PageSize: 64, Access: access}
 				kvbench, exact, why, err := figures(a, c)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				if kvbench != nil && (len(why) == 0) != cmp.Equal(*kvbench, exact) {
 					t.Errorf("%s, %s: %v\n%+v\n%+v", name, access, why, kvbench, exact)
 				}

@@ -16,6 +16,7 @@ import (
 
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/model"
 )
 
@@ -24,9 +25,7 @@ func runLine(t testing.TB, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	var cmd Cmd
 	parser, err := cli.Parser(&cmd, kong.Name("kvbench"), kong.Exit(func(int) { t.Error("kong wants to exit") }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	context, err := parser.Parse(args)
 	if err != nil {
 		return "", "", fault.New(fault.Usage, "%w", err)
@@ -62,12 +61,8 @@ func inFolder(t *testing.T, files map[string]string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	for name, text := range files {
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		must.Do(t, os.WriteFile(name, []byte(text), 0o644))
 	}
 }
 
@@ -221,9 +216,7 @@ func TestSomeFail(t *testing.T) {
 			t.Errorf("said %s", stderr)
 		}
 		rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var order []string
 		for _, row := range rows[1:] {
 			order = append(order, filepath.Base(row[0]))
@@ -246,9 +239,7 @@ func TestShippedPattern(t *testing.T) {
 func TestJSON(t *testing.T) {
 	const line = "plan --model llama3.1-8b --model_config block-tp8-pp16 --tp 16 --enable_pt"
 	var rows []map[string]any
-	if err := json.Unmarshal([]byte(mustRun(t, line+" --format json")), &rows); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(mustRun(t, line+" --format json")), &rows))
 	if len(rows) != 1 {
 		t.Fatalf("%d rows", len(rows))
 	}
@@ -415,10 +406,7 @@ func BenchmarkPlanAll(b *testing.B) {
 
 // Configs and models of a stranger command neither the terminal nor a spreadsheet.
 func TestHostileNames(t *testing.T) {
-	model, err := os.ReadFile("../../internal/model/models/llama3.1-8b.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := must.Read(t, "../../internal/model/models/llama3.1-8b.yaml")
 	const evil = `"=HYPERLINK(1)\e[2J\u202e"`
 	named := regexp.MustCompile(`(?m)^model_name:.*$`).ReplaceAllString(string(model), `model_name: "=LLAMA3.1_8B\e[2J\u202e"`)
 	inFolder(t, map[string]string{
@@ -440,9 +428,7 @@ func TestHostileNames(t *testing.T) {
 				continue
 			}
 			rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			for _, row := range rows {
 				for _, cell := range row {
 					if strings.HasPrefix(cell, "=") {

@@ -13,6 +13,7 @@ import (
 	"perigee/internal/kit/conf"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 	"perigee/internal/model"
 )
 
@@ -30,9 +31,7 @@ func TestFlags(t *testing.T) {
 	for _, f := range DefaultBench().flags() {
 		names = append(names, f.name)
 	}
-	if diff := cmp.Diff(flagNames, names); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, flagNames, names)
 	if w := wordsOf(DefaultBench().given(false)); w != nil {
 		t.Errorf("the defaults need the words %q", w)
 	}
@@ -59,13 +58,9 @@ func TestDocumentedOptions(t *testing.T) {
 	}
 	base := []string{"plan", "--model", "qwen3-8b", "--model_config", "layer-tp1-pp1"}
 	a, _, err := runLine(t, append(base, line...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	b, _, err := runLine(t, append(base, other...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if a != b {
 		t.Errorf("one spelling gives\n%s\nthe other\n%s", a, b)
 	}
@@ -113,9 +108,7 @@ func TestRoute(t *testing.T) {
 	} {
 		var cmd struct{ Bench }
 		parser, err := cli.Parser(&cmd)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, err := parser.Parse(strings.Fields(tt.line)); err != nil {
 			t.Fatal(err)
 		}
@@ -150,9 +143,7 @@ func TestAccepted(t *testing.T) {
 		if err != nil {
 			return // TestBytes looks at those
 		}
-		if err := p.command(b); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.command(b))
 		for _, cmd := range p.Commands {
 			values := map[string]any{}
 			for _, f := range cmd.Bench.flags() {
@@ -220,9 +211,7 @@ func TestUntaken(t *testing.T) {
 	for _, label := range []string{"x", "y", "x", "x.2", "x"} {
 		got = append(got, untaken(label, taken))
 	}
-	if diff := cmp.Diff([]string{"x", "y", "x.2", "x.2.2", "x.3"}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, []string{"x", "y", "x.2", "x.2.2", "x.3"}, got)
 }
 
 // The scale that is offered leaves room, and not much more than needed.
@@ -299,22 +288,16 @@ func TestFitted(t *testing.T) {
 	} {
 		var cmd Cmd
 		parser, err := cli.Parser(&cmd)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, err := parser.Parse(append([]string{"profile", "--model", "m", "--model_config", "c"}, strings.Fields(tt.line)...)); err != nil {
 			t.Fatal(err)
 		}
 		// 10 GiB in 10240 blocks.
 		size := PlanFigures{Transfers: []Transfer{{IOSize: 1 << 20, BatchSize: 10240}}}
 		p := &BlockPlan{KVBench: &size, Accounting: accountingKVBench}
-		if err := p.command(cmd.Profile.Bench); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.command(cmd.Profile.Bench))
 		got, err := cmd.Profile.fitted(p.Commands[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if n := cmd.Profile.ends(got.Scenario).inMemory(); n != tt.buffers {
 			t.Errorf("%s: %d buffers in host memory, wanted %d", tt.line, n, tt.buffers)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"perigee/internal/figures"
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/page/pagetest"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
@@ -62,9 +63,7 @@ func everyView(t *testing.T, browser *pagetest.Browser) {
 		d := smallDocument()
 		change(d)
 		path := filepath.Join(t.TempDir(), "odd.json")
-		if err := d.Write(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Write(path))
 		pages[name] = pageOf(t, path)
 	}
 	looks := slices.Sorted(maps.Keys(pagetest.Views))
@@ -168,9 +167,7 @@ var oddResults = map[string]func(*result.Document){
 func figuresInThePage(t *testing.T, browser *pagetest.Browser) {
 	path, _ := synthetic{ranks: 16, hosts: 2, patterns: 12, senders: 4, peers: 2, isolated: 2, iterations: 2}.write(t, "r.json.zst")
 	want, err := figures.Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	tab := open(t, browser, pageOf(t, path), pagetest.Light)
 	cell := func(table string, row, column int) string {
 		return pagetest.Eval[string](tab, fmt.Sprintf(`document.querySelectorAll(".%s tbody tr")[%d].cells[%d].textContent`, table, row, column))
@@ -220,9 +217,7 @@ func focus(tab *pagetest.Tab, element string) {
 func clicksAndKeys(t *testing.T, browser *pagetest.Browser) {
 	path, _ := synthetic{ranks: 8, hosts: 2, patterns: 4, senders: 2, peers: 2, isolated: 1, iterations: 2}.write(t, "r.json.zst")
 	want, err := figures.Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	tab := open(t, browser, pageOf(t, path), pagetest.Light)
 	side := func() string { return tab.Text(`[data-chart="matrix"] .side`) }
 
@@ -329,19 +324,13 @@ func charts() []figures.Chart {
 // The first screen has the sentence, its reason and the pictures, which answer to keys; the judgement is folded.
 func picturesInThePage(t *testing.T, browser *pagetest.Browser) {
 	f, err := figures.Of(smallDocument())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	f.Answer = figures.Answer{Level: "bad", Sentence: "Traffic costs " + hostile, Why: "since " + hostile, Charts: charts(),
 		Judged: []figures.Finding{{Level: "note", Text: "judged so"}}}
 	path := filepath.Join(t.TempDir(), "r.html")
 	var out strings.Builder
-	if err := writeHTML(&out, []input{{"r.json", f}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(out.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, writeHTML(&out, []input{{"r.json", f}}))
+	must.Do(t, os.WriteFile(path, []byte(out.String()), 0o644))
 	for look, view := range pagetest.Views {
 		tab := open(t, browser, path, view)
 		tab.FitsWidth()
@@ -400,9 +389,7 @@ func failuresAreLoud(t *testing.T, browser *pagetest.Browser) {
 		d := smallDocument()
 		oddResults[name](d)
 		path := filepath.Join(t.TempDir(), "r.json")
-		if err := d.Write(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Write(path))
 		tab := open(t, browser, pageOf(t, path), pagetest.Light)
 		got := tab.Text(".title") + tab.Text(".banner.bad")
 		for _, w := range want {

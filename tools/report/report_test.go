@@ -18,6 +18,7 @@ import (
 	"perigee/internal/figures"
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/result"
 )
@@ -36,9 +37,7 @@ func report(t testing.TB, c Cmd) (out, errs string, err error) {
 func write(t testing.TB, d *result.Document, name string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := d.Write(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Write(path))
 	return path
 }
 
@@ -73,9 +72,7 @@ func TestOutputs(t *testing.T) {
 	}
 	for _, format := range []string{"html", "json"} {
 		_, _, err := report(t, Cmd{Results: []string{in}, Format: format, Full: true})
-		if fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "--full is for --text") {
-			t.Errorf("--full --format %s: %v", format, err)
-		}
+		must.Fail(t, err, fault.Usage, "--full is for --text")
 	}
 	before, _ := os.ReadFile(in)
 	if _, _, err = report(t, Cmd{Results: []string{in}, Output: in}); fault.KindOf(err) != fault.Usage {
@@ -103,9 +100,7 @@ func TestJSONIsPlain(t *testing.T) {
 func TestJSON(t *testing.T) {
 	a, b := write(t, smallDocument(), "r.json"), write(t, smallDocument(), "r.json")
 	out, _, err := report(t, Cmd{Results: []string{a, b}, Format: "json"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var got struct {
 		Schema  string
 		Results []struct {
@@ -116,13 +111,9 @@ func TestJSON(t *testing.T) {
 			Pairs                  []figures.Pair
 		}
 	}
-	if err := json.Unmarshal([]byte(out), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(out), &got))
 	want, err := figures.Of(smallDocument())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r := got.Results[1]
 	if got.Schema != "perigee.report/1" || r.File != b || r.Status != "complete" || r.World.Size != 2 || r.Slowdown != want.Slowdown || len(got.Results) != 2 {
 		t.Errorf("%+v", got)
@@ -133,10 +124,7 @@ func TestJSON(t *testing.T) {
 }
 
 func TestBadInput(t *testing.T) {
-	good, err := os.ReadFile(write(t, smallDocument(), "r.json.zst"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := must.Read(t, write(t, smallDocument(), "r.json.zst"))
 	newer := smallDocument()
 	newer.Schema = "perigee.result/7"
 	noRuns := smallDocument()
@@ -159,13 +147,9 @@ func TestBadInput(t *testing.T) {
 		switch name {
 		case "missing.json":
 		case "a folder":
-			if err := os.Mkdir(name, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Mkdir(name, 0o755))
 		default:
-			if err := os.WriteFile(name, []byte(c.content), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(name, []byte(c.content), 0o644))
 		}
 		_, _, err := report(t, Cmd{Results: []string{name}, Output: "out.html"})
 		if fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), c.want) || !strings.Contains(fault.HintOf(err), c.hint) {
@@ -176,9 +160,7 @@ func TestBadInput(t *testing.T) {
 		}
 	}
 	// What was there stays there.
-	if err := os.WriteFile("out.html", []byte("old"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile("out.html", []byte("old"), 0o644))
 	if _, _, err := report(t, Cmd{Results: []string{"text.json"}, Output: "out.html"}); err == nil {
 		t.Error("no error")
 	}
@@ -196,22 +178,16 @@ func TestBadInput(t *testing.T) {
 func marshal(t testing.TB, v any) string {
 	t.Helper()
 	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(b)
 }
 
 func textOf(t testing.TB, d *result.Document, l look) string {
 	t.Helper()
 	f, err := figures.Of(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var out strings.Builder
-	if err := writeText(&out, []input{{"r.json", f}}, l); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, writeText(&out, []input{{"r.json", f}}, l))
 	return out.String()
 }
 
@@ -219,13 +195,9 @@ func textOf(t testing.TB, d *result.Document, l look) string {
 func htmlOf(t testing.TB, d *result.Document) string {
 	t.Helper()
 	f, err := figures.Of(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var out strings.Builder
-	if err := writeHTML(&out, []input{{"r.json", f}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, writeHTML(&out, []input{{"r.json", f}}))
 	return out.String()
 }
 
@@ -323,9 +295,7 @@ func TestTables(t *testing.T) {
 		{"a", 0.0212, 2.0, nil}, {"b", 123.456789, 10.0, nil}, {"c", 0.0, 0.0, nil}, {true, 1e-30, 1.0, nil},
 	}}, 1, 2, 4, mostRows)
 	var out strings.Builder
-	if err := got.WriteTextWithin(&out, 0, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, got.WriteTextWithin(&out, 0, 0))
 	var text []string
 	for line := range strings.Lines(out.String()) {
 		text = append(text, strings.Join(strings.Fields(line), "|"))
@@ -344,9 +314,7 @@ func TestLongResultsInAPage(t *testing.T) {
 	d.Tables = []result.Table{{Columns: []string{"x"}, Rows: many}, {Columns: []string{"x"}, Rows: many}}
 	d.Notes = slices.Repeat([]string{"a note"}, mostNotes+1)
 	f, err := figures.Of(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	labels := make([]result.Labels, mostMetricRows)
 	for i := range labels {
 		labels[i] = result.Labels{"k": fmt.Sprint(i)}

@@ -6,6 +6,7 @@ import (
 
 	"perigee/internal/figures"
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/result"
 )
 
@@ -32,9 +33,7 @@ func TestWhatWasMeasured(t *testing.T) {
 		}
 	}
 	page, _, err := report(t, Cmd{Results: []string{path}, Output: "-"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, want := range []string{
 		"<title>my &lt;title&gt; - perigee</title>", "<h1>my &lt;title&gt; ", `<p class="what">Llama 3.1 70B, 2 requests</p>`,
 		`<td class="num" data-value="1">1: requests 1-2, layers 0 to 9</td>`, `<td class="num" data-value="12345">12345</td><td class="num" data-value="2500000000">2.50 GB</td>`,
@@ -73,9 +72,7 @@ func TestShares(t *testing.T) {
 		t.Errorf("page: %v", err)
 	}
 	f, err := figures.Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var rows strings.Builder
 	if err := shareSheet(f.Shares).Choose("Class", "In SLO").WriteCSV(&rows); err != nil || rows.String() != "Class,In SLO\n(none),\n<chat>,1\n" {
 		t.Errorf("rows: %q, %v", &rows, err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/page/pagetest"
 	"perigee/internal/model"
 	"perigee/internal/trace"
@@ -39,9 +40,7 @@ const seldom = "timestamp_ms,input_tokens\n0,10\n1000,20\n120000,30\n"
 func described(t *testing.T, name, text, of string) *figures.TraceFigures {
 	t.Helper()
 	read, err := trace.Read(name, strings.NewReader(text), trace.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	o := figures.Options{Name: name}
 	if m, ok := model.Shipped(of); ok {
 		d, err := m.ParseDType("bf16")
@@ -49,14 +48,10 @@ func described(t *testing.T, name, text, of string) *figures.TraceFigures {
 			o.Cache, err = m.Cache(model.Options{DType: d})
 			o.Move = model.Move{From: 1, To: 1}
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	f, err := figures.Of(read, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return f
 }
 
@@ -68,13 +63,9 @@ func written(t *testing.T, traces ...[3]string) (path, text string) {
 		all = append(all, described(t, s[0], s[1], s[2]))
 	}
 	var page strings.Builder
-	if err := writePage(&page, all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, writePage(&page, all))
 	path = filepath.Join(t.TempDir(), "trace.html")
-	if err := os.WriteFile(path, []byte(page.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(page.String()), 0o600))
 	return path, page.String()
 }
 
@@ -185,9 +176,7 @@ func TestPageIsEscaped(t *testing.T) {
 	f := described(t, hostile, ticking(), "llama3.1-8b")
 	f.Load.Model, f.Format, f.Blocks.Checks[0].Rule, f.Notes = hostile, hostile, hostile, []string{hostile}
 	var page strings.Builder
-	if err := writePage(&page, []*figures.TraceFigures{f}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, writePage(&page, []*figures.TraceFigures{f}))
 	if text := page.String(); strings.Contains(text, "<img") || strings.Count(text, "&lt;img src=x") < 6 {
 		t.Error("a trace plays with the page")
 	}

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 )
 
 func ptr(x float64) *float64 { return &x }
@@ -49,9 +50,7 @@ buffer: 1G
 `)
 	before := doc.Plain()
 	checked, err := traffic.Check(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := dict{
 		"iters": int64(50), "verify": false, "buffer": int64(1 << 30),
 		"patterns": list{
@@ -62,9 +61,7 @@ buffer: 1G
 			},
 		},
 	}
-	if diff := cmp.Diff(want, checked.Plain()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, want, checked.Plain())
 	if diff := cmp.Diff(before, doc.Plain()); diff != "" {
 		t.Errorf("the document changed (-was +is):\n%s", diff)
 	}
@@ -127,13 +124,9 @@ func TestCheckAcceptsOnlyItsType(t *testing.T) {
 func TestAnyIsUntouched(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		data := anyPlain().Draw(t, "data")
-		got, err := Schema{{Name: "x", Type: "any"}}.Check(must(FromPlain("", dict{"x": data})))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(data, got.Get("x").Plain()); diff != "" {
-			t.Fatalf("(-want +got):\n%s", diff)
-		}
+		got, err := Schema{{Name: "x", Type: "any"}}.Check(sure(FromPlain("", dict{"x": data})))
+		must.Do(t, err)
+		must.Equal(t, data, got.Get("x").Plain())
 	})
 }
 
@@ -190,11 +183,11 @@ func TestBoundsInMessages(t *testing.T) {
 		"x: wanted a map with no keys, got 5":              {Type: "map", Fields: []Field{}},
 	} {
 		f.Name = "x"
-		if _, err := (Schema{f}).Check(must(FromPlain("", dict{"x": 5}))); err == nil || err.Error() != want {
+		if _, err := (Schema{f}).Check(sure(FromPlain("", dict{"x": 5}))); err == nil || err.Error() != want {
 			t.Errorf("%v: want %s", err, want)
 		}
 	}
-	_, err := Schema{}.Check(must(FromPlain("", dict{"x": 5})))
+	_, err := Schema{}.Check(sure(FromPlain("", dict{"x": 5})))
 	if err == nil || fault.HintOf(err) != "wanted a map with no keys" {
 		t.Errorf("no keys: %v (%s)", err, fault.HintOf(err))
 	}
@@ -222,7 +215,7 @@ func TestValidate(t *testing.T) {
 		if err := s.Validate(); err == nil || err.Error() != want {
 			t.Errorf("%v: want %s", err, want)
 		}
-		if _, err := s.Check(must(FromPlain("", dict{}))); fault.KindOf(err) != fault.Internal {
+		if _, err := s.Check(sure(FromPlain("", dict{}))); fault.KindOf(err) != fault.Internal {
 			t.Errorf("Check with a wrong schema: %v is of the kind %v", err, fault.KindOf(err))
 		}
 	}
@@ -256,29 +249,23 @@ func TestSchemaFromData(t *testing.T) {
     - {name: steps, type: list}
 `
 	got, err := SchemaFrom(parse("s.yaml", text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	int64s := cmp.Transformer("int", func(i int) int64 { return int64(i) }) // defaults
 	sameDefaults := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Default" }, cmp.Comparer(func(a, b any) bool {
 		return cmp.Equal(plain(a), plain(b))
 	}))
-	if diff := cmp.Diff(traffic, got, int64s, sameDefaults); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, traffic, got, int64s, sameDefaults)
 	// A script writes a table of fields, in which every number is a float.
-	table := must(FromPlain("s.lua", dict{"n": dict{"type": "int", "default": 5.0}, "name": dict{"type": "string"}}))
+	table := sure(FromPlain("s.lua", dict{"n": dict{"type": "int", "default": 5.0}, "name": dict{"type": "string"}}))
 	s, err := SchemaFrom(table)
-	if err != nil {
-		t.Fatal(err)
-	}
-	checked, err := s.Check(must(FromPlain("s.lua", dict{"name": "x"})))
+	must.Do(t, err)
+	checked, err := s.Check(sure(FromPlain("s.lua", dict{"name": "x"})))
 	if diff := cmp.Diff(dict{"n": int64(5), "name": "x"}, checked.Plain()); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
 
-func plain(data any) any { return must(FromPlain("", data)).Plain() }
+func plain(data any) any { return sure(FromPlain("", data)).Plain() }
 
 func TestSchemaFromRefuses(t *testing.T) {
 	for text, want := range map[string]string{
@@ -337,9 +324,7 @@ func TestMissingAtOnce(t *testing.T) {
 		"b: 1\nc: 2\n": "m.yaml:1: the key a is missing",
 	} {
 		v, err := Parse("m.yaml", []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, err := schema.Check(v); err == nil || err.Error() != want {
 			t.Errorf("%q: got %v, want %s", text, err, want)
 		}

@@ -7,25 +7,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"perigee/internal/kit/must"
 )
 
 func TestWith(t *testing.T) {
 	v, err := Parse("a.yaml", []byte("a: 1\nb:\n  c: x\n  d: y\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	changed, err := v.With([]string{"b", "d"}, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	changed, err = changed.With([]string{"e", "f"}, []string{"z"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := map[string]any{"a": int64(1), "b": map[string]any{"c": "x", "d": int64(7)}, "e": map[string]any{"f": []any{"z"}}}
-	if diff := cmp.Diff(want, changed.Plain()); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, want, changed.Plain())
 	if d := changed.Get("b").Get("d"); d.Line != 4 || d.Path() != "b.d" {
 		t.Errorf("the new value stands at %d, %s", d.Line, d.Path())
 	}
@@ -39,9 +33,7 @@ func TestWith(t *testing.T) {
 
 func TestMapScalars(t *testing.T) {
 	v, err := Parse("a.yaml", []byte("a: x\nb: [x, 1, {c: x}]\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	changed := v.MapScalars(func(path []string, v *Value) any {
 		if v.Kind == Int {
 			return v
@@ -49,12 +41,8 @@ func TestMapScalars(t *testing.T) {
 		return strings.Join(path, ".")
 	})
 	want := map[string]any{"a": "a", "b": []any{"b", int64(1), map[string]any{"c": "b.c"}}}
-	if diff := cmp.Diff(want, changed.Plain()); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff(map[string]any{"a": "x"}, v.Without("b").Plain()); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, want, changed.Plain())
+	must.Equal(t, map[string]any{"a": "x"}, v.Without("b").Plain())
 }
 
 // What YAML writes, Parse reads.
@@ -69,13 +57,9 @@ func TestYAMLRoundTrip(t *testing.T) {
 			"limit": rapid.SampledFrom([]float64{math.Inf(1), math.Inf(-1), 1e300, -1e-300, 1e21}).Draw(t, "limit"),
 		}
 		v, err := FromPlain("a.yaml", data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		text, err := v.YAML()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		again, err := Parse("a.yaml", text)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
@@ -99,9 +83,7 @@ func TestNumbersStayAsWritten(t *testing.T) {
 		"3.14159265358979323846": "3.14159265358979323846", "null": "null", "true": "true",
 	} {
 		v, err := Parse("a.json", []byte(`{"a": `+text+`}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if v, err = v.With([]string{"b"}, v.Get("a")); err != nil || v.Get("b").Written() != want {
 			t.Errorf("%s: got %s, %v", text, v.Get("b").Written(), err)
 		}
@@ -134,9 +116,7 @@ off: y
 j: "="
 `
 	v, err := Parse("a.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	got, err := v.YAML()
 	if diff := cmp.Diff(text, string(got)); err != nil || diff != "" {
 		t.Error(err, diff)

@@ -4,14 +4,14 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 // TestPythonNumbers reads the floats that Python's json writes and JSON has not: as those of YAML's .inf and .nan.
 func TestPythonNumbers(t *testing.T) {
 	v, err := Parse("a.json", []byte(`{"a": [0.5, Infinity, -Infinity, NaN], "NaN": "say \"NaN\"",`+"\n"+`"b": 3}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if l := v.Get("a").List(); len(l) != 4 || l[0].Float() != 0.5 || !math.IsInf(l[1].Float(), 1) ||
 		!math.IsInf(l[2].Float(), -1) || !math.IsNaN(l[3].Float()) {
 		t.Errorf("%v", v.Get("a").Plain())

@@ -23,10 +23,11 @@ import (
 
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 )
 
 // must returns v, which the test takes for granted.
-func must(v *Value, err error) *Value {
+func sure(v *Value, err error) *Value {
 	if err != nil {
 		panic(err)
 	}
@@ -34,7 +35,7 @@ func must(v *Value, err error) *Value {
 }
 
 // parse reads a document that the test takes for granted.
-func parse(name, text string) *Value { return must(Parse(name, []byte(text))) }
+func parse(name, text string) *Value { return sure(Parse(name, []byte(text))) }
 
 // The plain forms of maps and lists.
 type (
@@ -308,9 +309,7 @@ patterns:
 		dict{"shards": int64(8), "mem_type": "vram"},
 		dict{"<<": int64(1)},
 	}
-	if diff := cmp.Diff(want, v.Get("patterns").Plain()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, want, v.Get("patterns").Plain())
 }
 
 // places lists path, line and kind of every value under v.
@@ -352,9 +351,7 @@ func TestPlaces(t *testing.T) {
 func TestLoad(t *testing.T) {
 	folder := t.TempDir()
 	file := filepath.Join(folder, "a.json")
-	if err := os.WriteFile(file, []byte(`{"a": 1}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(`{"a": 1}`), 0o600))
 	v, err := Load(file)
 	if err != nil || v.File != file || v.Get("a").Int() != 1 {
 		t.Errorf("%v, %v", v, err)
@@ -367,18 +364,14 @@ func TestLoad(t *testing.T) {
 	if _, err = Load(filepath.Join(file, "c.yaml")); fault.KindOf(err) != fault.Input || !errors.Is(err, errors.Unwrap(err)) {
 		t.Errorf("below a file: %v", err)
 	}
-	if err := os.Mkdir(filepath.Join(folder, "d.toml"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(folder, "d.toml"), 0o700))
 	if _, err = Load(filepath.Join(folder, "d.toml")); err == nil || !strings.HasSuffix(err.Error(), "d.toml: wanted a regular file, got a folder") {
 		t.Errorf("a folder: %v", err)
 	}
 	if _, err = Load(folder); fault.HintOf(err) != "in it is "+file {
 		t.Errorf("a folder with a document: %v, hint %q", err, fault.HintOf(err))
 	}
-	if err := os.WriteFile(filepath.Join(folder, "e.ini"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(folder, "e.ini"), nil, 0o644))
 	if _, err = Load(filepath.Join(folder, "e.ini")); err == nil || !strings.Contains(err.Error(), ".toml (TOML)") {
 		t.Errorf("another extension: %v", err)
 	}
@@ -398,12 +391,8 @@ func TestFromPlainAndBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		data := anyPlain().Draw(t, "data")
 		v, err := FromPlain("", data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(data, v.Plain()); diff != "" {
-			t.Fatalf("(-want +got):\n%s", diff)
-		}
+		must.Do(t, err)
+		must.Equal(t, data, v.Plain())
 	})
 }
 
@@ -509,9 +498,7 @@ func TestAccessors(t *testing.T) {
 		v.Get("m").Len(), strings.Join(v.Get("m").Keys(), " "), v.Has("m"), v.Has("n"), v.Get("f").Int(), v.Get("t").Bool(), v.Get("b").Text(),
 	}
 	want := list{true, int64(7), 7.0, 1.5, "x", 3, int64(2), 2, "x w", true, false, int64(0), false, ""}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, want, got)
 	if Kind(99).String() != "kind 99" {
 		t.Error(Kind(99))
 	}

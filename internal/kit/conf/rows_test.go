@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"perigee/internal/kit/must"
 )
 
 func TestRows(t *testing.T) {
@@ -57,13 +59,9 @@ func TestCheckRows(t *testing.T) {
 	if err == nil {
 		v, err = schema.CheckRows(v)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := []any{map[string]any{"size": int64(4096), "n": int64(3), "file": "d/x"}, map[string]any{"size": int64(7), "n": int64(8)}}
-	if diff := cmp.Diff(want, v.Plain()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, want, v.Plain())
 	if got := schema.Paths(v); len(got) != 1 || got[0] != "d/x" {
 		t.Errorf("paths %q", got)
 	}
@@ -82,9 +80,7 @@ func TestCheckRows(t *testing.T) {
 		"size,m\n1,1\n":    "a.csv:2: [0].m: the key \"m\" is not known here",
 	} {
 		v, err := ParseRows("a.csv", []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, err := schema.CheckRows(v); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", text, err, want)
 		}

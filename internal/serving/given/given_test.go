@@ -3,10 +3,10 @@ package given
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"perigee/internal/kit/fault"
+	"perigee/internal/kit/must"
 	"perigee/internal/serving/judge"
 	"perigee/internal/serving/runs/runstest"
 )
@@ -16,12 +16,8 @@ func TestOf(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	client := filepath.Join(dir, "sweep", "tp4", "c1.json")
@@ -47,7 +43,5 @@ func TestOf(t *testing.T) {
 		}
 	}
 	_, err := OfAll([]string{client, client, trace})
-	if fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), client+" holds serving benchmarks, and "+trace+" a trace") {
-		t.Error(err)
-	}
+	must.Fail(t, err, fault.Usage, client+" holds serving benchmarks, and "+trace+" a trace")
 }

@@ -3,6 +3,8 @@ package runs
 import (
 	"fmt"
 	"testing"
+
+	"perigee/internal/kit/must"
 )
 
 // level is a run of a client's folder.
@@ -30,9 +32,7 @@ func TestBest(t *testing.T) {
 	}
 	slo := func(text string) []SLO {
 		s, err := ParseSLO(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return []SLO{s}
 	}
 	for want, got := range map[string]string{

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/serving/runs/runstest"
 )
 
@@ -20,15 +21,10 @@ func TestClients(t *testing.T) {
 		}
 	}
 	log := filepath.Join(dir, "tp4", "c1.log") // of the same run
-	text, err := os.ReadFile("../benchlog/testdata/vllm.log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Read(t, "../benchlog/testdata/vllm.log")
 	for path, text := range map[string][]byte{log: text, filepath.Join(dir, "tp4", "notes.txt"): []byte("nothing to see\n"),
 		filepath.Join(dir, "tp4", "other.json"): []byte(`{"a": [1, 2]}`), filepath.Join(dir, "tp4", "torn.json"): []byte(`{"a": [1,`)} {
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, text, 0o600))
 	}
 	in, err := Load([]string{dir}, DefaultLoadOptions())
 	if err != nil || len(in.Skipped) > 0 {
@@ -80,14 +76,9 @@ func TestNamedClients(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "c4.json")
 	runstest.VLLM(t, path, 4, 10)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Read(t, path)
 	wrong := filepath.Join(dir, "wrong.json")
-	if err := os.WriteFile(wrong, []byte(strings.Replace(string(text), `"completed":40`, `"completed":4`, 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(wrong, []byte(strings.Replace(string(text), `"completed":40`, `"completed":4`, 1)), 0o600))
 	in, err := Load([]string{path, wrong}, DefaultLoadOptions())
 	if err != nil || len(in.Runs) != 2 {
 		t.Fatal(err, in)
@@ -100,16 +91,12 @@ func TestNamedClients(t *testing.T) {
 	}
 	lost := filepath.Join(dir, "lost.json") // by a client that counts no failures
 	shorter := strings.Replace(strings.Replace(string(text), `"failed":0,`, "", 1), `"completed":40`, `"completed":30`, 1)
-	if err := os.WriteFile(lost, []byte(shorter), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(lost, []byte(shorter), 0o600))
 	if in, err := Load([]string{lost}, DefaultLoadOptions()); err != nil || in.Runs[0].Answered() != 30 || in.Runs[0].Failed != 10 {
 		t.Errorf("%v, %+v", err, in.Runs[0])
 	}
 	empty := filepath.Join(dir, "empty.json")
-	if err := os.WriteFile(empty, []byte(`{"a": 1}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(empty, []byte(`{"a": 1}`), 0o600))
 	if in, err := Load([]string{empty}, DefaultLoadOptions()); err != nil || len(in.Skipped) != 1 {
 		t.Errorf("%v, %+v", err, in)
 	}

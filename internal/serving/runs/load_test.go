@@ -21,6 +21,7 @@ import (
 	"perigee/internal/kit/expr"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 )
 
 const (
@@ -32,10 +33,7 @@ const (
 // report returns the text of a good report of v0.1.
 func report(t testing.TB) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(sweepA, "pd_4P_TP1_1D_TP4", "benchmark_report,_c8.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Read(t, filepath.Join(sweepA, "pd_4P_TP1_1D_TP4", "benchmark_report,_c8.yaml"))
 	return string(text)
 }
 
@@ -50,9 +48,7 @@ func standalone(t testing.TB, host string) string {
 func read(t *testing.T, text string) *Record {
 	t.Helper()
 	r, err := ReadReport("r.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return r
 }
 
@@ -62,9 +58,7 @@ func cellsOf(t *testing.T, r *Record, names ...string) map[string]any {
 	got := map[string]any{}
 	for _, name := range names {
 		c, err := Find(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		got[name] = c.Of(r).Plain()
 	}
 	return got
@@ -108,9 +102,7 @@ func TestHosts(t *testing.T) {
 			for name := range c.want {
 				names = append(names, name)
 			}
-			if diff := cmp.Diff(c.want, cellsOf(t, r, names...)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			must.Equal(t, c.want, cellsOf(t, r, names...))
 		})
 	}
 }
@@ -145,9 +137,7 @@ func TestMissing(t *testing.T) {
 			for name := range c.want {
 				names = append(names, name)
 			}
-			if diff := cmp.Diff(c.want, cellsOf(t, r, names...)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			must.Equal(t, c.want, cellsOf(t, r, names...))
 		})
 	}
 }
@@ -184,9 +174,7 @@ func TestUnitsAndSpellings(t *testing.T) {
 			got[name] = int64(math.Round(x))
 		}
 	}
-	if diff := cmp.Diff(want, got, near); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, want, got, near)
 }
 
 func TestV02(t *testing.T) {
@@ -230,10 +218,7 @@ func TestV02(t *testing.T) {
 
 // The count of v0.2 is the total, unless the engines cannot do with so few.
 func TestGPUsOfV02(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(v02, "replicas", "benchmark_report.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Read(t, filepath.Join(v02, "replicas", "benchmark_report.json"))
 	for _, c := range []struct {
 		replicas, count, tp, dp string
 		want                    float64
@@ -248,9 +233,7 @@ func TestGPUsOfV02(t *testing.T) {
 	} {
 		doc := strings.NewReplacer(`"replicas": 4`, `"replicas": `+c.replicas, `"count": 2`, `"count": `+c.count, `"tp": 2, "dp": 1`, `"tp": `+c.tp+`, "dp": `+c.dp).Replace(string(text))
 		r, err := ReadReport("r.json", []byte(doc))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got := r.NumGPUs(); got != c.want {
 			t.Errorf("%+v: got %v", c, got)
 		}
@@ -267,21 +250,14 @@ func kinds(n int) (list []string) {
 
 // What a report says of engines that are alike takes no more memory than one of them.
 func TestManyEngines(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(v02, "replicas", "benchmark_report.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Read(t, filepath.Join(v02, "replicas", "benchmark_report.json"))
 	r, err := ReadReport("r.json", []byte(strings.ReplaceAll(string(text), `"replicas": 4`, `"replicas": 65536`)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(r.Hosts) != 1 || r.Engines() != 65536 {
 		t.Errorf("%d hosts for %d engines", len(r.Hosts), r.Engines())
 	}
 	want := map[string]any{"Name": "65536R TP2", "Replicas": int64(65536), "Num_GPUs": int64(131072)}
-	if diff := cmp.Diff(want, cellsOf(t, r, "Name", "Replicas", "Num_GPUs")); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, want, cellsOf(t, r, "Name", "Replicas", "Num_GPUs"))
 	if r := read(t, standalone(t, hostText(kinds(64)...))); len(r.Hosts) != 64 {
 		t.Errorf("%d kinds of engines of 64", len(r.Hosts))
 	}
@@ -289,10 +265,7 @@ func TestManyEngines(t *testing.T) {
 
 func TestBadReports(t *testing.T) {
 	good := report(t)
-	pd, err := os.ReadFile(filepath.Join(v02, "pd", "benchmark_report_v0.2.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pd := must.Read(t, filepath.Join(v02, "pd", "benchmark_report_v0.2.yaml"))
 	for _, c := range []struct{ text, from, to, want string }{
 		{good, "version: '0.1'", "version: '0.3'", `r.yaml:1: version: wanted version 0.1, 0.2 or 0.2.1, got "0.3"`},
 		{good, "      units: ms/token\n", "      units: ms\n", `r.yaml:104: metrics.latency.time_per_output_token.units: wanted the unit ms/token or s/token, got "ms"`},
@@ -334,9 +307,7 @@ func TestBadReports(t *testing.T) {
 // on the original has it.
 func TestBadFiles(t *testing.T) {
 	in, err := Load([]string{bad}, DefaultLoadOptions())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var read, skipped []string
 	for _, r := range in.Runs {
 		read = append(read, strings.TrimPrefix(r.File, bad+"/"))
@@ -378,10 +349,7 @@ func TestBadFiles(t *testing.T) {
 }
 
 func TestDurations(t *testing.T) {
-	pd, err := os.ReadFile(filepath.Join(v02, "pd", "benchmark_report_v0.2.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pd := must.Read(t, filepath.Join(v02, "pd", "benchmark_report_v0.2.yaml"))
 	for text, want := range map[string]float64{
 		"PT49.97206788184121S": 49.97206788184121, "PT0S": 0, "PT1H": 3600, "'P1DT2H3M4,5S'": 93784.5, "P2W": 1209600, "12.5": 12.5, "'7'": 7, "PT0.5H": 1800,
 		"P": -1, "PT": -1, "1h": -1, "P1M": -1, "-PT5S": -1, "PT5": -1, "''": -1, "[1]": -1, "-3": -1, ".inf": -1,
@@ -400,9 +368,7 @@ func TestDurations(t *testing.T) {
 func copyTree(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "sweep")
-	if err := os.CopyFS(dir, os.DirFS(sweepA)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(dir, os.DirFS(sweepA)))
 	return dir
 }
 
@@ -411,14 +377,10 @@ func copyTree(t *testing.T) string {
 func TestOrderDoesNotMatter(t *testing.T) {
 	dir := copyTree(t)
 	folders, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	names := func(args []string) (list []string) {
 		in, err := Load(args, DefaultLoadOptions())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, r := range in.Runs {
 			list = append(list, r.Name()+" "+expr.Num(r.Concurrency).String()+" "+r.File+" "+r.Directory)
 		}
@@ -445,9 +407,7 @@ func TestDirectories(t *testing.T) {
 		{dir, dir}, {filepath.Dir(dir), dir}, {run, run}, {file, dir},
 	} {
 		in, err := Load([]string{c.argument}, DefaultLoadOptions())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, r := range in.Runs {
 			if r.Folder == "sa_2R_TP4" && r.Directory != c.want {
 				t.Errorf("%s: %s is of the sweep %s, want %s", c.argument, r.File, r.Directory, c.want)
@@ -460,33 +420,19 @@ func TestDirectories(t *testing.T) {
 func TestHostileFolder(t *testing.T) {
 	dir := copyTree(t)
 	outside := t.TempDir()
-	if err := os.WriteFile(filepath.Join(outside, "benchmark_report.yaml"), []byte(report(t)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(outside, "benchmark_report.yaml"), []byte(report(t)), 0o644))
 	for name, target := range map[string]string{
 		"benchmark_report_link.yaml": filepath.Join(outside, "benchmark_report.yaml"), "linked": outside, "benchmark_report_loop.yaml": "benchmark_report_loop.yaml",
 	} {
-		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(target, filepath.Join(dir, name)))
 	}
-	if err := unix.Mkfifo(filepath.Join(dir, "benchmark_report_pipe.yaml"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(dir, "benchmark_report_folder.yaml"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(dir, "odd\xff"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "odd\xff", "benchmark_report.yaml"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mkfifo(filepath.Join(dir, "benchmark_report_pipe.yaml"), 0o600))
+	must.Do(t, os.Mkdir(filepath.Join(dir, "benchmark_report_folder.yaml"), 0o700))
+	must.Do(t, os.Mkdir(filepath.Join(dir, "odd\xff"), 0o700))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "odd\xff", "benchmark_report.yaml"), []byte("{"), 0o600))
 	began := time.Now()
 	in, err := Load([]string{dir}, DefaultLoadOptions())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if !slices.ContainsFunc(in.Skipped, func(s Skipped) bool { return strings.Contains(s.File, "odd\xff") }) {
 		t.Errorf("a folder with an odd name was not read: %+v", in.Skipped)
 	}
@@ -495,9 +441,7 @@ func TestHostileFolder(t *testing.T) {
 	}
 	// But what the user names may be a link.
 	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(dir, link); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(dir, link))
 	if in, err := Load([]string{link}, DefaultLoadOptions()); err != nil || len(in.Runs) != 13 {
 		t.Errorf("through a link: %v", err)
 	}
@@ -525,10 +469,7 @@ func FuzzReport(f *testing.F) {
 			f.Fatal(glob, err)
 		}
 		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				f.Fatal(err)
-			}
+			text := must.Read(f, file)
 			f.Add(text)
 			if _, err := ReadReport(file, text); err == nil {
 				documents = append(documents, string(text))
@@ -586,15 +527,11 @@ func checkFigure(t *testing.T, random *rand.Rand) {
 		unit += "/token"
 	}
 	var document map[string]any
-	if err := yaml.Unmarshal([]byte(report(t)), &document); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal([]byte(report(t)), &document))
 	quantities := document["metrics"].(map[string]any)["latency"].(map[string]any)
 	quantities[latency] = map[string]any{"units": unit, "mean": 1.5, statistic: value}
 	text, err := json.Marshal(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r, err := ReadReport("r.json", text)
 	if (err == nil) != (want == "taken") {
 		t.Fatalf("%s of %s, %v %s, is to be %s: %v", statistic, latency, value, unit, want, err)
@@ -603,9 +540,7 @@ func checkFigure(t *testing.T, random *rand.Rand) {
 		return
 	}
 	column, err := Find(statistics[statistic] + "_" + latencies[latency] + "_ms")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got := column.Of(r).Nums; len(got) != 1 || math.Abs(got[0]-value*factor) > 1e-9*value*factor {
 		t.Fatalf("%s is %v, want %v", column.Name, got, value*factor)
 	}

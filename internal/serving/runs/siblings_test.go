@@ -12,6 +12,7 @@ import (
 
 	"perigee/internal/kit/conf"
 	"perigee/internal/kit/expr"
+	"perigee/internal/kit/must"
 )
 
 // llmd holds what llm-d's converter writes for the results of six runs, with two of which no request was answered. It
@@ -21,9 +22,7 @@ const llmd = "testdata/llmd"
 func loaded(t *testing.T, dir string) *Loaded {
 	t.Helper()
 	in, err := Load([]string{dir}, DefaultLoadOptions())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return in
 }
 
@@ -49,13 +48,9 @@ func TestEachRunOfLLMDCountsOnce(t *testing.T) {
 // Where the newest report cannot be read, the older one counts, and the newest is named.
 func TestOlderReportOfADamagedOne(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join(llmd, "vllm", "c4"))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(dir, os.DirFS(filepath.Join(llmd, "vllm", "c4"))))
 	damaged := filepath.Join(dir, "benchmark_report_v0.2,_openai-c4.json.yaml")
-	if err := os.WriteFile(damaged, []byte("version: '0.2'\nresults: 3\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(damaged, []byte("version: '0.2'\nresults: 3\n"), 0o600))
 	in := loaded(t, dir)
 	if len(in.Runs) != 1 || in.Runs[0].Schema != "0.1" || len(in.Runs[0].Notes) != 0 || len(in.Skipped) != 1 || in.Skipped[0].File != damaged {
 		t.Errorf("%+v, %v", in.Runs, in.Skipped)
@@ -95,9 +90,7 @@ func TestAllRequestsFailed(t *testing.T) {
 		got := map[string]any{}
 		for name := range want {
 			c, err := Find(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			got[name] = c.Of(last).Plain()
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -161,17 +154,12 @@ func TestColumnsOfTheNotebook(t *testing.T) {
 		"Max_QPS": 5.0, "Total_Requests": 250.0, "Max_Concurrency": nil, "Directory_Base": nil}
 	for prefix, platform := range map[string]string{"benchmark_report": "vllm", "benchmark_report_v0.2": "llm-d"} {
 		want["Platform"] = platform
-		text, err := os.ReadFile(filepath.Join(llmd, "ip", "r1", prefix+",_stage_1_lifecycle_metrics.json.yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Read(t, filepath.Join(llmd, "ip", "r1", prefix+",_stage_1_lifecycle_metrics.json.yaml"))
 		r := read(t, string(text))
 		got := map[string]any{}
 		for name := range want {
 			c, err := Find(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if got[name] = c.Of(r).Plain(); c.Kind == expr.Number && got[name] != nil {
 				got[name] = c.Of(r).Value()
 			}
@@ -191,9 +179,7 @@ func TestWorkloadOfGuideLLM(t *testing.T) {
 		`data: {output_distribution: {mean: 300.5}}`: {300.5, math.NaN(), math.NaN(), math.NaN(), math.NaN()},
 	} {
 		v, err := conf.Parse("x.yaml", []byte(config))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got := workload(v); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%s: %v, want %v", config, got, want)
 		}
@@ -207,9 +193,7 @@ func TestWorkloadOfStandardizedLoad(t *testing.T) {
 		"guidellm": {55, 1000, math.NaN(), 32, 8}, "vllm-benchmark": {55, 1000, math.NaN(), 32, 10}, "inference-perf": {math.NaN(), 1000, math.NaN(), 32, 10},
 	} {
 		v, err := conf.Parse("x.yaml", []byte(strings.Replace(load, "TOOL", tool, 1)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got := workloadV02(v); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%s: %v, want %v", tool, got, want)
 		}
@@ -225,9 +209,7 @@ func TestScorers(t *testing.T) {
 		`{plugins: 7, schedulingProfiles: x}`: {0, 0, 0, nan, nan, nan, ""},
 	} {
 		v, err := conf.Parse("x.yaml", []byte(config))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got := scorers(v); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%s: %v, want %v", config, got, want)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/fuzztest"
+	"perigee/internal/kit/must"
 )
 
 func TestParseAndKeep(t *testing.T) {
@@ -43,9 +44,7 @@ func TestSettle(t *testing.T) {
 	} {
 		for i, all := range [][]*Record{{llmd, none}, {llmd, vllm}} {
 			slos, err := ParseSLOs([]string{text})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			notes := Settle(slos, all)
 			if got := slos[0].String(); got != want[i] || (len(notes) == 0) != (text == want[i]) {
 				t.Errorf("%s: %s, want %s; %q", text, got, want[i], notes)

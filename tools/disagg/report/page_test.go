@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/serving/judge"
 )
 
@@ -27,9 +28,7 @@ func TestTrades(t *testing.T) {
 	cases[4].State = judge.Failed
 	said := []string{"The highest output rate is that of a at concurrency 4: 150 tokens/s per GPU (medians of 3 runs).",
 		"3 cases in 5 runs; failed: lies."}
-	if diff := cmp.Diff(said, Answer(cases)); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, said, Answer(cases))
 	cases[0].GPUs = 0
 	want[0].Y, want[1].Y = 300, 90
 	got, perGPU = trades(cases)

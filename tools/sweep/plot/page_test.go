@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/google/go-cmp/cmp"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/kit/page/pagetest"
 	"perigee/internal/serving/runs"
 )
@@ -22,9 +23,7 @@ const testdata = "../testdata/"
 func bounds(t testing.TB, texts ...string) []runs.SLO {
 	t.Helper()
 	list, err := runs.ParseSLOs(texts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return list
 }
 
@@ -35,9 +34,7 @@ func imported(t testing.TB, folders ...string) []*runs.Record {
 		folders[i] = testdata + folders[i]
 	}
 	in, err := runs.Load(folders, runs.DefaultLoadOptions())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return in.Runs
 }
 
@@ -50,13 +47,9 @@ func write(t testing.TB, all []*runs.Record, o PageOptions) string {
 	o.Generator = "perigee test"
 	o.Title = "Benchmark sweep"
 	var out bytes.Buffer
-	if err := WritePage(&out, all, runs.Scenarios(all), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WritePage(&out, all, runs.Scenarios(all), o))
 	path := filepath.Join(t.TempDir(), "sweep.html")
-	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, out.Bytes(), 0o644))
 	return path
 }
 
@@ -83,9 +76,7 @@ func sortDots(list []dot) {
 func computed(t testing.TB, sc runs.Scenario, o Options) []dot {
 	t.Helper()
 	d, err := Select(sc, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	list := []dot{}
 	for _, s := range d.Series {
 		for _, p := range s.Points {
@@ -215,9 +206,7 @@ func crosses(t *testing.T, browser *pagetest.Browser) {
 	path := write(t, all, PageOptions{})
 	tab := browser.Open(t, path, pagetest.Light)
 	tab.Wait("window.sweep && window.sweep.ready")
-	if diff := cmp.Diff(computed(t, runs.Scenarios(all)[0], options(t)), drawn(tab)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, computed(t, runs.Scenarios(all)[0], options(t)), drawn(tab))
 	if got := tab.Text("#summary"); got != "13 runs · 1 on the Pareto front · 12 kept off it (crosses)" {
 		t.Errorf("the summary is %q", got)
 	}
@@ -314,9 +303,7 @@ func TestTitlesWithoutPaths(t *testing.T) {
 	for _, sc := range d.Scenarios {
 		titles = append(titles, sc.Title)
 	}
-	if diff := cmp.Diff([]string{"Directory sweepA", "Directory v02"}, titles); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, []string{"Directory sweepA", "Directory v02"}, titles)
 	if len(d.Configurations) != 7 || !slices.Contains(d.Configurations, "1P TP2, 3D TP2, Directory sweepA") {
 		t.Errorf("%q", d.Configurations)
 	}

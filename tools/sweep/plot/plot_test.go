@@ -19,15 +19,14 @@ import (
 	"gonum.org/v1/plot/vg"
 	"pgregory.net/rapid"
 
+	"perigee/internal/kit/must"
 	"perigee/internal/serving/runs"
 )
 
 func find(t testing.TB, name string) *runs.Column {
 	t.Helper()
 	c, err := runs.Find(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return c
 }
 
@@ -123,9 +122,7 @@ func TestTicks(t *testing.T) {
 	for _, tick := range (ticks{}).Ticks(0, 1) {
 		labels = append(labels, tick.Label)
 	}
-	if diff := cmp.Diff([]string{"0", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9", "1"}, labels); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Equal(t, []string{"0", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9", "1"}, labels)
 }
 
 // A legend that is too long counts the rest instead of running out of the picture.
@@ -138,9 +135,7 @@ func TestLongLegend(t *testing.T) {
 		t.Fatal(err, len(d.Series))
 	}
 	var out bytes.Buffer
-	if err := d.WriteSVG(&out, o); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.WriteSVG(&out, o))
 	m := regexp.MustCompile(`and (\d+) more configurations`).FindSubmatch(out.Bytes())
 	if m == nil {
 		t.Fatal("nothing says that configurations are left out")
@@ -188,16 +183,12 @@ func TestHostileReports(t *testing.T) {
 			o := options(t)
 			o.Width, o.Height, o.LogX, o.LogY, o.Label = 400, 300, log, log, find(t, "Directory")
 			d, err := Select(sc, o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if out := x > 1e300 || log && x < 1e-300; (d.Missing == 1) != out {
 				t.Errorf("%g, log %v: %d runs are left out", x, log, d.Missing)
 			}
 			var svg, png bytes.Buffer
-			if err := errors.Join(d.WriteSVG(&svg, o), d.WritePNG(&png, o)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(d.WriteSVG(&svg, o), d.WritePNG(&png, o)))
 			for decoder := xml.NewDecoder(&svg); ; {
 				if _, err := decoder.Token(); errors.Is(err, io.EOF) {
 					break
@@ -219,13 +210,9 @@ func BenchmarkPlot5000(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				d, err := Select(sc, o)
-				if err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, err)
 				var out bytes.Buffer
-				if err := write(d, &out); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, write(d, &out))
 			}
 		})
 	}

@@ -11,13 +11,16 @@ import (
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/plaintext"
 	"perigee/internal/kit/stats"
+	"perigee/internal/serving/given"
 	"perigee/internal/serving/runs"
 )
 
 // benchmarks compares serving benchmarks, such as two releases of a sweep, level by level.
 func (c *Cmd) benchmarks(sides [2][]string) (*Report, error) {
-	if c.Metric != "latency_ms" || c.Pairs != "auto" {
-		return nil, fault.New(fault.Usage, "--metric and --pairs have no effect: %s holds serving benchmarks", c.Old)
+	err := given.Serving.Refuse(c.Old, given.Useless("--metric", c.Metric != "latency_ms"),
+		given.Useless("--pairs", c.Pairs != "auto"))
+	if err != nil {
+		return nil, err
 	}
 	r := &Report{Options: Options{Alpha: c.Alpha}, Sides: [2]string{c.Old, c.New}}
 	var levels []*runs.LoadLevel

@@ -96,11 +96,8 @@ func judgeReport(path string, g judge.Gates) (reading, error) {
 		Files: []string{filepath.Base(path)}}
 	log := &benchlog.Log{Unmarked: true}
 	for _, r := range got.Runs {
-		l := judge.Level{Client: r.Harness, Complete: true, Metrics: map[string]float64{}, Concurrency: boundOf(r)}
+		l := judge.Level{Client: r.Harness, Complete: true, Metrics: metricsOf(r), Concurrency: boundOf(r)}
 		l.Throughput = max(0, benchlog.Or(r.OutputRate, 0))
-		for name, value := range metricsOf(r) {
-			l.Metrics[name] = value
-		}
 		v.Levels, v.Reasons = append(v.Levels, l), append(v.Reasons, r.OffFront...)
 		v.Warnings = append(v.Warnings, r.Notes...)
 		counts := benchlog.NewLevel()

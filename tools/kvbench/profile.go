@@ -25,7 +25,7 @@ import (
 type ProfileCmd struct {
 	Selection
 	run.Flags `set:"ranks=2; 1 with files; with the scheme tp one for each device"`
-	Scale     float64 `name:"scale" type:"fraction" default:"1" placeholder:"F" group:"Job" help:"Move only this part of the blocks, such as 0.001 or 1/1000; their size stays."`
+	Scale     float64 `name:"scale" type:"number" default:"1" placeholder:"F" group:"Job" help:"Move only this part of the blocks, such as 0.001 or 1/1000; their size stays."`
 	Format    *string `name:"format" enum:"table,nixlbench" placeholder:"NAME" group:"Job" help:"table, or nixlbench for its own ten columns (default: nixlbench where NIXL_ETCD_NAMESPACE is set, table elsewhere)."`
 	Bench
 	backendOption

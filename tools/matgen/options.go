@@ -84,7 +84,7 @@ type Options struct {
 
 	FLOPS        float64 `name:"flops" default:"400e12" group:"System" help:"Operations per second that a GPU reaches in prefill; decides the sleeps." yaml:"flops"`
 	model.Copies `group:"Traffic" yaml:",inline"`
-	Scale        float64 `type:"fraction" default:"1" group:"Traffic" help:"Keep only this part of all bytes, such as 0.001 or 1/1000, so that a small machine can play the workload." yaml:"scale"`
+	Scale        float64 `type:"number" default:"1" group:"Traffic" help:"Keep only this part of all bytes, such as 0.001 or 1/1000, so that a small machine can play the workload." yaml:"scale"`
 	TimeScale    float64 `name:"time-scale" default:"1" group:"Traffic" help:"Shrink all sleeps by this factor." yaml:"time_scale"`
 	Layerwise    bool    `group:"Traffic" help:"Send each run of layers of a batch when it is prefilled, while the next one is." yaml:"layerwise,omitempty"`
 	Runs         int     `name:"layer-runs" min:"1" placeholder:"N" group:"Traffic" help:"With --layerwise: into how many runs a stage's layers are cut (default: 8, or as many as it has)." yaml:"layer_runs,omitempty"`

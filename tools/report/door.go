@@ -3,8 +3,6 @@ package report
 import (
 	"io"
 
-	"github.com/alecthomas/kong"
-
 	"perigee/internal/kit/cli"
 	"perigee/internal/kit/fault"
 	"perigee/internal/kit/file"
@@ -32,16 +30,11 @@ type command interface{ Run(cli.Streams) error }
 
 // other reports on what is no result of perigee: it is the command for that, with the same words.
 func (c *Cmd) other(kind given.Kind, s cli.Streams) error {
-	for _, o := range []struct {
-		flag    string
-		useless bool
-	}{
-		{"--pool", c.Pool}, {"--full", c.Full}, {"--slo", len(c.SLO) > 0 && kind != given.Serving},
-		{"--title", c.Title != "" && kind == given.Trace},
-	} {
-		if o.useless {
-			return fault.New(fault.Usage, "%s has no effect: %s holds %s", o.flag, c.Results[0], kind)
-		}
+	err := kind.Refuse(c.Results[0], given.Useless("--pool", c.Pool), given.Useless("--full", c.Full),
+		given.Useless("--slo", len(c.SLO) > 0 && kind != given.Serving),
+		given.Useless("--title", c.Title != "" && kind == given.Trace))
+	if err != nil {
+		return err
 	}
 	page := c.Format == "page"
 	words := []string{"--format=" + c.Format}
@@ -57,12 +50,8 @@ func (c *Cmd) other(kind given.Kind, s cli.Streams) error {
 	run := map[given.Kind]command{
 		given.Serving: &sweep.ReportCmd{}, given.Disagg: &disagg.ReportCmd{}, given.Trace: &trace.ShowCmd{},
 	}[kind]
-	k, err := cli.Parser(run, kong.NoDefaultHelp())
-	if err == nil {
-		_, err = k.Parse(append(append(words, "--"), c.Results...))
-	}
-	if err != nil {
-		return fault.New(fault.Internal, "%w", err)
+	if err := cli.Into(run, append(append(words, "--"), c.Results...)...); err != nil {
+		return err
 	}
 	if page || c.Output == "-" {
 		return run.Run(s)

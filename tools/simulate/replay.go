@@ -39,7 +39,7 @@ type replayFlags struct {
 	From         time.Duration `placeholder:"T" group:"Replay" help:"From when on requests of the trace count, such as 10m."`
 	To           time.Duration `placeholder:"T" group:"Replay" help:"Until when they count."`
 	SpeedUp      float64       `name:"speed-up" default:"1" placeholder:"X" group:"Replay" help:"Divide all times by X."`
-	Scale        float64       `type:"fraction" default:"1" placeholder:"X" group:"Replay" help:"Keep only this part of all bytes, such as 0.001 or 1/1000."`
+	Scale        float64       `type:"number" default:"1" placeholder:"X" group:"Replay" help:"Keep only this part of all bytes, such as 0.001 or 1/1000."`
 	Spread       bool          `group:"Replay" help:"Spread the requests of a tick of the trace's grid over the tick."`
 	Seed         uint64        `group:"Replay" help:"Seed of --spread."`
 	Op           string        `enum:"READ,WRITE" default:"READ" group:"Replay" help:"READ: decode ranks fetch; WRITE: prefill ranks send."`

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"perigee/internal/kit/fault"
 )
 
 // Vars are what tags of all grammars may name: a package that knows a list of choices adds it here.
@@ -13,6 +15,18 @@ var Vars = kong.Vars{}
 // Parser is kong.New with the habits of all of perigee's command lines: both spellings of flags, and decimal numbers.
 func Parser(grammar any, options ...kong.Option) (*kong.Kong, error) {
 	return kong.New(grammar, append(options, Vars, bothSpellings(), numbers())...)
+}
+
+// Into fills a command with the words of a command line: where a command does the work of another one.
+func Into(command any, words ...string) error {
+	k, err := Parser(command, kong.NoDefaultHelp())
+	if err == nil {
+		_, err = k.Parse(words)
+	}
+	if err != nil {
+		return fault.New(fault.Usage, "%w", err)
+	}
+	return nil
 }
 
 // bothSpellings is an option for kong under which every flag may be written

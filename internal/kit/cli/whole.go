@@ -12,19 +12,19 @@ import (
 	"perigee/internal/kit/value"
 )
 
-// numbers is an option for kong under which a whole number of a flag, or with the tag type:"tokens" one of tokens, is
-// what value has under that name, within the bounds of the tags min and max. Whole numbers that begin with 0 are
-// decimal: 010 is ten, as a script that counts with leading zeros means it, and as options of scenarios have it; kong
-// by itself reads eight.
+// numbers is an option for kong under which a whole number of a flag, or with the tag type:"tokens" one of tokens, with
+// type:"number" any one, is what value has under that name, within the bounds of the tags min and max. Whole numbers
+// that begin with 0 are decimal: 010 is ten, as a script that counts with leading zeros means it, and as options of
+// scenarios have it; kong by itself reads eight.
 func numbers() kong.Option {
 	return kong.OptionFunc(func(k *kong.Kong) error {
 		for _, kind := range []reflect.Kind{reflect.Int, reflect.Int64, reflect.Uint64} {
-			if err := kong.KindMapper(kind, kong.MapperFunc(decodeWhole)).Apply(k); err != nil {
+			if err := kong.KindMapper(kind, kong.MapperFunc(decodeNumber)).Apply(k); err != nil {
 				return err
 			}
 		}
-		for _, name := range []string{"tokens", "fraction", "number"} {
-			if err := kong.NamedMapper(name, kong.MapperFunc(decodeWhole)).Apply(k); err != nil {
+		for _, name := range []string{"tokens", "number"} {
+			if err := kong.NamedMapper(name, kong.MapperFunc(decodeNumber)).Apply(k); err != nil {
 				return err
 			}
 		}
@@ -32,8 +32,8 @@ func numbers() kong.Option {
 	})
 }
 
-// decodeWhole reads a whole number of a flag.
-func decodeWhole(ctx *kong.DecodeContext, target reflect.Value) error {
+// decodeNumber reads a number of a flag.
+func decodeNumber(ctx *kong.DecodeContext, target reflect.Value) error {
 	token, err := ctx.Scan.PopValue("int")
 	if err != nil {
 		return err
@@ -53,9 +53,6 @@ func decodeWhole(ctx *kong.DecodeContext, target reflect.Value) error {
 	}
 	tag := ctx.Value.Tag
 	kind := cmp.Or(tag.Type, "int")
-	if kind == "fraction" { // 0.001 or 1/1000
-		kind = "number"
-	}
 	f := value.Field{Type: kind, Min: limit(tag.Get("min")), Max: limit(tag.Get("max"))}
 	if n, err := strconv.ParseInt(text, base(text), target.Type().Bits()); err == nil {
 		text = strconv.FormatInt(n, 10)

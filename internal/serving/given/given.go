@@ -5,6 +5,7 @@ package given
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -71,4 +72,25 @@ func OfAll(paths []string) (Kind, error) {
 		}
 	}
 	return kind, nil
+}
+
+// Useless is the name of an option if it was given, for [Kind.Refuse].
+func Useless(option string, wasGiven bool) string {
+	if wasGiven {
+		return option
+	}
+	return ""
+}
+
+// commands are those for a kind alone.
+var commands = map[Kind]string{Serving: "sweep", Disagg: "disagg", Trace: "trace show"}
+
+// Refuse is an error of the kind Usage that names the first useless option, nil if all are "". path holds the kind.
+func (k Kind) Refuse(path string, useless ...string) error {
+	option := cmp.Or(useless...)
+	if option == "" {
+		return nil
+	}
+	return fault.New(fault.Usage, "%s has no effect: %s holds %s", option, path, k).
+		WithHint("perigee %s --help has what can be asked for", commands[k])
 }
